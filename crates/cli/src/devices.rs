@@ -1,5 +1,7 @@
 //! `nandkit devices`
 
+use std::fmt::Display;
+
 use nandkit_report::{Align, Table};
 use nandkit_stack::{presets, ssds, suggest};
 use nandkit_units::format_bytes;
@@ -29,8 +31,8 @@ fn all(as_json: bool) -> Result<(), Failure> {
     let mut list = Vec::new();
     for name in presets::names().into_iter().chain(ssds::names()) {
         let chip = match ssds::load(name) {
-            Some(drive) => drive.map_err(Failure::Input)?.chip,
-            None => presets::chip(name).map_err(Failure::Input)?,
+            Some(drive) => drive.map_err(wrong)?.chip,
+            None => presets::chip(name).map_err(wrong)?,
         };
         let geometry = chip.geometry.build();
         list.push(json!({"name": name, "title": chip.title, "capacity_bytes": geometry.capacity()}));
@@ -61,10 +63,13 @@ struct Shown {
     figures: Vec<(String, String, Option<String>)>,
 }
 
+fn wrong(error: impl Display) -> Failure {
+    Failure::Input(error.to_string())
+}
+
 fn shown(name: &str) -> Result<Shown, Failure> {
-    let wrong = |error: String| Failure::Input(error);
     if let Some(card) = presets::card(name) {
-        let figures = card.figures().map_err(|error| wrong(error.to_string()))?;
+        let figures = card.figures().map_err(wrong)?;
         let figures = figures.into_iter().map(|figure| (figure.key, figure.value, figure.source)).collect();
         return Ok(Shown { name: card.name, title: card.title, capacity: card.geometry.capacity, figures });
     }
@@ -76,7 +81,7 @@ fn shown(name: &str) -> Result<Shown, Failure> {
         }
         None if presets::names().iter().any(|known| known.eq_ignore_ascii_case(name)) => {
             let chip = presets::chip(name).map_err(wrong)?;
-            let figures = chip.figures().map_err(|error| wrong(error.to_string()))?;
+            let figures = chip.figures().map_err(wrong)?;
             (chip, figures)
         }
         None => return Err(wrong(suggest::unknown("device", name, &presets::all_names()))),

@@ -1,5 +1,6 @@
 //! From the options of `compare` to stacks.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, HostSpec, PolicyName, StackSpec, suggest};
@@ -9,8 +10,8 @@ use crate::args::CompareArguments;
 use crate::failure::Failure;
 use crate::run::read_spec;
 
-fn input(option: &str) -> impl Fn(String) -> Failure + '_ {
-    move |detail| Failure::Input(format!("{option}: {detail}"))
+fn input<E: Display>(option: &str) -> impl Fn(E) -> Failure + '_ {
+    move |error| Failure::Input(format!("{option}: {error}"))
 }
 
 /// What is compared where nothing is named.

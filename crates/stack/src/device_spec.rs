@@ -11,6 +11,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::SpecError;
 use crate::named::{overlay, table_or_name, take};
 use crate::presets::DEFAULT_DEVICE;
 use crate::{FtlSpec, StackError, StoreKind, ssds};
@@ -63,14 +64,14 @@ const RAM_SIZE: u64 = 64 << 20;
 
 impl DeviceSpec {
     /// A preset as it is.
-    pub fn preset(name: &str) -> Result<Self, String> {
+    pub fn preset(name: &str) -> Result<Self, SpecError> {
         Self::from_table(Table::from_iter([("preset".to_string(), Value::String(name.to_string()))]))
     }
 
-    fn from_table(mut table: Table) -> Result<Self, String> {
+    fn from_table(mut table: Table) -> Result<Self, SpecError> {
         let file: Option<String> = take(&mut table, "file")?;
         match &file {
-            Some(file) if file.is_empty() => return Err("file is \"\"; expected a path".to_string()),
+            Some(file) if file.is_empty() => return Err(SpecError::range("file is \"\"; expected a path")),
             Some(file) if table.is_empty() => return Ok(Self::Kept { file: file.clone() }),
             _ => {}
         }
@@ -78,20 +79,24 @@ impl DeviceSpec {
         if preset == RAM {
             return match file {
                 None => Self::ram_from(table),
-                Some(_) => Err("a device in memory is kept in no file; expected a chip with the key file".to_string()),
+                Some(_) => {
+                    Err(SpecError::conflict("a device in memory is kept in no file; expected a chip with the key file"))
+                }
             };
         }
         if let Some(card) = crate::presets::card(&preset) {
             return match file {
                 None => Self::card_from(card, table),
-                Some(_) => Err("a memory card is kept in no file; expected a chip with the key file".to_string()),
+                Some(_) => {
+                    Err(SpecError::conflict("a memory card is kept in no file; expected a chip with the key file"))
+                }
             };
         }
         let store = take(&mut table, "store")?.unwrap_or_default();
         if let (StoreKind::Address, Some(file)) = (store, &file) {
-            return Err(format!(
+            return Err(SpecError::conflict(format!(
                 "store is \"address\", and the chip is kept in {file}: chips of this store are in memory only; expected content, described or shadow, or no file"
-            ));
+            )));
         }
         let blocks: Option<u32> = take(&mut table, "blocks")?;
         let mut base = base_of(&preset)?;
@@ -102,18 +107,18 @@ impl DeviceSpec {
             let over = resized(&base, blocks);
             overlay(&mut base, over);
         }
-        let mut chip = ChipSpec::from_table(&base).map_err(|error| error.to_string())?;
+        let mut chip = ChipSpec::from_table(&base).map_err(SpecError::form)?;
         chip.sources.clear();
         Ok(Self::Chip { preset, store, chip: Box::new(chip), file, interface })
     }
 
     /// A card with other figures here and there.
-    fn card_from(card: CardSpec, table: Table) -> Result<Self, String> {
+    fn card_from(card: CardSpec, table: Table) -> Result<Self, SpecError> {
         let preset = card.name.clone();
         let plain = CardSpec { sources: BTreeMap::new(), ..card };
-        let mut base = Table::try_from(plain).map_err(|error| error.to_string())?;
+        let mut base = Table::try_from(plain).map_err(SpecError::form)?;
         overlay(&mut base, table);
-        let card = CardSpec::from_toml(&base.to_string()).map_err(|error| error.to_string())?;
+        let card = CardSpec::from_toml(&base.to_string()).map_err(SpecError::form)?;
         Ok(Self::Card { preset, card: Box::new(card) })
     }
 
@@ -127,7 +132,7 @@ impl DeviceSpec {
     }
 
     /// The layer that a table describes on this device: what it leaves out is a drive's own, where it is of that kind. Errors: those of [`FtlSpec`].
-    pub fn layer(&self, table: Table) -> Result<FtlSpec, String> {
+    pub fn layer(&self, table: Table) -> Result<FtlSpec, SpecError> {
         let own = match self {
             Self::Chip { preset, interface: Some(_), .. } => ssds::layer(preset),
             _ => None,
@@ -140,20 +145,28 @@ impl DeviceSpec {
         matches!(self, Self::Chip { interface: None, .. } | Self::Kept { .. })
     }
 
-    fn ram_from(mut table: Table) -> Result<Self, String> {
+    fn ram_from(mut table: Table) -> Result<Self, SpecError> {
         let size = match table.remove("size") {
             None => RAM_SIZE,
-            Some(size) => crate::named::size(size).map_err(|error| format!("size: {}", error.message()))?,
+            Some(size) => {
+                crate::named::size(size).map_err(|error| SpecError::form(format!("size: {}", error.message())))?
+            }
         };
         let sector_size: u32 = take(&mut table, "sector_size")?.unwrap_or(512);
         if let Some(key) = table.keys().next() {
-            return Err(crate::suggest::unknown("key of a device in memory", key, &["preset", "size", "sector_size"]));
+            return Err(SpecError::unknown(crate::suggest::unknown(
+                "key of a device in memory",
+                key,
+                &["preset", "size", "sector_size"],
+            )));
         }
         if !sector_size.is_power_of_two() || !(512..=65_536).contains(&sector_size) {
-            return Err(format!("sector_size is {sector_size}; expected a power of two from 512 to 65536"));
+            return Err(SpecError::range(format!(
+                "sector_size is {sector_size}; expected a power of two from 512 to 65536"
+            )));
         }
         if size == 0 || !size.is_multiple_of(u64::from(sector_size)) || size > 1 << 40 {
-            return Err(format!("size is {size}; expected a multiple of sector_size, at most 1 TiB"));
+            return Err(SpecError::range(format!("size is {size}; expected a multiple of sector_size, at most 1 TiB")));
         }
         Ok(Self::Ram { size, sector_size })
     }
@@ -208,23 +221,23 @@ impl DeviceSpec {
 }
 
 /// What a device of this name has that is a chip or a drive. Errors: an unknown name, with the nearest right one.
-fn base_of(preset: &str) -> Result<Table, String> {
+fn base_of(preset: &str) -> Result<Table, SpecError> {
     if preset == CUSTOM {
         return Ok(Table::new());
     }
     let Some(drive) = ssds::load(preset) else {
         if !crate::presets::names().iter().any(|known| known.eq_ignore_ascii_case(preset)) {
-            return Err(crate::suggest::unknown(
+            return Err(SpecError::unknown(crate::suggest::unknown(
                 "device",
                 preset,
                 &[&crate::presets::all_names()[..], &[RAM]].concat(),
-            ));
+            )));
         }
-        return Table::try_from(crate::presets::chip(preset)?).map_err(|error| error.to_string());
+        return Table::try_from(crate::presets::chip(preset)?).map_err(SpecError::form);
     };
     let drive = drive?;
-    let mut base = Table::try_from(drive.chip).map_err(|error| error.to_string())?;
-    let interface = Table::try_from(drive.interface).map_err(|error| error.to_string())?;
+    let mut base = Table::try_from(drive.chip).map_err(SpecError::form)?;
+    let interface = Table::try_from(drive.interface).map_err(SpecError::form)?;
     base.insert("interface".to_string(), Value::Table(interface));
     Ok(base)
 }

@@ -5,6 +5,7 @@ use serde::ser::{Error as _, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
+use crate::SpecError;
 use crate::format::emulate::FormatSpec;
 use crate::format::{self, FORMATS, MediumKind};
 use crate::named::{table_or_name, take};
@@ -50,22 +51,22 @@ impl FsSpec {
     }
 
     /// The file system of this kind with its defaults.
-    pub fn kind(name: &str) -> Result<Self, String> {
+    pub fn kind(name: &str) -> Result<Self, SpecError> {
         Self::from_table(Table::from_iter([("kind".to_string(), name.into())]))
     }
 
-    fn from_table(mut table: Table) -> Result<Self, String> {
+    fn from_table(mut table: Table) -> Result<Self, SpecError> {
         let kind: String = take(&mut table, "kind")?.unwrap_or_else(|| Self::default().name().to_string());
         let no_options = |spec: Self, table: Table| match table.keys().next() {
             None => Ok(spec),
-            Some(key) => Err(format!("unknown key \"{key}\": fs = \"{kind}\" has no options")),
+            Some(key) => Err(SpecError::unknown(format!("unknown key \"{key}\": fs = \"{kind}\" has no options"))),
         };
         match kind.as_str() {
             "model" => no_options(Self::Model, table),
             "none" => no_options(Self::None, table),
             other => match format::named(other).and_then(|format| format.emulate()) {
                 Some(format) => format.parse(table).map(Self::Format),
-                None => Err(suggest::unknown("file system", other, &Self::kinds())),
+                None => Err(SpecError::unknown(suggest::unknown("file system", other, &Self::kinds()))),
             },
         }
     }
@@ -146,7 +147,7 @@ mod tests {
             ("kind = 'jffs2'\nseparation = 'dac:regions=99'", "separation"),
         ] {
             let error = FsSpec::from_table(toml::from_str(text).unwrap()).unwrap_err();
-            assert!(error.contains(expected), "{text}: {error}");
+            assert!(error.detail.contains(expected), "{text}: {error}");
         }
     }
 

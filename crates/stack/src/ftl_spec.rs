@@ -4,6 +4,7 @@ use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
+use crate::SpecError;
 use crate::named::{overlay, table_or_name, take, whole};
 use crate::{AllocationName, PageMapSpec, suggest};
 
@@ -267,12 +268,12 @@ impl FtlSpec {
     pub const KINDS: &'static [&'static str] = &["block-map", "fast", "page-map", "none"];
 
     /// The layer of this kind with its defaults.
-    pub fn kind(name: &str) -> Result<Self, String> {
+    pub fn kind(name: &str) -> Result<Self, SpecError> {
         Self::from_table(Table::from_iter([("kind".to_string(), name.into())]))
     }
 
     /// The layer that a table says, where what it leaves out is that of a drive's own layer, if it names that kind or none.
-    pub(crate) fn over(layer: Option<Table>, table: Table) -> Result<Self, String> {
+    pub(crate) fn over(layer: Option<Table>, table: Table) -> Result<Self, SpecError> {
         let kind_of = |table: &Table| table.get("kind").cloned();
         match layer {
             Some(mut layer) if !table.contains_key("kind") || kind_of(&table) == kind_of(&layer) => {
@@ -287,40 +288,46 @@ impl FtlSpec {
         }
     }
 
-    pub(crate) fn from_table(mut table: Table) -> Result<Self, String> {
+    pub(crate) fn from_table(mut table: Table) -> Result<Self, SpecError> {
         let kind: String = take(&mut table, "kind")?.unwrap_or_else(|| "block-map".to_string());
-        let wrong = |detail: String| format!("in {kind}: {detail}");
+        let wrong = |error: SpecError| error.within(&kind);
         let spec = match kind.as_str() {
             "block-map" => Self::BlockMap(whole(table).map_err(wrong)?),
             "fast" => Self::Fast(whole(table).map_err(wrong)?),
             "page-map" => Self::PageMap(whole(table).map_err(wrong)?),
             "none" => match table.keys().next() {
                 None => Self::None,
-                Some(key) => return Err(format!("unknown key \"{key}\": no translation layer has no options")),
+                Some(key) => {
+                    return Err(SpecError::unknown(format!(
+                        "unknown key \"{key}\": no translation layer has no options"
+                    )));
+                }
             },
-            other => return Err(suggest::unknown("translation layer", other, Self::KINDS)),
+            other => return Err(SpecError::unknown(suggest::unknown("translation layer", other, Self::KINDS))),
         };
         spec.check()?;
         Ok(spec)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), SpecError> {
         let (log_blocks, least, map_pages) = match self {
             Self::None => return Ok(()),
             Self::BlockMap(spec) => (spec.log_blocks, 1, spec.map_pages),
             Self::Fast(spec) => (spec.log_blocks, 2, spec.map_pages),
-            Self::PageMap(spec) => return spec.check().map_err(|error| format!("in page-map: {error}")),
+            Self::PageMap(spec) => return spec.check().map_err(|error| error.within("page-map")),
         };
         if !(least..=4096).contains(&log_blocks) {
-            return Err(format!("log_blocks is {log_blocks}; expected {least} to 4096"));
+            return Err(SpecError::range(format!("log_blocks is {log_blocks}; expected {least} to 4096")));
         }
         if map_pages > 64 {
-            return Err(format!("map_pages is {map_pages}; expected 0 to 64"));
+            return Err(SpecError::range(format!("map_pages is {map_pages}; expected 0 to 64")));
         }
         if let Self::BlockMap(BlockMapSpec { spare_blocks: 1.., capacity: 1.., .. })
         | Self::Fast(FastSpec { spare_blocks: 1.., capacity: 1.., .. }) = self
         {
-            return Err("both spare_blocks and capacity are set; expected one of them, the other follows".to_string());
+            return Err(SpecError::conflict(
+                "both spare_blocks and capacity are set; expected one of them, the other follows",
+            ));
         }
         Ok(())
     }
@@ -353,7 +360,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<FtlSpec, String> {
-        FtlSpec::from_table(toml::from_str(text).unwrap())
+        FtlSpec::from_table(toml::from_str(text).unwrap()).map_err(|error| error.detail)
     }
 
     #[test]

@@ -4,6 +4,7 @@ use nandkit_units::{Nanos, format_bytes};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::SpecError;
 use crate::named::whole;
 
 /// The memory of the host. Without it, a file system has the memory that its own options say.
@@ -30,11 +31,13 @@ impl Default for HostSpec {
 
 impl HostSpec {
     /// Reads options as `cache=4M,dirty=1M,sync_ms=5000`, or `default`; what is left out is the default. Errors: a sentence.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
         let mut table = Table::new();
         for part in text.split(',').filter(|part| !part.is_empty() && text != "default") {
             let Some((key, value)) = part.split_once('=') else {
-                return Err(format!("\"{part}\"; expected none, default, or cache=BYTES,dirty=BYTES,sync_ms=N"));
+                return Err(SpecError::range(format!(
+                    "\"{part}\"; expected none, default, or cache=BYTES,dirty=BYTES,sync_ms=N"
+                )));
             };
             let value = value.parse().map_or_else(|_| Value::String(value.to_string()), Value::Integer);
             table.insert(key.trim().to_string(), value);
@@ -67,10 +70,10 @@ impl HostSpec {
         usize::try_from(bytes / u64::from(size.max(1))).unwrap_or(usize::MAX).max(1)
     }
 
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
         for (name, bytes) in [("cache", self.cache), ("dirty", self.dirty)] {
             if !(256 << 10..=64 << 30).contains(&bytes) {
-                return Err(format!("{name} is {}; expected 256 KiB to 64 GiB", format_bytes(bytes)));
+                return Err(SpecError::range(format!("{name} is {}; expected 256 KiB to 64 GiB", format_bytes(bytes))));
             }
         }
         Ok(())

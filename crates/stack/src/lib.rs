@@ -32,7 +32,7 @@ pub use build::{Below, Stack};
 pub use chip_file::Keep;
 pub use device_handle::DeviceHandle;
 pub use device_spec::DeviceSpec;
-pub use error::StackError;
+pub use error::{SpecError, SpecErrorKind, StackError};
 pub use format::FormatSpec;
 pub use frame::Watched;
 pub use fs_spec::FsSpec;

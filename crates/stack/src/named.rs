@@ -1,5 +1,6 @@
 //! Values that a spec may write as a name or as a table: `ftl = "fast"` is `ftl = { kind = "fast" }`.
 
+use crate::SpecError;
 use nandkit_cleaning::victim;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error};
@@ -15,17 +16,17 @@ pub(crate) fn table_or_name<'de, D: Deserializer<'de>>(deserializer: D, naming_k
 }
 
 /// Takes `key` out of a table.
-pub(crate) fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<Option<T>, String> {
+pub(crate) fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<Option<T>, SpecError> {
     let Some(value) = table.remove(key) else { return Ok(None) };
     let shown = value.to_string();
-    let read = value
-        .try_into()
-        .map_err(|error: toml::de::Error| format!("{key} is {shown}: {}", crate::suggest::explain(error.message())))?;
+    let read = value.try_into().map_err(|error: toml::de::Error| {
+        SpecError::form(format!("{key} is {shown}: {}", crate::suggest::explain(error.message())))
+    })?;
     Ok(Some(read))
 }
 
 /// Reads all of a table. Where that fails, the message names the key whose value does not fit, which serde's own does not.
-pub(crate) fn whole<T: DeserializeOwned>(table: Table) -> Result<T, String> {
+pub(crate) fn whole<T: DeserializeOwned>(table: Table) -> Result<T, SpecError> {
     let told = |error: toml::de::Error| crate::suggest::explain(error.message());
     let error = match table.clone().try_into::<T>() {
         Ok(read) => return Ok(read),
@@ -38,10 +39,10 @@ pub(crate) fn whole<T: DeserializeOwned>(table: Table) -> Result<T, String> {
             && !error.message().starts_with("unknown field")
             && !error.message().starts_with("missing field")
         {
-            return Err(format!("{key} is {shown}: {}", told(error)));
+            return Err(SpecError::form(format!("{key} is {shown}: {}", told(error))));
         }
     }
-    Err(told(error))
+    Err(SpecError::form(told(error)))
 }
 
 /// Reads the name of a victim policy with its options; an old name becomes the present one.
@@ -58,9 +59,11 @@ pub(crate) fn current_victim(policy: &str) -> String {
 /// Reads a number of bytes, or a text as "64M".
 pub(crate) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let bytes = match Value::deserialize(deserializer)? {
-        Value::Integer(bytes) => u64::try_from(bytes).map_err(|_| format!("found {bytes}, expected bytes")),
-        Value::String(text) => nandkit_units::parse_size(&text).map_err(|error| error.to_string()),
-        other => Err(format!("found {other}, expected a number of bytes, or a text as \"64M\"")),
+        Value::Integer(bytes) => {
+            u64::try_from(bytes).map_err(|_| SpecError::range(format!("found {bytes}, expected bytes")))
+        }
+        Value::String(text) => nandkit_units::parse_size(&text).map_err(SpecError::form),
+        other => Err(SpecError::form(format!("found {other}, expected a number of bytes, or a text as \"64M\""))),
     };
     bytes.map_err(D::Error::custom)
 }

@@ -8,6 +8,7 @@ use nandkit_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::AllocationName;
+use crate::SpecError;
 
 /// Options of the page-mapped translation layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,73 +94,80 @@ const IDLE_MAX_MS: f64 = 86_400_000.0;
 const RETENTION_MAX_S: u64 = 100 * 365 * 86_400;
 
 impl PageMapSpec {
-    fn policy(&self) -> Result<VictimPolicy, String> {
-        let policy: VictimPolicy = self.victim.parse().map_err(|error| format!("victim: {error}"))?;
+    fn policy(&self) -> Result<VictimPolicy, SpecError> {
+        let policy: VictimPolicy = self.victim.parse().map_err(|error| SpecError::form(format!("victim: {error}")))?;
         if policy.rule.needs_lists() {
             let name = &self.victim;
-            return Err(format!(
+            return Err(SpecError::conflict(format!(
                 "victim: {name} takes the head of a list of blocks, which this layer does not keep; expected another, as fifo or greedy"
-            ));
+            )));
         }
         Ok(policy)
     }
 
-    fn scheme(&self) -> Result<Separation, String> {
-        self.separation.parse().map_err(|error| format!("separation: {error}"))
+    fn scheme(&self) -> Result<Separation, SpecError> {
+        self.separation.parse().map_err(|error| SpecError::form(format!("separation: {error}")))
     }
 
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
         self.policy()?;
         self.scheme()?;
         if !(self.spare > 0.0 && self.spare <= SPARE_MAX) {
-            return Err(format!("spare is {}; expected a ratio above 0 and up to {SPARE_MAX}, as 0.07", self.spare));
+            return Err(SpecError::range(format!(
+                "spare is {}; expected a ratio above 0 and up to {SPARE_MAX}, as 0.07",
+                self.spare
+            )));
         }
         let by_default = Self::default().spare;
         if self.capacity > 0 && (self.spare - by_default).abs() > f64::EPSILON {
-            return Err("both spare and capacity are set; expected one of them, the other follows".to_string());
+            return Err(SpecError::conflict(
+                "both spare and capacity are set; expected one of them, the other follows",
+            ));
         }
         if self.stripe != 0 && !self.stripe.is_power_of_two() {
             let stripe = self.stripe;
-            return Err(format!("stripe is {stripe}; expected 0, or a power of two up to the number of dies"));
+            return Err(SpecError::range(format!(
+                "stripe is {stripe}; expected 0, or a power of two up to the number of dies"
+            )));
         }
         if self.retention_refresh_s > RETENTION_MAX_S {
             let seconds = self.retention_refresh_s;
-            return Err(format!(
+            return Err(SpecError::range(format!(
                 "retention_refresh_s is {seconds}; expected 0, never, or up to {RETENTION_MAX_S}, a hundred years"
-            ));
+            )));
         }
         self.check_idle()?;
         if self.mapping_cache > 0 && !self.journal {
             let what = "mapping_cache is set and journal = false; expected journal = true, which keeps the map's pages on flash, or mapping_cache = 0, the whole map in memory";
-            return Err(what.to_string());
+            return Err(SpecError::range(what));
         }
         Ok(())
     }
 
     /// How many superblocks can be free is known when the stack is built, which refuses the others.
-    fn check_idle(&self) -> Result<(), String> {
+    fn check_idle(&self) -> Result<(), SpecError> {
         let (after, free, gain) = (self.idle_after_ms, self.idle_free, self.idle_gain);
         if !(after == 0.0 || (1e-3..=IDLE_MAX_MS).contains(&after)) {
-            return Err(format!(
+            return Err(SpecError::range(format!(
                 "idle_after_ms is {after}; expected 0, never, or 0.001 to {IDLE_MAX_MS} milliseconds, a day"
-            ));
+            )));
         }
         if !(0.0..=1.0).contains(&gain) {
-            return Err(format!(
+            return Err(SpecError::range(format!(
                 "idle_gain is {gain}; expected a share of a superblock's pages from 0, by the spare, to 1"
-            ));
+            )));
         }
         if after == 0.0 && (free > 0 || gain > 0.0) {
             let key = if free > 0 { "idle_free" } else { "idle_gain" };
-            return Err(format!(
+            return Err(SpecError::conflict(format!(
                 "{key} is set and idle_after_ms is not; expected idle_after_ms above 0, as 10, or {key} left out: without it the layer does nothing by itself"
-            ));
+            )));
         }
         Ok(())
     }
 
     /// Refuses a cache of the map that is certainly too small for a device of at least so many bytes, whose logical pages have so many where the spec does not say. What only the chip in use knows is refused when the stack is built.
-    pub(crate) fn check_cache(&self, bytes: u64, sector_size: u32) -> Result<(), String> {
+    pub(crate) fn check_cache(&self, bytes: u64, sector_size: u32) -> Result<(), SpecError> {
         let sector_size = u64::from(if self.sector_size > 0 { self.sector_size } else { sector_size }).max(512);
         let user = if self.capacity > 0 { self.capacity } else { (bytes as f64 / (1.0 + self.spare)) as u64 };
         let map_pages = (user / sector_size) / (sector_size / 4);
@@ -168,10 +176,10 @@ impl PageMapSpec {
             return Ok(());
         }
         let told = nandkit_units::format_bytes(self.mapping_cache);
-        Err(format!(
+        Err(SpecError::range(format!(
             "mapping_cache is {told}; expected at least {least} bytes: the directory of {map_pages} map pages takes {}, and two map pages of {sector_size} must fit beside it",
             4 * map_pages
-        ))
+        )))
     }
 
     pub(crate) fn title(&self) -> String {
@@ -223,7 +231,7 @@ impl PageMapSpec {
     }
 
     /// The layer's options in a run with this seed, where the file system above can use sectors of so many bytes; 0: of any size.
-    pub(crate) fn options(&self, seed: u64, sector_size: u32) -> Result<PageMapOptions, String> {
+    pub(crate) fn options(&self, seed: u64, sector_size: u32) -> Result<PageMapOptions, SpecError> {
         Ok(PageMapOptions {
             spare: if self.capacity > 0 { Spare::Capacity(self.capacity) } else { Spare::Ratio(self.spare) },
             sector_size: if self.sector_size > 0 { self.sector_size } else { sector_size },

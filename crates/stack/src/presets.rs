@@ -1,5 +1,6 @@
 //! The devices that ship with nandkit: chips, memory cards, and drives ([`crate::ssds`]).
 
+use crate::SpecError;
 use nandkit_block::card::{self, CardSpec};
 use nandkit_nand_sim::{ChipSpec, presets};
 
@@ -14,8 +15,8 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// The chip of this name, with the source of each of its figures. An unknown name is answered with the nearest right one.
-pub fn chip(name: &str) -> Result<ChipSpec, String> {
-    presets::load(name).map_err(|error| error.to_string())
+pub fn chip(name: &str) -> Result<ChipSpec, SpecError> {
+    presets::load(name).map_err(SpecError::form)
 }
 
 /// A chip's text, in which each figure stands with its source.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Table;
 
+use crate::SpecError;
 use crate::named::table_or_name;
 use crate::presets::DEFAULT_DEVICE;
 use crate::{DeviceSpec, FsSpec, FtlSpec, HostSpec, StackError, StoreKind};
@@ -44,15 +45,15 @@ impl<'de> Deserialize<'de> for WrittenLayer {
 }
 
 impl TryFrom<Written> for StackSpec {
-    type Error = String;
+    type Error = SpecError;
 
-    fn try_from(Written { device, ftl, fs, host }: Written) -> Result<Self, String> {
+    fn try_from(Written { device, ftl, fs, host }: Written) -> Result<Self, SpecError> {
         let ftl = match ftl {
             Some(WrittenLayer(table)) => device.layer(table)?,
             None if fs.is_on_flash() => FtlSpec::None,
             None => device.default_layer(),
         };
-        host.map_or(Ok(()), |host| host.check()).map_err(|error| format!("in host: {error}"))?;
+        host.map_or(Ok(()), |host| host.check()).map_err(|error| error.within("host"))?;
         Ok(Self { device, ftl, fs, host })
     }
 }

@@ -7,6 +7,7 @@ use nandkit_nand_sim::{ChipSpec, Figure};
 use toml::{Table, Value};
 
 use crate::FtlSpec;
+use crate::SpecError;
 use crate::named::{take, whole};
 
 const ALL: [(&str, &str); 4] = [
@@ -41,7 +42,7 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// The drive of this name, where there is one. Errors: a file that is no drive's; those that ship are.
-pub fn load(name: &str) -> Option<Result<SsdPreset, String>> {
+pub fn load(name: &str) -> Option<Result<SsdPreset, SpecError>> {
     ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| SsdPreset::from_toml(text))
 }
 
@@ -52,8 +53,8 @@ pub(crate) fn layer(name: &str) -> Option<Table> {
 
 impl SsdPreset {
     /// Reads a drive: a chip's spec with the sections `interface` and `ftl`. Errors: a sentence that says which key, what it is, what would be right.
-    fn from_toml(text: &str) -> Result<Self, String> {
-        let mut table: Table = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_string())?;
+    fn from_toml(text: &str) -> Result<Self, SpecError> {
+        let mut table: Table = toml::from_str(text).map_err(|error| SpecError::form(error.to_string().trim_end()))?;
         let interface = interface_of(take(&mut table, INTERFACE)?.unwrap_or_default())?;
         let layer: Table = take(&mut table, FTL)?.unwrap_or_default();
         let mut sources = BTreeMap::new();
@@ -65,15 +66,15 @@ impl SsdPreset {
                 }
             }
         }
-        let chip = ChipSpec::from_table(&table).map_err(|error| error.to_string())?;
+        let chip = ChipSpec::from_table(&table).map_err(SpecError::form)?;
         let ftl = FtlSpec::from_table(layer.clone())?;
         Ok(Self { chip, interface, ftl, layer, sources })
     }
 
     /// Every figure with its value and source: those of the chip, then interface and layer.
-    pub fn figures(&self) -> Result<Vec<Figure>, String> {
-        let mut figures = self.chip.figures().map_err(|error| error.to_string())?;
-        let interface = Table::try_from(&self.interface).map_err(|error| error.to_string())?;
+    pub fn figures(&self) -> Result<Vec<Figure>, SpecError> {
+        let mut figures = self.chip.figures().map_err(SpecError::form)?;
+        let interface = Table::try_from(&self.interface).map_err(SpecError::form)?;
         for (section, entries) in [(INTERFACE, &interface), (FTL, &self.layer)] {
             figures.extend(entries.iter().map(|(name, value)| {
                 let key = format!("{section}.{name}");
@@ -91,9 +92,9 @@ fn is_own(key: &str) -> bool {
 }
 
 /// Reads an interface. Errors name the key with its section.
-pub(crate) fn interface_of(table: Table) -> Result<HostLinkSpec, String> {
-    let spec: HostLinkSpec = whole(table).map_err(|detail| format!("in {INTERFACE}: {detail}"))?;
-    spec.check().map_err(|detail| format!("{INTERFACE}.{detail}"))?;
+pub(crate) fn interface_of(table: Table) -> Result<HostLinkSpec, SpecError> {
+    let spec: HostLinkSpec = whole(table).map_err(|error: SpecError| error.within(INTERFACE))?;
+    spec.check().map_err(|detail| SpecError::range(format!("{INTERFACE}.{detail}")))?;
     Ok(spec)
 }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 use toml::Table;
 
 use super::Format;
+use crate::SpecError;
 use crate::StackError;
 use crate::frame::Frame;
 use crate::in_directory::for_next_run;
@@ -21,7 +22,7 @@ use crate::mounted::MountedFileSystem;
 pub trait EmulateFormat: Sync {
     /// Reads the format's options: the table of a spec without its key `kind`.
     /// Errors: an unknown key, or a value that cannot be, with what would be right.
-    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, String>;
+    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, SpecError>;
 
     /// Whether names are bound more than POSIX binds them: by case, by characters.
     fn restricts_names(&self) -> bool {

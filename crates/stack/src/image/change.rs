@@ -86,7 +86,7 @@ impl ChangingImage {
         let Changeable { found, format, mut notes } = changeable(path, &image, options, how)?;
         let mut copy = image.private_copy(&file).map_err(failed)?;
         if options.size.is_some() && options.region.is_none() && format.fills_up() {
-            grow(&mut copy, found.layout.offset, found.layout.size.unwrap_or(0)).map_err(|what| wrong(path, what))?;
+            grow(path, &mut copy, &found)?;
         }
         let clock = clock_from(how.now);
         let compression = how.compression.as_deref();
@@ -175,7 +175,7 @@ pub(super) fn changeable(
         let expected = titles(|format| format.change().is_some());
         return Err(wrong(path, format!("{name} is only read; expected an image of {expected}")));
     };
-    refuse_unproven(options, &found).map_err(|what| wrong(path, what))?;
+    refuse_unproven(path, options, &found)?;
     if let Some(asked) = how.compression.as_ref().filter(|_| !format.compresses()) {
         let expected = titles(|format| format.change().is_some_and(ChangeFormat::compresses));
         let detail = format!(
@@ -198,22 +198,25 @@ pub(super) fn harmful(bad: &[Finding], volume: &dyn ChangingVolume) -> Vec<Findi
 }
 
 /// Refuses an image that does not tell its erase size: by a wrong one it can be read, but what is written by it does not fit the flash.
-fn refuse_unproven(options: &OpenOptions, found: &Found) -> Result<(), String> {
+fn refuse_unproven(path: &Path, options: &OpenOptions, found: &Found) -> Result<(), StackError> {
     if options.erase_size.is_some() || found.fit == Fit::Proven {
         return Ok(());
     }
     let sizes: Vec<String> = found.detection.erase_sizes.iter().map(|size| format_bytes((*size).into())).collect();
-    Err(format!(
-        "nothing in the image proves its erase size: blocks of {} fit. What is written by a wrong one does not fit the flash, so nothing was changed; expected `erase_size`",
-        sizes.join(", ")
-    ))
+    let sizes = sizes.join(", ");
+    let detail = format!(
+        "nothing in the image proves its erase size: blocks of {sizes} fit. What is written by a wrong one does not fit the flash, so nothing was changed; expected `erase_size`"
+    );
+    Err(wrong(path, detail))
 }
 
 /// Makes an image as long as the flash that it is a part of, by erased bytes.
-fn grow(image: &mut Image, offset: u64, size: u64) -> Result<(), String> {
+fn grow(path: &Path, image: &mut Image, found: &Found) -> Result<(), StackError> {
+    let size = found.layout.size.unwrap_or(0);
     if size > SIZE_MAX {
-        return Err(format!("`size`: {size} bytes with their OOB; expected at most {SIZE_MAX}"));
+        let detail = format!("`size`: {size} bytes with their OOB; expected at most {SIZE_MAX}");
+        return Err(wrong(path, detail));
     }
-    image.lengthen(offset.saturating_add(size));
+    image.lengthen(found.layout.offset.saturating_add(size));
     Ok(())
 }

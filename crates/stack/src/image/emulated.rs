@@ -72,7 +72,8 @@ impl EmulatedImage {
     pub fn device(&mut self, asked: Option<DeviceSpec>) -> Result<DeviceSpec, StackError> {
         let misfit = |detail: String| StackError::new("stack.device", detail);
         if self.found.format.medium() == MediumKind::Blocks {
-            return asked.map_or_else(|| DeviceSpec::preset(crate::DEFAULT_DEVICE).map_err(misfit), Ok);
+            return asked
+                .map_or_else(|| DeviceSpec::preset(crate::DEFAULT_DEVICE).map_err(|error| misfit(error.detail)), Ok);
         }
         let Some(device) = asked else { return self.like_a_preset() };
         let blocks = self.blocks();

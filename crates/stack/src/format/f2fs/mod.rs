@@ -32,6 +32,7 @@ use super::{
     ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenVolume, Opened, Opening, RepairFormat,
     SegmentTable, VolumeInfo,
 };
+use crate::SpecError;
 use crate::named::whole;
 
 /// The format's name.
@@ -120,9 +121,9 @@ impl Format for F2fsFormat {
 }
 
 impl EmulateFormat for F2fsFormat {
-    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, String> {
-        let spec: F2fsSpec = whole(table).map_err(|error| format!("in f2fs: {error}"))?;
-        spec.check().map_err(|error| format!("in f2fs: {error}"))?;
+    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, SpecError> {
+        let spec: F2fsSpec = whole(table).map_err(|error| error.within("f2fs"))?;
+        spec.check().map_err(|error| error.within("f2fs"))?;
         Ok(Box::new(spec))
     }
 

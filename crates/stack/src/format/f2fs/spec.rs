@@ -4,6 +4,7 @@ use nandkit_cleaning::search;
 use nandkit_cleaning::victim::VictimPolicy;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::SpecError;
 use crate::named::current_victim;
 
 /// How logs get blocks.
@@ -79,10 +80,13 @@ fn victim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error
 
 impl F2fsSpec {
     /// The policies of collection where an operation waits, and in idle times; `None` for Linux's own search.
-    pub fn policies(&self) -> Result<[Option<VictimPolicy>; 2], String> {
+    pub fn policies(&self) -> Result<[Option<VictimPolicy>; 2], SpecError> {
         let named = |key: &str, name: &str| match name {
             search::NAME => Ok(None),
-            name => name.parse().map(Some).map_err(|error| format!("{key}: {error}; or {}", search::NAME)),
+            name => name
+                .parse()
+                .map(Some)
+                .map_err(|error| SpecError::unknown(format!("{key}: {error}; or {}", search::NAME))),
         };
         let foreground = named("victim", &self.victim)?;
         match self.background_victim.as_str() {
@@ -91,28 +95,37 @@ impl F2fsSpec {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
         self.policies()?;
         if nandkit_f2fs::write::ActiveLogs::of(self.active_logs).is_none() {
-            return Err(format!("active_logs is {}; expected 2, 4 or 6", self.active_logs));
+            return Err(SpecError::range(format!("active_logs is {}; expected 2, 4 or 6", self.active_logs)));
         }
         if !(-1..=255).contains(&self.ipu_policy) {
-            return Err(format!("ipu_policy is {}; expected -1, or a sum of bits up to 255", self.ipu_policy));
+            return Err(SpecError::range(format!(
+                "ipu_policy is {}; expected -1, or a sum of bits up to 255",
+                self.ipu_policy
+            )));
         }
         if !(0.0..=50.0).contains(&self.overprovision) {
-            return Err(format!("overprovision is {}; expected 0 to 50 per cent", self.overprovision));
+            return Err(SpecError::range(format!(
+                "overprovision is {}; expected 0 to 50 per cent",
+                self.overprovision
+            )));
         }
         if !(1..=1024).contains(&self.segments_per_section) {
-            return Err(format!("segments_per_section is {}; expected 1 to 1024", self.segments_per_section));
+            return Err(SpecError::range(format!(
+                "segments_per_section is {}; expected 1 to 1024",
+                self.segments_per_section
+            )));
         }
         for (name, pages) in [("dirty_pages", self.dirty_pages), ("clean_pages", self.clean_pages)] {
             if !(64..=1 << 24).contains(&pages) {
-                return Err(format!("{name} is {pages}; expected 64 to {}", 1 << 24));
+                return Err(SpecError::range(format!("{name} is {pages}; expected 64 to {}", 1 << 24)));
             }
         }
         nandkit_f2fs::mkfs::features_named(&self.features)
             .map(drop)
-            .map_err(|error| format!("features: {}", error.detail))
+            .map_err(|error| SpecError::form(format!("features: {}", error.detail)))
     }
 
     pub(crate) fn title(&self) -> String {

@@ -18,6 +18,7 @@ use super::emulate::{EmulateFormat, FormatSpec};
 use super::found::{Claims, Found, View};
 use super::sectors::DumpSectors;
 use super::{ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo};
+use crate::SpecError;
 use crate::named::whole;
 
 /// FAT in the table of formats.
@@ -82,8 +83,8 @@ impl Format for FatFormat {
 }
 
 impl EmulateFormat for FatFormat {
-    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, String> {
-        let spec: FatSpec = whole(table).map_err(|error| format!("in fat: {error}"))?;
+    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, SpecError> {
+        let spec: FatSpec = whole(table).map_err(|error| error.within("fat"))?;
         spec.check()?;
         Ok(Box::new(spec))
     }

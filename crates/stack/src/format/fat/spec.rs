@@ -1,5 +1,6 @@
 //! Options of FAT in a stack.
 
+use crate::SpecError;
 use serde::{Deserialize, Serialize};
 
 /// When the sector cache writes back.
@@ -90,25 +91,30 @@ impl Default for FatSpec {
 }
 
 impl FatSpec {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), SpecError> {
         let size = self.cluster_size;
         if size != 0 && (!size.is_power_of_two() || !(512..=32_768).contains(&size)) {
-            return Err(format!("cluster_size is {size}; expected 0, or a power of two from 512 to 32768"));
+            return Err(SpecError::range(format!(
+                "cluster_size is {size}; expected 0, or a power of two from 512 to 32768"
+            )));
         }
         if self.root_entries == 0 {
-            return Err("root_entries is 0; expected 1 to 65535".to_string());
+            return Err(SpecError::range("root_entries is 0; expected 1 to 65535"));
         }
         if self.label.chars().count() > 11 {
-            return Err(format!("label is \"{}\"; expected up to 11 characters", self.label));
+            return Err(SpecError::range(format!("label is \"{}\"; expected up to 11 characters", self.label)));
         }
         if self.cache_sectors > 1 << 24 {
-            return Err(format!("cache_sectors is {}; expected 0 to {}", self.cache_sectors, 1 << 24));
+            return Err(SpecError::range(format!(
+                "cache_sectors is {}; expected 0 to {}",
+                self.cache_sectors,
+                1 << 24
+            )));
         }
         if self.cache_sectors == 0 && (self.write_back == WriteBackName::Back || self.cache_data) {
-            return Err(
-                "there is no cache (cache_sectors is 0) to write back or to hold data; expected cache_sectors above 0"
-                    .into(),
-            );
+            let what =
+                "there is no cache (cache_sectors is 0) to write back or to hold data; expected cache_sectors above 0";
+            return Err(SpecError::conflict(what));
         }
         Ok(())
     }

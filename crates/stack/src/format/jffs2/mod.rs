@@ -31,6 +31,7 @@ use super::{
     ByteOrder, ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenOptions, OpenVolume, Opened, Opening,
     RepairFormat, VolumeInfo, clock_at,
 };
+use crate::SpecError;
 use crate::named::whole;
 
 /// The format's name.
@@ -114,9 +115,9 @@ impl Format for Jffs2Format {
 }
 
 impl EmulateFormat for Jffs2Format {
-    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, String> {
-        let spec: Jffs2Spec = whole(table).map_err(|error| format!("in jffs2: {error}"))?;
-        spec.check().map_err(|error| format!("in jffs2: {error}"))?;
+    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, SpecError> {
+        let spec: Jffs2Spec = whole(table).map_err(|error| error.within("jffs2"))?;
+        spec.check().map_err(|error| error.within("jffs2"))?;
         Ok(Box::new(spec))
     }
 }

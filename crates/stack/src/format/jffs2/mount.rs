@@ -10,11 +10,11 @@ use nandkit_units::{BlockIndex, Clock, Context, Nanos};
 use nandkit_vfs::FileSystem;
 
 use super::spec::{CompressionName, DrawsName, EndianName, Jffs2Spec};
-use crate::StackError;
 use crate::format::Format;
 use crate::format::emulate::{FormatSpec, WatchedFlash, wrong};
 use crate::frame::Frame;
 use crate::mounted::MountedFileSystem;
+use crate::{SpecError, StackError};
 
 impl FormatSpec for Jffs2Spec {
     fn format(&self) -> &'static dyn Format {
@@ -78,7 +78,7 @@ fn is_blank<F: Flash>(flash: &F, clock: &Clock) -> Result<bool, StackError> {
 }
 
 fn mount_options(spec: &Jffs2Spec, seed: u64) -> Result<MountOptions, StackError> {
-    let wrong = |detail: String| StackError::new("stack.fs", detail);
+    let wrong = |error: SpecError| StackError::new("stack.fs", error);
     let policy = spec.policy().map_err(wrong)?;
     let order = match spec.endian {
         EndianName::Little => ByteOrder::Little,

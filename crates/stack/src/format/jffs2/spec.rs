@@ -1,5 +1,6 @@
 //! Options of JFFS2 in a stack.
 
+use crate::SpecError;
 use nandkit_cleaning::separation::Separation;
 use nandkit_cleaning::victim::VictimPolicy;
 use serde::{Deserialize, Serialize};
@@ -88,23 +89,23 @@ impl Default for Jffs2Spec {
 
 impl Jffs2Spec {
     /// The collector's policy.
-    pub fn policy(&self) -> Result<VictimPolicy, String> {
-        self.victim.parse().map_err(|error| format!("victim: {error}"))
+    pub fn policy(&self) -> Result<VictimPolicy, SpecError> {
+        self.victim.parse().map_err(|error| SpecError::form(format!("victim: {error}")))
     }
 
     /// Where data go.
-    pub fn separation(&self) -> Result<Separation, String> {
-        self.separation.parse().map_err(|error| format!("separation: {error}"))
+    pub fn separation(&self) -> Result<Separation, SpecError> {
+        self.separation.parse().map_err(|error| SpecError::form(format!("separation: {error}")))
     }
 
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
         self.policy()?;
         self.separation()?;
         if self.background_ms > 3_600_000 {
-            return Err(format!("background_ms is {}; expected 0 to 3600000", self.background_ms));
+            return Err(SpecError::range(format!("background_ms is {}; expected 0 to 3600000", self.background_ms)));
         }
         if !(1..=10_000).contains(&self.tick_ms) {
-            return Err(format!("tick_ms is {}; expected 1 to 10000", self.tick_ms));
+            return Err(SpecError::range(format!("tick_ms is {}; expected 1 to 10000", self.tick_ms)));
         }
         Ok(())
     }
