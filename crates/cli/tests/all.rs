@@ -1,4 +1,5 @@
-//! All tests of the crate in one program: what they share is compiled once, and they run beside each other. `cargo test -p nandkit-cli --test all bad_input::` runs those of one file.
+//! All tests of the crate in one program: what they share is compiled once, and they run beside
+//! each other. `cargo test -p nandkit-cli --test all bad_input::` runs those of one file.
 
 mod common;
 
@@ -10,6 +11,7 @@ mod commands;
 mod compare_places;
 mod compare_records;
 mod doctor;
+mod dumps;
 mod erase_size;
 mod exec;
 mod exec_cuts;

@@ -117,7 +117,8 @@ fn the_same_tree_gives_the_same_bytes_and_a_table_adds_nodes() {
     let (dump, plain) = (bytes("a.jffs2"), bytes("plain.jffs2"));
     let data: Vec<u8> = dump.chunks(528).flat_map(|page| &page[..512]).copied().collect();
     assert!(data == plain);
-    // Cleanmarkers are where Linux has them on pages of 512 bytes: behind the code, in each block's first page.
+    // Cleanmarkers are where Linux has them on pages of 512 bytes: behind the code, in each block's
+    // first page.
     for (number, page) in dump.chunks(528).enumerate() {
         let mut oob = [0xFF; 16];
         if number % 32 == 0 {
@@ -150,7 +151,8 @@ fn ls_is_as_coreutils_has_it_and_json_and_tar_say_the_same() {
     succeeds(path, &["mkfs", "jffs2", "--from", "tree", "i.jffs2"]);
     for (ours, theirs) in [("/", "tree"), ("/etc", "tree/etc"), ("etc/link", "tree/etc/link")] {
         let long = succeeds(path, &["ls", "-l", "i.jffs2", ours]);
-        // Linux lists no size of its own for directories, and the columns are as wide as that makes them.
+        // Linux lists no size of its own for directories, and the columns are as wide as that makes
+        // them.
         let squeezed = |text: &str| -> Vec<String> {
             let lines = text.lines().filter(|line| !line.starts_with('d') && !line.starts_with("total"));
             lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
@@ -354,7 +356,7 @@ fn options_that_do_not_fit_the_image_are_refused() {
         (vec!["ls", "i.jffs2", "--erase-size", "4K"], vec!["--erase-size 4096", "expected 65536"]),
         (vec!["ls", "i.jffs2", "--erase-size", "1000"], vec!["1000"]),
         (vec!["check", "i.jffs2", "--endian", "big"], vec!["i.jffs2", "byte order"]),
-        (vec!["extract", "mixed", "out"], vec!["mixed byte orders", "--endian"]),
+        (vec!["extract", "mixed", "out"], vec!["holds 2 file systems", "--region"]),
         (vec!["extract", "i.jffs2", "full"], vec!["full", "--merge"]),
         (vec!["extract", "i.jffs2", "i.jffs2"], vec!["no directory"]),
         (vec!["extract", "i.jffs2", "--to-tar", "b.jffs2"], vec!["b.jffs2", "exists", "--force"]),
@@ -399,7 +401,8 @@ fn ctrl_c_leaves_nothing_half_written() {
     assert_eq!(fs::read_dir(path).expect("reads").count(), 1, "the tree alone is left");
 }
 
-/// An image whose blocks were filled without cleanmarkers in them (they are in the OOB of its device): a repair that put some in pushed the last node of each block out, and ended well.
+/// An image whose blocks were filled without cleanmarkers in them (they are in the OOB of its
+/// device): a repair that put some in pushed the last node of each block out, and ended well.
 #[test]
 fn a_repair_of_a_sound_image_keeps_every_node() {
     let directory = tempfile::tempdir().expect("a directory");

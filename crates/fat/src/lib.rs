@@ -37,5 +37,5 @@ pub use check::{FindingKind, check};
 pub use file_system::Fat;
 pub use format::{Alignment, FormatOptions, format};
 pub use options::{Cache, MountOptions, WriteBack};
-pub use probe::probe;
+pub use probe::{probe, signature};
 pub use recover::RecoveryReport;

@@ -14,7 +14,7 @@ const BOOT_SECTOR: u32 = 1000;
 /// it has in all. The extent is that of a boot sector whose numbers fit `length`.
 pub fn probe(beginning: &[u8], length: u64) -> Option<Likeness> {
     let sector = beginning.get(..512)?;
-    if !matches!(sector.first(), Some(0xEB | 0xE9)) || sector.get(510..) != Some(&[0x55, 0xAA]) {
+    if !matches!(sector.first(), Some(0xEB | 0xE9)) || sector.get(510..) != Some(&[0x55, 0xAA]) || is_other(sector) {
         return None;
     }
     let geometry = Geometry::parse(sector, length).ok();
@@ -26,6 +26,26 @@ pub fn probe(beginning: &[u8], length: u64) -> Option<Likeness> {
         layout: Layout { block_size, ..Layout::default() },
         extent: geometry.map(|geometry| 0..end(geometry)),
     })
+}
+
+/// The bytes of the volume that begins so, whatever follows: where all numbers of its boot sector
+/// fit together, and its first FAT, if it is among these bytes, begins with the medium's byte.
+pub fn signature(bytes: &[u8]) -> Option<u64> {
+    let sector = bytes.get(..512)?;
+    if !matches!(sector.first(), Some(0xEB | 0xE9)) || is_other(sector) {
+        return None;
+    }
+    let geometry = Geometry::parse(sector, u64::MAX).ok()?;
+    let fat = u64::from(geometry.reserved_sectors) * u64::from(geometry.sector_size);
+    let first = usize::try_from(fat).ok().and_then(|fat| bytes.get(fat..)?.first_chunk::<3>());
+    let is_fat = first.is_none_or(|first| first[0] == geometry.media && first[1..] == [0xFF, 0xFF]);
+    is_fat.then(|| geometry.total_sectors.saturating_mul(geometry.sector_size.into()))
+}
+
+/// Whether a boot sector names a file system of its own that also begins with a jump: exFAT (exFAT
+/// file system specification, 3.1.2 `FileSystemName`) and NTFS (its OEM ID).
+fn is_other(sector: &[u8]) -> bool {
+    sector.get(3..11).is_some_and(|name| name == b"EXFAT   " || name == b"NTFS    ")
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         zero_copy.flat_map(|bytes| bytes.as_chunks::<8>().0).fold(0, |sum, word| sum ^ u64::from_le_bytes(*word));
     println!("block_bytes, every word looked at: {:.2} GB/s ({words})", gigabytes / start.elapsed().as_secs_f64());
     let start = Instant::now();
-    let found = regions::regions(&device, &[]);
+    let found = regions::regions(&device, &[], Vec::new());
     println!("{} regions in {:?}", found.len(), start.elapsed());
     for region in found.iter().take(20) {
         println!(

@@ -26,8 +26,9 @@ type FlashResult = nandkit_flash::Result<Done>;
 /// blocks that were left out) reads as erased.
 ///
 /// **Writing.** Changes stay in memory, page by page, until [`Flash::sync`] brings them into the file, all or none: see [`Image::open`]. The rules of the flash hold: NAND
-/// data can be programmed where they are erased, in units of `write_unit` and in any order of pages; NOR data and OOB bytes change bits from 1 to 0 only.
-/// A page programmed with nothing but 0xFF cannot be told from an erased one, and may be programmed again.
+/// data can be programmed where they are erased, in units of `write_unit` and in any order of
+/// pages; NOR data and OOB bytes change bits from 1 to 0 only. A page programmed with nothing but
+/// 0xFF cannot be told from an erased one, and may be programmed again.
 ///
 /// **Bad blocks** are those that the marks tell, that the layout names, and that the file leaves out. A mark by [`Flash::mark_bad`] goes into the OOB of the block's first page
 /// (0x00 in the marker byte); in a dump without OOB it lasts only while the device is open.
@@ -42,12 +43,17 @@ pub struct DumpFlash {
     table: OnceLock<BadTable>,
     store: Option<Store>,
     overlay: Option<Overlay>,
-    /// Set by a failure that leaves the file in the middle of a sync; the journal is whole then, and the next opening completes it.
+    /// Set by a failure that leaves the file in the middle of a sync; the journal is whole then,
+    /// and the next opening completes it.
     poisoned: bool,
-    /// More bytes of changes than these are not held, but synced; after a sync that failed, so many more.
+    /// More bytes of changes than these are not held, but synced; after a sync that failed, so many
+    /// more.
     commit_limit: Option<CommitLimit>,
     notes: Vec<String>,
 }
+
+/// Bytes of a block that tell whether it is in use: no file system leaves them blank, nor zeroes.
+const BEGINNING: usize = 16;
 
 /// When changes are synced that nobody asked to be.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +71,8 @@ pub struct DumpInfo {
     pub layout: ImageLayout,
     /// The geometry that follows.
     pub geometry: FlashGeometry,
-    /// Bytes of the last block that the file holds, where it is not whole, OOB included; 0 where it is. The rest reads as erased.
+    /// Bytes of the last block that the file holds, where it is not whole, OOB included; 0 where it
+    /// is. The rest reads as erased.
     pub tail_bytes: u64,
     /// All bad blocks, in ascending order.
     pub bad_blocks: Vec<u32>,
@@ -74,7 +81,8 @@ pub struct DumpInfo {
 }
 
 impl DumpFlash {
-    /// The image as a device with this layout. Errors: `Layout`; `InUse` for an image that is to be changed while a view of it exists.
+    /// The image as a device with this layout. Errors: `Layout`; `InUse` for an image that is to be
+    /// changed while a view of it exists.
     pub fn new(image: Image, layout: ImageLayout) -> Result<Self> {
         let Image { bytes, oob, store, overlay, access, notes } = image;
         if access == Access::ReadWrite
@@ -104,8 +112,16 @@ impl DumpFlash {
         })
     }
 
-    /// The same device, which syncs by itself once it holds more bytes of changes than these. For layers above to which a sync after any program or erase is no more than a power cut.
-    /// Where such a sync fails, the changes stay in memory, and the next [`Flash::sync`] says why.
+    /// Takes these blocks for good, whatever their marks say: what they hold proves it.
+    pub fn with_good_blocks(mut self, blocks: &[u32]) -> Self {
+        self.shape.layout.good.extend_from_slice(blocks);
+        self.table = OnceLock::new();
+        self
+    }
+
+    /// The same device, which syncs by itself once it holds more bytes of changes than these. For
+    /// layers above to which a sync after any program or erase is no more than a power cut. Where
+    /// such a sync fails, the changes stay in memory, and the next [`Flash::sync`] says why.
     pub fn with_commit_limit(self, bytes: u64) -> Self {
         Self { commit_limit: Some(CommitLimit { bytes, next: bytes }), ..self }
     }
@@ -137,8 +153,9 @@ impl DumpFlash {
         &self.shape.layout
     }
 
-    /// Data bytes of a whole block without a copy, for scans: `None` where they do not lie side by side (OOB between the pages), where the block was
-    /// changed since the last sync, and where the file holds it not or in part. Then use [`DumpFlash::page_bytes`] or [`Flash::read`].
+    /// Data bytes of a whole block without a copy, for scans: `None` where they do not lie side by
+    /// side (OOB between the pages), where the block was changed since the last sync, and where the
+    /// file holds it not or in part. Then use [`DumpFlash::page_bytes`] or [`Flash::read`].
     pub fn block_bytes(&self, block: BlockIndex) -> Option<&[u8]> {
         if !self.shape.layout.is_contiguous() || self.changes.blocks.contains_key(&block.0) {
             return None;
@@ -146,7 +163,8 @@ impl DumpFlash {
         self.stored(block.page(0), self.shape.layout.block_size as usize)
     }
 
-    /// Data bytes of a whole page without a copy; `None` where the file holds it not or in part, or it was erased since the last sync.
+    /// Data bytes of a whole page without a copy; `None` where the file holds it not or in part, or
+    /// it was erased since the last sync.
     pub fn page_bytes(&self, at: PageAddress) -> Option<&[u8]> {
         match self.changes.page(at) {
             Changed::Page(page) => Some(page.data()),
@@ -164,7 +182,8 @@ impl DumpFlash {
         (held.len() == length).then_some(held)
     }
 
-    /// Copies data bytes from data byte `offset` of the device on, across pages and blocks. What lies behind the end of the device reads as erased. Errors: those of the file.
+    /// Copies data bytes from data byte `offset` of the device on, across pages and blocks. What
+    /// lies behind the end of the device reads as erased. Errors: those of the file.
     pub fn read_data(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let geometry = &self.shape.geometry;
         if self.is_plain() && offset.saturating_add(into.len() as u64) <= geometry.capacity() {
@@ -219,14 +238,16 @@ impl DumpFlash {
         DumpInfo { file_bytes, layout, geometry, tail_bytes: self.shape.tail, bad_blocks, notes }
     }
 
-    /// The image with everything that was changed, for one whose changes stay in memory. Cost: none, but for the changes since the last sync.
+    /// The image with everything that was changed, for one whose changes stay in memory. Cost:
+    /// none, but for the changes since the last sync.
     pub fn into_image(mut self) -> Image {
         self.apply_in_memory();
         let Self { bytes, oob, store, overlay, access, notes, .. } = self;
         Image { bytes, oob, store, overlay, access, notes }
     }
 
-    /// The files' bytes with everything that was changed: the image, and the OOB file. Cost: a copy, where they are not in memory already.
+    /// The files' bytes with everything that was changed: the image, and the OOB file. Cost: a
+    /// copy, where they are not in memory already.
     pub fn into_bytes(mut self) -> (Vec<u8>, Option<Vec<u8>>) {
         self.apply_in_memory();
         let take = |bytes: Arc<Bytes>| match Arc::try_unwrap(bytes) {
@@ -243,9 +264,14 @@ impl DumpFlash {
                 OobPlacement::Separate => self.oob.as_deref().map_or(&[][..], Bytes::as_slice),
                 _ => self.bytes.held(0, self.shape.end, usize::MAX),
             };
-            BadTable::read(&self.shape, |offset| {
-                usize::try_from(offset).ok().and_then(|offset| source.get(offset)).copied().unwrap_or(0xFF)
-            })
+            let oob_byte = |offset| {
+                usize::try_from(offset).ok().and_then(|offset: usize| source.get(offset)).copied().unwrap_or(0xFF)
+            };
+            let is_used = |block| {
+                let first = self.stored(PageAddress::new(block, 0), BEGINNING);
+                first.is_some_and(|bytes| !nandkit_units::is_erased(bytes) && !nandkit_units::is_zeroed(bytes))
+            };
+            BadTable::read(&self.shape, oob_byte, is_used)
         })
     }
 
@@ -328,7 +354,8 @@ impl DumpFlash {
         Ok(())
     }
 
-    /// The page as it is now, for changes; it becomes part of the changes. Errors: those of the file.
+    /// The page as it is now, for changes; it becomes part of the changes. Errors: those of the
+    /// file.
     fn page_mut(&mut self, operation: Operation, at: PageAddress) -> nandkit_flash::Result<&mut PageImage> {
         let geometry = &self.shape.geometry;
         let known = self.changes.blocks.get(&at.block.0).is_some_and(|block| block.pages.contains_key(&at.page));
@@ -373,7 +400,8 @@ impl DumpFlash {
 
     /// Brings the changes into bytes that are in memory. Mapped files are left alone.
     fn apply_in_memory(&mut self) {
-        // The marks are those of the factory and of earlier owners: bytes programmed since are none.
+        // The marks are those of the factory and of earlier owners: bytes programmed since are
+        // none.
         self.table();
         let lengths = self.lengths();
         let pieces = self.changes.pieces(&self.shape, lengths);
@@ -588,8 +616,9 @@ impl Flash for DumpFlash {
         if self.is_bad(block) {
             return Ok(Done::immediately(context));
         }
-        if let Some((offset, _)) = marker_place(&self.shape)
-            && let Some(byte) = self.page_mut(Operation::MarkBad, block.page(0))?.parts_mut().1.get_mut(offset as usize)
+        if let Some((offset, pages)) = marker_place(&self.shape)
+            && let Some(byte) =
+                self.page_mut(Operation::MarkBad, block.page(pages.start))?.parts_mut().1.get_mut(offset as usize)
         {
             *byte = 0;
         }

@@ -1,4 +1,5 @@
-//! How the bytes of a flash lie in its dump: [`ImageLayout`], and the arithmetic from pages to bytes of the file.
+//! How the bytes of a flash lie in its dump: [`ImageLayout`], and the arithmetic from pages to
+//! bytes of the file.
 
 use nandkit_units::{BlockIndex, FlashGeometry, FlashKind, PageAddress};
 
@@ -21,8 +22,10 @@ pub enum OobPlacement {
 /// Which bytes tell that a block is bad. Any value but 0xFF marks it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BadMarker {
-    /// The convention of the page size (see [`ImageLayout::marker_byte`]), in the first two pages of each block; ignored, and
-    /// [`DumpInfo::notes`](crate::DumpInfo::notes) says so, where more than a quarter of the blocks (of a few blocks: more than half) would be bad: then the bytes hold something else.
+    /// The convention of the page size (see [`ImageLayout::marker_byte`]), in the first two pages
+    /// of each block; ignored, and [`DumpInfo::notes`](crate::DumpInfo::notes) says so, where more
+    /// than a quarter of the blocks (of a few blocks: more than half) would be bad: then the bytes
+    /// hold something else.
     #[default]
     Auto,
     /// This byte of the OOB, in the first `pages` pages of each block, whatever it says.
@@ -32,6 +35,9 @@ pub enum BadMarker {
         /// The number of pages looked at, from the block's first on.
         pages: u32,
     },
+    /// The byte of the convention, in the last page of each block: as some parts have it from the
+    /// factory.
+    LastPage,
     /// The OOB holds no marks.
     Ignore,
 }
@@ -55,19 +61,24 @@ pub struct ImageLayout {
     pub marker: BadMarker,
     /// The region's first byte in the file.
     pub offset: u64,
-    /// The region's length in bytes of the file, OOB counted where it lies between; `None` up to the end of the file.
+    /// The region's length in bytes of the file, OOB counted where it lies between; `None` up to
+    /// the end of the file.
     pub size: Option<u64>,
     /// With [`OobPlacement::Separate`]: the first byte of the region's OOB in the second file.
     pub oob_offset: u64,
-    /// Blocks of the device that the file leaves out (`nanddump --bb=skipbad` drops bad blocks), ascending, counted from the region's start. They are bad
-    /// and read as erased.
+    /// Blocks of the device that the file leaves out (`nanddump --bb=skipbad` drops bad blocks),
+    /// ascending, counted from the region's start. They are bad and read as erased.
     pub missing: Vec<u32>,
-    /// Blocks that are in the file and known to be bad although nothing in it says so (`nanddump --bb=padbad` writes 0xFF in their place).
+    /// Blocks that are in the file and known to be bad although nothing in it says so (`nanddump
+    /// --bb=padbad` writes 0xFF in their place).
     pub bad: Vec<u32>,
+    /// Blocks that are good although their marks say otherwise, since what they hold is whole.
+    pub good: Vec<u32>,
 }
 
 impl ImageLayout {
-    /// NOR, or any flash whose dump has no OOB and whose bits may be cleared at any time. Pages are as large as the block allows.
+    /// NOR, or any flash whose dump has no OOB and whose bits may be cleared at any time. Pages are
+    /// as large as the block allows.
     pub const fn nor(block_size: u32) -> Self {
         // The largest power of two that divides the block: a page size must be one.
         let page_size = block_size & block_size.wrapping_neg();
@@ -103,10 +114,12 @@ impl ImageLayout {
             oob_offset: 0,
             missing: Vec::new(),
             bad: Vec::new(),
+            good: Vec::new(),
         }
     }
 
-    /// The byte of the OOB that marks bad blocks by convention: byte 5 for pages of 512 bytes, byte 0 for larger ones. Source: Linux
+    /// The byte of the OOB that marks bad blocks by convention: byte 5 for pages of 512 bytes, byte
+    /// 0 for larger ones. Source: Linux
     /// `include/linux/mtd/bbm.h` (`NAND_SMALL_BADBLOCK_POS`, `NAND_LARGE_BADBLOCK_POS`) and the makers' data sheets.
     pub const fn marker_byte(&self) -> u32 {
         if self.page_size <= 512 { 5 } else { 0 }
@@ -139,7 +152,8 @@ impl ImageLayout {
         !matches!(self.oob, OobPlacement::AfterPage)
     }
 
-    /// The same layout for `size` data bytes from data byte `offset` on, as partition tables count (missing blocks included, OOB not): a region.
+    /// The same layout for `size` data bytes from data byte `offset` on, as partition tables count
+    /// (missing blocks included, OOB not): a region.
     ///
     /// `size` `None` is the rest. Errors: `Layout` where the region does not begin at a block while blocks are not simply side by side (OOB in the file, blocks left out).
     pub fn region(&self, offset: u64, size: Option<u64>) -> Result<Self> {
@@ -178,6 +192,7 @@ impl ImageLayout {
         region.size = least(wanted, self.size.map(|size| size.saturating_sub(skipped)));
         region.missing = inside(&self.missing);
         region.bad = inside(&self.bad);
+        region.good = inside(&self.good);
         Ok(region)
     }
 
@@ -231,7 +246,8 @@ pub(crate) struct Shape {
     pub geometry: FlashGeometry,
     /// End of the region in the file: data behind it belongs to others, or is not there.
     pub end: u64,
-    /// Whether the file ends with the region, so that the device may make it longer up to the end of the last block.
+    /// Whether the file ends with the region, so that the device may make it longer up to the end
+    /// of the last block.
     pub may_grow: bool,
     /// Bytes of the last block that are there, where it is not whole; 0 otherwise.
     pub tail: u64,
@@ -296,7 +312,8 @@ impl Shape {
         Ok(Self { layout, geometry, end, may_grow, tail })
     }
 
-    /// Which block of the file holds a block of the device; `None` where the file leaves it out. The block lies in the device.
+    /// Which block of the file holds a block of the device; `None` where the file leaves it out.
+    /// The block lies in the device.
     #[inline]
     pub fn stored_index(&self, block: BlockIndex) -> Option<u64> {
         if self.layout.missing.is_empty() {
@@ -308,7 +325,8 @@ impl Shape {
         }
     }
 
-    /// Where a page of the device lies; `None` where the file leaves its block out. No overflow: the geometry is at most 2^50 bytes, OOB at most as much again.
+    /// Where a page of the device lies; `None` where the file leaves its block out. No overflow:
+    /// the geometry is at most 2^50 bytes, OOB at most as much again.
     #[inline]
     pub fn place(&self, at: PageAddress) -> Option<Place> {
         let layout = &self.layout;

@@ -19,7 +19,7 @@ fn node_signature(bytes: &[u8]) -> Option<Signature> {
 }
 
 fn find(image: Vec<u8>) -> Vec<Region> {
-    regions(&DumpFlash::from_bytes(image, ImageLayout::nor(65_536)).unwrap(), &[node_signature])
+    regions(&DumpFlash::from_bytes(image, ImageLayout::nor(65_536)).unwrap(), &[node_signature], Vec::new())
 }
 
 /// Offset, size and name of each.
@@ -198,7 +198,7 @@ fn partitions_of_an_environment_count_data_bytes() {
         let dump = with_oob(&data, 512, 16, &mut Random::new(4, "oob"));
         let layout = ImageLayout::nand_oob(16 << 10, 512, 16);
         let device = DumpFlash::from_bytes(dump.clone(), layout.clone()).unwrap();
-        let found = regions(&device, &[node_signature]);
+        let found = regions(&device, &[node_signature], Vec::new());
         let parts: Vec<&Region> =
             found.iter().filter(|region| matches!(region.source, RegionSource::MtdParts { .. })).collect();
         let names: Vec<&str> = parts.iter().map(|region| region.name.as_str()).collect();
@@ -263,7 +263,7 @@ fn magic_pieces(random: &mut Random) -> Vec<(&'static str, Vec<u8>)> {
 fn formats_show_themselves() {
     let mut random = Random::new(5, "signatures");
     let mut pieces = magic_pieces(&mut random);
-    pieces.push(("jffs20", jffs2_like(65_536, 12, true, &mut random)));
+    pieces.push(("jffs2-0", jffs2_like(65_536, 12, true, &mut random)));
     let mut image = Vec::new();
     let mut starts = Vec::new();
     for (_, bytes) in &pieces {
@@ -306,7 +306,7 @@ proptest! {
         for layout in [ImageLayout::nor(4096), ImageLayout::nand_oob(4096, 512, 16)] {
             let device = DumpFlash::from_bytes(image.clone(), layout).unwrap();
             let capacity = device.geometry().capacity();
-            for region in regions(&device, &[node_signature]) {
+            for region in regions(&device, &[node_signature], Vec::new()) {
                 prop_assert!(region.size > 0 && region.offset + region.size <= capacity, "{region:?}");
                 let _ = device.layout().region(region.offset, Some(region.size));
             }
@@ -321,7 +321,8 @@ proptest! {
     }
 }
 
-/// Found by the fuzz target `flash-image-layout`: more blocks missing than there are before the region's end.
+/// Found by the fuzz target `flash-image-layout`: more blocks missing than there are before the
+/// region's end.
 #[test]
 fn a_block_that_is_missing_twice_is_refused_and_not_an_overflow() {
     let layout = ImageLayout { missing: vec![0, 0, 1], ..ImageLayout::nand_oob(4096, 512, 16) };

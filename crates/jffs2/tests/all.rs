@@ -21,3 +21,4 @@ mod overwrite;
 mod remount;
 mod times;
 mod twice;
+mod volumes;

@@ -8,3 +8,4 @@ mod f2fs_adopt;
 mod fat_on_block_map;
 mod jffs2_on_chip;
 mod page_map;
+mod random_dumps;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nandkit_stack::image::{ByteOrder, OpenOptions};
+use nandkit_stack::image::{BadMarks, ByteOrder, OpenOptions};
 use nandkit_units::parse_size;
 
 /// A number of bytes: `4096`, `128K`, `128KiB`, `0x20000`.
@@ -56,7 +56,8 @@ const WHERE: &str = "Where in the image, and how it lies there (found out where 
 /// The image, and what is known of it.
 #[derive(Clone, Debug, Args)]
 pub struct ImageArguments {
-    /// The image: a dump of flash, a volume (also as an Android sparse image), or a chip that a run has kept in a file.
+    /// The image: a dump of flash, a volume (also as an Android sparse image), or a chip that a run
+    /// has kept in a file.
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
     /// A region of a whole-device dump, by name or number; `nandkit info` lists them.
@@ -77,16 +78,26 @@ pub struct ImageArguments {
     /// OOB bytes that follow each page in the image; 0 for none.
     #[arg(long, value_name = "BYTES", value_parser = bytes32, help_heading = WHERE)]
     pub oob_size: Option<u32>,
+    /// Which bytes of the OOB mark bad blocks: ignore, page0 (the first page alone), last (the last
+    /// page), byte=N. Without it whole content outweighs a mark.
+    #[arg(long, value_name = "WHICH", help_heading = WHERE)]
+    pub bad_marks: Option<BadMarks>,
+    /// Erase blocks that the dump leaves out, as `nanddump --bb=skipbad` does with bad ones: 3,17;
+    /// needs --erase-size.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', requires = "erase_size", help_heading = WHERE)]
+    pub missing_blocks: Vec<u32>,
     /// The order of bytes in numbers.
     #[arg(long, value_name = "ORDER", help_heading = WHERE)]
     pub endian: Option<Endian>,
     /// Do not believe summaries: look at every node.
     #[arg(long, help_heading = WHERE)]
     pub no_summary: bool,
-    /// The files of all devices but the first of an F2FS volume that lies on several, in the order in which it names them.
+    /// The files of all devices but the first of an F2FS volume that lies on several, in the order
+    /// in which it names them.
     #[arg(long, value_name = "FILE,...", value_delimiter = ',', help_heading = WHERE)]
     pub devices: Vec<PathBuf>,
-    /// Show an F2FS volume that was not unmounted as its last checkpoint has it, without what was fsynced after it.
+    /// Show an F2FS volume that was not unmounted as its last checkpoint has it, without what was
+    /// fsynced after it.
     #[arg(long, help_heading = WHERE)]
     pub no_recovery: bool,
     /// Lay the changes of this file over the image, as `mount --overlay` keeps them.
@@ -104,6 +115,8 @@ impl ImageArguments {
             erase_size: self.erase_size,
             page_size: self.page_size,
             oob_size: self.oob_size,
+            bad_marks: self.bad_marks,
+            missing_blocks: self.missing_blocks.clone(),
             byte_order: self.endian.map(Endian::order),
             no_summaries: self.no_summary,
             devices: self.devices.clone(),
@@ -129,7 +142,8 @@ pub struct InfoArguments {
     /// Show each segment of an F2FS volume as a character: how full it is, or of which type.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "fill")]
     pub segments: Option<SegmentsName>,
-    /// Show where a file lies: its runs of bytes, their places in the volume and, of F2FS, their segments.
+    /// Show where a file lies: its runs of bytes, their places in the volume and, of F2FS, their
+    /// segments.
     #[arg(long, value_name = "PATH")]
     pub extents: Option<String>,
     /// Columns of what --segments shows; without it those of the terminal.
@@ -193,7 +207,8 @@ pub struct CatArguments {
     /// The file.
     #[arg(value_name = "PATH")]
     pub path: String,
-    /// A content that was replaced or deleted and is still on the flash, by its number in the list of --versions.
+    /// A content that was replaced or deleted and is still on the flash, by its number in the list
+    /// of --versions.
     #[arg(long, value_name = "N")]
     pub version: Option<u64>,
     /// List the contents that are still on the flash, the present one last.
@@ -224,19 +239,23 @@ pub struct ExtractArguments {
     /// The directory; made where it is missing, and empty unless --merge is given.
     #[arg(value_name = "DIR", required_unless_present = "to_tar", conflicts_with = "to_tar")]
     pub directory: Option<PathBuf>,
-    /// Write a tar archive instead, to FILE or with - to standard output: with owners, devices and attributes whatever the user's rights.
+    /// Write a tar archive instead, to FILE or with - to standard output: with owners, devices and
+    /// attributes whatever the user's rights.
     #[arg(long, value_name = "FILE|-")]
     pub to_tar: Option<PathBuf>,
-    /// Keep holes of files in the archive, as `tar --sparse` does: GNU tar, libarchive, Python and Go read that, BusyBox does not. Without it their zeroes are written.
+    /// Keep holes of files in the archive, as `tar --sparse` does: GNU tar, libarchive, Python and
+    /// Go read that, BusyBox does not. Without it their zeroes are written.
     #[arg(long, short = 'S', requires = "to_tar")]
     pub sparse: bool,
     /// Only this directory of the image, and what is below it.
     #[arg(long, value_name = "PATH", default_value = "/", hide_default_value = true)]
     pub path: String,
-    /// Into a directory that holds something; files of the same name are replaced. With --to-tar: replace FILE.
+    /// Into a directory that holds something; files of the same name are replaced. With --to-tar:
+    /// replace FILE.
     #[arg(long, visible_alias = "force")]
     pub merge: bool,
-    /// Leave owners as they come; by default they are set if the user is root. An archive has them in any case.
+    /// Leave owners as they come; by default they are set if the user is root. An archive has them
+    /// in any case.
     #[arg(long, conflicts_with = "to_tar")]
     pub no_owners: bool,
     /// Leave out extended attributes.
@@ -263,7 +282,8 @@ pub struct CheckArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// Write an image of JFFS2 or F2FS without what is provably bad to OUT, which must not exist. What is whole and has lost its name gets one in lost+found.
+    /// Write an image of JFFS2 or F2FS without what is provably bad to OUT, which must not exist.
+    /// What is whole and has lost its name gets one in lost+found.
     #[arg(long, value_name = "OUT")]
     pub repair: Option<PathBuf>,
     /// Print JSON, and nothing else, on standard output.

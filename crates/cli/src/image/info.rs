@@ -76,7 +76,7 @@ fn dump_facts(dump: &DumpSummary) -> Vec<Fact> {
     facts.extend(notes.into_iter().map(|note| Fact::line("note", note)));
     for region in &dump.regions {
         facts.push(Fact::line("region", region_text(region)));
-        facts.extend(region.notes.iter().map(|note| Fact::line("", note.as_str())));
+        facts.extend(region.notes.iter().chain(&region.doubts).map(|note| Fact::line("", with_flags(note))));
     }
     facts
 }
@@ -135,6 +135,7 @@ fn region_json(region: &RegionInfo) -> Value {
         "source": region.source,
         "opens_as": region.opens_as,
         "notes": region.notes,
+        "doubts": region.doubts,
     })
 }
 

@@ -51,7 +51,8 @@ pub fn input(error: StackError) -> Failure {
 }
 
 /// Keys of options, as the library's messages have them in backticks, and their flags.
-const FLAGS: [(&str, &str); 20] = [
+const FLAGS: [(&str, &str); 22] = [
+    ("bad_marks", "--bad-marks"),
     ("byte_order", "--endian"),
     ("compression", "--compress"),
     ("compressions", "--compress"),
@@ -61,6 +62,7 @@ const FLAGS: [(&str, &str); 20] = [
     ("erase_size", "--erase-size"),
     ("extents", "--extents"),
     ("features", "--features"),
+    ("missing_blocks", "--missing-blocks"),
     ("no_recovery", "--no-recovery"),
     ("offset", "--offset"),
     ("oob", "--oob"),
@@ -155,12 +157,14 @@ fn damage(image: &OpenImage, paths: &BTreeMap<InodeNumber, Vec<Vec<u8>>>) -> Vec
     image.damage().into_iter().map(with_paths).collect()
 }
 
-/// What mounting and all reading until now witness as lost, with the inode that it belongs to where that is known. Every command that reads asks here, so that all judge alike.
+/// What mounting and all reading until now witness as lost, with the inode that it belongs to where
+/// that is known. Every command that reads asks here, so that all judge alike.
 fn witnessed(image: &OpenImage) -> Vec<(Option<InodeNumber>, Finding)> {
     image.damage().into_iter().filter(|(_, finding)| !finding.is_harmless()).collect()
 }
 
-/// The failure for a path that is not there. Where names are lost it may be among them, and the image is to blame: exit status 1.
+/// The failure for a path that is not there. Where names are lost it may be among them, and the
+/// image is to blame: exit status 1.
 fn absent(arguments: &ImageArguments, image: &OpenImage, failure: Failure) -> Failure {
     let witnessed: Vec<Finding> = witnessed(image).into_iter().map(|(_, finding)| finding).collect();
     if witnessed.is_empty() {

@@ -1,6 +1,8 @@
-//! What a dump of a whole device is divided into: partition tables, `mtdparts`, and formats that show themselves.
+//! What a dump of a whole device is divided into: partition tables, `mtdparts`, and formats that
+//! show themselves.
 //!
-//! Offsets and sizes are in data bytes of the device: OOB is not counted, bad and missing blocks are.
+//! Offsets and sizes are in data bytes of the device: OOB is not counted, bad and missing blocks
+//! are.
 
 mod mtdparts;
 mod signatures;
@@ -16,7 +18,7 @@ use crate::dump::DumpFlash;
 use crate::error::{ImageError, ImageErrorKind, Result};
 
 pub use mtdparts::{MtdPartition, parse_mtdparts};
-pub use signatures::{PROBE_BYTES, Signature, SignatureProbe};
+pub use signatures::{PROBE_BYTES, Signature, SignatureProbe, Stranger, stranger};
 
 /// Where the knowledge of a region comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +27,8 @@ pub enum RegionSource {
     Mbr,
     /// The GUID partition table.
     Gpt,
-    /// An `mtdparts=` text: the flash that it is for (`spi0.0`), where in the dump it stands, and whether a U-Boot environment with a right CRC holds it.
+    /// An `mtdparts=` text: the flash that it is for (`spi0.0`), where in the dump it stands, and
+    /// whether a U-Boot environment with a right CRC holds it.
     MtdParts {
         /// The `mtd-id` before the colon.
         mtd_id: String,
@@ -67,16 +70,27 @@ pub struct Region {
     pub source: RegionSource,
     /// What is doubtful about it: one sentence each.
     pub notes: Vec<String>,
+    /// What is not proven of its ends: one sentence each.
+    pub doubts: Vec<String>,
 }
 
-/// All regions of a dump that any source knows: partition tables first, then `mtdparts`, then signatures, each by offset.
+/// All regions of a dump that any source knows: partition tables first, then `mtdparts`, then
+/// signatures, each by offset.
 ///
 /// `probes` recognise the file systems; what has no crate of its own (UBI, SquashFS, images of
-/// U-Boot) is known here. Cost: one pass over all data bytes, at memory speed.
-pub fn regions(device: &DumpFlash, probes: &[SignatureProbe]) -> Vec<Region> {
+/// U-Boot) is known here. `volumes` are stretches that were found otherwise, each with its size.
+/// Cost: one pass over all data bytes, at memory speed.
+pub fn regions(device: &DumpFlash, probes: &[SignatureProbe], volumes: Vec<(u64, Signature)>) -> Vec<Region> {
+    let mut found = named(device);
+    found.extend(signatures::find(device, probes, volumes));
+    found
+}
+
+/// The regions that partition tables and `mtdparts` name, whatever they hold. Cost: one pass over
+/// all data bytes.
+pub fn named(device: &DumpFlash) -> Vec<Region> {
     let mut found = tables::find(device);
     found.extend(mtdparts::find(device));
-    found.extend(signatures::find(device, probes));
     found
 }
 
@@ -85,7 +99,8 @@ pub fn partitions(device: &DumpFlash) -> Vec<Region> {
     tables::find(device)
 }
 
-/// The region that was asked for: by name, or by its number in the list from 0. A name wins over a number. Errors: `NoSuchRegion`, with the names that there are, and the nearest one.
+/// The region that was asked for: by name, or by its number in the list from 0. A name wins over a
+/// number. Errors: `NoSuchRegion`, with the names that there are, and the nearest one.
 pub fn select<'a>(regions: &'a [Region], wanted: &str) -> Result<&'a Region> {
     let by_number = || wanted.parse::<usize>().ok().and_then(|number| regions.get(number));
     regions.iter().find(|region| region.name == wanted).or_else(by_number).ok_or_else(|| {
@@ -102,11 +117,13 @@ pub fn select<'a>(regions: &'a [Region], wanted: &str) -> Result<&'a Region> {
     })
 }
 
-/// Bytes read at a time in a pass over a dump, and how far the next piece reaches back, so that what lies across a border is seen whole.
+/// Bytes read at a time in a pass over a dump, and how far the next piece reaches back, so that
+/// what lies across a border is seen whole.
 const CHUNK: usize = 1 << 20;
 
-/// Calls `look` with consecutive pieces of the data: where the piece begins, its bytes, and how many of them are new ground (matches must begin there;
-/// the rest, at most `overlap` bytes, is only for looking ahead).
+/// Calls `look` with consecutive pieces of the data: where the piece begins, its bytes, and how
+/// many of them are new ground (matches must begin there; the rest, at most `overlap` bytes, is
+/// only for looking ahead).
 fn scan(device: &DumpFlash, overlap: usize, mut look: impl FnMut(u64, &[u8], usize)) {
     let capacity = data_bytes(device);
     let mut buffer = vec![0; CHUNK + overlap];

@@ -1,5 +1,6 @@
 //! `mtdparts=` texts, in U-Boot environments and elsewhere. Sources: Linux `drivers/mtd/parsers/cmdlinepart.c` (the grammar, in its heading), U-Boot `include/env_internal.h`
-//! (the environment: CRC-32, a flag byte where there are two copies, then `name=value` strings, each ended by a zero byte, and one more at the end).
+//! (the environment: CRC-32, a flag byte where there are two copies, then `name=value` strings,
+//! each ended by a zero byte, and one more at the end).
 
 use nandkit_flash::Look as _;
 
@@ -28,7 +29,8 @@ const PARTITIONS_MAX: usize = 256;
 /// More texts than a dump of one device has; further ones are left alone.
 const TEXTS_MAX: usize = 64;
 
-/// The partitions of a text `<mtd-id>:<part>[,<part>][;<mtd-id>:...]` with or without `mtdparts=` before it (once or twice), each part
+/// The partitions of a text `<mtd-id>:<part>[,<part>][;<mtd-id>:...]` with or without `mtdparts=`
+/// before it (once or twice), each part
 /// `<size>[@<offset>][(<name>)][ro][lk][slc]`. Sizes are numbers as in C, with K, M or G behind; `-` is the rest. A part without offset follows the one before it.
 ///
 /// Ends at a blank, a zero byte or a quote. `None` where the text does not keep to the grammar.
@@ -38,7 +40,8 @@ pub fn parse_mtdparts(text: &str) -> Option<Vec<MtdPartition>> {
     let end = text.find(|c: char| c.is_whitespace() || matches!(c, '\0' | '"' | '\'')).unwrap_or(text.len());
     let mut found = Vec::new();
     for flash in text.get(..end)?.split(';').filter(|flash| !flash.is_empty()) {
-        // An mtd-id may hold colons of its own: the parts begin behind the last one that a size follows.
+        // An mtd-id may hold colons of its own: the parts begin behind the last one that a size
+        // follows.
         let (mtd_id, mut rest) = split_id(flash)?;
         let mut next = 0u64;
         loop {
@@ -111,7 +114,8 @@ fn number(text: &str) -> Option<(u64, &str)> {
     Some((value.checked_mul(1 << shift)?, rest.get(1..)?))
 }
 
-/// Every text in the dump that can be parsed; the same text twice (two copies of an environment) counts once, the one in an environment first.
+/// Every text in the dump that can be parsed; the same text twice (two copies of an environment)
+/// counts once, the one in an environment first.
 pub fn find(device: &DumpFlash) -> Vec<Region> {
     let mut texts = Vec::new();
     scan(device, TEXT_MAX, |at, piece, new| {
@@ -162,18 +166,28 @@ fn to_region(
     let name = if partition.name.is_empty() { format!("mtd{index}") } else { partition.name.clone() };
     let kind = if partition.read_only { "MTD partition, read-only" } else { "MTD partition" };
     let source = RegionSource::MtdParts { mtd_id: partition.mtd_id.clone(), at, in_environment };
-    Some(Region { offset: partition.offset, size: size.min(left), name, kind: kind.to_owned(), source, notes })
+    Some(Region {
+        offset: partition.offset,
+        size: size.min(left),
+        name,
+        kind: kind.to_owned(),
+        source,
+        notes,
+        doubts: Vec::new(),
+    })
 }
 
-/// Sizes of environments in use: U-Boot's board configurations have 4 to 256 KiB, some 512 bytes or 1 or 2 KiB.
+/// Sizes of environments in use: U-Boot's board configurations have 4 to 256 KiB, some 512 bytes or
+/// 1 or 2 KiB.
 const ENVIRONMENT_SIZES: [usize; 10] =
     [0x1000, 0x2000, 0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x200, 0x400, 0x800];
 
-/// Places before a text that are tried as the beginning of its environment, the nearest first; a hostile dump offers one in every sector.
+/// Places before a text that are tried as the beginning of its environment, the nearest first; a
+/// hostile dump offers one in every sector.
 const STARTS_MAX: usize = 16;
 
-/// Whether an environment whose checksum holds has the byte at `at` in it. Environments begin at multiples of 512 bytes; the checksum is in the
-/// byte order of the processor.
+/// Whether an environment whose checksum holds has the byte at `at` in it. Environments begin at
+/// multiples of 512 bytes; the checksum is in the byte order of the processor.
 fn in_environment(device: &DumpFlash, at: u64) -> bool {
     const LARGEST: u64 = 0x4_0000;
     let from = at.saturating_sub(LARGEST) / 512 * 512;

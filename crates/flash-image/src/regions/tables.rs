@@ -43,7 +43,7 @@ fn region(
     if size > left {
         notes.push(format!("the table says {size} bytes, the dump ends after {left}"));
     }
-    Some(Region { offset, size: size.min(left), name, kind, source, notes })
+    Some(Region { offset, size: size.min(left), name, kind, source, notes, doubts: Vec::new() })
 }
 
 fn gpt(device: &DumpFlash, sector: u64) -> Vec<Region> {
@@ -127,7 +127,8 @@ const fn is_extended(kind: u8) -> bool {
 
 fn mbr(device: &DumpFlash) -> Vec<Region> {
     let Some(table) = entries(&read(device, 0, 512)) else { return Vec::new() };
-    // A boot sector of FAT ends with the same two bytes: a table has only known states, and no partition over the table itself.
+    // A boot sector of FAT ends with the same two bytes: a table has only known states, and no
+    // partition over the table itself.
     let plausible = |&(status, kind, first, sectors): &(u8, u8, u64, u64)| {
         (status & 0x7F == 0) && (kind == 0 || (first > 0 && sectors > 0 && first * 512 < data_bytes(device)))
     };
@@ -147,7 +148,8 @@ fn mbr(device: &DumpFlash) -> Vec<Region> {
     found
 }
 
-/// Logical partitions: a chain of tables, each with one partition and the place of the next table, counted from the first.
+/// Logical partitions: a chain of tables, each with one partition and the place of the next table,
+/// counted from the first.
 fn logical(device: &DumpFlash, extended: u64, found: &mut Vec<Region>) {
     let mut at = extended;
     for number in 5..5 + LOGICAL_MAX {

@@ -92,9 +92,11 @@ fn by_markers(survey: &Survey) -> Option<(u32, String)> {
         ([], in_oob) => (in_oob, "cleanmarkers in the OOB"),
         (inline, _) => (inline, "cleanmarkers"),
     };
-    let mut distance = places.iter().fold(0, |common, place| greatest_common_divisor(common, *place));
     let count = places.len();
-    let one = distance == 0 && survey.markers.is_empty() && survey.whole;
+    // One marker has no distance to another, wherever it stands.
+    let several = places.iter().filter(|_| count > 1);
+    let mut distance = several.fold(0, |common, place| greatest_common_divisor(common, *place));
+    let one = count == 1 && places.first() == Some(&0) && survey.markers.is_empty() && survey.whole;
     if one && survey.length <= USUAL_MAX.into() && survey.length.is_power_of_two() {
         // A dump with OOB is one of whole blocks: one with one cleanmarker is one block.
         distance = survey.length;
@@ -114,7 +116,7 @@ fn by_seams(survey: &Survey, size: u32) -> Option<(u32, String)> {
     })
 }
 
-fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+pub(super) fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }

@@ -1,5 +1,7 @@
 //! A dump looked through, and how surely it is JFFS2 with blocks of one size.
 
+use std::ops::Range;
+
 use nandkit_flash::Look;
 use nandkit_units::{ByteOrder, format_bytes};
 use nandkit_vfs::probe::{Depth, Fit, Layout, Likeness};
@@ -33,16 +35,22 @@ pub struct Assumptions<'a> {
 /// Looks a dump through; `None` where nothing of JFFS2 shows. The erase size of the device itself
 /// does not matter.
 pub fn probe(device: &dyn Look, depth: Depth, known: &Assumptions<'_>) -> Option<Probe> {
+    probe_parts(device, std::slice::from_ref(&(0..device.geometry().capacity())), depth, known)
+}
+
+/// Looks parts of a dump through, ascending: blocks begin at multiples of their size counted from
+/// the dump's beginning.
+pub fn probe_parts(device: &dyn Look, parts: &[Range<u64>], depth: Depth, known: &Assumptions<'_>) -> Option<Probe> {
     let mut sizes = known.erase_sizes.to_vec();
     sizes.extend(known.block_with_oob);
-    let mut survey = Survey::of(device, depth, &sizes);
+    let mut survey = Survey::of(device, parts, depth, &sizes);
     let mut verdict = Verdict::of(&survey, known.page_size);
     if let Some((size, _)) = verdict.proven.clone()
         && !survey.sizes.iter().any(|(judged, _)| *judged == size)
     {
         // A size that is no power of two is judged by a look of its own.
         sizes.push(size);
-        survey = Survey::of(device, depth, &sizes);
+        survey = Survey::of(device, parts, depth, &sizes);
         verdict = Verdict::of(&survey, known.page_size);
     }
     if let Some(size) = known.block_with_oob {
@@ -63,6 +71,11 @@ impl Probe {
         self.survey.quality()
     }
 
+    /// Bytes of nodes that were seen.
+    pub fn node_bytes(&self) -> u64 {
+        self.survey.node_bytes
+    }
+
     /// Number of summaries.
     pub fn summaries(&self) -> u32 {
         self.survey.summaries
@@ -76,6 +89,11 @@ impl Probe {
     /// Erase sizes that fit, the likeliest first; only the proven one, where there is one.
     pub fn erase_sizes(&self) -> &[u32] {
         &self.verdict.fitting
+    }
+
+    /// The erase size that the content proves.
+    pub fn proven_erase_size(&self) -> Option<u32> {
+        self.verdict.proven.as_ref().map(|(size, _)| *size)
     }
 
     /// How an erase size fits.

@@ -8,11 +8,13 @@ mod erase_size;
 mod likeness;
 mod orders;
 mod survey;
+mod volumes;
 mod writer;
 
 pub use chip::is_on_chip;
-pub use likeness::{Assumptions, Probe, probe};
+pub use likeness::{Assumptions, Probe, probe, probe_parts};
 pub use orders::{MixedOrders, mixed_orders};
+pub use volumes::{VolumeExtent, volumes};
 pub use writer::WriterHabits;
 
 use crate::layout::{ByteOrder, HEADER_SIZE, Header, node_type};

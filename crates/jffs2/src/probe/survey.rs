@@ -6,13 +6,16 @@
 //! block it begins (fs/jffs2/nodelist.h, scan.c, summary.h of Linux; mkfs.jffs2 of mtd-utils fills
 //! a block up with 0xFF where the next node has no room in it).
 
+use std::ops::Range;
+
 use nandkit_flash::{Look, PageRead};
 use nandkit_units::{BlockIndex, Context};
 use nandkit_vfs::probe::Depth;
 
 use super::{ERASE_SIZE_MIN, any_node, stored_length};
 use crate::layout::{
-    ByteOrder as Order, Header, INODE_SIZE, Inode, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, crc, node_type,
+    ACCURATE, ByteOrder as Order, Header, INODE_SIZE, Inode, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, crc,
+    node_type,
 };
 use crate::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE, oob_cleanmarker};
 
@@ -91,7 +94,7 @@ pub(super) struct Survey {
     pub(super) told: Vec<u32>,
     /// Stretches that are not free, ascending.
     used: Vec<(u64, u64)>,
-    /// Data bytes of the device.
+    /// Where the part ends that was looked through.
     pub(super) length: u64,
     /// Whether all of it was looked through.
     pub(super) whole: bool,
@@ -112,9 +115,9 @@ enum Before {
 }
 
 impl Survey {
-    /// Looks through a device, whose own erase size does not matter. `more` are sizes to be judged
-    /// beside the powers of two.
-    pub(super) fn of(device: &dyn Look, depth: Depth, more: &[u32]) -> Self {
+    /// Looks through parts of a device, whose own erase size does not matter. `more` are sizes to
+    /// be judged beside the powers of two. Places are counted from the device's beginning.
+    pub(super) fn of(device: &dyn Look, parts: &[Range<u64>], depth: Depth, more: &[u32]) -> Self {
         let mut sizes: Vec<u32> = (ERASE_SIZE_MIN.ilog2()..=ERASE_SIZE_MAX.ilog2())
             .map(|power| 1 << power)
             .chain(more.iter().copied())
@@ -122,10 +125,12 @@ impl Survey {
         sizes.retain(|size| *size > 0);
         sizes.sort_unstable();
         sizes.dedup();
-        let length = device.geometry().capacity();
+        let capacity = device.geometry().capacity();
+        let parts: Vec<Range<u64>> = parts.iter().map(|part| part.start..part.end.min(capacity)).collect();
+        let length: u64 = parts.iter().map(|part| part.end.saturating_sub(part.start)).sum();
         let mut survey = Self {
             sizes: sizes.into_iter().map(|size| (size, Against::default())).collect(),
-            length,
+            length: parts.last().map_or(0, |part| part.end),
             ..Self::default()
         };
         let (step, stretch) = match depth {
@@ -134,18 +139,20 @@ impl Survey {
             Depth::Glance => (stretch_step(length, GLANCE), GLANCE),
         };
         survey.whole = stretch >= length;
-        let mut held = Held { device, start: 0, bytes: Vec::new() };
-        let mut start = 0;
-        while start < length {
-            survey.stretch(&mut held, start, start.saturating_add(stretch).min(length));
-            survey.oob(device, start, start.saturating_add(stretch).min(length));
-            start = start.saturating_add(step);
+        let mut held = Held::of(device);
+        for part in &parts {
+            let mut start = part.start;
+            while start < part.end {
+                let before = if start == part.start { Before::Node } else { Before::Unknown };
+                survey.stretch(&mut held, start..start.saturating_add(stretch).min(part.end), before);
+                survey.oob(device, start, start.saturating_add(stretch).min(part.end));
+                start = start.saturating_add(step);
+            }
         }
         survey
     }
 
-    fn stretch(&mut self, held: &mut Held<'_>, start: u64, end: u64) {
-        let mut before = if start == 0 { Before::Node } else { Before::Unknown };
+    fn stretch(&mut self, held: &mut Held<'_>, Range { start, end }: Range<u64>, mut before: Before) {
         let mut at = start;
         while at < end {
             let bytes = held.from(at);
@@ -191,7 +198,8 @@ impl Survey {
             let size = u64::from(*size);
             against.crossings = against.crossings.saturating_add(u32::from(at / size != (end - 1) / size));
         }
-        match header.node_type {
+        // Linux marks the cleanmarker of a NOR block that it writes to obsolete.
+        match header.node_type | ACCURATE {
             node_type::CLEANMARKER => {
                 if self.markers.len() < REMEMBERED {
                     self.markers.push(at);
@@ -341,15 +349,19 @@ fn run(bytes: &[u8], byte: u8) -> usize {
 }
 
 /// Some bytes of a device.
-struct Held<'a> {
+pub(super) struct Held<'a> {
     device: &'a dyn Look,
     start: u64,
     bytes: Vec<u8>,
 }
 
-impl Held<'_> {
+impl<'a> Held<'a> {
+    pub(super) const fn of(device: &'a dyn Look) -> Self {
+        Self { device, start: 0, bytes: Vec::new() }
+    }
+
     /// The bytes from here on: some hundred at the least, 0xFF behind the end.
-    fn from(&mut self, at: u64) -> &[u8] {
+    pub(super) fn from(&mut self, at: u64) -> &[u8] {
         let inside = at.checked_sub(self.start).and_then(|offset| usize::try_from(offset).ok());
         let enough = inside.filter(|offset| offset + 2 * BLANK_MIN <= self.bytes.len());
         let offset = match enough {
@@ -365,7 +377,7 @@ impl Held<'_> {
     }
 
     /// All bytes of a node.
-    fn node(&mut self, at: u64, length: u32) -> Option<&[u8]> {
+    pub(super) fn node(&mut self, at: u64, length: u32) -> Option<&[u8]> {
         let length = length as usize;
         if self.from(at).len() < length {
             // What is held ends before the node does: it is read anew from the node on.
@@ -379,7 +391,7 @@ impl Held<'_> {
     }
 
     /// Where a run of whole words of one value ends.
-    fn end_of_run(&mut self, mut at: u64, byte: u8) -> u64 {
+    pub(super) fn end_of_run(&mut self, mut at: u64, byte: u8) -> u64 {
         let end = self.end();
         while at < end {
             let bytes = self.from(at);
@@ -393,7 +405,7 @@ impl Held<'_> {
     }
 
     /// Where the next node or free flash begins behind something that is neither.
-    fn end_of_junk(&mut self, at: u64, end: u64) -> u64 {
+    pub(super) fn end_of_junk(&mut self, at: u64, end: u64) -> u64 {
         let mut next = at + 4;
         while next < end {
             let bytes = self.from(next);

@@ -76,6 +76,8 @@ pub struct Claims {
     pub whole_image: bool,
     /// What stands in its files is no flash, so that no format on flash is looked for in the part.
     pub ends_search: bool,
+    /// The part holds several volumes of the format, none of which is the whole of it.
+    pub several: bool,
     /// The image begins with something else, so that the volume cannot be the whole of it.
     pub begins_otherwise: bool,
 }
@@ -93,6 +95,10 @@ pub struct Found {
     pub fit: Fit,
     /// What it claims beside.
     pub claims: Claims,
+    /// What is not proven of its ends, a sentence each.
+    pub doubts: Vec<String>,
+    /// What of the part is not its own, though it is not blank: a sentence each.
+    pub left_out: Vec<String>,
     /// The same for people.
     pub detection: Detection,
 }
@@ -118,6 +124,15 @@ impl Found {
             byte_order: None,
         };
         let fit = likeness.layout.erase_size_fit;
-        Self { format, layout, score: likeness.points, fit, claims: Claims::default(), detection }
+        Self {
+            format,
+            layout,
+            score: likeness.points,
+            fit,
+            claims: Claims::default(),
+            doubts: Vec::new(),
+            left_out: Vec::new(),
+            detection,
+        }
     }
 }

@@ -7,8 +7,8 @@ use std::fmt;
 use std::path::Path;
 
 use nandkit_flash::Flash;
-use nandkit_flash_image::Image;
-use nandkit_flash_image::regions::SignatureProbe;
+use nandkit_flash_image::regions::{Signature, SignatureProbe};
+use nandkit_flash_image::{DumpFlash, Image};
 use nandkit_units::{Clock, Context};
 use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::probe::Likeness;
@@ -38,7 +38,7 @@ pub use extents::PlacedExtent;
 pub use fact::Fact;
 pub use found::{Detection, Found, View};
 pub use history::{DeletedName, FileVersion, OldContent};
-pub use options::{ByteOrder, ChangeOptions, OpenOptions};
+pub use options::{BadMarks, ByteOrder, ChangeOptions, OpenOptions};
 pub use repaired::{RepairedImage, write_sparse};
 pub use volume::{
     Changing, ChangingVolume, Medium, OpenVolume, Opened, OpenedForChanges, Opening, SegmentTable, SegmentsShown,
@@ -91,8 +91,8 @@ pub trait Format: Sync {
         Keeps::default()
     }
 
-    /// Everything that a part of an image may be of this format, by any layout that the options leave
-    /// open.
+    /// Everything that a part of an image may be of this format, by any layout that the options
+    /// leave open.
     fn probe(&self, view: &View<'_>) -> Vec<Found>;
 
     /// How surely a device of `length` bytes that begins so holds a volume; asked of formats on
@@ -109,6 +109,18 @@ pub trait Format: Sync {
     /// What recognises the beginning of a volume inside a dump.
     fn signature(&self) -> Option<SignatureProbe> {
         None
+    }
+
+    /// The volumes in a dump of a format whose volumes do not tell their length: where each begins,
+    /// with its proven bytes as its size.
+    fn volumes(&self, _device: &DumpFlash) -> Vec<(u64, Signature)> {
+        Vec::new()
+    }
+
+    /// Whether a volume in a dump stands on both sides of a place, as it does where the dump leaves
+    /// out blocks in front of a partition.
+    fn crosses(&self, _device: &DumpFlash, _place: u64) -> bool {
+        false
     }
 
     /// The fewest bytes that a part has that begins so; 0 where nothing is known.
@@ -195,8 +207,8 @@ pub fn formats_that_keep(what: impl Fn(Keeps) -> bool) -> String {
     titles(|format| what(format.keeps()))
 }
 
-/// The kind of finding that tells of something whole to which no path leads any more; a repair gives
-/// it one.
+/// The kind of finding that tells of something whole to which no path leads any more; a repair
+/// gives it one.
 pub const ORPHAN: &str = "orphan";
 
 /// The kind of what a repair left out because the image has no room for it.

@@ -1,12 +1,17 @@
 //! Which part of an image is meant, and how its bytes lie.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
+use nandkit_flash_image::{BadMarker, ImageLayout};
 use nandkit_vfs::Timestamp;
+
+use crate::SpecError;
 
 pub use nandkit_flash_image::detect::ByteOrder;
 
-/// Which part of an image is to be opened, and what is known of it that detection need not find out. The default leaves all to detection.
+/// Which part of an image is to be opened, and what is known of it that detection need not find
+/// out. The default leaves all to detection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
     /// A region's name, or its number in the list of regions.
@@ -21,17 +26,26 @@ pub struct OpenOptions {
     pub page_size: Option<u32>,
     /// OOB bytes that follow each page in the image; 0 for none.
     pub oob_size: Option<u32>,
+    /// Which bytes of the OOB mark bad blocks; `None`: those of the convention, where whole content
+    /// does not outweigh them.
+    pub bad_marks: Option<BadMarks>,
+    /// Erase blocks that the dump leaves out, as `nanddump --bb=skipbad` does with bad ones:
+    /// counted from the flash's beginning. Needs
+    /// `erase_size`.
+    pub missing_blocks: Vec<u32>,
     /// The order of bytes in numbers.
     pub byte_order: Option<ByteOrder>,
     /// Scan every node although the image holds summaries.
     pub no_summaries: bool,
-    /// The files of all devices but the first of a volume that lies on several, in the order in which its superblock names them: only F2FS has that.
+    /// The files of all devices but the first of a volume that lies on several, in the order in
+    /// which its superblock names them: only F2FS has that.
     pub devices: Vec<PathBuf>,
     /// A file with changes that are laid over the image.
     pub overlay: Option<PathBuf>,
     /// Show an F2FS volume as its last checkpoint has it, without what was fsynced behind it.
     pub no_recovery: bool,
-    /// So many bytes of the image's file stay in this process's memory at the most: for who has an image open for long. Without it, as many as were read.
+    /// So many bytes of the image's file stay in this process's memory at the most: for who has an
+    /// image open for long. Without it, as many as were read.
     pub resident_max: Option<u64>,
 }
 
@@ -46,12 +60,59 @@ impl OpenOptions {
             (self.erase_size.is_some(), "erase_size"),
             (self.page_size.is_some(), "page_size"),
             (self.oob_size.is_some(), "oob_size"),
+            (self.bad_marks.is_some(), "bad_marks"),
+            (!self.missing_blocks.is_empty(), "missing_blocks"),
             (self.byte_order.is_some(), "byte_order"),
             (self.overlay.is_some(), "overlay"),
             (!self.devices.is_empty(), "devices"),
         ]
         .into_iter()
         .find_map(|(given, name)| given.then_some(name))
+    }
+}
+
+/// Which bytes of a dump's OOB mark bad blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadMarks {
+    /// None: what stands there is something else.
+    Ignore,
+    /// The convention's byte of the first page.
+    FirstPage,
+    /// The convention's byte of the last page.
+    LastPage,
+    /// This byte of the OOB, in the first two pages.
+    Byte(u32),
+}
+
+impl FromStr for BadMarks {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let byte = || text.strip_prefix("byte=")?.parse().ok().map(Self::Byte);
+        match text {
+            "ignore" => Ok(Self::Ignore),
+            "page0" => Ok(Self::FirstPage),
+            "last" => Ok(Self::LastPage),
+            _ => byte().ok_or_else(|| SpecError::form(format!("{text}: expected ignore, page0, last or byte=N"))),
+        }
+    }
+}
+
+impl OpenOptions {
+    /// A layout with what the options know of its blocks.
+    pub(crate) fn with_blocks(&self, layout: ImageLayout) -> ImageLayout {
+        let marker = match self.bad_marks {
+            None => layout.marker,
+            Some(BadMarks::Ignore) => BadMarker::Ignore,
+            Some(BadMarks::FirstPage) => BadMarker::Byte { offset: layout.marker_byte(), pages: 1 },
+            Some(BadMarks::LastPage) => BadMarker::LastPage,
+            Some(BadMarks::Byte(offset)) => BadMarker::Byte { offset, pages: 2 },
+        };
+        let missing = match self.missing_blocks.as_slice() {
+            [] => layout.missing,
+            known => known.to_vec(),
+        };
+        ImageLayout { marker, missing, ..layout }
     }
 }
 

@@ -35,6 +35,9 @@ pub struct RegionInfo {
     pub opens_as: Option<&'static str>,
     /// What is doubtful about it.
     pub notes: Vec<String>,
+    /// What is not proven of its ends: nothing is changed in it then, unless the options say where
+    /// it lies.
+    pub doubts: Vec<String>,
 }
 
 /// Everything that a part of an image may be, the likeliest first.
@@ -84,7 +87,8 @@ pub(crate) fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
     let oob = options.oob_size.filter(|size| *size > 0);
     let page = match (options.page_size, oob) {
         (Some(page), _) => Some(page),
-        // 16 bytes of OOB for every 512 of data: include/linux/mtd/nand.h has it so for the usual parts.
+        // 16 bytes of OOB for every 512 of data: include/linux/mtd/nand.h has it so for the usual
+        // parts.
         (None, Some(oob)) => Some(oob.saturating_mul(32).clamp(512, 16_384).next_power_of_two()),
         (None, None) => None,
     };
@@ -102,16 +106,23 @@ pub(crate) fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
 /// The layout by which the regions of a whole dump are looked for: the likeliest.
 pub(crate) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions) -> ImageLayout {
     if let Some(best) = found.iter().find(|found| found.detection.erase_size > 0) {
-        return best.layout.clone();
+        return options.with_blocks(ImageLayout { offset: 0, size: None, ..best.layout.clone() });
     }
     if let Some(asked) = asked_for(options) {
-        return asked;
+        return options.with_blocks(asked);
     }
     let candidates = candidates(image, options);
     let with_oob =
         detect::by_layout(&candidates).into_iter().next().filter(|best| best.layout.oob != OobPlacement::None);
     // Without OOB all sizes read the same; 512 bytes divide every length.
     with_oob.map_or_else(|| ImageLayout::nor(4096), |best| best.layout.clone())
+}
+
+/// The options for a look into a region of a dump with this layout: where the dump has no OOB, none
+/// is tried inside a region, whose offsets count the bytes of the file.
+pub(crate) fn within_regions(options: &OpenOptions, layout: &ImageLayout) -> OpenOptions {
+    let oob_size = options.oob_size.or((layout.oob == OobPlacement::None).then_some(0));
+    OpenOptions { oob_size, ..options.clone() }
 }
 
 /// The regions of a dump, and what each can be opened as; where the whole is one volume, those of a
@@ -124,6 +135,7 @@ pub(crate) fn region_list(
 ) -> Vec<(Region, RegionInfo)> {
     // Several tables, or texts, often name the same part.
     let mut known: BTreeMap<(u64, u64), Option<&'static str>> = BTreeMap::new();
+    let options = &within_regions(options, device.layout());
     let told = |(number, region): (usize, Region)| {
         let opens_as = *known.entry((region.offset, region.size)).or_insert_with(|| {
             let within = (region.offset, Some(region.size));
@@ -140,6 +152,7 @@ pub(crate) fn region_list(
             in_table: is_in_a_table(&region),
             opens_as,
             notes: region.notes.clone(),
+            doubts: region.doubts.clone(),
         };
         (region, info)
     };
@@ -147,9 +160,34 @@ pub(crate) fn region_list(
         partitions(device)
     } else {
         let signatures: Vec<_> = FORMATS.iter().rev().filter_map(|format| format.signature()).collect();
-        regions(device, &signatures)
+        let volumes = FORMATS.iter().flat_map(|format| format.volumes(device)).collect();
+        regions(device, &signatures, volumes)
     };
-    found.into_iter().enumerate().map(told).collect()
+    let mut told: Vec<(Region, RegionInfo)> = found.into_iter().enumerate().map(told).collect();
+    note_crossed(device, &mut told);
+    told
+}
+
+/// Notes the regions of a table in front of which more of their volume stands: the dump left out
+/// blocks before them, so that all behind moved forward, or the table is another flash's.
+fn note_crossed(device: &DumpFlash, regions: &mut [(Region, RegionInfo)]) {
+    let ends: Vec<(u64, Option<&'static str>)> = regions
+        .iter()
+        .filter(|(region, _)| is_in_a_table(region))
+        .map(|(region, info)| (region.offset.saturating_add(region.size), info.opens_as))
+        .collect();
+    for (region, info) in regions.iter_mut().filter(|(region, _)| is_in_a_table(region) && region.offset > 0) {
+        let Some(format) = FORMATS.iter().find(|format| Some(format.name()) == info.opens_as) else { continue };
+        // A volume of its own may end there.
+        let is_behind_another = ends.contains(&(region.offset, info.opens_as));
+        if !is_behind_another && format.crosses(device, region.offset) {
+            info.notes.push(format!(
+                "more of this volume stands directly before {:#x}, where the table lets it begin: the dump seems to leave out blocks before that; \
+                 `missing_blocks` says which, or `offset` where the volume begins",
+                region.offset
+            ));
+        }
+    }
 }
 
 /// Whether a region stands in a table, rather than being read off the content.
@@ -164,5 +202,5 @@ pub(crate) fn is_in_a_table(region: &Region) -> bool {
 /// Whether the whole is so surely of a format that regions that only show by their content do not
 /// count.
 pub(crate) fn is_sure(found: &[Found]) -> bool {
-    found.first().is_some_and(|best| best.score >= SURE)
+    found.first().is_some_and(|best| best.score >= SURE && !best.claims.several)
 }

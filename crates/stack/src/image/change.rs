@@ -1,5 +1,5 @@
-//! Images that are changed: in a copy in memory, which is brought to its place by whoever opened it,
-//! or into an overlay, or where the image is large into the file.
+//! Images that are changed: in a copy in memory, which is brought to its place by whoever opened
+//! it, or into an overlay, or where the image is large into the file.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,8 @@ use crate::format::{
 };
 use crate::{StackError, chip_file};
 
-/// An image with its file system mounted for changes. They happen to a copy; the file stays as it is, and locked.
+/// An image with its file system mounted for changes. They happen to a copy; the file stays as it
+/// is, and locked.
 pub struct ChangingImage {
     volume: Box<dyn ChangingVolume>,
     file: PathBuf,
@@ -27,7 +28,8 @@ pub struct ChangingImage {
     how: &'static dyn ChangeFormat,
     /// What people should know besides: a sentence each.
     pub notes: Vec<String>,
-    /// Blocks that are marked bad and hold nodes; what the mount had to take away so that a volume is whole.
+    /// Blocks that are marked bad and hold nodes; what the mount had to take away so that a volume
+    /// is whole.
     bad: Vec<Finding>,
     overlay: bool,
 }
@@ -53,8 +55,10 @@ impl ChangedImage {
         !self.overlay && (bytes != before || (bytes as u64) < IN_PLACE_FROM)
     }
 
-    /// Brings the changes to their place, all or none: into the overlay where the image was opened with one, else through a journal into the file. Errors: the overlay or the file cannot be written; nothing
-    /// was changed then, or the error says what completes the change; an image that is longer than its file.
+    /// Brings the changes to their place, all or none: into the overlay where the image was opened
+    /// with one, else through a journal into the file. Errors: the overlay or the file cannot be
+    /// written; nothing was changed then, or the error says what completes the change; an image
+    /// that is longer than its file.
     pub fn keep(&mut self) -> Result<(), StackError> {
         let kept = match self.overlay {
             true => self.image.keep_in_overlay(&self.changed),
@@ -64,11 +68,13 @@ impl ChangedImage {
     }
 }
 
-/// Images from this length on are changed where they are, so that the cost is that of the change and not that of a card; shorter ones, all flash of boards among them, are replaced as a whole, so that nobody
-/// ever finds a change half done, whatever program it is and however this one ended.
+/// Images from this length on are changed where they are, so that the cost is that of the change
+/// and not that of a card; shorter ones, all flash of boards among them, are replaced as a whole,
+/// so that nobody ever finds a change half done, whatever program it is and however this one ended.
 const IN_PLACE_FROM: u64 = 256 << 20;
 
-/// The longest flash for which an image is made longer: the 4 GiB that JFFS2 can address, with as much OOB.
+/// The longest flash for which an image is made longer: the 4 GiB that JFFS2 can address, with as
+/// much OOB.
 const SIZE_MAX: u64 = 8 << 30;
 
 impl ChangingImage {
@@ -118,8 +124,8 @@ impl ChangingImage {
         self.volume.changes()
     }
 
-    /// Bytes that are free, what older contents still take among them. Cost: of JFFS2 all inodes are
-    /// read, once.
+    /// Bytes that are free, what older contents still take among them. Cost: of JFFS2 all inodes
+    /// are read, once.
     pub fn free(&mut self) -> u64 {
         self.volume.count_free();
         self.fs().volume().map_or(0, |volume| volume.blocks_free.saturating_mul(volume.block_size.into()))
@@ -169,7 +175,12 @@ pub(super) fn changeable(
     how: &ChangeOptions,
 ) -> Result<Changeable, StackError> {
     container::refuse_changes(path, image)?;
-    let Selected { found, notes, .. } = choose(path, image, options)?;
+    let Selected { found, region, notes } = choose(path, image, options)?;
+    let doubts = region.as_ref().map_or(&found.doubts, |region| &region.doubts);
+    if let Some(doubt) = doubts.first().filter(|_| options.size.is_none()) {
+        let detail = format!("{doubt}. Nothing was changed; expected `offset` and `size` of the volume that is meant");
+        return Err(wrong(path, detail));
+    }
     let name = found.format.name();
     let Some(format) = found.format.change() else {
         let expected = titles(|format| format.change().is_some());
@@ -197,7 +208,8 @@ pub(super) fn harmful(bad: &[Finding], volume: &dyn ChangingVolume) -> Vec<Findi
     bad.iter().cloned().chain(found.filter(|finding| !finding.is_harmless())).collect()
 }
 
-/// Refuses an image that does not tell its erase size: by a wrong one it can be read, but what is written by it does not fit the flash.
+/// Refuses an image that does not tell its erase size: by a wrong one it can be read, but what is
+/// written by it does not fit the flash.
 fn refuse_unproven(path: &Path, options: &OpenOptions, found: &Found) -> Result<(), StackError> {
     if options.erase_size.is_some() || found.fit == Fit::Proven {
         return Ok(());

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use nandkit_flash_image::Image;
-use nandkit_flash_image::regions::{Region, select};
+use nandkit_flash_image::regions::{Region, Stranger, select, stranger};
+use nandkit_flash_image::{Image, ImageLayout};
 use nandkit_vfs::probe::Fit;
 
 use crate::StackError;
 use crate::format::found::{Found, Within};
-use crate::format::recognise::{self, RegionInfo, base_layout, look, region_list};
+use crate::format::recognise::{self, RegionInfo, base_layout, look, region_list, within_regions};
 use crate::format::{FORMATS, MediumKind, OpenOptions, titles, wrong};
 
 /// Regions that a message names.
@@ -21,18 +21,30 @@ pub(super) struct Selected {
     pub notes: Vec<String>,
 }
 
-/// The part that the options name; `None` where they name none. Errors: no such region; a part outside the image.
-pub(super) fn part(
-    path: &Path,
-    image: &Image,
-    options: &OpenOptions,
-) -> Result<Option<(Within, Option<RegionInfo>)>, StackError> {
+/// A part of an image, and how it is looked at.
+pub(super) struct Part {
+    pub within: Within,
+    pub region: Option<RegionInfo>,
+    pub options: OpenOptions,
+}
+
+impl Part {
+    /// All of an image.
+    pub(super) fn whole(options: &OpenOptions) -> Self {
+        Self { within: (0, None), region: None, options: options.clone() }
+    }
+}
+
+/// The part that the options name; `None` where they name none. Errors: no such region; a part
+/// outside the image.
+pub(super) fn part(path: &Path, image: &Image, options: &OpenOptions) -> Result<Option<Part>, StackError> {
     if let Some(wanted) = &options.region {
-        let list = regions_of(path, image, options)?;
+        let (list, layout) = regions_of(path, image, options)?;
         let plain: Vec<Region> = list.iter().map(|(region, _)| region.clone()).collect();
         let chosen = select(&plain, wanted).map_err(|error| wrong(path, format!("`region`: {error}")))?;
         let info = list.iter().find(|(region, _)| region == chosen).map(|(_, info)| info.clone());
-        return Ok(Some(((chosen.offset, Some(chosen.size)), info)));
+        let within = (chosen.offset, Some(chosen.size));
+        return Ok(Some(Part { within, region: info, options: within_regions(options, &layout) }));
     }
     if options.offset.is_none() && options.size.is_none() {
         return Ok(None);
@@ -43,14 +55,17 @@ pub(super) fn part(
         let detail = format!("`offset` {offset}, {size}: the image has {length} bytes; expected a part inside it");
         return Err(wrong(path, detail));
     }
-    Ok(Some(((offset, options.size), None)))
+    Ok(Some(Part { within: (offset, options.size), region: None, options: options.clone() }))
 }
 
-fn regions_of(path: &Path, image: &Image, options: &OpenOptions) -> Result<Vec<(Region, RegionInfo)>, StackError> {
+/// Every region of a dump, and the layout by which they were looked for.
+type Regions = (Vec<(Region, RegionInfo)>, ImageLayout);
+
+fn regions_of(path: &Path, image: &Image, options: &OpenOptions) -> Result<Regions, StackError> {
     let found = look(image, (0, None), options);
     let layout = base_layout(image, &found, options);
-    let device = image.view(layout).map_err(|error| wrong(path, error))?;
-    Ok(region_list(image, &device, options, &found))
+    let device = image.view(layout.clone()).map_err(|error| wrong(path, error))?;
+    Ok((region_list(image, &device, options, &found), layout))
 }
 
 /// Refuses an erase size that does not fit, where another one does.
@@ -65,9 +80,9 @@ fn check_erase_size(path: &Path, options: &OpenOptions, chosen: &Selected) -> Re
 }
 
 /// Refuses an image, or a part of one, that is shorter than one erase block: than the size that was
-/// given, or else than the smallest there is. mkfs.jffs2 leaves the last block as short as its nodes
-/// are, so that a longer file may be one block, whatever its size: it is read as if the rest were
-/// blank.
+/// given, or else than the smallest there is. mkfs.jffs2 leaves the last block as short as its
+/// nodes are, so that a longer file may be one block, whatever its size: it is read as if the rest
+/// were blank.
 pub(super) fn check_length(
     path: &Path,
     image: &Image,
@@ -86,7 +101,11 @@ pub(super) fn check_length(
         Err(wrong(path, detail))
     };
     match options.erase_size {
-        Some(size) if length < u64::from(size) => refuse(format!("{size} bytes (`erase_size`)")),
+        // What is behind the end of a shorter file is blank, where the options say that the part is
+        // longer.
+        Some(size) if length < u64::from(size) && options.size.is_none_or(|part| part < u64::from(size)) => {
+            refuse(format!("{size} bytes (`erase_size`)"))
+        }
         Some(_) => Ok(()),
         None => match FORMATS.iter().map(|format| format.bytes_min(bytes)).max() {
             Some(least) if length < least => refuse(format!("{least} bytes, which is the smallest there is")),
@@ -97,25 +116,27 @@ pub(super) fn check_length(
 
 /// Chooses the part that is meant, and refuses an erase size that does not fit it.
 pub(super) fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
-    let within = part(path, image, options)?.map_or((0, None), |(within, _)| within);
+    let within = part(path, image, options)?.map_or((0, None), |part| part.within);
     check_length(path, image, within, options)?;
     let chosen = chosen(path, image, options)?;
     check_erase_size(path, options, &chosen)?;
     Ok(chosen)
 }
 
-/// Chooses the part that is meant, and what it is to be opened as. Without a word from the options: the one file system that a partition table shows; else the whole,
-/// where it surely is one; else the one that shows by its content; else the whole, if there is any trace.
+/// Chooses the part that is meant, and what it is to be opened as. Without a word from the options:
+/// the one file system that a partition table shows; else the whole, where it surely is one; else
+/// the one that shows by its content; else the whole, if there is any trace.
 fn chosen(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
-    if let Some((within, region)) = part(path, image, options)? {
-        return match look(image, within, options).into_iter().next() {
-            Some(found) => Ok(Selected { found, region, notes: Vec::new() }),
+    if let Some(Part { within, region, options }) = part(path, image, options)? {
+        let notes = region.as_ref().map_or_else(Vec::new, |region| region.notes.clone());
+        return match look(image, within, &options).into_iter().next() {
+            Some(found) => Ok(Selected { found, region, notes }),
             None => Err(unknown(path, image, within)),
         };
     }
     let whole = look(image, (0, None), options);
     let layout = base_layout(image, &whole, options);
-    let device = image.view(layout).map_err(|error| wrong(path, error))?;
+    let device = image.view(layout.clone()).map_err(|error| wrong(path, error))?;
     let regions = region_list(image, &device, options, &whole);
     drop(device);
     let openable = |in_table: bool| -> Vec<&RegionInfo> {
@@ -135,15 +156,21 @@ fn chosen(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected,
     };
     let covers_all = |region: &RegionInfo| region.offset == 0 && region.size >= image.bytes().len() as u64;
     match one.filter(|region| !covers_all(region)) {
-        Some(region) => match look(image, (region.offset, Some(region.size)), options).into_iter().next() {
-            Some(found) => {
-                let notes = vec![format!("opened region {} \"{}\" at {}", region.number, region.name, region.offset)];
-                Ok(Selected { found, region: Some(region.clone()), notes })
+        Some(region) => {
+            match look(image, (region.offset, Some(region.size)), &within_regions(options, &layout)).into_iter().next()
+            {
+                Some(found) => {
+                    let mut notes =
+                        vec![format!("opened region {} \"{}\" at {}", region.number, region.name, region.offset)];
+                    notes.extend(region.notes.iter().cloned());
+                    Ok(Selected { found, region: Some(region.clone()), notes })
+                }
+                None => Err(unknown(path, image, (region.offset, Some(region.size)))),
             }
-            None => Err(unknown(path, image, (region.offset, Some(region.size)))),
-        },
+        }
         None => match whole.into_iter().next() {
-            Some(found) => Ok(Selected { found, region: None, notes: Vec::new() }),
+            // What is not the volume's is not looked at, which is to be told.
+            Some(found) => Ok(Selected { notes: found.left_out.clone(), found, region: None }),
             None => Err(unknown(path, image, (0, None))),
         },
     }
@@ -167,6 +194,10 @@ pub(super) fn unknown(path: &Path, image: &Image, within: Within) -> StackError 
     let bytes = image.bytes().get(start..).unwrap_or_default();
     let shown = bytes.get(..8.min(bytes.len())).unwrap_or_default().escape_ascii();
     let what = if within == (0, None) { "the file".to_owned() } else { format!("the part at {start}") };
+    if let Some(stranger) = stranger(bytes) {
+        let Stranger { kind, next, .. } = stranger;
+        return wrong(path, format!("{what} begins with {kind}, which nandkit does not read: {next}"));
+    }
     wrong(
         path,
         format!(

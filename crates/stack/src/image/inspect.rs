@@ -5,7 +5,7 @@ use std::path::Path;
 use nandkit_flash_image::Image;
 
 use super::DumpSummary;
-use super::choose::{check_length, part, unknown};
+use super::choose::{Part, check_length, part, unknown};
 use super::open::{opening, read};
 use crate::StackError;
 use crate::format::found::Found;
@@ -15,20 +15,20 @@ use crate::format::{Medium, MediumKind, OpenOptions, wrong};
 /// Says what an image is that is no chip.
 pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary, StackError> {
     let (image, mut notes) = read(path, options)?;
-    let (within, region) = match part(path, &image, options)? {
-        Some((within, region)) => (within, region),
-        None => ((0, None), None),
-    };
+    let Part { within, region, options } = part(path, &image, options)?.unwrap_or_else(|| Part::whole(options));
+    let options = &options;
     check_length(path, &image, within, options)?;
     let mut found = look(&image, within, options);
     let whole = options.region.is_none() && within == (0, None);
+    let base = base_layout(&image, &found, options);
     let layout = match found.iter().find(|found| found.detection.erase_size > 0) {
         Some(found) => found.layout.clone(),
-        None => base_layout(&image, &found, options).region(within.0, within.1).map_err(|error| wrong(path, error))?,
+        None => base.region(within.0, within.1).map_err(|error| wrong(path, error))?,
     };
-    let device = image.view(layout).map_err(|error| wrong(path, error))?;
+    let view = |layout| image.view(layout).map_err(|error| wrong(path, error));
+    let device = view(layout)?;
     let regions: Vec<RegionInfo> = match whole {
-        true => region_list(&image, &device, options, &found).into_iter().map(|(_, region)| region).collect(),
+        true => region_list(&image, &view(base)?, options, &found).into_iter().map(|(_, region)| region).collect(),
         false => Vec::new(),
     };
     if found.is_empty() && regions.is_empty() {
@@ -52,6 +52,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         let medium = Medium::dump(part, best.clone());
         let info = best.format.info(medium, &opening(options)).map_err(|error| error.of(path))?;
         notes.extend(info.notes);
+        notes.extend(best.left_out.iter().cloned());
         summary.volume = info.facts;
     }
     if found.first().is_none_or(|best| best.format.medium() == MediumKind::Flash) {

@@ -1,4 +1,5 @@
-//! Images: what is in them, and their file systems for reading. A chip that a file holds, a dump of flash, or a volume as it is. Nothing here changes the file; [`ChangingImage`] changes a copy.
+//! Images: what is in them, and their file systems for reading. A chip that a file holds, a dump of
+//! flash, or a volume as it is. Nothing here changes the file; [`ChangingImage`] changes a copy.
 
 mod change;
 mod chip;
@@ -28,8 +29,8 @@ pub use crate::format::fact;
 pub use crate::format::recognise::RegionInfo;
 use crate::format::{BEGINNING, titles, wrong};
 pub use crate::format::{
-    BuildVolume, Built, ByteOrder, ChangeOptions, Checked, DeletedName, Detection, Fact, FileVersion, Keeps, NO_ROOM,
-    ORPHAN, OldContent, OpenOptions, PlacedExtent, Repaired, RepairedImage, SegmentTable, SegmentsShown,
+    BadMarks, BuildVolume, Built, ByteOrder, ChangeOptions, Checked, DeletedName, Detection, Fact, FileVersion, Keeps,
+    NO_ROOM, ORPHAN, OldContent, OpenOptions, PlacedExtent, Repaired, RepairedImage, SegmentTable, SegmentsShown,
     formats_that_keep, write_sparse,
 };
 
@@ -68,7 +69,8 @@ impl DumpSummary {
     }
 }
 
-/// Whether a file holds a chip; then no option may say what a dump is like. Errors: no such plain file.
+/// Whether a file holds a chip; then no option may say what a dump is like. Errors: no such plain
+/// file.
 fn is_chip(path: &Path, options: &OpenOptions) -> Result<bool, StackError> {
     if !chip_file::is_device_file(&chip_file::beginning(path, BEGINNING)?) {
         return Ok(false);
@@ -82,7 +84,8 @@ fn is_chip(path: &Path, options: &OpenOptions) -> Result<bool, StackError> {
     }
 }
 
-/// Says what a file is and what it holds. Errors: a file that cannot be read, is empty, or is nothing that is known.
+/// Says what a file is and what it holds. Errors: a file that cannot be read, is empty, or is
+/// nothing that is known.
 pub fn inspect(path: &Path, options: &OpenOptions) -> Result<Image, StackError> {
     if is_chip(path, options)? {
         return chip::inspect(path).map(|info| Image::Chip(Box::new(info)));

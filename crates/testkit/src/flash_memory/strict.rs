@@ -76,7 +76,8 @@ impl StrictFlash {
         }
     }
 
-    /// The same device, which takes the pages of a block without gaps: the strictest rule that a NAND chip has.
+    /// The same device, which takes the pages of a block without gaps: the strictest rule that a
+    /// NAND chip has.
     pub fn without_gaps(self) -> Self {
         Self { consecutive: true, ..self }
     }
@@ -122,6 +123,12 @@ impl StrictFlash {
     pub fn poke(&mut self, place: usize, bytes: &[u8]) {
         let size = self.geometry.block_size() as usize;
         self.block(BlockIndex((place / size) as u32)).data[place % size..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Puts an image in place of all bytes, block by block.
+    pub fn poke_all(&mut self, bytes: &[u8]) {
+        let size = self.geometry.block_size() as usize;
+        bytes.chunks(size).enumerate().for_each(|(block, part)| self.poke(block * size, part));
     }
 
     /// All bytes, each page followed by its OOB. What cannot be read sound is there as it reads.
@@ -245,6 +252,8 @@ fn spoil(page: u32, bytes: &mut [u8]) {
         *byte ^= random::hash(u64::from(page), place as u64, 1) as u8;
     }
 }
+
+impl nandkit_flash::Look for StrictFlash {}
 
 impl Flash for StrictFlash {
     fn geometry(&self) -> &FlashGeometry {

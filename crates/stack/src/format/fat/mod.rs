@@ -8,6 +8,7 @@ pub mod spec;
 
 use nandkit_block::BlockDevice;
 use nandkit_fat::{Fat, MountOptions};
+use nandkit_flash_image::regions::{Signature, SignatureProbe};
 use nandkit_vfs::FileSystem;
 use nandkit_vfs::check::Report;
 use nandkit_vfs::probe::Likeness;
@@ -59,6 +60,10 @@ impl Format for FatFormat {
 
     fn likeness(&self, beginning: &[u8], length: u64) -> Option<Likeness> {
         nandkit_fat::probe(beginning, length)
+    }
+
+    fn signature(&self) -> Option<SignatureProbe> {
+        Some(|bytes| nandkit_fat::signature(bytes).map(|size| Signature::new("fat-", "FAT", Some(size))))
     }
 
     fn open(&self, medium: Medium, how: &Opening<'_>) -> Result<Opened, FormatError> {

@@ -58,8 +58,7 @@ impl ChangeFormat for Jffs2Format {
         how: &Changing<'_>,
     ) -> std::result::Result<OpenedForChanges, FormatError> {
         let compression = compression(how.compression.unwrap_or("zlib"))?;
-        let device = DumpFlash::new(image, found.layout.clone())?;
-        let mut bad = bad_blocks::findings(&device);
+        let (device, mut bad) = bad_blocks::weighed(DumpFlash::new(image, found.layout.clone())?);
         bad.retain(|finding| !finding.is_harmless());
         let device = if how.in_place { device.with_commit_limit(HELD_MAX) } else { device };
         let volume = mount(device, found, how, compression)?;
@@ -106,7 +105,8 @@ impl ChangingVolume for OnDump {
     }
 }
 
-/// Mounts for changes that leave an image as its writer would: cleanmarkers and summaries where there were some.
+/// Mounts for changes that leave an image as its writer would: cleanmarkers and summaries where
+/// there were some.
 fn mount(
     device: DumpFlash,
     found: &Found,
@@ -122,13 +122,15 @@ fn mount(
         _ => Order::Little,
     };
     let habits = WriterHabits::of(&device, order);
-    // A dump without OOB and pages may be one of NAND as well, which has no cleanmarkers in its blocks.
+    // A dump without OOB and pages may be one of NAND as well, which has no cleanmarkers in its
+    // blocks.
     let cleanmarker = match (device.geometry().kind, habits.cleanmarkers) {
         (FlashKind::Nand, _) => None,
         (FlashKind::Nor, true) => Some(Cleanmarker::Inline),
         (FlashKind::Nor, false) => Some(Cleanmarker::None),
     };
-    // No power fails in the middle of a page here: the open block is gone on with, so that small changes take little room.
+    // No power fails in the middle of a page here: the open block is gone on with, so that small
+    // changes take little room.
     let write = WriteOptions { compression, summaries: habits.summaries, reopen: true, ..WriteOptions::default() };
     let mount = MountOptions {
         order: Some(order),

@@ -11,10 +11,11 @@ mod placement;
 mod probe;
 mod repair;
 pub mod spec;
+mod volumes;
 
 use nandkit_flash::Flash;
 use nandkit_flash_image::DumpFlash;
-use nandkit_flash_image::regions::{Signature, SignatureProbe};
+use nandkit_flash_image::regions::Signature;
 use nandkit_jffs2::layout::ByteOrder as Order;
 use nandkit_jffs2::probe::{ERASE_SIZE_MIN, begins_with_node, mixed_orders};
 use nandkit_jffs2::{Jffs2, MountOptions};
@@ -68,8 +69,12 @@ impl Format for Jffs2Format {
         nandkit_jffs2::probe::is_on_chip(chip, context)
     }
 
-    fn signature(&self) -> Option<SignatureProbe> {
-        Some(signature)
+    fn volumes(&self, device: &DumpFlash) -> Vec<(u64, Signature)> {
+        volumes::signatures(device)
+    }
+
+    fn crosses(&self, device: &DumpFlash, place: u64) -> bool {
+        volumes::crosses(device, place)
     }
 
     fn bytes_min(&self, beginning: &[u8]) -> u64 {
@@ -79,8 +84,9 @@ impl Format for Jffs2Format {
     fn open(&self, medium: Medium, how: &Opening<'_>) -> Result<Opened, FormatError> {
         match medium {
             Medium::Dump(dump) => {
-                let notes = bad_blocks::notes(&bad_blocks::findings(&dump.device));
-                Ok(Opened { volume: Box::new(mount_dump(dump.device, &dump.found, how.options)?), notes })
+                let (device, bad) = bad_blocks::weighed(dump.device);
+                let volume = Box::new(mount_dump(device, &dump.found, how.options)?);
+                Ok(Opened { volume, notes: bad_blocks::notes(&bad) })
             }
             other => Ok(Opened::plain(mount_chip(other, how)?)),
         }
@@ -93,8 +99,8 @@ impl Format for Jffs2Format {
     fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError> {
         match medium {
             Medium::Dump(dump) => {
-                let bad = bad_blocks::findings(&dump.device);
-                let report = mount_dump(dump.device, &dump.found, &every_node(how.options))?.check(true)?;
+                let (device, bad) = bad_blocks::weighed(dump.device);
+                let report = mount_dump(device, &dump.found, &every_node(how.options))?.check(true)?;
                 Ok(bad_blocks::reported(report, bad))
             }
             other => Ok(mount_chip(other, how)?.check(true)?),
@@ -136,16 +142,8 @@ impl<F: Flash> OpenVolume for Jffs2<F> {
     }
 }
 
-/// The signature of a node where a region of a dump begins.
-fn signature(bytes: &[u8]) -> Option<Signature> {
-    let kind = match nandkit_jffs2::probe::signature(bytes)? {
-        Order::Little => "JFFS2, little-endian",
-        Order::Big => "JFFS2, big-endian",
-    };
-    Some(Signature { is_blockwise: true, ..Signature::new("jffs2", kind, None) })
-}
-
-/// Refuses a device with nodes of both byte orders: parts of different volumes, of which only one can be opened. Error: what was found, and what would be right.
+/// Refuses a device with nodes of both byte orders: parts of different volumes, of which only one
+/// can be opened. Error: what was found, and what would be right.
 fn refuse_mixed(device: &DumpFlash) -> Result<(), FormatError> {
     let Some(mixed) = mixed_orders(device) else { return Ok(()) };
     let at = |place: Option<u64>| place.map_or_else(String::new, |place| format!(" (the first at {place:#x})"));

@@ -1,10 +1,14 @@
-//! Which ways of lying in a file are tried for JFFS2: without OOB, with each page's OOB behind it, with a block's OOB behind the block.
+//! Which ways of lying in a file are tried for JFFS2: without OOB, with each page's OOB behind it,
+//! with a block's OOB behind the block.
 
+use nandkit_flash::Flash;
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement, detect};
 use nandkit_jffs2::layout::HEADER_SIZE;
-use nandkit_jffs2::probe::{self, Assumptions, ERASE_SIZE_MIN, Probe, any_node, first_oob_marker};
+use nandkit_jffs2::probe::{self, Assumptions, ERASE_SIZE_MIN, Probe, VolumeExtent, any_node, first_oob_marker};
+use nandkit_units::FlashKind;
 use nandkit_vfs::probe::{Depth, SURE};
 
+use super::volumes::volumes;
 use crate::format::OpenOptions;
 use crate::format::found::Within;
 use crate::format::recognise::asked_for;
@@ -17,7 +21,8 @@ const BEGINNINGS: u64 = 16;
 const FIRST_MARKER: usize = 8 << 20;
 /// The largest OOB of which a dump is tried without its being in use.
 const OOB_MAX: u32 = 4096;
-/// By so many points of quality a placement with an OOB of which nothing shows has to be better than none.
+/// By so many points of quality a placement with an OOB of which nothing shows has to be better
+/// than none.
 const OOB_MARGIN: u32 = 60;
 /// Placements that are looked through to the end.
 const THOROUGH_MAX: usize = 4;
@@ -25,9 +30,14 @@ const THOROUGH_MAX: usize = 4;
 /// A way of lying in the file, and what is found if a dump is read by it.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// A layout of this placement for the whole file; its erase size says nothing but with the OOB behind blocks.
+    /// A layout of this placement for the whole file; its erase size says nothing but with the OOB
+    /// behind blocks.
     pub layout: ImageLayout,
     pub probe: Probe,
+    /// The volumes in the part, where it has no proven end; none where all of it is one.
+    pub volumes: Vec<VolumeExtent>,
+    /// Of 1000: how much of the nodes is seen by it that the placement sees which sees most.
+    pub share: u32,
     /// Whether the file ends with a whole page and its OOB.
     whole_pages: bool,
 }
@@ -43,13 +53,32 @@ impl Seen {
         // With the OOB behind blocks, where the OOB stands tells the size.
         let block_with_oob = (layout.oob == OobPlacement::AfterBlock).then_some(layout.block_size);
         let known = Assumptions { page_size, erase_sizes: &asked, block_with_oob };
-        let probe = probe::probe(&device, depth, &known)?;
+        let volumes = if within.1.is_none() && depth == Depth::Thorough { inside(&device, &known) } else { Vec::new() };
+        let parts: Vec<_> = volumes.iter().map(|volume| volume.range.clone()).collect();
+        let probe = match parts.as_slice() {
+            [] => probe::probe(&device, depth, &known)?,
+            parts => probe::probe_parts(&device, parts, depth, &known)?,
+        };
         let whole_pages = within != (0, None) || (image.bytes().len() as u64).is_multiple_of(layout.stored_page());
-        Some(Self { layout, probe, whole_pages })
+        Some(Self { layout, probe, volumes, share: 1000, whole_pages })
+    }
+
+    /// How far what it shows is nodes, and all of them: up to 1000.
+    fn quality(&self) -> u32 {
+        (self.probe.quality() * self.share / 1000).max(1)
     }
 
     fn is_clean(&self) -> bool {
-        self.probe.is_clean() && (self.layout.oob == OobPlacement::None || self.whole_pages)
+        self.probe.is_clean() && self.volumes.is_empty() && (self.layout.oob == OobPlacement::None || self.whole_pages)
+    }
+}
+
+/// The volumes in a device; none where the only one fills it.
+fn inside(device: &DumpFlash, known: &Assumptions<'_>) -> Vec<VolumeExtent> {
+    let found = volumes(device, known);
+    match found.as_slice() {
+        [one] if one.range == (0..device.geometry().capacity()) => Vec::new(),
+        _ => found,
     }
 }
 
@@ -59,15 +88,23 @@ pub(super) fn view(image: &Image, within: Within, layout: &ImageLayout) -> Optio
     image.view(part).ok()
 }
 
-/// Everything that shows nodes of JFFS2. Cost: a glance by every placement, and all of the part, up to some 64 MiB, by the few that show most.
+/// Everything that shows nodes of JFFS2. Cost: a glance by every placement, and all of the part, up
+/// to some 64 MiB, by the few that show most.
 pub(super) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
     let mut found = look(image, within, usual(options), options, depth);
+    // A wrong placement may show a few nodes without anything between them, where it is free to leave out the rest.
+    if found.iter().any(|seen| !seen.volumes.is_empty()) {
+        let most = found.iter().map(|seen| seen.probe.node_bytes()).max().unwrap_or(0).max(1);
+        for seen in &mut found {
+            seen.share = u32::try_from(1000 * seen.probe.node_bytes() / most).unwrap_or(1000);
+        }
+    }
     // An OOB of which nothing shows has to make the way from node to node better.
-    let plain = found.iter().find(|seen| seen.layout.oob == OobPlacement::None).map(|seen| seen.probe.quality());
+    let plain = found.iter().find(|seen| seen.layout.oob == OobPlacement::None).map(Seen::quality);
     found.retain(|seen| {
         seen.layout.oob == OobPlacement::None
             || seen.probe.oob_markers() > 0
-            || plain.is_none_or(|plain| seen.probe.quality() > (plain + OOB_MARGIN).max(SURE))
+            || plain.is_none_or(|plain| seen.quality() > (plain + OOB_MARGIN).max(SURE))
     });
     if depth == Depth::Thorough && !found.iter().any(Seen::is_clean) {
         found.extend(look(image, within, after_blocks(image.bytes(), options), options, depth));
@@ -81,14 +118,17 @@ pub(super) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: 
 }
 
 fn look(image: &Image, within: Within, layouts: Vec<ImageLayout>, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
-    let length = image.bytes().len() as u64;
-    let glanced = layouts.into_iter().filter(|layout| length >= layout.stored_page()).filter_map(|layout| {
+    // What the options say is longer than the file is blank behind it.
+    let length = (image.bytes().len() as u64).max(within.0.saturating_add(within.1.unwrap_or(0)));
+    let layouts = layouts.into_iter().map(|layout| known_blocks(layout, options));
+    let glanced = layouts.filter(|layout| length >= layout.stored_page()).filter_map(|layout| {
         let plain = layout.oob == OobPlacement::None && depth == Depth::Thorough;
         let seen = Seen::of(image, within, layout.clone(), if plain { depth } else { Depth::Glance }, options)?;
         Some((seen.probe.quality(), seen))
     });
     let mut glanced: Vec<(u32, Seen)> = glanced.collect();
-    // Little content fits blocks of many sizes; the right one has its cleanmarkers where they are to be.
+    // Little content fits blocks of many sizes; the right one has its cleanmarkers where they are
+    // to be.
     let markers = |seen: &Seen| match seen.layout.oob {
         OobPlacement::AfterBlock => seen.probe.oob_markers(),
         _ => 0,
@@ -97,7 +137,8 @@ fn look(image: &Image, within: Within, layouts: Vec<ImageLayout>, options: &Open
     if depth == Depth::Glance {
         return glanced.into_iter().map(|(_, seen)| seen).collect();
     }
-    // A glance and a thorough look do not compare: what lies without OOB has had the latter, and stays.
+    // A glance and a thorough look do not compare: what lies without OOB has had the latter, and
+    // stays.
     let (plain, mut with_oob): (Vec<_>, Vec<_>) =
         glanced.into_iter().partition(|(_, seen)| seen.layout.oob == OobPlacement::None);
     let best = with_oob.first().map_or(0, |(quality, _)| *quality);
@@ -105,6 +146,27 @@ fn look(image: &Image, within: Within, layouts: Vec<ImageLayout>, options: &Open
     with_oob.truncate(THOROUGH_MAX);
     let thorough = with_oob.into_iter().filter_map(|(_, seen)| Seen::of(image, within, seen.layout, depth, options));
     plain.into_iter().map(|(_, seen)| seen).chain(thorough).collect()
+}
+
+/// A layout with what the options know of its blocks, which are of the size that was asked for
+/// where some are missing.
+fn known_blocks(layout: ImageLayout, options: &OpenOptions) -> ImageLayout {
+    let layout = match options.erase_size.filter(|_| !options.missing_blocks.is_empty()) {
+        Some(size) if layout.oob != OobPlacement::AfterBlock => sized(&layout, size),
+        _ => layout,
+    };
+    options.with_blocks(layout)
+}
+
+/// The same placement with blocks of another size.
+pub(super) fn sized(layout: &ImageLayout, size: u32) -> ImageLayout {
+    match (layout.kind, layout.oob) {
+        (FlashKind::Nor, _) => {
+            ImageLayout { block_size: size, page_size: ImageLayout::nor(size).page_size, ..layout.clone() }
+        }
+        (_, OobPlacement::AfterBlock) => layout.clone(),
+        _ => ImageLayout { block_size: size, ..layout.clone() },
+    }
 }
 
 /// The smallest block of whole pages: sizes are found out later.
@@ -136,7 +198,8 @@ fn usual(options: &OpenOptions) -> Vec<ImageLayout> {
     layouts
 }
 
-/// Pages that nobody is known to make: the first cleanmarker in an OOB tells where the first page of data ends, and the length of the file what a page with its OOB may have.
+/// Pages that nobody is known to make: the first cleanmarker in an OOB tells where the first page
+/// of data ends, and the length of the file what a page with its OOB may have.
 fn by_marker(bytes: &[u8], options: &OpenOptions) -> Vec<ImageLayout> {
     let beginning = bytes.get(..FIRST_MARKER).unwrap_or(bytes);
     let Some(first) = first_oob_marker(beginning) else { return Vec::new() };
@@ -153,7 +216,8 @@ fn by_marker(bytes: &[u8], options: &OpenOptions) -> Vec<ImageLayout> {
     layouts
 }
 
-/// With the OOB of a block's pages behind the block: where the file is whole blocks of that, and they begin with nodes or free flash.
+/// With the OOB of a block's pages behind the block: where the file is whole blocks of that, and
+/// they begin with nodes or free flash.
 fn after_blocks(bytes: &[u8], options: &OpenOptions) -> Vec<ImageLayout> {
     let mut layouts = Vec::new();
     for (page, oob) in detect::pages().filter(|(page, oob)| allowed(options, *page, *oob)) {

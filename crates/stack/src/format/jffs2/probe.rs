@@ -1,11 +1,11 @@
 //! How a dump may hold JFFS2: placements, and the erase sizes that fit each.
 
-use nandkit_flash_image::{ImageLayout, OobPlacement, detect};
+use nandkit_flash_image::{OobPlacement, detect};
 use nandkit_jffs2::probe::begins_with_node;
 use nandkit_units::FlashKind;
 
-use super::placement::{self, Seen};
-use crate::format::found::{Claims, Detection, Found, View};
+use super::placement::{self, Seen, sized};
+use crate::format::found::{Claims, Detection, Found, View, Within};
 use crate::format::{BEGINNING, ByteOrder, Format};
 
 /// Points that a layout with OOB has of its length alone.
@@ -18,9 +18,13 @@ pub(super) fn found(format: &'static dyn Format, view: &View<'_>) -> Vec<Found> 
     let first = view.image.bytes();
     let first = first.get(..BEGINNING as usize).unwrap_or(first);
     let begins_otherwise = !begins_with_node(first) && !nandkit_units::is_erased(first);
-    let claims = Claims { begins_otherwise, ..Claims::default() };
+    let claims = |seen: &Seen| Claims {
+        begins_otherwise: begins_otherwise && seen.volumes.len() != 1,
+        several: seen.volumes.len() > 1,
+        ..Claims::default()
+    };
     let seen = placement::seen(view.image, view.within, view.options, view.depth);
-    seen.iter().flat_map(|seen| by_size(format, view, claims, seen)).collect()
+    seen.iter().flat_map(|seen| by_size(format, view, claims(seen), seen)).collect()
 }
 
 /// A placement with each erase size that fits, or with the one that was asked for.
@@ -38,9 +42,13 @@ fn by_size(format: &'static dyn Format, view: &View<'_>, claims: Claims, seen: &
     let mut found = Vec::new();
     for (place, size) in (0_u32..).zip(&sizes) {
         let likeness = seen.probe.likeness(*size, place);
-        let score = likeness.points.saturating_sub(doubt).max(1);
+        let score = (likeness.points * seen.share / 1000).saturating_sub(doubt).max(1);
         let layout = sized(&seen.layout, *size);
-        let part = if within == (0, None) { Ok(layout) } else { layout.region(within.0, within.1) };
+        let part = match seen.volumes.as_slice() {
+            [one] => layout.region(within.0 + one.range.start, Some(one.range.end - one.range.start)),
+            _ if within == (0, None) => Ok(layout),
+            _ => layout.region(within.0, within.1),
+        };
         let Ok(layout) = part else { continue };
         let mut why = likeness.evidence;
         why.extend(judged.evidence.iter().cloned());
@@ -65,16 +73,28 @@ fn by_size(format: &'static dyn Format, view: &View<'_>, claims: Claims, seen: &
             oob_size: layout.oob_size,
             byte_order: Some(order),
         };
-        found.push(Found { format, layout, score, fit: seen.probe.fit(*size), claims, detection });
+        found.push(Found {
+            format,
+            layout,
+            score,
+            fit: seen.probe.fit(*size),
+            claims,
+            doubts: doubts(seen),
+            left_out: ends(seen, within),
+            detection,
+        });
     }
     found
 }
 
-/// The same placement with blocks of another size.
-fn sized(layout: &ImageLayout, size: u32) -> ImageLayout {
-    match (layout.kind, layout.oob) {
-        (FlashKind::Nor, _) => ImageLayout::nor(size),
-        (_, OobPlacement::AfterBlock) => layout.clone(),
-        _ => ImageLayout { block_size: size, ..layout.clone() },
-    }
+/// What is not the volume's, where the part holds more than it.
+fn ends(seen: &Seen, within: Within) -> Vec<String> {
+    let [one] = seen.volumes.as_slice() else { return Vec::new() };
+    let (start, end) = (within.0 + one.range.start, within.0 + one.range.end);
+    let told = format!("the volume is {start:#x} to {end:#x}; what is before and behind it is left as it is");
+    [told].into_iter().chain(one.doubts.iter().cloned()).collect()
+}
+
+fn doubts(seen: &Seen) -> Vec<String> {
+    seen.volumes.iter().flat_map(|volume| volume.doubts.iter().cloned()).collect()
 }

@@ -9,9 +9,8 @@ use crate::format::{Checked, FormatError, Opening, RepairFormat, Repaired, Repai
 impl RepairFormat for Jffs2Format {
     fn repair(&self, image: Image, found: &Found, how: &Opening<'_>) -> Result<Repaired, FormatError> {
         let copy = Image::from_bytes(image.bytes().to_vec(), None)?;
-        let mut output = DumpFlash::new(copy, found.layout.clone())?;
-        let device = DumpFlash::new(image, found.layout.clone())?.into_read_only();
-        let bad = bad_blocks::findings(&device);
+        let (mut output, _) = bad_blocks::weighed(DumpFlash::new(copy, found.layout.clone())?);
+        let (device, bad) = bad_blocks::weighed(DumpFlash::new(image, found.layout.clone())?.into_read_only());
         let volume = mount_dump(device, found, &every_node(how.options))?;
         let repair = volume.repair(true, &mut output)?;
         let report = bad_blocks::reported(repair.before, bad);

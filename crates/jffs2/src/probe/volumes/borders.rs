@@ -1,0 +1,119 @@
+//! Where one volume ends and another begins of the same byte order.
+
+use std::cmp::Ordering;
+
+use crate::probe::erase_size::greatest_common_divisor;
+
+/// So many contradictions, with one of names among them, are two volumes; fewer are a volume's own.
+const CONFLICTS_MIN: usize = 2;
+
+/// A place where a volume may begin: a node at the smallest erase block's beginning, behind
+/// something that is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opening {
+    pub(super) at: u64,
+    /// Bytes of what stands before it.
+    pub(super) gap: u64,
+    /// Whether some of these are not blank.
+    pub(super) is_foreign: bool,
+}
+
+/// Two sound nodes that say different things of one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Conflict {
+    pub(super) earlier: u64,
+    pub(super) later: u64,
+    /// Of a directory's names, not of an inode's content.
+    pub(super) is_name: bool,
+}
+
+/// The first byte of another volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Border {
+    pub(super) at: u64,
+    /// Where the last node of the volume before it ends.
+    pub(super) before: u64,
+    pub(super) doubt: Option<String>,
+}
+
+/// Whether nodes that contradict each other are of two volumes, and not a volume's own fault.
+pub(super) fn are_two_volumes(conflicts: &[Conflict]) -> bool {
+    conflicts.len() >= CONFLICTS_MIN && conflicts.iter().any(|conflict| conflict.is_name)
+}
+
+/// The fewest borders that explain all contradictions, ascending: of each pair of nodes one stands
+/// before a border and one behind it.
+pub(super) fn borders(mut conflicts: Vec<Conflict>, openings: &[Opening]) -> Vec<Border> {
+    conflicts.sort_by_key(|conflict| conflict.later);
+    let mut found: Vec<Border> = Vec::new();
+    let mut rest = conflicts;
+    while let Some(last) = rest.first().map(|first| first.later) {
+        let (explained, others): (Vec<Conflict>, Vec<Conflict>) =
+            rest.into_iter().partition(|conflict| conflict.earlier < last);
+        rest = others;
+        let first = explained.iter().map(|conflict| conflict.earlier).max().unwrap_or(0);
+        if are_two_volumes(&explained) {
+            let start = found.last().map_or(0, |border| border.at);
+            let end = explained.iter().map(|conflict| conflict.later).max().unwrap_or(last);
+            let near = openings.iter().filter(|opening| (start..=end).contains(&opening.at)).copied();
+            found.push(border(first, last, &near.collect::<Vec<_>>()));
+        }
+    }
+    found
+}
+
+/// The border behind `first` and up to `last`: where a node begins a block behind something that is
+/// no volume's; else where the distance of blocks changes; else at the roundest place, which is a
+/// guess.
+fn border(first: u64, last: u64, openings: &[Opening]) -> Border {
+    let is_possible = |opening: &&Opening| opening.at > first && opening.at <= last;
+    let possible: Vec<&Opening> = openings.iter().filter(is_possible).collect();
+    let of = |opening: &Opening| Border { at: opening.at, before: opening.at - opening.gap, doubt: None };
+    let foreign = possible.iter().filter(|opening| opening.is_foreign).max_by_key(|opening| opening.gap);
+    if let Some(certain) = foreign.or(if possible.len() == 1 { possible.first() } else { None }) {
+        return of(certain);
+    }
+    let (Some(low), Some(high)) = (possible.first(), possible.last()) else {
+        return Border { at: last, before: last, doubt: None };
+    };
+    if let Some(change) = change_of_distance(&possible, openings) {
+        return of(change);
+    }
+    let roundest = possible.iter().max_by_key(|opening| opening.at.trailing_zeros()).unwrap_or(low);
+    let doubt = format!(
+        "two volumes meet between {:#x} and {:#x}: which of the blank blocks there belong to which is not proven; {:#x} is taken, the roundest of these",
+        low.at, high.at, roundest.at
+    );
+    Border { doubt: Some(doubt), ..of(roundest) }
+}
+
+/// Where blocks of one size end and blocks of another begin; `None` where both sides show one size.
+fn change_of_distance<'a>(possible: &[&'a Opening], openings: &[Opening]) -> Option<&'a Opening> {
+    let distance = |sides: &mut dyn Iterator<Item = u64>| {
+        let mut places = sides.peekable();
+        let mut common = 0;
+        while let Some(place) = places.next() {
+            common = places.peek().map_or(common, |next| greatest_common_divisor(common, next.abs_diff(place)));
+        }
+        common
+    };
+    let sides = |opening: &&Opening| {
+        let at = opening.at;
+        let left = distance(&mut openings.iter().map(|other| other.at).filter(|other| *other <= at));
+        let right = distance(&mut openings.iter().map(|other| other.at).filter(|other| *other >= at));
+        (left, right)
+    };
+    let judged: Vec<(&'a Opening, (u64, u64))> = possible
+        .iter()
+        .map(|opening| (*opening, sides(opening)))
+        .filter(|(_, (left, right))| *left > 0 && *right > 0)
+        .collect();
+    let best = judged.iter().map(|(_, (left, right))| left.saturating_mul(*right)).max()?;
+    let mut fitting = judged.iter().filter(|(_, (left, right))| left.saturating_mul(*right) == best);
+    let (first, (left, right)) = fitting.clone().next()?;
+    match left.cmp(right) {
+        Ordering::Greater => fitting.next_back().map(|(opening, _)| *opening),
+        Ordering::Less => Some(first),
+        Ordering::Equal => None,
+    }
+}

@@ -1,0 +1,174 @@
+//! From node to node through a dump, and what lies between them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use nandkit_flash::Look;
+
+use super::borders::{Conflict, Opening, are_two_volumes, borders};
+use crate::layout::{ACCURATE, ByteOrder, Header, node_type};
+use crate::probe::survey::Held;
+use crate::probe::{ERASE_SIZE_MIN, any_node, stored_length};
+use crate::scan::node;
+
+/// Subjects that are remembered: a volume has one for each node of a file or name.
+const SUBJECTS_MAX: usize = 1 << 20;
+/// Less is what fills a page up, or a node that was cut short.
+const FOREIGN_MIN: u64 = 512;
+/// Volumes begin at multiples of this.
+const UNIT: u64 = ERASE_SIZE_MIN as u64;
+
+/// What a version belongs to: an inode's content, or a directory's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Subject {
+    is_big_endian: bool,
+    is_name: bool,
+    inode: u32,
+    version: u32,
+}
+
+/// Nodes of one byte order, from the first to behind the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) nodes: Range<u64>,
+    pub(super) order: ByteOrder,
+    pub(super) doubt: Option<String>,
+}
+
+/// What a dump shows.
+#[derive(Default)]
+pub(super) struct Walk {
+    /// Nodes of one byte order each, ascending.
+    runs: Vec<Stretch>,
+    openings: Vec<Opening>,
+    conflicts: Vec<Conflict>,
+    /// By subject: checksums of what was said of it last, and where.
+    said: BTreeMap<Subject, ((u32, u32), u64)>,
+}
+
+impl Walk {
+    pub(super) fn over(device: &dyn Look) -> Self {
+        let mut walk = Self::default();
+        let mut held = Held::of(device);
+        let (end, mut at) = (device.geometry().capacity(), 0);
+        // Where the last node ended, and whether something stood behind it that is neither a node
+        // nor blank.
+        let (mut ended, mut is_foreign) = (0, false);
+        while at < end {
+            let bytes = held.from(at);
+            if let Some((order, header)) = any_node(bytes) {
+                let next = at.saturating_add(stored_length(&header)).min(end);
+                if walk.run(at, next, order) {
+                    let begins_block = at > ended || header.node_type | ACCURATE == node_type::CLEANMARKER;
+                    if at.is_multiple_of(UNIT) && at >= ended && begins_block {
+                        walk.openings.push(Opening { at, gap: at - ended, is_foreign });
+                    }
+                    walk.node(&mut held, at, order, &header);
+                    (ended, is_foreign) = (next, false);
+                }
+                at = next;
+            } else if bytes.starts_with(&[0xFF; 4]) {
+                at = held.end_of_run(at, 0xFF);
+            } else {
+                let next = held.end_of_junk(at, end);
+                is_foreign |= next - at >= FOREIGN_MIN;
+                at = next;
+            }
+        }
+        walk
+    }
+
+    /// Takes a node into the run that it goes on with, or begins another. `false`: it is none of a
+    /// volume's, as damage lays some bare in a file's content.
+    fn run(&mut self, at: u64, next: u64, order: ByteOrder) -> bool {
+        match self.runs.last_mut() {
+            Some(run) if run.order == order => run.nodes.end = next,
+            Some(_) if !at.is_multiple_of(UNIT) => return false,
+            _ => self.runs.push(Stretch { nodes: at..next, order, doubt: None }),
+        }
+        true
+    }
+
+    /// Compares what a node says with what was said before of the same version.
+    fn node(&mut self, held: &mut Held<'_>, at: u64, order: ByteOrder, header: &Header) {
+        if header.is_obsolete() || !matches!(header.node_type, node_type::INODE | node_type::DIRENT) {
+            return;
+        }
+        let Some((subject, sums)) = held.node(at, header.total_length).and_then(|bytes| says(order, header, bytes))
+        else {
+            return;
+        };
+        if self.said.len() >= SUBJECTS_MAX && !self.said.contains_key(&subject) {
+            return;
+        }
+        if let Some((before, earlier)) = self.said.insert(subject, (sums, at))
+            && before != sums
+        {
+            self.conflicts.push(Conflict { earlier, later: at, is_name: subject.is_name });
+        }
+    }
+
+    /// The stretches of nodes that are volumes of their own.
+    pub(super) fn stretches(self) -> Vec<Stretch> {
+        let run_of = |place: u64| self.runs.iter().rposition(|run| run.nodes.start <= place);
+        let (inside, across): (Vec<Conflict>, Vec<Conflict>) =
+            self.conflicts.iter().copied().partition(|conflict| run_of(conflict.earlier) == run_of(conflict.later));
+        let borders = borders(inside, &self.openings);
+        let runs = if comes_back(&self.runs, &across) { joined(&self.runs) } else { self.runs };
+        let mut found = Vec::new();
+        for mut rest in runs {
+            for border in &borders {
+                if border.at <= rest.nodes.start || border.at >= rest.nodes.end {
+                    continue;
+                }
+                let doubt = rest.doubt.clone().or_else(|| border.doubt.clone());
+                found.push(Stretch { nodes: rest.nodes.start..border.before, order: rest.order, doubt });
+                rest = Stretch { nodes: border.at..rest.nodes.end, doubt: border.doubt.clone(), ..rest };
+            }
+            found.push(rest);
+        }
+        found
+    }
+}
+
+/// Whether a byte order comes back of which nothing shows that it is another volume's: then nobody
+/// knows which blocks belong together.
+fn comes_back(runs: &[Stretch], across: &[Conflict]) -> bool {
+    runs.iter().zip(runs.iter().skip(2)).any(|(one, other)| {
+        let between: Vec<Conflict> = across
+            .iter()
+            .filter(|conflict| one.nodes.contains(&conflict.earlier) && other.nodes.contains(&conflict.later))
+            .copied()
+            .collect();
+        !are_two_volumes(&between)
+    })
+}
+
+/// All runs as one, of the byte order of most bytes.
+fn joined(runs: &[Stretch]) -> Vec<Stretch> {
+    let bytes = |order| {
+        let of_order = runs.iter().filter(|run| run.order == order);
+        of_order.map(|run| run.nodes.end - run.nodes.start).sum::<u64>()
+    };
+    let order = ByteOrder::ALL.into_iter().max_by_key(|order| bytes(*order)).unwrap_or(ByteOrder::Little);
+    let range = runs.first().zip(runs.last()).map(|(first, last)| first.nodes.start..last.nodes.end);
+    range.map(|nodes| Stretch { nodes, order, doubt: None }).into_iter().collect()
+}
+
+/// What a sound node is about, and the checksums of what it says.
+fn says(order: ByteOrder, header: &Header, bytes: &[u8]) -> Option<(Subject, (u32, u32))> {
+    let is_big_endian = order == ByteOrder::Big;
+    match header.node_type {
+        node_type::INODE => {
+            let inode = node::inode(order, bytes, header.total_length).ok()?;
+            node::data(&inode, bytes).ok()?;
+            let subject = Subject { is_big_endian, is_name: false, inode: inode.inode.0, version: inode.version };
+            Some((subject, (inode.node_crc, inode.data_crc)))
+        }
+        _ => {
+            let (dirent, _) = node::dirent(order, bytes, header.total_length).ok()?;
+            let subject = Subject { is_big_endian, is_name: true, inode: dirent.parent.0, version: dirent.version };
+            Some((subject, (dirent.node_crc, dirent.name_crc)))
+        }
+    }
+}
