@@ -110,7 +110,7 @@ fuzz_target!(|data: &[u8]| {
     if !separate {
         for candidate in candidates.iter().take(4) {
             let device = image.view(candidate.layout.clone()).expect("a candidate is a layout of the image");
-            let found = regions::regions(&device, &[]);
+            let found = regions::regions(&device, &[], Vec::new());
             assert!(found.iter().all(|region| region.offset + region.size <= device.geometry().capacity()));
         }
     }
