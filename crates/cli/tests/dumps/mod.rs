@@ -176,6 +176,22 @@ fn only_the_partition_with_a_volume_opens() {
 }
 
 #[test]
+fn a_dump_that_leaves_out_a_block_says_so() {
+    let mtdparts = "mtdparts=mtdparts=nand0:16k(boot),16k(env),64k(kernel),-(rootfs)";
+    // A block of the kernel was bad, so that all behind it moved forward.
+    let rootfs = [file("first", 2, 1, b"1"), file("second", 3, 2, b"2")].map(|nodes| block(0x4000, &[&nodes]));
+    let parts = [code(0x4000), environment(0x4000, mtdparts), code(0xC000), rootfs.concat(), vec![0xFF; 0x4000]];
+    let directory = with_dump(&parts.concat());
+    let path = directory.path();
+    let listed = nandkit(path, &["ls", "dump", "--region", "rootfs", "/"]);
+    assert!(listed.stderr.contains("more of this volume stands directly before"), "{}", listed.stderr);
+    assert!(listed.stderr.contains("--missing-blocks"), "{}", listed.stderr);
+    let known = ["--missing-blocks", "4", "--erase-size", "16K"];
+    let listed = succeeds(path, &[&["ls", "dump", "--region", "rootfs", "/"], &known[..]].concat());
+    assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), ["first", "second"]);
+}
+
+#[test]
 fn what_nandkit_does_not_read_is_named() {
     let sector = |name: &[u8], more: &[(usize, &[u8])]| {
         let mut sector = vec![0; 4096];

@@ -117,10 +117,10 @@ pub trait Format: Sync {
         Vec::new()
     }
 
-    /// Whether a volume in a dump stands on both sides of a place, as it does where the dump leaves
+    /// Where a volume in a dump begins that stands on both sides of a place, as one does where the dump leaves
     /// out blocks in front of a partition.
-    fn crosses(&self, _device: &DumpFlash, _place: u64) -> bool {
-        false
+    fn crosses(&self, _device: &DumpFlash, _place: u64) -> Option<u64> {
+        None
     }
 
     /// The fewest bytes that a part has that begins so; 0 where nothing is known.

@@ -171,16 +171,12 @@ pub(crate) fn region_list(
 /// Notes the regions of a table in front of which more of their volume stands: the dump left out
 /// blocks before them, so that all behind moved forward, or the table is another flash's.
 fn note_crossed(device: &DumpFlash, regions: &mut [(Region, RegionInfo)]) {
-    let ends: Vec<(u64, Option<&'static str>)> = regions
-        .iter()
-        .filter(|(region, _)| is_in_a_table(region))
-        .map(|(region, info)| (region.offset.saturating_add(region.size), info.opens_as))
-        .collect();
+    let begins: Vec<u64> =
+        regions.iter().filter(|(region, _)| is_in_a_table(region)).map(|(region, _)| region.offset).collect();
     for (region, info) in regions.iter_mut().filter(|(region, _)| is_in_a_table(region) && region.offset > 0) {
         let Some(format) = FORMATS.iter().find(|format| Some(format.name()) == info.opens_as) else { continue };
-        // A volume of its own may end there.
-        let is_behind_another = ends.contains(&(region.offset, info.opens_as));
-        if !is_behind_another && format.crosses(device, region.offset) {
+        // One that begins where a partition does may be that partition's own.
+        if format.crosses(device, region.offset).is_some_and(|start| !begins.contains(&start)) {
             info.notes.push(format!(
                 "more of this volume stands directly before {:#x}, where the table lets it begin: the dump seems to leave out blocks before that; \
                  `missing_blocks` says which, or `offset` where the volume begins",

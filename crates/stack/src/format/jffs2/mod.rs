@@ -73,7 +73,7 @@ impl Format for Jffs2Format {
         volumes::signatures(device)
     }
 
-    fn crosses(&self, device: &DumpFlash, place: u64) -> bool {
+    fn crosses(&self, device: &DumpFlash, place: u64) -> Option<u64> {
         volumes::crosses(device, place)
     }
 

@@ -64,10 +64,10 @@ fn known(device: &DumpFlash) -> Assumptions<'static> {
     Assumptions { page_size, erase_sizes: &[], block_with_oob: None }
 }
 
-/// Whether nodes of one volume stand on both sides of a place, whatever tables say.
-pub(super) fn crosses(device: &DumpFlash, place: u64) -> bool {
+/// Where the volume begins whose nodes stand on both sides of a place, whatever tables say.
+pub(super) fn crosses(device: &DumpFlash, place: u64) -> Option<u64> {
     let shown = probe::volumes(device, &known(device));
-    shown.iter().any(|volume| volume.range.start < place && place < volume.used_end)
+    shown.iter().find(|volume| volume.range.start < place && place < volume.used_end).map(|volume| volume.range.start)
 }
 
 /// The volumes of a dump, as regions show themselves.
