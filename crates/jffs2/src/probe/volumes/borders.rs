@@ -43,22 +43,50 @@ pub(super) fn are_two_volumes(conflicts: &[Conflict]) -> bool {
 
 /// The fewest borders that explain all contradictions, ascending: of each pair of nodes one stands
 /// before a border and one behind it.
-pub(super) fn borders(mut conflicts: Vec<Conflict>, openings: &[Opening]) -> Vec<Border> {
-    conflicts.sort_by_key(|conflict| conflict.later);
+pub(super) fn borders(conflicts: Vec<Conflict>, openings: &[Opening]) -> Vec<Border> {
+    let mut rest = of_two_volumes(conflicts);
+    let lowest = lowest_places(&rest);
+    let all_end = rest.iter().map(|conflict| conflict.later).max().unwrap_or(0);
     let mut found: Vec<Border> = Vec::new();
-    let mut rest = conflicts;
-    while let Some(last) = rest.first().map(|first| first.later) {
+    for (index, lowest_place) in lowest.iter().enumerate() {
+        let Some(last) = rest.iter().map(|conflict| conflict.later).min() else { break };
+        let start = found.last().map_or(0, |border| border.at);
+        // What may stand behind the next border shows another volume's blocks.
+        let end = lowest.get(index + 1).map_or(all_end, |next| last.max(*next));
+        let near = openings.iter().filter(|opening| (start..=end).contains(&opening.at)).copied();
+        let border = border(*lowest_place, last, &near.collect::<Vec<_>>());
+        rest.retain(|conflict| conflict.earlier >= border.at);
+        found.push(border);
+    }
+    found
+}
+
+/// Leaves out the contradictions that are one volume's own.
+fn of_two_volumes(mut conflicts: Vec<Conflict>) -> Vec<Conflict> {
+    conflicts.sort_by_key(|conflict| conflict.later);
+    let mut kept = Vec::new();
+    while let Some(last) = conflicts.first().map(|first| first.later) {
         let (explained, others): (Vec<Conflict>, Vec<Conflict>) =
-            rest.into_iter().partition(|conflict| conflict.earlier < last);
-        rest = others;
-        let first = explained.iter().map(|conflict| conflict.earlier).max().unwrap_or(0);
+            conflicts.into_iter().partition(|conflict| conflict.earlier < last);
+        conflicts = others;
         if are_two_volumes(&explained) {
-            let start = found.last().map_or(0, |border| border.at);
-            let end = explained.iter().map(|conflict| conflict.later).max().unwrap_or(last);
-            let near = openings.iter().filter(|opening| (start..=end).contains(&opening.at)).copied();
-            found.push(border(first, last, &near.collect::<Vec<_>>()));
+            kept.extend(explained);
         }
     }
+    kept
+}
+
+/// Behind which place each of the fewest borders stands at least, ascending: where those that follow
+/// explain as much as they can.
+fn lowest_places(conflicts: &[Conflict]) -> Vec<u64> {
+    let mut rest: Vec<&Conflict> = conflicts.iter().collect();
+    rest.sort_by_key(|conflict| std::cmp::Reverse(conflict.earlier));
+    let mut found = Vec::new();
+    while let Some(place) = rest.first().map(|first| first.earlier) {
+        rest.retain(|conflict| conflict.later <= place);
+        found.push(place);
+    }
+    found.reverse();
     found
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use nandkit_flash::Look;
 
-use super::borders::{Conflict, Opening, are_two_volumes, borders};
+use super::borders::{Border, Conflict, Opening, are_two_volumes, borders};
 use crate::layout::{ACCURATE, ByteOrder, Header, node_type};
 use crate::probe::survey::Held;
 use crate::probe::{ERASE_SIZE_MIN, any_node, stored_length};
@@ -113,7 +113,13 @@ impl Walk {
         let run_of = |place: u64| self.runs.iter().rposition(|run| run.nodes.start <= place);
         let (inside, across): (Vec<Conflict>, Vec<Conflict>) =
             self.conflicts.iter().copied().partition(|conflict| run_of(conflict.earlier) == run_of(conflict.later));
-        let borders = borders(inside, &self.openings);
+        // Each run by itself: the blocks of another byte order's volumes show nothing here.
+        let of_run = |run: &Stretch| {
+            let conflicts = inside.iter().filter(|conflict| run.nodes.contains(&conflict.later)).copied();
+            let openings = self.openings.iter().filter(|opening| run.nodes.contains(&opening.at)).copied();
+            borders(conflicts.collect(), &openings.collect::<Vec<_>>())
+        };
+        let borders: Vec<Border> = self.runs.iter().flat_map(of_run).collect();
         let runs = if comes_back(&self.runs, &across) { joined(&self.runs) } else { self.runs };
         let mut found = Vec::new();
         for mut rest in runs {

@@ -92,22 +92,10 @@ pub(super) fn view(image: &Image, within: Within, layout: &ImageLayout) -> Optio
 /// to some 64 MiB, by the few that show most.
 pub(super) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
     let mut found = look(image, within, usual(options), options, depth);
-    // A wrong placement may show a few nodes without anything between them, where it is free to leave out the rest.
-    if found.iter().any(|seen| !seen.volumes.is_empty()) {
-        let most = found.iter().map(|seen| seen.probe.node_bytes()).max().unwrap_or(0).max(1);
-        for seen in &mut found {
-            seen.share = u32::try_from(1000 * seen.probe.node_bytes() / most).unwrap_or(1000);
-        }
-    }
-    // An OOB of which nothing shows has to make the way from node to node better.
-    let plain = found.iter().find(|seen| seen.layout.oob == OobPlacement::None).map(Seen::quality);
-    found.retain(|seen| {
-        seen.layout.oob == OobPlacement::None
-            || seen.probe.oob_markers() > 0
-            || plain.is_none_or(|plain| seen.quality() > (plain + OOB_MARGIN).max(SURE))
-    });
+    keep_convincing(&mut found);
     if depth == Depth::Thorough && !found.iter().any(Seen::is_clean) {
         found.extend(look(image, within, after_blocks(image.bytes(), options), options, depth));
+        keep_convincing(&mut found);
     }
     // The OOB behind a block of small pages looks like that of one large page.
     if depth == Depth::Thorough && !found.iter().any(Seen::is_clean) {
@@ -115,6 +103,26 @@ pub(super) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: 
         found.extend(marked.into_iter().filter(|seen| seen.probe.oob_markers() > 0));
     }
     found
+}
+
+/// Leaves out each placement with an OOB of which nothing shows, unless it makes the way from node
+/// to node better and loses no node on it: a wrong one may cut out just what stands between nodes.
+fn keep_convincing(found: &mut Vec<Seen>) {
+    let has_oob = |seen: &Seen| seen.layout.oob != OobPlacement::None;
+    // A wrong placement may show a few nodes without anything between them, where it is free to leave
+    // out the rest.
+    if found.iter().any(|seen| !seen.volumes.is_empty()) {
+        let most = found.iter().map(|seen| seen.probe.node_bytes()).max().unwrap_or(0).max(1);
+        for seen in found.iter_mut() {
+            seen.share = u32::try_from(1000 * seen.probe.node_bytes() / most).unwrap_or(1000);
+        }
+    }
+    let plain = found.iter().find(|seen| !has_oob(seen));
+    let Some((quality, nodes)) = plain.map(|plain| (plain.quality(), plain.probe.node_bytes())) else { return };
+    found.retain(|seen| {
+        let is_better = seen.quality() > (quality + OOB_MARGIN).max(SURE) && seen.probe.node_bytes() >= nodes;
+        !has_oob(seen) || seen.probe.oob_markers() > 0 || is_better
+    });
 }
 
 fn look(image: &Image, within: Within, layouts: Vec<ImageLayout>, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
