@@ -182,6 +182,12 @@ fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
             )));
         }
     }
+    if image.is_full() {
+        output::message(&format!(
+            "{}: the volume has no room for changes, but what a removal frees; expected --size with the length of the flash where it goes on behind the image, or mkfs with a larger --size",
+            path.display()
+        ));
+    }
     let timing = Timing::Calendar(image.clock.clone());
     Ok((Mounted::InPlace(Box::new(image)), Options { timing, commit: Some(COMMIT), ..options }))
 }

@@ -9,7 +9,7 @@ use nandkit_block::{Access, BlockDevice, FileDevice};
 use nandkit_lab::{HostMeter, ProgramRun, Seen};
 use nandkit_nbd::{Ended, Endpoint, Export, Latency, Observer, RequestKind, Server, ServerOptions};
 use nandkit_record::RunRecord;
-use nandkit_stack::image::unpacked_device;
+use nandkit_stack::image::{ChipOwner, chip_owner, unpacked_device};
 use nandkit_stack::{Below, DEFAULT_DEVICE, DeviceSpec, FsSpec, Keep, Mounted, Stack};
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::json;
@@ -190,10 +190,11 @@ fn file(path: &Path, arguments: &ServeArguments) -> Result<Served, Failure> {
 }
 
 fn emulated(arguments: &ServeArguments) -> Result<Served, Failure> {
+    let found = layer_in_file(arguments)?;
     let spec = stacks::single(&Single {
         fs: FsSpec::None,
         device: device(arguments)?,
-        ftl: arguments.ftl.as_deref(),
+        ftl: arguments.ftl.as_deref().or(found),
         settings: &arguments.settings,
     })?;
     let stack =
@@ -207,6 +208,20 @@ fn emulated(arguments: &ServeArguments) -> Result<Served, Failure> {
     let device = Box::new(blocks.clone());
     let run = ProgramRun::begin(&below, &spec, arguments.seed, vec!["serve".to_owned()]);
     Ok(Served { device, title: spec.title(), stack: Some(Emulated { mounted, below, run }), started })
+}
+
+/// The layer that wrote the chip in `--state`: where `--ftl` names none, it is the one that goes on.
+/// Errors: a file system on the bare flash, which every layer would erase.
+fn layer_in_file(arguments: &ServeArguments) -> Result<Option<&'static str>, Failure> {
+    let Some(state) = arguments.state.as_deref().map(Path::new).filter(|path| path.exists()) else { return Ok(None) };
+    match chip_owner(state).map_err(|error| Failure::Input(format!("--state: {}", error.detail)))? {
+        ChipOwner::Layer(kind) => Ok(Some(kind)),
+        ChipOwner::Nobody => Ok(None),
+        ChipOwner::Volume(name) => Err(Failure::Input(format!(
+            "--state: the chip in {} holds {name} on the bare flash, which a translation layer would erase; expected a chip that was served, or a new file (nandkit ls and mount open this one)",
+            state.display()
+        ))),
+    }
 }
 
 /// The device: with `--state` alone whatever chip is in the file, or the usual one where there is no file.

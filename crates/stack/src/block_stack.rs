@@ -17,6 +17,7 @@ use nandkit_units::{Clock, Context, Done, Statistics};
 use crate::chip_file::{self, EmulatedChip};
 use crate::device_handle::DeviceHandle;
 use crate::frame::{Frame, Keeping};
+use crate::image::check_owner;
 use crate::traced::{EVENTS, TracedBlock};
 use crate::{
     AlphaName, BlockMapSpec, DeviceSpec, FastSpec, FtlSpec, PageMapSpec, PolicyName, StackError, StackSpec, StoreKind,
@@ -66,6 +67,7 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceH
         return in_file(Above { may_be_left: true, ..above }, chip, chip_file::NewFile::default(), frame);
     }
     if let Some(file) = file {
+        check_owner(Path::new(file), Some(ftl))?;
         let (chip, new_file) = chip_file::open_or_create(Path::new(file), chip, store, seed, frame.keep)?;
         let may_be_left = frame.keep == chip_file::Keep::AtSync;
         return in_file(Above { may_be_left, ..above }, chip, new_file, frame);

@@ -12,6 +12,7 @@ use crate::chip_file::{self, EmulatedChip};
 use crate::chip_handle::ChipHandle;
 use crate::format::emulate::WatchedFlash;
 use crate::frame::{Frame, Keeping};
+use crate::image::check_owner;
 use crate::{DeviceSpec, StackError, StackSpec, StoreKind};
 
 /// The chip: a given one, one in a file, or a new one in memory.
@@ -23,6 +24,7 @@ pub(crate) fn flash_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Res
     let flash = match (frame.given.take(), file) {
         (Some(chip), _) => in_file(chip, chip_file::NewFile::default(), frame),
         (None, Some(file)) => {
+            check_owner(Path::new(file), None)?;
             let (chip, new_file) = chip_file::open_or_create(Path::new(file), chip, store, seed, frame.keep)?;
             in_file(chip, new_file, frame)
         }

@@ -332,6 +332,16 @@ impl FtlSpec {
         Ok(())
     }
 
+    /// Its kind, as specs name it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::BlockMap(_) => "block-map",
+            Self::Fast(_) => "fast",
+            Self::PageMap(_) => "page-map",
+        }
+    }
+
     /// In few words, for people; the parts joined by ` | `.
     pub fn title(&self) -> String {
         match self {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nandkit_block::BlockDevice;
 use nandkit_stack::image::{self, Checked, ChipVolume, Image, Layer, OpenOptions, fact};
-use nandkit_stack::{Mounted, Stack, StackError, StackSpec};
+use nandkit_stack::{Keep, Mounted, Stack, StackError, StackSpec};
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, NewNode};
 
@@ -360,4 +360,60 @@ fn a_directory_of_ones_own_behaves_as_a_root() {
     }
     let report = image::check(&path, &OpenOptions::default()).expect("checks").report;
     assert_eq!((report.count("files"), report.count("directories")), (3, 3), "{report:?}");
+}
+
+/// Whoever can write a chip: translation layers, and a file system on the bare flash.
+const WRITERS: [&str; 4] =
+    ["fs = 'none'\nftl = 'block-map'", "fs = 'none'\nftl = 'fast'", "fs = 'none'\nftl = 'page-map'", "fs = 'jffs2'"];
+
+/// Writes something that can be told again, and syncs it.
+fn write_durably(stack: &mut Stack) {
+    match &mut stack.mounted {
+        Mounted::Blocks(blocks) => {
+            let bytes = vec![7; blocks.geometry().sector_size as usize];
+            blocks.write(&Context::default(), Lba(5), Payload::Bytes(&bytes)).expect("writes");
+            blocks.flush(&Context::default()).expect("flushes");
+        }
+        Mounted::Files(_) => {
+            put(stack, "kept", b"kept");
+            let Mounted::Files(fs) = &mut stack.mounted else { panic!("a file system") };
+            fs.changes().expect("writable").sync(None).expect("syncs");
+        }
+    }
+}
+
+fn is_still_there(stack: &Stack) -> bool {
+    match &stack.mounted {
+        Mounted::Blocks(blocks) => {
+            let mut found = vec![0; blocks.geometry().sector_size as usize];
+            let read = blocks.read(&Context::default(), Lba(5), ReadInto::Bytes(&mut found));
+            read.is_ok() && found.iter().all(|byte| *byte == 7)
+        }
+        Mounted::Files(_) => names(stack) == ["kept"],
+    }
+}
+
+#[test]
+fn nobody_works_on_a_chip_that_another_one_wrote() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (number, writer) in WRITERS.iter().enumerate() {
+        for is_killed in [false, true] {
+            let path = directory.path().join(format!("{number}-{is_killed}.nand"));
+            let mut stack = Stack::build_keeping(&spec(&path, writer), 1, Keep::AtSync).expect("builds");
+            write_durably(&mut stack);
+            if is_killed {
+                drop(stack);
+            } else {
+                stack.close().expect("closes");
+            }
+            let before = fs::read(&path).expect("reads");
+            for other in WRITERS.iter().filter(|other| *other != writer) {
+                let error = refused(&spec(&path, other));
+                assert!(error.detail.contains("was written by"), "{writer} then {other}: {error}");
+                assert!(fs::read(&path).expect("reads") == before, "{writer} then {other}");
+            }
+            let stack = Stack::build_keeping(&spec(&path, writer), 1, Keep::AtSync).expect("opens");
+            assert!(is_still_there(&stack), "{writer}, killed: {is_killed}");
+        }
+    }
 }

@@ -18,7 +18,8 @@ Examples:
   nandkit export dump.bin out.bin                              for nandwrite, or as the bytes of a NOR chip
   nandkit export dump.bin out.bin --for nandwrite-oob
   nandkit export dump.bin out.bin --overlay changes            with the changes of an overlay
-  nandkit export flash.bin rootfs.bin --region rootfs";
+  nandkit export flash.bin rootfs.bin --region rootfs
+  nandkit export flash.bin kernel.bin --region kernel          any region, whatever it holds";
 
 /// For whom an image is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

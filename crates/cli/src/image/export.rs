@@ -52,6 +52,12 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
             path.display()
         )));
     }
+    if image.is_plain() && tool != Tool::Nor {
+        return Err(Failure::Input(format!(
+            "--for: the region of {} holds no file system for flash, and its bytes are copied as they are; expected --for nor, or none",
+            path.display()
+        )));
+    }
     let mut file = NewFile::begin(&arguments.out)?;
     let told = {
         let mut out = BufWriter::with_capacity(1 << 20, file.file());
@@ -74,6 +80,10 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
         0 => String::new(),
         count => format!(", {count} erased blocks at the end left out"),
     };
+    if image.is_plain() {
+        output::message(&format!("{} bytes, as they are in the image", told.bytes));
+        return Ok(());
+    }
     let line = format!("{} blocks, {} bytes{bad}{erased}", told.blocks, told.bytes);
     output::message(&line);
     if form.bad_blocks && image.has_bad_blocks() {

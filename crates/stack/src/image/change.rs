@@ -224,11 +224,17 @@ fn refuse_unproven(path: &Path, options: &OpenOptions, found: &Found) -> Result<
 
 /// Makes an image as long as the flash that it is a part of, by erased bytes.
 fn grow(path: &Path, image: &mut Image, found: &Found) -> Result<(), StackError> {
+    check_size(path, found)?;
+    image.lengthen(found.layout.offset.saturating_add(found.layout.size.unwrap_or(0)));
+    Ok(())
+}
+
+/// Refuses flash that is longer than any.
+pub(super) fn check_size(path: &Path, found: &Found) -> Result<(), StackError> {
     let size = found.layout.size.unwrap_or(0);
     if size > SIZE_MAX {
         let detail = format!("`size`: {size} bytes with their OOB; expected at most {SIZE_MAX}");
         return Err(wrong(path, detail));
     }
-    image.lengthen(found.layout.offset.saturating_add(size));
     Ok(())
 }

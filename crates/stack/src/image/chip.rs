@@ -90,12 +90,12 @@ fn fast_options() -> FastOptions {
 }
 
 /// A chip as the layers of stacks know it, so that none is compiled for another type.
-fn any(chip: &ChipHandle) -> StatsFlash<Box<dyn EmulatedChip>> {
+pub(super) fn any(chip: &ChipHandle) -> StatsFlash<Box<dyn EmulatedChip>> {
     StatsFlash::new(Box::new(chip.clone()))
 }
 
 /// Finds out which layer is on the chip. What its recovery changes stays.
-fn layer_on(chip: &ChipHandle, clock: &Clock) -> Layer {
+pub(super) fn layer_on(chip: &ChipHandle, clock: &Clock) -> Layer {
     let context = Context::at(clock.now());
     // Its journal is proof; the others go by what each page says of itself.
     // Each of its starts replays the journal, and none has to mend anything.
@@ -144,7 +144,7 @@ fn empty() -> String {
 }
 
 /// The format whose volume is on the bare flash.
-fn format_on(chip: &dyn EmulatedChip, clock: &Clock) -> Option<&'static dyn Format> {
+pub(super) fn format_on(chip: &dyn EmulatedChip, clock: &Clock) -> Option<&'static dyn Format> {
     let context = Context::at(clock.now());
     FORMATS.iter().copied().find(|format| format.is_on_chip(chip, &context))
 }

@@ -1,7 +1,9 @@
 //! Which part of an image is meant, and what it is opened as.
 
+use std::ops::Range;
 use std::path::Path;
 
+use nandkit_flash::Flash;
 use nandkit_flash_image::regions::{Region, Stranger, select, stranger};
 use nandkit_flash_image::{Image, ImageLayout};
 use nandkit_vfs::probe::Fit;
@@ -56,6 +58,44 @@ pub(super) fn part(path: &Path, image: &Image, options: &OpenOptions) -> Result<
         return Err(wrong(path, detail));
     }
     Ok(Some(Part { within: (offset, options.size), region: None, options: options.clone() }))
+}
+
+/// A region of a dump whose bytes are wanted, and not what it holds.
+pub(super) struct WholeRegion {
+    /// The layout of the dump.
+    pub layout: ImageLayout,
+    /// Data bytes of the dump.
+    pub range: Range<u64>,
+    pub notes: Vec<String>,
+}
+
+/// The region that the options name, where it holds no file system for flash. Errors: those of
+/// [`part`].
+pub(super) fn whole_region(
+    path: &Path,
+    image: &Image,
+    options: &OpenOptions,
+) -> Result<Option<WholeRegion>, StackError> {
+    if options.region.is_none() {
+        return Ok(None);
+    }
+    let Some(Part { within, region, options: inside }) = part(path, image, options)? else { return Ok(None) };
+    let holds = look(image, within, &inside).into_iter().next();
+    if holds.is_some_and(|found| found.format.medium() == MediumKind::Flash) {
+        return Ok(None);
+    }
+    let layout = base_layout(image, &look(image, (0, None), options), options);
+    let capacity = image.view(layout.clone()).map_err(|error| wrong(path, error))?.geometry().capacity();
+    let (start, size) = (within.0, within.1.unwrap_or(0));
+    let end = start.saturating_add(size);
+    if end > capacity {
+        let detail = format!(
+            "`region`: it ends at {end:#x}, and the image holds {capacity:#x} bytes; expected a part inside it"
+        );
+        return Err(wrong(path, detail));
+    }
+    let notes = region.map_or_else(Vec::new, |region| region.notes);
+    Ok(Some(WholeRegion { layout, range: start..end, notes }))
 }
 
 /// Every region of a dump, and the layout by which they were looked for.

@@ -9,16 +9,20 @@
 //! | programmers of bare chips | every block with its OOB, bad ones too | as their user says | |
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 
-use nandkit_flash::{Flash, PageRead};
+use nandkit_flash::{Flash, Look, PageRead};
 use nandkit_flash_image::{DumpFlash, Image};
 use nandkit_units::{BlockIndex, Context, FlashKind};
 
-use super::choose::choose;
+use super::choose::{choose, whole_region};
 use super::open::read;
 use crate::StackError;
 use crate::format::{MediumKind, OpenOptions, wrong};
+
+/// Bytes that are copied at once.
+const COPIED_AT_ONCE: u64 = 1 << 20;
 
 /// What a form of an image holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub struct Exported {
 /// An image of flash, ready to be exported.
 pub struct Exporting {
     device: DumpFlash,
+    /// The bytes of a region that holds no file system for flash: they are copied as they are.
+    plain: Option<Range<u64>>,
     /// What people should know besides: a sentence each.
     pub notes: Vec<String>,
 }
@@ -61,6 +67,11 @@ impl Exporting {
     /// Opens an image for reading. Errors: those of [`super::open`]; an image of sectors.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StackError> {
         let (image, mut notes): (Image, Vec<String>) = read(path, options)?;
+        if let Some(region) = whole_region(path, &image, options)? {
+            notes.extend(region.notes);
+            let device = DumpFlash::new(image, region.layout).map_err(|error| wrong(path, error))?;
+            return Ok(Self { device: device.into_read_only(), plain: Some(region.range), notes });
+        }
         let selected = choose(path, &image, options)?;
         notes.extend(selected.notes);
         let found = selected.found;
@@ -72,17 +83,23 @@ impl Exporting {
             return Err(wrong(path, detail));
         }
         let device = DumpFlash::new(image, found.layout).map_err(|error| wrong(path, error))?;
-        Ok(Self { device: device.into_read_only(), notes })
+        Ok(Self { device: device.into_read_only(), plain: None, notes })
+    }
+
+    /// Whether it is a region that holds no file system for flash: only its bytes are known then, and no
+    /// form for NAND.
+    pub const fn is_plain(&self) -> bool {
+        self.plain.is_some()
     }
 
     /// Whether the image is known to be of NAND.
     pub fn is_nand(&self) -> bool {
-        self.device.geometry().kind == FlashKind::Nand
+        !self.is_plain() && self.device.geometry().kind == FlashKind::Nand
     }
 
     /// Whether it holds the OOB of its pages.
     pub fn has_oob(&self) -> bool {
-        self.device.geometry().oob_size > 0
+        !self.is_plain() && self.device.geometry().oob_size > 0
     }
 
     /// Whether any block is bad.
@@ -92,6 +109,9 @@ impl Exporting {
 
     /// Writes it in a form. Errors: those of writing.
     pub fn write(&self, form: ExportForm, out: &mut dyn Write) -> io::Result<Exported> {
+        if let Some(range) = &self.plain {
+            return copy(&self.device, range, out);
+        }
         let device = &self.device;
         let geometry = *device.geometry();
         let oob_size = if form.oob { geometry.oob_size } else { 0 };
@@ -122,6 +142,20 @@ impl Exporting {
             (end..geometry.blocks).filter(|number| !device.is_bad(BlockIndex(*number))).count() as u32;
         Ok(told)
     }
+}
+
+/// Copies data bytes of a device.
+fn copy(device: &DumpFlash, range: &Range<u64>, out: &mut dyn Write) -> io::Result<Exported> {
+    let mut bytes = vec![0; COPIED_AT_ONCE as usize];
+    let mut at = range.start;
+    while at < range.end {
+        let length = (range.end - at).min(COPIED_AT_ONCE);
+        let Some(part) = bytes.get_mut(..length as usize) else { break };
+        device.look_at(at, part);
+        out.write_all(part)?;
+        at += length;
+    }
+    Ok(Exported { bytes: range.end - range.start, ..Exported::default() })
 }
 
 fn is_erased_or_left_out(device: &DumpFlash, block: BlockIndex, form: ExportForm) -> bool {

@@ -1,6 +1,8 @@
 //! Images that are changed where they are, or beside them in an overlay: the file always holds what a
 //! power cut could leave.
 
+use std::fs::OpenOptions as OpenOptionsOfFile;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +12,13 @@ use nandkit_units::Clock;
 use nandkit_vfs::check::Finding;
 use nandkit_vfs::{Changes, FileSystem};
 
-use super::change::{Changeable, changeable, clock_from, harmful, refuse_chips};
+use super::change::{Changeable, changeable, check_size, clock_from, harmful, refuse_chips};
 use crate::StackError;
+use crate::format::found::Found;
 use crate::format::{ChangeOptions, Changing, ChangingVolume, OpenOptions, wrong};
+
+/// Bytes by which a file is made longer at once.
+const LENGTHENED_AT_ONCE: usize = 1 << 20;
 
 /// An image with its file system mounted for changes in the file itself, which is locked. Changes stay in memory up to [`Changes::sync`], which brings them to the file through a
 /// journal: whatever happens to this process or to the host, the image is as it was after one of the syncs.
@@ -46,6 +52,11 @@ impl ImageInPlace {
             image.check_journal().map_err(failed)?;
         }
         let Changeable { found, format, mut notes } = changeable(path, &image, options, how)?;
+        let image = if options.size.is_some() && options.region.is_none() && format.fills_up() {
+            lengthened(path, image, &found, in_file)?
+        } else {
+            image
+        };
         let clock = clock_from(how.now);
         let compression = how.compression.as_deref();
         let changing = Changing { options, compression, clock: clock.clone(), in_place: true };
@@ -53,6 +64,11 @@ impl ImageInPlace {
         notes.extend(opened.notes);
         let (volume, bad, held) = (opened.volume, opened.bad, opened.held);
         Ok(Self { volume, clock, format: found.format.name(), notes, bad, held })
+    }
+
+    /// Whether nothing can be written, but what a removal frees.
+    pub fn is_full(&self) -> bool {
+        self.fs().volume().is_ok_and(|volume| volume.blocks_free == 0)
     }
 
     /// The file system.
@@ -79,4 +95,34 @@ impl ImageInPlace {
         }
         self.volume.unmount()
     }
+}
+
+/// The image again, with its file as long as the flash that `size` names: what is behind its end is
+/// blank. The file is made longer before anything else is written; a crash in between leaves blank
+/// bytes behind the volume.
+fn lengthened(path: &Path, image: Image, found: &Found, in_file: bool) -> Result<Image, StackError> {
+    let end = found.layout.offset.saturating_add(found.layout.size.unwrap_or(0));
+    let length = image.bytes().len() as u64;
+    if end <= length {
+        return Ok(image);
+    }
+    check_size(path, found)?;
+    if !in_file {
+        let detail = format!(
+            "`size`: the part ends at {end}, and an overlay has the length of its image, {length} bytes; expected a `size` inside it, or no overlay"
+        );
+        return Err(wrong(path, detail));
+    }
+    drop(image);
+    let failed = |error: std::io::Error| wrong(path, format!("cannot make the file longer: {error}"));
+    let mut file = OpenOptionsOfFile::new().append(true).open(path).map_err(failed)?;
+    let blank = vec![0xFF; LENGTHENED_AT_ONCE];
+    let mut left = end - length;
+    while left > 0 {
+        let now = usize::try_from(left).unwrap_or(usize::MAX).min(LENGTHENED_AT_ONCE);
+        file.write_all(blank.get(..now).unwrap_or_default()).map_err(failed)?;
+        left -= now as u64;
+    }
+    file.sync_all().map_err(failed)?;
+    Image::open(path, &DumpOptions::read_write()).map_err(|error| wrong(path, error))
 }

@@ -10,6 +10,7 @@ mod in_place;
 mod inspect;
 mod open;
 mod overlay;
+mod owner;
 
 use std::path::Path;
 
@@ -21,6 +22,8 @@ pub use in_place::ImageInPlace;
 pub use nandkit_vfs::check::{Finding, Report};
 pub use open::{OpenImage, open};
 pub use overlay::{apply_overlay, discard_overlay, discard_unused_overlay};
+pub(crate) use owner::check_owner;
+pub use owner::{ChipOwner, chip_owner};
 
 use crate::StackError;
 use crate::chip_file;
