@@ -1,5 +1,7 @@
-//! Checksums, compression and tags, and later error-correcting codes: what formats and devices put beside bytes to witness or shrink them.
+//! Checksums, compression, tags and error-correcting codes: what formats and devices put beside
+//! bytes to witness, correct or shrink them.
 
 pub mod checksum;
 pub mod compression;
+pub mod ecc;
 pub mod page_tag;

@@ -2,5 +2,6 @@
 //! each other. `cargo test -p nandkit-codec --test all compression::` runs those of one file.
 
 mod compression;
+mod ecc;
 mod lz4_zstd;
 mod lzop;
