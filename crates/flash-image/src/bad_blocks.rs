@@ -30,7 +30,9 @@ pub(crate) fn marker_place(shape: &Shape) -> Option<(u32, Range<u32>)> {
         BadMarker::Byte { offset, pages } => (offset, 0..pages.clamp(1, all)),
         BadMarker::LastPage => (layout.marker_byte(), all.saturating_sub(1)..all),
     };
-    let there = layout.oob != OobPlacement::None && offset < layout.oob_size;
+    // In some layouts data stand where others have marks.
+    let is_data = layout.ecc.as_ref().is_some_and(|ecc| !ecc.keeps_in_place(offset));
+    let there = layout.oob != OobPlacement::None && offset < layout.oob_size && !is_data;
     there.then_some((offset, pages))
 }
 

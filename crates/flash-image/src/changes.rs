@@ -12,12 +12,14 @@ use crate::pieces::{Piece, PieceContent};
 pub(crate) struct PageImage {
     bytes: Box<[u8]>,
     page_size: usize,
+    /// The page as it goes to the file, where a layout makes another one of it.
+    stored: Option<Box<[u8]>>,
 }
 
 impl PageImage {
     pub fn erased(page_size: u32, oob_size: u32) -> Self {
         let page_size = page_size as usize;
-        Self { bytes: vec![0xFF; page_size + oob_size as usize].into(), page_size }
+        Self { bytes: vec![0xFF; page_size + oob_size as usize].into(), page_size, stored: None }
     }
 
     /// Bytes of data and OOB.
@@ -33,8 +35,15 @@ impl PageImage {
         self.bytes.get(self.page_size..).unwrap_or(&[])
     }
 
+    /// What goes to the file: in the place of the data, and in that of the OOB.
+    pub fn stored(&self) -> (&[u8], &[u8]) {
+        let bytes = self.stored.as_deref().unwrap_or(&self.bytes);
+        bytes.split_at(self.page_size.min(bytes.len()))
+    }
+
     /// Data and OOB, to be changed.
     pub fn parts_mut(&mut self) -> (&mut [u8], &mut [u8]) {
+        self.stored = None;
         self.bytes.split_at_mut(self.page_size)
     }
 }
@@ -100,6 +109,28 @@ impl Changes {
         })
     }
 
+    /// Whether a block was erased since the last sync.
+    pub fn is_erased(&self, block: BlockIndex) -> bool {
+        self.blocks.get(&block.0).is_some_and(|block| block.erased)
+    }
+
+    /// The changed pages whose form in the file is not made yet.
+    pub fn unmade(&self) -> Vec<PageAddress> {
+        let pages = self.blocks.iter().flat_map(|(block, change)| change.pages.iter().map(move |page| (*block, page)));
+        pages
+            .filter(|(_, (_, image))| image.stored.is_none())
+            .map(|(block, (page, _))| PageAddress::new(block, *page))
+            .collect()
+    }
+
+    /// How a changed page goes to the file.
+    pub fn set_stored(&mut self, at: PageAddress, stored: Box<[u8]>) {
+        let page = self.blocks.get_mut(&at.block.0).and_then(|block| block.pages.get_mut(&at.page));
+        if let Some(page) = page {
+            page.stored = Some(stored);
+        }
+    }
+
     /// The pieces of the files that change, in an order in which later ones win. `lengths`: of the image and of the OOB file.
     pub fn pieces<'a>(&'a self, shape: &Shape, lengths: [u64; 2]) -> Vec<Piece<'a>> {
         let mut pieces = Vec::new();
@@ -155,12 +186,13 @@ fn block_pieces<'a>(
                 pieces.push(Piece { file, offset, content: PieceContent::Bytes(bytes) });
             }
         };
-        put(0, place.data, image.data(), limit);
+        let (data, oob) = image.stored();
+        put(0, place.data, data, limit);
         match layout.oob {
             OobPlacement::None => {}
             OobPlacement::Separate if place.oob >= lengths[1] && nandkit_units::is_erased(image.oob()) => {}
-            OobPlacement::Separate => put(1, place.oob, image.oob(), u64::MAX),
-            OobPlacement::AfterPage | OobPlacement::AfterBlock => put(0, place.oob, image.oob(), limit),
+            OobPlacement::Separate => put(1, place.oob, oob, u64::MAX),
+            OobPlacement::AfterPage | OobPlacement::AfterBlock => put(0, place.oob, oob, limit),
         }
     }
 }

@@ -3,6 +3,7 @@
 use nandkit_units::{BlockIndex, FlashGeometry};
 
 use crate::layout::{ImageLayout, OobPlacement};
+use crate::oob;
 
 pub use nandkit_units::ByteOrder;
 
@@ -65,7 +66,16 @@ pub fn judge(bytes: &[u8], layout: ImageLayout) -> Candidate {
         let blocks = length / layout.stored_block();
         evidence.push(format!("the file is {blocks} whole blocks of {} bytes", layout.stored_block()));
     }
-    if layout.oob == OobPlacement::AfterPage {
+    let offset = usize::try_from(layout.offset).unwrap_or(usize::MAX);
+    if let Some(found) = layout.ecc.as_ref().map(|ecc| oob::try_layout(bytes, offset, ecc)) {
+        points += (140 * u64::from(found.right) / u64::from(found.tried.max(1))) as u32;
+        evidence.push(format!(
+            "{} of {} sampled code words are right, or can be corrected, by the OOB layout {}",
+            found.right,
+            found.tried,
+            found.layout.name()
+        ));
+    } else if layout.oob == OobPlacement::AfterPage {
         let marks = Marks::look(bytes, &layout);
         points += marks.points();
         if marks.points() > 0 {

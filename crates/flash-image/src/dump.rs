@@ -1,5 +1,8 @@
 //! A dump as a flash device.
 
+mod ecc;
+mod sync;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -8,6 +11,9 @@ use nandkit_block::Access;
 use nandkit_flash::{ErrorKind, Flash, FlashError, Look, Operation, PageProgram, PageRead};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, FlashKind, PageAddress, ReadInto};
 
+pub use self::ecc::{EccReport, UncorrectableCodeword};
+
+use self::ecc::DecodedPages;
 use crate::bad_blocks::{BadTable, marker_place};
 use crate::bytes::Bytes;
 use crate::changes::{Changed, Changes, PageImage};
@@ -15,7 +21,6 @@ use crate::error::{ImageError, ImageErrorKind, Result};
 use crate::image::Image;
 use crate::layout::{ImageLayout, OobPlacement, Shape};
 use crate::overlay::Overlay;
-use crate::pieces::{self, Piece};
 use crate::store::Store;
 
 type FlashResult = nandkit_flash::Result<Done>;
@@ -30,6 +35,10 @@ type FlashResult = nandkit_flash::Result<Done>;
 /// pages; NOR data and OOB bytes change bits from 1 to 0 only. A page programmed with nothing but
 /// 0xFF cannot be told from an erased one, and may be programmed again.
 ///
+/// **ECC.** With [`ImageLayout::ecc`] data are read corrected, and a read that touches a code word
+/// beyond the code fails with `Uncorrectable`, with the bytes as they are; what is programmed gets
+/// its ECC on the way to the file. The OOB is shown as the layout says.
+///
 /// **Bad blocks** are those that the marks tell, that the layout names, and that the file leaves out. A mark by [`Flash::mark_bad`] goes into the OOB of the block's first page
 /// (0x00 in the marker byte); in a dump without OOB it lasts only while the device is open.
 #[derive(Debug)]
@@ -41,6 +50,7 @@ pub struct DumpFlash {
     changes: Changes,
     marked: BTreeSet<u32>,
     table: OnceLock<BadTable>,
+    decoded: DecodedPages,
     store: Option<Store>,
     overlay: Option<Overlay>,
     /// Set by a failure that leaves the file in the middle of a sync; the journal is whole then,
@@ -104,6 +114,7 @@ impl DumpFlash {
             changes: Changes::default(),
             marked: BTreeSet::new(),
             table: OnceLock::new(),
+            decoded: DecodedPages::default(),
             store,
             overlay,
             poisoned: false,
@@ -154,21 +165,23 @@ impl DumpFlash {
     }
 
     /// Data bytes of a whole block without a copy, for scans: `None` where they do not lie side by
-    /// side (OOB between the pages), where the block was changed since the last sync, and where the
+    /// side (OOB between the pages) or are corrected as they are read, where the block was changed since the last sync, and where the
     /// file holds it not or in part. Then use [`DumpFlash::page_bytes`] or [`Flash::read`].
     pub fn block_bytes(&self, block: BlockIndex) -> Option<&[u8]> {
-        if !self.shape.layout.is_contiguous() || self.changes.blocks.contains_key(&block.0) {
+        let decoded = self.shape.layout.ecc.is_some();
+        if decoded || !self.shape.layout.is_contiguous() || self.changes.blocks.contains_key(&block.0) {
             return None;
         }
         self.stored(block.page(0), self.shape.layout.block_size as usize)
     }
 
-    /// Data bytes of a whole page without a copy; `None` where the file holds it not or in part, or
-    /// it was erased since the last sync.
+    /// Data bytes of a whole page without a copy; `None` where the file holds it not or in part, it
+    /// was erased since the last sync, or its data are corrected as they are read.
     pub fn page_bytes(&self, at: PageAddress) -> Option<&[u8]> {
         match self.changes.page(at) {
             Changed::Page(page) => Some(page.data()),
             Changed::Erased => None,
+            Changed::No if self.shape.layout.ecc.is_some() => None,
             Changed::No => self.stored(at, self.shape.layout.page_size as usize),
         }
     }
@@ -287,6 +300,11 @@ impl DumpFlash {
     fn copy_data(&self, at: PageAddress, column: usize, into: &mut [u8]) -> io::Result<()> {
         match (self.changes.page(at), self.shape.place(at)) {
             (Changed::Page(page), _) => fill(page.data(), column, into),
+            (Changed::No, Some(_)) if self.shape.layout.ecc.is_some() => {
+                if let Some(layout) = self.oob_layout() {
+                    fill(&self.decoded(layout, at)?.data, column, into);
+                }
+            }
             (Changed::No, Some(place)) => self.bytes.copy(place.data + column as u64, self.shape.end, into)?,
             _ => into.fill(0xFF),
         }
@@ -297,6 +315,11 @@ impl DumpFlash {
     fn copy_oob(&self, at: PageAddress, into: &mut [u8]) -> io::Result<()> {
         match (self.changes.page(at), self.shape.place(at)) {
             (Changed::Page(page), _) => fill(page.oob(), 0, into),
+            (Changed::No, Some(_)) if self.shape.layout.ecc.is_some() => {
+                if let Some(layout) = self.oob_layout() {
+                    fill(&self.decoded(layout, at)?.oob, 0, into);
+                }
+            }
             (Changed::No, Some(place)) => match (self.shape.layout.oob, &self.oob) {
                 (OobPlacement::Separate, Some(oob)) => oob.copy(place.oob, u64::MAX, into)?,
                 _ => self.bytes.copy(place.oob, self.shape.end, into)?,
@@ -397,127 +420,6 @@ impl DumpFlash {
         }
         Ok(())
     }
-
-    /// Brings the changes into bytes that are in memory. Mapped files are left alone.
-    fn apply_in_memory(&mut self) {
-        // The marks are those of the factory and of earlier owners: bytes programmed since are
-        // none.
-        self.table();
-        let lengths = self.lengths();
-        let pieces = self.changes.pieces(&self.shape, lengths);
-        if pieces.is_empty() {
-            return;
-        }
-        if self.oob.is_none()
-            && let Some(Bytes::Private(private)) = Arc::get_mut(&mut self.bytes)
-            && pieces.iter().all(|piece| piece.end() <= private.as_slice().len() as u64)
-        {
-            pieces.iter().for_each(|piece| private.overwrite(piece));
-            self.changes = Changes::default();
-            return;
-        }
-        let mut image = owned(&mut self.bytes);
-        let mut oob = self.oob.as_mut().map(owned);
-        for piece in pieces {
-            let into = match piece.file {
-                0 => Some(&mut image),
-                _ => oob.as_mut(),
-            };
-            if let Some(into) = into {
-                pieces::put(into, &piece);
-            }
-        }
-        self.settle(lengths, Bytes::Owned(image), oob.map(Bytes::Owned));
-    }
-
-    /// The first half of a sync, as a crash would leave it.
-    #[cfg(test)]
-    pub(crate) fn journal_only(&mut self) -> io::Result<()> {
-        let pieces = self.changes.pieces(&self.shape, self.lengths());
-        let sources = [self.bytes.as_slice(), self.oob.as_deref().map_or(&[][..], Bytes::as_slice)];
-        self.store.as_mut().map_or(Ok(()), |store| store.write_journal(&pieces, sources))
-    }
-
-    fn lengths(&self) -> [u64; 2] {
-        [self.bytes.as_slice().len() as u64, self.oob.as_ref().map_or(0, |oob| oob.as_slice().len() as u64)]
-    }
-
-    /// The changes are in these bytes from now on.
-    fn settle(&mut self, before: [u64; 2], bytes: Bytes, oob: Option<Bytes>) {
-        let length = bytes.as_slice().len() as u64;
-        if length > before[0] {
-            self.shape.end = length;
-            self.shape.tail = 0;
-        }
-        self.bytes = Arc::new(bytes);
-        self.oob = oob.map(Arc::new);
-        self.changes = Changes::default();
-    }
-
-    fn sync_changes(&mut self) -> io::Result<()> {
-        self.table();
-        self.bytes.check()?;
-        self.oob.as_ref().map_or(Ok(()), |oob| oob.check())?;
-        let lengths = self.lengths();
-        if let Some(overlay) = &mut self.overlay {
-            let pieces = self.changes.pieces(&self.shape, lengths);
-            overlay.write(&pieces, self.bytes.as_slice())?;
-            let Some(bytes) = Arc::get_mut(&mut self.bytes) else {
-                self.apply_in_memory();
-                return Ok(());
-            };
-            pieces.iter().for_each(|piece| bytes.patch(piece));
-            let length = bytes.as_slice().len() as u64;
-            if length > lengths[0] {
-                (self.shape.end, self.shape.tail) = (length, 0);
-            }
-            self.changes = Changes::default();
-            return Ok(());
-        }
-        let Some(store) = &mut self.store else {
-            self.apply_in_memory();
-            return Ok(());
-        };
-        let pieces = self.changes.pieces(&self.shape, lengths);
-        let sources = [self.bytes.as_slice(), self.oob.as_deref().map_or(&[][..], Bytes::as_slice)];
-        store.write_journal(&pieces, sources)?;
-        self.poisoned = true;
-        store.apply(&pieces)?;
-        // A map shows what was written to its file, as far as it reaches; a copy has to be told.
-        let grown =
-            pieces.iter().any(|piece| lengths.get(usize::from(piece.file)).is_none_or(|&length| piece.end() > length));
-        let copies = !grown
-            && tell_copies(&mut self.bytes, 0, &pieces)
-            && self.oob.as_mut().is_none_or(|oob| tell_copies(oob, 1, &pieces));
-        if copies {
-            self.changes = Changes::default();
-        } else {
-            let (bytes, oob) = store.load(false)?;
-            self.settle(lengths, bytes, oob);
-        }
-        self.poisoned = false;
-        Ok(())
-    }
-}
-
-/// Brings pieces into bytes that are a copy of a file; `false` where they have to be read again.
-fn tell_copies(bytes: &mut Arc<Bytes>, file: u8, pieces: &[Piece<'_>]) -> bool {
-    match Arc::get_mut(bytes) {
-        Some(Bytes::Owned(bytes)) => {
-            pieces.iter().filter(|piece| piece.file == file).for_each(|piece| pieces::put(bytes, piece))
-        }
-        Some(Bytes::Mapped(_)) => {}
-        _ => return false,
-    }
-    true
-}
-
-/// The bytes in memory, taken out of the share.
-fn owned(bytes: &mut Arc<Bytes>) -> Vec<u8> {
-    match Arc::get_mut(bytes) {
-        Some(Bytes::Owned(owned)) => std::mem::take(owned),
-        _ => bytes.as_slice().to_vec(),
-    }
 }
 
 /// Copies from `column` on; what is not there is erased.
@@ -563,7 +465,7 @@ impl Flash for DumpFlash {
     #[inline]
     fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> FlashResult {
         self.check_range(Operation::Read, at, read.column, read.data.len(), read.oob.len())?;
-        let column = read.column as usize;
+        let (column, length) = (read.column as usize, read.data.len());
         let data = match read.data {
             ReadInto::Bytes(bytes) => self.copy_data(at, column, bytes),
             ReadInto::Content { content, length } => self.copy_data(at, column, content.set_bytes(length as usize)),
@@ -571,7 +473,16 @@ impl Flash for DumpFlash {
         };
         let oob = if read.oob.is_empty() { Ok(()) } else { self.copy_oob(at, read.oob) };
         data.and(oob).map_err(|error| FlashError::io(Operation::Read, at, error))?;
-        Ok(Done::immediately(context))
+        let read = column..column + length;
+        match self.corrected_bits(at, read).map_err(|error| FlashError::io(Operation::Read, at, error))? {
+            Some(corrected_bits) => Ok(Done { corrected_bits, ..Done::immediately(context) }),
+            None => Err(FlashError::new(
+                ErrorKind::Uncorrectable,
+                Operation::Read,
+                at,
+                "a code word has more wrong bits than its ECC corrects",
+            )),
+        }
     }
 
     fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> FlashResult {
@@ -584,6 +495,10 @@ impl Flash for DumpFlash {
         }
         self.check_change(Operation::Program, at)?;
         self.check_good(Operation::Program, at)?;
+        if self.lost_oob(program.oob).is_some() {
+            let detail = "the OOB layout keeps ECC or nothing where OOB bytes are to be programmed";
+            return Err(FlashError::new(ErrorKind::Misuse, Operation::Program, at, detail));
+        }
         let mut bytes = vec![0; length];
         program.data.copy_to(&mut bytes);
         self.check_rules(at, &program, &bytes)?;

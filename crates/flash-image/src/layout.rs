@@ -1,9 +1,12 @@
 //! How the bytes of a flash lie in its dump: [`ImageLayout`], and the arithmetic from pages to
 //! bytes of the file.
 
+use std::sync::Arc;
+
 use nandkit_units::{BlockIndex, FlashGeometry, FlashKind, PageAddress};
 
 use crate::error::{ImageError, Result};
+use crate::oob::OobLayout;
 
 /// Where a dump keeps the OOB bytes of its pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +77,9 @@ pub struct ImageLayout {
     pub bad: Vec<u32>,
     /// Blocks that are good although their marks say otherwise, since what they hold is whole.
     pub good: Vec<u32>,
+    /// Where pages keep data, ECC and OOB, where that is to be read and written; `None` for data and
+    /// OOB as they stand in the dump.
+    pub ecc: Option<Arc<OobLayout>>,
 }
 
 impl ImageLayout {
@@ -115,6 +121,7 @@ impl ImageLayout {
             missing: Vec::new(),
             bad: Vec::new(),
             good: Vec::new(),
+            ecc: None,
         }
     }
 
@@ -217,7 +224,8 @@ impl ImageLayout {
                     OobPlacement::Separate => "OOB in a file of its own",
                     _ => "OOB after each page",
                 };
-                format!("{kind} {}+{}, {block} blocks, {place}", self.page_size, self.oob_size)
+                let ecc = self.ecc.as_ref().map_or_else(String::new, |ecc| format!(" ({})", ecc.name()));
+                format!("{kind} {}+{}{ecc}, {block} blocks, {place}", self.page_size, self.oob_size)
             }
         }
     }
@@ -262,6 +270,18 @@ impl Shape {
                 layout.oob, layout.oob_size
             );
             return Err(ImageError::layout(detail));
+        }
+        if let Some(ecc) = &layout.ecc {
+            let (page, oob) = (ecc.page_size(), ecc.oob_size());
+            if layout.oob == OobPlacement::None || (layout.page_size, layout.oob_size) != (page, oob) {
+                let detail = format!(
+                    "OOB layout {} with pages of {}+{} bytes; expected pages of {page}+{oob}, with their OOB in the dump",
+                    ecc.name(),
+                    layout.page_size,
+                    layout.oob_size
+                );
+                return Err(ImageError::layout(detail));
+            }
         }
         if layout.page_size == 0 || layout.block_size == 0 || !layout.block_size.is_multiple_of(layout.page_size) {
             let detail = format!(

@@ -30,6 +30,7 @@ mod journal;
 mod journal_file;
 mod layout;
 mod mmap;
+pub mod oob;
 mod options;
 mod overlay;
 mod overlay_end;
@@ -44,7 +45,7 @@ pub mod text;
 mod touched;
 mod unpacked;
 
-pub use dump::{DumpFlash, DumpInfo};
+pub use dump::{DumpFlash, DumpInfo, EccReport, UncorrectableCodeword};
 pub use error::{ImageError, ImageErrorKind, Result};
 pub use image::Image;
 pub use layout::{BadMarker, ImageLayout, OobPlacement};

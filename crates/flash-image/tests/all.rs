@@ -8,5 +8,6 @@ mod detect;
 mod journal;
 mod kept;
 mod layouts;
+mod oob;
 mod overlay;
 mod regions;
