@@ -12,7 +12,7 @@ use nandkit_flash::Flash;
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use crate::catalogue::NodeState;
+use crate::catalogue::{NodeRef, NodeState, Owner};
 use crate::damage::{Damage, DamageKind};
 use crate::fragments::{Fragment, Fragments};
 use crate::inode::{Body, Inode};
@@ -126,7 +126,10 @@ impl<F: Flash> Jffs2<F> {
         let read = self.medium.read(at, &mut bytes, cause);
         let soundness = read.map_err(|error| FsError::device("the flash", error))?;
         if soundness == Soundness::Uncorrectable {
-            self.damage.add(crate::scan::uncorrectable(self.medium.shape().block_of(at), at));
+            let owner = self.catalogue.node(at).map(NodeRef::owner);
+            let inode = if let Some(Owner::Inode(inode)) = owner { Some(inode) } else { None };
+            let damage = crate::scan::uncorrectable(self.medium.shape().block_of(at), at);
+            self.damage.add(Damage { inode, ..damage });
         }
         Ok((bytes, soundness))
     }

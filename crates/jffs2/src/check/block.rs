@@ -1,6 +1,6 @@
 //! Every byte of one block.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause};
@@ -11,7 +11,7 @@ use crate::Ino;
 use crate::damage::{Damage, DamageKind};
 use crate::layout::{ACCURATE, ByteOrder, DIRENT_SIZE, HEADER_SIZE, Header, INODE_SIZE, XATTR_SIZE, node_type};
 use crate::load::decompressed;
-use crate::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE};
+use crate::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE, Soundness};
 use crate::scan::node::{self, Bad, What};
 use crate::scan::walk::{Stretch, Walk, run_of};
 use crate::scan::{Found, full, summary, uncorrectable};
@@ -40,9 +40,11 @@ pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, bytes: &mut 
         listed.insert(found.offset, found.clone());
     }
     let free_from = scan.found.last().map_or(0, |last| last.offset + last.length);
+    let mut owners = Vec::new();
     for stretch in Walk::new(medium.order(), bytes) {
         match stretch {
             Stretch::Node { start, end, header } => {
+                owners.extend(owner(medium.order(), bytes, start, end, &header));
                 let last = end == free_from && end < shape.erase_size;
                 Node { volume, bytes, listed: &listed, block, start, end, header, last }.check(&mut report);
             }
@@ -51,6 +53,7 @@ pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, bytes: &mut 
             Stretch::Junk { start, end, .. } => report.bytes.damaged += u64::from(end - start),
         }
     }
+    attribute(volume, &owners, &mut report.damage)?;
     if looks_blank(medium.order(), shape.cleanmarker, bytes) {
         for damage in report.damage.iter_mut().filter(|damage| damage.kind != DamageKind::Uncorrectable) {
             damage.kind = DamageKind::FreeSpace;
@@ -65,6 +68,50 @@ pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, bytes: &mut 
         check_oob(volume, block, offset, &mut report)?;
     }
     Ok(report)
+}
+
+/// Bytes in which a page with errors is read again: the smallest code words are as long.
+const PIECE: u32 = 256;
+
+/// Where a node lies in its block, and the inode that it is of.
+type OwnedNode = (u32, u32, Ino);
+
+/// The inode of a node of file data, as far as it says so.
+fn owner(order: ByteOrder, bytes: &[u8], start: u32, end: u32, header: &Header) -> Option<OwnedNode> {
+    let node = bytes.get(start as usize..end as usize).filter(|_| header.node_type == node_type::INODE)?;
+    let inode = match node::inode(order, node, header.total_length) {
+        Ok(inode) => inode.inode,
+        Err(bad) => bad.inode?,
+    };
+    Some((start, end, inode))
+}
+
+/// Names the inodes whose nodes lie in pages that cannot be corrected. Pages are read again in
+/// pieces: of a page of several code words often one alone is bad.
+fn attribute<F: Flash>(volume: &Jffs2<F>, owners: &[OwnedNode], damage: &mut Vec<Damage>) -> Result<()> {
+    let shape = volume.medium.shape();
+    let (pages, mut others): (Vec<Damage>, Vec<Damage>) =
+        std::mem::take(damage).into_iter().partition(|damage| damage.kind == DamageKind::Uncorrectable);
+    for page in pages {
+        let start = page.at.offset(shape.erase_size);
+        let mut inodes = BTreeSet::new();
+        let mut bytes = [0; PIECE as usize];
+        for piece in (start..start.saturating_add(shape.read_size).min(shape.erase_size)).step_by(PIECE as usize) {
+            let into = bytes.get_mut(..shape.read_size.min(PIECE) as usize).unwrap_or_default();
+            let read = volume.medium.read(shape.address(page.block, piece), into, Cause::Recovery).map_err(device)?;
+            if read == Soundness::Uncorrectable {
+                let touches = |(first, end, _): &&OwnedNode| *first < piece + PIECE && piece < *end;
+                inodes.extend(owners.iter().filter(touches).map(|(.., inode)| *inode));
+            }
+        }
+        if inodes.is_empty() {
+            others.push(page);
+        } else {
+            others.extend(inodes.into_iter().map(|inode| Damage { inode: Some(inode), ..page.clone() }));
+        }
+    }
+    *damage = others;
+    Ok(())
 }
 
 fn device(error: nandkit_flash::FlashError) -> FsError {

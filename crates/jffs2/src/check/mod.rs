@@ -110,7 +110,17 @@ impl<F: Flash> Jffs2<F> {
         // The block pass already reported these nodes: skip duplicates.
         let known: BTreeSet<NodeAddress> =
             damage.iter().filter(|damage| of_bytes(damage.kind)).map(|damage| damage.at).collect();
-        let is_new = |damage: &Damage| !of_bytes(damage.kind) || !known.contains(&damage.at);
+        let uncorrectable: BTreeSet<NodeAddress> = damage
+            .iter()
+            .filter(|damage| damage.kind == DamageKind::Uncorrectable && damage.inode.is_some())
+            .map(|damage| damage.at)
+            .collect();
+        // Whoever read a page before did not know whose it is.
+        let is_known = |damage: &Damage| match damage.kind {
+            DamageKind::Uncorrectable => damage.inode.is_none() && uncorrectable.contains(&damage.at),
+            kind => of_bytes(kind) && known.contains(&damage.at),
+        };
+        let is_new = |damage: &Damage| !is_known(damage);
         damage.extend(self.damage.sorted().into_iter().filter(is_new));
         damage.extend(self.tree_faults()?.into_iter().map(|fault| fault.damage));
         damage.extend(nameless.remains(self));
