@@ -35,6 +35,7 @@ mod mount_ends;
 mod mount_hostile;
 mod mount_nobody;
 mod mount_parallel;
+mod oob_layout;
 mod overlay;
 mod serve;
 mod shipped;

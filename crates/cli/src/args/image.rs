@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nandkit_stack::image::{BadMarks, ByteOrder, OpenOptions};
+use nandkit_stack::image::{BadMarks, ByteOrder, OobLayoutChoice, OpenOptions};
 use nandkit_units::parse_size;
 
 /// A number of bytes: `4096`, `128K`, `128KiB`, `0x20000`.
@@ -78,6 +78,10 @@ pub struct ImageArguments {
     /// OOB bytes that follow each page in the image; 0 for none.
     #[arg(long, value_name = "BYTES", value_parser = bytes32, help_heading = WHERE)]
     pub oob_size: Option<u32>,
+    /// Where pages keep data, ECC and OOB: the name of a layout, or a TOML file that describes one;
+    /// none reads them as they stand. Without it the layout is found by the ECC.
+    #[arg(long, value_name = "NAME|FILE", help_heading = WHERE)]
+    pub oob_layout: Option<OobLayoutChoice>,
     /// Which bytes of the OOB mark bad blocks: ignore, page0 (the first page alone), last (the last
     /// page), byte=N. Without it whole content outweighs a mark.
     #[arg(long, value_name = "WHICH", help_heading = WHERE)]
@@ -115,6 +119,7 @@ impl ImageArguments {
             erase_size: self.erase_size,
             page_size: self.page_size,
             oob_size: self.oob_size,
+            oob_layout: self.oob_layout.clone().unwrap_or_default(),
             bad_marks: self.bad_marks,
             missing_blocks: self.missing_blocks.clone(),
             byte_order: self.endian.map(Endian::order),

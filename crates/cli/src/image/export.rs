@@ -22,13 +22,17 @@ const fn form(tool: Tool) -> ExportForm {
 }
 
 /// What a form of an image is written with.
-fn advice(tool: Tool, told: &Exported, out: &str) -> Option<String> {
+fn advice(tool: Tool, told: &Exported, ecc: bool, out: &str) -> Option<String> {
     let pages = told.bytes / u64::from(told.page_size + told.oob_size).max(1);
     Some(match tool {
         Tool::Nandwrite => format!(
             "flash_erase -j /dev/mtdN 0 0 && nandwrite --skip-all-ffs /dev/mtdN {out}, or nand erase.part PART; nand write.trimffs ADDRESS PART {:#x}",
             told.bytes
         ),
+        // Without --noecc the kernel would put its own ECC over that of the file.
+        Tool::NandwriteOob if ecc => {
+            format!("flash_erase /dev/mtdN 0 0 && nandwrite --noecc --oob /dev/mtdN {out}")
+        }
         Tool::NandwriteOob => format!("flash_erase /dev/mtdN 0 0 && nandwrite --oob /dev/mtdN {out}"),
         Tool::UBootRaw => format!("nand erase.part PART; nand write.raw ADDRESS PART {pages:#x}"),
         Tool::Programmer | Tool::Nor => return None,
@@ -42,13 +46,18 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     let path = &arguments.image.image;
     let image = Exporting::open(path, &arguments.image.options()).map_err(input)?;
     tell_notes(path, &image.notes);
-    let tool = arguments.tool.unwrap_or(if image.is_nand() { Tool::Nandwrite } else { Tool::Nor });
+    let usual = match (arguments.image.oob_layout.is_some() && image.has_ecc(), image.is_nand()) {
+        (true, _) => Tool::NandwriteOob,
+        (false, true) => Tool::Nandwrite,
+        (false, false) => Tool::Nor,
+    };
+    let tool = arguments.tool.unwrap_or(usual);
     let mut form = form(tool);
     // A chip that was read without its OOB is written without.
     form.oob &= tool != Tool::Programmer || image.has_oob();
     if form.oob && !image.has_oob() {
         return Err(Failure::Input(format!(
-            "{}: the image has no OOB; expected --for nandwrite or --for nor, or an image with OOB (mkfs jffs2 --oob makes one)",
+            "{}: the image has no OOB; expected --for nandwrite or --for nor, --oob-layout, or an image with OOB (mkfs jffs2 --oob makes one)",
             path.display()
         )));
     }
@@ -69,6 +78,7 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
         let record = json!({
             "bytes": told.bytes, "blocks": told.blocks, "block_size": told.block_size, "page_size": told.page_size, "oob_size": told.oob_size,
             "bad_left_out": told.bad_left_out, "erased_left_out": told.erased_left_out,
+            "bits_corrected": told.bits_corrected, "codewords_uncorrectable": told.uncorrectable,
         });
         return output::text(&format!("{record}\n"));
     }
@@ -80,18 +90,28 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
         0 => String::new(),
         count => format!(", {count} erased blocks at the end left out"),
     };
+    let corrected = match told.bits_corrected {
+        0 => String::new(),
+        count => format!(", {count} bits corrected"),
+    };
     if image.is_plain() {
         output::message(&format!("{} bytes, as they are in the image", told.bytes));
         return Ok(());
     }
-    let line = format!("{} blocks, {} bytes{bad}{erased}", told.blocks, told.bytes);
+    let line = format!("{} blocks, {} bytes{bad}{erased}{corrected}", told.blocks, told.bytes);
     output::message(&line);
     if form.bad_blocks && image.has_bad_blocks() {
         output::message(
             "bad blocks are included, with their marks: this is for the chip of which the image is, and for no other",
         );
     }
-    if let Some(advice) = advice(tool, &told, &arguments.out.display().to_string()) {
+    if told.uncorrectable > 0 {
+        output::message(&format!(
+            "{} code words have more wrong bits than their ECC corrects, and are written as they are",
+            told.uncorrectable
+        ));
+    }
+    if let Some(advice) = advice(tool, &told, form.oob && image.has_ecc(), &arguments.out.display().to_string()) {
         output::message(&format!("written with: {advice}"));
     }
     Ok(())

@@ -4,7 +4,8 @@
 use nandkit_record::ErasesPerBlock;
 use nandkit_stack::image::fact::{self, or_none};
 use nandkit_stack::image::{
-    self, ByteOrder, ChipInfo, ChipVolume, Detection, DumpSummary, Fact, Image, Layer, RegionInfo, SegmentsShown,
+    self, ByteOrder, ChipInfo, ChipVolume, Detection, DumpSummary, EccReport, Fact, Image, Layer, RegionInfo,
+    SegmentsShown,
 };
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::{Value, json};
@@ -72,6 +73,7 @@ fn dump_facts(dump: &DumpSummary) -> Vec<Fact> {
     }
     let others = dump.detections.iter().skip(1);
     facts.extend(others.map(|other| Fact::line("or", format!("{}, score {}", other.text(), other.points))));
+    facts.extend(dump.ecc.iter().flat_map(ecc_facts));
     facts.extend(bad_blocks(&dump.bad_blocks).map(|text| Fact::line("bad blocks", text)));
     facts.extend(notes.into_iter().map(|note| Fact::line("note", note)));
     for region in &dump.regions {
@@ -85,6 +87,41 @@ fn dump_facts(dump: &DumpSummary) -> Vec<Fact> {
 fn volume_facts(volume: &[Fact]) -> Vec<Fact> {
     let lines = fact::lines(volume).map(|(label, text)| Fact::line(label, text));
     lines.chain([Fact::member("volume", fact::json(volume))]).collect()
+}
+
+/// What the ECC says: the layout, and how many bits of how many code words.
+fn ecc_facts(report: &EccReport) -> [Fact; 2] {
+    let (layout, programmed) = (&report.layout, report.codewords - report.erased);
+    let text = format!(
+        "{programmed} code words: {} bits corrected in {}, {} beyond the {} bits that are corrected",
+        report.corrected_bits,
+        report.corrected,
+        report.uncorrectable,
+        layout.correctable()
+    );
+    let listed: Vec<Value> = report
+        .listed
+        .iter()
+        .map(|word| {
+            let data: Vec<[u64; 2]> = word.data.iter().map(|range| [range.start, range.end - range.start]).collect();
+            json!({
+                "block": word.page.block.0, "page": word.page.page, "codeword": word.codeword,
+                "offsets_and_sizes": data,
+            })
+        })
+        .collect();
+    let members = json!({
+        "layout": layout.name(),
+        "title": layout.title(),
+        "correctable_bits": layout.correctable(),
+        "codewords": report.codewords,
+        "codewords_erased": report.erased,
+        "codewords_corrected": report.corrected,
+        "bits_corrected": report.corrected_bits,
+        "codewords_uncorrectable": report.uncorrectable,
+        "uncorrectable": listed,
+    });
+    [Fact::line("OOB layout", format!("{}: {}", layout.name(), layout.title())), Fact::new("ECC", text, "ecc", members)]
 }
 
 fn bad_blocks(blocks: &[u32]) -> Option<String> {

@@ -38,7 +38,7 @@ pub use extents::PlacedExtent;
 pub use fact::Fact;
 pub use found::{Detection, Found, View};
 pub use history::{DeletedName, FileVersion, OldContent};
-pub use options::{BadMarks, ByteOrder, ChangeOptions, OpenOptions};
+pub use options::{BadMarks, ByteOrder, ChangeOptions, OobLayoutChoice, OpenOptions};
 pub use repaired::{RepairedImage, write_sparse};
 pub use volume::{
     Changing, ChangingVolume, Medium, OpenVolume, Opened, OpenedForChanges, Opening, SegmentTable, SegmentsShown,

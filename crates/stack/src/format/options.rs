@@ -1,9 +1,12 @@
 //! Which part of an image is meant, and how its bytes lie.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use nandkit_flash_image::{BadMarker, ImageLayout};
+use nandkit_flash_image::oob::OobLayout;
+use nandkit_flash_image::{BadMarker, ImageLayout, OobPlacement};
 use nandkit_vfs::Timestamp;
 
 use crate::SpecError;
@@ -26,6 +29,8 @@ pub struct OpenOptions {
     pub page_size: Option<u32>,
     /// OOB bytes that follow each page in the image; 0 for none.
     pub oob_size: Option<u32>,
+    /// Where pages keep data, ECC and OOB.
+    pub oob_layout: OobLayoutChoice,
     /// Which bytes of the OOB mark bad blocks; `None`: those of the convention, where whole content
     /// does not outweigh them.
     pub bad_marks: Option<BadMarks>,
@@ -60,6 +65,7 @@ impl OpenOptions {
             (self.erase_size.is_some(), "erase_size"),
             (self.page_size.is_some(), "page_size"),
             (self.oob_size.is_some(), "oob_size"),
+            (self.oob_layout != OobLayoutChoice::Detect, "oob_layout"),
             (self.bad_marks.is_some(), "bad_marks"),
             (!self.missing_blocks.is_empty(), "missing_blocks"),
             (self.byte_order.is_some(), "byte_order"),
@@ -68,6 +74,32 @@ impl OpenOptions {
         ]
         .into_iter()
         .find_map(|(given, name)| given.then_some(name))
+    }
+}
+
+/// Where the pages of a dump keep data, ECC and OOB.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OobLayoutChoice {
+    /// By the shipped layout by which the code words of the dump are right; as they stand in the
+    /// dump where none is.
+    #[default]
+    Detect,
+    /// As they stand in the dump: nothing is corrected.
+    AsStored,
+    /// By the shipped layout of this name, or by that in the TOML file of this path.
+    Named(String),
+    /// By this layout.
+    Known(Arc<OobLayout>),
+}
+
+impl FromStr for OobLayoutChoice {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "none" => Self::AsStored,
+            name => Self::Named(name.to_owned()),
+        })
     }
 }
 
@@ -112,7 +144,14 @@ impl OpenOptions {
             [] => layout.missing,
             known => known.to_vec(),
         };
-        ImageLayout { marker, missing, ..layout }
+        let fits = |ecc: &Arc<OobLayout>| {
+            layout.oob != OobPlacement::None && (ecc.page_size(), ecc.oob_size()) == (layout.page_size, layout.oob_size)
+        };
+        let ecc = match &self.oob_layout {
+            OobLayoutChoice::Known(ecc) => Some(ecc).filter(|ecc| fits(ecc)).cloned(),
+            _ => None,
+        };
+        ImageLayout { marker, missing, ecc, ..layout }
     }
 }
 

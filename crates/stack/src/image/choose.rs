@@ -8,6 +8,7 @@ use nandkit_flash_image::regions::{Region, Stranger, select, stranger};
 use nandkit_flash_image::{Image, ImageLayout};
 use nandkit_vfs::probe::Fit;
 
+use super::oob_layout::resolved;
 use crate::StackError;
 use crate::format::found::{Found, Within};
 use crate::format::recognise::{self, RegionInfo, base_layout, look, region_list, within_regions};
@@ -156,6 +157,7 @@ pub(super) fn check_length(
 
 /// Chooses the part that is meant, and refuses an erase size that does not fit it.
 pub(super) fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
+    let options = &resolved(path, image, options)?;
     let within = part(path, image, options)?.map_or((0, None), |part| part.within);
     check_length(path, image, within, options)?;
     let chosen = chosen(path, image, options)?;

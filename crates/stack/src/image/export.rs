@@ -11,15 +11,18 @@
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
-use nandkit_flash::{Flash, Look, PageRead};
-use nandkit_flash_image::{DumpFlash, Image};
-use nandkit_units::{BlockIndex, Context, FlashKind};
+use nandkit_flash::{ErrorKind, Flash, Look, PageRead};
+use nandkit_flash_image::oob::{self, OobLayout};
+use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement};
+use nandkit_units::{BlockIndex, Context, FlashKind, PageAddress};
 
 use super::choose::{choose, whole_region};
+use super::oob_layout::named;
 use super::open::read;
 use crate::StackError;
-use crate::format::{MediumKind, OpenOptions, wrong};
+use crate::format::{MediumKind, OobLayoutChoice, OpenOptions, wrong};
 
 /// Bytes that are copied at once.
 const COPIED_AT_ONCE: u64 = 1 << 20;
@@ -52,6 +55,10 @@ pub struct Exported {
     pub bad_left_out: Vec<u32>,
     /// Erased blocks at the end that were left out.
     pub erased_left_out: u32,
+    /// Bits that the image's ECC corrected in what was written.
+    pub bits_corrected: u64,
+    /// Code words that it could not correct; they were written as they are.
+    pub uncorrectable: u64,
 }
 
 /// An image of flash, ready to be exported.
@@ -59,20 +66,36 @@ pub struct Exporting {
     device: DumpFlash,
     /// The bytes of a region that holds no file system for flash: they are copied as they are.
     plain: Option<Range<u64>>,
+    /// The layout of the pages that are written with their OOB.
+    layout: Option<Arc<OobLayout>>,
     /// What people should know besides: a sentence each.
     pub notes: Vec<String>,
 }
 
 impl Exporting {
-    /// Opens an image for reading. Errors: those of [`super::open`]; an image of sectors.
+    /// Opens an image for reading. The option `oob_layout` names the layout of what is written; that
+    /// of the image is found, and need not be the same. Errors: those of [`super::open`]; an image of
+    /// sectors; a layout of other pages.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StackError> {
         let (image, mut notes): (Image, Vec<String>) = read(path, options)?;
         if let Some(region) = whole_region(path, &image, options)? {
             notes.extend(region.notes);
             let device = DumpFlash::new(image, region.layout).map_err(|error| wrong(path, error))?;
-            return Ok(Self { device: device.into_read_only(), plain: Some(region.range), notes });
+            return Ok(Self { device: device.into_read_only(), plain: Some(region.range), layout: None, notes });
         }
-        let selected = choose(path, &image, options)?;
+        let asked = match &options.oob_layout {
+            OobLayoutChoice::Named(name) => Some(named(name)?),
+            OobLayoutChoice::Known(layout) => Some(Arc::clone(layout)),
+            OobLayoutChoice::Detect | OobLayoutChoice::AsStored => None,
+        };
+        let mut options = options.clone();
+        if let Some(layout) = &asked {
+            options.oob_layout = match oob::try_layout(image.bytes(), 0, layout).is_sure() {
+                true => OobLayoutChoice::Known(Arc::clone(layout)),
+                false => OobLayoutChoice::Detect,
+            };
+        }
+        let selected = choose(path, &image, &options)?;
         notes.extend(selected.notes);
         let found = selected.found;
         if found.format.medium() != MediumKind::Flash {
@@ -82,14 +105,24 @@ impl Exporting {
             );
             return Err(wrong(path, detail));
         }
-        let device = DumpFlash::new(image, found.layout).map_err(|error| wrong(path, error))?;
-        Ok(Self { device: device.into_read_only(), plain: None, notes })
+        let layout = asked.or_else(|| found.layout.ecc.clone());
+        let stored = match &layout {
+            Some(layout) => with_pages(found.layout, layout).map_err(|detail| wrong(path, detail))?,
+            None => found.layout,
+        };
+        let device = DumpFlash::new(image, stored).map_err(|error| wrong(path, error))?;
+        Ok(Self { device: device.into_read_only(), plain: None, layout, notes })
     }
 
     /// Whether it is a region that holds no file system for flash: only its bytes are known then, and no
     /// form for NAND.
     pub const fn is_plain(&self) -> bool {
         self.plain.is_some()
+    }
+
+    /// Whether pages are written with ECC, in a form with their OOB.
+    pub fn has_ecc(&self) -> bool {
+        self.layout.is_some()
     }
 
     /// Whether the image is known to be of NAND.
@@ -99,7 +132,7 @@ impl Exporting {
 
     /// Whether it holds the OOB of its pages.
     pub fn has_oob(&self) -> bool {
-        !self.is_plain() && self.device.geometry().oob_size > 0
+        !self.is_plain() && (self.layout.is_some() || self.device.geometry().oob_size > 0)
     }
 
     /// Whether any block is bad.
@@ -114,7 +147,7 @@ impl Exporting {
         }
         let device = &self.device;
         let geometry = *device.geometry();
-        let oob_size = if form.oob { geometry.oob_size } else { 0 };
+        let oob_size = self.oob_size(form);
         let mut told = Exported {
             block_size: geometry.block_size(),
             page_size: geometry.page_size,
@@ -123,7 +156,7 @@ impl Exporting {
         };
         let mut end = geometry.blocks;
         if !form.erased_end {
-            while end > 0 && is_erased_or_left_out(device, BlockIndex(end - 1), form) {
+            while end > 0 && self.is_erased_or_left_out(BlockIndex(end - 1), form) {
                 end -= 1;
             }
         }
@@ -133,7 +166,8 @@ impl Exporting {
                 told.bad_left_out.push(number.0);
                 continue;
             }
-            read_block(device, number, oob_size, &mut block);
+            self.read_block(number, oob_size, &mut block);
+            self.count(number, &mut told);
             out.write_all(&block)?;
             told.blocks += 1;
             told.bytes += block.len() as u64;
@@ -141,6 +175,77 @@ impl Exporting {
         told.erased_left_out =
             (end..geometry.blocks).filter(|number| !device.is_bad(BlockIndex(*number))).count() as u32;
         Ok(told)
+    }
+
+    /// OOB bytes of a page that are written.
+    fn oob_size(&self, form: ExportForm) -> u32 {
+        match (&self.layout, form.oob) {
+            (_, false) => 0,
+            (Some(layout), true) => layout.oob_size(),
+            (None, true) => self.device.geometry().oob_size,
+        }
+    }
+
+    fn is_erased_or_left_out(&self, block: BlockIndex, form: ExportForm) -> bool {
+        if self.device.is_bad(block) {
+            return !form.bad_blocks;
+        }
+        let oob_size = self.oob_size(form);
+        let mut bytes = block_buffer(&self.device, oob_size);
+        self.read_block(block, oob_size, &mut bytes);
+        nandkit_units::is_erased(&bytes)
+    }
+
+    /// A block, page by page, each with so many bytes of its OOB behind it. Whatever a page's mark
+    /// says, its bytes are in the dump.
+    fn read_block(&self, block: BlockIndex, oob_size: u32, into: &mut [u8]) {
+        let page_size = self.device.geometry().page_size as usize;
+        for (page, bytes) in (0..).zip(into.chunks_mut(page_size + oob_size as usize)) {
+            let at = block.page(page);
+            match self.layout.as_ref().filter(|_| oob_size > 0) {
+                Some(layout) => self.page_with_ecc(layout, at, bytes),
+                None => read_page(&self.device, at, bytes),
+            }
+        }
+    }
+
+    /// A page with the ECC of a layout: that of the image, corrected, or another one.
+    fn page_with_ecc(&self, layout: &OobLayout, at: PageAddress, into: &mut [u8]) {
+        let device = &self.device;
+        if device.oob_layout().is_some_and(|own| **own == *layout) {
+            match device.stored_page(at, into) {
+                Ok(()) => into.copy_from_slice(&layout.mended(into)),
+                Err(_) => into.fill(0xFF),
+            }
+            return;
+        }
+        let (page_size, oob_size) = (device.geometry().page_size as usize, device.geometry().oob_size as usize);
+        let mut page = vec![0xFF; page_size + oob_size];
+        read_page(device, at, &mut page);
+        let (data, oob) = page.split_at(page_size);
+        // Of the image's OOB what the layout keeps: the marks and the free bytes.
+        let mut shown = vec![0xFF; layout.oob_size() as usize];
+        for (byte, into) in shown.iter_mut().enumerate().filter(|(byte, _)| layout.keeps_oob(*byte)) {
+            *into = oob.get(byte).copied().unwrap_or(0xFF);
+        }
+        let blank = vec![0xFF; layout.raw_bytes()];
+        let raw = layout.encode_page(data, &shown, &blank);
+        into.iter_mut().zip(raw).for_each(|(into, byte)| *into = byte);
+    }
+
+    /// Counts what the image's ECC says of a block.
+    fn count(&self, block: BlockIndex, told: &mut Exported) {
+        let Some(own) = self.device.oob_layout() else { return };
+        let mut raw = vec![0xFF; own.raw_bytes()];
+        for at in (0..self.device.geometry().pages_per_block).map(|page| block.page(page)) {
+            if self.device.stored_page(at, &mut raw).is_err() || nandkit_units::is_erased(&raw) {
+                continue;
+            }
+            for state in own.decode(&raw).codewords {
+                told.bits_corrected += u64::from(state.bits().unwrap_or(0));
+                told.uncorrectable += u64::from(state.bits().is_none());
+            }
+        }
     }
 }
 
@@ -158,15 +263,26 @@ fn copy(device: &DumpFlash, range: &Range<u64>, out: &mut dyn Write) -> io::Resu
     Ok(Exported { bytes: range.end - range.start, ..Exported::default() })
 }
 
-fn is_erased_or_left_out(device: &DumpFlash, block: BlockIndex, form: ExportForm) -> bool {
-    if device.is_bad(block) {
-        return !form.bad_blocks;
+/// The layout of an image as one of pages of a size. Error: what does not fit, and what would.
+fn with_pages(stored: ImageLayout, layout: &OobLayout) -> Result<ImageLayout, String> {
+    let page = layout.page_size();
+    let name = layout.name();
+    if stored.oob != OobPlacement::None {
+        return match stored.page_size == page {
+            true => Ok(stored),
+            false => Err(format!(
+                "`oob_layout` {name} is of pages of {page} bytes, those of the image have {}; expected a layout of these",
+                stored.page_size
+            )),
+        };
     }
-    let geometry = device.geometry();
-    let oob_size = if form.oob { geometry.oob_size } else { 0 };
-    let mut bytes = block_buffer(device, oob_size);
-    read_block(device, block, oob_size, &mut bytes);
-    nandkit_units::is_erased(&bytes)
+    if !stored.block_size.is_multiple_of(page) {
+        return Err(format!(
+            "`oob_layout` {name} is of pages of {page} bytes, and the erase blocks of the image have {}; expected whole pages",
+            stored.block_size
+        ));
+    }
+    Ok(ImageLayout { kind: FlashKind::Nand, page_size: page, write_unit: page, ..stored })
 }
 
 /// Room for a block with so many bytes of OOB for each page.
@@ -176,14 +292,11 @@ fn block_buffer(device: &DumpFlash, oob_size: u32) -> Vec<u8> {
     vec![0; usize::try_from(stored_page * u64::from(geometry.pages_per_block)).unwrap_or(0)]
 }
 
-/// A block, page by page, each with so many bytes of its OOB behind it. Whatever a page's mark says, its bytes are in the dump.
-fn read_block(device: &DumpFlash, block: BlockIndex, oob_size: u32, into: &mut [u8]) {
-    let page_size = device.geometry().page_size as usize;
-    for (page, bytes) in (0..).zip(into.chunks_mut(page_size + oob_size as usize)) {
-        let (data, oob) = bytes.split_at_mut(page_size);
-        let read = PageRead { oob, ..PageRead::bytes(0, data) };
-        if device.read(&Context::default(), block.page(page), read).is_err() {
-            bytes.fill(0xFF);
-        }
+/// A page, and as much of its OOB as there is room for. Bytes beyond the ECC come as they are.
+fn read_page(device: &DumpFlash, at: PageAddress, bytes: &mut [u8]) {
+    let (data, oob) = bytes.split_at_mut(bytes.len().min(device.geometry().page_size as usize));
+    let read = device.read(&Context::default(), at, PageRead { oob, ..PageRead::bytes(0, data) });
+    if read.is_err_and(|error| error.kind != ErrorKind::Uncorrectable) {
+        bytes.fill(0xFF);
     }
 }

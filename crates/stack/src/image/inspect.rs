@@ -6,6 +6,7 @@ use nandkit_flash_image::Image;
 
 use super::DumpSummary;
 use super::choose::{Part, check_length, part, unknown};
+use super::oob_layout::resolved;
 use super::open::{opening, read};
 use crate::StackError;
 use crate::format::found::Found;
@@ -15,6 +16,7 @@ use crate::format::{Medium, MediumKind, OpenOptions, wrong};
 /// Says what an image is that is no chip.
 pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary, StackError> {
     let (image, mut notes) = read(path, options)?;
+    let options = &resolved(path, &image, options)?;
     let Part { within, region, options } = part(path, &image, options)?.unwrap_or_else(|| Part::whole(options));
     let options = &options;
     check_length(path, &image, within, options)?;
@@ -45,6 +47,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         regions,
         bad_blocks: Vec::new(),
         notes: Vec::new(),
+        ecc: None,
         detections: found.iter().map(|found| found.detection.clone()).collect(),
     };
     if let Some(best) = found.first() {
@@ -59,6 +62,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         let info = device.info();
         notes.extend(info.notes);
         summary.bad_blocks = info.bad_blocks;
+        summary.ecc = device.ecc_report().map_err(|error| wrong(path, format!("cannot read it: {error}")))?;
     }
     notes.dedup();
     Ok(DumpSummary { notes, ..summary })

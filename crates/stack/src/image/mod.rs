@@ -8,6 +8,7 @@ mod emulated;
 mod export;
 mod in_place;
 mod inspect;
+mod oob_layout;
 mod open;
 mod overlay;
 mod owner;
@@ -19,6 +20,7 @@ pub use chip::{ChipInfo, ChipVolume, Layer};
 pub use emulated::EmulatedImage;
 pub use export::{ExportForm, Exported, Exporting};
 pub use in_place::ImageInPlace;
+pub use nandkit_flash_image::EccReport;
 pub use nandkit_vfs::check::{Finding, Report};
 pub use open::{OpenImage, open};
 pub use overlay::{apply_overlay, discard_overlay, discard_unused_overlay};
@@ -33,8 +35,8 @@ pub use crate::format::recognise::RegionInfo;
 use crate::format::{BEGINNING, titles, wrong};
 pub use crate::format::{
     BadMarks, BuildVolume, Built, ByteOrder, ChangeOptions, Checked, DeletedName, Detection, Fact, FileVersion, Keeps,
-    NO_ROOM, ORPHAN, OldContent, OpenOptions, PlacedExtent, Repaired, RepairedImage, SegmentTable, SegmentsShown,
-    formats_that_keep, write_sparse,
+    NO_ROOM, ORPHAN, OldContent, OobLayoutChoice, OpenOptions, PlacedExtent, Repaired, RepairedImage, SegmentTable,
+    SegmentsShown, formats_that_keep, write_sparse,
 };
 
 /// What a file is.
@@ -61,6 +63,8 @@ pub struct DumpSummary {
     pub regions: Vec<RegionInfo>,
     /// Bad blocks, where the dump tells them.
     pub bad_blocks: Vec<u32>,
+    /// What the ECC of the part says of it, where its pages have a layout with one.
+    pub ecc: Option<EccReport>,
     /// Anything else that people should know: a sentence each.
     pub notes: Vec<String>,
 }

@@ -14,8 +14,8 @@ pub mod spec;
 mod volumes;
 
 use nandkit_flash::Flash;
-use nandkit_flash_image::DumpFlash;
 use nandkit_flash_image::regions::Signature;
+use nandkit_flash_image::{DumpFlash, EccReport};
 use nandkit_jffs2::layout::ByteOrder as Order;
 use nandkit_jffs2::probe::{ERASE_SIZE_MIN, begins_with_node, mixed_orders};
 use nandkit_jffs2::{Jffs2, MountOptions};
@@ -100,8 +100,12 @@ impl Format for Jffs2Format {
         match medium {
             Medium::Dump(dump) => {
                 let (device, bad) = bad_blocks::weighed(dump.device);
+                // A file that cannot be read fails the mount, which says so.
+                let ecc = device.ecc_report().ok().flatten();
                 let report = mount_dump(device, &dump.found, &every_node(how.options))?.check(true)?;
-                Ok(bad_blocks::reported(report, bad))
+                let mut report = bad_blocks::reported(report, bad);
+                ecc.iter().for_each(|ecc| tell_ecc(ecc, &mut report));
+                Ok(report)
             }
             other => Ok(mount_chip(other, how)?.check(true)?),
         }
@@ -139,6 +143,22 @@ impl<F: Flash> OpenVolume for Jffs2<F> {
 
     fn history(&self) -> Option<&dyn History> {
         Some(self)
+    }
+}
+
+/// Adds what the ECC of a dump says to a report: which files it concerns the findings say.
+fn tell_ecc(ecc: &EccReport, report: &mut Report) {
+    report.counts.push(("ecc_bits_corrected", ecc.corrected_bits));
+    report.counts.push(("ecc_codewords_corrected", ecc.corrected));
+    report.counts.push(("ecc_codewords_uncorrectable", ecc.uncorrectable));
+    if ecc.corrected + ecc.uncorrectable > 0 {
+        report.notes.push(format!(
+            "by the OOB layout {}, {} bits of {} code words were corrected, and {} code words have more wrong bits than that",
+            ecc.layout.name(),
+            ecc.corrected_bits,
+            ecc.corrected,
+            ecc.uncorrectable
+        ));
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a dump may hold JFFS2: placements, and the erase sizes that fit each.
 
-use nandkit_flash_image::{OobPlacement, detect};
+use nandkit_flash::Look;
+use nandkit_flash_image::{ImageLayout, OobPlacement, detect};
 use nandkit_jffs2::probe::begins_with_node;
 use nandkit_units::FlashKind;
 
@@ -15,16 +16,27 @@ const OOB_DOUBT: u32 = 30;
 
 /// Every layout by which nodes show.
 pub(super) fn found(format: &'static dyn Format, view: &View<'_>) -> Vec<Found> {
-    let first = view.image.bytes();
-    let first = first.get(..BEGINNING as usize).unwrap_or(first);
-    let begins_otherwise = !begins_with_node(first) && !nandkit_units::is_erased(first);
     let claims = |seen: &Seen| Claims {
-        begins_otherwise: begins_otherwise && seen.volumes.len() != 1,
+        begins_otherwise: begins_otherwise(view, &seen.layout) && seen.volumes.len() != 1,
         several: seen.volumes.len() > 1,
         ..Claims::default()
     };
     let seen = placement::seen(view.image, view.within, view.options, view.depth);
     seen.iter().flat_map(|seen| by_size(format, view, claims(seen), seen)).collect()
+}
+
+/// Whether the image begins with something else, read by the layout where that decodes pages.
+fn begins_otherwise(view: &View<'_>, layout: &ImageLayout) -> bool {
+    let mut first = vec![0xFF; BEGINNING as usize];
+    let decoded = layout.ecc.as_ref().and_then(|_| view.image.view(layout.clone()).ok());
+    match decoded {
+        Some(device) => device.look_at(0, &mut first),
+        None => {
+            let bytes = view.image.bytes();
+            first = bytes.get(..BEGINNING as usize).unwrap_or(bytes).to_vec();
+        }
+    }
+    !begins_with_node(&first) && !nandkit_units::is_erased(&first)
 }
 
 /// A placement with each erase size that fits, or with the one that was asked for.
