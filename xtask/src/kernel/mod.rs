@@ -3,6 +3,7 @@
 mod build;
 mod compare_wear;
 mod cuts;
+mod ecc;
 mod f2fs;
 mod f2fs_made;
 mod f2fs_overwrite;
@@ -28,7 +29,7 @@ use build::Kernel;
 use guest::Guest;
 pub use ours::Nandkit;
 
-const COMMANDS: &str = "build, boot, run, test, cuts, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, wear, compare-wear";
+const COMMANDS: &str = "build, boot, run, test, cuts, ecc, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, wear, compare-wear";
 
 /// The task.
 pub fn run(arguments: &[String]) -> Result<bool> {
@@ -49,6 +50,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         "run" => script(rest),
         "test" => test::run(rest),
         "cuts" => cuts::run(rest),
+        "ecc" => ecc::run(rest),
         "serve" => served::run(rest),
         "f2fs" => f2fs::run(rest),
         "f2fs-made" => f2fs_made::run(rest),
