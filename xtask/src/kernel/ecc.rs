@@ -151,7 +151,10 @@ fn compare(trial: &Trial, nandkit: &Nandkit, name: &str, device: Device, layout:
     ensure!(linux["ecc"]["layout"] == layout && counted == (&0.into(), &0.into()), "of Linux's dump: {linux}");
     // The data of Linux's dump, out of it by its layout.
     let mut export = nandkit.command();
-    export.args(["export", "--for", "nor"]).arg(place.join("linux")).arg(place.join("exported"));
+    // All of the flash: the volume that nodes prove begins behind the blocks that are blank.
+    let size = device.bytes().to_string();
+    let all = ["--offset", "0", "--size", &size];
+    export.args(["export", "--for", "nor"]).args(all).arg(place.join("linux")).arg(place.join("exported"));
     process::output(&mut export)?;
     ensure!(read("exported")? == read("linux.data")?, "nandkit reads other data than Linux wrote");
     let mut extract = nandkit.command();
