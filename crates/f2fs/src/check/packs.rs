@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nandkit_units::Cause;
+use nandkit_units::{Cause, is_zeroed};
 
 use super::batch;
 use super::report::{Draft, NOWHERE, Place, at};
@@ -22,11 +22,12 @@ const LOGS_USED: usize = 3;
 pub(super) fn check(blocks: &dyn Blocks, report: &mut Draft) -> Option<(Pack, CheckpointState)> {
     let start = blocks.geometry().checkpoint_address;
     let starts = [Some(start), start.checked_add(BLOCKS_PER_SEGMENT)];
-    let mut packs = Vec::new();
+    let (mut packs, mut emptied) = (Vec::new(), Vec::new());
     for start in starts.into_iter().flatten() {
         let mut why = Vec::new();
         match read_pack(blocks, Some(start), &mut |finding| why.push(finding)) {
             Ok(Some(pack)) => packs.push(pack),
+            Ok(None) if is_empty(blocks, start) => emptied.push(start),
             Ok(None) => not_whole(blocks, start, why, report),
             Err(error) => report.fault(FindingKind::Unreadable, at(start), || format!("a checkpoint pack: {error}")),
         }
@@ -45,6 +46,9 @@ pub(super) fn check(blocks: &dyn Blocks, report: &mut Draft) -> Option<(Pack, Ch
     if let Some(other) = packs.next().filter(|other| other.head.version.get() != 0) {
         check_other(blocks, &other, report);
     }
+    for start in emptied {
+        check_emptied(blocks, start, &used, report);
+    }
     let mut told = Vec::new();
     let state = decode_state(blocks, &used, &mut |finding| told.push(finding));
     told.into_iter().for_each(|finding| report.take(finding));
@@ -58,6 +62,27 @@ pub(super) fn check(blocks: &dyn Blocks, report: &mut Draft) -> Option<(Pack, Ch
     check_head(blocks, &used, report);
     check_orphans(blocks, &used, &state, report);
     Some((used, state))
+}
+
+/// Whether a pack's first block is all zeroes.
+fn is_empty(blocks: &dyn Blocks, start: BlockAddress) -> bool {
+    batch::one(blocks, Cause::Metadata, start).is_ok_and(|block| is_zeroed(&block))
+}
+
+/// A pack whose first block is empty is what mkfs.f2fs and resize.f2fs leave of the pack that is
+/// not in use (f2fs-tools, `resize.c`, `rebuild_checkpoint`). It is damage only where the rest of
+/// its segment still ends a newer checkpoint than the one in use.
+fn check_emptied(blocks: &dyn Blocks, start: BlockAddress, used: &Pack, report: &mut Draft) {
+    let newest = used.head.version.get();
+    let places = (1..BLOCKS_PER_SEGMENT).filter_map(|number| Some((start.checked_add(number)?, ())));
+    let segment = batch::read(blocks, Cause::Metadata, places.collect());
+    let versions = segment.iter().filter_map(|had| Some(whole_block(had.block.as_ref().ok()?).ok()?.0.version.get()));
+    let newer = versions.filter(|version| version.wrapping_sub(newest).cast_signed() > 0).max();
+    if let Some(version) = newer {
+        report.fault(FindingKind::Checkpoint, at(start), || {
+            format!("the checkpoint pack of version {version} lost its first block; version {newest} is in use")
+        });
+    }
 }
 
 /// A pack that is not whole is what a cut leaves behind, unless its last block, which is written
