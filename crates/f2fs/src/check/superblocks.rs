@@ -98,7 +98,9 @@ pub(super) fn check_features(used: &Superblock, report: &mut Draft) {
     }
     if used.stop_reasons.iter().any(|&count| count != 0) || used.errors.iter().any(|&bits| bits != 0) {
         report.harmless(FindingKind::State, NOWHERE, || {
-            "the superblock remembers that Linux met errors on this volume".into()
+            let stops = used.stop_reasons().into_iter().map(|(reason, count)| format!("{reason} ({count})"));
+            let told: Vec<String> = stops.chain(used.errors()).collect();
+            format!("the superblock remembers that Linux met errors on this volume: {}", told.join(", "))
         });
     }
 }

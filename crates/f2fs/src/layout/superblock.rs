@@ -7,6 +7,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{MAGIC, checksum};
+use crate::bits::lsb_first;
 
 /// Where a superblock begins within its block, in bytes.
 pub const SUPERBLOCK_OFFSET: usize = 1024;
@@ -146,11 +147,68 @@ impl Superblock {
         checksum(self.as_bytes().get(..offset_of!(Self, checksum)).unwrap_or_default())
     }
 
+    /// Why checkpoints stopped: each reason that was counted, and how often; 255 may be more.
+    pub fn stop_reasons(&self) -> Vec<(String, u8)> {
+        let counts = self.stop_reasons.iter().enumerate().filter(|(_, count)| **count != 0);
+        counts.map(|(number, count)| (name_of(&STOP_REASONS, number), *count)).collect()
+    }
+
+    /// What Linux found corrupt: each kind of which the superblock has the bit.
+    pub fn errors(&self) -> Vec<String> {
+        let bits = (0..self.errors.len() * 8).filter(|bit| lsb_first::get(&self.errors, *bit));
+        bits.map(|bit| name_of(&ERRORS, bit)).collect()
+    }
+
     /// The label.
     pub fn label(&self) -> String {
         let units = self.volume_name.iter().map(|unit| unit.get()).take_while(|&unit| unit != 0);
         char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
     }
+}
+
+/// The reasons for which Linux stops checkpoints, by the index of their counter (f2fs_fs.h,
+/// `enum stop_cp_reason`).
+const STOP_REASONS: [&str; 13] = [
+    "shutdown",
+    "fault_inject",
+    "meta_page",
+    "write_fail",
+    "corrupted_summary",
+    "update_inode",
+    "flush_fail",
+    "no_segment",
+    "corrupted_free_bitmap",
+    "corrupted_nid",
+    "read_meta",
+    "read_node",
+    "read_data",
+];
+
+/// What Linux marks as found corrupt, by bit (f2fs_fs.h, `enum f2fs_error`).
+const ERRORS: [&str; 18] = [
+    "corrupted_cluster",
+    "fail_decompression",
+    "invalid_blkaddr",
+    "corrupted_dirent",
+    "corrupted_inode",
+    "inconsistent_summary",
+    "inconsistent_footer",
+    "inconsistent_sum_type",
+    "corrupted_journal",
+    "inconsistent_node_count",
+    "inconsistent_block_count",
+    "invalid_curseg",
+    "inconsistent_sit",
+    "corrupted_verity_xattr",
+    "corrupted_xattr",
+    "invalid_node_reference",
+    "inconsistent_nat",
+    "inconsistent_orphan",
+];
+
+/// The name of a number, or the number itself where a newer Linux knows more.
+fn name_of(names: &[&str], number: usize) -> String {
+    names.get(number).map_or_else(|| format!("number {number}"), |name| (*name).to_owned())
 }
 
 /// Feature bits of a volume.
@@ -273,5 +331,15 @@ mod tests {
         let features = Features::ENCRYPT.with(Features::CASEFOLD).with(Features(0x8000_0000));
         assert_eq!(features.to_string(), "encrypt,casefold,0x80000000");
         assert_eq!(Features(0).to_string(), "none");
+    }
+
+    #[test]
+    fn what_linux_remembers_has_names() {
+        let mut superblock = Superblock::empty();
+        assert_eq!((superblock.stop_reasons(), superblock.errors()), (vec![], vec![]));
+        (superblock.stop_reasons[1], superblock.stop_reasons[31]) = (2, 255);
+        (superblock.errors[0], superblock.errors[15]) = (0b101, 0x80);
+        assert_eq!(superblock.stop_reasons(), [("fault_inject".to_owned(), 2), ("number 31".to_owned(), 255)]);
+        assert_eq!(superblock.errors(), ["corrupted_cluster", "invalid_blkaddr", "number 127"]);
     }
 }

@@ -100,12 +100,31 @@ fn of_rest(superblock: &Superblock) -> Vec<Fact> {
         Fact::member("devices", devices.iter().map(device).collect::<Vec<_>>()),
     ];
     facts.extend(encoding.map(|encoding| Fact::line("encoding", encoding)));
+    facts.extend(of_errors(superblock));
     if quotas != [0; 3] {
         let told = format!("inodes {user} (user), {group} (group), {project} (project)");
         facts.push(Fact::line("quota", told));
     }
     if !devices.is_empty() {
         facts.push(Fact::line("devices", devices.iter().map(told).collect::<Vec<_>>().join(", ")));
+    }
+    facts
+}
+
+/// What Linux has noted in the superblock of errors that it met.
+fn of_errors(superblock: &Superblock) -> Vec<Fact> {
+    let (stops, errors) = (superblock.stop_reasons(), superblock.errors());
+    let object = |(reason, count): &(String, u8)| json!({"reason": reason, "count": count});
+    let mut facts = vec![
+        Fact::member("stop_reasons", stops.iter().map(object).collect::<Vec<_>>()),
+        Fact::member("errors", errors.clone()),
+    ];
+    if !stops.is_empty() {
+        let told: Vec<_> = stops.iter().map(|(reason, count)| format!("{reason} ({count} times)")).collect();
+        facts.push(Fact::line("checkpoints stopped", told.join(", ")));
+    }
+    if !errors.is_empty() {
+        facts.push(Fact::line("errors met", errors.join(", ")));
     }
     facts
 }
