@@ -65,6 +65,16 @@ pub fn read(
 /// The next range of bytes at or behind `offset` that has blocks, within the size. Errors:
 /// `Corrupt`, `Device`. Cost: a look at each address of holes and range, one a missing subtree.
 pub fn data_after(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
+    data_after_by(volume, inode, offset, &|page| leaf(volume, inode, page))
+}
+
+/// What [`data_after`] does, with another way to find the leaf of a page.
+pub fn data_after_by(
+    volume: &impl Blocks,
+    inode: &Inode,
+    offset: u64,
+    leaf: &dyn Fn(u64) -> Result<Leaf>,
+) -> Result<Option<Range<u64>>> {
     let end = inode.head.size.get();
     if offset >= end {
         return Ok(None);
@@ -77,7 +87,7 @@ pub fn data_after(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) ->
     let cluster = u64::from(inode.cluster);
     let mut page = offset / size / cluster * cluster;
     while page < pages {
-        let addresses = match leaf(volume, inode, page)? {
+        let addresses = match leaf(page)? {
             Leaf::Hole { pages } => {
                 page = page.saturating_add(pages);
                 continue;

@@ -28,6 +28,7 @@ mod repair_lost;
 mod repair_nat;
 mod repair_unreadable;
 mod repaired_volumes;
+mod rescue;
 mod resized;
 mod write_android;
 mod write_atomic;

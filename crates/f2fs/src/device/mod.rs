@@ -131,6 +131,11 @@ impl<D: BlockDevice> Devices<D> {
         self.parts.into_iter().map(|part| part.device).collect()
     }
 
+    /// The device of a volume that lies on one.
+    pub fn only(&self) -> Option<&D> {
+        if self.parts.len() == 1 { self.first() } else { None }
+    }
+
     /// The first device.
     pub fn first(&self) -> Option<&D> {
         self.parts.first().map(|part| &part.device)

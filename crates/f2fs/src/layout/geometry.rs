@@ -101,6 +101,34 @@ impl Geometry {
         })
     }
 
+    /// The shape of a volume of which no superblock is left: blocks of `1 << log_block_size` bytes,
+    /// any of the first `block_count` but the very first may hold a node or data, and no table has
+    /// a place.
+    pub(crate) fn without_superblock(log_block_size: u32, block_count: u64, features: Features) -> Self {
+        // Behind the last whole segment of 2^32 blocks no address reaches.
+        let segments = block_count.div_ceil(u64::from(BLOCKS_PER_SEGMENT)).min((1 << 23) - 1) as u32;
+        Self {
+            log_block_size,
+            sit_address: 0,
+            nat_address: 0,
+            ssa_address: 0,
+            main_address: 1,
+            checkpoint_address: BlockAddress(0),
+            checkpoint_payload: 0,
+            block_count,
+            segments_per_section: 1,
+            sections_per_zone: 1,
+            segments,
+            sit_segments: 0,
+            nat_segments: 0,
+            ssa_segments: 0,
+            main_segments: segments,
+            features,
+            strict_names: false,
+            devices: Vec::new(),
+        }
+    }
+
     /// Bytes of a block.
     #[inline]
     pub const fn block_size(&self) -> usize {

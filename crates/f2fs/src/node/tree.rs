@@ -1,7 +1,7 @@
 //! From a page of a file to the node that holds its address (f2fs.md, "Nodes"; node.c,
 //! `get_node_path`).
 
-use nandkit_vfs::Result;
+use nandkit_vfs::{FsError, Result};
 
 use crate::blocks::{Blocks, Nodes};
 use crate::findings::{Defect, FindingKind};
@@ -26,6 +26,7 @@ pub enum Leaf {
 /// Addresses of pages that follow one another, in one node.
 #[derive(Clone, Debug)]
 pub struct Addresses {
+    nid: NodeId,
     block: Block,
     first_word: usize,
     /// How many, at least one.
@@ -33,6 +34,11 @@ pub struct Addresses {
 }
 
 impl Addresses {
+    /// The node that holds them.
+    pub const fn nid(&self) -> NodeId {
+        self.nid
+    }
+
     /// The address of the `number`th page from the one that was asked for on; a hole behind the
     /// last.
     #[inline]
@@ -45,13 +51,24 @@ impl Addresses {
 /// The leaf of a page. Errors: `Corrupt` (a node that is not where the tree says, or nobody's),
 /// `Device`. Cost: a look at up to three nodes.
 pub fn leaf(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64) -> Result<Leaf> {
+    leaf_or(volume, inode, page, &mut |_, error| Err(error))
+}
+
+/// The leaf of a page, where `lost` is told of a node that cannot be had: how many pages from
+/// `page` on are lost with it, and why. The pages are a hole then, unless `lost` returns an error. Errors: those of `lost`. Cost: a look at up to three nodes.
+pub fn leaf_or(
+    volume: &(impl Blocks + Nodes),
+    inode: &Inode,
+    page: u64,
+    lost: &mut dyn FnMut(u64, FsError) -> Result<()>,
+) -> Result<Leaf> {
     let shape = inode.tree_shape(volume.geometry());
     let Some(path) = shape.path(page) else { return Ok(Leaf::Hole { pages: u64::MAX }) };
     if path.depth == 0 {
         let (index, start) = (path.indexes[0], inode.shape.addresses.start);
         let first_word = start + usize::from(index) * 4;
         let count = inode.shape.count - index;
-        return Ok(Leaf::Addresses(Addresses { block: inode.block.clone(), first_word, count }));
+        return Ok(Leaf::Addresses(Addresses { nid: inode.nid, block: inode.block.clone(), first_word, count }));
     }
     let nids = inode::nids_offset(volume.geometry().block_size());
     let mut nid = NodeId(crate::layout::word(&inode.block, nids + usize::from(path.indexes[0]) * 4).unwrap_or(0));
@@ -60,11 +77,18 @@ pub fn leaf(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64) -> Result<
         if nid == NodeId::NONE {
             return Ok(Leaf::Hole { pages: pages_left(&shape, &path, level, page) });
         }
-        let block = volume.node(nid)?;
-        check_place(&block, inode.nid, nid, offset)?;
+        let node = volume.node(nid).and_then(|block| check_place(&block, inode.nid, nid, offset).map(|()| block));
+        let block = match node {
+            Ok(block) => block,
+            Err(error) => {
+                let pages = pages_left(&shape, &path, level, page);
+                lost(pages, error)?;
+                return Ok(Leaf::Hole { pages });
+            }
+        };
         if level == path.depth {
             let count = (shape.direct_addresses - u64::from(index)) as u16;
-            return Ok(Leaf::Addresses(Addresses { block, first_word: usize::from(index) * 4, count }));
+            return Ok(Leaf::Addresses(Addresses { nid, block, first_word: usize::from(index) * 4, count }));
         }
         nid = NodeId(word_of(&block, index).unwrap_or(0));
     }
