@@ -114,8 +114,7 @@ impl NewGeometry {
         if total < 9 || segments < 9 {
             return None;
         }
-        let sit = 2 * segments.div_ceil(SIT_ENTRIES).div_ceil(BLOCKS_PER_SEGMENT);
-        let (nat, checkpoint_payload) = nat_segments(segments, sit, options.extended_node_bitmap)?;
+        let (sit, nat, checkpoint_payload) = tables(segments, options.extended_node_bitmap)?;
         let before = 2 + sit + nat;
         let ssa = match read_only {
             true => 0,
@@ -154,6 +153,14 @@ impl NewGeometry {
         geometry.logs = log_segments(&geometry, options);
         fits.then_some(geometry)
     }
+}
+
+/// Segments of SIT and NAT, both copies, and blocks of payload that mkfs.f2fs gives a volume of so
+/// many segments. `None` where it is too small.
+pub(crate) fn tables(segments: u64, extended: bool) -> Option<(u64, u64, u64)> {
+    let sit = 2 * segments.div_ceil(SIT_ENTRIES).div_ceil(BLOCKS_PER_SEGMENT);
+    let (nat, payload) = nat_segments(segments, sit, extended)?;
+    Some((sit, nat, payload))
 }
 
 /// Segments of the NAT and blocks of payload.

@@ -22,12 +22,15 @@ use crate::mkfs::geometry::spare;
 /// Everything that was claimed.
 #[derive(Clone, Debug, Default)]
 pub(in crate::check) struct Kept {
-    segments: BTreeMap<u32, KeptSegment>,
-    nodes: BTreeMap<NodeId, NatEntry>,
+    /// By number of the segment.
+    pub segments: BTreeMap<u32, KeptSegment>,
+    /// The entries that the NAT is to have.
+    pub nodes: BTreeMap<NodeId, NatEntry>,
 }
 
+/// The blocks of a segment that were claimed.
 #[derive(Clone, Debug)]
-struct KeptSegment {
+pub(in crate::check) struct KeptSegment {
     entries: Vec<SummaryEntry>,
     map: [u8; VALID_MAP_BYTES],
     nodes: u32,
@@ -66,8 +69,14 @@ impl KeptSegment {
         msb_first::set(&mut self.map, block.into(), valid);
     }
 
-    fn count(&self) -> u32 {
+    /// How many blocks were claimed.
+    pub fn count(&self) -> u32 {
         crate::bits::count(&self.map)
+    }
+
+    /// The claimed blocks, with whose they are.
+    pub fn claimed(&self) -> impl Iterator<Item = (u16, SummaryEntry)> + '_ {
+        (0_u16..).zip(&self.entries).filter(|(block, _)| self.has(*block)).map(|(block, entry)| (block, *entry))
     }
 
     fn has(&self, block: u16) -> bool {
