@@ -62,6 +62,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Cat(arguments) => image::cat(&arguments),
         Command::Extract(arguments) => image::extract(&arguments),
         Command::Check(arguments) => image::check(&arguments),
+        Command::Rescue(arguments) => image::rescue(&arguments),
+        Command::Resize(arguments) => image::resize(&arguments),
         Command::Mkfs(arguments) => image::mkfs(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Exec(arguments) => exec::exec(&arguments),

@@ -23,6 +23,7 @@ mod f2fs;
 mod f2fs_change;
 mod f2fs_check;
 mod f2fs_recovery;
+mod f2fs_rescue;
 mod f2fs_sparse;
 mod images;
 mod jffs2;

@@ -7,6 +7,8 @@ mod image;
 mod mkfs;
 mod mount;
 mod overlay;
+mod rescue;
+mod resize;
 mod serve;
 
 use std::path::PathBuf;
@@ -26,6 +28,8 @@ pub use image::{
 pub use mkfs::{Asked, MkfsArguments, TreeOptions};
 pub use mount::{MountArguments, UmountArguments};
 pub use overlay::{OverlayAction, OverlayArguments};
+pub use rescue::RescueArguments;
+pub use resize::ResizeArguments;
 pub use serve::{LatencyName, ServeArguments};
 
 /// The NAND-flash storage stack in user space: open, make and check flash images; compare file systems, translation layers and cleaning policies on an emulated chip.
@@ -63,6 +67,10 @@ pub enum Command {
     Extract(ExtractArguments),
     /// Check an image; exit status 1 where something is wrong.
     Check(CheckArguments),
+    /// Find the files of a volume whose superblocks, checkpoints or tables are lost, and write them into a directory.
+    Rescue(RescueArguments),
+    /// Change the size of a volume in an image, old or new whatever happens meanwhile.
+    Resize(ResizeArguments),
     /// Make an image from a directory or a tar archive.
     Mkfs(MkfsArguments),
     /// Serve an emulated disk, or a file, over NBD.

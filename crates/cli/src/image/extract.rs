@@ -49,7 +49,7 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     let mut report = match (&arguments.to_tar, &arguments.directory) {
         (Some(_), _) if to_stdout => archive_to_stdout(&tree, &packing)?,
         (Some(file), _) => archive(&tree, file, arguments.merge, &packing)?,
-        (None, Some(directory)) => directory_of(&tree, directory, arguments)?,
+        (None, Some(directory)) => directory_of(&tree, directory, &extracting(arguments))?,
         (None, None) => return Err(Failure::Input("expected DIR or --to-tar".to_owned())),
     };
     let missing = if arguments.directory.is_some() { missing(&tree, &report) } else { 0 };
@@ -84,7 +84,7 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
 
 /// How many files, directories and links the host refused, for whatever cause: those are told among what was skipped. Devices and the like, and single attributes, ask for rights that not
 /// everybody has: leaving them out is no failure.
-fn missing(tree: &MountedTree<'_>, report: &ExtractReport) -> usize {
+pub(super) fn missing(tree: &MountedTree<'_>, report: &ExtractReport) -> usize {
     let first_names = |kind| {
         let nodes = tree.nodes().iter().filter(|node| node.kind == kind && node.hard_link_of.is_none());
         nodes.count() as u64
@@ -111,20 +111,26 @@ fn findings(image: &OpenImage, tree: &MountedTree<'_>) -> Vec<Finding> {
     damage(image, &paths)
 }
 
-fn directory_of(
-    tree: &MountedTree<'_>,
-    directory: &Path,
-    arguments: &ExtractArguments,
-) -> Result<ExtractReport, Failure> {
-    let options = ExtractOptions {
+/// How the arguments want a tree written into a directory.
+fn extracting(arguments: &ExtractArguments) -> ExtractOptions {
+    ExtractOptions {
         merge: arguments.merge,
         owners: arguments.no_owners.then_some(false),
         xattrs: !arguments.no_xattrs,
         inward_links_only: arguments.inward_links_only,
         ..ExtractOptions::default()
-    };
-    refuse_unusable(directory, arguments.merge)?;
-    let (target, existed, merge) = (directory.to_path_buf(), directory.exists(), arguments.merge);
+    }
+}
+
+/// Writes a tree into a directory, which a stop leaves as it was before. Errors: a target that
+/// cannot be used; the host can take no more.
+pub(super) fn directory_of(
+    tree: &MountedTree<'_>,
+    directory: &Path,
+    options: &ExtractOptions,
+) -> Result<ExtractReport, Failure> {
+    refuse_unusable(directory, options.merge)?;
+    let (target, existed, merge) = (directory.to_path_buf(), directory.exists(), options.merge);
     let undo: Undo = Box::new(move || {
         if !merge {
             remove_again(&target, existed);
@@ -138,13 +144,13 @@ fn directory_of(
             format!("{} of {} names, {}", progress.names, progress.names_total, format_bytes(progress.bytes))
         });
     };
-    let report = extract_tree(tree, directory, &options, &show);
+    let report = extract_tree(tree, directory, options, &show);
     bar.clear();
     unfinished.finish(|| report).map_err(tree_input)
 }
 
 /// Refuses what can be no target before anything is made.
-fn refuse_unusable(directory: &Path, merge: bool) -> Result<(), Failure> {
+pub(super) fn refuse_unusable(directory: &Path, merge: bool) -> Result<(), Failure> {
     let shown = directory.display();
     match std::fs::symlink_metadata(directory) {
         Ok(_) if !directory.is_dir() => {
@@ -204,7 +210,7 @@ fn archive_to_stdout(tree: &MountedTree<'_>, options: &PackOptions) -> Result<Ex
     })
 }
 
-fn summary(report: &ExtractReport) -> String {
+pub(super) fn summary(report: &ExtractReport) -> String {
     let owners = if report.owners { "" } else { "; owners are the user's" };
     format!(
         "{} files, {} directories, {} links, {} hard links, {} devices and others, {}{owners}\n",
@@ -217,7 +223,7 @@ fn summary(report: &ExtractReport) -> String {
     )
 }
 
-fn report_json(report: &ExtractReport, findings: &[Finding]) -> Value {
+pub(super) fn report_json(report: &ExtractReport, findings: &[Finding]) -> Value {
     let notes = |notes: &[Note]| -> Vec<Value> {
         notes
             .iter()

@@ -13,6 +13,8 @@ mod ls;
 mod mkfs;
 pub mod new_file;
 mod put;
+mod rescue;
+mod resize;
 mod segments;
 mod source;
 mod time;
@@ -37,6 +39,8 @@ pub use info::info;
 pub use ls::ls;
 pub use mkfs::mkfs;
 pub use put::put;
+pub use rescue::rescue;
+pub use resize::resize;
 
 use crate::args::ImageArguments;
 use crate::failure::Failure;

@@ -28,6 +28,8 @@ mod on_sectors;
 mod options;
 pub mod recognise;
 mod repaired;
+pub mod rescue;
+pub mod resize;
 pub mod sectors;
 pub mod volume;
 
@@ -40,6 +42,8 @@ pub use found::{Detection, Found, View};
 pub use history::{DeletedName, FileVersion, OldContent};
 pub use options::{BadMarks, ByteOrder, ChangeOptions, OobLayoutChoice, OpenOptions};
 pub use repaired::{RepairedImage, write_sparse};
+pub use rescue::{Doubt, RescueFormat, RescuedFile, RescuedFiles};
+pub use resize::{ResizeFormat, ResizePlan};
 pub use volume::{
     Changing, ChangingVolume, Medium, OpenVolume, Opened, OpenedForChanges, Opening, SegmentTable, SegmentsShown,
     VolumeInfo,
@@ -144,6 +148,16 @@ pub trait Format: Sync {
 
     /// Repairs of images.
     fn repair(&self) -> Option<&dyn RepairFormat> {
+        None
+    }
+
+    /// Changes of a volume's size.
+    fn resize(&self) -> Option<&dyn ResizeFormat> {
+        None
+    }
+
+    /// Rescues from images of which no volume can be opened.
+    fn rescue(&self) -> Option<&dyn RescueFormat> {
         None
     }
 

@@ -12,6 +12,8 @@ mod oob_layout;
 mod open;
 mod overlay;
 mod owner;
+mod rescue;
+mod resize;
 
 use std::path::Path;
 
@@ -26,6 +28,8 @@ pub use open::{OpenImage, open};
 pub use overlay::{apply_overlay, discard_overlay, discard_unused_overlay};
 pub(crate) use owner::check_owner;
 pub use owner::{ChipOwner, chip_owner};
+pub use rescue::{RescuedImage, rescue};
+pub use resize::{Resized, resize};
 
 use crate::StackError;
 use crate::chip_file;
@@ -35,8 +39,8 @@ pub use crate::format::recognise::RegionInfo;
 use crate::format::{BEGINNING, titles, wrong};
 pub use crate::format::{
     BadMarks, BuildVolume, Built, ByteOrder, ChangeOptions, Checked, DeletedName, Detection, Fact, FileVersion, Keeps,
-    NO_ROOM, ORPHAN, OldContent, OobLayoutChoice, OpenOptions, PlacedExtent, Repaired, RepairedImage, SegmentTable,
-    SegmentsShown, formats_that_keep, write_sparse,
+    NO_ROOM, ORPHAN, OldContent, OobLayoutChoice, OpenOptions, PlacedExtent, Repaired, RepairedImage, RescuedFile,
+    SegmentTable, SegmentsShown, formats_that_keep, write_sparse,
 };
 
 /// What a file is.

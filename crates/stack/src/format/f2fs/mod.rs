@@ -5,10 +5,15 @@ mod change;
 mod check;
 mod devices;
 mod extents;
+mod history;
 mod info;
 mod mount;
+mod past;
+mod readers;
 mod recovery;
 mod repair;
+mod rescue;
+mod resize;
 mod segments;
 pub mod spec;
 
@@ -27,10 +32,11 @@ use self::spec::F2fsSpec;
 use super::emulate::{EmulateFormat, FormatSpec};
 use super::extents::PlacedExtent;
 use super::found::{Claims, Found, View};
+use super::history::History;
 use super::sectors::DumpSectors;
 use super::{
     ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenVolume, Opened, Opening, RepairFormat,
-    SegmentTable, VolumeInfo,
+    RescueFormat, ResizeFormat, SegmentTable, VolumeInfo,
 };
 use crate::SpecError;
 use crate::named::whole;
@@ -58,7 +64,7 @@ impl Format for F2fsFormat {
     }
 
     fn keeps(&self) -> Keeps {
-        Keeps { extents: true, segments: true, ..Keeps::default() }
+        Keeps { history: true, extents: true, segments: true }
     }
 
     fn probe(&self, view: &View<'_>) -> Vec<Found> {
@@ -115,6 +121,14 @@ impl Format for F2fsFormat {
         Some(self)
     }
 
+    fn resize(&self) -> Option<&dyn ResizeFormat> {
+        Some(self)
+    }
+
+    fn rescue(&self) -> Option<&dyn RescueFormat> {
+        Some(self)
+    }
+
     fn emulate(&self) -> Option<&dyn EmulateFormat> {
         Some(self)
     }
@@ -145,6 +159,10 @@ impl OpenVolume for Mounted {
 
     fn extents(&self, inode: InodeNumber) -> Option<nandkit_vfs::Result<Vec<PlacedExtent>>> {
         extents::of_mounted(self, inode)
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self)
     }
 
     fn segments(&self) -> Option<nandkit_vfs::Result<Box<dyn SegmentTable>>> {

@@ -5,68 +5,19 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use nandkit_block::wrap::OverlayDevice;
-use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind as BlockErrorKind, Extent, Operation};
+use nandkit_block::{BlockDevice, BlockError};
 use nandkit_f2fs::recover::{Recovered, recovered_several};
 use nandkit_f2fs::write::Atomicity;
 use nandkit_f2fs::{Defect, F2fs, FindingKind, MountOptions, Volume, WriteOptions};
 use nandkit_flash_image::DumpFlash;
-use nandkit_units::{Clock, Content, Context, Done, Lba, Payload, ReadInto};
+use nandkit_units::{Clock, Context, Lba, ReadInto};
 use nandkit_vfs::{ErrorKind, FsError};
 
 use super::devices::{device_names, devices, told};
+use super::past::{Past, PastDevice};
+pub(crate) use super::readers::{Reader, SharedDump, all_boxed, boxed};
 use crate::device_handle::DeviceHandle;
-use crate::format::sectors::DumpSectors;
 use crate::format::{FormatError, Medium, Opening, clock_at};
-
-/// A device of a volume. It is of no type that is known, so that F2FS is compiled once for all.
-pub(crate) type Reader = Box<dyn BlockDevice>;
-
-/// A device as one of a volume.
-pub(super) fn boxed<D: BlockDevice + 'static>(device: D) -> Reader {
-    Box::new(device)
-}
-
-/// All of them.
-pub(super) fn all_boxed<D: BlockDevice + 'static>(devices: impl IntoIterator<Item = D>) -> Vec<Reader> {
-    devices.into_iter().map(boxed).collect()
-}
-
-/// A dump that several read: nobody writes it.
-#[derive(Clone)]
-pub(crate) struct SharedDump(Arc<DumpSectors>);
-
-impl SharedDump {
-    /// Shares a dump.
-    pub fn new(dump: DumpSectors) -> Self {
-        Self(Arc::new(dump))
-    }
-}
-
-impl BlockDevice for SharedDump {
-    fn geometry(&self) -> &BlockGeometry {
-        self.0.geometry()
-    }
-
-    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> nandkit_block::Result<Done> {
-        self.0.read(context, at, into)
-    }
-
-    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> nandkit_block::Result<Done> {
-        self.0.read_parts(context, at, unit, into)
-    }
-
-    fn write(&mut self, _context: &Context, at: Lba, _data: Payload<'_>) -> nandkit_block::Result<Done> {
-        Err(BlockError::new(BlockErrorKind::ReadOnly, Operation::Write, at, "the image is only read"))
-    }
-
-    fn flush(&mut self, context: &Context) -> nandkit_block::Result<Done> {
-        Ok(Done::immediately(context))
-    }
-
-    fn extent(&self, at: Lba, most: u64) -> Extent {
-        self.0.extent(at, most)
-    }
-}
 
 /// Whether a reader who was told this has not been shown all.
 pub(crate) fn waits(notes: &[Defect]) -> bool {
@@ -140,6 +91,8 @@ pub(crate) struct Mounted {
     pub note: Option<String>,
     /// Bytes of the volume that only memory has so.
     pub changed: Vec<Range<u64>>,
+    /// What was deleted, once somebody has asked.
+    pub past: Past,
 }
 
 impl Mounted {
@@ -182,11 +135,12 @@ impl Mounted {
         let seen = F2fs::mount(boxed(device.clone()), how.clock.clone(), MountOptions::default()).map_err(plain)?;
         let mut findings = seen.notes().to_vec();
         drop(seen);
+        let again = device.clone();
         if waits(&findings) && recover(&device, &how.clock).is_ok() {
             findings.retain(|finding| finding.kind != FindingKind::NotReplayed);
         }
         let volume = F2fs::mount(boxed(device), how.clock.clone(), MountOptions::default()).map_err(plain)?;
-        Ok(Self { volume, findings, note: None, changed: Vec::new() })
+        Ok(Self { volume, findings, note: None, changed: Vec::new(), past: Past::new(vec![PastDevice::Memory(again)]) })
     }
 
     /// What mounting found that is worth knowing.
@@ -199,9 +153,10 @@ impl Mounted {
     pub fn new(devices: &[SharedDump], recovers: bool) -> Result<Self, FsError> {
         let mount = |devices| F2fs::mount_several(devices, clock_at(0), MountOptions::default());
         let volume = mount(all_boxed(devices.iter().cloned()))?;
+        let past = Past::new(devices.iter().cloned().map(PastDevice::Dump).collect());
         let mut findings = volume.notes().to_vec();
         if !recovers || !waits(&findings) {
-            return Ok(Self { volume, findings, note: None, changed: Vec::new() });
+            return Ok(Self { volume, findings, note: None, changed: Vec::new(), past });
         }
         findings.retain(|finding| finding.kind != FindingKind::NotReplayed);
         let recovered = replay(devices).and_then(|replayed| {
@@ -214,11 +169,11 @@ impl Mounted {
                 let notes = volume.notes().iter().filter(|note| note.kind != FindingKind::NotReplayed);
                 let more = notes.filter(|note| !findings.contains(note));
                 findings.extend(more.cloned().collect::<Vec<_>>());
-                Ok(Self { volume, findings, note, changed })
+                Ok(Self { volume, findings, note, changed, past })
             }
             Err(error) => {
                 findings.push(failed(&error));
-                Ok(Self { volume, findings, note: None, changed: Vec::new() })
+                Ok(Self { volume, findings, note: None, changed: Vec::new(), past })
             }
         }
     }

@@ -1,0 +1,180 @@
+//! `rescue`, `resize` and deleted files of F2FS images.
+
+use std::fs;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::common::{fsck_f2fs, nandkit, nandkit_bytes, succeeds};
+use serde_json::Value;
+
+/// A volume of 100 MiB with a tree in it.
+fn with_image() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    fs::create_dir_all(path.join("tree/d")).expect("a directory");
+    for number in 0..50_u32 {
+        fs::write(path.join(format!("tree/d/{number}")), number.to_string().repeat(900)).expect("a file");
+    }
+    fs::write(path.join("tree/big"), (0..700_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>()).expect("a file");
+    std::os::unix::fs::symlink("big", path.join("tree/link")).expect("a link");
+    succeeds(path, &["mkfs", "f2fs", "--size", "100M", "--from", "tree", "i"]);
+    directory
+}
+
+fn same(directory: &Path, one: &str, other: &str) {
+    let output = std::process::Command::new("diff")
+        .args(["-r", "--no-dereference", one, other])
+        .current_dir(directory)
+        .output()
+        .expect("diff runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+fn zero(image: &Path, blocks: std::ops::Range<u64>) {
+    let file = OpenOptions::new().write(true).open(image).expect("a file");
+    for block in blocks {
+        file.write_all_at(&[0; 4096], block * 4096).expect("bytes");
+    }
+}
+
+#[test]
+fn files_are_rescued_without_checkpoints_and_without_superblocks() {
+    let directory = with_image();
+    let path = directory.path();
+    for (name, blocks) in [("c", 512..1536), ("s", 0..2)] {
+        fs::copy(path.join("i"), path.join(name)).expect("a copy");
+        zero(&path.join(name), blocks);
+        let before = fs::read(path.join(name)).expect("an image");
+        assert_eq!(nandkit(path, &["ls", name]).status, Some(2));
+        let out = format!("out-{name}");
+        let told = succeeds(path, &["rescue", name, &out]);
+        assert!(told.contains(" sure, 0 unsure"), "{told}");
+        same(path, "tree", &out);
+        assert!(fs::read(path.join(name)).expect("an image") == before, "the image is only read");
+    }
+    // A directory's node is lost: what it listed is unsure, and there.
+    let inode = |path_in: &str| {
+        let list: Value = serde_json::from_str(&succeeds(path, &["ls", "-R", "i", "--json"])).expect("JSON");
+        let found = list.as_array().expect("a list").iter().find(|row| row["path"] == path_in).cloned();
+        found.expect("a path")["inode"].as_u64().expect("a number")
+    };
+    let number = inode("/d");
+    let image = fs::read(path.join("i")).expect("an image");
+    let footer = [number as u32; 2].map(u32::to_le_bytes).concat();
+    let block = (2048..image.len() / 4096).find(|block| image[block * 4096 + 4072..][..8] == footer).expect("a node");
+    zero(&path.join("c"), block as u64..block as u64 + 1);
+    let outcome = nandkit(path, &["rescue", "c", "out", "--json"]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    assert_eq!((report["format"].as_str(), report["unsure"].as_u64()), (Some("f2fs"), Some(50)), "{report}");
+    same(path, "tree/d", &format!("out/lost+found/directory {number}"));
+    // What is no F2FS, and a target that is in use.
+    fs::write(path.join("noise"), vec![0x5A; 3 << 20]).expect("a file");
+    let outcome = nandkit(path, &["rescue", "noise", "out2"]);
+    assert!(outcome.status == Some(2) && outcome.stderr.contains("no inode"), "{}", outcome.stderr);
+    assert!(!path.join("out2").exists());
+    assert_eq!(nandkit(path, &["rescue", "c", "tree"]).status, Some(2));
+}
+
+#[test]
+fn a_volume_gets_another_size_in_place() {
+    let directory = with_image();
+    let path = directory.path();
+    for (size, bytes) in [("256M", 256 << 20), ("90M", 90 << 20), ("2500M", 2500 << 20), ("128M", 128 << 20)] {
+        let told: Value = serde_json::from_str(&succeeds(path, &["resize", "i", size, "--json"])).expect("JSON");
+        assert_eq!(told["file_bytes"].as_u64(), Some(bytes), "{told}");
+        assert_eq!(fs::metadata(path.join("i")).expect("a file").len(), bytes);
+        fsck_f2fs(path, "i");
+        succeeds(path, &["check", "i"]);
+        let out = format!("out-{size}");
+        succeeds(path, &["extract", "i", &out]);
+        same(path, "tree", &out);
+        fs::remove_dir_all(path.join(out)).expect("a directory");
+    }
+    // The file has its new length already, or still its old one: both are what a crash may leave.
+    let file = OpenOptions::new().write(true).open(path.join("i")).expect("a file");
+    file.set_len(300 << 20).expect("a length");
+    succeeds(path, &["check", "i"]);
+    succeeds(path, &["resize", "i", "128M"]);
+    let before = fs::read(path.join("i")).expect("an image");
+    let outcome = nandkit(path, &["resize", "i", "20M"]);
+    assert!(outcome.status == Some(2) && outcome.stderr.contains("the least is "), "{}", outcome.stderr);
+    assert!(fs::read(path.join("i")).expect("an image") == before);
+    succeeds(path, &["put", "i", "tree/big", "/more"]);
+    fsck_f2fs(path, "i");
+    fs::write(path.join("noise"), vec![0x5A; 3 << 20]).expect("a file");
+    assert_eq!(nandkit(path, &["resize", "noise", "20M"]).status, Some(2));
+}
+
+#[test]
+fn deleted_files_are_listed_and_delivered_while_their_blocks_are_free() {
+    let directory = with_image();
+    let path = directory.path();
+    assert_eq!(succeeds(path, &["ls", "--deleted", "i"]), "");
+    succeeds(path, &["rm", "i", "/big", "/d/7"]);
+    let told = succeeds(path, &["ls", "--deleted", "i"]);
+    assert!(told.contains(" /big (inode ") && told.contains(" /d/7 (inode "), "{told}");
+    for name in ["big", "d/7"] {
+        let outcome = nandkit(path, &["cat", "i", name]);
+        assert!(outcome.status == Some(2) && outcome.stderr.contains("--version"), "{}", outcome.stderr);
+        let (status, bytes, told) = nandkit_bytes(path, &["cat", "i", name, "--version", "1"]);
+        assert_eq!(status, Some(0), "{told}");
+        assert!(bytes == fs::read(path.join("tree").join(name)).expect("a file"), "{name}");
+    }
+    // Its blocks are used again.
+    let free = 70 << 20;
+    fs::write(path.join("more"), vec![9; free]).expect("a file");
+    let outcome = nandkit(path, &["put", "i", "more", "/more"]);
+    if outcome.status == Some(0) {
+        let (status, bytes, _) = nandkit_bytes(path, &["cat", "i", "big", "--version", "1"]);
+        assert!(status != Some(0) || bytes == fs::read(path.join("tree/big")).expect("a file"));
+    }
+}
+
+#[test]
+fn what_linux_noted_of_errors_is_told_by_name() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    succeeds(path, &["mkfs", "f2fs", "--size", "100M", "i"]);
+    let file = OpenOptions::new().write(true).open(path.join("i")).expect("a file");
+    for copy in [1024, 5120] {
+        file.write_all_at(&[2], copy + 2762 + 1).expect("a byte");
+        file.write_all_at(&[5], copy + 2794).expect("a byte");
+    }
+    let told = succeeds(path, &["info", "i"]);
+    assert!(told.contains("fault_inject (2 times)") && told.contains("corrupted_cluster, invalid_blkaddr"), "{told}");
+    let info: Value = serde_json::from_str(&succeeds(path, &["info", "i", "--json"])).expect("JSON");
+    assert_eq!(info["volume"]["stop_reasons"][0], serde_json::json!({"reason": "fault_inject", "count": 2}));
+    assert_eq!(info["volume"]["errors"], serde_json::json!(["corrupted_cluster", "invalid_blkaddr"]));
+    assert!(succeeds(path, &["check", "i"]).contains("fault_inject (2)"));
+}
+
+/// A process that dies anywhere in a change of size leaves the volume in one of both sizes.
+#[test]
+fn a_killed_resize_leaves_one_of_both_sizes() {
+    let directory = with_image();
+    let path = directory.path();
+    let mut sizes = std::collections::BTreeSet::new();
+    for (round, millis) in [1_u64, 40, 80, 120, 160, 200, 250, 300, 400, 600].into_iter().enumerate() {
+        fs::copy(path.join("i"), path.join("k")).expect("a copy");
+        let size = if round % 2 == 0 { "1100M" } else { "90M" };
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_nandkit"))
+            .args(["resize", "k", size])
+            .current_dir(path)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("the binary runs");
+        std::thread::sleep(std::time::Duration::from_millis(millis));
+        let _ = child.kill();
+        let _ = child.wait();
+        succeeds(path, &["check", "k"]);
+        let info: Value = serde_json::from_str(&succeeds(path, &["info", "k", "--json"])).expect("JSON");
+        sizes.insert(info["volume"]["segments"].as_u64().expect("a number"));
+        succeeds(path, &["extract", "k", "out"]);
+        same(path, "tree", "out");
+        fs::remove_dir_all(path.join("out")).expect("a directory");
+    }
+    assert!(sizes.len() <= 3, "{sizes:?}");
+}
