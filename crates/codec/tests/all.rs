@@ -4,4 +4,5 @@
 mod compression;
 mod ecc;
 mod lz4_zstd;
+mod lzma;
 mod lzop;

@@ -362,6 +362,10 @@ pub mod compression {
     pub const ZLIB: u8 = 6;
     /// LZO1X.
     pub const LZO: u8 = 7;
+    /// Raw LZMA, `lc = lp = pb = 0`, dictionary 0x2000, no header: OpenWrt's patch. Read only.
+    pub const LZMA: u8 = 8;
+    /// LZMA behind five bytes of header, properties and dictionary: other vendors. Read only.
+    pub const LZMA_WITH_HEADER: u8 = 0x15;
 
     /// The number by which a node names a method. The two kinds of rubin have each other's: see
     /// [`RUBIN_MIPS`].

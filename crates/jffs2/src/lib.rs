@@ -25,6 +25,7 @@ mod mount;
 pub mod probe;
 mod read;
 mod scan;
+mod stored_data;
 #[doc(hidden)]
 pub mod testing;
 mod torn;

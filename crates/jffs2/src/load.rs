@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 
-use nandkit_codec::compression::{Compression, decompress};
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
@@ -17,14 +16,12 @@ use crate::damage::{Damage, DamageKind};
 use crate::fragments::{Fragment, Fragments};
 use crate::inode::{Body, Inode};
 use crate::layout::format;
-use crate::layout::{self, Dirent, Header, INODE_SIZE, PAGE_SIZE, compression, node_type};
+use crate::layout::{self, Dirent, Header, INODE_SIZE, PAGE_SIZE, node_type};
 use crate::medium::Soundness;
 use crate::scan::node::{self, Bad};
+use crate::stored_data::decompressed;
 use crate::volume::Jffs2;
 use crate::{Ino, NodeAddress};
-
-/// The most that one node's data may become. Linux writes pages of 4 KiB (64 KiB on some machines).
-const DECOMPRESSED_MAX: u32 = 1 << 20;
 
 /// An inode node of the inode that is being loaded.
 #[derive(Clone, Copy, Debug)]
@@ -395,34 +392,6 @@ pub(crate) fn content(node: &layout::Inode, bytes: &[u8], at: NodeAddress) -> Re
     decompressed(node, data).map_err(|what| FsError::new(ErrorKind::Corrupt, format!("the node at {at}: {what}")))
 }
 
-/// Data as the file has them; of a hole, which may be of any size, none. The error says what is wrong with them.
-pub(crate) fn decompressed(node: &layout::Inode, data: &[u8]) -> std::result::Result<Vec<u8>, String> {
-    let method = match node.compression {
-        compression::NONE => Compression::None,
-        compression::ZERO => Compression::Zero,
-        compression::RTIME => Compression::Rtime,
-        // Since 2.6 Linux has the two names the other way round than linux/jffs2.h (fs/jffs2/compr_rubin.c, the two `jffs2_compressor`s), and wrote them so.
-        compression::RUBIN_MIPS => Compression::DynRubin,
-        compression::DYNAMIC_RUBIN => Compression::RubinMips,
-        compression::ZLIB => Compression::Zlib,
-        compression::LZO => Compression::Lzo,
-        unknown => return Err(format!("nobody knows compression {unknown}")),
-    };
-    if method == Compression::Zero {
-        return Ok(Vec::new());
-    }
-    let size = node.data_size;
-    if method == Compression::None && size as usize != data.len() {
-        return Err(format!("{} bytes of data stand for {size}", data.len()));
-    }
-    if size > DECOMPRESSED_MAX && method != Compression::None {
-        return Err(format!("the data are to become {size} bytes, more than {DECOMPRESSED_MAX}"));
-    }
-    let mut content = vec![0; size as usize];
-    decompress(method, data, &mut content).map_err(|error| error.to_string())?;
-    Ok(content)
-}
-
 /// Major << 32 | minor from what stands in a device's node: 16 bits of old, or 32 of new ones (linux/kdev_t.h).
 fn device(order: layout::ByteOrder, content: &[u8]) -> Option<u64> {
     let (major, minor) = match *content {
@@ -594,16 +563,5 @@ mod tests {
         });
         let chosen = choose(pieces.to_vec(), &mut |_, _| unreachable!("there are no data")).unwrap();
         assert_eq!((chosen.valid[0].at, &*chosen.hidden), (NodeAddress(0), &[NodeAddress(1000)][..]));
-    }
-
-    /// Number 3, called RUBINMIPS, holds what Linux decodes with frequencies of the node's own: equal shares make the code the bits themselves.
-    #[test]
-    fn rubin_has_its_numbers_as_linux_has_them() {
-        let mut data = vec![128; 8];
-        data.extend([0b1010_0110, 0b0000_1111, 0, 0]);
-        let node = layout::Inode { compression: compression::RUBIN_MIPS, data_size: 2, ..layout::Inode::default() };
-        assert_eq!(decompressed(&node, &data).unwrap(), [0b0110_0101, 0b1111_0000]);
-        let other = layout::Inode { compression: compression::DYNAMIC_RUBIN, ..node };
-        assert_ne!(decompressed(&other, &data).unwrap_or_default(), [0b0110_0101, 0b1111_0000]);
     }
 }

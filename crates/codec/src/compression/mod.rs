@@ -15,6 +15,7 @@
 
 mod error;
 mod lz4;
+mod lzma;
 mod lzo;
 mod prefix;
 mod rtime;
@@ -23,6 +24,7 @@ mod zlib;
 mod zstd;
 
 pub use error::{DecompressError, Fault};
+pub use lzma::LzmaProperties;
 
 use error::Stop;
 
@@ -48,6 +50,8 @@ pub enum Compression {
     Lz4,
     /// A Zstandard frame (RFC 8878); only read.
     Zstd,
+    /// A raw LZMA stream, as vendors' JFFS2 has it; only read.
+    Lzma(LzmaProperties),
 }
 
 impl Compression {
@@ -62,11 +66,12 @@ impl Compression {
         Self::Lzo,
         Self::Lz4,
         Self::Zstd,
+        Self::Lzma(LzmaProperties::ZERO),
     ];
 
     /// Whether a [`Compressor`] can make the method's streams. The others are only read.
     pub const fn can_compress(self) -> bool {
-        !matches!(self, Self::RubinMips | Self::DynRubin | Self::Lz4 | Self::Zstd)
+        !matches!(self, Self::RubinMips | Self::DynRubin | Self::Lz4 | Self::Zstd | Self::Lzma(_))
     }
 }
 
@@ -130,7 +135,11 @@ impl Compressor {
                 let (consumed, produced) = rtime::compress(input, output.get_mut(..useful)?);
                 (consumed == input.len() && produced < consumed).then_some(produced)
             }
-            Compression::RubinMips | Compression::DynRubin | Compression::Lz4 | Compression::Zstd => None,
+            Compression::RubinMips
+            | Compression::DynRubin
+            | Compression::Lz4
+            | Compression::Zstd
+            | Compression::Lzma(_) => None,
             Compression::Zlib => self.zlib.compress(level, input, output.get_mut(..useful)?),
             Compression::Lzo => self.lzo.compress(level, input, output.get_mut(..useful)?),
         }
@@ -167,7 +176,8 @@ impl Compressor {
             | Compression::DynRubin
             | Compression::Lzo
             | Compression::Lz4
-            | Compression::Zstd => Some((input.len(), self.compress(method, level, input, output)?)),
+            | Compression::Zstd
+            | Compression::Lzma(_) => Some((input.len(), self.compress(method, level, input, output)?)),
         }
     }
 }
@@ -187,7 +197,7 @@ impl Decompressor {
 
     /// Decompresses `input` to exactly `output.len()` bytes.
     ///
-    /// As in Linux, bytes after the end of a [`Compression::Zlib`] stream and bytes that [`Compression::Rtime`] does not need to fill the output are ignored;
+    /// As in Linux, bytes after the end of a [`Compression::Zlib`] stream and bytes that [`Compression::Rtime`] and [`Compression::Lzma`] do not need to fill the output are ignored;
     /// [`Compression::None`] and [`Compression::Lzo`] must use up the input. The input of [`Compression::Zero`] is not looked at.
     ///
     /// Memory besides `output` is bounded (under 64 KiB; Zstandard's tables and window under 256 KiB and the output's length), time is linear in both lengths.
@@ -208,6 +218,7 @@ impl Decompressor {
             Compression::Lzo => lzo::decompress(input, output),
             Compression::Lz4 => lz4::decompress(input, output),
             Compression::Zstd => self.zstd.decompress(input, output),
+            Compression::Lzma(properties) => lzma::decompress(properties, input, output),
         };
         done.map_err(|stop| stop.of(method))
     }

@@ -10,11 +10,11 @@ use super::BlockReport;
 use crate::Ino;
 use crate::damage::{Damage, DamageKind};
 use crate::layout::{ACCURATE, ByteOrder, DIRENT_SIZE, HEADER_SIZE, Header, INODE_SIZE, XATTR_SIZE, node_type};
-use crate::load::decompressed;
 use crate::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE, Soundness};
 use crate::scan::node::{self, Bad, What};
 use crate::scan::walk::{Stretch, Walk, run_of};
 use crate::scan::{Found, full, summary, uncorrectable};
+use crate::stored_data::decompressed;
 use crate::volume::Jffs2;
 use nandkit_vfs::check::Kind as _;
 
