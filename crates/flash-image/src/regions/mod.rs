@@ -27,6 +27,8 @@ pub enum RegionSource {
     Mbr,
     /// The GUID partition table.
     Gpt,
+    /// The partition table of an ESP32.
+    Esp32,
     /// An `mtdparts=` text: the flash that it is for (`spi0.0`), where in the dump it stands, and
     /// whether a U-Boot environment with a right CRC holds it.
     MtdParts {
@@ -46,6 +48,7 @@ impl fmt::Display for RegionSource {
         match self {
             Self::Mbr => f.write_str("MBR"),
             Self::Gpt => f.write_str("GPT"),
+            Self::Esp32 => f.write_str("partition table of ESP32"),
             Self::MtdParts { mtd_id, at, in_environment } => {
                 let place = if *in_environment { "U-Boot environment" } else { "text" };
                 write!(f, "mtdparts of {mtd_id}, {place} at {at}")

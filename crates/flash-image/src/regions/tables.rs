@@ -1,4 +1,5 @@
-//! MBR and GPT. Sources: UEFI specification 2.10, chapter 5 (both tables).
+//! MBR, GPT and the partition table of ESP32. Sources: UEFI specification 2.10, chapter 5 (both
+//! tables); ESP-IDF, "Partition Tables" and `esp_flash_partitions.h`.
 
 use crc32fast::hash;
 
@@ -20,7 +21,38 @@ pub fn find(device: &DumpFlash) -> Vec<Region> {
             return found;
         }
     }
-    mbr(device)
+    match mbr(device) {
+        found if found.is_empty() => esp32(device),
+        found => found,
+    }
+}
+
+/// Where the bootloader of ESP-IDF looks for its table, and how long it is at most.
+const ESP32_TABLE: (u64, usize) = (0x8000, 0xC00);
+const ESP32_ENTRY: usize = 32;
+/// First bytes of an entry.
+const ESP32_MAGIC: u16 = 0x50AA;
+
+/// Entries of 32 bytes: magic, type, subtype, offset, size, name, flags. Of a table that overlaps
+/// itself, or goes beyond the dump, nothing counts.
+fn esp32(device: &DumpFlash) -> Vec<Region> {
+    let table = read(device, ESP32_TABLE.0, ESP32_TABLE.1);
+    let of_entry = |entry: &[u8]| {
+        (le16(entry, 0)? == ESP32_MAGIC).then_some(())?;
+        let (kind, subtype) = (*entry.get(2)?, *entry.get(3)?);
+        let name: String = entry.get(12..28)?.iter().take_while(|byte| **byte != 0).map(|b| char::from(*b)).collect();
+        let (offset, size) = (u64::from(le32(entry, 4)?), u64::from(le32(entry, 8)?));
+        let kind = format!("ESP32 type {kind}, subtype {subtype:#04x}");
+        region(device, offset, size, name, kind, RegionSource::Esp32)
+    };
+    let mut found: Vec<Region> = table.chunks_exact(ESP32_ENTRY).map_while(of_entry).collect();
+    found.sort_by_key(|region| region.offset);
+    let behind_table = ESP32_TABLE.0 + ESP32_TABLE.1 as u64;
+    let overlap = found.iter().zip(found.iter().skip(1)).any(|(one, next)| one.offset + one.size > next.offset);
+    if overlap || found.first().is_none_or(|first| first.offset < behind_table) {
+        return Vec::new();
+    }
+    found
 }
 
 fn read(device: &DumpFlash, at: u64, length: usize) -> Vec<u8> {
@@ -135,31 +167,57 @@ fn mbr(device: &DumpFlash) -> Vec<Region> {
     if !table.iter().all(plausible) {
         return Vec::new();
     }
+    let unit = unit_of(device, &table);
     let mut found = Vec::new();
     for (number, (_, kind, first, sectors)) in (1..).zip(table) {
         if is_extended(kind) {
-            logical(device, first, &mut found);
+            logical(device, first, unit, &mut found);
         } else if kind != 0 {
             let (name, kind) = (format!("mbr{number}"), format!("MBR type {kind:#04x}"));
-            found.extend(region(device, first * 512, sectors * 512, name, kind, RegionSource::Mbr));
+            found.extend(
+                region(device, first * unit, sectors * unit, name, kind, RegionSource::Mbr).map(|r| counted(r, unit)),
+            );
         }
     }
     found.sort_by_key(|region| region.offset);
     found
 }
 
+/// Bytes in which a table counts: 512, unless a boot sector stands where larger units say, and none
+/// where those of 512 bytes do. Media with sectors of 2048 and 4096 bytes have such tables.
+fn unit_of(device: &DumpFlash, table: &[(u8, u8, u64, u64); 4]) -> u64 {
+    let shows_boot_sector = |unit: u64| {
+        let parts = table.iter().filter(|(_, kind, ..)| *kind != 0);
+        parts.into_iter().any(|(_, _, first, _)| {
+            let sector = read(device, first.saturating_mul(unit), 512);
+            matches!(sector.first(), Some(0xEB | 0xE9)) && le16(&sector, 510) == Some(0xAA55)
+        })
+    };
+    if shows_boot_sector(512) {
+        return 512;
+    }
+    [1024, 2048, 4096].into_iter().find(|unit| shows_boot_sector(*unit)).unwrap_or(512)
+}
+
+fn counted(mut region: Region, unit: u64) -> Region {
+    if unit != 512 {
+        region.notes.push(format!("the table counts in sectors of {unit} bytes"));
+    }
+    region
+}
+
 /// Logical partitions: a chain of tables, each with one partition and the place of the next table,
 /// counted from the first.
-fn logical(device: &DumpFlash, extended: u64, found: &mut Vec<Region>) {
+fn logical(device: &DumpFlash, extended: u64, unit: u64, found: &mut Vec<Region>) {
     let mut at = extended;
     for number in 5..5 + LOGICAL_MAX {
-        if at * 512 >= data_bytes(device) {
+        if at * unit >= data_bytes(device) {
             return;
         }
-        let Some([first, next, ..]) = entries(&read(device, at * 512, 512)) else { return };
+        let Some([first, next, ..]) = entries(&read(device, at * unit, 512)) else { return };
         if first.1 != 0 {
             let (name, kind) = (format!("mbr{number}"), format!("MBR type {:#04x}", first.1));
-            found.extend(region(device, (at + first.2) * 512, first.3 * 512, name, kind, RegionSource::Mbr));
+            found.extend(region(device, (at + first.2) * unit, first.3 * unit, name, kind, RegionSource::Mbr));
         }
         // A chain that goes back would go round for ever.
         match extended + next.2 {

@@ -189,7 +189,7 @@ fn note_crossed(device: &DumpFlash, regions: &mut [(Region, RegionInfo)]) {
 /// Whether a region stands in a table, rather than being read off the content.
 pub(crate) fn is_in_a_table(region: &Region) -> bool {
     match region.source {
-        RegionSource::Mbr | RegionSource::Gpt => true,
+        RegionSource::Mbr | RegionSource::Gpt | RegionSource::Esp32 => true,
         RegionSource::MtdParts { in_environment, .. } => in_environment,
         RegionSource::Signature => false,
     }

@@ -30,7 +30,7 @@ fn counts(region: &Region, shown: &[VolumeExtent]) -> bool {
         RegionSource::MtdParts { at, in_environment, .. } => {
             *in_environment || !shown.iter().any(|volume| volume.range.contains(at))
         }
-        RegionSource::Mbr | RegionSource::Gpt => true,
+        RegionSource::Mbr | RegionSource::Gpt | RegionSource::Esp32 => true,
         RegionSource::Signature => false,
     }
 }
