@@ -92,6 +92,8 @@ pub struct Geometry {
     pub label: [u8; 11],
     /// State byte.
     pub state: u8,
+    /// Whether the sector ends with the signature 55 AA, which Linux and mtools do not ask for.
+    pub is_signed: bool,
 }
 
 fn corrupt(detail: String) -> FsError {
@@ -99,12 +101,39 @@ fn corrupt(detail: String) -> FsError {
 }
 
 impl Geometry {
-    /// Reads a boot sector (at least its first 512 bytes) of a device with `capacity` bytes.
+    /// Reads a boot sector (at least its first 512 bytes) of a device with `capacity` bytes. Errors:
+    /// those of [`Self::of_numbers`]; no signature; a volume that is longer than the device.
     pub fn parse(sector: &[u8], capacity: u64) -> Result<Self> {
-        let short = || corrupt(format!("{} bytes, at least 512 expected", sector.len()));
-        if sector.get(510..512).ok_or_else(short)? != [0x55, 0xAA] {
-            return Err(corrupt("no signature 55 AA at byte 510: this is no FAT volume".into()));
+        let geometry = Self::of_numbers(sector)?;
+        geometry.check_whole(capacity)?;
+        Ok(geometry)
+    }
+
+    /// Refuses what can only be read: no signature, or a volume that is longer than its device.
+    pub(crate) fn check_whole(&self, capacity: u64) -> Result<()> {
+        if !self.is_signed {
+            return Err(corrupt("no signature 55 AA at byte 510: as such the volume is only read".into()));
         }
+        if self.bytes() > capacity {
+            return Err(corrupt(format!(
+                "a volume of {} sectors of {} bytes on a device of {capacity} bytes",
+                self.total_sectors, self.sector_size
+            )));
+        }
+        Ok(())
+    }
+
+    /// Bytes of the volume.
+    pub fn bytes(&self) -> u64 {
+        self.total_sectors.saturating_mul(self.sector_size.into())
+    }
+
+    /// Reads the numbers of a boot sector, of a volume of any length, signed or not: for reading Linux
+    /// (fs/fat/inode.c, `fat_read_bpb`) and mtools ask for no more. Errors: `Corrupt`, numbers that do
+    /// not fit together.
+    pub fn of_numbers(sector: &[u8]) -> Result<Self> {
+        let short = || corrupt(format!("{} bytes, at least 512 expected", sector.len()));
+        let is_signed = sector.get(510..512).ok_or_else(short)? == [0x55, 0xAA];
         let (common, rest) = BootCommon::read_from_prefix(sector).map_err(|_| short())?;
         let sector_size = u32::from(common.sector_size.get());
         if !matches!(sector_size, 512 | 1024 | 2048 | 4096) {
@@ -147,21 +176,16 @@ impl Geometry {
             volume_id: if extended { tail.volume_id.get() } else { 0 },
             label: if extended { tail.label } else { *b"NO NAME    " },
             state: tail.state,
+            is_signed,
         };
-        geometry.checked(wide.as_ref(), capacity)
+        geometry.checked(wide.as_ref())
     }
 
-    fn checked(mut self, wide: Option<&Boot32>, capacity: u64) -> Result<Self> {
+    fn checked(mut self, wide: Option<&Boot32>) -> Result<Self> {
         if self.reserved_sectors == 0 || self.fats == 0 || self.fats > 4 {
             return Err(corrupt(format!(
                 "{} reserved sectors and {} FATs; at least 1, and 1 to 4 expected",
                 self.reserved_sectors, self.fats
-            )));
-        }
-        if self.total_sectors * u64::from(self.sector_size) > capacity {
-            return Err(corrupt(format!(
-                "a volume of {} sectors of {} bytes on a device of {capacity} bytes",
-                self.total_sectors, self.sector_size
             )));
         }
         let data = self.total_sectors.saturating_sub(self.first_data_sector());

@@ -251,6 +251,7 @@ impl Layout {
             volume_id: options.volume_id,
             label,
             state: 0,
+            is_signed: true,
         };
         // A larger FAT leaves fewer clusters, so this ends: the size only grows.
         loop {

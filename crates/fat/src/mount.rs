@@ -20,8 +20,15 @@ use crate::volume::Volume;
 /// Byte of the state in the boot sector, on FAT12 and FAT16, and on FAT32.
 const STATE: (usize, usize) = (37, 65);
 
-/// Reads the boot sector of a device.
+/// Reads the boot sector of a device. Errors: also those of a volume that can only be read.
 pub(crate) fn read_geometry<D: BlockDevice>(device: &D, clock: &Clock) -> Result<(Geometry, Box<[u8]>)> {
+    let (geometry, sector) = read_numbers(device, clock)?;
+    geometry.check_whole(device.geometry().capacity())?;
+    Ok((geometry, sector))
+}
+
+/// Reads the boot sector of a device that need not hold all of the volume.
+fn read_numbers<D: BlockDevice>(device: &D, clock: &Clock) -> Result<(Geometry, Box<[u8]>)> {
     let shape = device.geometry();
     let size = shape.sector_size.max(512);
     let mut sector = vec![0; size as usize].into_boxed_slice();
@@ -37,7 +44,7 @@ pub(crate) fn read_geometry<D: BlockDevice>(device: &D, clock: &Clock) -> Result
         .read(&context, Lba(0), ReadInto::Bytes(&mut sector))
         .map_err(|error| FsError::device("reading the boot sector", error))?;
     clock.advance_to(done.completed);
-    let geometry = Geometry::parse(&sector, shape.capacity())?;
+    let geometry = Geometry::of_numbers(&sector)?;
     if !geometry.sector_size.is_multiple_of(shape.sector_size) {
         let detail = format!(
             "the volume's sectors of {} bytes are smaller than the device's of {} bytes",
@@ -51,7 +58,8 @@ pub(crate) fn read_geometry<D: BlockDevice>(device: &D, clock: &Clock) -> Result
 impl<D: BlockDevice> Volume<D> {
     /// Mounts; repairs a volume that was not unmounted, unless mounted for reading only.
     pub fn mount(device: D, clock: Clock, options: MountOptions) -> Result<(Self, Option<RecoveryReport>)> {
-        let (geometry, _) = read_geometry(&device, &clock)?;
+        let (geometry, _) =
+            if options.read_only { read_numbers(&device, &clock)? } else { read_geometry(&device, &clock)? };
         let (cache, data) = match options.cache {
             Cache::None => (1, false),
             Cache::Sectors { sectors, data, .. } => (sectors, data),

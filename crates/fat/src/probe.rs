@@ -6,26 +6,45 @@ use crate::bpb::Geometry;
 
 /// Points of a boot sector.
 const BOOT_SECTOR: u32 = 1000;
+/// Points of one without jump or signature, whose numbers and FAT fit together.
+const NUMBERS: u32 = 950;
 
 /// Looks for a boot sector: a jump, and the signature at the end of the first 512 bytes. (A master
-/// boot record begins with any code.)
+/// boot record begins with any code.) Without one of these its numbers must fit together, and the
+/// first FAT must begin with the medium's byte: Linux, mtools and fsck.vfat look at no more.
 ///
 /// `beginning` holds the first bytes of what may be a volume, `length` is the number of bytes that
 /// it has in all. The extent is that of a boot sector whose numbers fit `length`.
 pub fn probe(beginning: &[u8], length: u64) -> Option<Likeness> {
     let sector = beginning.get(..512)?;
-    if !matches!(sector.first(), Some(0xEB | 0xE9)) || sector.get(510..) != Some(&[0x55, 0xAA]) || is_other(sector) {
+    if is_other(sector) {
         return None;
     }
-    let geometry = Geometry::parse(sector, length).ok();
+    let geometry = Geometry::of_numbers(sector).ok();
+    let is_signed = sector.get(510..) == Some(&[0x55, 0xAA]);
+    let (points, evidence) = if matches!(sector.first(), Some(0xEB | 0xE9)) && is_signed {
+        (BOOT_SECTOR, "the first sector begins with a jump and ends with 0x55 0xAA, as a boot sector does")
+    } else if geometry.as_ref().is_some_and(|geometry| begins_with_media(beginning, geometry) == Some(true)) {
+        (NUMBERS, "the numbers of a boot sector, without its jump or 0x55 0xAA, and a FAT where they say")
+    } else {
+        return None;
+    };
     let block_size = geometry.as_ref().map_or(0, |geometry| geometry.sector_size);
-    let end = |geometry: Geometry| geometry.total_sectors.saturating_mul(geometry.sector_size.into());
+    let extent = geometry.map(|geometry| 0..geometry.bytes()).filter(|extent| extent.end <= length);
     Some(Likeness {
-        points: BOOT_SECTOR,
-        evidence: vec!["the first sector begins with a jump and ends with 0x55 0xAA, as a boot sector does".to_owned()],
+        points,
+        evidence: vec![evidence.to_owned()],
         layout: Layout { block_size, ..Layout::default() },
-        extent: geometry.map(|geometry| 0..end(geometry)),
+        extent,
     })
+}
+
+/// Whether the first FAT begins with the medium's byte and set bits; `None` where it is not among
+/// these bytes.
+fn begins_with_media(bytes: &[u8], geometry: &Geometry) -> Option<bool> {
+    let fat = u64::from(geometry.reserved_sectors) * u64::from(geometry.sector_size);
+    let first = bytes.get(usize::try_from(fat).ok()?..)?.first_chunk::<3>()?;
+    Some(first[0] == geometry.media && first[1..] == [0xFF, 0xFF])
 }
 
 /// The bytes of the volume that begins so, whatever follows: where all numbers of its boot sector
@@ -36,10 +55,7 @@ pub fn signature(bytes: &[u8]) -> Option<u64> {
         return None;
     }
     let geometry = Geometry::parse(sector, u64::MAX).ok()?;
-    let fat = u64::from(geometry.reserved_sectors) * u64::from(geometry.sector_size);
-    let first = usize::try_from(fat).ok().and_then(|fat| bytes.get(fat..)?.first_chunk::<3>());
-    let is_fat = first.is_none_or(|first| first[0] == geometry.media && first[1..] == [0xFF, 0xFF]);
-    is_fat.then(|| geometry.total_sectors.saturating_mul(geometry.sector_size.into()))
+    begins_with_media(bytes, &geometry).unwrap_or(true).then(|| geometry.bytes())
 }
 
 /// Whether a boot sector names a file system of its own that also begins with a jump: exFAT (exFAT

@@ -74,11 +74,13 @@ impl Format for FatFormat {
     }
 
     fn open(&self, medium: Medium, how: &Opening<'_>) -> Result<Opened, FormatError> {
-        Ok(Opened::plain(mount(medium, how)?))
+        let (volume, notes) = mount(medium, how)?;
+        Ok(Opened { notes, ..Opened::plain(volume) })
     }
 
     fn info(&self, medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError> {
-        Ok(VolumeInfo { facts: info::facts(&mount(medium, how)?)?, notes: Vec::new() })
+        let (volume, notes) = mount(medium, how)?;
+        Ok(VolumeInfo { facts: info::facts(&volume)?, notes })
     }
 
     fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError> {
@@ -112,8 +114,22 @@ impl<D: BlockDevice> OpenVolume for Fat<D> {
     }
 }
 
-/// Mounts a volume for reading.
-fn mount(medium: Medium, how: &Opening<'_>) -> Result<Fat<Box<dyn BlockDevice>>, FormatError> {
+/// Mounts a volume for reading, and says what keeps it from being changed.
+fn mount(medium: Medium, how: &Opening<'_>) -> Result<(Fat<Box<dyn BlockDevice>>, Vec<String>), FormatError> {
     let options = MountOptions { read_only: true, ..MountOptions::default() };
-    Ok(Fat::mount(medium.into_blocks()?, how.clock.clone(), options)?)
+    let device = medium.into_blocks()?;
+    let capacity = device.geometry().capacity();
+    let volume = Fat::mount(device, how.clock.clone(), options)?;
+    let geometry = volume.geometry();
+    let mut notes = Vec::new();
+    if geometry.bytes() > capacity {
+        notes.push(format!(
+            "the volume has {} bytes, and {capacity} are here: files behind them cannot be read, and nothing can be changed",
+            geometry.bytes()
+        ));
+    }
+    if !geometry.is_signed {
+        notes.push("the boot sector has no signature 0x55 0xAA: it is only read, as Linux reads it".to_owned());
+    }
+    Ok((volume, notes))
 }
