@@ -82,7 +82,7 @@ impl BlockDevice for FileDevice {
         let made;
         let bytes = match data {
             Payload::Bytes(bytes) => bytes,
-            Payload::Described(_) => {
+            Payload::Described(_) | Payload::Assembled(_) => {
                 let mut bytes = vec![0; data.len()];
                 data.copy_to(&mut bytes);
                 made = bytes;

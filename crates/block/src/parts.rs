@@ -1,6 +1,6 @@
 //! Requests in parts, for devices that have nothing of their own for them.
 
-use nandkit_units::{Content, Context, Done, Lba, Payload, ReadInto};
+use nandkit_units::{Assembly, Content, Context, Done, Lba, Payload, ReadInto};
 
 use crate::check::check_unit;
 use crate::{BlockDevice, Result};
@@ -27,6 +27,6 @@ pub(crate) fn read<D: BlockDevice + ?Sized>(
 pub(crate) fn write(parts: &[Payload<'_>], write: impl FnOnce(Payload<'_>) -> Result<Done>) -> Result<Done> {
     match parts {
         [one] => write(*one),
-        parts => write(Payload::joined(parts, &mut Vec::new())),
+        parts => write(Payload::joined(parts, &mut Assembly::new())),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nandkit_units::{Content, Context, Described, Description, Done, Generator, Lba, Nanos, Payload, Pieces, ReadInto};
+use nandkit_units::{
+    Assembly, Content, Context, Described, Description, Done, Generator, Lba, Nanos, Payload, Pieces, ReadInto,
+};
 
 use crate::check::{check_geometry, check_range, check_unit, sectors_of};
 use crate::ram_slot::{Held, Slot, SlotShape};
@@ -194,7 +196,7 @@ impl BlockDevice for RamDevice {
     fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
         let total = Pieces::total(parts);
         check_range(&self.geometry, Operation::Write, at, total)?;
-        let (shape, mut pieces, mut buffer) = (self.shape, Pieces::new(parts), Vec::new());
+        let (shape, mut pieces, mut buffer) = (self.shape, Pieces::new(parts), Assembly::new());
         let (size, per_slot) = (self.geometry.sector_size as usize, shape.sectors());
         let (mut number, end) = (at.0, at.0 + (total / size) as u64);
         while number < end {

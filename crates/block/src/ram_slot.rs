@@ -55,11 +55,19 @@ pub(crate) enum Slot {
     Mixed(Box<[Sector]>),
 }
 
+/// The bytes of what was put together.
+fn bytes_of(payload: Payload<'_>) -> Box<[u8]> {
+    let mut bytes = vec![0; payload.len()].into_boxed_slice();
+    payload.copy_to(&mut bytes);
+    bytes
+}
+
 impl Sector {
     fn of(payload: Payload<'_>) -> Self {
         match payload {
             Payload::Bytes(bytes) => Self::Bytes(bytes.into()),
             Payload::Described(described) => Self::Described(described.description),
+            Payload::Assembled(_) => Self::Bytes(bytes_of(payload)),
         }
     }
 
@@ -80,6 +88,7 @@ impl Slot {
             (Payload::Bytes(bytes), Self::Bytes(held)) if held.len() == bytes.len() => held.copy_from_slice(bytes),
             (Payload::Bytes(bytes), slot) => *slot = Self::Bytes(bytes.into()),
             (Payload::Described(described), slot) => *slot = Self::Described(described.description),
+            (Payload::Assembled(_), slot) => *slot = Self::Bytes(bytes_of(payload)),
         }
     }
 

@@ -337,6 +337,11 @@ impl<D: BlockDevice> Sectors<D> {
             let data = match payload.part(start, size) {
                 Some(Payload::Described(described)) => Data::Described(described),
                 Some(Payload::Bytes(bytes)) => Data::Bytes(bytes.into()),
+                Some(payload @ Payload::Assembled(_)) => {
+                    let mut bytes = vec![0; payload.len()].into_boxed_slice();
+                    payload.copy_to(&mut bytes);
+                    Data::Bytes(bytes)
+                }
                 None => continue,
             };
             self.data.insert(at, data);

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandkit_block::{BlockError, ErrorKind, Extent, Operation, Result};
 use nandkit_flash::{Flash, PageRead};
-use nandkit_units::{Content, Context, Described, Description, Done, Lba, PageAddress, Payload, Pieces, ReadInto};
+use nandkit_units::{
+    Assembly, Content, Context, Described, Description, Done, Lba, PageAddress, Payload, Pieces, ReadInto,
+};
 
 use crate::base::Base;
 use crate::chain::Chain;
@@ -211,7 +213,7 @@ pub(crate) fn write_parts<L: Pages>(layer: &mut L, context: &Context, at: Lba, p
 
 fn write_cut<L: Pages>(layer: &mut L, chain: &mut Chain, (at, first): (Lba, u64), parts: &[Payload<'_>]) -> Result<()> {
     let (total, mut start) = (Pieces::total(parts), 0);
-    let (mut pieces, mut buffer) = (Pieces::new(parts), Vec::new());
+    let (mut pieces, mut buffer) = (Pieces::new(parts), Assembly::new());
     while let Some(piece) = layer.base().shape.piece(first, total, start) {
         let Some(part) = pieces.next(piece.length as usize, &mut buffer) else { break };
         let written = write_piece(layer, chain, &piece, &part);
@@ -442,12 +444,24 @@ impl<F: Flash> Base<F> {
                     return Ok(());
                 }
             }
-            None => page.set_bytes(size).fill(0),
+            None => page.set_described(Described { description: Description::default(), length: self.shape.page_size }),
         }
-        let bytes = page.to_bytes();
-        if let Some(part) = bytes.get_mut(piece.column as usize..(piece.column + piece.length) as usize) {
-            data.copy_to(part);
+        let (start, end) = (piece.column as usize, (piece.column + piece.length) as usize);
+        // Bytes take bytes in place; everything else keeps its form.
+        if let (Payload::Bytes(_), Payload::Bytes(_)) = (data, page.payload()) {
+            if let Some(part) = page.to_bytes().get_mut(start..end) {
+                data.copy_to(part);
+            }
+            return Ok(());
         }
+        // Any part of an assembly has a form; of a description only those that 32 bits can name.
+        let mut before = Assembly::new();
+        before.push(page.payload());
+        let (whole, all) = (before.payload(), page.set_assembly());
+        let around = |start, end: usize| whole.part(start, end.saturating_sub(start)).unwrap_or(Payload::Bytes(&[]));
+        all.push(around(0, start));
+        all.push(*data);
+        all.push(around(end, size));
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ mod conformance;
 mod copy_runs;
 mod costs;
 mod cuts_and_failures;
+mod held_memory;
 mod in_flight;
 mod limits;
 mod model;

@@ -9,7 +9,7 @@ use nandkit_ftl::page_map::Spare;
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip, FailureScript, NandChip, Store};
 use nandkit_units::random::Random;
-use nandkit_units::{BlockIndex, Cause, Context, Lba, Nanos, Payload, ReadInto};
+use nandkit_units::{Assembly, BlockIndex, Cause, Context, Lba, Nanos, Payload, ReadInto};
 
 const PAGE: usize = 512;
 
@@ -519,7 +519,7 @@ fn requests_in_parts_are_the_requests_that_they_make_together() {
                     .zip(bytes.chunks(PAGE))
                     .map(|(page, bytes)| if random.below(2) == 0 { Payload::Bytes(bytes) } else { described(page) })
                     .collect();
-                let together = one.write(&context, at, Payload::joined(&parts, &mut Vec::new())).unwrap();
+                let together = one.write(&context, at, Payload::joined(&parts, &mut Assembly::new())).unwrap();
                 assert_eq!(other.write_parts(&context, at, &parts).unwrap(), together, "round {round}");
                 now = together.completed;
             } else {

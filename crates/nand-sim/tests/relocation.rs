@@ -8,7 +8,7 @@ use nandkit_nand_sim::{
 };
 use nandkit_units::random::Random;
 use nandkit_units::{
-    BlockIndex, Content, Context, Described, Description, Generator, Nanos, PageAddress, Payload, ReadInto,
+    Assembly, BlockIndex, Content, Context, Described, Description, Generator, Nanos, PageAddress, Payload, ReadInto,
 };
 
 const PAGES: u32 = 8;
@@ -208,7 +208,7 @@ fn pages_made_of_parts_are_the_same_as_joined_reads() {
                 content
             });
             let parts: Vec<Payload<'_>> = contents.iter().map(Content::payload).collect();
-            let mut buffer = Vec::new();
+            let mut buffer = Assembly::new();
             let data = Payload::joined(&parts, &mut buffer);
             other.program(&Context::default(), to, PageProgram::new(data, &oob)).unwrap();
             assert!(page(&one, to) == page(&other, to), "page {target}");

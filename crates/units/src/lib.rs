@@ -21,7 +21,9 @@ mod xorshift;
 pub use address::{BlockIndex, Lba, PageAddress};
 pub use byte_order::ByteOrder;
 pub use clock::{Clock, Nanos};
-pub use content::{Content, Described, Description, Generator, Payload, Pieces, ReadInto, UnknownGenerator};
+pub use content::{
+    Assembly, AssemblyPart, Content, Described, Description, Generator, Payload, Pieces, ReadInto, UnknownGenerator,
+};
 pub use context::{Area, Cause, Context, Done, Priority, Stream};
 pub use fill::{is_erased, is_zeroed};
 pub use geometry::{FlashGeometry, FlashKind, GeometryError};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use nandkit_block::BlockDevice;
-use nandkit_units::{Payload, Pieces};
+use nandkit_units::{Assembly, Payload, Pieces};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 use super::Volume;
@@ -106,7 +106,7 @@ impl<D: BlockDevice> Volume<D> {
     fn fill_pages(&mut self, ino: NodeId, offset: u64, data: Payload<'_>, length: usize) -> Result<()> {
         let size = self.geometry().block_size();
         let whole = [data];
-        let (mut pieces, mut buffer) = (Pieces::new(&whole), Vec::new());
+        let (mut pieces, mut buffer) = (Pieces::new(&whole), Assembly::new());
         let mut done = 0;
         while done < length {
             let at = offset + done as u64;

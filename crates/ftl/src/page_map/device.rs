@@ -2,7 +2,7 @@
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim, check};
 use nandkit_flash::{Flash, PageRead};
-use nandkit_units::{Content, Context, Done, Lba, Nanos, Pacing, Payload, Pieces, ReadInto};
+use nandkit_units::{Assembly, Content, Context, Done, Lba, Nanos, Pacing, Payload, Pieces, ReadInto};
 
 use super::{NOWHERE, PageMapFtl, role};
 use crate::failure::{Failure, Outcome};
@@ -74,7 +74,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         check::check_range(&self.block, Operation::Write, at, Pieces::total(parts))?;
         let size = self.block.sector_size as usize;
         if parts.iter().any(|part| !part.len().is_multiple_of(size)) {
-            return self.write(context, at, Payload::joined(parts, &mut Vec::new()));
+            return self.write(context, at, Payload::joined(parts, &mut Assembly::new()));
         }
         self.begin_change(context).map_err(|failure| failure.at(Operation::Write, at))?;
         let buffered = self.buffer.is_used();
@@ -170,7 +170,7 @@ impl<F: Flash> PageMapFtl<F> {
         data: &[Payload<'_>],
         buffered: bool,
     ) -> Outcome<Done> {
-        let (mut pieces, mut buffer) = (Pieces::new(data), Vec::new());
+        let (mut pieces, mut buffer) = (Pieces::new(data), Assembly::new());
         let mut done = Done::immediately(context);
         for page in first.. {
             let Some(piece) = pieces.next(self.block.sector_size as usize, &mut buffer) else { break };

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use nandkit_codec::page_tag::TAG_BYTES;
 use nandkit_flash::{Flash, Move, PageProgram, PageRead};
-use nandkit_units::{BlockIndex, Content, Context, Nanos, PageAddress, Payload, ReadInto, prefetch};
+use nandkit_units::{Assembly, BlockIndex, Content, Context, Nanos, PageAddress, Payload, ReadInto, prefetch};
 
 use super::frontier::Frontier;
 use super::gather::{AHEAD, CleaningRun};
@@ -214,7 +214,7 @@ impl<F: Flash> PageMapFtl<F> {
             .zip(&again)
             .map(|(one, content)| self.read_before(run, one).unwrap_or_else(|| content.payload()))
             .collect();
-        let mut buffer = Vec::new();
+        let mut buffer = Assembly::new();
         let data = match parts.as_slice() {
             [whole] => *whole,
             parts => self.joined(parts, &mut buffer),

@@ -2,7 +2,7 @@
 
 use nandkit_codec::page_tag::TAG_BYTES;
 use nandkit_flash::{Flash, FlashError, PageProgram};
-use nandkit_units::{Context, Described, Done, PageAddress, Payload, Pieces};
+use nandkit_units::{Assembly, Context, Described, Done, PageAddress, Payload, Pieces};
 
 use super::frontier::Frontier;
 use super::journal::layout::Change;
@@ -134,13 +134,13 @@ impl<F: Flash> PageMapFtl<F> {
         for (page, sequence) in pages.take(per_page).zip(self.sequence..) {
             oob.extend_from_slice(&self.tag.image(u64::from(page) << 8 | role, sequence));
         }
-        let mut buffer = Vec::new();
+        let mut buffer = Assembly::new();
         let data = self.joined(&data, &mut buffer);
         self.flash.program(context, at, PageProgram::new(data, &oob))
     }
 
     /// The data of a page; made up where they are described and the flash keeps no such.
-    pub(super) fn joined<'a>(&self, parts: &[Payload<'_>], buffer: &'a mut Vec<u8>) -> Payload<'a> {
+    pub(super) fn joined<'a>(&self, parts: &[Payload<'_>], buffer: &'a mut Assembly) -> Payload<'a> {
         if !self.keeps_described && parts.iter().all(|part| matches!(part, Payload::Described(_))) {
             return Payload::Described(Described { length: self.flash.geometry().page_size, ..Described::default() });
         }

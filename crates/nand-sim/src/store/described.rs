@@ -3,7 +3,7 @@
 use super::StoreKind;
 use super::pages::{Form, PageStore};
 
-/// Descriptions stay descriptions where one alone fills the beginning of a page.
+/// Descriptions stay descriptions, alone in a page or beside others and bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct BytesAndDescriptions;
 

@@ -7,6 +7,7 @@ mod address;
 mod content;
 mod described;
 mod numbers;
+mod packed;
 mod pages;
 mod shadow;
 mod sparse;
@@ -17,7 +18,7 @@ pub use described::DescribedStore;
 pub use shadow::ShadowStore;
 
 use nandkit_flash::PageProgram;
-use nandkit_units::{Content, Described, FlashGeometry, PageAddress, Payload, ReadInto};
+use nandkit_units::{Assembly, Content, Described, FlashGeometry, PageAddress, Payload, ReadInto};
 use serde::{Deserialize, Serialize};
 
 /// A page that a store holds: its block's slot, and the page in the block.
@@ -124,8 +125,8 @@ fn place_each<S: Store>(
         }
     }
     let parts: Vec<Payload<'_>> = contents.iter().map(Content::payload).collect();
-    let mut bytes = Vec::new();
-    let data = Payload::joined(&parts, &mut bytes);
+    let mut buffer = Assembly::new();
+    let data = Payload::joined(&parts, &mut buffer);
     store.program(to, &PageProgram::new(data, oob));
 }
 

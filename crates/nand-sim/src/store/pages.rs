@@ -1,13 +1,19 @@
 //! Pages as shared byte strings or descriptions, in copy-on-write tables per block.
+//!
+//! A page put together from pieces keeps the descriptions among them ([`Packed`]), so that a store of
+//! descriptions grows with the metadata, not with the traffic: see `PageStore::held_bytes`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use nandkit_codec::page_tag::TagFormat;
 use nandkit_flash::PageProgram;
-use nandkit_units::{Described, FlashGeometry, Payload, ReadInto};
+use nandkit_units::{Assembly, Content, Described, Description, FlashGeometry, Generator, Payload, ReadInto};
 
-use super::sparse::Sparse;
+use super::packed::Packed;
+use super::sparse::{self, Sparse};
 use super::{Kept, NoContent, Place, Store, StoreKind, deliver_described};
 
 /// Whether a page store keeps descriptions.
@@ -24,10 +30,92 @@ enum Data {
     #[default]
     Erased,
     Bytes(Arc<[u8]>),
-    /// The same where much of it is zeroes.
-    Sparse(Sparse),
-    /// From column 0 on.
-    Described(Described),
+    /// The same where much of it is zeroes: how many bytes a [`Sparse`] stands for, and its image.
+    Sparse(u32, Arc<[u8]>),
+    /// From column 0 on. The fields of a [`Described`] lie side by side here, so that a page's place in
+    /// the table is 8 bytes smaller.
+    Described {
+        record: u64,
+        version: u32,
+        offset: u32,
+        length: u32,
+        is_record: bool,
+    },
+    /// Several of these, one behind the other.
+    Packed(Packed),
+}
+
+// One for each page of every block that was ever programmed: 8 bytes are 8 MB for each 16 GiB of pages.
+const _: () = assert!(size_of::<Page>() == 48);
+
+impl Data {
+    const fn of_description(Described { description, length }: Described) -> Self {
+        let Description { record, version, offset, generator } = description;
+        Self::Described { record, version, offset, length, is_record: matches!(generator, Generator::Record) }
+    }
+
+    /// The description, if it is one.
+    const fn described(&self) -> Option<Described> {
+        let &Self::Described { record, version, offset, length, is_record } = self else { return None };
+        let generator = if is_record { Generator::Record } else { Generator::Zero };
+        Some(Described { description: Description { version, offset, record, generator }, length })
+    }
+
+    /// Bytes from column 0 on that are not erased.
+    fn len(&self) -> usize {
+        match self {
+            Self::Erased => 0,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Sparse(length, _) => *length as usize,
+            Self::Described { length, .. } => *length as usize,
+            Self::Packed(packed) => packed.len(),
+        }
+    }
+
+    /// Whether it is bytes and nothing else.
+    const fn is_bytes(&self) -> bool {
+        matches!(self, Self::Erased | Self::Bytes(_) | Self::Sparse(..))
+    }
+
+    /// Delivers what stands from `column` on; behind the end stands what is erased.
+    fn read(&self, column: u32, into: &mut ReadInto<'_>) {
+        match self {
+            Self::Erased => into.deliver_fill(0xFF),
+            Self::Described { .. } => {
+                if let Some(described) = self.described() {
+                    deliver_described(into, column, 0, described);
+                }
+            }
+            Self::Packed(packed) => packed.read(column as usize, into),
+            Self::Sparse(length, image) => {
+                if let Some(target) = super::bytes_of(into) {
+                    sparse::read(image, *length as usize, column as usize, target);
+                }
+            }
+            Self::Bytes(bytes) => {
+                let rest = bytes.get(column as usize..).unwrap_or(&[]);
+                match rest.get(..into.len()) {
+                    Some(bytes) => into.deliver(Payload::Bytes(bytes)),
+                    None => {
+                        if let Some(target) = super::bytes_of(into) {
+                            target.fill(0xFF);
+                            target[..rest.len()].copy_from_slice(rest);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Memory that it takes beside its place in the table.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Erased | Self::Described { .. } => 0,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Sparse(_, image) => image.len(),
+            Self::Packed(packed) => packed.held_bytes(),
+        }
+    }
 }
 
 const INLINE: usize = 22;
@@ -40,12 +128,15 @@ enum Oob {
     /// What translation layers write: short enough to need no memory of its own.
     Short(u8, [u8; INLINE]),
     Long(Arc<[u8]>),
+    /// It lies in the image of the page's data.
+    Packed,
 }
 
 impl Oob {
-    fn bytes(&self) -> &[u8] {
+    /// The bytes that stand here; those of a packed one are its page's to tell.
+    fn own_bytes(&self) -> &[u8] {
         match self {
-            Self::Erased => &[],
+            Self::Erased | Self::Packed => &[],
             Self::Short(length, bytes) => bytes.get(..usize::from(*length)).unwrap_or(bytes),
             Self::Long(bytes) => bytes,
         }
@@ -62,34 +153,6 @@ impl Oob {
             Self::Long(Arc::from(bytes))
         }
     }
-
-    /// Programs bytes from offset 0 on.
-    fn program(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        *self = match self {
-            Self::Erased => Self::from_bytes(bytes),
-            ref old => {
-                let old = old.bytes();
-                let both: Vec<u8> = (0..old.len().max(bytes.len()))
-                    .map(|at| old.get(at).copied().unwrap_or(0xFF) & bytes.get(at).copied().unwrap_or(0xFF))
-                    .collect();
-                Self::from_bytes(&both)
-            }
-        };
-    }
-
-    /// Puts bytes in place of the beginning.
-    fn replace(&mut self, bytes: &[u8]) {
-        let old = self.bytes();
-        if old.len() <= bytes.len() {
-            *self = Self::from_bytes(bytes);
-        } else {
-            let both: Vec<u8> = bytes.iter().chain(&old[bytes.len()..]).copied().collect();
-            *self = Self::from_bytes(&both);
-        }
-    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -98,12 +161,51 @@ struct Page {
     oob: Oob,
 }
 
+impl Page {
+    fn oob(&self, format: TagFormat) -> Cow<'_, [u8]> {
+        match (&self.oob, &self.data) {
+            (Oob::Packed, Data::Packed(packed)) => packed.oob(format).into(),
+            (oob, _) => oob.own_bytes().into(),
+        }
+    }
+
+    /// Programs OOB bytes from offset 0 on.
+    fn program_oob(&mut self, bytes: &[u8], format: TagFormat) {
+        if bytes.is_empty() {
+            return;
+        }
+        let old = self.oob(format);
+        if old.is_empty() {
+            self.oob = Oob::from_bytes(bytes);
+            return;
+        }
+        let both: Vec<u8> = (0..old.len().max(bytes.len()))
+            .map(|at| old.get(at).copied().unwrap_or(0xFF) & bytes.get(at).copied().unwrap_or(0xFF))
+            .collect();
+        self.oob = Oob::from_bytes(&both);
+    }
+
+    /// Puts bytes in place of the beginning of the OOB.
+    fn replace_oob(&mut self, bytes: &[u8], format: TagFormat) {
+        let old = self.oob(format);
+        self.oob = match old.get(bytes.len()..) {
+            Some(rest) if !rest.is_empty() => {
+                let both: Vec<u8> = bytes.iter().chain(rest).copied().collect();
+                Oob::from_bytes(&both)
+            }
+            _ => Oob::from_bytes(bytes),
+        };
+    }
+}
+
 /// A store of pages by [`Form`].
 #[derive(Clone, Debug)]
 pub struct PageStore<F> {
     blocks: Vec<Arc<[Page]>>,
     page_size: usize,
     pages_per_block: usize,
+    /// What the tags of translation layers look like.
+    format: TagFormat,
     form: PhantomData<F>,
 }
 
@@ -116,47 +218,87 @@ impl<F: Form> PageStore<F> {
         unshared(self.blocks.get_mut(place.slot)?).get_mut(place.page as usize)
     }
 
-    fn program_data(page: &mut Page, page_size: usize, column: usize, data: Payload<'_>) {
-        if data.is_empty() {
-            return;
+    /// Programs the data; whether the OOB went with them.
+    fn program_data(page: &mut Page, (page_size, format): (usize, TagFormat), program: &PageProgram<'_>) -> bool {
+        let (column, data) = (program.column as usize, program.data);
+        match (data, column, &page.data, F::KEEPS_DESCRIPTIONS) {
+            _ if data.is_empty() => {}
+            (Payload::Described(described), 0, Data::Erased, true) => page.data = Data::of_description(described),
+            (Payload::Bytes(bytes), 0, Data::Erased, _) => page.data = Self::kept(bytes),
+            (Payload::Assembled(_), 0, Data::Erased, true) => return Self::pack(page, data, program.oob, format),
+            (data, _, old, true) if !(old.is_bytes() && matches!(data, Payload::Bytes(_))) => {
+                Self::add_pieces(page, column, data, format);
+            }
+            _ => Self::add_bytes(page, page_size, column, data),
         }
-        if let (Payload::Described(described), 0, Data::Erased, true) =
-            (data, column, &page.data, F::KEEPS_DESCRIPTIONS)
-        {
-            page.data = Data::Described(described);
-            return;
+        false
+    }
+
+    /// Puts several pieces into an erased page. A long OOB that is programmed with them goes into the
+    /// same memory, and this says so: each piece of memory of its own has an allocator's overhead.
+    fn pack(page: &mut Page, data: Payload<'_>, oob: &[u8], format: TagFormat) -> bool {
+        let together = oob.len() > INLINE && matches!(page.oob, Oob::Erased);
+        page.data = Data::Packed(Packed::new(data, if together { oob } else { &[] }, format));
+        if together {
+            page.oob = Oob::Packed;
         }
-        if let (Payload::Bytes(bytes), 0, Data::Erased) = (data, column, &page.data) {
-            page.data = Self::kept(bytes);
-            return;
+        together
+    }
+
+    /// Lays data over a page where not everything is bytes.
+    fn add_pieces(page: &mut Page, column: usize, data: Payload<'_>, format: TagFormat) {
+        let (length, end) = (page.data.len(), column + data.len());
+        let mut old = Content::new();
+        if length > 0 {
+            page.data.read(0, &mut ReadInto::Content { content: &mut old, length: length as u32 });
         }
+        // Any part of an assembly has a form; of a description only those that 32 bits can name.
+        let (mut before, mut all) = (Assembly::new(), Assembly::new());
+        before.push(old.payload());
+        let before = before.payload();
+        all.push(before.part(0, column.min(length)).unwrap_or(Payload::Bytes(&[])));
+        if column > length {
+            all.push(Payload::Bytes(&vec![0xFF; column - length]));
+        }
+        all.push(data);
+        if end < length {
+            all.push(before.part(end, length - end).unwrap_or(Payload::Bytes(&[])));
+        }
+        let oob = page.oob(format).into_owned();
+        page.data = match all.payload() {
+            Payload::Described(described) => Data::of_description(described),
+            Payload::Bytes(bytes) => Self::kept(bytes),
+            pieces @ Payload::Assembled(_) => Data::Packed(Packed::new(pieces, &[], format)),
+        };
+        // It may have lain in the image that is gone now.
+        page.oob = Oob::from_bytes(&oob);
+    }
+
+    /// Lays data over a page whose form is bytes from now on.
+    fn add_bytes(page: &mut Page, page_size: usize, column: usize, data: Payload<'_>) {
         let end = column + data.len();
         let mut whole = vec![0xFF; page_size];
-        let old_length = match &page.data {
-            Data::Erased => 0,
-            Data::Bytes(bytes) => {
-                whole[..bytes.len()].copy_from_slice(bytes);
-                bytes.len()
-            }
-            Data::Sparse(sparse) => {
-                sparse.read(0, &mut whole);
-                sparse.len()
-            }
-            Data::Described(described) => {
-                let length = (described.length as usize).min(page_size);
-                described.description.generate(&mut whole[..length]);
-                length
-            }
-        };
+        let old_length = page.data.len().min(page_size);
+        page.data.read(0, &mut ReadInto::Bytes(whole.get_mut(..old_length).unwrap_or(&mut [])));
         // The chip lets no part be programmed twice, so what is there is 0xFF and the program alone decides.
         data.copy_to(&mut whole[column..end]);
         page.data = Self::kept(&whole[..old_length.max(end)]);
     }
 
+    /// Memory that the pages take, in bytes: the tables and what stands beside them. What several
+    /// pages or snapshots share counts once for each. Cost: a pass over all pages.
+    pub fn held_bytes(&self) -> u64 {
+        let pages = self.blocks.iter().flat_map(|block| block.iter());
+        let beside =
+            |page: &Page| (page.data.held_bytes() + if let Oob::Long(oob) = &page.oob { oob.len() } else { 0 }) as u64;
+        pages.map(|page| size_of::<Page>() as u64 + beside(page)).sum()
+    }
+
     /// Bytes as this store keeps them: a store that is to be small leaves out zeroes.
     fn kept(bytes: &[u8]) -> Data {
         let sparse = if F::KEEPS_DESCRIPTIONS { Sparse::new(bytes) } else { None };
-        sparse.map_or_else(|| Data::Bytes(Arc::from(bytes)), Data::Sparse)
+        let sparse = sparse.map(Sparse::into_image);
+        sparse.map_or_else(|| Data::Bytes(Arc::from(bytes)), |(length, image)| Data::Sparse(length, image))
     }
 }
 
@@ -173,6 +315,7 @@ impl<F: Form> Store for PageStore<F> {
             blocks: Vec::new(),
             page_size: geometry.page_size as usize,
             pages_per_block: geometry.pages_per_block as usize,
+            format: TagFormat::new(geometry.page_size),
             form: PhantomData,
         }
     }
@@ -182,17 +325,18 @@ impl<F: Form> Store for PageStore<F> {
     }
 
     fn program(&mut self, place: Place, program: &PageProgram<'_>) {
-        let page_size = self.page_size;
-        if let Some(page) = self.page_mut(place) {
-            Self::program_data(page, page_size, program.column as usize, program.data);
-            page.oob.program(program.oob);
+        let (page_size, format) = (self.page_size, self.format);
+        if let Some(page) = self.page_mut(place)
+            && !Self::program_data(page, (page_size, format), program)
+        {
+            page.program_oob(program.oob, format);
         }
     }
 
     fn copy(&mut self, from: Place, to: Place, oob: Option<&[u8]>) {
         let Some(mut source) = self.page(from).cloned() else { return };
         if let Some(oob) = oob {
-            source.oob.replace(oob);
+            source.replace_oob(oob, self.format);
         }
         if let Some(target) = self.page_mut(to) {
             *target = source;
@@ -219,41 +363,25 @@ impl<F: Form> Store for PageStore<F> {
             oob.fill(0xFF);
             return Ok(());
         };
-        match &page.data {
-            Data::Erased => into.deliver_fill(0xFF),
-            Data::Described(described) => deliver_described(into, column, 0, *described),
-            Data::Sparse(sparse) => {
-                if let Some(target) = super::bytes_of(into) {
-                    sparse.read(column as usize, target);
-                }
-            }
-            Data::Bytes(bytes) => {
-                let rest = bytes.get(column as usize..).unwrap_or(&[]);
-                match rest.get(..into.len()) {
-                    Some(bytes) => into.deliver(Payload::Bytes(bytes)),
-                    None => {
-                        if let Some(target) = super::bytes_of(into) {
-                            target.fill(0xFF);
-                            target[..rest.len()].copy_from_slice(rest);
-                        }
-                    }
-                }
-            }
+        page.data.read(column, into);
+        if !oob.is_empty() {
+            fill_oob(oob, &page.oob(self.format));
         }
-        fill_oob(oob, page.oob.bytes());
         Ok(())
     }
 
     fn keep(&self, place: Place) -> Kept {
-        match self.page(place) {
-            None | Some(Page { data: Data::Erased, oob: Oob::Erased }) => Kept::Erased,
-            Some(Page { data: Data::Erased, oob }) => Kept::Bytes(Vec::new(), oob.bytes().to_vec()),
-            Some(Page { data: Data::Bytes(bytes), oob }) => Kept::Bytes(bytes.to_vec(), oob.bytes().to_vec()),
-            Some(Page { data: Data::Sparse(sparse), oob }) => Kept::Bytes(sparse.to_vec(), oob.bytes().to_vec()),
-            Some(Page { data: Data::Described(described), oob }) => {
-                Kept::Described(0, *described, oob.bytes().to_vec())
-            }
+        let Some(page) = self.page(place) else { return Kept::Erased };
+        let oob = page.oob(self.format).into_owned();
+        if let Some(described) = page.data.described() {
+            return Kept::Described(0, described, oob);
         }
+        if matches!((&page.data, &page.oob), (Data::Erased, Oob::Erased)) {
+            return Kept::Erased;
+        }
+        let mut bytes = vec![0; page.data.len()];
+        page.data.read(0, &mut ReadInto::Bytes(&mut bytes));
+        Kept::Bytes(bytes, oob)
     }
 
     fn bring_back(&mut self, place: Place, kept: &Kept) -> Result<(), NoContent> {

@@ -95,6 +95,14 @@ fn fingerprint(bytes: &[u8]) -> u64 {
     lanes.into_iter().fold(rest, |sum, lane| nandkit_units::random::hash(sum, lane, 0))
 }
 
+/// The bytes of what was put together, of which a tag keeps a fingerprint only.
+#[cold]
+fn bytes_of(data: Payload<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; data.len()];
+    data.copy_to(&mut bytes);
+    bytes
+}
+
 #[inline(always)]
 fn store_entry(words: &PageWords<WORDS>, entry: [u64; WORDS]) {
     let [tag, low, high] = words;
@@ -147,6 +155,7 @@ impl ShadowStore {
                 self.tag_of_wide(place, column, described)
             }
             Payload::Bytes(bytes) => KIND_HASH | fingerprint(bytes) & HASH,
+            Payload::Assembled(_) => KIND_HASH | fingerprint(&bytes_of(data)) & HASH,
         }
     }
 
@@ -188,6 +197,7 @@ impl ShadowStore {
             self.forget_wide(place);
             let new = match program.data {
                 Payload::Bytes(bytes) => fingerprint(bytes),
+                data @ Payload::Assembled(_) => fingerprint(&bytes_of(data)),
                 Payload::Described(described) => nandkit_units::random::hash(
                     described.description.record,
                     u64::from(described.description.version),

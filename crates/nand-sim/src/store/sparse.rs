@@ -54,39 +54,38 @@ impl Sparse {
         Some(Self { length, image: Arc::from(image) })
     }
 
-    /// How many bytes it stands for.
-    pub const fn len(&self) -> usize {
-        self.length as usize
+    /// The chunks that are kept, with the map of them: what [`read`] takes apart.
+    pub fn image(&self) -> &[u8] {
+        &self.image
     }
 
-    /// Writes the bytes from `column` on into `into`; behind the end stands what was never programmed, 0xFF.
-    pub fn read(&self, column: usize, into: &mut [u8]) {
-        let there = self.len().saturating_sub(column).min(into.len());
-        let (inside, behind) = into.split_at_mut(there);
-        inside.fill(0);
-        behind.fill(0xFF);
-        let (map, mut kept) = self.image.split_at(self.len().div_ceil(CHUNK).div_ceil(8).min(self.image.len()));
-        for (index, bits) in map.iter().enumerate() {
-            for bit in (0..8).filter(|bit| bits >> bit & 1 == 1) {
-                let (chunk, rest) = kept.split_at(CHUNK.min(kept.len()));
-                kept = rest;
-                let start = (index * 8 + bit) * CHUNK;
-                // The part of the chunk that lies behind the column.
-                let skipped = column.saturating_sub(start).min(chunk.len());
-                let from = (start + skipped).saturating_sub(column);
-                if let (Some(chunk), Some(target)) = (chunk.get(skipped..), inside.get_mut(from..)) {
-                    let length = chunk.len().min(target.len());
-                    target[..length].copy_from_slice(&chunk[..length]);
-                }
+    /// How many bytes it stands for, and the image.
+    pub fn into_image(self) -> (u32, Arc<[u8]>) {
+        (self.length, self.image)
+    }
+}
+
+/// Writes the bytes of an image that stands for `length` of them, from `column` on, into `into`; behind
+/// the end stands what was never programmed, 0xFF.
+pub fn read(image: &[u8], length: usize, column: usize, into: &mut [u8]) {
+    let there = length.saturating_sub(column).min(into.len());
+    let (inside, behind) = into.split_at_mut(there);
+    inside.fill(0);
+    behind.fill(0xFF);
+    let (map, mut kept) = image.split_at(length.div_ceil(CHUNK).div_ceil(8).min(image.len()));
+    for (index, bits) in map.iter().enumerate() {
+        for bit in (0..8).filter(|bit| bits >> bit & 1 == 1) {
+            let (chunk, rest) = kept.split_at(CHUNK.min(kept.len()));
+            kept = rest;
+            let start = (index * 8 + bit) * CHUNK;
+            // The part of the chunk that lies behind the column.
+            let skipped = column.saturating_sub(start).min(chunk.len());
+            let from = (start + skipped).saturating_sub(column);
+            if let (Some(chunk), Some(target)) = (chunk.get(skipped..), inside.get_mut(from..)) {
+                let length = chunk.len().min(target.len());
+                target[..length].copy_from_slice(&chunk[..length]);
             }
         }
-    }
-
-    /// All bytes.
-    pub fn to_vec(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.len()];
-        self.read(0, &mut bytes);
-        bytes
     }
 }
 
@@ -107,11 +106,14 @@ mod tests {
             }
             let Some(sparse) = Sparse::new(&bytes) else { continue };
             made += 1;
-            assert!(sparse.len() == bytes.len() && sparse.to_vec() == bytes);
+            let (length, image) = sparse.into_image();
+            let mut whole = vec![1; length as usize];
+            read(&image, bytes.len(), 0, &mut whole);
+            assert_eq!(whole, bytes);
             for _ in 0..20 {
                 let column = random.below(bytes.len() as u64 + 40) as usize;
                 let mut found = vec![0xA5; random.below(600) as usize];
-                sparse.read(column, &mut found);
+                read(&image, bytes.len(), column, &mut found);
                 let expected = |at: usize| bytes.get(column + at).copied().unwrap_or(0xFF);
                 assert!(found.iter().enumerate().all(|(at, byte)| *byte == expected(at)), "{column}+{}", found.len());
             }

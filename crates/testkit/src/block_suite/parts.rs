@@ -1,7 +1,7 @@
 //! Requests in parts are one request.
 
 use nandkit_block::{BlockDevice, ErrorKind};
-use nandkit_units::{Content, Context, Described, Description, Generator, Lba, Payload, ReadInto};
+use nandkit_units::{Assembly, Content, Context, Described, Description, Generator, Lba, Payload, ReadInto};
 
 use super::bench::Bench;
 use crate::flash_suite::same;
@@ -45,7 +45,8 @@ fn write_as_one(bench: &mut Bench<'_>, at: Lba, parts: &[Payload<'_>]) -> Result
         expected.resize(start + part.len(), 0);
         part.copy_to(&mut expected[start..]);
     }
-    let whole = one.write(&context, at, Payload::joined(parts, &mut Vec::new())).map_err(|error| error.to_string())?;
+    let whole =
+        one.write(&context, at, Payload::joined(parts, &mut Assembly::new())).map_err(|error| error.to_string())?;
     let done = other.write_parts(&context, at, parts).map_err(|error| format!("refused: {error}"))?;
     if (done.completed, done.busy) != (whole.completed, whole.busy) {
         return Err(format!("{done:?}; the same in one part: {whole:?}"));

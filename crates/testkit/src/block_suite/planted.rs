@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, RamDevice, Remap, Result, Trim};
-use nandkit_units::{Context, Done, Lba, Nanos, Payload, ReadInto, random};
+use nandkit_units::{Assembly, Context, Done, Lba, Nanos, Payload, ReadInto, random};
 
 use crate::block_suite::Reopen;
 
@@ -231,7 +231,7 @@ impl BlockDevice for PlantedDevice {
         if self.has(BlockBug::PartsSwapped) {
             parts.reverse();
         }
-        let joined = self.write(context, at, Payload::joined(&parts, &mut Vec::new()))?;
+        let joined = self.write(context, at, Payload::joined(&parts, &mut Assembly::new()))?;
         // As if each were a request that takes a second, which no device above hides.
         let more = if self.has(BlockBug::PartsAreRequests) { parts.len().saturating_sub(1) as u64 } else { 0 };
         Ok(Done { completed: Nanos(joined.completed.0 + 1_000_000_000 * more), ..joined })

@@ -129,7 +129,7 @@ impl FileContent {
 pub(super) fn payload_bytes<'a>(payload: &Payload<'a>) -> std::borrow::Cow<'a, [u8]> {
     match payload {
         Payload::Bytes(bytes) => std::borrow::Cow::Borrowed(bytes),
-        Payload::Described(_) => {
+        Payload::Described(_) | Payload::Assembled(_) => {
             let mut bytes = vec![0; payload.len()];
             payload.copy_to(&mut bytes);
             std::borrow::Cow::Owned(bytes)

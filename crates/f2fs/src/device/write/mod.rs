@@ -9,7 +9,9 @@
 use std::collections::VecDeque;
 
 use nandkit_block::{BlockDevice, BlockError};
-use nandkit_units::{Area, Cause, Content, Context, Done, Lba, Nanos, Payload, Pieces, Priority, Stream, Ticket};
+use nandkit_units::{
+    Area, Assembly, Cause, Content, Context, Done, Lba, Nanos, Payload, Pieces, Priority, Stream, Ticket,
+};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::{DeviceBlocks, ends_before};
@@ -235,7 +237,7 @@ impl<D: BlockDevice> WritableBlocks<D> {
         while left > 0 {
             let (number, sector, here) = self.place(at, left)?;
             let length = here as usize * block_size;
-            let (before, mut buffer) = (pieces, Vec::new());
+            let (before, mut buffer) = (pieces, Assembly::new());
             let parts = match pieces.split(length) {
                 Some(parts) => parts,
                 None => {
