@@ -14,12 +14,25 @@ use nandkit_workload::{BlockWorkload, Inputs, NoInputs, Phase};
 /// Operations of a trace that are looked at: a few compressed bytes can hold millions.
 const OPERATIONS_MAX: u64 = 10_000;
 
+/// The formats of traces of blocks.
+const FORMATS: [Format; 9] = [
+    Format::Auto,
+    Format::Iolog,
+    Format::Msr,
+    Format::Blkparse,
+    Format::Mqsim,
+    Format::Spc,
+    Format::Alibaba,
+    Format::Tencent,
+    Format::Systor,
+];
+
 /// 4 MiB in sectors of 4 KiB.
 const GEOMETRY: BlockGeometry =
     BlockGeometry { sector_size: 4096, sectors: 1024, preferred_size: 4096, recycling_size: 0 };
 
 fuzz_target!(|data: &[u8]| {
-    for format in [Format::Auto, Format::Iolog, Format::Msr, Format::Blkparse] {
+    for format in FORMATS {
         read(data, format);
     }
     for fit in [Fit::None, Fit::Scale, Fit::Wrap] {

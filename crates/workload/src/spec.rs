@@ -160,7 +160,7 @@ impl WorkloadSpec {
             Self::Sequential(_) => "reads and writes in order",
             Self::Tree(_) => "a real directory copied in, changed, read back and compared",
             Self::Trace(_) => {
-                "a recorded trace: fio's iolog, CSV of MSR Cambridge, text of blkparse, calls by exec --record"
+                "a recorded trace: fio's iolog, blkparse, MQSim, SPC, MSR Cambridge, Alibaba, Tencent, SYSTOR '17, calls by exec --record"
             }
         }
     }

@@ -9,4 +9,5 @@ mod files;
 mod fio;
 mod requests_in_time;
 mod specs;
+mod trace_formats;
 mod traces;

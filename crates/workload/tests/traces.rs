@@ -15,7 +15,7 @@ use nandkit_workload::{
 #[allow(dead_code, reason = "its main is the example's")]
 mod make_iolog;
 
-fn spec(settings: &[(&str, &str)]) -> Trace {
+pub(crate) fn spec(settings: &[(&str, &str)]) -> Trace {
     let mut spec = Trace { file: "t".to_string(), ..Trace::default() };
     for (key, value) in settings {
         spec.set(key, &Value::Text((*value).to_string())).unwrap();
@@ -23,7 +23,7 @@ fn spec(settings: &[(&str, &str)]) -> Trace {
     spec
 }
 
-fn read(text: impl Into<Vec<u8>>, settings: &[(&str, &str)]) -> Result<Vec<TraceOperation>> {
+pub(crate) fn read(text: impl Into<Vec<u8>>, settings: &[(&str, &str)]) -> Result<Vec<TraceOperation>> {
     let mut reader = TraceReader::new(&spec(settings), Box::new(Cursor::new(text.into())))?;
     let mut operations = Vec::new();
     while let Some(operation) = reader.next_operation()? {
@@ -32,7 +32,7 @@ fn read(text: impl Into<Vec<u8>>, settings: &[(&str, &str)]) -> Result<Vec<Trace
     Ok(operations)
 }
 
-fn brief(operations: &[TraceOperation]) -> Vec<(u32, Kind, u64, u64, u64)> {
+pub(crate) fn brief(operations: &[TraceOperation]) -> Vec<(u32, Kind, u64, u64, u64)> {
     operations.iter().map(|o| (o.name, o.kind, o.offset, o.length, o.time.0)).collect()
 }
 
@@ -300,7 +300,7 @@ fn the_sample_is_what_its_generator_makes() {
 proptest::proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
-        for prefix in ["", "fio version 2 iolog\n", "fio version 3 iolog\n", "1,h,0,Read,0,512,1\n", "8,0 1 1 0.0 1 Q W 8 + 8\n"] {
+        for prefix in ["", "fio version 2 iolog\n", "fio version 3 iolog\n", "1,h,0,Read,0,512,1\n", "8,0 1 1 0.0 1 Q W 8 + 8\n", "1,2,3,W,", "1.,,", "1 2 3 "] {
             let _ = read([prefix.as_bytes(), &bytes].concat(), &[]);
         }
         let _ = read([&[0x1F, 0x8B][..], &bytes].concat(), &[]);
@@ -309,11 +309,11 @@ proptest::proptest! {
 
     #[test]
     fn lines_that_are_nearly_right_never_panic(
-        words in proptest::collection::vec("(a|write|read|wait|sync|add|[0-9]{1,21}|8,0|Q|D|W|FWS|\\+|0\\.[0-9]{1,10}|\\[x\\]|1,h,0,Read)", 0..12),
+        words in proptest::collection::vec("(a|write|read|wait|sync|add|[0-9]{1,21}|8,0|Q|D|W|FWS|\\+|0\\.[0-9]{1,10}|\\[x\\]|1,h,0,Read|,|0\\.|419,W|Timestamp)", 0..12),
         commas in proptest::bool::ANY,
     ) {
         let line = words.join(if commas { "," } else { " " });
-        for format in ["iolog", "msr", "blkparse", "auto"] {
+        for format in ["iolog", "msr", "blkparse", "mqsim", "spc", "alibaba", "tencent", "systor", "auto"] {
             for prefix in ["", "fio version 2 iolog\n", "fio version 3 iolog\n"] {
                 let _ = read(format!("{prefix}{line}\n{line}\n"), &[("format", format)]);
             }

@@ -46,11 +46,6 @@ pub const CIRCLES: &[AllowedCircle] = &[
     circle("f2fs", &["check::file", "check::walk"], "the walk over files, and what it expects of them"),
     circle("fat", &["directory", "inode", "preallocated", "table", "volume"], METHODS),
     circle("jffs2", &["volume", "write", "xattr"], METHODS),
-    circle(
-        "workload",
-        &["trace::blkparse", "trace::iolog", "trace::msr", "trace::reader"],
-        "the parsers, and the table of them",
-    ),
     circle("workload", &["calls", "trace"], "one replays what the other reads; each knows the other's first bytes"),
     circle("workload", &["drive", "operation", "report"], "operations, what applies them, and what they came to"),
     circle("tree", &["adjust", "device_table"], "a device table is one of the adjustments"),

@@ -1,5 +1,6 @@
 //! Whole dumps as people have them: what a volume owns, and that nothing else is written.
 
+mod lenient;
 mod parts;
 
 use std::fs;

@@ -83,6 +83,10 @@ impl CallReplay {
             let detail = "queue_depth above 1 is possible on a block device only: file systems answer one by one";
             return Err(SpecError::Conflict { workload: "trace", detail: detail.to_string() }.into());
         }
+        if !spec.only.is_all() {
+            let detail = "only picks a name of a trace of blocks; a recording of calls is replayed as a whole";
+            return Err(SpecError::Conflict { workload: "trace", detail: detail.to_string() }.into());
+        }
         // Its inode here is known once there is a file system.
         replay.inodes.insert(header.root, InodeNumber(0));
         Ok(Some(replay))

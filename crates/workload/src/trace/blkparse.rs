@@ -6,7 +6,7 @@
 
 use nandkit_units::Nanos;
 
-use super::reader::{Line, LineParser, Malformed, Parsed, checked_range, shortened};
+use super::grammar::{Format, Line, LineParser, Malformed, Parsed, TraceFormat, checked_range, shortened};
 use crate::operation::BlockOperationKind;
 use crate::parameters::choices;
 
@@ -22,6 +22,16 @@ choices! {
 
 const GRAMMAR: &str = "MAJOR,MINOR CPU SEQUENCE SECONDS.NANOSECONDS PID ACTION RWBS SECTOR + SECTORS [NAME], for example \
                        \"8,0 3 1 0.000000000 697 Q W 223490 + 8 [kjournald]\"";
+
+/// The table's entry.
+pub(super) const FORMAT: TraceFormat = TraceFormat {
+    format: Format::Blkparse,
+    key: "blkparse",
+    label: "blkparse's text",
+    line: "\"8,0 3 1 0.000000000 697 Q W 223490 + 8 [name]\" (blkparse)",
+    resembles: |line| line.split_whitespace().next().and_then(device).is_some(),
+    parser: |spec| Box::new(Parser::new(spec.action)),
+};
 
 /// Whether the text is a device: `MAJOR,MINOR`.
 pub(super) fn device(text: &str) -> Option<(u32, u32)> {
@@ -70,7 +80,11 @@ fn kind_of(rwbs: &str, sectors: u64) -> Option<BlockOperationKind> {
 
 impl LineParser for Parser {
     fn parse<'a>(&mut self, line: &'a str) -> Result<Line<'a>, Malformed> {
-        let wrong = |what: &str| Malformed { found: format!("\"{}\" {what}", shortened(line)), expected: GRAMMAR };
+        let wrong = |what: &str| Malformed {
+            column: None,
+            found: format!("\"{}\" {what}", shortened(line)),
+            expected: GRAMMAR,
+        };
         if line.starts_with("CPU") || line.starts_with("Total (") || line.starts_with("Throughput ") {
             return Ok(Line::End);
         }

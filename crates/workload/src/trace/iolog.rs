@@ -11,27 +11,27 @@
 
 use nandkit_units::Nanos;
 
-use super::reader::{Line, LineParser, Malformed, Parsed, checked_range, shortened};
+use super::grammar::{Format, Line, LineParser, Malformed, Parsed, TimeUnit, TraceFormat, checked_range, shortened};
 use crate::operation::BlockOperationKind;
-use crate::parameters::choices;
-
-choices! {
-    /// Unit of version 3's time stamps.
-    pub enum TimeUnit {
-        /// Microseconds, as fio 3.33 writes.
-        Micros = "us",
-        /// Milliseconds.
-        Millis = "ms",
-        /// Nanoseconds.
-        Nanos = "ns",
-    }
-}
 
 const HEADER: &str = "\"fio version 2 iolog\" or \"fio version 3 iolog\" on the first line";
 const VERSION_2: &str = "NAME add|open|close, NAME read|write|trim OFFSET LENGTH, NAME sync|datasync [OFFSET LENGTH], \
                          or NAME wait MICROSECONDS [0]; offset and length in bytes";
 const VERSION_3: &str = "TIME NAME add|open|close, TIME NAME read|write|trim OFFSET LENGTH, or TIME NAME sync|datasync \
                          [OFFSET LENGTH]; offset and length in bytes";
+
+/// What the first line of every version begins with.
+const BEGINNING: &str = "fio version";
+
+/// The table's entry.
+pub(super) const FORMAT: TraceFormat = TraceFormat {
+    format: Format::Iolog,
+    key: "iolog",
+    label: "fio's iolog",
+    line: "\"fio version 2 iolog\" on the first line",
+    resembles: |line| line.starts_with(BEGINNING),
+    parser: |spec| Box::new(Parser::new(spec.time_unit)),
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
@@ -52,14 +52,6 @@ impl Parser {
     pub const fn new(unit: TimeUnit) -> Self {
         Self { unit, version: None, now: Nanos::ZERO, first_stamp: None }
     }
-
-    fn span(&self, stamp: u64) -> Nanos {
-        match self.unit {
-            TimeUnit::Micros => Nanos::from_micros(stamp),
-            TimeUnit::Millis => Nanos::from_millis(stamp),
-            TimeUnit::Nanos => Nanos(stamp),
-        }
-    }
 }
 
 impl LineParser for Parser {
@@ -69,17 +61,23 @@ impl LineParser for Parser {
             self.version = match line {
                 "fio version 2 iolog" => Some(Version::Two),
                 "fio version 3 iolog" => Some(Version::Three),
-                _ => return Err(Malformed { found: format!("\"{}\"", shortened(line)), expected: HEADER }),
+                _ => {
+                    return Err(Malformed {
+                        column: None,
+                        found: format!("\"{}\"", shortened(line)),
+                        expected: HEADER,
+                    });
+                }
             };
             return Ok(Line::Nothing);
         };
         let expected = if version == Version::Two { VERSION_2 } else { VERSION_3 };
-        let wrong = |what: &str| Malformed { found: format!("\"{}\" {what}", shortened(line)), expected };
+        let wrong = |what: &str| Malformed { column: None, found: format!("\"{}\" {what}", shortened(line)), expected };
         if version == Version::Three {
             let stamp: u64 =
                 fields.next().and_then(|text| text.parse().ok()).ok_or_else(|| wrong("begins with no time"))?;
             let first = *self.first_stamp.get_or_insert(stamp);
-            self.now = self.now.max(self.span(stamp.saturating_sub(first)));
+            self.now = self.now.max(self.unit.span(stamp.saturating_sub(first), Nanos::from_micros));
         }
         let name = fields.next().ok_or_else(|| wrong("has no name"))?;
         let action = fields.next().ok_or_else(|| wrong("has no action"))?;

@@ -5,11 +5,21 @@
 
 use nandkit_units::Nanos;
 
-use super::reader::{Line, LineParser, Malformed, Parsed, checked_range, shortened};
+use super::grammar::{Format, Line, LineParser, Malformed, Parsed, TraceFormat, checked_range, shortened};
 use crate::operation::BlockOperationKind;
 
 const GRAMMAR: &str =
     "Timestamp,Hostname,DiskNumber,Read|Write,Offset,Size,ResponseTime (time in 100 ns, offset and size in bytes)";
+
+/// The table's entry.
+pub(super) const FORMAT: TraceFormat = TraceFormat {
+    format: Format::Msr,
+    key: "msr",
+    label: "the CSV of MSR Cambridge",
+    line: "7 fields with commas (MSR Cambridge)",
+    resembles: |line| line.matches(',').count() == 6,
+    parser: |_| Box::new(Parser::new()),
+};
 
 /// Reads the CSV.
 #[derive(Debug)]
@@ -26,7 +36,11 @@ impl Parser {
 
 impl LineParser for Parser {
     fn parse<'a>(&mut self, line: &'a str) -> Result<Line<'a>, Malformed> {
-        let wrong = |what: &str| Malformed { found: format!("\"{}\" {what}", shortened(line)), expected: GRAMMAR };
+        let wrong = |what: &str| Malformed {
+            column: None,
+            found: format!("\"{}\" {what}", shortened(line)),
+            expected: GRAMMAR,
+        };
         self.lines += 1;
         let fields: Vec<&str> = line.splitn(8, ',').map(str::trim).collect();
         let [stamp, host, disk, kind, offset, size, response] = fields[..] else {

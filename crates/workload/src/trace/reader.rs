@@ -1,30 +1,15 @@
 //! Reads a trace line by line: decompression, recognition of the format, line numbers.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Cursor, Read};
 
 use nandkit_units::Nanos;
 
-use super::{Trace, blkparse, iolog, msr};
-use crate::calls::MAGIC;
+use super::grammar::{Format, Line, LineParser, Malformed, Parsed, shortened};
+use super::only::OnlyName;
+use super::{Trace, formats};
 use crate::error::{Result, WorkloadError};
 use crate::operation::BlockOperationKind;
-use crate::parameters::choices;
-
-choices! {
-    /// A trace's format.
-    pub enum Format {
-        /// Told by the first line.
-        Auto = "auto",
-        /// fio's iolog, version 2 or 3.
-        Iolog = "iolog",
-        /// CSV of the MSR Cambridge traces (SNIA IOTTA 388).
-        Msr = "msr",
-        /// Default text of blkparse.
-        Blkparse = "blkparse",
-        /// Calls of files, which `nandkit exec --record` writes.
-        Calls = "calls",
-    }
-}
 
 /// Longest line; the formats need a few hundred bytes.
 const LINE_MAX: u64 = 4096;
@@ -46,52 +31,10 @@ pub struct TraceOperation {
     pub offset: u64,
     /// Bytes, at most 4 GiB.
     pub length: u64,
-    /// Instant, counted from the trace's start; never before that of the operation before.
+    /// Instant, counted from the trace's start, with `only` from its first operation; never before that of the operation before.
     pub time: Nanos,
     /// The line, from 1.
     pub line: u64,
-}
-
-/// A line that is not of the format.
-#[derive(Debug)]
-pub(super) struct Malformed {
-    pub found: String,
-    pub expected: &'static str,
-}
-
-/// An operation as a parser finds it.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Parsed<'a> {
-    pub name: &'a str,
-    pub kind: BlockOperationKind,
-    pub offset: u64,
-    pub length: u64,
-    pub time: Nanos,
-}
-
-/// What a line says.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
-    /// Nothing to replay.
-    Nothing,
-    /// An operation.
-    Operation(Parsed<'a>),
-    /// The operations are over; a summary follows.
-    End,
-}
-
-/// A format's grammar.
-pub(super) trait LineParser: Send {
-    /// Reads one line, which is not blank.
-    fn parse<'a>(&mut self, line: &'a str) -> std::result::Result<Line<'a>, Malformed>;
-}
-
-/// Checks what all formats share: the end is in the range of numbers, and the length is one that can be replayed.
-pub(super) fn checked_range(offset: u64, length: u64, expected: &'static str) -> std::result::Result<(), Malformed> {
-    if length <= 1 << 32 && offset.checked_add(length).is_some_and(|end| end <= 1 << 62) {
-        return Ok(());
-    }
-    Err(Malformed { found: format!("offset {offset} and length {length} are too large"), expected })
 }
 
 /// Latest instant of an operation, counted from the first: a century. Behind it simulated time would end.
@@ -104,7 +47,7 @@ fn checked_time<'a>(line: Line<'a>, text: &str) -> std::result::Result<Line<'a>,
     match line {
         Line::Operation(Parsed { time, .. }) if time > LATEST => {
             let found = format!("\"{}\" is more than a century after the first operation", shortened(text));
-            Err(Malformed { found, expected: "time stamps of one clock" })
+            Err(Malformed { column: None, found, expected: "time stamps of one clock" })
         }
         line => Ok(line),
     }
@@ -117,10 +60,17 @@ pub struct TraceReader {
     parser: Box<dyn LineParser>,
     buffer: Vec<u8>,
     line: u64,
-    /// The line in the buffer is still to be parsed: it told the format.
-    pending: bool,
-    names: Vec<String>,
+    /// Lines with their numbers that are still to be parsed: the format was found from them.
+    ahead: VecDeque<(u64, Vec<u8>)>,
+    /// What went wrong behind the lines in `ahead`.
+    deferred: Option<WorkloadError>,
+    only: OnlyName,
+    names: Names,
+    /// With `only`, a few of the names that it leaves out, for a message.
+    left_out: Vec<String>,
     last: Nanos,
+    /// With `only`, the instant of the first operation on that name, from which its time counts.
+    origin: Option<Nanos>,
     over: bool,
     /// Since `stop` was last asked.
     lines_unasked: u32,
@@ -131,61 +81,94 @@ impl TraceReader {
     pub fn new(spec: &Trace, input: Box<dyn Read + Send>) -> Result<Self> {
         let file = spec.file.clone();
         let input = decompressed(input).map_err(|source| unreadable(&file, source))?;
-        let parser: Box<dyn LineParser> = Box::new(blkparse::Parser::new(spec.action));
         let mut reader = Self {
             file,
             input,
-            parser,
+            parser: Box::new(NoParser),
             buffer: Vec::new(),
             line: 0,
-            pending: false,
-            names: Vec::new(),
+            ahead: VecDeque::new(),
+            deferred: None,
+            only: spec.only.clone(),
+            names: Names::default(),
+            left_out: Vec::new(),
             last: Nanos::ZERO,
+            origin: None,
             over: false,
             lines_unasked: 0,
         };
         let format = match spec.format {
-            Format::Auto => reader.detect()?,
+            Format::Auto => reader.detect(spec)?,
             format => format,
         };
-        match format {
-            Format::Iolog => reader.parser = Box::new(iolog::Parser::new(spec.time_unit)),
-            Format::Msr => reader.parser = Box::new(msr::Parser::new()),
-            Format::Calls => return Err(calls(&reader.file)),
-            Format::Auto | Format::Blkparse => {}
-        }
+        reader.parser = formats::parser(format, spec).ok_or_else(|| calls(&reader.file))?;
         Ok(reader)
     }
 
-    /// Tells the format by the first line that is not blank.
-    fn detect(&mut self) -> Result<Format> {
+    /// Finds the format from the first lines that are not blank, which stay to be parsed.
+    fn detect(&mut self, spec: &Trace) -> Result<Format> {
         if !self.read_line()? {
-            let detail =
-                "the trace is empty; expected fio's iolog, the CSV of MSR Cambridge, or blkparse's text".to_string();
+            let detail = format!("the trace is empty; expected {}", formats::labels());
             return Err(WorkloadError::Input { path: self.file.clone(), detail, source: None });
         }
-        self.pending = true;
-        let line = String::from_utf8_lossy(&self.buffer);
-        let first = line.split_whitespace().next().unwrap_or("");
-        if line.as_bytes().starts_with(MAGIC) {
-            Ok(Format::Calls)
-        } else if line.trim_start().starts_with("fio version") {
-            Ok(Format::Iolog)
-        } else if line.matches(',').count() == 6 {
-            Ok(Format::Msr)
-        } else if blkparse::device(first).is_some() {
-            Ok(Format::Blkparse)
-        } else {
-            let found = format!("\"{}\" begins no known format", shortened(&line));
-            let expected = "\"fio version 2 iolog\", a line of 7 fields with commas (MSR Cambridge), or a blkparse line such as \
-                            \"8,0 3 1 0.000000000 697 Q W 223490 + 8 [name]\"; or give format=iolog, msr or blkparse";
-            Err(self.malformed(Malformed { found, expected }))
+        let first = (self.line, std::mem::take(&mut self.buffer));
+        let decisive = formats::told_by_first_line(&String::from_utf8_lossy(&first.1));
+        self.ahead.push_back(first);
+        if let Some(format) = decisive {
+            return Ok(format);
+        }
+        self.look_ahead();
+        let lines: Vec<_> = self.ahead.iter().map(|(_, bytes)| String::from_utf8_lossy(bytes)).collect();
+        let texts: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
+        let detected = formats::detect(&texts, spec);
+        self.line = self.ahead.front().map_or(self.line, |(line, _)| *line);
+        detected.map_err(|(found, expected)| WorkloadError::Trace {
+            file: self.file.clone(),
+            line: self.line,
+            found,
+            expected,
+        })
+    }
+
+    /// Reads lines by which the format is found. An error waits until the lines before it are parsed.
+    fn look_ahead(&mut self) {
+        while self.ahead.len() < formats::LINES {
+            match self.read_line() {
+                Ok(true) => self.ahead.push_back((self.line, std::mem::take(&mut self.buffer))),
+                Ok(false) => break,
+                Err(error) => {
+                    self.deferred = Some(error);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Brings the next line that is not blank into the buffer; false at the end.
+    fn next_line(&mut self) -> Result<bool> {
+        if let Some((line, bytes)) = self.ahead.pop_front() {
+            (self.line, self.buffer) = (line, bytes);
+            return Ok(true);
+        }
+        match self.deferred.take() {
+            Some(error) => Err(error),
+            None => self.read_line(),
         }
     }
 
     fn malformed(&self, malformed: Malformed) -> WorkloadError {
-        let Malformed { found, expected } = malformed;
+        let Malformed { column, found, expected } = malformed;
+        let found = match column {
+            Some(column) => format!("column {}: {found}", column + self.indentation()),
+            None => found,
+        };
         WorkloadError::Trace { file: self.file.clone(), line: self.line, found, expected: expected.to_string() }
+    }
+
+    /// Characters before the text of the line in the buffer: parsers are not given them.
+    fn indentation(&self) -> usize {
+        let text = String::from_utf8_lossy(&self.buffer);
+        text.chars().take_while(|character| character.is_whitespace()).count()
     }
 
     /// Reads the next line that is not blank into the buffer; false at the end.
@@ -204,7 +187,11 @@ impl TraceReader {
             }
             if read as u64 == LINE_MAX && self.buffer.last() != Some(&b'\n') {
                 let found = format!("\"{}\" goes on", shortened(&String::from_utf8_lossy(&self.buffer)));
-                return Err(self.malformed(Malformed { found, expected: "lines of less than 4096 bytes" }));
+                return Err(self.malformed(Malformed {
+                    column: None,
+                    found,
+                    expected: "lines of less than 4096 bytes",
+                }));
             }
             if !self.buffer.trim_ascii().is_empty() {
                 return Ok(true);
@@ -212,7 +199,7 @@ impl TraceReader {
             blank += read as u64;
             if blank > BLANK_MAX {
                 let found = format!("more than {BLANK_MAX} bytes of blank lines");
-                return Err(self.malformed(Malformed { found, expected: "operations" }));
+                return Err(self.malformed(Malformed { column: None, found, expected: "operations" }));
             }
         }
     }
@@ -232,7 +219,7 @@ impl TraceReader {
                     return Err(WorkloadError::Cancelled { operations: 0 });
                 }
             }
-            if !std::mem::take(&mut self.pending) && !self.read_line()? {
+            if !self.next_line()? {
                 break;
             }
             let text = String::from_utf8_lossy(&self.buffer);
@@ -245,32 +232,64 @@ impl TraceReader {
             };
             // Traces are nearly in order of time; an earlier stamp counts as now.
             self.last = self.last.max(parsed.time);
-            let known = self.names.iter().position(|name| name == parsed.name);
-            let name = known.unwrap_or(self.names.len());
-            if known.is_none() {
-                if name >= NAMES_MAX {
-                    let found = format!("more than {NAMES_MAX} names");
-                    let expected = "a trace of fewer files";
-                    return Err(self.malformed(Malformed { found, expected }));
+            if !self.only.takes(parsed.name) {
+                if self.left_out.len() < LEFT_OUT_MAX {
+                    let name = shortened(parsed.name);
+                    if !self.left_out.contains(&name) {
+                        self.left_out.push(name);
+                    }
                 }
-                self.names.push(parsed.name.to_string());
+                continue;
             }
-            return Ok(Some(TraceOperation {
-                name: name as u32,
-                kind: parsed.kind,
-                offset: parsed.offset,
-                length: parsed.length,
-                time: self.last,
-                line: self.line,
-            }));
+            let origin = *self.origin.get_or_insert(if self.only.is_all() { Nanos::ZERO } else { self.last });
+            let Parsed { kind, offset, length, .. } = parsed;
+            let Some(name) = self.names.number_of(parsed.name) else {
+                let found = format!("more than {NAMES_MAX} names");
+                let expected = "a trace of fewer files or disks, or only=NAME for one of them";
+                return Err(self.malformed(Malformed { column: None, found, expected }));
+            };
+            let time = self.last.since(origin);
+            return Ok(Some(TraceOperation { name, kind, offset, length, time, line: self.line }));
         }
         self.over = true;
         Ok(None)
     }
 }
 
-/// How many files or disks a trace may name.
-const NAMES_MAX: usize = 4096;
+/// How many files or disks a trace may name. Tencent's has 5584 volumes.
+const NAMES_MAX: usize = 8192;
+
+/// How many of the names that `only` leaves out a message tells.
+const LEFT_OUT_MAX: usize = 8;
+
+/// The trace's names, in the order of their first operation.
+#[derive(Default)]
+struct Names {
+    numbers: BTreeMap<String, u32>,
+    in_order: Vec<String>,
+}
+
+impl Names {
+    /// The name's number, a new one for a new name; `None` where there are too many.
+    fn number_of(&mut self, name: &str) -> Option<u32> {
+        if let Some(number) = self.numbers.get(name) {
+            return Some(*number);
+        }
+        let number = u32::try_from(self.in_order.len()).ok().filter(|number| (*number as usize) < NAMES_MAX)?;
+        self.numbers.insert(name.to_string(), number);
+        self.in_order.push(name.to_string());
+        Some(number)
+    }
+}
+
+/// Stands in until the format is known.
+struct NoParser;
+
+impl LineParser for NoParser {
+    fn parse<'a>(&mut self, _: &'a str) -> std::result::Result<Line<'a>, Malformed> {
+        Ok(Line::End)
+    }
+}
 
 /// What looking through a trace tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -297,8 +316,14 @@ impl TraceSummary {
                 *end = (*end).max(operation.offset.saturating_add(operation.length));
             }
         }
-        for (entry, name) in summary.names.iter_mut().zip(reader.names) {
+        for (entry, name) in summary.names.iter_mut().zip(reader.names.in_order) {
             entry.0 = name;
+        }
+        if summary.operations == 0 && !reader.left_out.is_empty() {
+            let more = if reader.left_out.len() < LEFT_OUT_MAX { "" } else { ", and perhaps others" };
+            let (only, known) = (&reader.only, reader.left_out.join("; "));
+            let detail = format!("holds no operation on {only}; expected for only: {known}{more}");
+            return Err(WorkloadError::Input { path: spec.file.clone(), detail, source: None });
         }
         if summary.operations == 0 {
             let detail = "holds no operation to replay (a blkparse trace may have only action=d)".to_string();
@@ -316,16 +341,6 @@ fn calls(file: &str) -> WorkloadError {
 
 pub(crate) fn unreadable(file: &str, source: std::io::Error) -> WorkloadError {
     WorkloadError::Input { path: file.to_string(), detail: format!("cannot be read: {source}"), source: Some(source) }
-}
-
-/// The beginning of a text, for messages.
-pub(crate) fn shortened(text: &str) -> String {
-    let trimmed = text.trim();
-    let mut short: String = trimmed.chars().take(60).collect();
-    if short.len() < trimmed.len() {
-        short.push_str("...");
-    }
-    short
 }
 
 /// Decompresses by the first bytes: gzip 1f 8b (RFC 1952), zstd 28 b5 2f fd (RFC 8878).
