@@ -15,9 +15,9 @@ use nandkit_nand_sim::{AddressStore, ChipSpec, ContentStore, DescribedStore, Nan
 use nandkit_units::{Clock, Context, Done, Statistics};
 
 use crate::chip_file::{self, EmulatedChip};
+use crate::chip_layer::check_owner;
 use crate::device_handle::DeviceHandle;
 use crate::frame::{Frame, Keeping};
-use crate::image::check_owner;
 use crate::traced::{EVENTS, TracedBlock};
 use crate::{
     AlphaName, BlockMapSpec, DeviceSpec, FastSpec, FtlSpec, PageMapSpec, PolicyName, StackError, StackSpec, StoreKind,

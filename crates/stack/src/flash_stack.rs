@@ -10,9 +10,9 @@ use nandkit_units::Clock;
 
 use crate::chip_file::{self, EmulatedChip};
 use crate::chip_handle::ChipHandle;
+use crate::chip_layer::check_owner;
 use crate::format::emulate::WatchedFlash;
 use crate::frame::{Frame, Keeping};
-use crate::image::check_owner;
 use crate::{DeviceSpec, StackError, StackSpec, StoreKind};
 
 /// The chip: a given one, one in a file, or a new one in memory.

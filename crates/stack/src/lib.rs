@@ -5,6 +5,7 @@ mod block_stack;
 mod build;
 mod chip_file;
 mod chip_handle;
+mod chip_layer;
 pub mod crash;
 mod device_handle;
 mod device_spec;

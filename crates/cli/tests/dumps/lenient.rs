@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::parts::code;
-use super::with_dump;
+use super::{environment, with_dump};
 use crate::common::{nandkit, succeeds};
 
 const TEXT: &str = "flash translation layer and flash file system\n";
@@ -89,13 +89,10 @@ fn the_table_of_an_esp32_is_read() {
 
 #[test]
 fn any_region_is_taken_out_with_its_length() {
-    let text = b"mtdparts=mtdparts=nor0:16k(boot),16k(env),-(rest)\0\0";
-    let mut environment = text.to_vec();
-    environment.resize(0x4000 - 4, 0xFF);
-    let sum = crc32fast::hash(&environment).to_le_bytes();
+    let environment = environment(0x4000, "mtdparts=mtdparts=nor0:16k(boot),16k(env),-(rest)");
     let boot = code(0x4000);
     let rest = code(0x1234);
-    let directory = with_dump(&[&boot[..], &sum, &environment, &rest].concat());
+    let directory = with_dump(&[boot.clone(), environment, rest.clone()].concat());
     let path = directory.path();
     succeeds(path, &["export", "dump", "boot.bin", "--region", "boot"]);
     assert!(fs::read(path.join("boot.bin")).expect("reads") == boot);

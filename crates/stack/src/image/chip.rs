@@ -4,15 +4,14 @@
 use std::path::Path;
 
 use nandkit_block::BlockDevice;
-use nandkit_flash::wrap::StatsFlash;
-use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity, PageMapFtl, PageMapOptions};
+use nandkit_ftl::{BlockMapFtl, FastFtl, PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::ChipSpec;
 use nandkit_units::{Clock, Context, Lba, ReadInto};
 use nandkit_vfs::probe::SURE;
 
 use crate::chip_file::{self, EmulatedChip};
 use crate::chip_handle::ChipHandle;
-use crate::format::sectors::SECTOR_SIZE;
+use crate::chip_layer::{Layer, any, block_map_options, fast_options, format_on, layer_on};
 use crate::format::{
     Checked, FORMATS, Fact, Format, FormatError, Medium, MediumKind, OpenOptions, Opened, Opening, clock_at, titles,
     wrong,
@@ -42,22 +41,6 @@ pub struct ChipInfo {
     pub volume: ChipVolume,
 }
 
-/// A translation layer on a chip.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Layer {
-    /// The chip holds none.
-    None,
-    /// One that can be opened.
-    Known {
-        /// As in specs.
-        kind: &'static str,
-        /// Whether it was closed in good order; always for page-map, whose starts are all alike.
-        clean: bool,
-    },
-    /// The chip holds something that no layer opens: why.
-    Unknown(String),
-}
-
 /// What a chip holds, or its translation layer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChipVolume {
@@ -67,54 +50,6 @@ pub enum ChipVolume {
     Known(Vec<Fact>),
     /// Something else: why it is no volume.
     Unknown(String),
-}
-
-/// As little kept back as can be: then all that the host wrote is inside.
-fn block_map_options() -> BlockMapOptions {
-    BlockMapOptions {
-        log_blocks: 1,
-        capacity: LogicalCapacity::SpareBlocks(5),
-        sector_size: SECTOR_SIZE,
-        ..BlockMapOptions::default()
-    }
-}
-
-/// The same for the other layer.
-fn fast_options() -> FastOptions {
-    FastOptions {
-        log_blocks: 1,
-        capacity: LogicalCapacity::SpareBlocks(6),
-        sector_size: SECTOR_SIZE,
-        ..FastOptions::default()
-    }
-}
-
-/// A chip as the layers of stacks know it, so that none is compiled for another type.
-pub(super) fn any(chip: &ChipHandle) -> StatsFlash<Box<dyn EmulatedChip>> {
-    StatsFlash::new(Box::new(chip.clone()))
-}
-
-/// Finds out which layer is on the chip. What its recovery changes stays.
-pub(super) fn layer_on(chip: &ChipHandle, clock: &Clock) -> Layer {
-    let context = Context::at(clock.now());
-    // Its journal is proof; the others go by what each page says of itself.
-    // Each of its starts replays the journal, and none has to mend anything.
-    let error = match PageMapFtl::attach_at(any(chip), PageMapOptions::default(), &context) {
-        Ok(_) => return Layer::Known { kind: "page-map", clean: true },
-        Err(error) => error,
-    };
-    if PageMapFtl::has_journal(&any(chip), &context) {
-        return Layer::Unknown(error.detail);
-    }
-    let error = match BlockMapFtl::attach_at(any(chip), block_map_options(), &context) {
-        Ok(ftl) if ftl.attach_report().empty => return Layer::None,
-        Ok(ftl) => return Layer::Known { kind: "block-map", clean: ftl.attach_report().clean },
-        Err(error) => error,
-    };
-    match FastFtl::attach_at(any(chip), fast_options(), &context) {
-        Ok(ftl) => Layer::Known { kind: "fast", clean: ftl.attach_report().clean },
-        Err(_) => Layer::Unknown(error.detail),
-    }
 }
 
 /// The device that the chip's layer makes of it. Errors: there is no layer, or none that is known.
@@ -141,12 +76,6 @@ fn boxed<D: BlockDevice + 'static>(device: nandkit_block::Result<D>) -> Result<B
 
 fn empty() -> String {
     format!("the chip is empty; expected one with {} on it", titles(|_| true))
-}
-
-/// The format whose volume is on the bare flash.
-pub(super) fn format_on(chip: &dyn EmulatedChip, clock: &Clock) -> Option<&'static dyn Format> {
-    let context = Context::at(clock.now());
-    FORMATS.iter().copied().find(|format| format.is_on_chip(chip, &context))
 }
 
 /// What a device begins with.

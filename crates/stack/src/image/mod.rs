@@ -11,14 +11,14 @@ mod inspect;
 mod oob_layout;
 mod open;
 mod overlay;
-mod owner;
 mod rescue;
 mod resize;
 
 use std::path::Path;
 
+pub use crate::chip_layer::{ChipOwner, Layer, chip_owner};
 pub use change::{ChangedImage, ChangingImage};
-pub use chip::{ChipInfo, ChipVolume, Layer};
+pub use chip::{ChipInfo, ChipVolume};
 pub use emulated::EmulatedImage;
 pub use export::{ExportForm, Exported, Exporting};
 pub use in_place::ImageInPlace;
@@ -26,8 +26,6 @@ pub use nandkit_flash_image::EccReport;
 pub use nandkit_vfs::check::{Finding, Report};
 pub use open::{OpenImage, open};
 pub use overlay::{apply_overlay, discard_overlay, discard_unused_overlay};
-pub(crate) use owner::check_owner;
-pub use owner::{ChipOwner, chip_owner};
 pub use rescue::{RescuedImage, rescue};
 pub use resize::{Resized, resize};
 

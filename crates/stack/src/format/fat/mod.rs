@@ -114,8 +114,11 @@ impl<D: BlockDevice> OpenVolume for Fat<D> {
     }
 }
 
+/// A mounted volume, and what is to be told of it.
+type Told = (Fat<Box<dyn BlockDevice>>, Vec<String>);
+
 /// Mounts a volume for reading, and says what keeps it from being changed.
-fn mount(medium: Medium, how: &Opening<'_>) -> Result<(Fat<Box<dyn BlockDevice>>, Vec<String>), FormatError> {
+fn mount(medium: Medium, how: &Opening<'_>) -> Result<Told, FormatError> {
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     let device = medium.into_blocks()?;
     let capacity = device.geometry().capacity();
