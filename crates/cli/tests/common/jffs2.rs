@@ -1,7 +1,7 @@
 //! Nodes of JFFS2 by hand: what no tool writes. Layout: linux/jffs2.h, little-endian.
 
 /// The CRC of JFFS2: that of zlib without the inversions.
-fn crc(bytes: &[u8]) -> u32 {
+pub fn crc(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(u32::MAX);
     hasher.update(bytes);
     !hasher.finalize()

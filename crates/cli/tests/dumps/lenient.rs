@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use super::parts::code;
+use super::parts::{block, cleanmarker, code, file};
 use super::{environment, with_dump};
+
+use crate::common::jffs2::crc;
 use crate::common::{nandkit, succeeds};
 
 const TEXT: &str = "flash translation layer and flash file system\n";
@@ -13,9 +16,10 @@ const TEXT: &str = "flash translation layer and flash file system\n";
 fn fat() -> Vec<u8> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
-    fs::create_dir(path.join("tree")).expect("makes");
-    fs::write(path.join("tree/COPY.TXT"), TEXT).expect("writes");
-    succeeds(path, &["mkfs", "fat", "--from", "tree", "--size", "160K", "fat.img"]);
+    fs::write(path.join("c.txt"), TEXT).expect("writes");
+    let made = "mkfs.vfat -C -F12 fat.img 160 > /dev/null && MTOOLS_SKIP_CHECK=1 mcopy -i fat.img c.txt ::/COPY.TXT";
+    let shell = Command::new("sh").args(["-c", made]).current_dir(path).status().expect("a shell");
+    assert!(shell.success(), "{made}");
     fs::read(path.join("fat.img")).expect("reads")
 }
 
@@ -85,6 +89,31 @@ fn the_table_of_an_esp32_is_read() {
     let directory = with_dump(&[flash, volume].concat());
     reads_copy(directory.path(), &["--region", "vfs"]);
     reads_copy(directory.path(), &[]);
+}
+
+#[test]
+fn what_openwrt_means_to_erase_is_told() {
+    let mark = block(0x1000, &[&[0xDE, 0xAD, 0xC0, 0xDE]]);
+    let stale = block(0x1000, &[&cleanmarker(false), &file("old-config", 2, 1, b"old\n")]);
+    let directory = with_dump(&[mark, stale, block(0x1000, &[&cleanmarker(false)])].concat());
+    let listed = nandkit(directory.path(), &["ls", "dump", "/"]);
+    assert_eq!(listed.stdout.trim(), "old-config");
+    assert!(listed.stderr.contains("0xDEADC0DE at 0x0"), "{}", listed.stderr);
+}
+
+#[test]
+fn jffs2_of_the_old_magic_number_is_named() {
+    for order in [u16::to_le_bytes, u16::to_be_bytes] {
+        let is_little = order(1) == [1, 0];
+        let long = |number: u32| if is_little { number.to_le_bytes() } else { number.to_be_bytes() };
+        let mut node = [order(0x1984), order(0x2003)].concat();
+        node.extend(long(12));
+        node.extend(long(crc(&node)));
+        let directory = with_dump(&block(0x1000, &[&node]));
+        let listed = nandkit(directory.path(), &["ls", "dump", "/"]);
+        assert_eq!(listed.status, Some(2));
+        assert!(listed.stderr.contains("JFFS2 of before 2001"), "{}", listed.stderr);
+    }
 }
 
 #[test]

@@ -14,6 +14,10 @@ use super::{FORMATS, MediumKind, OpenOptions};
 /// Detections that are told, beside those that differ from the first in the erase size alone.
 const TOLD_MAX: usize = 4;
 
+/// Points from which a layout with OOB is taken where no format shows: the length of whole blocks, or
+/// half of the marks. Less is chance.
+const OOB_POINTS_MIN: u32 = 60;
+
 /// A region of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionInfo {
@@ -112,8 +116,8 @@ pub(crate) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions)
         return options.with_blocks(asked);
     }
     let candidates = candidates(image, options);
-    let with_oob =
-        detect::by_layout(&candidates).into_iter().next().filter(|best| best.layout.oob != OobPlacement::None);
+    let is_shown = |best: &&Candidate| best.layout.oob != OobPlacement::None && best.points >= OOB_POINTS_MIN;
+    let with_oob = detect::by_layout(&candidates).into_iter().next().filter(is_shown);
     // Without OOB all sizes read the same; 512 bytes divide every length.
     with_oob.map_or_else(|| ImageLayout::nor(4096), |best| best.layout.clone())
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nandkit_flash::Flash;
 use nandkit_flash_image::regions::{Region, Stranger, select, stranger};
-use nandkit_flash_image::{Image, ImageLayout};
+use nandkit_flash_image::{Image, ImageLayout, OobPlacement};
 use nandkit_vfs::probe::Fit;
 
 use super::oob_layout::resolved;
@@ -88,7 +88,9 @@ pub(super) fn whole_region(
     let layout = base_layout(image, &look(image, (0, None), options), options);
     let capacity = image.view(layout.clone()).map_err(|error| wrong(path, error))?.geometry().capacity();
     let (start, size) = (within.0, within.1.unwrap_or(0));
-    let end = start.saturating_add(size);
+    // A layout counts the last block as whole; the file may end inside it.
+    let held = if layout.oob == OobPlacement::None { image.bytes().len() as u64 } else { capacity };
+    let end = start.saturating_add(size).min(held.max(start));
     if end > capacity {
         let detail = format!(
             "`region`: it ends at {end:#x}, and the image holds {capacity:#x} bytes; expected a part inside it"

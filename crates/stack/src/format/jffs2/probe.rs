@@ -6,7 +6,7 @@ use nandkit_jffs2::probe::begins_with_node;
 use nandkit_units::FlashKind;
 
 use super::placement::{self, Seen, sized};
-use crate::format::found::{Claims, Detection, Found, View, Within};
+use crate::format::found::{Claims, Detection, Found, View};
 use crate::format::{BEGINNING, ByteOrder, Format};
 
 /// Points that a layout with OOB has of its length alone.
@@ -92,7 +92,7 @@ fn by_size(format: &'static dyn Format, view: &View<'_>, claims: Claims, seen: &
             fit: seen.probe.fit(*size),
             claims,
             doubts: doubts(seen),
-            left_out: ends(seen, within),
+            left_out: ends(seen, view),
             detection,
         });
     }
@@ -100,11 +100,28 @@ fn by_size(format: &'static dyn Format, view: &View<'_>, claims: Claims, seen: &
 }
 
 /// What is not the volume's, where the part holds more than it.
-fn ends(seen: &Seen, within: Within) -> Vec<String> {
+fn ends(seen: &Seen, view: &View<'_>) -> Vec<String> {
     let [one] = seen.volumes.as_slice() else { return Vec::new() };
-    let (start, end) = (within.0 + one.range.start, within.0 + one.range.end);
+    let (start, end) = (view.within.0 + one.range.start, view.within.0 + one.range.end);
     let told = format!("the volume is {start:#x} to {end:#x}; what is before and behind it is left as it is");
-    [told].into_iter().chain(one.doubts.iter().cloned()).collect()
+    let mark = (seen.layout.oob == OobPlacement::None).then(|| end_mark(view.image.bytes(), start)).flatten();
+    [told].into_iter().chain(one.doubts.iter().cloned()).chain(mark).collect()
+}
+
+/// How far in front of a volume OpenWrt's mark is looked for: a block, of the usual sizes.
+const MARK_WITHIN: u64 = 256 << 10;
+
+/// OpenWrt's mark in front of a volume: what stands behind it was there before the firmware was
+/// written, and goes at the first boot (package/system/mtd, `jffs2.c`).
+fn end_mark(bytes: &[u8], start: u64) -> Option<String> {
+    let mut places = (1..=MARK_WITHIN / 4096).filter_map(|back| start.checked_sub(back * 4096));
+    let is_mark = |at: &u64| {
+        let place = usize::try_from(*at).ok().and_then(|at| bytes.get(at..));
+        place.is_some_and(|rest| rest.starts_with(&[0xDE, 0xAD, 0xC0, 0xDE]))
+    };
+    places.find(is_mark).map(|at| {
+        format!("0xDEADC0DE at {at:#x}: what stands behind it is to be erased at the first boot, and may be older than the firmware")
+    })
 }
 
 fn doubts(seen: &Seen) -> Vec<String> {
