@@ -17,13 +17,22 @@ pub use orders::{MixedOrders, mixed_orders};
 pub use volumes::{VolumeExtent, volumes};
 pub use writer::WriterHabits;
 
-use crate::layout::{ByteOrder, HEADER_SIZE, Header, node_type};
+use crate::layout::{ByteOrder, HEADER_SIZE, Header, OLD_MAGIC, node_type};
 use crate::scan::full::is_unknown;
 
 /// The smallest erase size that JFFS2 takes (fs/jffs2/fs.c).
 pub const ERASE_SIZE_MIN: u32 = 4 << 10;
 /// The longest node that no block or page bounds: the largest attribute, with room to spare.
 const NODE_MAX: u32 = 128 << 10;
+
+/// Whether bytes begin with a node of the magic number that JFFS2 had before 2001, which Linux knows
+/// and does not mount (include/uapi/linux/jffs2.h, `JFFS2_OLD_MAGIC_BITMASK`).
+pub fn begins_with_old_node(bytes: &[u8]) -> bool {
+    ByteOrder::ALL.into_iter().any(|order| {
+        let fits = |header: Header| bytes.get(..8).is_some_and(|first| header.header_crc == crate::layout::crc(first));
+        Header::decode(order, bytes).is_some_and(|header| header.magic == OLD_MAGIC && fits(header))
+    })
+}
 
 /// Whether bytes begin with a node of either byte order.
 pub fn begins_with_node(bytes: &[u8]) -> bool {

@@ -238,6 +238,12 @@ pub(super) fn unknown(path: &Path, image: &Image, within: Within) -> StackError 
     let bytes = image.bytes().get(start..).unwrap_or_default();
     let shown = bytes.get(..8.min(bytes.len())).unwrap_or_default().escape_ascii();
     let what = if within == (0, None) { "the file".to_owned() } else { format!("the part at {start}") };
+    if let Some(kind) = FORMATS.iter().find_map(|format| format.unread(bytes)) {
+        return wrong(
+            path,
+            format!("{what} begins with {kind}, which is not read; expected a volume that Linux mounts"),
+        );
+    }
     if let Some(stranger) = stranger(bytes) {
         let Stranger { kind, next, .. } = stranger;
         return wrong(path, format!("{what} begins with {kind}, which nandkit does not read: {next}"));

@@ -46,25 +46,11 @@ struct Kind {
 const UNPACK: &str = "unpack it first";
 const OTHER_TOOLS: &str = "other tools open it; `nandkit export --region` takes it out of a dump";
 
-const OLD_JFFS2: &str = "JFFS2 of before 2001, with the magic number 0x1984";
-
-/// A node's header: magic number, type, length, and the checksum of these eight bytes
-/// (include/uapi/linux/jffs2.h, `JFFS2_OLD_MAGIC_BITMASK`).
-fn old_little(bytes: &[u8]) -> Judged {
-    (le32(bytes, 8)? == crc32_linux(0, bytes.get(..8)?)).then_some((None, "little-endian".to_owned()))
-}
-
-fn old_big(bytes: &[u8]) -> Judged {
-    (be32(bytes, 8)? == crc32_linux(0, bytes.get(..8)?)).then_some((None, "big-endian".to_owned()))
-}
-
 /// Magic numbers that are looked for at every byte.
 pub(super) const UNALIGNED: [&[u8]; 2] = [b"hsqs", b"sqsh"];
 
 /// The table of all of them. What holds others comes before what may begin with the same bytes.
-static KINDS: [Kind; 27] = [
-    Kind { short: "old-jffs2", kind: OLD_JFFS2, magic: &[0x84, 0x19], at: 0, judge: old_little, next: OTHER_TOOLS },
-    Kind { short: "old-jffs2", kind: OLD_JFFS2, magic: &[0x19, 0x84], at: 0, judge: old_big, next: OTHER_TOOLS },
+static KINDS: [Kind; 25] = [
     Kind {
         short: "end-mark",
         kind: "OpenWrt's mark 0xDEADC0DE",

@@ -65,6 +65,11 @@ impl Format for Jffs2Format {
         probe::found(&FORMAT, view)
     }
 
+    fn unread(&self, beginning: &[u8]) -> Option<&'static str> {
+        let is_old = nandkit_jffs2::probe::begins_with_old_node(beginning);
+        is_old.then_some("JFFS2 of before 2001, with the magic number 0x1984")
+    }
+
     fn is_on_chip(&self, chip: &dyn Flash, context: &Context) -> bool {
         nandkit_jffs2::probe::is_on_chip(chip, context)
     }
