@@ -223,13 +223,12 @@ fn fat_images_are_shown_and_checked() {
     let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert_eq!(report["findings"].as_array().map(Vec::len), Some(2), "{report}");
     assert!(fs::read(path.join("f.img")).expect("reads") == bad);
-    // A boot sector that promises more than there is.
+    // A boot sector that promises more than there is: what is there is read, and the rest is told.
     let mut short = fat_image();
     short.truncate(16 * 512);
     fs::write(path.join("f.img"), &short).expect("writes");
-    for command in ["info", "check"] {
-        fails(path, &[command, "f.img"], &["f.img"]);
-    }
+    assert!(succeeds(path, &["info", "f.img"]).contains("are here: files behind them cannot be read"));
+    fails(path, &["check", "f.img"], &["f.img"]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use nandkit_vfs::check::{Finding, Findings, Kind, Report};
 
 use crate::inode::ROOT;
 use crate::layout::case;
+use crate::mount::read_geometry;
 use crate::options::MountOptions;
 use crate::survey::{Survey, Taken};
 use crate::table::{Link, scan};
@@ -102,9 +103,12 @@ impl Draft {
 /// The findings are in the order of the check. Counts: `files`, `directories` (with the root),
 /// `clusters_used`, `clusters_free`, `clusters_bad`.
 ///
-/// Errors: a boot sector that gives no layout (`Corrupt`), a root directory without clusters,
+/// Errors: a boot sector that gives no layout, has no signature, or promises more than the device has
+/// (`Corrupt`), a root directory without clusters,
 /// `Device`. Cost: reads all FATs and directories once.
 pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<Report> {
+    // What is not there cannot be sound, although the rest can be read.
+    read_geometry(&device, clock)?;
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     let (mut volume, _) = Volume::mount(device, clock.clone(), options)?;
     let mut report = Draft::default();
