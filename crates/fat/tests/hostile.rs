@@ -163,10 +163,10 @@ fn absurd_boot_sectors_are_refused_with_the_field() {
         (16, &[0], "FATs"),
         (16, &[200], "FATs"),
         (17, &[0, 0], "root directory"),
-        (19, &[0xFF, 0xFF], "on a device of"),
+        (19, &[0xFF, 0xFF], "sectors needed"),
         (22, &[1, 0], "sectors needed"),
         (22, &[0xFF, 0xFF], "clusters"),
-        (510, &[0, 0], "no FAT volume"),
+        (510, &[0, 0], "no signature"),
     ] {
         let mut device = base.clone();
         edit(&mut device, at, bytes);
