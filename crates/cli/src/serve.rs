@@ -210,8 +210,8 @@ fn emulated(arguments: &ServeArguments) -> Result<Served, Failure> {
     Ok(Served { device, title: spec.title(), stack: Some(Emulated { mounted, below, run }), started })
 }
 
-/// The layer that wrote the chip in `--state`: where `--ftl` names none, it is the one that goes on.
-/// Errors: a file system on the bare flash, which every layer would erase.
+/// The layer that wrote the chip in `--state`: where `--ftl` names none, it is the one that goes
+/// on. Errors: a file system on the bare flash, which every layer would erase.
 fn layer_in_file(arguments: &ServeArguments) -> Result<Option<&'static str>, Failure> {
     let Some(state) = arguments.state.as_deref().map(Path::new).filter(|path| path.exists()) else { return Ok(None) };
     match chip_owner(state).map_err(|error| Failure::Input(format!("--state: {}", error.detail)))? {

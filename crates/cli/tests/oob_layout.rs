@@ -8,8 +8,8 @@ use serde_json::Value;
 
 const PAGE: usize = 2048;
 
-/// A dump with OOB and no ECC, and the tree in it: a file of noise that fills blocks, and one with a
-/// text.
+/// A dump with OOB and no ECC, and the tree in it: a file of noise that fills blocks, and one with
+/// a text.
 fn dump(directory: &Path) -> Vec<u8> {
     fs::create_dir_all(directory.join("tree/d")).expect("a directory");
     let noise: Vec<u8> = (0..400_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();

@@ -282,7 +282,8 @@ fn hamming_corrects_every_bit_and_detects_every_two() {
             flip(&mut bad, &mut bad_ecc, &[first]);
             assert_eq!(code.correct(&mut bad, &mut bad_ecc), Correction::Corrected(1), "{step}, bit {first}");
             assert_eq!((&bad, bad_ecc[2] & third, &bad_ecc[..2]), (&data, ecc[2] & third, &ecc[..2]));
-            // Every two of the ECC with every bit; of the data every eleventh, which are all distances.
+            // Every two of the ECC with every bit; of the data every eleventh, which are all
+            // distances.
             for &second in
                 places[number + 1..].iter().filter(|second| **second >= step * 8 || (*second - first) % 11 == 1)
             {

@@ -101,8 +101,9 @@ fn corrupt(detail: String) -> FsError {
 }
 
 impl Geometry {
-    /// Reads a boot sector (at least its first 512 bytes) of a device with `capacity` bytes. Errors:
-    /// those of [`Self::of_numbers`]; no signature; a volume that is longer than the device.
+    /// Reads a boot sector (at least its first 512 bytes) of a device with `capacity` bytes.
+    /// Errors: those of [`Self::of_numbers`]; no signature; a volume that is longer than the
+    /// device.
     pub fn parse(sector: &[u8], capacity: u64) -> Result<Self> {
         let geometry = Self::of_numbers(sector)?;
         geometry.check_whole(capacity)?;
@@ -128,9 +129,9 @@ impl Geometry {
         self.total_sectors.saturating_mul(self.sector_size.into())
     }
 
-    /// Reads the numbers of a boot sector, of a volume of any length, signed or not: for reading Linux
-    /// (fs/fat/inode.c, `fat_read_bpb`) and mtools ask for no more. Errors: `Corrupt`, numbers that do
-    /// not fit together.
+    /// Reads the numbers of a boot sector, of a volume of any length, signed or not: for reading
+    /// Linux (fs/fat/inode.c, `fat_read_bpb`) and mtools ask for no more. Errors: `Corrupt`,
+    /// numbers that do not fit together.
     pub fn of_numbers(sector: &[u8]) -> Result<Self> {
         let short = || corrupt(format!("{} bytes, at least 512 expected", sector.len()));
         let is_signed = sector.get(510..512).ok_or_else(short)? == [0x55, 0xAA];

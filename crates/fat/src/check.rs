@@ -103,8 +103,8 @@ impl Draft {
 /// The findings are in the order of the check. Counts: `files`, `directories` (with the root),
 /// `clusters_used`, `clusters_free`, `clusters_bad`.
 ///
-/// Errors: a boot sector that gives no layout, has no signature, or promises more than the device has
-/// (`Corrupt`), a root directory without clusters,
+/// Errors: a boot sector that gives no layout, has no signature, or promises more than the device
+/// has (`Corrupt`), a root directory without clusters,
 /// `Device`. Cost: reads all FATs and directories once.
 pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<Report> {
     // What is not there cannot be sound, although the rest can be read.

@@ -77,8 +77,8 @@ pub struct ImageLayout {
     pub bad: Vec<u32>,
     /// Blocks that are good although their marks say otherwise, since what they hold is whole.
     pub good: Vec<u32>,
-    /// Where pages keep data, ECC and OOB, where that is to be read and written; `None` for data and
-    /// OOB as they stand in the dump.
+    /// Where pages keep data, ECC and OOB, where that is to be read and written; `None` for data
+    /// and OOB as they stand in the dump.
     pub ecc: Option<Arc<OobLayout>>,
 }
 

@@ -66,7 +66,8 @@ fn gpmi_page(data: &[u8], oob_size: usize, code: &Bch) -> Vec<u8> {
     let packed = |bits: &[bool]| -> Vec<u8> {
         bits.chunks(8).map(|byte| (0..).zip(byte).map(|(bit, set)| u8::from(*set) << bit).sum()).collect()
     };
-    // The number of bits before the mark that are no data: metadata and the parities of all but the last chunk.
+    // The number of bits before the mark that are no data: metadata and the parities of all but the
+    // last chunk.
     let place = data.len() * 8 - 80 - (chunks - 1) * parity;
     let mut payload = bits(data, data.len() * 8);
     let mut metadata = vec![true; 80];
@@ -176,7 +177,8 @@ fn every_layout_writes_what_its_sources_say_and_reads_it_back() {
     }
 }
 
-/// The free bytes of the OOB come back, also without data, and the mark stands where it is looked for.
+/// The free bytes of the OOB come back, also without data, and the mark stands where it is looked
+/// for.
 #[test]
 fn free_bytes_and_marks_are_kept() {
     let mut random = Random::new(2, "layouts");
@@ -222,7 +224,8 @@ fn as_many_errors_as_the_code_says_are_corrected_and_one_more_is_told() {
                 flip(&mut changed, bit);
                 let other = layout.encode_page(&changed, &vec![0xFF; spare], &vec![0xFF; page + spare]);
                 let differs = (0..(page + spare) * 8).filter(|at| (raw[at / 8] ^ other[at / 8]) >> (at % 8) & 1 == 1);
-                // Of an interleaved page the ECC stands behind its data, and so it does of all others.
+                // Of an interleaved page the ECC stands behind its data, and so it does of all
+                // others.
                 differs.min_by_key(|at| at.abs_diff(bit)).unwrap()
             };
             let places: Vec<usize> = drawn.iter().map(|bit| stored(*bit)).collect();
@@ -238,7 +241,8 @@ fn as_many_errors_as_the_code_says_are_corrected_and_one_more_is_told() {
             );
             flip(&mut bad, places[0]);
             let told = layout.decode(&bad).codewords[codeword];
-            // One of hundreds of words beyond a code of 4 bits looks like another one; none of these does.
+            // One of hundreds of words beyond a code of 4 bits looks like another one; none of
+            // these does.
             assert_eq!(told, CodewordState::Programmed(Correction::Uncorrectable), "{} {codeword}", layout.name());
         }
     }

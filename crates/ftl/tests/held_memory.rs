@@ -1,5 +1,5 @@
-//! What the chip's store holds follows the metadata and not the traffic, whatever pages are made of:
-//! counted in bytes of the store, which no allocator and no other test can blur.
+//! What the chip's store holds follows the metadata and not the traffic, whatever pages are made
+//! of: counted in bytes of the store, which no allocator and no other test can blur.
 
 use nandkit_block::BlockDevice;
 use nandkit_flash::Flash;
@@ -12,8 +12,8 @@ use nandkit_units::{Content, Context, Described, Description, Generator, Lba, Na
 const UNIT: u32 = 4096;
 /// Bytes of a page's place in the store's table, and of what stands beside it.
 const PER_PAGE: u64 = 48 + 112;
-/// The bound where some pages are the layer's own, as those of its map and its journal: a fortieth of
-/// what all bytes would take.
+/// The bound where some pages are the layer's own, as those of its map and its journal: a fortieth
+/// of what all bytes would take.
 const PER_PAGE_WITH_JOURNAL: u64 = 4 * UNIT as u64 / 40;
 
 /// A chip whose pages hold four units.

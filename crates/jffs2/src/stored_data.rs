@@ -7,13 +7,15 @@ use crate::layout::{self, compression};
 /// The most that one node's data may become. Linux writes pages of 4 KiB (64 KiB on some machines).
 const DECOMPRESSED_MAX: u32 = 1 << 20;
 
-/// Data as the file has them; of a hole, which may be of any size, none. The error says what is wrong with them.
+/// Data as the file has them; of a hole, which may be of any size, none. The error says what is
+/// wrong with them.
 pub(crate) fn decompressed(node: &layout::Inode, data: &[u8]) -> Result<Vec<u8>, String> {
     let method = match node.compression {
         compression::NONE => Compression::None,
         compression::ZERO => Compression::Zero,
         compression::RTIME => Compression::Rtime,
-        // Since 2.6 Linux has the two names the other way round than linux/jffs2.h (fs/jffs2/compr_rubin.c, the two `jffs2_compressor`s), and wrote them so.
+        // Since 2.6 Linux has the two names the other way round than linux/jffs2.h
+        // (fs/jffs2/compr_rubin.c, the two `jffs2_compressor`s), and wrote them so.
         compression::RUBIN_MIPS => Compression::DynRubin,
         compression::DYNAMIC_RUBIN => Compression::RubinMips,
         compression::ZLIB => Compression::Zlib,
@@ -39,7 +41,8 @@ pub(crate) fn decompressed(node: &layout::Inode, data: &[u8]) -> Result<Vec<u8>,
         data
     };
     decompress(method, packed, &mut content).or_else(|error| {
-        // Some vendors put LZMA under the number of zlib: where no header of zlib is, it may be that.
+        // Some vendors put LZMA under the number of zlib: where no header of zlib is, it may be
+        // that.
         let is_zlib = method != Compression::Zlib || begins_as_zlib(data);
         let is_lzma = !is_zlib && lzma_under_another_number(data, &mut content);
         if is_lzma { Ok(()) } else { Err(error.to_string()) }
@@ -75,7 +78,8 @@ fn lzma_under_another_number(data: &[u8], content: &mut [u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Number 3, called RUBINMIPS, holds what Linux decodes with frequencies of the node's own: equal shares make the code the bits themselves.
+    /// Number 3, called RUBINMIPS, holds what Linux decodes with frequencies of the node's own:
+    /// equal shares make the code the bits themselves.
     #[test]
     fn rubin_has_its_numbers_as_linux_has_them() {
         let mut data = vec![128; 8];

@@ -123,8 +123,8 @@ pub fn chip_owner(path: &Path) -> Result<ChipOwner, StackError> {
     })
 }
 
-/// Refuses a layer, or with `None` a file system on the bare flash, on a chip that another one wrote.
-/// A file that does not exist yet is nobody's.
+/// Refuses a layer, or with `None` a file system on the bare flash, on a chip that another one
+/// wrote. A file that does not exist yet is nobody's.
 pub(crate) fn check_owner(path: &Path, layer: Option<&FtlSpec>) -> Result<(), StackError> {
     if !path.exists() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Formats of traces that are lines of fields: what is read, what is refused, which format is found,
-//! and the parameter that picks one of a trace's names.
+//! Formats of traces that are lines of fields: what is read, what is refused, which format is
+//! found, and the parameter that picks one of a trace's names.
 
 use std::io::Cursor;
 

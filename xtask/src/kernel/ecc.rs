@@ -1,7 +1,7 @@
 //! `cargo xtask kernel ecc`: dumps with ECC between nandkit and Linux's software codes on nandsim.
 //!
-//! What nandkit writes, Linux reads without a wrong bit; bits flipped in it, Linux corrects and counts
-//! as nandkit does. What Linux writes, nandkit finds the layout of, reads, and corrects.
+//! What nandkit writes, Linux reads without a wrong bit; bits flipped in it, Linux corrects and
+//! counts as nandkit does. What Linux writes, nandkit finds the layout of, reads, and corrects.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,8 @@ use super::trial::{KEEP, Trial};
 use crate::options::Options;
 use crate::process;
 
-/// Name, flash, what nandsim is told besides, nandkit's layout, and the bits that the code corrects.
+/// Name, flash, what nandsim is told besides, nandkit's layout, and the bits that the code
+/// corrects.
 const CODES: [(&str, Device, &str, &str, usize); 4] = [
     ("small", Device::Nand16k { blocks: 256 }, "", "linux-hamming-512-16", 1),
     ("hamming", Device::Nand128k { blocks: 64 }, "", "linux-hamming-2048-64", 1),

@@ -67,7 +67,8 @@ pub enum Command {
     Extract(ExtractArguments),
     /// Check an image; exit status 1 where something is wrong.
     Check(CheckArguments),
-    /// Find the files of a volume whose superblocks, checkpoints or tables are lost, and write them into a directory.
+    /// Find the files of a volume whose superblocks, checkpoints or tables are lost, and write them
+    /// into a directory.
     Rescue(RescueArguments),
     /// Change the size of a volume in an image, old or new whatever happens meanwhile.
     Resize(ResizeArguments),

@@ -1,8 +1,9 @@
-//! LZMA as vendors' JFFS2 uses it, without the header of `.lzma` files: properties and length are the
-//! format's (facts: the LZMA specification, `lzma-specification.txt` of the LZMA SDK, public domain).
+//! LZMA as vendors' JFFS2 uses it, without the header of `.lzma` files: properties and length are
+//! the format's (facts: the LZMA specification, `lzma-specification.txt` of the LZMA SDK, public
+//! domain).
 //!
-//! A range coder whose every bit adapts a probability; packets are a literal, a match, or a match at
-//! one of the last four distances. The first byte of a stream is zero.
+//! A range coder whose every bit adapts a probability; packets are a literal, a match, or a match
+//! at one of the last four distances. The first byte of a stream is zero.
 
 use super::error::{Fault, Stop};
 use super::repeat;
@@ -43,8 +44,8 @@ const POSITIONS_MAX: usize = 1 << 4;
 const HALF: u16 = 1024;
 const MATCH_LENGTH_MIN: usize = 2;
 
-/// The probabilities of a number whose bits are coded from the highest, each in the context of those
-/// before it.
+/// The probabilities of a number whose bits are coded from the highest, each in the context of
+/// those before it.
 type Tree<const SIZE: usize> = [u16; SIZE];
 
 struct Lengths {
@@ -236,7 +237,8 @@ impl Model {
         let literals = self.literals.get_mut(context * 0x300..)?;
         let mut symbol = 1;
         if self.state >= STATES_OF_LITERALS {
-            // Behind a match the byte that stands where it would go on is a context, while it agrees.
+            // Behind a match the byte that stands where it would go on is a context, while it
+            // agrees.
             let mut expected = usize::from(*done.get(done.len().checked_sub(self.distances[0] + 1)?)?);
             while symbol < 0x100 {
                 let bit_of_expected = expected >> 7 & 1;

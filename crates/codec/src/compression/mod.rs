@@ -197,7 +197,8 @@ impl Decompressor {
 
     /// Decompresses `input` to exactly `output.len()` bytes.
     ///
-    /// As in Linux, bytes after the end of a [`Compression::Zlib`] stream and bytes that [`Compression::Rtime`] and [`Compression::Lzma`] do not need to fill the output are ignored;
+    /// As in Linux, bytes after the end of a [`Compression::Zlib`] stream and bytes that
+    /// [`Compression::Rtime`] and [`Compression::Lzma`] do not need to fill the output are ignored;
     /// [`Compression::None`] and [`Compression::Lzo`] must use up the input. The input of [`Compression::Zero`] is not looked at.
     ///
     /// Memory besides `output` is bounded (under 64 KiB; Zstandard's tables and window under 256 KiB and the output's length), time is linear in both lengths.

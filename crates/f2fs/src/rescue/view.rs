@@ -59,8 +59,8 @@ impl<'a, D: BlockDevice> View<'a, D> {
         inode.head.size.get().min(most)
     }
 
-    /// Each stretch of a file with its first page: addresses and how many of them count, or how many
-    /// pages are lost with a node that cannot be had. Holes are left out.
+    /// Each stretch of a file with its first page: addresses and how many of them count, or how
+    /// many pages are lost with a node that cannot be had. Holes are left out.
     pub fn each_leaf(
         &self,
         inode: &Inode,

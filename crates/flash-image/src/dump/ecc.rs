@@ -85,8 +85,8 @@ impl DumpFlash {
         self.shape.layout.ecc.as_ref()
     }
 
-    /// What the ECC says of the whole dump; `None` where it has no layout with one. Cost: every page
-    /// is decoded. Errors: those of the file.
+    /// What the ECC says of the whole dump; `None` where it has no layout with one. Cost: every
+    /// page is decoded. Errors: those of the file.
     pub fn ecc_report(&self) -> io::Result<Option<EccReport>> {
         let Some(layout) = self.oob_layout() else { return Ok(None) };
         let mut report = EccReport {

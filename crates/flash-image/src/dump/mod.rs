@@ -165,8 +165,9 @@ impl DumpFlash {
     }
 
     /// Data bytes of a whole block without a copy, for scans: `None` where they do not lie side by
-    /// side (OOB between the pages) or are corrected as they are read, where the block was changed since the last sync, and where the
-    /// file holds it not or in part. Then use [`DumpFlash::page_bytes`] or [`Flash::read`].
+    /// side (OOB between the pages) or are corrected as they are read, where the block was changed
+    /// since the last sync, and where the file holds it not or in part. Then use
+    /// [`DumpFlash::page_bytes`] or [`Flash::read`].
     pub fn block_bytes(&self, block: BlockIndex) -> Option<&[u8]> {
         let decoded = self.shape.layout.ecc.is_some();
         if decoded || !self.shape.layout.is_contiguous() || self.changes.blocks.contains_key(&block.0) {

@@ -25,8 +25,8 @@ pub const ERASE_SIZE_MIN: u32 = 4 << 10;
 /// The longest node that no block or page bounds: the largest attribute, with room to spare.
 const NODE_MAX: u32 = 128 << 10;
 
-/// Whether bytes begin with a node of the magic number that JFFS2 had before 2001, which Linux knows
-/// and does not mount (include/uapi/linux/jffs2.h, `JFFS2_OLD_MAGIC_BITMASK`).
+/// Whether bytes begin with a node of the magic number that JFFS2 had before 2001, which Linux
+/// knows and does not mount (include/uapi/linux/jffs2.h, `JFFS2_OLD_MAGIC_BITMASK`).
 pub fn begins_with_old_node(bytes: &[u8]) -> bool {
     ByteOrder::ALL.into_iter().any(|order| {
         let fits = |header: Header| bytes.get(..8).is_some_and(|first| header.header_crc == crate::layout::crc(first));

@@ -1,12 +1,12 @@
 //! Pages put together from pieces, in a few bytes for each piece that is described.
 //!
-//! A page of 16 KiB that took four writes of 4 KiB is four descriptions and four tags: about 80 bytes
-//! here, where its bytes would make a run's memory grow with what it writes.
+//! A page of 16 KiB that took four writes of 4 KiB is four descriptions and four tags: about 80
+//! bytes here, where its bytes would make a run's memory grow with what it writes.
 //!
-//! The image: the OOB, the length of the data, then piece by piece. The OOB is twice its number of tags
-//! and one more, with the tags as differences to the one before; where it is no whole tags, twice its
-//! length and its bytes. A piece is its kind, its length and what the kind asks for. All numbers are
-//! LEB128 (DWARF 5, section 7.6).
+//! The image: the OOB, the length of the data, then piece by piece. The OOB is twice its number of
+//! tags and one more, with the tags as differences to the one before; where it is no whole tags,
+//! twice its length and its bytes. A piece is its kind, its length and what the kind asks for. All
+//! numbers are LEB128 (DWARF 5, section 7.6).
 
 use std::sync::Arc;
 

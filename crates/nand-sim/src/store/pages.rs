@@ -1,7 +1,7 @@
 //! Pages as shared byte strings or descriptions, in copy-on-write tables per block.
 //!
-//! A page put together from pieces keeps the descriptions among them ([`Packed`]), so that a store of
-//! descriptions grows with the metadata, not with the traffic: see `PageStore::held_bytes`.
+//! A page put together from pieces keeps the descriptions among them ([`Packed`]), so that a store
+//! of descriptions grows with the metadata, not with the traffic: see `PageStore::held_bytes`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -32,8 +32,8 @@ enum Data {
     Bytes(Arc<[u8]>),
     /// The same where much of it is zeroes: how many bytes a [`Sparse`] stands for, and its image.
     Sparse(u32, Arc<[u8]>),
-    /// From column 0 on. The fields of a [`Described`] lie side by side here, so that a page's place in
-    /// the table is 8 bytes smaller.
+    /// From column 0 on. The fields of a [`Described`] lie side by side here, so that a page's
+    /// place in the table is 8 bytes smaller.
     Described {
         record: u64,
         version: u32,
@@ -45,7 +45,8 @@ enum Data {
     Packed(Packed),
 }
 
-// One for each page of every block that was ever programmed: 8 bytes are 8 MB for each 16 GiB of pages.
+// One for each page of every block that was ever programmed: 8 bytes are 8 MB for each 16 GiB of
+// pages.
 const _: () = assert!(size_of::<Page>() == 48);
 
 impl Data {
@@ -234,8 +235,9 @@ impl<F: Form> PageStore<F> {
         false
     }
 
-    /// Puts several pieces into an erased page. A long OOB that is programmed with them goes into the
-    /// same memory, and this says so: each piece of memory of its own has an allocator's overhead.
+    /// Puts several pieces into an erased page. A long OOB that is programmed with them goes into
+    /// the same memory, and this says so: each piece of memory of its own has an allocator's
+    /// overhead.
     fn pack(page: &mut Page, data: Payload<'_>, oob: &[u8], format: TagFormat) -> bool {
         let together = oob.len() > INLINE && matches!(page.oob, Oob::Erased);
         page.data = Data::Packed(Packed::new(data, if together { oob } else { &[] }, format));

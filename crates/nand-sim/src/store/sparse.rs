@@ -65,8 +65,8 @@ impl Sparse {
     }
 }
 
-/// Writes the bytes of an image that stands for `length` of them, from `column` on, into `into`; behind
-/// the end stands what was never programmed, 0xFF.
+/// Writes the bytes of an image that stands for `length` of them, from `column` on, into `into`;
+/// behind the end stands what was never programmed, 0xFF.
 pub fn read(image: &[u8], length: usize, column: usize, into: &mut [u8]) {
     let there = length.saturating_sub(column).min(into.len());
     let (inside, behind) = into.split_at_mut(there);

@@ -14,8 +14,8 @@ use super::{FORMATS, MediumKind, OpenOptions};
 /// Detections that are told, beside those that differ from the first in the erase size alone.
 const TOLD_MAX: usize = 4;
 
-/// Points from which a layout with OOB is taken where no format shows: the length of whole blocks, or
-/// half of the marks. Less is chance.
+/// Points from which a layout with OOB is taken where no format shows: the length of whole blocks,
+/// or half of the marks. Less is chance.
 const OOB_POINTS_MIN: u32 = 60;
 
 /// A region of a dump.

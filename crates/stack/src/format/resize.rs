@@ -9,8 +9,8 @@ use super::found::Found;
 
 /// What a format has for volumes whose size is changed.
 pub trait ResizeFormat: Sync {
-    /// What is to be changed so that a volume has so many bytes at most. Nothing is changed. Errors:
-    /// a size that does not do, with the least that does; a volume that cannot be resized.
+    /// What is to be changed so that a volume has so many bytes at most. Nothing is changed.
+    /// Errors: a size that does not do, with the least that does; a volume that cannot be resized.
     fn plan(&self, image: &Image, found: &Found, bytes: u64) -> Result<ResizePlan, FormatError>;
 }
 

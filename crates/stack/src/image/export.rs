@@ -73,9 +73,9 @@ pub struct Exporting {
 }
 
 impl Exporting {
-    /// Opens an image for reading. The option `oob_layout` names the layout of what is written; that
-    /// of the image is found, and need not be the same. Errors: those of [`super::open`]; an image of
-    /// sectors; a layout of other pages.
+    /// Opens an image for reading. The option `oob_layout` names the layout of what is written;
+    /// that of the image is found, and need not be the same. Errors: those of [`super::open`]; an
+    /// image of sectors; a layout of other pages.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StackError> {
         let (image, mut notes): (Image, Vec<String>) = read(path, options)?;
         if let Some(region) = whole_region(path, &image, options)? {
@@ -114,8 +114,8 @@ impl Exporting {
         Ok(Self { device: device.into_read_only(), plain: None, layout, notes })
     }
 
-    /// Whether it is a region that holds no file system for flash: only its bytes are known then, and no
-    /// form for NAND.
+    /// Whether it is a region that holds no file system for flash: only its bytes are known then,
+    /// and no form for NAND.
     pub const fn is_plain(&self) -> bool {
         self.plain.is_some()
     }

@@ -1,7 +1,7 @@
 //! Content put together from pieces that keep their form: descriptions stay descriptions.
 //!
-//! A page of 16 KiB that takes four writes of 4 KiB holds four descriptions. Turning them into bytes
-//! would make the memory of a simulated chip follow the traffic instead of the metadata.
+//! A page of 16 KiB that takes four writes of 4 KiB holds four descriptions. Turning them into
+//! bytes would make the memory of a simulated chip follow the traffic instead of the metadata.
 
 use super::{Described, Description, Generator, Payload};
 
@@ -60,8 +60,8 @@ impl Assembly {
 
     /// Appends content in its own form. A description that continues the last piece extends it.
     ///
-    /// Descriptions become bytes where the assembly would outgrow 32 bits, or where a description of
-    /// their last byte would: each part of a piece can be described.
+    /// Descriptions become bytes where the assembly would outgrow 32 bits, or where a description
+    /// of their last byte would: each part of a piece can be described.
     pub fn push(&mut self, payload: Payload<'_>) {
         match payload {
             Payload::Bytes(bytes) => self.push_bytes(bytes),

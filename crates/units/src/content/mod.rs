@@ -1,6 +1,8 @@
-//! Content that is written and read: bytes, or a description from which the bytes can be made again.
+//! Content that is written and read: bytes, or a description from which the bytes can be made
+//! again.
 //!
-//! Descriptions let a 64 GiB volume run in little memory: the emulated store keeps 24 bytes for a page whose content a workload generated.
+//! Descriptions let a 64 GiB volume run in little memory: the emulated store keeps 24 bytes for a
+//! page whose content a workload generated.
 
 mod assembly;
 mod pieces;
@@ -16,15 +18,17 @@ use crate::xorshift;
 
 /// Names the rule that makes bytes from a description.
 ///
-/// Four bytes wide: a description is copied with every simulated page, and three bytes of padding behind a single byte would be copied by stores
-/// that overlap, whose later load the processor cannot forward.
+/// Four bytes wide: a description is copied with every simulated page, and three bytes of padding
+/// behind a single byte would be copied by stores that overlap, whose later load the processor
+/// cannot forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Generator {
     /// All bytes zero.
     #[default]
     Zero,
-    /// The record content of the `overwrite` workload: xorshift64 from a seed made of record and version.
+    /// The record content of the `overwrite` workload: xorshift64 from a seed made of record and
+    /// version.
     ///
     /// `s = (record+1)*0x9E3779B97F4A7C15 ^ (version+1)*0xD1B54A32D192ED03` (0 becomes 1); then repeatedly
     /// `s ^= s<<13; s ^= s>>7; s ^= s<<17`, each value stored as 8 little-endian bytes.
@@ -33,8 +37,9 @@ pub enum Generator {
 
 /// Which bytes: what `generator` makes for (`record`, `version`), from byte `offset` on.
 ///
-/// The order in memory is fixed so that in a [`Payload`], as compilers lay it out, the record lies where a slice has its length: [`Payload::len`] loads that word
-/// before it knows which of the two it has, and two halves stored one by one would make it wait. Of this only speed depends.
+/// The order in memory is fixed so that in a [`Payload`], as compilers lay it out, the record lies
+/// where a slice has its length: [`Payload::len`] loads that word before it knows which of the two
+/// it has, and two halves stored one by one would make it wait. Of this only speed depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Description {
@@ -49,13 +54,15 @@ pub struct Description {
 }
 
 impl Description {
-    /// The description of the same stream, `bytes` further on; `None` where the offset would leave its range.
+    /// The description of the same stream, `bytes` further on; `None` where the offset would leave
+    /// its range.
     #[inline]
     pub fn advanced(self, bytes: u32) -> Option<Self> {
         Some(Self { offset: self.offset.checked_add(bytes)?, ..self })
     }
 
-    /// Writes the described bytes into `into`. Cost: about 1 ns per 8 bytes, and a few microseconds for a large `offset`.
+    /// Writes the described bytes into `into`. Cost: about 1 ns per 8 bytes, and a few microseconds
+    /// for a large `offset`.
     pub fn generate(&self, into: &mut [u8]) {
         if into.is_empty() {
             return;
@@ -149,7 +156,8 @@ impl<'a> Payload<'a> {
         buffer.payload()
     }
 
-    /// Writes the bytes into `into`, which must have the payload's length; a shorter one gets the beginning.
+    /// Writes the bytes into `into`, which must have the payload's length; a shorter one gets the
+    /// beginning.
     pub fn copy_to(&self, into: &mut [u8]) {
         let length = self.len().min(into.len());
         match self {
@@ -160,7 +168,8 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Content that was read, in the form in which the store keeps it. The buffer is reused from read to read.
+/// Content that was read, in the form in which the store keeps it. The buffer is reused from read
+/// to read.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     bytes: Vec<u8>,
@@ -196,7 +205,8 @@ impl Content {
         self.described = Some(described);
     }
 
-    /// Makes this content `length` bytes and lets the caller fill them. Bytes from earlier use may still stand in it.
+    /// Makes this content `length` bytes and lets the caller fill them. Bytes from earlier use may
+    /// still stand in it.
     pub fn set_bytes(&mut self, length: usize) -> &mut [u8] {
         self.described = None;
         self.assembly = None;
@@ -221,7 +231,8 @@ impl Content {
         }
     }
 
-    /// Deals this content out in pieces of `unit` bytes, each in the form that this one has; pieces behind its end are left as they are.
+    /// Deals this content out in pieces of `unit` bytes, each in the form that this one has; pieces
+    /// behind its end are left as they are.
     pub fn deal(&self, unit: u32, into: &mut [Self]) {
         let whole = [self.payload()];
         let (mut pieces, mut buffer) = (Pieces::new(&whole), Assembly::new());

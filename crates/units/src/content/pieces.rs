@@ -21,7 +21,8 @@ impl<'a> Pieces<'a> {
         parts.iter().fold(0, |sum, part| sum.saturating_add(part.len()))
     }
 
-    /// The next `length` bytes; `None` where fewer are left. Put together in `buffer` where it is made of several parts or no description can name it.
+    /// The next `length` bytes; `None` where fewer are left. Put together in `buffer` where it is
+    /// made of several parts or no description can name it.
     pub fn next<'b>(&mut self, length: usize, buffer: &'b mut Assembly) -> Option<Payload<'b>>
     where
         'a: 'b,
@@ -46,8 +47,8 @@ impl<'a> Pieces<'a> {
         self.generated(length, buffer)
     }
 
-    /// The next `length` bytes, if one part has them as bytes or as a description that can name each
-    /// of them; else nothing is cut off.
+    /// The next `length` bytes, if one part has them as bytes or as a description that can name
+    /// each of them; else nothing is cut off.
     #[inline]
     pub fn whole(&mut self, length: usize) -> Option<Payload<'a>> {
         while let Some((first, rest)) = self.parts.split_first()
@@ -66,7 +67,8 @@ impl<'a> Pieces<'a> {
         Some(part)
     }
 
-    /// The next `length` bytes as parts of their own, each a part of one of these; `None` where fewer are left or no description can name one. What was cut off until then is gone.
+    /// The next `length` bytes as parts of their own, each a part of one of these; `None` where
+    /// fewer are left or no description can name one. What was cut off until then is gone.
     pub fn split(&mut self, length: usize) -> Option<Vec<Payload<'a>>> {
         let (mut pieces, mut left) = (Vec::new(), length);
         while left > 0 {

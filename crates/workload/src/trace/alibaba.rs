@@ -1,8 +1,8 @@
 //! Alibaba's block traces (alibaba/block-traces, README):
 //! `device_id,opcode,offset,length,timestamp`.
 //!
-//! The opcode is R or W, offset and length are in bytes, and the time stamp is in microseconds. Each
-//! device is a name of its own.
+//! The opcode is R or W, offset and length are in bytes, and the time stamp is in microseconds.
+//! Each device is a name of its own.
 
 use nandkit_units::Nanos;
 

@@ -129,7 +129,8 @@ impl Field<'_> {
         digits(self.text).ok_or_else(|| self.wrong("is no whole number"))
     }
 
-    /// An instant or span in seconds, with or without a fraction; what is below a nanosecond is cut.
+    /// An instant or span in seconds, with or without a fraction; what is below a nanosecond is
+    /// cut.
     pub fn seconds(&self) -> Result<Nanos, Malformed> {
         let (seconds, fraction) = self.text.split_once('.').unwrap_or((self.text, "0"));
         let nanos = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);

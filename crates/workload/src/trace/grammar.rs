@@ -109,7 +109,8 @@ pub(super) trait LineParser: Send {
     fn parse<'a>(&mut self, line: &'a str) -> Result<Line<'a>, Malformed>;
 }
 
-/// Checks what all formats share: the end is in the range of numbers, and the length is one that can be replayed.
+/// Checks what all formats share: the end is in the range of numbers, and the length is one that
+/// can be replayed.
 pub(super) fn checked_range(offset: u64, length: u64, expected: &'static str) -> Result<(), Malformed> {
     if length <= 1 << 32 && offset.checked_add(length).is_some_and(|end| end <= 1 << 62) {
         return Ok(());

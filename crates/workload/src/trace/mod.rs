@@ -1,17 +1,17 @@
 //! `trace:FILE`: recorded operations, replayed on blocks or on files.
 //!
-//! Formats are fio's iolog (`fio --write_iolog=FILE ...`), the text of blkparse and of MQSim, SPC, and
-//! the CSV of MSR Cambridge, Alibaba, Tencent and SYSTOR '17. Each has a file here and a line in the
-//! table of `formats`, which finds the format from the first lines. A trace is plain text, or
-//! compressed by gzip or zstd, which the first bytes tell. It is looked through once before anything
-//! runs: a malformed line, or an operation beyond the device, is an error that names the line. It is
-//! never read into memory as a whole.
+//! Formats are fio's iolog (`fio --write_iolog=FILE ...`), the text of blkparse and of MQSim, SPC,
+//! and the CSV of MSR Cambridge, Alibaba, Tencent and SYSTOR '17. Each has a file here and a line
+//! in the table of `formats`, which finds the format from the first lines. A trace is plain text,
+//! or compressed by gzip or zstd, which the first bytes tell. It is looked through once before
+//! anything runs: a malformed line, or an operation beyond the device, is an error that names the
+//! line. It is never read into memory as a whole.
 //!
 //! **Names.** An iolog names files, MSR Cambridge hosts and disks, the others devices, storage units,
 //! volumes or LUNs. On a block device the names lie one behind the other in the order in which they
-//! first occur, each as long as the trace reaches into it, rounded up to 4 KiB. On a file system each
-//! is a file, `trace0`, `trace1`, ... With `only=NAME` one of them is replayed and the others are
-//! left out.
+//! first occur, each as long as the trace reaches into it, rounded up to 4 KiB. On a file system
+//! each is a file, `trace0`, `trace1`, ... With `only=NAME` one of them is replayed and the others
+//! are left out.
 //!
 //! **Fit.** As a rule an operation must lie within the device. With `fit=wrap` offsets are taken modulo the space there is, with `fit=scale` they are
 //! multiplied so that the trace's extent becomes that space; lengths stay, and an operation that would cross the end begins earlier.
@@ -73,8 +73,8 @@ parameters! {
     pub struct Trace as "trace" {
         /// The trace; gzip and zstd are recognised.
         file: String = String::new(), ();
-        /// auto: found from the first lines; iolog (fio versions 2 and 3), msr, blkparse, mqsim, spc, alibaba, tencent,
-        /// systor, calls (nandkit exec --record; on file systems only).
+        /// auto: found from the first lines; iolog (fio versions 2 and 3), msr, blkparse, mqsim,
+        /// spc, alibaba, tencent, systor, calls (nandkit exec --record; on file systems only).
         format: Format = Format::Auto, ();
         /// none: an operation beyond the device is an error; scale, wrap: offsets are changed to fit.
         fit: Fit = Fit::None, ();
@@ -90,11 +90,12 @@ parameters! {
         queue_depth: u64 = 1, 1..=65_536;
         /// blkparse: which event counts, q (queued) or d (issued to the driver).
         action: Action = Action::Queued, ();
-        /// iolog version 3 and mqsim: unit of time stamps; auto: us for iolog (as fio 3.33 writes), ns for mqsim (as its
-        /// examples have).
+        /// iolog version 3 and mqsim: unit of time stamps; auto: us for iolog (as fio 3.33 writes),
+        /// ns for mqsim (as its examples have).
         time_unit: TimeUnit = TimeUnit::Auto, ();
-        /// Only operations on this of the trace's names (file, disk, device, ASU, volume, LUN), a colon for each comma in
-        /// it; by default all, one behind the other. Time counts from its first operation.
+        /// Only operations on this of the trace's names (file, disk, device, ASU, volume, LUN), a
+        /// colon for each comma in it; by default all, one behind the other. Time counts from its
+        /// first operation.
         only: OnlyName = OnlyName::default(), ();
     }
 }

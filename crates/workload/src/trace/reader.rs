@@ -31,7 +31,8 @@ pub struct TraceOperation {
     pub offset: u64,
     /// Bytes, at most 4 GiB.
     pub length: u64,
-    /// Instant, counted from the trace's start, with `only` from its first operation; never before that of the operation before.
+    /// Instant, counted from the trace's start, with `only` from its first operation; never before
+    /// that of the operation before.
     pub time: Nanos,
     /// The line, from 1.
     pub line: u64,
@@ -130,7 +131,8 @@ impl TraceReader {
         })
     }
 
-    /// Reads lines by which the format is found. An error waits until the lines before it are parsed.
+    /// Reads lines by which the format is found. An error waits until the lines before it are
+    /// parsed.
     fn look_ahead(&mut self) {
         while self.ahead.len() < formats::LINES {
             match self.read_line() {

@@ -1,8 +1,8 @@
 //! Traces of Tencent's cloud block storage (SNIA IOTTA 28064, README):
 //! `Timestamp,Offset,Size,IOType,VolumeID`.
 //!
-//! The time stamp is in whole seconds, offset and size are in sectors of 512 bytes, and the type is 0
-//! for a read and 1 for a write. Each volume is a name of its own.
+//! The time stamp is in whole seconds, offset and size are in sectors of 512 bytes, and the type is
+//! 0 for a read and 1 for a write. Each volume is a name of its own.
 
 use nandkit_units::Nanos;
 

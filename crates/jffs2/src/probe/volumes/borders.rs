@@ -76,8 +76,8 @@ fn of_two_volumes(mut conflicts: Vec<Conflict>) -> Vec<Conflict> {
     kept
 }
 
-/// Behind which place each of the fewest borders stands at least, ascending: where those that follow
-/// explain as much as they can.
+/// Behind which place each of the fewest borders stands at least, ascending: where those that
+/// follow explain as much as they can.
 fn lowest_places(conflicts: &[Conflict]) -> Vec<u64> {
     let mut rest: Vec<&Conflict> = conflicts.iter().collect();
     rest.sort_by_key(|conflict| std::cmp::Reverse(conflict.earlier));

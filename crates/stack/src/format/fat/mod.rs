@@ -28,8 +28,8 @@ pub static FORMAT: FatFormat = FatFormat;
 /// FAT.
 pub struct FatFormat;
 
-/// Bytes behind a volume that partitioning leaves over: the rest of an alignment, which is blank, or
-/// of a track, whatever it holds.
+/// Bytes behind a volume that partitioning leaves over: the rest of an alignment, which is blank,
+/// or of a track, whatever it holds.
 const BEHIND_VOLUME: u64 = 1 << 20;
 const TRACK: u64 = 63 * 512;
 

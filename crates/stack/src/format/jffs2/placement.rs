@@ -109,8 +109,8 @@ pub(super) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: 
 /// to node better and loses no node on it: a wrong one may cut out just what stands between nodes.
 fn keep_convincing(found: &mut Vec<Seen>) {
     let has_oob = |seen: &Seen| seen.layout.oob != OobPlacement::None;
-    // A wrong placement may show a few nodes without anything between them, where it is free to leave
-    // out the rest.
+    // A wrong placement may show a few nodes without anything between them, where it is free to
+    // leave out the rest.
     if found.iter().any(|seen| !seen.volumes.is_empty()) {
         let most = found.iter().map(|seen| seen.probe.node_bytes()).max().unwrap_or(0).max(1);
         for seen in found.iter_mut() {
