@@ -11,6 +11,8 @@ const PAGES_TRIED: usize = 32;
 const PAGES_SEEN: u64 = 2048;
 /// A layout that is right has at least so many code words of which chance makes none right.
 const RIGHT_MIN: u32 = 4;
+/// Codes that correct so many bits correct no word by chance.
+const STRONG_FROM: u32 = 4;
 /// A layout of which none of so many code words is right is given up.
 const GIVEN_UP: u32 = 16;
 
@@ -24,13 +26,17 @@ pub struct LayoutMatch {
     pub tried: u32,
     /// Those that are right, or right but for as many bits as the code corrects.
     pub right: u32,
+    /// Those that chance does not make: of a code that corrects few bits, the ones without a wrong
+    /// bit.
+    certain: u32,
 }
 
 impl LayoutMatch {
-    /// Whether the code words speak for the layout. By chance one of 2^22 is right by the weakest
-    /// code and one of 2000 seems corrected, so that half of them, and four, are no chance.
+    /// Whether the code words speak for the layout: half of them, and four of which chance makes none.
+    /// By chance one of 2^22 is right by the weakest code, but one of 2000 seems corrected, and of
+    /// sparse data, as tables of a file system are, many more.
     pub fn is_sure(&self) -> bool {
-        self.right >= RIGHT_MIN && 2 * self.right >= self.tried
+        self.certain >= RIGHT_MIN && 2 * self.right >= self.tried
     }
 }
 
@@ -51,7 +57,7 @@ pub fn find<'a>(
 
 /// How a dump fits a layout.
 pub fn try_layout(bytes: &[u8], offset: usize, layout: &Arc<OobLayout>) -> LayoutMatch {
-    let mut found = LayoutMatch { layout: Arc::clone(layout), tried: 0, right: 0 };
+    let mut found = LayoutMatch { layout: Arc::clone(layout), tried: 0, right: 0, certain: 0 };
     let bytes = bytes.get(offset..).unwrap_or(&[]);
     let stored = layout.raw_bytes();
     let pages = (bytes.len() / stored) as u64;
@@ -84,7 +90,10 @@ fn count(layout: &OobLayout, raw: &[u8], found: &mut LayoutMatch) {
                 found.tried += 1;
                 // Even data, a counter say, have an erased ECC by a Hamming code, and so has a dump
                 // in which nobody wrote one.
-                found.right += u32::from(told.bits().is_some() && !layout.has_erased_ecc(number, raw));
+                let bits = told.bits().filter(|_| !layout.has_erased_ecc(number, raw));
+                found.right += u32::from(bits.is_some());
+                let is_strong = layout.correctable() >= STRONG_FROM;
+                found.certain += u32::from(bits.is_some_and(|bits| bits == 0 || is_strong));
             }
         }
     }
