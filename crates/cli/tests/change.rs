@@ -218,7 +218,7 @@ fn an_image_is_changed_whole_or_not_at_all() {
     let reader = File::open(path.join("i")).expect("opens");
     reader.lock_shared().expect("locks");
     refused(&["rm", "i", "/etc/group"], 2, &["in use"]);
-    drop(reader);
+    reader.unlock().expect("unlocks");
     // A name, which the mount sees, and a file's data, which only reading the inode tells.
     let word = |at: usize| u32::from_le_bytes(good[at..at + 4].try_into().expect("four bytes"));
     let mut inodes = (0..good.len() - 68).step_by(4).filter(|at| word(*at) == 0xE002_1985);
