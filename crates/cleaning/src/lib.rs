@@ -5,6 +5,7 @@
 
 pub mod allocation;
 pub mod log_victim;
+pub mod partial;
 pub mod recycling;
 pub mod search;
 pub mod separation;

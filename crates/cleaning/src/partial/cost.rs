@@ -1,0 +1,135 @@
+//! What leaving or moving a run of valid blocks costs (P1, section 4.3).
+
+use super::RequestTimes;
+
+/// A run of valid blocks of a segment, with the holes beside it that may be written now: those that
+/// were invalid at the last checkpoint already (P1, section 3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ValidRun {
+    /// The first block.
+    pub start: u16,
+    /// `Bvalid`: how many.
+    pub length: u16,
+    /// `Hleft`: blocks of the hole before it, 0 for none.
+    pub left: u16,
+    /// `Hright`: blocks of the hole behind it, 0 for none.
+    pub right: u16,
+    /// Whether the hole before it is the hole behind the run before.
+    pub shares_left: bool,
+}
+
+/// Mean sizes of the holes that copies go to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeanHoles {
+    /// `Havg inter`: of the segment of the cold log; a whole segment where that is free.
+    pub inter: f64,
+    /// `Havg intra`: of the segment itself.
+    pub intra: f64,
+}
+
+/// What becomes of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// It stays: the holes beside it are filled by two requests.
+    #[default]
+    Ssr,
+    /// Inter-GC: it is copied to the cold segment.
+    Inter,
+    /// Intra-GC: it is copied to holes of its own segment.
+    Intra,
+}
+
+impl Choice {
+    /// All of them, the one that copies nothing first.
+    pub const ALL: [Self; 3] = [Self::Ssr, Self::Inter, Self::Intra];
+}
+
+/// The times of filling the two holes beside a run, by each choice.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunTimes {
+    /// `TSSR`.
+    pub ssr: f64,
+    /// `TInter-GC`.
+    pub inter: f64,
+    /// `TIntra-GC`.
+    pub intra: f64,
+}
+
+impl RunTimes {
+    /// P1's three formulas. Cost: some look-ups.
+    pub fn of(run: &ValidRun, times: &RequestTimes, means: MeanHoles) -> Self {
+        let (left, right, valid) = (u32::from(run.left), u32::from(run.right), u32::from(run.length));
+        let holes = left + right;
+        Self {
+            ssr: times.write(left) + times.write(right),
+            inter: fill(times, holes, valid) + copy(times, valid, means.inter),
+            intra: fill(times, holes, 0) + copy(times, valid, means.intra),
+        }
+    }
+
+    /// The time by one choice.
+    pub const fn by(&self, choice: Choice) -> f64 {
+        match choice {
+            Choice::Ssr => self.ssr,
+            Choice::Inter => self.inter,
+            Choice::Intra => self.intra,
+        }
+    }
+
+    /// The choice of the least time; of equal ones the one that copies less, and to the cold segment.
+    pub fn best(&self) -> Choice {
+        let mut best = Choice::Ssr;
+        for choice in [Choice::Inter, Choice::Intra] {
+            if self.by(choice) < self.by(best) {
+                best = choice;
+            }
+        }
+        best
+    }
+}
+
+/// The part of one request into a stretch of `holes + freed` blocks that falls on `holes` blocks:
+/// what is written anyway goes on into what was freed.
+pub(super) fn fill(times: &RequestTimes, holes: u32, freed: u32) -> f64 {
+    let all = holes + freed;
+    if holes == 0 { 0.0 } else { f64::from(holes) / f64::from(all) * times.write(all) }
+}
+
+/// The time of reading a run and writing it into holes of a mean size.
+pub(super) fn copy(times: &RequestTimes, valid: u32, mean: f64) -> f64 {
+    times.read(valid) + f64::from(valid) * times.write_per_block(mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P1's worked example: three blocks, one valid, three blocks (figure 4).
+    #[test]
+    fn the_worked_example_of_the_paper_by_hand() {
+        let times =
+            RequestTimes::new(512, |blocks| 40 + 7 * u64::from(blocks), |blocks| 1_000 + 30 * u64::from(blocks));
+        let run = ValidRun { start: 3, length: 1, left: 3, right: 3, shares_left: false };
+        let means = MeanHoles { inter: 512.0, intra: 3.0 };
+        let by = RunTimes::of(&run, &times, means);
+        assert_eq!(by.ssr, 2.0 * 1_090.0);
+        let inter = 6.0 / 7.0 * 1_210.0 + 47.0 + 1.0 / 512.0 * (1_000.0 + 30.0 * 512.0);
+        let intra = 1_180.0 + 47.0 + 1.0 / 3.0 * 1_090.0;
+        assert!((by.inter - inter).abs() < 1e-9 && (by.intra - intra).abs() < 1e-9, "{by:?}");
+        assert_eq!(by.best(), Choice::Inter);
+        // Where the cold segment is as full of small holes, the run stays nearer.
+        let scattered = RunTimes::of(&run, &times, MeanHoles { inter: 1.0, intra: 3.0 });
+        assert_eq!(scattered.best(), Choice::Intra);
+        // On a device without a cost per request nothing is gained by moving.
+        let plain = RequestTimes::new(512, u64::from, |blocks| 10 * u64::from(blocks));
+        assert_eq!(RunTimes::of(&run, &plain, means).best(), Choice::Ssr);
+    }
+
+    #[test]
+    fn a_run_without_holes_stays() {
+        let times = RequestTimes::new(8, |_| 5, |_| 100);
+        let run = ValidRun { length: 4, ..ValidRun::default() };
+        let by = RunTimes::of(&run, &times, MeanHoles { inter: 8.0, intra: 1.0 });
+        assert_eq!((by.ssr, by.best()), (0.0, Choice::Ssr));
+    }
+}

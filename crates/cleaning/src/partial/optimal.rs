@@ -1,0 +1,198 @@
+//! The choices for a segment that together cost least.
+//!
+//! P1 looks at each run by itself; but a run that stays is the edge of the stretches beside it, and
+//! runs that are moved together make one large stretch. A stretch's time depends on its holes and on
+//! the blocks that Inter-GC frees in it, so the search goes from each run that stays to the next one
+//! over all such numbers of blocks.
+
+use super::cost::{copy, fill};
+use super::{Choice, MeanHoles, RequestTimes, ValidRun};
+
+/// The cheapest way to the end of one run: its time, and how it came there.
+#[derive(Clone, Copy)]
+struct Way {
+    time_ns: f64,
+    /// The run that stayed last before this one (or the start), one higher; 0 for the start.
+    from: usize,
+    /// Blocks freed by Inter-GC in the stretch between.
+    freed: usize,
+}
+
+/// The choices of least time by the model of [`super::Plan::predicted_ns`]. Of equal ones those that
+/// copy less. Cost: `runs² * valid blocks` steps at most.
+pub(super) fn optimal(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Vec<Choice> {
+    let mut choices = Vec::with_capacity(runs.len());
+    let mut start = 0;
+    // Where two neighbours share no hole, nothing joins them.
+    for end in 1..=runs.len() {
+        if runs.get(end).is_none_or(|run| !run.shares_left) {
+            choices.extend(optimal_island(runs.get(start..end).unwrap_or_default(), times, means));
+            start = end;
+        }
+    }
+    choices
+}
+
+/// The least time of copying the runs of a stretch so that a number of blocks is freed, and the last
+/// run's choice, for each number.
+type ByFreed = Vec<Option<(f64, Choice)>>;
+
+fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Vec<Choice> {
+    let count = runs.len();
+    let copies: Vec<[f64; 2]> =
+        runs.iter().map(|run| [means.inter, means.intra].map(|mean| copy(times, run.length.into(), mean))).collect();
+    // best[k]: the way to run k - 1, which stays; best[count + 1]: to the end of the island.
+    let mut best = vec![Way { time_ns: f64::INFINITY, from: 0, freed: 0 }; count + 2];
+    best[0].time_ns = 0.0;
+    for from in 0..=count {
+        let time_ns = best[from].time_ns;
+        let mut holes = hole_behind(runs, from);
+        let mut by_freed: ByFreed = vec![Some((0.0, Choice::Ssr))];
+        let (_, ahead) = best.split_at_mut(from + 1);
+        for (to, best) in (from..).zip(ahead) {
+            for (freed, copied) in by_freed.iter().enumerate() {
+                let Some((copied, _)) = copied else { continue };
+                let way = time_ns + copied + fill(times, holes, freed as u32);
+                if way < best.time_ns {
+                    *best = Way { time_ns: way, from, freed };
+                }
+            }
+            let Some((run, copies)) = runs.get(to).zip(copies.get(to)) else { break };
+            by_freed = moved(&by_freed, run.length.into(), copies);
+            holes += u32::from(run.right);
+        }
+    }
+    walk_back(runs, &copies, &best)
+}
+
+/// The hole behind the run that stays, or before the island's first run.
+fn hole_behind(runs: &[ValidRun], place: usize) -> u32 {
+    match place {
+        0 => runs.first().map_or(0, |run| u32::from(run.left)),
+        _ => runs.get(place - 1).map_or(0, |run| u32::from(run.right)),
+    }
+}
+
+/// One more run of the stretch is moved, either way.
+fn moved(by_freed: &ByFreed, length: usize, [inter, intra]: &[f64; 2]) -> ByFreed {
+    let mut next: ByFreed = vec![None; by_freed.len() + length];
+    for (freed, copied) in by_freed.iter().enumerate() {
+        let Some((copied, _)) = copied else { continue };
+        for (to, time_ns, choice) in
+            [(freed + length, copied + inter, Choice::Inter), (freed, copied + intra, Choice::Intra)]
+        {
+            if let Some(place) = next.get_mut(to)
+                && place.is_none_or(|(best, _)| time_ns < best)
+            {
+                *place = Some((time_ns, choice));
+            }
+        }
+    }
+    next
+}
+
+fn walk_back(runs: &[ValidRun], copies: &[[f64; 2]], best: &[Way]) -> Vec<Choice> {
+    let mut choices = vec![Choice::Ssr; runs.len()];
+    let mut place = runs.len() + 1;
+    while place > 0 {
+        let Way { from, freed, .. } = best[place];
+        // The stretch's choices again, which are not kept for all of them.
+        let mut steps: Vec<ByFreed> = vec![vec![Some((0.0, Choice::Ssr))]];
+        for number in from..place - 1 {
+            let step = moved(&steps[steps.len() - 1], runs[number].length.into(), &copies[number]);
+            steps.push(step);
+        }
+        let mut left = freed;
+        for (number, step) in (from..place - 1).zip(steps.get(1..).unwrap_or_default()).rev() {
+            let choice = step.get(left).copied().flatten().map_or(Choice::Ssr, |(_, choice)| choice);
+            choices[number] = choice;
+            if choice == Choice::Inter {
+                left = left.saturating_sub(runs[number].length.into());
+            }
+        }
+        place = from;
+    }
+    choices
+}
+
+#[cfg(test)]
+mod tests {
+    use nandkit_units::random::Random;
+
+    use super::super::plan::{Method, Plan};
+    use super::*;
+
+    /// A segment of up to 16 runs at random, with holes that are shared and others that are not.
+    fn segment(random: &mut Random) -> Vec<ValidRun> {
+        let count = 1 + random.below(16) as usize;
+        let mut draw = |below: u64| random.below(below) as u16;
+        let mut runs: Vec<ValidRun> = Vec::new();
+        for number in 0..count {
+            let shares_left = number > 0 && draw(5) > 0;
+            let left = if shares_left { runs[number - 1].right } else { draw(20) };
+            runs.push(ValidRun { start: 0, length: 1 + draw(15), left, right: draw(20), shares_left });
+        }
+        runs
+    }
+
+    fn device(random: &mut Random) -> RequestTimes {
+        let (fixed, byte) = (random.below(100_000), 1 + random.below(2_000));
+        let bend = 1 + random.below(64) as u32;
+        RequestTimes::new(
+            512,
+            move |blocks| fixed / 10 + 3 * u64::from(blocks),
+            move |blocks| fixed + byte * u64::from(blocks) + 500 * u64::from(blocks.min(bend)),
+        )
+    }
+
+    /// The time of the best of all ways to go on from a run, where the open stretch has these holes and
+    /// blocks freed.
+    fn brute(runs: &[ValidRun], holes: u32, freed: u32, times: &RequestTimes, means: MeanHoles) -> f64 {
+        let Some((run, rest)) = runs.split_first() else { return fill(times, holes, freed) };
+        let (closed, holes, freed) = match run.shares_left {
+            true => (0.0, holes, freed),
+            false => (fill(times, holes, freed), run.left.into(), 0),
+        };
+        let (right, length) = (u32::from(run.right), u32::from(run.length));
+        let left = fill(times, holes, freed) + brute(rest, right, 0, times, means);
+        let inter = copy(times, length, means.inter) + brute(rest, holes + right, freed + length, times, means);
+        let intra = copy(times, length, means.intra) + brute(rest, holes + right, freed, times, means);
+        closed + left.min(inter).min(intra)
+    }
+
+    /// All `3^runs` choices: of 400 segments of up to 8 runs, of up to 16 where rounds are asked for.
+    #[test]
+    fn the_optimum_is_that_of_all_choices() {
+        let rounds = std::env::var("NANDKIT_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
+        let most = if rounds > 400 { 16 } else { 8 };
+        let mut random = Random::new(1, "segments with holes");
+        for round in 0..rounds {
+            let (mut runs, times) = (segment(&mut random), device(&mut random));
+            runs.truncate(most);
+            let draw = |random: &mut Random| 1.0 + random.below(5_120) as f64 / 10.0;
+            let means = MeanHoles { inter: draw(&mut random), intra: draw(&mut random) };
+            let plan = Plan::of(&runs, &times, means, Method::Optimal);
+            let least = brute(&runs, 0, 0, &times, means);
+            assert!((plan.predicted_ns() - least).abs() <= 1e-9 * least, "round {round}: {plan:?}, least {least}");
+            let by_run = Plan::of(&runs, &times, means, Method::RunByRun);
+            assert!(plan.predicted_ns() <= by_run.predicted_ns() * (1.0 + 1e-12), "round {round}");
+            assert!(plan.gain_ns >= -1e-6, "round {round}: {plan:?}");
+        }
+    }
+
+    /// A request costs 100 whatever its size, and copying a run 110. Each run by itself saves a request
+    /// and a fifth of one; the second saves a request and a twentieth, as it joins a larger stretch.
+    #[test]
+    fn a_run_is_not_worth_moving_where_its_neighbour_is_moved() {
+        let times = RequestTimes::new(512, |_| 0, |_| 100);
+        let means = MeanHoles { inter: 100.0 / 55.0, intra: 1.0 };
+        let run = |shares_left| ValidRun { start: 0, length: 2, left: 4, right: 4, shares_left };
+        let runs = [run(false), run(true)];
+        let by_run = Plan::of(&runs, &times, means, Method::RunByRun);
+        assert_eq!(by_run.choices, [Choice::Inter; 2]);
+        let best = Plan::of(&runs, &times, means, Method::Optimal);
+        assert_eq!(best.choices.iter().filter(|choice| **choice == Choice::Ssr).count(), 1);
+        assert!((by_run.predicted_ns() - 295.0).abs() < 1e-9 && (best.predicted_ns() - 290.0).abs() < 1e-9);
+        assert_eq!(Plan::of(&[], &times, means, Method::Optimal), Plan::default());
+    }
+}

@@ -1,0 +1,87 @@
+//! What is done with all runs of a segment.
+
+use super::cost::{copy, fill};
+use super::optimal::optimal;
+use super::{Choice, MeanHoles, RequestTimes, RunTimes, ValidRun};
+
+/// How the choices of a segment's runs are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// P1: each run by itself, from the holes as they are.
+    #[default]
+    RunByRun,
+    /// The choices whose time together is least, [`Plan::predicted_ns`]: a run that is left is the
+    /// edge of its neighbours' holes.
+    Optimal,
+    /// All of them to the cold segment, whatever that costs: collection of whole segments (P1's "GC").
+    Everything,
+}
+
+/// The choices for a segment, and what they are expected to cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// One for each run.
+    pub choices: Vec<Choice>,
+    /// The time that is won beside leaving all runs: P1's sum of the runs' gains, for
+    /// [`Method::Optimal`] the difference of the segment's times.
+    pub gain_ns: f64,
+    /// The time of the copies.
+    pub copy_ns: f64,
+    /// The time of filling the segment's present holes afterwards.
+    pub fill_ns: f64,
+}
+
+impl Plan {
+    /// The time of the copies and of filling the present holes.
+    pub fn predicted_ns(&self) -> f64 {
+        self.copy_ns + self.fill_ns
+    }
+
+    /// Plans a segment. Cost: some look-ups a run; [`Method::Optimal`] at most `runs² * valid blocks`
+    /// steps.
+    pub fn of(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles, method: Method) -> Self {
+        let by: Vec<RunTimes> = runs.iter().map(|run| RunTimes::of(run, times, means)).collect();
+        let choices: Vec<Choice> = match method {
+            Method::RunByRun => by.iter().map(RunTimes::best).collect(),
+            Method::Optimal => optimal(runs, times, means),
+            Method::Everything => vec![Choice::Inter; runs.len()],
+        };
+        let (copy_ns, fill_ns) = predict(runs, &choices, times, means);
+        let gain_ns = match method {
+            Method::Optimal => {
+                let left = vec![Choice::Ssr; runs.len()];
+                predict(runs, &left, times, means).1 - copy_ns - fill_ns
+            }
+            _ => by.iter().zip(&choices).map(|(times, choice)| times.ssr - times.by(*choice)).sum(),
+        };
+        Self { choices, gain_ns, copy_ns, fill_ns }
+    }
+}
+
+/// The times of a segment's copies, and of filling its present holes where these runs are moved: P1's
+/// formulas over stretches of several holes. A stretch between two runs that stay is one request;
+/// what Inter-GC frees in it is written too, so that the holes have a part of that request's time,
+/// and what Intra-GC frees makes room for the copies.
+pub(super) fn predict(runs: &[ValidRun], choices: &[Choice], times: &RequestTimes, means: MeanHoles) -> (f64, f64) {
+    let (mut copy_ns, mut fill_ns) = (0.0, 0.0);
+    let (mut holes, mut freed) = (0, 0);
+    for (run, choice) in runs.iter().zip(choices) {
+        if !run.shares_left {
+            fill_ns += fill(times, holes, freed);
+            (holes, freed) = (u32::from(run.left), 0);
+        }
+        match choice {
+            Choice::Ssr => {
+                fill_ns += fill(times, holes, freed);
+                (holes, freed) = (0, 0);
+            }
+            Choice::Inter => {
+                copy_ns += copy(times, run.length.into(), means.inter);
+                freed += u32::from(run.length);
+            }
+            Choice::Intra => copy_ns += copy(times, run.length.into(), means.intra),
+        }
+        holes += u32::from(run.right);
+    }
+    (copy_ns, fill_ns + fill(times, holes, freed))
+}
