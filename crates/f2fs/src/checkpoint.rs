@@ -23,6 +23,20 @@ pub use crate::counters::Reason;
 /// Runs of fewer blocks than this are not discarded (f2fs-writing.md, "Discard").
 const DISCARD_LEAST: u32 = 16;
 
+/// The sizes of runs of numbers that follow one another, of ascending ones; equal ones count once.
+fn neighbours(numbers: &[u32]) -> Vec<u32> {
+    let (mut sizes, mut last): (Vec<u32>, Option<u32>) = (Vec::new(), None);
+    for &number in numbers {
+        match (last, sizes.last_mut()) {
+            (Some(before), _) if before == number => continue,
+            (Some(before), Some(size)) if before.checked_add(1) == Some(number) => *size += 1,
+            _ => sizes.push(1),
+        }
+        last = Some(number);
+    }
+    sizes
+}
+
 impl<D: BlockDevice> Volume<D> {
     /// Writes a checkpoint. Data of files in memory are not part of it: [`Volume::sync`]. Errors:
     /// `NoSpace` (no section for nodes; the volume goes on), `ReadOnly` (it stopped before),
@@ -95,6 +109,28 @@ impl<D: BlockDevice> Volume<D> {
         self.writer.counters.checkpoint(reason);
         self.completed();
         Ok(())
+    }
+
+    /// The sizes in blocks of the requests that a checkpoint now would make, as far as that can be told
+    /// before it: nodes and their entries of the NAT are taken to lie side by side. Cost: a pass over
+    /// what has changed since the last one.
+    pub(crate) fn requests_of_checkpoint(&mut self) -> Vec<u32> {
+        let segments = &self.writer.segments;
+        let per_block = segments.geometry().sit_entries() as u32;
+        let sit: Vec<u32> = segments.sit().dirty().iter().map(|segment| segment / per_block).collect();
+        let mut ssa: Vec<u32> = segments.dirty_summaries().map(|(segment, ..)| segment.0).collect();
+        ssa.sort_unstable();
+        let nodes = self.nodes.waiting() as u32;
+        let entries = nodes.max(self.nat.waiting() as u32);
+        let nat = entries.div_ceil(self.geometry().nat_entries() as u32);
+        let counters = &self.writer.counters;
+        let made = counters.checkpoints_asked + counters.checkpoints_forced;
+        let pack = counters.metadata.packs.checked_div(made).unwrap_or(3) as u32;
+        let mut requests = vec![nodes, nat, pack.saturating_sub(1), 1];
+        requests.extend(neighbours(&sit));
+        requests.extend(neighbours(&ssa));
+        requests.retain(|blocks| *blocks > 0);
+        requests
     }
 
     /// Neighbours go in one request.

@@ -47,6 +47,9 @@ pub trait Collected {
     /// Errors: `Device`.
     fn moved(&mut self, block: &LiveBlock, to: BlockAddress) -> Result<()>;
 
+    /// The sizes in blocks of the requests that a checkpoint now would make.
+    fn checkpoint_requests(&mut self) -> Vec<u32>;
+
     /// The device.
     fn mover(&mut self) -> &mut dyn Mover;
 

@@ -7,6 +7,8 @@
 pub mod balance;
 pub mod collect;
 pub mod mover;
+pub mod partial;
+pub mod partial_counters;
 pub mod policy;
 pub mod reuse;
 pub mod review;

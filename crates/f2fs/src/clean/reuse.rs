@@ -37,7 +37,9 @@ pub fn prepare<V: Collected>(
     mover: &mut dyn BlockMover,
 ) -> Result<Reuse> {
     let segments = volume.segments();
-    let waits = segments.preparations().iter().any(|held| held.log == log);
+    let most = reviewer.segments_per_checkpoint().max(1) as usize;
+    let of_log = || segments.preparations().iter().filter(|held| held.log == log);
+    let waits = of_log().any(|held| held.ready) || of_log().count() >= most;
     if log.is_node() || waits || !segments.needs_ssr() {
         return Ok(Reuse::default());
     }
@@ -46,7 +48,9 @@ pub fn prepare<V: Collected>(
     let found = segments.ssr_victim(log);
     segments.set_greedy_cursor(cursor);
     let Some(segment) = found else { return Ok(Reuse::default()) };
-    let (holes, facts) = (review::holes(segments, segment), review::facts(segments, segment, log));
+    let checkpoint = volume.checkpoint_requests();
+    let segments = volume.segments();
+    let (holes, facts) = (review::holes(segments, segment), review::facts(segments, segment, log, checkpoint));
     let ReusePlan::Treat(treated) = review::checked(reviewer.review(&holes, &facts), &facts) else {
         return Ok(Reuse::default());
     };
@@ -55,10 +59,7 @@ pub fn prepare<V: Collected>(
     }
     let mut result = Reuse { treated: Some(segment), ..Reuse::default() };
     let owners = volume.summaries(segment)?;
-    let mut targets = Targets::new(&holes, &treated);
-    for (run, treatment) in &treated {
-        treat(volume, segment, (run, *treatment), &owners, &mut targets, mover, &mut result)?;
-    }
+    treat(volume, segment, (&holes, &treated), &owners, mover, &mut result)?;
     Ok(result)
 }
 
@@ -81,28 +82,30 @@ impl Targets {
     }
 }
 
+/// Moves the runs of a plan, all in one transfer, so that what goes to one place is one request.
 fn treat<V: Collected>(
     volume: &mut V,
     segment: SegmentIndex,
-    (run, treatment): (&Range<u16>, Treatment),
+    (holes, treated): (&[HoleRun], &[(Range<u16>, Treatment)]),
     owners: &[Summary],
-    targets: &mut Targets,
     mover: &mut dyn BlockMover,
     result: &mut Reuse,
 ) -> Result<()> {
-    let start = volume.segments().geometry().segment_start(segment);
+    let geometry = volume.segments().geometry().clone();
+    let start = geometry.segment_start(segment);
     let address = |block: u16| BlockAddress(start.0 + u32::from(block));
     let mut live = Vec::new();
-    for block in run.clone() {
+    for (block, treatment) in treated.iter().flat_map(|(run, treatment)| run.clone().map(|block| (block, *treatment))) {
         let Some(&owner) = owners.get(usize::from(block)) else { continue };
         if let Liveness::Live(inode, page) = volume.liveness(address(block), owner)? {
-            live.push(LiveBlock { from: address(block), inode, page, owner });
+            live.push((LiveBlock { from: address(block), inode, page, owner }, treatment));
         }
     }
+    let mut targets = Targets::new(holes, treated);
     let now = volume.now();
     let mut pairs = Vec::with_capacity(live.len());
-    for block in &live {
-        let target = if treatment == Treatment::Intra { targets.0.pop() } else { None };
+    for (block, treatment) in &live {
+        let target = if *treatment == Treatment::Intra { targets.0.pop() } else { None };
         let to = volume.with_space(|space| match target {
             Some(target) => space.claim(address(target), block.owner, now).map(|()| address(target)),
             None => space.allocate(Log::ColdData, block.owner, now).map(|placed| placed.at),
@@ -113,7 +116,7 @@ fn treat<V: Collected>(
             Err(_) => break,
         }
     }
-    let geometry = volume.segments().geometry().clone();
+    let live: Vec<LiveBlock> = live.into_iter().map(|(block, _)| block).collect();
     carry(volume, mover, (&live, &pairs), &mut |to, mapped| {
         let inside = geometry.main(to).is_some_and(|(there, _)| there == segment);
         if inside {

@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use nandkit_units::Nanos;
+
 use crate::ids::{Log, SegmentIndex};
 use crate::segments::Segments;
 use crate::segments::sit::{BLOCKS, runs};
@@ -28,8 +30,10 @@ pub struct ReuseFacts {
     pub valid: Vec<Range<u16>>,
     /// The holes of the segment where the cold log stands; empty where it appends.
     pub cold_holes: Vec<HoleRun>,
-    /// Blocks of metadata that a checkpoint now would write, besides its pack.
-    pub checkpoint_blocks: u32,
+    /// Where the log stands now.
+    pub current: SegmentIndex,
+    /// The sizes in blocks of the requests that a checkpoint now would make.
+    pub checkpoint_requests: Vec<u32>,
 }
 
 /// Where a run of live blocks goes.
@@ -51,11 +55,33 @@ pub enum ReusePlan {
     Treat(Vec<(Range<u16>, Treatment)>),
 }
 
+/// How long something took on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measured {
+    /// Moving the runs of a segment, as its plan said.
+    Treated(SegmentIndex, Nanos),
+    /// The checkpoint behind it.
+    Checkpoint(Nanos),
+    /// Writing so many blocks into a segment.
+    Filled(SegmentIndex, u32, Nanos),
+}
+
 /// Looks at a segment before SSR fills its holes.
 pub trait ReuseReview: Send {
     /// Whether it wants to be asked at all: looking for the segment costs a search.
     fn wants(&self) -> bool {
         true
+    }
+
+    /// How many segments of a log are treated before the checkpoint that makes them usable, which
+    /// comes at once. 0: one is treated, and waits for a checkpoint that others ask for.
+    fn segments_per_checkpoint(&self) -> u32 {
+        0
+    }
+
+    /// Hears how long things took.
+    fn measured(&mut self, what: Measured) {
+        let _ = what;
     }
 
     /// What is to be done with a segment, from the facts alone. It is asked for each segment that a
@@ -83,17 +109,17 @@ pub fn holes(segments: &Segments, segment: SegmentIndex) -> Vec<HoleRun> {
     runs(&unusable.map(|word| !word)).map(|(start, length)| HoleRun { start, length }).collect()
 }
 
-/// The facts of a segment that a log would get.
-pub fn facts(segments: &Segments, segment: SegmentIndex, log: Log) -> ReuseFacts {
+/// The facts of a segment that a log would get; `checkpoint` as [`ReuseFacts::checkpoint_requests`].
+pub fn facts(segments: &Segments, segment: SegmentIndex, log: Log, checkpoint: Vec<u32>) -> ReuseFacts {
     let cold = segments.log_state(Log::ColdData);
     let cold_holes = if cold.ssr { holes(segments, cold.segment) } else { Vec::new() };
-    let sit_blocks = segments.sit().dirty().count().div_ceil(segments.geometry().sit_entries() as u32);
     ReuseFacts {
         segment,
         log,
         valid: runs(&segments.sit().map(segment)).map(|(start, length)| start..start + length).collect(),
         cold_holes: cold_holes.into_iter().filter(|hole| hole.start + hole.length > cold.next).collect(),
-        checkpoint_blocks: sit_blocks + segments.dirty_summaries().count() as u32,
+        current: segments.current(log),
+        checkpoint_requests: checkpoint,
     }
 }
 

@@ -20,6 +20,8 @@ use crate::segments::{DirtyPages, Options, Segments, Space, SpaceOn, Summary};
 fn options(reserved: u32) -> Options {
     Options {
         lfs: true,
+        own_gaps: false,
+        plugs_holes: false,
         reuse: true,
         reserved_sections: reserved,
         min_ssr_sections: reserved,
@@ -126,6 +128,10 @@ impl Collected for Small {
     fn moved(&mut self, block: &LiveBlock, to: BlockAddress) -> Result<()> {
         self.map.insert((block.inode.0, block.page), to);
         Ok(())
+    }
+
+    fn checkpoint_requests(&mut self) -> Vec<u32> {
+        vec![1, 3]
     }
 
     fn mover(&mut self) -> &mut dyn Mover {
@@ -350,7 +356,8 @@ fn a_review_sees_the_holes_and_only_sound_plans_are_followed() {
     small.bench.segments.free(small.map[&(10, 3)], 100);
     let segments = &small.bench.segments;
     assert_eq!(holes(segments, segment), [HoleRun { start: 10, length: 502 }]);
-    let facts = facts(segments, segment, Log::WarmData);
+    let facts = facts(segments, segment, Log::WarmData, vec![4]);
+    assert_eq!(facts.checkpoint_requests, [4]);
     assert_eq!(facts.valid, [0..3, 4..10]);
     let plan = |runs: &[(u16, u16)]| {
         ReusePlan::Treat(runs.iter().map(|&(start, end)| (start..end, Treatment::Inter)).collect())

@@ -209,7 +209,8 @@ impl Segments {
         let open = &self.logs[log.index()];
         let appends = log == Log::WarmNode && !self.options.crc_recovery
             || !open.ssr && self.free.following(open.segment).is_some();
-        if !appends && self.needs_ssr() {
+        let plugs = log == Log::ColdData && self.options.plugs_holes;
+        if plugs || !appends && self.needs_ssr() {
             let segment = self.prepared_for(log).or_else(|| self.ssr_victim(log));
             if let Some(segment) = segment {
                 let entries = match self.summaries.get(segment) {
@@ -251,7 +252,8 @@ impl Segments {
         if log != first {
             others.reverse();
         }
-        let kinds = std::iter::once(log).chain(others.into_iter().filter(|&other| other != log));
+        let own = self.options.own_gaps && self.free.sections() > self.options.reserved_sections;
+        let kinds = std::iter::once(log).chain(others.into_iter().filter(|&other| other != log && !own));
         kinds.into_iter().find_map(|kind| self.ssr_search(kind))
     }
 

@@ -32,10 +32,14 @@ pub(crate) struct Why {
     /// Whether room is made between two inodes, where it is short: not within what must be one, nor
     /// where room is being made.
     pub makes_room: bool,
+    /// Whether segments whose gaps would be filled next are looked at on the way, which may end in a
+    /// checkpoint: not within what must be one.
+    pub prepares_gaps: bool,
 }
 
 impl Why {
-    pub const BACKGROUND: Self = Self { cause: Cause::UserData, fsync: None, elsewhere: false, makes_room: false };
+    pub const BACKGROUND: Self =
+        Self { cause: Cause::UserData, fsync: None, elsewhere: false, makes_room: false, prepares_gaps: false };
 
     /// The same for pages of directories, or for others.
     fn of(self, directories: bool) -> Self {
@@ -95,15 +99,29 @@ impl<D: BlockDevice> Volume<D> {
         runs: &mut Runs<OnItsWay>,
         of_directories: &mut bool,
     ) -> Result<()> {
-        let inode = self.inode_at(ino)?;
-        let is_directory = inode.kind == FileKind::Directory;
+        let is_directory = self.inode_at(ino)?.kind == FileKind::Directory;
         let mut done = Ok(());
         if is_directory != *of_directories {
             done = self.settle_all(why, runs, *of_directories, done);
             *of_directories = is_directory;
         }
-        let queued = self.queue_pages(inode, why.of(is_directory), runs);
-        done = done.and(if is_directory { self.or_stop(queued) } else { queued });
+        let mut next = Some(0);
+        while let Some(from) = next
+            && done.is_ok()
+        {
+            let queued = self.inode_at(ino).and_then(|inode| self.queue_pages(inode, from, why.of(is_directory), runs));
+            next = *queued.as_ref().unwrap_or(&None);
+            let queued = queued.map(drop);
+            done = done.and(if is_directory { self.or_stop(queued) } else { queued });
+            if next.is_some() {
+                done = self.settle_all(why, runs, is_directory, done);
+                done = done.and_then(|()| self.prepare_gaps());
+            }
+            // Treated runs may have taken free sections.
+            if next.is_some() && done.is_ok() && self.is_short() {
+                done = self.collect_in_foreground();
+            }
+        }
         if done.is_ok() && why.makes_room && self.may_be_short() {
             done = self.settle_all(why, runs, is_directory, done);
             if done.is_ok() && self.is_short() {
@@ -153,7 +171,7 @@ impl<D: BlockDevice> Volume<D> {
     pub(crate) fn write_back_all(&mut self) -> Result<()> {
         let mut inodes: Vec<NodeId> = self.writer.pages().dirty_inodes().collect();
         inodes.retain(|&ino| !self.writer.quotas.is_file(ino));
-        self.write_back(&inodes, Why { makes_room: true, ..Why::BACKGROUND })
+        self.write_back(&inodes, Why { makes_room: true, prepares_gaps: true, ..Why::BACKGROUND })
     }
 
     /// Writes back all pages of directories. Errors stop the volume.
@@ -194,10 +212,12 @@ impl<D: BlockDevice> Volume<D> {
         full.into_iter().chain(runs.finish()).try_for_each(|batch| self.settle(why.cause, batch))
     }
 
-    fn queue_pages(&mut self, inode: Inode, why: Why, runs: &mut Runs<OnItsWay>) -> Result<()> {
+    /// Gives the dirty pages of an inode from one on their addresses. Returns the page to go on with
+    /// where the segments to be filled next are to be looked at before.
+    fn queue_pages(&mut self, inode: Inode, from: u32, why: Why, runs: &mut Runs<OnItsWay>) -> Result<Option<u32>> {
         let ino = inode.nid;
         let pages: Vec<(u32, Page)> =
-            self.writer.pages().dirty_pages(ino, 0).map(|(number, page)| (number, page.clone())).collect();
+            self.writer.pages().dirty_pages(ino, from).map(|(number, page)| (number, page.clone())).collect();
         let source = Source { inode, hot: self.writer.pages().is_hot(ino), dirty: pages.len() };
         let mut leaf: Option<(u64, Slot, u8)> = None;
         for (number, page) in pages {
@@ -215,8 +235,11 @@ impl<D: BlockDevice> Volume<D> {
             if let Some(batch) = self.queue_page(&source, why, (number, page), slot, version, runs)? {
                 self.settle(why.cause, batch)?;
             }
+            if why.prepares_gaps && self.gaps_are_due() {
+                return Ok(number.checked_add(1));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn queue_page(

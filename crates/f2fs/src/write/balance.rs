@@ -14,11 +14,11 @@ use crate::blocks::Blocks;
 use crate::clean::balance::{Foreground, Need, is_short, most_needed};
 use crate::clean::collect::{Outcome, collect};
 use crate::clean::mover::{BlockMover, CopyMover};
-use crate::clean::review::{NoReview, ReuseReview};
+use crate::clean::review::{Measured, NoReview, ReuseReview};
 use crate::clean::section_search::SectionSearch;
 use crate::clean::{Collection, VictimSearch, reuse};
 use crate::counters::Reason;
-use crate::ids::{Log, NodeId, SegmentIndex};
+use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::segments::Segments;
 
 /// Waiting nodes, or pages of directories, from which on a checkpoint is made: eight segments of
@@ -34,6 +34,8 @@ pub struct Cleaners {
     search: Mutex<Box<dyn VictimSearch>>,
     mover: Mutex<Box<dyn BlockMover>>,
     review: Mutex<Box<dyn ReuseReview>>,
+    /// Whether the review wants to be asked.
+    pub(super) reviews: bool,
     /// For which segment of each data log, and behind which checkpoint, the review was asked last.
     asked: [Option<(SegmentIndex, u64)>; 3],
 }
@@ -48,6 +50,7 @@ impl Cleaners {
             search: Mutex::new(Box::new(SectionSearch::new(segments, now))),
             mover: Mutex::new(Box::new(CopyMover)),
             review: Mutex::new(Box::new(NoReview)),
+            reviews: false,
             asked: [None; 3],
         }
     }
@@ -76,6 +79,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Another look at segments before their gaps are filled.
     pub fn set_review(&mut self, review: Box<dyn ReuseReview>) {
+        self.writer.cleaners.reviews = review.wants();
         *own(&mut self.writer.cleaners.review) = review;
         self.writer.cleaners.asked = [None; 3];
     }
@@ -131,7 +135,7 @@ impl<D: BlockDevice> Volume<D> {
                 return Ok(());
             }
             let inodes: Vec<NodeId> = self.writer.pages().dirty_inodes().take(64).collect();
-            match self.write_back(&inodes, Why::BACKGROUND) {
+            match self.write_back(&inodes, Why { prepares_gaps: true, ..Why::BACKGROUND }) {
                 Ok(()) if self.writer.pages().counts().1 == before => return Ok(()),
                 Ok(()) => {}
                 Err(error) if self.goes_on_behind(&error) => {
@@ -155,9 +159,20 @@ impl<D: BlockDevice> Volume<D> {
             || u64::from(prefree) > most_prefree
     }
 
+    /// Whether a data log has come to another segment since its next one was looked at. Cost: some
+    /// comparisons.
+    pub(super) fn gaps_are_due(&self) -> bool {
+        let version = self.state.head.version.get();
+        let asked = |log: Log| Some((self.writer.segments.current(log), version));
+        self.writer.cleaners.reviews
+            && !self.writer.recovering
+            && self.writer.segments.needs_ssr()
+            && REVIEWED.into_iter().zip(self.writer.cleaners.asked).any(|(log, last)| last != asked(log))
+    }
+
     /// Segments whose gaps data logs would fill next are looked at.
-    fn prepare_gaps(&mut self) -> Result<()> {
-        if !own(&mut self.writer.cleaners.review).wants() || !self.writer.segments.needs_ssr() {
+    pub(super) fn prepare_gaps(&mut self) -> Result<()> {
+        if !self.gaps_are_due() {
             return Ok(());
         }
         let mut review = std::mem::replace(own(&mut self.writer.cleaners.review), Box::new(NoReview));
@@ -168,20 +183,46 @@ impl<D: BlockDevice> Volume<D> {
             if self.writer.cleaners.asked.get_mut(number).is_some_and(|last| last.replace(asked) == Some(asked)) {
                 continue;
             }
-            match reuse::prepare(self, log, review.as_mut(), mover.as_mut()) {
-                Ok(reuse) => {
-                    self.writer.counters.treated(&reuse);
-                    self.writer.mapped.extend(reuse.mapped);
-                }
-                Err(error) => {
-                    done = Err(error);
-                    break;
-                }
+            done = self.prepare_log(log, review.as_mut(), mover.as_mut());
+            if done.is_err() {
+                break;
             }
         }
         *own(&mut self.writer.cleaners.review) = review;
         *own(&mut self.writer.cleaners.mover) = mover;
         self.or_stop(done)
+    }
+
+    /// Treats the segments that a log would fill next, as its review says, and makes the checkpoint
+    /// that they wait for.
+    fn prepare_log(&mut self, log: Log, review: &mut dyn ReuseReview, mover: &mut dyn BlockMover) -> Result<()> {
+        let most = review.segments_per_checkpoint();
+        let mut treated = 0;
+        for _ in 0..most.max(1) {
+            self.device.drain();
+            let before = self.device.now();
+            let reuse = reuse::prepare(self, log, review, mover)?;
+            self.writer.counters.treated(&reuse);
+            self.writer.mapped.extend(&reuse.mapped);
+            let Some(segment) = reuse.treated else { break };
+            treated += 1;
+            self.device.drain();
+            review.measured(Measured::Treated(segment, self.device.now().since(before)));
+        }
+        if most > 0 && treated > 0 {
+            let before = self.device.now();
+            self.checkpoint(Reason::Forced)?;
+            self.tell_pages();
+            review.measured(Measured::Checkpoint(self.device.now().since(before)));
+        }
+        Ok(())
+    }
+
+    /// The review hears how long blocks of a segment took that were written into its gaps.
+    pub(super) fn tell_filled(&mut self, at: BlockAddress, blocks: u32, time: Nanos) {
+        if let Some((segment, _)) = self.device.geometry().main(at) {
+            own(&mut self.writer.cleaners.review).measured(Measured::Filled(segment, blocks, time));
+        }
     }
 
     /// Whether free sections are too few for what is dirty.

@@ -135,6 +135,10 @@ impl<D: BlockDevice> Collected for Volume<D> {
         }
     }
 
+    fn checkpoint_requests(&mut self) -> Vec<u32> {
+        self.requests_of_checkpoint()
+    }
+
     fn mover(&mut self) -> &mut dyn Mover {
         &mut self.device
     }

@@ -99,6 +99,8 @@ impl<D: BlockDevice> Volume<D> {
         let sit = Sit::read(&device, &state, trimmed, &mut |finding| notes.push(finding))?;
         let mut segments = Segments::open(&device, &state, sit)?;
         segments.options.lfs = options.lfs;
+        segments.options.own_gaps = options.own_gaps;
+        segments.options.plugs_holes = options.plugs_holes;
         expect_counts(&segments)?;
         let names = super::names::state_of(&superblock, &state, options.making);
         let quotas = Quotas::new(superblock.quota_inodes.map(|field| NodeId(field.get())));

@@ -29,6 +29,10 @@ pub mod ipu {
 pub struct WriteOptions {
     /// `mode=lfs`: gaps are never filled and nothing is overwritten where it stands.
     pub lfs: bool,
+    /// [`crate::segments::Options::own_gaps`].
+    pub own_gaps: bool,
+    /// [`crate::segments::Options::plugs_holes`].
+    pub plugs_holes: bool,
     /// `active_logs`.
     pub logs: ActiveLogs,
     /// Bits of [`ipu`]; `None`: as Linux chooses by the volume's size.
@@ -66,6 +70,8 @@ impl Default for WriteOptions {
     fn default() -> Self {
         Self {
             lfs: false,
+            own_gaps: false,
+            plugs_holes: false,
             logs: ActiveLogs::Six,
             ipu_policy: None,
             min_ipu_util: 70,

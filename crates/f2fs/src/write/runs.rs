@@ -60,7 +60,12 @@ impl<D: BlockDevice> Volume<D> {
     pub(super) fn write_batch<T>(&mut self, cause: Cause, batch: &Batch<T>) -> Result<()> {
         let parts: Vec<Payload<'_>> = batch.items.iter().map(|(_, page)| page.payload()).collect();
         self.writer.written_blocks += parts.len() as u64;
-        self.device.write(Submission::of(cause, batch.log), batch.start, &parts)
+        let (before, blocks) = (self.device.busy(), parts.len() as u32);
+        self.device.write(Submission::of(cause, batch.log), batch.start, &parts)?;
+        if self.writer.cleaners.reviews {
+            self.tell_filled(batch.start, blocks, self.device.busy().since(before));
+        }
+        Ok(())
     }
 }
 

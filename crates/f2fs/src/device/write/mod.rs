@@ -84,6 +84,9 @@ pub struct WritableBlocks<D> {
     tickets: u16,
     /// Devices that were written since their last flush.
     unflushed: Vec<bool>,
+    /// When the last request that was submitted ends, and the time that all had the device to
+    /// themselves.
+    busy: (Nanos, Nanos),
 }
 
 impl<D: BlockDevice> WritableBlocks<D> {
@@ -116,7 +119,7 @@ impl<D: BlockDevice> WritableBlocks<D> {
             }
         }
         let unflushed = vec![false; blocks.devices.parts.len()];
-        Ok(Self { blocks, pending: VecDeque::new(), depth: DEPTH, tickets: 0, unflushed })
+        Ok(Self { blocks, pending: VecDeque::new(), depth: DEPTH, tickets: 0, unflushed, busy: Default::default() })
     }
 
     /// At most so many requests are under way; 1 waits for each.
@@ -141,6 +144,11 @@ impl<D: BlockDevice> WritableBlocks<D> {
     /// The calendar's time, in nanoseconds since 1970.
     pub fn unix_ns(&self) -> u64 {
         self.blocks.devices.clock.unix_ns()
+    }
+
+    /// The time that submitted requests took, each from the end of the one before.
+    pub const fn busy(&self) -> Nanos {
+        self.busy.1
     }
 
     /// The present instant.
@@ -209,6 +217,8 @@ impl<D: BlockDevice> WritableBlocks<D> {
         let context = Context { ticket, ..context(self.now()) };
         let Some(place) = self.blocks.devices.parts.get_mut(part) else { return Err(ends_before(0)) };
         let done = request(&mut place.device, &context).map_err(failed)?;
+        let (end, time) = self.busy;
+        self.busy = (end.max(done.completed), time + done.completed.since(end.max(context.issued)));
         self.pending.push_back(Pending { part, ticket, told: done.completed });
         Ok(done)
     }

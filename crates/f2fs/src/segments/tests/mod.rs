@@ -78,6 +78,8 @@ pub(crate) fn summary(owner: u32) -> Summary {
 fn options(lfs: bool, reserved: u32) -> Options {
     Options {
         lfs,
+        own_gaps: false,
+        plugs_holes: false,
         reuse: true,
         reserved_sections: reserved,
         min_ssr_sections: reserved,

@@ -1,0 +1,145 @@
+//! What partial garbage collection decided, and how long it took beside what was expected.
+
+use std::sync::{Mutex, PoisonError};
+
+use nandkit_cleaning::partial::{Choice, Plan, ValidRun};
+use nandkit_units::{Better, Nanos, StatisticDefinition, StatisticValue, Statistics};
+
+/// Segments whose errors are kept one by one, at most; the sums hold all.
+const ERRORS_MOST: usize = 65_536;
+
+/// Counts since the mount, and times in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PartialCounters {
+    /// Segments that were looked at.
+    pub segments: u64,
+    /// Of these, those that were treated.
+    pub treated: u64,
+    /// Those that would have been worth it, but for their checkpoint.
+    pub left_for_checkpoint: u64,
+    /// Runs of valid blocks by what became of them, in the order of [`Choice::ALL`].
+    pub runs: [u64; 3],
+    /// Their blocks.
+    pub blocks: [u64; 3],
+    /// Copies: expected, and as they took.
+    pub copy_ns: [u64; 2],
+    /// Checkpoints behind treated segments: expected, and as they took.
+    pub checkpoint_ns: [u64; 2],
+    /// Copies and filling of treated segments that have been filled: expected, and as they took.
+    pub treated_ns: [u64; 2],
+    /// Filling of segments that were left as they are.
+    pub left_ns: [u64; 2],
+    /// Of each treated segment the time that it took, as a part of what was expected.
+    pub ratios: Vec<f64>,
+}
+
+fn whole(ns: f64) -> u64 {
+    ns.max(0.0) as u64
+}
+
+impl PartialCounters {
+    pub(super) fn reviewed(&mut self, runs: &[ValidRun], plan: &Plan, is_treated: bool, check_ns: f64) {
+        let moves = plan.choices.iter().any(|choice| *choice != Choice::Ssr);
+        self.segments += 1;
+        self.treated += u64::from(is_treated);
+        self.left_for_checkpoint += u64::from(moves && !is_treated);
+        for (run, choice) in runs.iter().zip(&plan.choices) {
+            let choice = if is_treated { *choice } else { Choice::Ssr };
+            self.runs[choice as usize] += 1;
+            self.blocks[choice as usize] += u64::from(run.length);
+        }
+        if is_treated {
+            self.copy_ns[0] += whole(plan.copy_ns);
+            self.checkpoint_ns[0] += whole(check_ns);
+        }
+    }
+
+    pub(super) fn copied(&mut self, time: Nanos) {
+        self.copy_ns[1] += time.0;
+    }
+
+    pub(super) fn checkpointed(&mut self, time: Nanos) {
+        self.checkpoint_ns[1] += time.0;
+    }
+
+    pub(super) fn ended(&mut self, simulated_ns: f64, predicted_ns: f64, is_treated: bool) {
+        let of = if is_treated { &mut self.treated_ns } else { &mut self.left_ns };
+        of[0] += whole(predicted_ns);
+        of[1] += whole(simulated_ns);
+        if is_treated && predicted_ns > 0.0 && self.ratios.len() < ERRORS_MOST {
+            self.ratios.push(simulated_ns / predicted_ns);
+        }
+    }
+}
+
+/// The counters, for who watches a volume that is in use.
+#[derive(Debug, Default)]
+pub struct Published(Mutex<PartialCounters>);
+
+impl Published {
+    /// The counters as they are now.
+    pub fn now(&self) -> PartialCounters {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut PartialCounters)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Name, unit, direction, text, value.
+type Row = (&'static str, &'static str, Better, &'static str, fn(&PartialCounters) -> u64);
+
+const ROWS: [Row; 17] = [
+    ("reviewed_segments", "", Better::Neither, "used segments looked at before their gaps were filled", |c| c.segments),
+    ("treated_segments", "", Better::Neither, "of these, those of which runs were moved before", |c| c.treated),
+    (
+        "left_for_checkpoint_segments",
+        "",
+        Better::Neither,
+        "segments left as they were, since the checkpoint would have cost more than was won",
+        |c| c.left_for_checkpoint,
+    ),
+    ("left_runs", "", Better::Neither, "runs of valid blocks that stayed (SSR)", |c| c.runs[0]),
+    ("inter_runs", "", Better::Neither, "runs moved to the log of cold data (Inter-GC)", |c| c.runs[1]),
+    ("intra_runs", "", Better::Neither, "runs moved within their segment (Intra-GC)", |c| c.runs[2]),
+    ("left_blocks", "blocks", Better::Neither, "blocks of runs that stayed", |c| c.blocks[0]),
+    ("inter_blocks", "blocks", Better::Lower, "blocks moved to the log of cold data", |c| c.blocks[1]),
+    ("intra_blocks", "blocks", Better::Lower, "blocks moved within their segment", |c| c.blocks[2]),
+    ("copy_expected_ns", "ns", Better::Lower, "time of the copies, as expected", |c| c.copy_ns[0]),
+    ("copy_ns", "ns", Better::Lower, "time of the copies", |c| c.copy_ns[1]),
+    ("checkpoint_expected_ns", "ns", Better::Lower, "time of checkpoints behind treated segments, as expected", |c| {
+        c.checkpoint_ns[0]
+    }),
+    ("checkpoint_ns", "ns", Better::Lower, "time of checkpoints behind treated segments", |c| c.checkpoint_ns[1]),
+    ("treated_expected_ns", "ns", Better::Lower, "time of treating and filling segments, as expected", |c| {
+        c.treated_ns[0]
+    }),
+    ("treated_ns", "ns", Better::Lower, "time of treating and filling segments", |c| c.treated_ns[1]),
+    ("left_expected_ns", "ns", Better::Lower, "time of filling segments that were left, as expected", |c| c.left_ns[0]),
+    ("left_ns", "ns", Better::Lower, "time of filling segments that were left", |c| c.left_ns[1]),
+];
+const RATIOS: &str = "treated_by_expected";
+
+impl Statistics for Published {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        let counters = self.now();
+        for (name, .., value) in ROWS {
+            sink(name, StatisticValue::Count(value(&counters)));
+        }
+        sink(RATIOS, StatisticValue::Events(counters.ratios));
+    }
+
+    fn definitions() -> Vec<StatisticDefinition> {
+        let ratios = "time of treating and filling a segment, by what was expected";
+        let rows = ROWS.iter().map(|(name, unit, better, text, _)| (*name, *unit, *better, *text));
+        rows.chain([(RATIOS, "", Better::Lower, ratios)])
+            .map(|(name, unit, better, text)| StatisticDefinition {
+                name: name.to_owned(),
+                unit,
+                better,
+                text: text.to_owned(),
+            })
+            .collect()
+    }
+}
