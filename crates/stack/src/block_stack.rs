@@ -51,6 +51,7 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceH
             return Ok(DeviceHandle::new(Arc::new(Mutex::new(device))));
         }
         DeviceSpec::Card { card, .. } => {
+            frame.card = Some(card.clone());
             let card = Card::in_memory(card).map_err(|error| StackError::new("stack.device", error.to_string()))?;
             return Ok(DeviceHandle::new(watch("card", card, frame)));
         }

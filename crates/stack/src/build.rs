@@ -67,6 +67,7 @@ impl Stack {
             expected: given.as_ref().map(|(_, expected)| *expected),
             given: given.map(|(chip, _)| chip),
             keeping: None,
+            card: None,
         };
         let mounted = match &spec.fs {
             FsSpec::Model => Mounted::Files(Box::new(ModelFileSystem::new(ModelOptions::POSIX, frame.clock.clone()))),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nandkit_block::card::CardSpec;
 use nandkit_block::wrap::DeviceCounters;
 use nandkit_flash::wrap::FlashCounters;
 use nandkit_nand_sim::QueueStatistics;
@@ -51,6 +52,8 @@ pub struct Frame {
     pub(crate) keep: Keep,
     /// The host's memory.
     pub(crate) host: Option<HostSpec>,
+    /// The card that the stack stands on, where it does.
+    pub(crate) card: Option<Box<CardSpec>>,
     /// A chip that is there already; it outlives the stack.
     pub(crate) given: Option<Box<dyn EmulatedChip>>,
     /// What is expected on that chip; its volume is seen from its root, and not from a directory of

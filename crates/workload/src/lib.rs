@@ -34,6 +34,7 @@ mod embedded;
 mod error;
 pub mod event_recorder;
 pub mod fax;
+mod holes;
 mod inputs;
 mod latency;
 mod operation;

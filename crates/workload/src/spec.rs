@@ -13,6 +13,7 @@ use crate::calls::CallReplay;
 use crate::error::{Nearest, Result, SpecError, WorkloadError};
 use crate::event_recorder::EventRecorder;
 use crate::fax::Fax;
+use crate::holes::Holes;
 use crate::inputs::Inputs;
 use crate::operation::FileWorkload;
 use crate::overwrite::{Overwrite, OverwriteBlocks, OverwriteFiles};
@@ -39,6 +40,7 @@ pub enum WorkloadSpec {
     Phone(Phone),
     EventRecorder(EventRecorder),
     Overwrite(Overwrite),
+    Holes(Holes),
     Random(RandomAccess),
     Sequential(SequentialAccess),
     Tree(Tree),
@@ -73,6 +75,7 @@ macro_rules! with_parameters {
             WorkloadSpec::Phone($parameters) => $body,
             WorkloadSpec::EventRecorder($parameters) => $body,
             WorkloadSpec::Overwrite($parameters) => $body,
+            WorkloadSpec::Holes($parameters) => $body,
             WorkloadSpec::Random($parameters) => $body,
             WorkloadSpec::Sequential($parameters) => $body,
             WorkloadSpec::Tree($parameters) => $body,
@@ -104,6 +107,7 @@ impl WorkloadSpec {
             Self::Phone(Phone::default()),
             Self::EventRecorder(EventRecorder::default()),
             Self::Overwrite(Overwrite::default()),
+            Self::Holes(Holes::default()),
             Self::Random(RandomAccess::default()),
             Self::Sequential(SequentialAccess::default()),
             Self::Tree(Tree::default()),
@@ -156,6 +160,7 @@ impl WorkloadSpec {
             Self::Phone(_) => "a cell phone: small durable changes of call logs, messages, address book, appointments",
             Self::EventRecorder(_) => "an event recorder: small durable records at the end of a cyclic log",
             Self::Overwrite(_) => "files filled in order, then records overwritten: in order, at random, hot and cold",
+            Self::Holes(_) => "warm and cold files full of holes by overwrites, then new files (P1)",
             Self::Random(_) => "reads and writes at random places: uniform, Zipf, or hot and cold",
             Self::Sequential(_) => "reads and writes in order",
             Self::Tree(_) => "a real directory copied in, changed, read back and compared",
@@ -195,6 +200,7 @@ impl WorkloadSpec {
             Self::Fax(spec) => spec.check(),
             Self::Phone(spec) => spec.check(),
             Self::Overwrite(spec) => spec.check(),
+            Self::Holes(spec) => spec.check(),
             Self::Random(spec) => spec.check(),
             Self::Sequential(spec) => spec.check(),
             Self::Tree(spec) => spec.check(),
@@ -224,6 +230,7 @@ impl WorkloadSpec {
             Self::Phone(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::EventRecorder(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::Overwrite(spec) => Box::new(OverwriteFiles::new(spec.clone(), seed, free_bytes)?),
+            Self::Holes(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::Random(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),
             Self::Sequential(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),
             Self::Tree(spec) => Box::new(TreeFiles::new(spec.clone(), inputs.tree(&spec.dir)?, seed, free_bytes)?),

@@ -14,6 +14,7 @@ mod recovery;
 mod repair;
 mod rescue;
 mod resize;
+mod reuse;
 mod segments;
 pub mod spec;
 

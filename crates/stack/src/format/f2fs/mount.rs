@@ -12,6 +12,7 @@ use nandkit_f2fs::write::Atomicity;
 use nandkit_f2fs::write::PageLimits;
 use nandkit_f2fs::write::{Volume, WriteOptions};
 
+use super::reuse::Reuse;
 use super::spec::{F2fsModeName, F2fsSpec};
 use crate::format::Format;
 use crate::format::emulate::{FormatSpec, WatchedBlocks, wrong};
@@ -46,12 +47,17 @@ impl FormatSpec for F2fsSpec {
             let mkfs = Mkfs::new(&tree, options).map_err(wrong)?;
             mkfs.write(&mut device, &frame.clock, &|_| {}).map_err(wrong)?;
         }
-        let options = write_options(self, frame.host.as_ref());
+        let reuse = Reuse::parse(&self.reuse).map_err(|detail| StackError::new("stack.fs", detail))?;
+        let options = write_options(self, &reuse, frame.host.as_ref());
         let mut mounted = Volume::mount(vec![device], frame.clock.clone(), options).map_err(wrong)?;
         let policies = self.policies().map_err(|detail| StackError::new("stack.fs", detail))?;
         if policies != [None; 2] {
             let [foreground, background] = policies.map(|policy| search(&mounted, policy, seed));
             mounted.set_search(Box::new(SearchByKind { foreground, background }));
+        }
+        if let Some(review) = reuse.review(&self.reuse_curve, frame)? {
+            frame.watch("reuse", review.statistics());
+            mounted.set_review(Box::new(review));
         }
         frame.watch("fs", mounted.statistics());
         frame.top(mounted, is_there)
@@ -75,7 +81,7 @@ fn mkfs_options(spec: &F2fsSpec) -> Result<MkfsOptions, StackError> {
     })
 }
 
-fn write_options(spec: &F2fsSpec, host: Option<&HostSpec>) -> WriteOptions {
+fn write_options(spec: &F2fsSpec, reuse: &Reuse, host: Option<&HostSpec>) -> WriteOptions {
     let pages = match host {
         None => PageLimits { dirty: spec.dirty_pages as usize, clean: spec.clean_pages as usize },
         Some(host) => PageLimits {
@@ -85,6 +91,8 @@ fn write_options(spec: &F2fsSpec, host: Option<&HostSpec>) -> WriteOptions {
     };
     WriteOptions {
         lfs: spec.mode == F2fsModeName::Lfs,
+        own_gaps: spec.own_gaps,
+        plugs_holes: reuse.plugs_holes,
         logs: ActiveLogs::of(spec.active_logs).unwrap_or_default(),
         ipu_policy: u32::try_from(spec.ipu_policy).ok(),
         discard: spec.discard,

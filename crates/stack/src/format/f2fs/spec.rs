@@ -4,6 +4,7 @@ use nandkit_cleaning::search;
 use nandkit_cleaning::victim::VictimPolicy;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::reuse::Reuse;
 use crate::SpecError;
 use crate::named::current_victim;
 
@@ -36,6 +37,16 @@ pub struct F2fsSpec {
     /// The same for collection in idle times alone; empty for what `victim` says.
     #[serde(alias = "background_collector", deserialize_with = "victim")]
     pub background_victim: String,
+    /// What is done with a used segment before its gaps are filled (SSR): `ssr` (nothing), `pgc` (P1's
+    /// partial collection), `pgc-optimal`, `gc` (all its blocks move first), `hole-plugging` (they fill
+    /// gaps), the latter with `:segments=N` for so many of them a checkpoint.
+    pub reuse: String,
+    /// A card file with the device's times, for `reuse`; empty for those of the card that the stack
+    /// stands on.
+    pub reuse_curve: String,
+    /// Whether logs fill gaps of segments of their own type alone while there is room, as the first F2FS
+    /// did (Linux 3.8).
+    pub own_gaps: bool,
     /// Spare in per cent; 0 for what leaves the most room to users, as mkfs.f2fs chooses.
     pub overprovision: f64,
     /// Segments of a section.
@@ -60,6 +71,9 @@ impl Default for F2fsSpec {
             ipu_policy: -1,
             victim: search::NAME.to_string(),
             background_victim: String::new(),
+            reuse: "ssr".to_string(),
+            reuse_curve: String::new(),
+            own_gaps: false,
             overprovision: 0.0,
             segments_per_section: 1,
             features: String::new(),
@@ -97,6 +111,10 @@ impl F2fsSpec {
 
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         self.policies()?;
+        let reuse = Reuse::parse(&self.reuse)?;
+        if reuse.method.is_some() && self.mode == F2fsModeName::Lfs {
+            return Err(SpecError::form(format!("reuse is {}, but with mode=lfs no gap is ever filled", self.reuse)));
+        }
         if nandkit_f2fs::write::ActiveLogs::of(self.active_logs).is_none() {
             return Err(SpecError::range(format!("active_logs is {}; expected 2, 4 or 6", self.active_logs)));
         }
@@ -133,6 +151,12 @@ impl F2fsSpec {
         let mut title = format!("f2fs | {}", self.victim);
         if !self.background_victim.is_empty() && self.background_victim != self.victim {
             title += &format!(", {} when idle", self.background_victim);
+        }
+        if self.reuse != standard.reuse {
+            title += &format!(" | {}", self.reuse);
+        }
+        if self.own_gaps {
+            title += " | own gaps";
         }
         if self.mode == F2fsModeName::Lfs {
             title += " | mode=lfs";
