@@ -1,37 +1,104 @@
-//! Cards that exist, each figure with its source: the eight of P5's table 1.
+//! Cards that exist, each figure with its source.
 //!
-//! P5 (Chung et al., IEMEK J. Embed. Sys. Appl. 2015) prints four speeds a card and cites Kim, Agrawal, Ungureanu, "Revisiting Storage for Smartphones" (ACM Trans. Storage 8(4), 2012).
-//! It tells neither the size of the requests nor anything of the card's inside: what follows from the four speeds and what is assumed stands in each file.
+//! * The eight of P5's table 1 (Chung et al., IEMEK J. Embed. Sys. Appl. 2015, after Kim, Agrawal, Ungureanu,
+//!   "Revisiting Storage for Smartphones", ACM Trans. Storage 8(4), 2012): four speeds a card, and neither the size of the
+//!   requests nor anything of the card's inside.
+//! * Measured by request size: four of OLPC's table, eight on a Raspberry Pi 5, two whose open units were measured, too.
+//! * Roles: P1's cards A, B and C, of which the paper tells little more than an order; each names one of the above.
+//!
+//! What follows from the tables by which rule, and what is assumed, stands in each file and in
+//! `docs/design/15-cards.md`.
+
+use std::collections::BTreeMap;
 
 use nandkit_units::suggest;
+use serde::Deserialize;
 
 use super::spec::CardSpec;
 use super::spec_check::CardSpecError;
 
-const ALL: [(&str, &str); 8] = [
-    ("sd-transcend-2", include_str!("../../../../specs/cards/sd-transcend-2.toml")),
-    ("sd-ridata-2", include_str!("../../../../specs/cards/sd-ridata-2.toml")),
-    ("sd-sandisk-4", include_str!("../../../../specs/cards/sd-sandisk-4.toml")),
-    ("sd-kingston-4", include_str!("../../../../specs/cards/sd-kingston-4.toml")),
-    ("sd-wintec-6", include_str!("../../../../specs/cards/sd-wintec-6.toml")),
-    ("sd-a-data-6", include_str!("../../../../specs/cards/sd-a-data-6.toml")),
-    ("sd-patriot-10", include_str!("../../../../specs/cards/sd-patriot-10.toml")),
-    ("sd-pny-10", include_str!("../../../../specs/cards/sd-pny-10.toml")),
+macro_rules! cards {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../../specs/cards/", $name, ".toml")))),*]
+    };
+}
+
+const ALL: [(&str, &str); 22] = cards![
+    "sd-transcend-2",
+    "sd-ridata-2",
+    "sd-sandisk-4",
+    "sd-kingston-4",
+    "sd-wintec-6",
+    "sd-a-data-6",
+    "sd-patriot-10",
+    "sd-pny-10",
+    "sd-olpc-high",
+    "sd-olpc-sandisk-2",
+    "sd-olpc-toshiba-4",
+    "sd-olpc-unusable",
+    "sd-amazon-64",
+    "sd-amazon-128",
+    "sd-extreme-64",
+    "sd-extreme-pro-128",
+    "sd-pro-plus-128",
+    "sd-raspberry-32",
+    "sd-raspberry-64",
+    "sd-raspberry-128",
+    "sd-lexar-16",
+    "sd-ultra-64",
 ];
 
-/// The presets in the order of P5's table: name, and TOML text.
+const ROLES: [(&str, &str); 3] = cards!["card-a", "card-b", "card-c"];
+
+/// A card that an experiment calls for, and which of the measured ones plays it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CardRole {
+    /// Short name, as presets are called by.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// The measured card that plays it.
+    pub preset: String,
+    /// Why this one.
+    pub reason: String,
+    /// Other cards that could have been taken, and what speaks for and against each.
+    pub alternatives: BTreeMap<String, String>,
+}
+
+/// The measured cards in the order in which they are shown: name, and TOML text.
 pub const fn all() -> [(&'static str, &'static str); ALL.len()] {
     ALL
 }
 
-/// The preset of this name. Errors: [`CardSpecError::UnknownPreset`] with the name most like it.
+/// The names of all cards and roles, in the order in which they are shown.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ALL.into_iter().chain(ROLES).map(|(name, _)| name)
+}
+
+/// The role of this name, where there is one. Errors: [`CardSpecError::Syntax`], which none of those that ship gives.
+pub fn role(name: &str) -> Result<Option<CardRole>, CardSpecError> {
+    let text = ROLES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| text);
+    let read = |text: &&str| toml::from_str(text).map_err(|error| CardSpecError::Syntax(error.to_string()));
+    text.map(read).transpose()
+}
+
+/// The preset of this name; for a role the card that plays it, under the role's name and title.
+/// Errors: [`CardSpecError::UnknownPreset`] with the name most like it.
 pub fn load(name: &str) -> Result<CardSpec, CardSpecError> {
+    if let Some(CardRole { name, title, preset, .. }) = role(name)? {
+        return Ok(CardSpec { name, title: format!("{title}: {preset}"), ..measured(&preset)? });
+    }
+    measured(name)
+}
+
+fn measured(name: &str) -> Result<CardSpec, CardSpecError> {
     match ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
         Some((_, text)) => CardSpec::from_toml(text),
         None => Err(CardSpecError::UnknownPreset {
             name: name.to_string(),
-            nearest: suggest::nearest(name, ALL.iter().map(|(known, _)| *known)).map(str::to_string),
-            known: ALL.map(|(known, _)| known).join(", "),
+            nearest: suggest::nearest(name, names()).map(str::to_string),
+            known: names().collect::<Vec<_>>().join(", "),
         }),
     }
 }

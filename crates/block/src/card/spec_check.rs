@@ -150,6 +150,11 @@ impl CardSpec {
             if let Some((found, expected)) = curve.fault(LONGEST_NS) {
                 return require(false, name, found, &expected);
             }
+            // Times of another block size: no request to this card has such a size.
+            if let Some((bytes, time_ns)) = curve.points().iter().find(|(bytes, _)| bytes % u64::from(sector) != 0) {
+                let expected = format!("sizes of whole sectors, which geometry.sector_size says are of {sector} bytes");
+                return require(false, name, format!("[{bytes}, {time_ns}]"), &expected);
+            }
         }
         for (field, time_ns) in [
             ("timing.command_ns", timing.command_ns),

@@ -1,5 +1,6 @@
 //! What a card's requests cost.
 
+mod measured;
 mod p5;
 mod reference;
 mod specs;

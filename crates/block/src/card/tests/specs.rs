@@ -74,6 +74,31 @@ fn impossible_values_are_refused_by_field() {
             other => panic!("{text}: {other:?}"),
         }
     }
+    for (curve, told) in [
+        (
+            "[[4096, 9], [8192, 8]]",
+            "[4096, 9] before [8192, 8], expected no request that takes less than a smaller one",
+        ),
+        ("[[4096, 9]]", "a list of 1, expected at least two points"),
+        ("[[4096, 0], [8192, 8]]", "[4096, 0], expected sizes and times above 0"),
+        (
+            "[[1000, 9], [8192, 9]]",
+            "[1000, 9], expected sizes of whole sectors, which geometry.sector_size says are of 512",
+        ),
+    ] {
+        let text: String = CURVES
+            .lines()
+            .map(|line| match line.starts_with("read_random") {
+                true => format!("read_random = {curve}\n"),
+                false => format!("{line}\n"),
+            })
+            .collect();
+        let error = CardSpec::from_toml(&text).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("impossible card: curves.read_random is {told}")), "{error}");
+    }
+    // A card of larger sectors than those that were measured.
+    let error = CardSpec::from_toml(&format!("{CURVES}[geometry]\nsector_size = 8192")).unwrap_err().to_string();
+    assert!(error.contains("curves.read_sequential is [4096, 300000], expected sizes of whole sectors"), "{error}");
     for field in ["read_sequential", "read_random", "write_sequential", "write_random"] {
         let lines = CURVES.lines().filter(|line| !line.starts_with(field));
         let error = CardSpec::from_toml(&lines.collect::<Vec<_>>().join("\n")).unwrap_err().to_string();
