@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// The largest sector that every file system on blocks takes.
-const SECTOR_MAX: u32 = 4096;
+pub(crate) const SECTOR_MAX: u32 = 4096;
 
 /// The device of a stack with its translation layer, behind the host interface of a drive.
 pub(crate) fn block_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceHandle, StackError> {

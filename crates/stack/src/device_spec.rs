@@ -19,6 +19,7 @@ use crate::{FtlSpec, StackError, StoreKind, ssds};
 /// The device of a stack. In a spec: the name of a preset, or a table with the keys `preset`, `blocks`, `store` and any key of a chip's spec
 /// (`timing.read_ns`, ...), which goes over the preset's. `preset = "ram"` with `size` is a block device in memory, without flash.
 /// A drive's preset has the table `interface` besides, and a layer of its own ([`DeviceSpec::default_layer`]); a memory card's has a card's keys instead.
+/// A table with `curves` is a memory card whatever its name is: a card file is a device.
 ///
 /// `file = "PATH"` keeps the chip in a file: it is made if there is none, and must be the chip asked for if there is. `file` alone takes the
 /// chip as the file has it.
@@ -60,6 +61,8 @@ pub enum DeviceSpec {
 
 const RAM: &str = "ram";
 const CUSTOM: &str = "custom";
+/// What a card has and no chip.
+const CURVES: &str = "curves";
 const RAM_SIZE: u64 = 64 << 20;
 
 impl DeviceSpec {
@@ -84,9 +87,10 @@ impl DeviceSpec {
                 }
             };
         }
-        if let Some(card) = crate::presets::card(&preset) {
+        let card = crate::presets::card(&preset);
+        if let Some(card) = card.or_else(|| table.contains_key(CURVES).then(CardSpec::default)) {
             return match file {
-                None => Self::card_from(card, table),
+                None => Self::card_from(&preset, card, table),
                 Some(_) => {
                     Err(SpecError::conflict("a memory card is kept in no file; expected a chip with the key file"))
                 }
@@ -112,14 +116,18 @@ impl DeviceSpec {
         Ok(Self::Chip { preset, store, chip: Box::new(chip), file, interface })
     }
 
-    /// A card with other figures here and there.
-    fn card_from(card: CardSpec, table: Table) -> Result<Self, SpecError> {
-        let preset = card.name.clone();
+    /// A card with other figures here and there, or one that the table describes in full.
+    fn card_from(preset: &str, card: CardSpec, mut table: Table) -> Result<Self, SpecError> {
+        // Texts for people, as those of presets.
+        table.remove("sources");
+        // Curves are whole lists of points: a missing one is told, not filled in.
         let plain = CardSpec { sources: BTreeMap::new(), ..card };
         let mut base = Table::try_from(plain).map_err(SpecError::form)?;
         overlay(&mut base, table);
         let card = CardSpec::from_toml(&base.to_string()).map_err(SpecError::form)?;
-        Ok(Self::Card { preset, card: Box::new(card) })
+        let named = [card.name.as_str(), preset].into_iter().find(|name| !name.is_empty());
+        let preset = if preset == CUSTOM { named.unwrap_or(CUSTOM) } else { preset };
+        Ok(Self::Card { preset: preset.to_string(), card: Box::new(card) })
     }
 
     /// The layer of a stack on this device that names none: a drive's own, none on memory and cards, else the block-mapped one.
@@ -368,6 +376,9 @@ mod tests {
             "[device]\npreset = 'p3-ssd'\nblocks = 640\ninterface.queue_depth = 1\nfile = 'drive.nand'",
             "device = 'sd-kingston-4'",
             "[device]\npreset = 'sd-kingston-4'\nopen_units.count = 2",
+            "device = 'card-b'",
+            "device = 'card-parts-fast'",
+            "[device]\nname = 'mine'\n[device.curves]\nread_sequential = [[4096, 8], [8192, 9]]\nread_random = [[4096, 8], [8192, 9]]\nwrite_sequential = [[4096, 8], [8192, 9]]\nwrite_random = [[4096, 8], [8192, 9]]",
         ] {
             let device = read(text).unwrap();
             let line = serde_json::to_string(&device).unwrap();
@@ -402,6 +413,10 @@ mod tests {
             ("[device]\npreset = 'sd-pny-10'\nopen_units.cuont = 3", "open_units.count"),
             ("[device]\npreset = 'sd-pny-10'\nopen_units.count = 0", "open_units.count is 0, expected 1 to 1024"),
             ("[device]\npreset = 'sd-pny-10'\nblocks = 3", "unknown key \"blocks\""),
+            ("[device]\ncurves.read_random = [[4096, 8]]", "curves.read_sequential is a list of 0"),
+            ("[device]\npreset = 'sd-pny-10'\ncurves.read_random = [[4096, 8]]", "curves.read_random is a list of 1"),
+            ("[device]\npreset = 'sd-pny-10'\ncurves.read_random = [[512, 8], [1024, 7]]", "expected no request that"),
+            ("[device]\nname = 'mine'\ncurves = 3", "curves = 3"),
             ("[device]\npreset = 'sd-pny-10'\nfile = 'x'", "kept in no file"),
         ] {
             let error = read(text).unwrap_err();

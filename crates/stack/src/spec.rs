@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::Table;
 
 use crate::SpecError;
+use crate::block_stack::SECTOR_MAX;
 use crate::named::table_or_name;
 use crate::presets::DEFAULT_DEVICE;
 use crate::{DeviceSpec, FsSpec, FtlSpec, HostSpec, StackError, StoreKind};
@@ -80,6 +81,15 @@ impl StackSpec {
             return self.check_on_flash();
         }
         match (&self.device, &self.ftl) {
+            (DeviceSpec::Card { preset, card }, FtlSpec::None)
+                if self.fs != FsSpec::None && card.geometry.sector_size > SECTOR_MAX =>
+            {
+                let detail = format!(
+                    "geometry.sector_size of {preset} is {}, and file systems write blocks of 512 to {SECTOR_MAX} bytes; expected a card of sectors up to {SECTOR_MAX}, or fs = \"none\"",
+                    card.geometry.sector_size
+                );
+                return Err(StackError::new("stack.device", detail));
+            }
             (DeviceSpec::Ram { .. } | DeviceSpec::Card { .. }, FtlSpec::None) => {}
             (DeviceSpec::Ram { .. } | DeviceSpec::Card { .. }, _) => {
                 let detail = "a device in memory and a memory card take no translation layer; expected ftl = \"none\", or a flash device";
@@ -218,6 +228,11 @@ mod tests {
             ("device = 'p3-ssd'\nftl = 'none'", "stack.ftl"),
             ("device = 'p3-ssd'\nfs = 'jffs2'", "stack.device"),
             ("device = 'sd-pny-10'\nfs = 'jffs2'", "stack.device"),
+            ("device = 'card-parts-fast'\nftl = 'none'", "stack.ftl"),
+            (
+                "fs = 'f2fs'\n[device]\npreset = 'sd-pny-10'\ngeometry = { sector_size = 8192, capacity = 8388608 }\ncurves = { read_sequential = [[8192, 8], [16384, 9]], read_random = [[8192, 8], [16384, 9]], write_sequential = [[8192, 8], [16384, 9]], write_random = [[8192, 8], [16384, 9]] }",
+                "stack.device",
+            ),
             ("ftl = 'none'", "stack.ftl"),
             ("device = { preset = 'k9l8g08u0m', store = 'shadow' }", "stack.device.store"),
             // 64 MiB are 128 Ki pages of 512 bytes, 1024 map pages.

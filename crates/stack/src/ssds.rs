@@ -1,4 +1,5 @@
-//! The drives that ship with nandkit: a chip array, a host interface and a translation layer, each figure with its source.
+//! The drives that ship with nandkit, and memory cards built from parts: a chip array, a host interface and a translation
+//! layer, each figure with its source.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +11,14 @@ use crate::FtlSpec;
 use crate::SpecError;
 use crate::named::{take, whole};
 
-const ALL: [(&str, &str); 4] = [
+const ALL: [(&str, &str); 7] = [
     ("p3-ssd", include_str!("../../../specs/ssds/p3-ssd.toml")),
     ("sata-tlc", include_str!("../../../specs/ssds/sata-tlc.toml")),
     ("nvme-tlc", include_str!("../../../specs/ssds/nvme-tlc.toml")),
     ("dramless-tlc", include_str!("../../../specs/ssds/dramless-tlc.toml")),
+    ("card-parts-block-map", include_str!("../../../specs/cards/card-parts-block-map.toml")),
+    ("card-parts-fast", include_str!("../../../specs/cards/card-parts-fast.toml")),
+    ("card-parts-page-map", include_str!("../../../specs/cards/card-parts-page-map.toml")),
 ];
 
 /// The sections of a drive that are no chip's.
@@ -121,7 +125,10 @@ mod tests {
                 "{name}: a source of no figure: {:?}",
                 drive.sources.keys()
             );
-            assert!(matches!(&drive.ftl, FtlSpec::PageMap(ftl) if ftl.journal && ftl.write_buffer > 0), "{name}");
+            let is_card = name.starts_with("card-parts-");
+            let writes = matches!(&drive.ftl, FtlSpec::PageMap(ftl) if ftl.journal && ftl.write_buffer > 0);
+            assert_eq!(writes, !is_card, "{name}");
+            assert_eq!(drive.interface.queue_depth == 1, is_card, "{name}: a card takes one command at a time");
         }
         assert!(load("p3_ssd").is_none() && load("P3-SSD").is_some());
     }
