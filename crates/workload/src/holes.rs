@@ -45,7 +45,7 @@ parameters! {
 }
 
 /// Names of the files that make the holes.
-const FILES: [&[u8]; 2] = [b"warm.dat", b"cold.mp4"];
+const FILES: [&[u8]; 2] = [b"warm.dat", b"cold.avi"];
 
 impl Holes {
     pub(crate) fn check(&self) -> std::result::Result<(), SpecError> {

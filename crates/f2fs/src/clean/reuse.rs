@@ -38,8 +38,8 @@ pub fn prepare<V: Collected>(
 ) -> Result<Reuse> {
     let segments = volume.segments();
     let most = reviewer.segments_per_checkpoint().max(1) as usize;
-    let of_log = || segments.preparations().iter().filter(|held| held.log == log);
-    let waits = of_log().any(|held| held.ready) || of_log().count() >= most;
+    let (waiting, is_ready) = segments.waiting_for(log);
+    let waits = is_ready || waiting >= most;
     if log.is_node() || waits || !segments.needs_ssr() {
         return Ok(Reuse::default());
     }

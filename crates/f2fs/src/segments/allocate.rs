@@ -210,6 +210,9 @@ impl Segments {
         let appends = log == Log::WarmNode && !self.options.crc_recovery
             || !open.ssr && self.free.following(open.segment).is_some();
         let plugs = log == Log::ColdData && self.options.plugs_holes;
+        if let Some(segment) = self.emptied_for(log) {
+            return Ok(Next::Free(segment));
+        }
         if plugs || !appends && self.needs_ssr() {
             let segment = self.prepared_for(log).or_else(|| self.ssr_victim(log));
             if let Some(segment) = segment {
@@ -280,6 +283,7 @@ impl Segments {
         };
         self.summaries.take(segment);
         self.held.retain(|held| held.segment != segment);
+        self.emptied.taken(segment);
         self.dirty.take(&self.sit, segment);
         self.free.take(segment);
         self.sit.set_kind(segment, log);

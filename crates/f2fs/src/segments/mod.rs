@@ -173,6 +173,7 @@ pub struct Segments {
     logs: [OpenLog; Log::COUNT],
     summaries: SummaryCache,
     held: Vec<Preparation>,
+    emptied: prepared::Emptied,
     /// Where searches of SSR and of greedy collection go on.
     greedy_cursor: Cursor,
     /// The section that is being collected in the foreground.
@@ -308,7 +309,7 @@ impl Segments {
                 return;
             }
             // Nothing is left to be spared there: the next checkpoint frees it.
-            self.held.retain(|held| held.segment != segment);
+            self.prepared_is_empty(segment);
         }
         self.dirty.locate(&self.sit, segment);
     }

@@ -92,6 +92,7 @@ impl Segments {
             sit,
             summaries: SummaryCache::default(),
             held: Vec::new(),
+            emptied: Default::default(),
             greedy_cursor: Cursor::default(),
             collecting: None,
             data_hint: data_hint(geometry),

@@ -15,6 +15,27 @@ pub struct Preparation {
     pub ready: bool,
 }
 
+/// Segments that were kept for a log and emptied: they are free behind the next checkpoint, and the
+/// log takes its own of them then, whether gaps are to be filled or not.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Emptied(Vec<Preparation>);
+
+impl Emptied {
+    /// Those of a log.
+    fn of(&self, log: Log) -> impl Iterator<Item = &Preparation> {
+        self.0.iter().filter(move |emptied| emptied.log == log)
+    }
+
+    fn checkpointed(&mut self) {
+        self.0.iter_mut().for_each(|emptied| emptied.ready = true);
+    }
+
+    /// A log took a segment.
+    pub fn taken(&mut self, segment: SegmentIndex) {
+        self.0.retain(|emptied| emptied.segment != segment);
+    }
+}
+
 impl Segments {
     /// Keeps a dirty segment for a log's gaps: nobody else takes it, and blocks of it that are
     /// freed become gaps with the next checkpoint, from which on the log can have it. `ready`: it
@@ -29,6 +50,27 @@ impl Segments {
             self.held.push(Preparation { segment, log, ready });
         }
         right
+    }
+
+    /// A kept segment has nothing valid left: the next checkpoint frees it.
+    pub(super) fn prepared_is_empty(&mut self, segment: SegmentIndex) {
+        let held = self.held.iter().position(|held| held.segment == segment);
+        if let Some(held) = held.map(|place| self.held.remove(place)) {
+            self.emptied.0.push(Preparation { ready: false, ..held });
+        }
+    }
+
+    /// The first free segment that was emptied for a log, behind its checkpoint.
+    pub(super) fn emptied_for(&self, log: Log) -> Option<SegmentIndex> {
+        let mut ready = self.emptied.of(log).filter(|emptied| emptied.ready).map(|emptied| emptied.segment);
+        ready.find(|segment| self.free.is_free(*segment))
+    }
+
+    /// How many segments wait for a log, and whether one of them can be had: kept ones, and those that
+    /// were emptied.
+    pub fn waiting_for(&self, log: Log) -> (usize, bool) {
+        let all = || self.held.iter().chain(&self.emptied.0).filter(|waiting| waiting.log == log);
+        (all().count(), all().any(|waiting| waiting.ready))
     }
 
     /// Segments that are kept.
@@ -56,5 +98,9 @@ impl Segments {
         for held in &mut self.held {
             held.ready = true;
         }
+        // What another log took meanwhile is no longer waited for.
+        let free = &self.free;
+        self.emptied.0.retain(|emptied| !emptied.ready || free.is_free(emptied.segment));
+        self.emptied.checkpointed();
     }
 }

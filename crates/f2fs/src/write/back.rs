@@ -297,7 +297,7 @@ impl<D: BlockDevice> Volume<D> {
         let used = || space.valid_blocks * 100 / space.user_blocks.max(1) > self.writer.options.min_ipu_util;
         let has = |bit: u32| policy & bit != 0;
         let few = || source.dirty <= self.writer.options.min_fsync_blocks;
-        let wanted = head.has_advise(advise::COLD)
+        let wanted = self.writer.options.cold_in_place && head.has_advise(advise::COLD)
             || has(ipu::FORCE)
             || has(ipu::SSR) && self.writer.segments.needs_ssr()
             || has(ipu::UTILIZATION) && used()

@@ -33,6 +33,9 @@ pub struct WriteOptions {
     pub own_gaps: bool,
     /// [`crate::segments::Options::plugs_holes`].
     pub plugs_holes: bool,
+    /// Whether files that are cold by their names are overwritten where they stand, as today's Linux
+    /// does and the first F2FS (3.8) did not.
+    pub cold_in_place: bool,
     /// `active_logs`.
     pub logs: ActiveLogs,
     /// Bits of [`ipu`]; `None`: as Linux chooses by the volume's size.
@@ -72,6 +75,7 @@ impl Default for WriteOptions {
             lfs: false,
             own_gaps: false,
             plugs_holes: false,
+            cold_in_place: true,
             logs: ActiveLogs::Six,
             ipu_policy: None,
             min_ipu_util: 70,

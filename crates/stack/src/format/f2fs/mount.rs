@@ -13,7 +13,7 @@ use nandkit_f2fs::write::PageLimits;
 use nandkit_f2fs::write::{Volume, WriteOptions};
 
 use super::reuse::Reuse;
-use super::spec::{F2fsModeName, F2fsSpec};
+use super::spec::{F2fsModeName, F2fsSpec, RulesName};
 use crate::format::Format;
 use crate::format::emulate::{FormatSpec, WatchedBlocks, wrong};
 use crate::frame::Frame;
@@ -91,7 +91,8 @@ fn write_options(spec: &F2fsSpec, reuse: &Reuse, host: Option<&HostSpec>) -> Wri
     };
     WriteOptions {
         lfs: spec.mode == F2fsModeName::Lfs,
-        own_gaps: spec.own_gaps,
+        own_gaps: spec.rules == RulesName::Linux38,
+        cold_in_place: spec.rules != RulesName::Linux38,
         plugs_holes: reuse.plugs_holes,
         logs: ActiveLogs::of(spec.active_logs).unwrap_or_default(),
         ipu_policy: u32::try_from(spec.ipu_policy).ok(),

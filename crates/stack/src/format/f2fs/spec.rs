@@ -19,6 +19,19 @@ pub enum F2fsModeName {
     Lfs,
 }
 
+/// Whose rules F2FS goes by where Linux has changed them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RulesName {
+    /// Today's Linux.
+    #[default]
+    #[serde(rename = "linux")]
+    Linux,
+    /// The first F2FS, which P1 changed: logs fill gaps of segments of their own type alone while there
+    /// is room, and files that are cold by their names are not overwritten where they stand.
+    #[serde(rename = "linux-3.8")]
+    Linux38,
+}
+
 /// Options of F2FS. What has a name in Linux (mount options, `/sys/fs/f2fs`) has it here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -44,9 +57,8 @@ pub struct F2fsSpec {
     /// A card file with the device's times, for `reuse`; empty for those of the card that the stack
     /// stands on.
     pub reuse_curve: String,
-    /// Whether logs fill gaps of segments of their own type alone while there is room, as the first F2FS
-    /// did (Linux 3.8).
-    pub own_gaps: bool,
+    /// Whose rules it goes by where they have changed.
+    pub rules: RulesName,
     /// Spare in per cent; 0 for what leaves the most room to users, as mkfs.f2fs chooses.
     pub overprovision: f64,
     /// Segments of a section.
@@ -73,7 +85,7 @@ impl Default for F2fsSpec {
             background_victim: String::new(),
             reuse: "ssr".to_string(),
             reuse_curve: String::new(),
-            own_gaps: false,
+            rules: RulesName::Linux,
             overprovision: 0.0,
             segments_per_section: 1,
             features: String::new(),
@@ -155,8 +167,8 @@ impl F2fsSpec {
         if self.reuse != standard.reuse {
             title += &format!(" | {}", self.reuse);
         }
-        if self.own_gaps {
-            title += " | own gaps";
+        if self.rules == RulesName::Linux38 {
+            title += " | linux-3.8";
         }
         if self.mode == F2fsModeName::Lfs {
             title += " | mode=lfs";
