@@ -5,3 +5,4 @@ pub mod checksum;
 pub mod compression;
 pub mod ecc;
 pub mod page_tag;
+pub mod streams;

@@ -6,3 +6,4 @@ mod ecc;
 mod lz4_zstd;
 mod lzma;
 mod lzop;
+mod streams;
