@@ -67,9 +67,7 @@ impl Stream {
     fn begins(self, bytes: &[u8]) -> bool {
         match self {
             // Deflate is the one method; the upper three flags are reserved.
-            Self::Gzip => {
-                bytes.starts_with(&[0x1F, 0x8B, 8]) && bytes.get(3).is_none_or(|flags| flags & 0xE0 == 0)
-            }
+            Self::Gzip => bytes.starts_with(&[0x1F, 0x8B, 8]) && bytes.get(3).is_none_or(|flags| flags & 0xE0 == 0),
             Self::Xz => bytes.starts_with(&[0xFD, b'7', b'z', b'X', b'Z', 0]),
             Self::Zstd => bytes.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]),
             Self::Lz4 => bytes.starts_with(&[0x04, 0x22, 0x4D, 0x18]),

@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 use crate::error::{ImageError, ImageErrorKind, Result};
 
@@ -27,7 +28,7 @@ const RAW_MAX: usize = 256;
 const PIECE: usize = 1 << 20;
 
 /// What was unpacked or packed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SparseReport {
     /// Bytes of the image when it is not sparse.
     pub bytes: u64,
@@ -35,6 +36,18 @@ pub struct SparseReport {
     pub chunks: u32,
     /// Bytes of raw chunks.
     pub raw_bytes: u64,
+    /// Of an image that was unpacked: the bytes that chunks give, ascending and joined where they
+    /// meet. All others do not matter, or are in another part of a split image.
+    pub given: Vec<Range<u64>>,
+}
+
+impl SparseReport {
+    /// The bytes that no chunk gives, ascending.
+    pub fn left_out(&self) -> Vec<Range<u64>> {
+        let starts = std::iter::once(0).chain(self.given.iter().map(|given| given.end));
+        let ends = self.given.iter().map(|given| given.start).chain([self.bytes]);
+        starts.zip(ends).map(|(start, end)| start..end).filter(|gap| !gap.is_empty()).collect()
+    }
 }
 
 /// Whether bytes begin a sparse image.
@@ -83,14 +96,55 @@ pub fn unpack(from: &mut dyn Read, to: &mut (impl Write + Seek), most: u64) -> R
         return Err(corrupt(format!("{bytes} bytes when unpacked; at most {most} are expected")));
     }
     skip(from, header_bytes - HEADER)?;
-    let mut unpacked = Unpacked { from, to, at: 0, end: bytes, crc: crc32fast::Hasher::new(), raw: 0 };
+    let mut unpacked =
+        Unpacked { from, to, at: 0, end: bytes, crc: crc32fast::Hasher::new(), raw: 0, given: Vec::new() };
     for number in 0..chunks {
         unpacked.chunk(number, block, chunk_bytes)?;
     }
     if unpacked.at != bytes {
         return Err(corrupt(format!("its chunks have {} bytes, its header says {bytes}", unpacked.at)));
     }
-    Ok(SparseReport { bytes, chunks, raw_bytes: unpacked.raw })
+    Ok(SparseReport { bytes, chunks, raw_bytes: unpacked.raw, given: unpacked.given })
+}
+
+/// Writes the image that the parts of a split one make together, in any order; as [`unpack`], which
+/// see. Errors: also `Corrupt` for two parts that give the same bytes, with their numbers from 1.
+/// Cost: that of each.
+pub fn unpack_parts(parts: &[&[u8]], to: &mut (impl Write + Seek), most: u64) -> Result<SparseReport> {
+    let mut all = SparseReport::default();
+    let mut given: Vec<(Range<u64>, usize)> = Vec::new();
+    for (number, part) in parts.iter().enumerate() {
+        let mut from = *part;
+        let report = unpack(&mut from, to, most).map_err(|error| match parts.len() {
+            1 => error,
+            _ => ImageError { detail: format!("part {}: {}", number + 1, error.detail), ..error },
+        })?;
+        all.bytes = all.bytes.max(report.bytes);
+        all.chunks = all.chunks.saturating_add(report.chunks);
+        all.raw_bytes += report.raw_bytes;
+        given.extend(report.given.into_iter().map(|range| (range, number)));
+    }
+    given.sort_by_key(|(range, _)| range.start);
+    for pair in given.windows(2) {
+        if let [(one, first), (two, second)] = pair
+            && two.start < one.end
+        {
+            let end = one.end.min(two.end);
+            return Err(corrupt(format!(
+                "parts {} and {} both give the bytes from {} to {end}, so that they are not parts of one image",
+                first + 1,
+                second + 1,
+                two.start
+            )));
+        }
+    }
+    for (range, _) in given {
+        match all.given.last_mut().filter(|last| last.end == range.start) {
+            Some(last) => last.end = range.end,
+            None => all.given.push(range),
+        }
+    }
+    Ok(all)
 }
 
 fn skip(from: &mut dyn Read, bytes: usize) -> Result<()> {
@@ -105,6 +159,7 @@ struct Unpacked<'a, T> {
     end: u64,
     crc: crc32fast::Hasher,
     raw: u64,
+    given: Vec<Range<u64>>,
 }
 
 impl<T: Write + Seek> Unpacked<'_, T> {
@@ -126,9 +181,13 @@ impl<T: Write + Seek> Unpacked<'_, T> {
             return Err(corrupt(format!("{place} of type {kind:#06x} has {length} bytes in {}", word(&header, 8))));
         }
         match kind {
-            RAW => self.raw(length, &place),
+            RAW => {
+                self.give(length);
+                self.raw(length, &place)
+            }
             DO_NOT_CARE => self.hole(length),
             _ => {
+                self.give(length);
                 let mut value = [0; 4];
                 self.from.read_exact(&mut value).map_err(|error| failed(&place, error))?;
                 match kind {
@@ -137,6 +196,15 @@ impl<T: Write + Seek> Unpacked<'_, T> {
                     _ => self.check(u32::from_le_bytes(value), &place),
                 }
             }
+        }
+    }
+
+    /// Notes that the next bytes are given.
+    fn give(&mut self, length: u64) {
+        match self.given.last_mut().filter(|last| last.end == self.at) {
+            Some(last) => last.end += length,
+            None if length > 0 => self.given.push(self.at..self.at + length),
+            None => {}
         }
     }
 
@@ -277,7 +345,7 @@ fn pack_but<R: Read>(
     }
     packed.chunk(&gathered)?;
     packed.to.seek(SeekFrom::Start(0)).map_err(|error| failed("the header", error))?;
-    let (chunks, report) = (packed.report.chunks, packed.report);
+    let (chunks, report) = (packed.report.chunks, packed.report.clone());
     let sizes = (HEADER as u32) | (CHUNK_HEADER as u32) << 16;
     let header = [MAGIC, 1, sizes, BLOCK as u32, blocks, chunks, 0];
     packed.put(&header.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>())?;

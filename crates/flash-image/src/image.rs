@@ -1,5 +1,6 @@
 //! An image before anything is known about its layout.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub struct Image {
     pub(crate) overlay: Option<Overlay>,
     pub(crate) access: Access,
     pub(crate) notes: Vec<String>,
+    /// Bytes that the file it was unpacked from does not give.
+    pub(crate) left_out: Vec<Range<u64>>,
 }
 
 impl Image {
@@ -37,7 +40,8 @@ impl Image {
 
     fn of(opened: OpenedFiles, access: Access) -> Self {
         let OpenedFiles { bytes, oob, store, notes } = opened;
-        Self { bytes: Arc::new(bytes), oob: oob.map(Arc::new), store: Some(store), overlay: None, access, notes }
+        let (bytes, oob) = (Arc::new(bytes), oob.map(Arc::new));
+        Self { bytes, oob, store: Some(store), overlay: None, access, notes, left_out: Vec::new() }
     }
 
     /// Opens an image for reading, with the changes of an overlay laid over it, which takes further
@@ -73,7 +77,12 @@ impl Image {
         }
         let oob = oob.map(|oob| Arc::new(Bytes::Owned(oob)));
         let bytes = Arc::new(Bytes::Owned(bytes));
-        Ok(Self { bytes, oob, store: None, overlay: None, access: Access::ReadWrite, notes: Vec::new() })
+        Ok(Self::in_memory(bytes, oob, Vec::new()))
+    }
+
+    fn in_memory(bytes: Arc<Bytes>, oob: Option<Arc<Bytes>>, notes: Vec<String>) -> Self {
+        let access = Access::ReadWrite;
+        Self { bytes, oob, store: None, overlay: None, access, notes, left_out: Vec::new() }
     }
 
     /// The same bytes for changes that stay in memory; of a mapped file only what is changed takes any. The image itself stays locked as long as it lives. Errors: `Io`.
@@ -93,7 +102,7 @@ impl Image {
             _ => Bytes::Owned(self.bytes().to_vec()),
         };
         let (bytes, oob) = (Arc::new(bytes), self.oob_bytes().map(|oob| Arc::new(Bytes::Owned(oob.to_vec()))));
-        Ok(Self { bytes, oob, store: None, overlay: None, access: Access::ReadWrite, notes: self.notes.clone() })
+        Ok(Self::in_memory(bytes, oob, self.notes.clone()))
     }
 
     /// Makes the bytes so long; what is added is erased. For images in memory: nothing is added to a file. Cost: a copy.
@@ -134,6 +143,12 @@ impl Image {
         self.store.as_ref().map_or(Ok(()), Store::check_journal)
     }
 
+    /// The bytes that the file it was unpacked from does not give, ascending; they read as zeroes.
+    /// Of an Android sparse image: what does not matter, or is in another part of a split one.
+    pub fn left_out(&self) -> &[Range<u64>] {
+        &self.left_out
+    }
+
     /// The bytes of the (first) file. Cost: none.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.as_slice()
@@ -154,7 +169,7 @@ fn differences<'a>(before: &[u8], changed: &'a Bytes) -> Vec<Piece<'a>> {
         let start = usize::try_from(*offset).unwrap_or(usize::MAX);
         before.get(start..start.saturating_add(part.len())) != Some(*part)
     };
-    let mut ranges: Vec<std::ops::Range<u64>> = Vec::new();
+    let mut ranges: Vec<Range<u64>> = Vec::new();
     let mut take = |(offset, part): (u64, &[u8])| {
         let end = offset + part.len() as u64;
         match ranges.last_mut().filter(|last| last.end == offset) {
@@ -171,8 +186,7 @@ fn differences<'a>(before: &[u8], changed: &'a Bytes) -> Vec<Piece<'a>> {
         }
     }
     let bytes = changed.as_slice();
-    let content =
-        |range: &std::ops::Range<u64>| bytes.get(range.start as usize..range.end as usize).unwrap_or_default();
-    let piece = |range: &std::ops::Range<u64>| (range.start, PieceContent::Bytes(content(range)));
+    let content = |range: &Range<u64>| bytes.get(range.start as usize..range.end as usize).unwrap_or_default();
+    let piece = |range: &Range<u64>| (range.start, PieceContent::Bytes(content(range)));
     ranges.iter().map(piece).map(|(offset, content)| Piece { file: 0, offset, content }).collect()
 }

@@ -1,4 +1,4 @@
-//! Android sparse images as the images that they stand for.
+//! Images that come in another form, as the images that they stand for: in a file without a name.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -7,19 +7,31 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nandkit_block::Access;
+use nandkit_codec::streams::Stream;
+use nandkit_units::{is_erased, is_zeroed};
 
-use crate::android_sparse;
 use crate::bytes::Bytes;
 use crate::error::{ImageError, ImageErrorKind, Result};
+use crate::holes::{Holes, Limits};
 use crate::image::Image;
-use crate::mmap;
+use crate::qcow2::Qcow2Report;
 use crate::resident::Mapped;
+use crate::{android_sparse, mmap, qcow2};
 
-/// The longest image that is unpacked: longer than any flash that Android runs on.
+/// The longest image that is unpacked where zeroes cost nothing: longer than any flash that Android
+/// runs on.
 const UNPACKED_MAX: u64 = 1 << 40;
 
-/// So many bytes more than the sparse image has are written at the most: chunks of one repeated word other than zero make files of terabytes from some bytes.
+/// The same of compressed streams, whose zeroes cost time.
+const STREAM_MAX: u64 = 256 << 30;
+
+/// Bytes that are written at the most, and so many more for each byte of the file: some bytes are
+/// enough to make a file of terabytes.
 const FILLED_MAX: u64 = 16 << 30;
+const FILLED_PER_BYTE: u64 = 8;
+
+/// Bytes that are swapped at once.
+const SWAPPED_AT_ONCE: usize = 1 << 20;
 
 /// A file of which only so much is written.
 struct Bounded<'a> {
@@ -64,24 +76,156 @@ fn nameless(directory: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "no name is left for a temporary file"))
 }
 
+/// What may be made of a file of so many bytes.
+fn limits(length: u64, packed: usize) -> Limits {
+    let written = FILLED_MAX.saturating_add((packed as u64).saturating_mul(FILLED_PER_BYTE));
+    Limits { length, written }
+}
+
+/// The errors of a decoder, in the words of the stream.
+fn stream_error(stream: Stream, error: io::Error) -> ImageError {
+    let name = stream.program();
+    let detail = match error.kind() {
+        io::ErrorKind::UnexpectedEof => format!("{name} data: they end before their end mark"),
+        _ => format!("{name} data: {error}"),
+    };
+    ImageError::new(ImageErrorKind::Corrupt, detail)
+}
+
+/// Decodes all of `packed` into `to`; `None` where something else than padding follows it, so that
+/// the bytes only begin with such data. Errors: `Corrupt`; `Io`, also beyond the limits.
+pub fn unpack_stream(
+    stream: Stream,
+    packed: &[u8],
+    to: &mut (impl Write + Seek),
+    limits: Limits,
+) -> Result<Option<u64>> {
+    let mut holes = Holes::new(to, limits);
+    let unpacked = stream.unpack(packed, &mut holes).map_err(|error| match holes.failed {
+        true => ImageError {
+            source: Some(error),
+            ..ImageError::new(ImageErrorKind::Io, format!("cannot unpack {} data", stream.program()))
+        },
+        false => stream_error(stream, error),
+    })?;
+    let rest = packed.get(unpacked.consumed..).unwrap_or_default();
+    Ok((is_zeroed(rest) || is_erased(rest)).then_some(unpacked.bytes))
+}
+
 impl Image {
-    /// The image that a sparse one stands for, for reading only. It lies in a file without a name in the directory for temporary files (`TMPDIR`), which goes with it; what does not matter or is zero
-    /// takes no room there. So many bytes of it stay in this process's memory at the most, where a limit is given. Errors: `Corrupt` for what is no sparse image, or a broken one; `Io`; `Empty`.
-    pub fn unpack_sparse(&self, resident_max: Option<u64>) -> Result<Self> {
+    /// An image for reading only, in a file without a name in the directory for temporary files
+    /// (`TMPDIR`), which goes with it. `fill` writes it, and says how long it is.
+    fn unpacked<T>(
+        &self,
+        what: &str,
+        resident_max: Option<u64>,
+        fill: impl FnOnce(&mut File) -> Result<(u64, T)>,
+    ) -> Result<(Self, T)> {
         let directory = std::env::temp_dir();
-        let failed = |error| ImageError::io("unpack a sparse image into", &directory, error);
+        let failed = |error| ImageError::io(&format!("unpack {what} into"), &directory, error);
         let mut file = nameless(&directory).map_err(failed)?;
-        let left = FILLED_MAX.saturating_add(self.bytes().len() as u64);
-        let mut bounded = Bounded { file: &mut file, left };
-        let report = android_sparse::unpack(&mut self.bytes(), &mut bounded, UNPACKED_MAX)?;
-        if report.bytes == 0 {
-            return Err(ImageError::new(ImageErrorKind::Empty, "the sparse image is one of no bytes"));
+        let (bytes, told) = fill(&mut file)?;
+        if bytes == 0 {
+            return Err(ImageError::new(ImageErrorKind::Empty, format!("{what} is one of no bytes")));
         }
-        file.set_len(report.bytes).map_err(failed)?;
+        file.set_len(bytes).map_err(failed)?;
         // Nobody else can shorten a file without a name.
         let bytes = Bytes::Mapped(Mapped::new(mmap::map(&file).map_err(failed)?, resident_max, None));
-        let notes = self.notes.clone();
-        Ok(Self { bytes: Arc::new(bytes), oob: None, store: None, overlay: None, access: Access::ReadOnly, notes })
+        let (notes, access) = (self.notes.clone(), Access::ReadOnly);
+        let (bytes, left_out) = (Arc::new(bytes), Vec::new());
+        Ok((Self { bytes, oob: None, store: None, overlay: None, access, notes, left_out }, told))
+    }
+
+    /// The image that a sparse one stands for, for reading only. It lies in a file without a name
+    /// in the directory for temporary files (`TMPDIR`), which goes with it; what does not matter or
+    /// is zero takes no room there. So many bytes of it stay in this process's memory at the most,
+    /// where a limit is given. Errors: `Corrupt` for what is no sparse image, or a broken one;
+    /// `Io`; `Empty`.
+    pub fn unpack_sparse(&self, resident_max: Option<u64>) -> Result<Self> {
+        self.unpack_sparse_parts(&[], resident_max)
+    }
+
+    /// The image that this part of a split sparse image and all further ones stand for, as
+    /// [`Self::unpack_sparse`]. Errors: also `Corrupt` for two parts that give the same bytes.
+    pub fn unpack_sparse_parts(&self, further: &[Self], resident_max: Option<u64>) -> Result<Self> {
+        let parts: Vec<&[u8]> = std::iter::once(self).chain(further).map(Self::bytes).collect();
+        let packed = parts.iter().map(|part| part.len()).sum();
+        let (mut image, report) = self.unpacked("a sparse image", resident_max, |file| {
+            let mut bounded = Bounded { file, left: limits(UNPACKED_MAX, packed).written };
+            let report = android_sparse::unpack_parts(&parts, &mut bounded, UNPACKED_MAX)?;
+            Ok((report.bytes, report))
+        })?;
+        image.left_out = report.left_out();
+        Ok(image)
+    }
+
+    /// What gzip, xz, zstd or lz4 made smaller, in a temporary file as [`Self::unpack_sparse`]'s;
+    /// `None` where something else than padding follows, so that the image only begins with such
+    /// data. Errors: `Corrupt`, `Empty`, `Io`: also where there is more than 256 GiB of it, or more
+    /// than 16 GiB and eight times the file. Cost: one pass.
+    pub fn unpack_stream(&self, stream: Stream, resident_max: Option<u64>) -> Result<Option<Self>> {
+        let packed = self.bytes();
+        let what = format!("the image in {} data", stream.program());
+        let (image, is_all) = self.unpacked(&what, resident_max, |file| {
+            let bytes = unpack_stream(stream, packed, file, limits(STREAM_MAX, packed.len()))?;
+            Ok((bytes.unwrap_or(1), bytes.is_some()))
+        })?;
+        Ok(is_all.then_some(image))
+    }
+
+    /// The disk in a qcow2 file, in a temporary file as [`Self::unpack_sparse`]'s. Errors: those of
+    /// [`qcow2::unpack`], `Empty`.
+    pub fn unpack_qcow2(&self, resident_max: Option<u64>) -> Result<(Self, Qcow2Report)> {
+        let packed = self.bytes();
+        self.unpacked("the qcow2 disk", resident_max, |file| {
+            let report = qcow2::unpack(packed, file, limits(UNPACKED_MAX, packed.len()))?;
+            Ok((report.bytes, report))
+        })
+    }
+
+    /// This image and all further ones, one behind the other, in a temporary file as
+    /// [`Self::unpack_sparse`]'s. Errors: `Io`. Cost: a copy, zeroes aside.
+    pub fn join(&self, further: &[Self], resident_max: Option<u64>) -> Result<Self> {
+        let parts = || std::iter::once(self).chain(further).map(Self::bytes);
+        self.copied("the joined image", resident_max, parts())
+    }
+
+    /// The stretch of this image that `range` names, clipped to what is there, in a temporary file
+    /// as [`Self::unpack_sparse`]'s. Errors: `Io`, `Empty`.
+    pub fn part(&self, range: std::ops::Range<u64>, resident_max: Option<u64>) -> Result<Self> {
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(self.bytes().len());
+        let part = self.bytes().get(place(range.start)..place(range.end)).unwrap_or_default();
+        self.copied("the part of the image", resident_max, std::iter::once(part))
+    }
+
+    /// This image with the bytes of each `unit` (2 or 4) in the other order, in a temporary file as
+    /// [`Self::unpack_sparse`]'s; the last bytes, where they are no whole unit, stay. Errors: `Io`.
+    pub fn swapped(&self, unit: usize, resident_max: Option<u64>) -> Result<Self> {
+        let pieces = self.bytes().chunks(SWAPPED_AT_ONCE).map(|piece| {
+            let mut swapped = piece.to_vec();
+            swapped.chunks_exact_mut(unit.max(1)).for_each(<[u8]>::reverse);
+            swapped
+        });
+        self.copied("the swapped image", resident_max, pieces)
+    }
+
+    fn copied<P: AsRef<[u8]>>(
+        &self,
+        what: &str,
+        resident_max: Option<u64>,
+        pieces: impl Iterator<Item = P>,
+    ) -> Result<Self> {
+        let copy = self.unpacked(what, resident_max, |file| {
+            let mut holes = Holes::new(file, Limits { length: u64::MAX, written: u64::MAX });
+            for piece in pieces {
+                holes.write_all(piece.as_ref()).map_err(|error| ImageError {
+                    source: Some(error),
+                    ..ImageError::new(ImageErrorKind::Io, format!("cannot write {what} into a temporary file"))
+                })?;
+            }
+            Ok((holes.at(), ()))
+        })?;
+        Ok(copy.0)
     }
 }
 
@@ -101,7 +245,8 @@ mod tests {
         let packed = packed.into_inner();
         assert!(packed.len() < 13000, "{}", packed.len());
         let image = Image::from_bytes(packed.clone(), None).unwrap();
-        assert_eq!(image.unpack_sparse(None).unwrap().bytes(), whole);
+        let unpacked = image.unpack_sparse(None).unwrap();
+        assert!(unpacked.bytes() == whole && unpacked.left_out().is_empty());
         let cut = Image::from_bytes(packed[..packed.len() - 1].to_vec(), None).unwrap();
         assert_eq!(cut.unpack_sparse(None).unwrap_err().kind, ImageErrorKind::Corrupt);
         let mut file = tempfile::tempfile().unwrap();
@@ -115,5 +260,17 @@ mod tests {
         );
         let other = Image::from_bytes(whole, None).unwrap();
         assert_eq!(other.unpack_sparse(None).unwrap_err().kind, ImageErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn copies_are_joined_cut_and_swapped() {
+        let image = |bytes: &[u8]| Image::from_bytes(bytes.to_vec(), None).unwrap();
+        let (one, two) = (image(b"abcdefg"), image(&[vec![0; 9000], vec![1]].concat()));
+        let joined = one.join(std::slice::from_ref(&two), None).unwrap();
+        assert!(joined.bytes() == [one.bytes(), two.bytes()].concat());
+        assert_eq!(joined.part(5..9, None).unwrap().bytes(), b"fg\0\0");
+        assert_eq!(joined.part(90_000..91_000, None).unwrap_err().kind, ImageErrorKind::Empty);
+        assert_eq!(one.swapped(2, None).unwrap().bytes(), b"badcfeg");
+        assert_eq!(one.swapped(4, None).unwrap().bytes(), b"dcbaefg");
     }
 }

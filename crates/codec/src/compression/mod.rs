@@ -25,6 +25,7 @@ mod zstd;
 
 pub use error::{DecompressError, Fault};
 pub use lzma::LzmaProperties;
+pub use zlib::inflate_raw;
 
 use error::Stop;
 

@@ -94,7 +94,7 @@ impl DumpFlash {
     /// The image as a device with this layout. Errors: `Layout`; `InUse` for an image that is to be
     /// changed while a view of it exists.
     pub fn new(image: Image, layout: ImageLayout) -> Result<Self> {
-        let Image { bytes, oob, store, overlay, access, notes } = image;
+        let Image { bytes, oob, store, overlay, access, notes, .. } = image;
         if access == Access::ReadWrite
             && (Arc::strong_count(&bytes) > 1 || oob.as_ref().is_some_and(|oob| Arc::strong_count(oob) > 1))
         {
@@ -257,7 +257,7 @@ impl DumpFlash {
     pub fn into_image(mut self) -> Image {
         self.apply_in_memory();
         let Self { bytes, oob, store, overlay, access, notes, .. } = self;
-        Image { bytes, oob, store, overlay, access, notes }
+        Image { bytes, oob, store, overlay, access, notes, left_out: Vec::new() }
     }
 
     /// The files' bytes with everything that was changed: the image, and the OOB file. Cost: a
@@ -444,6 +444,7 @@ impl Image {
             overlay: None,
             access: Access::ReadOnly,
             notes: self.notes.clone(),
+            left_out: Vec::new(),
         };
         DumpFlash::new(view, layout)
     }

@@ -1,0 +1,130 @@
+//! Forms in which images come, with the programs that write them as judges. Programs are started
+//! here, so that these tests are no part of `all`.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::Path;
+use std::process::Command;
+
+use nandkit_flash_image::qcow2::{Qcow2Report, is_qcow2, unpack};
+use nandkit_flash_image::{ImageErrorKind, Limits, Result};
+use nandkit_units::random::Random;
+
+const LIMITS: Limits = Limits { length: 1 << 30, written: 1 << 30 };
+
+fn run(directory: &Path, command: &str) {
+    let output = Command::new("sh").args(["-c", command]).current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn disk(file: &[u8]) -> Result<(Vec<u8>, Qcow2Report)> {
+    let mut to = Cursor::new(Vec::new());
+    let report = unpack(file, &mut to, LIMITS)?;
+    let mut bytes = to.into_inner();
+    bytes.resize(report.bytes as usize, 0);
+    Ok((bytes, report))
+}
+
+/// Noise, text, zeroes and holes: 3 MiB and half a cluster.
+fn content() -> Vec<u8> {
+    let mut random = Random::new(7, "qcow2");
+    let mut bytes = vec![0; (3 << 20) + 1536];
+    random.fill(&mut bytes[100_000..400_000]);
+    for (at, byte) in bytes[(1 << 20)..(2 << 20)].iter_mut().enumerate() {
+        *byte = (at / 100) as u8;
+    }
+    let end = bytes.len();
+    random.fill(&mut bytes[end - 5000..]);
+    bytes
+}
+
+#[test]
+fn qcow2_of_every_kind_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let bytes = content();
+    fs::write(path.join("raw"), &bytes).unwrap();
+    for options in [
+        "",
+        "-o compat=0.10",
+        "-o cluster_size=512",
+        "-o cluster_size=2M",
+        "-o lazy_refcounts=on",
+        "-o extended_l2=on,cluster_size=64k",
+        "-o preallocation=metadata",
+        "-c",
+        "-c -o cluster_size=4k",
+        "-c -o compression_type=zstd",
+        "-c -o compat=0.10",
+    ] {
+        run(path, &format!("qemu-img convert -f raw -O qcow2 {options} raw disk"));
+        let file = fs::read(path.join("disk")).unwrap();
+        assert!(is_qcow2(&file));
+        let (ours, report) = disk(&file).unwrap_or_else(|error| panic!("{options}: {error}"));
+        assert!(ours == bytes, "{options}");
+        assert_eq!(report, Qcow2Report { bytes: bytes.len() as u64, snapshots: 0 }, "{options}");
+    }
+}
+
+#[test]
+fn what_was_written_over_a_snapshot_is_read_and_the_snapshot_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("raw"), content()).unwrap();
+    run(path, "qemu-img convert -f raw -O qcow2 -o extended_l2=on,cluster_size=128k raw disk");
+    run(path, "qemu-img snapshot -c before disk");
+    run(path, "qemu-io -c 'write -P 9 200k 5k' -c 'write -z 1M 64k' -c 'discard 300k 128k' disk");
+    run(path, "qemu-img convert -O raw disk after");
+    let (ours, report) = disk(&fs::read(path.join("disk")).unwrap()).unwrap();
+    assert!(ours == fs::read(path.join("after")).unwrap());
+    assert_eq!(report.snapshots, 1);
+}
+
+#[test]
+fn what_needs_another_file_or_a_key_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("raw"), content()).unwrap();
+    run(path, "qemu-img create -q -f qcow2 -b raw -F raw disk");
+    let refused = |name: &str| disk(&fs::read(path.join(name)).unwrap()).unwrap_err().to_string();
+    assert!(refused("disk").contains("backing file \"raw\""), "{}", refused("disk"));
+    run(path, "qemu-img create -q -f qcow2 -o data_file=data,data_file_raw=on external 1M");
+    assert!(refused("external").contains("external data file"), "{}", refused("external"));
+    run(
+        path,
+        "qemu-img create -q -f qcow2 --object secret,id=s,data=abc -o encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10 locked 1M",
+    );
+    assert!(refused("locked").contains("encrypted"), "{}", refused("locked"));
+}
+
+#[test]
+fn a_hostile_qcow2_is_an_error_and_costs_no_more_than_it_holds() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let bytes = content();
+    fs::write(path.join("raw"), &bytes[..300_000]).unwrap();
+    for options in ["-o cluster_size=4k", "-c -o cluster_size=4k", "-c -o compression_type=zstd"] {
+        run(path, &format!("qemu-img convert -f raw -O qcow2 {options} raw disk"));
+        let file = fs::read(path.join("disk")).unwrap();
+        let last = file.iter().rposition(|byte| *byte != 0).unwrap();
+        for length in (0..=last).filter(|length| *length < 200 || length % 997 == 0 || *length == last) {
+            let cut = disk(&file[..length]);
+            assert_eq!(cut.unwrap_err().kind, ImageErrorKind::Corrupt, "{options}, {length} of {}", file.len());
+        }
+        let mut random = Random::new(1, "damage");
+        for _ in 0..1_000 {
+            let mut damaged = file.clone();
+            for _ in 0..random.between(1, 4) {
+                let within = if random.below(2) == 0 { 112 } else { file.len() as u64 };
+                let at = random.below(within) as usize;
+                damaged[at] = random.next_u64() as u8;
+            }
+            let _ = disk(&damaged);
+        }
+        let limits = Limits { length: 1 << 20, written: 10_000 };
+        let refused = unpack(&file, &mut Cursor::new(Vec::new()), limits).unwrap_err().to_string();
+        assert!(refused.contains("more than 10000 bytes, which is the limit"), "{refused}");
+        let refused = unpack(&file, &mut Cursor::new(Vec::new()), Limits { length: 1000, written: 1000 });
+        assert!(refused.unwrap_err().to_string().contains("at most 1000 are expected"));
+    }
+}
