@@ -80,6 +80,19 @@ impl Image {
         Ok(Self::in_memory(bytes, oob, Vec::new()))
     }
 
+    /// A second image on these bytes, for reading. Cost: none.
+    pub fn shared(&self) -> Self {
+        Self {
+            bytes: Arc::clone(&self.bytes),
+            oob: self.oob.clone(),
+            store: None,
+            overlay: None,
+            access: Access::ReadOnly,
+            notes: self.notes.clone(),
+            left_out: self.left_out.clone(),
+        }
+    }
+
     fn in_memory(bytes: Arc<Bytes>, oob: Option<Arc<Bytes>>, notes: Vec<String>) -> Self {
         let access = Access::ReadWrite;
         Self { bytes, oob, store: None, overlay: None, access, notes, left_out: Vec::new() }

@@ -31,8 +31,10 @@ mod journal;
 mod journal_file;
 mod layout;
 mod mmap;
+pub mod motorola;
 pub mod oob;
 mod options;
+
 mod overlay;
 mod overlay_end;
 mod pieces;

@@ -22,7 +22,7 @@ use crate::{android_sparse, mmap, qcow2};
 /// runs on.
 const UNPACKED_MAX: u64 = 1 << 40;
 
-/// The same of compressed streams, whose zeroes cost time.
+/// The longest image that is unpacked from a compressed stream, whose zeroes cost time.
 const STREAM_MAX: u64 = 256 << 30;
 
 /// Bytes that are written at the most, and so many more for each byte of the file: some bytes are
@@ -195,7 +195,12 @@ impl Image {
     pub fn part(&self, range: std::ops::Range<u64>, resident_max: Option<u64>) -> Result<Self> {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(self.bytes().len());
         let part = self.bytes().get(place(range.start)..place(range.end)).unwrap_or_default();
-        self.copied("the part of the image", resident_max, std::iter::once(part))
+        let mut copy = self.copied("the part of the image", resident_max, std::iter::once(part))?;
+        let clipped = |gap: &std::ops::Range<u64>| {
+            gap.start.clamp(range.start, range.end) - range.start..gap.end.clamp(range.start, range.end) - range.start
+        };
+        copy.left_out = self.left_out.iter().map(clipped).filter(|gap| !gap.is_empty()).collect();
+        Ok(copy)
     }
 
     /// This image with the bytes of each `unit` (2 or 4) in the other order, in a temporary file as

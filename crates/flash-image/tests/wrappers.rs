@@ -6,9 +6,13 @@ use std::io::Cursor;
 use std::path::Path;
 use std::process::Command;
 
+use std::sync::OnceLock;
+
+use nandkit_codec::streams::Stream;
 use nandkit_flash_image::qcow2::{Qcow2Report, is_qcow2, unpack};
-use nandkit_flash_image::{ImageErrorKind, Limits, Result};
+use nandkit_flash_image::{Image, ImageErrorKind, Limits, Result, android_sparse, motorola, text, unpack_stream};
 use nandkit_units::random::Random;
+use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { length: 1 << 30, written: 1 << 30 };
 
@@ -126,5 +130,100 @@ fn a_hostile_qcow2_is_an_error_and_costs_no_more_than_it_holds() {
         assert!(refused.contains("more than 10000 bytes, which is the limit"), "{refused}");
         let refused = unpack(&file, &mut Cursor::new(Vec::new()), Limits { length: 1000, written: 1000 });
         assert!(refused.unwrap_err().to_string().contains("at most 1000 are expected"));
+    }
+}
+
+/// What is inside a wrapper, of whatever form; `None` for what is none.
+fn inside(wrapper: &[u8]) -> Option<Result<Vec<u8>>> {
+    let mut to = Cursor::new(Vec::new());
+    if let Some(stream) = Stream::of(wrapper) {
+        let length = unpack_stream(stream, wrapper, &mut to, LIMITS);
+        return Some(length.map(|length| {
+            let mut bytes = to.into_inner();
+            bytes.resize(length.unwrap_or(0) as usize, 0);
+            bytes
+        }));
+    }
+    if is_qcow2(wrapper) {
+        return Some(disk(wrapper).map(|(bytes, _)| bytes));
+    }
+    if motorola::is_wrapped(wrapper) {
+        let found = motorola::inside(wrapper);
+        return Some(found.map(|found| wrapper[found.range.start as usize..found.range.end as usize].to_vec()));
+    }
+    if text::is_text_dump(wrapper) {
+        return Some(text::parse_text_dump(wrapper).map(|dump| dump.bytes));
+    }
+    let is_sparse = android_sparse::is_sparse(wrapper);
+    is_sparse
+        .then(|| Image::from_bytes(wrapper.to_vec(), None)?.unpack_sparse(None).map(|image| image.bytes().to_vec()))
+}
+
+/// One content in every form.
+fn wrappers() -> &'static (Vec<u8>, Vec<(&'static str, Vec<u8>)>) {
+    static MADE: OnceLock<(Vec<u8>, Vec<(&'static str, Vec<u8>)>)> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let bytes: Vec<u8> = content()[96 << 10..128 << 10].to_vec();
+        fs::write(path.join("raw"), &bytes).unwrap();
+        let commands = [
+            "gzip -c raw",
+            "xz -c raw",
+            "zstd -qc raw",
+            "lz4 -qc raw 2>/dev/null",
+            "qemu-img convert -f raw -O qcow2 -o cluster_size=4k raw d && cat d",
+            "qemu-img convert -f raw -O qcow2 -c raw d && cat d",
+            "img2simg raw s && cat s",
+            "hexdump -C raw",
+            "xxd raw",
+        ];
+        let made = commands.map(|command| {
+            run(path, &format!("({command}) > out"));
+            (command, fs::read(path.join("out")).unwrap())
+        });
+        let mut made = made.to_vec();
+        let mut single = vec![0; 512];
+        single[..15].copy_from_slice(b"SINGLE_N_LONELY");
+        single[256..259].copy_from_slice(b"img");
+        single[504..508].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        single.extend(&bytes);
+        single.resize(256 + single.len().next_multiple_of(4096), 0);
+        let end = 512 + bytes.len().next_multiple_of(4096);
+        single.resize(end + 256, 0);
+        single[end..end + 15].copy_from_slice(b"LONELY_N_SINGLE");
+        made.push(("SINGLE_N_LONELY", single));
+        for (name, wrapper) in &made {
+            assert!(inside(wrapper).unwrap().unwrap() == bytes, "{name}");
+        }
+        (bytes, made)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A text that is cut off is a shorter one; all other forms have an end that is missed.
+    #[test]
+    fn any_prefix_of_any_wrapper_is_an_error_and_no_panic(
+        which in 0_usize..10,
+        part in 0.0_f64..1.0,
+        wrong in proptest::option::of((0.0_f64..1.0, any::<u8>())),
+    ) {
+        let (bytes, made) = wrappers();
+        let (name, wrapper) = &made[which];
+        // What follows the last byte that is used is padding.
+        let used = wrapper.iter().rposition(|byte| *byte != 0).unwrap();
+        let mut prefix = wrapper[..(used as f64 * part) as usize].to_vec();
+        if let Some((place, value)) = wrong {
+            let at = (prefix.len() as f64 * place) as usize;
+            prefix.get_mut(at).into_iter().for_each(|byte| *byte ^= value);
+            let _ = inside(&prefix);
+            return Ok(());
+        }
+        match inside(&prefix) {
+            None | Some(Err(_)) => {}
+            Some(Ok(shorter)) => prop_assert!(text::is_text_dump(&prefix) && bytes.starts_with(&shorter), "{name}"),
+        }
     }
 }

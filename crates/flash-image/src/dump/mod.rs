@@ -437,16 +437,7 @@ impl Image {
     /// A read-only device on the same bytes, for trying a layout out. Cost: no copy. While one
     /// exists the image cannot be made a device for writing. Errors: `Layout`.
     pub fn view(&self, layout: ImageLayout) -> Result<DumpFlash> {
-        let view = Self {
-            bytes: Arc::clone(&self.bytes),
-            oob: self.oob.clone(),
-            store: None,
-            overlay: None,
-            access: Access::ReadOnly,
-            notes: self.notes.clone(),
-            left_out: Vec::new(),
-        };
-        DumpFlash::new(view, layout)
+        DumpFlash::new(self.shared(), layout)
     }
 }
 

@@ -44,6 +44,7 @@ struct Kind {
 }
 
 const UNPACK: &str = "unpack it first";
+const TAKE_OUT: &str = "`nandkit export --region` takes it out of a dump, and nandkit opens what is inside that file";
 const OTHER_TOOLS: &str = "other tools open it; `nandkit export --region` takes it out of a dump";
 
 /// Magic numbers that are looked for at every byte.
@@ -144,11 +145,18 @@ static KINDS: [Kind; 25] = [
         judge: luks,
         next: "open it with cryptsetup, and give nandkit the device",
     },
-    Kind { short: "qcow2-", kind: "qcow2", magic: b"QFI\xFB", at: 0, judge: qcow2, next: "qemu-img convert -O raw" },
-    Kind { short: "gzip", kind: "gzip data", magic: &[0x1F, 0x8B, 8], at: 0, judge: gzip, next: UNPACK },
-    Kind { short: "xz", kind: "xz data", magic: &[0xFD, b'7', b'z', b'X', b'Z', 0], at: 0, judge: plain, next: UNPACK },
-    Kind { short: "zstd", kind: "zstd data", magic: &[0x28, 0xB5, 0x2F, 0xFD], at: 0, judge: plain, next: UNPACK },
-    Kind { short: "lz4-", kind: "LZ4 data", magic: &[0x04, 0x22, 0x4D, 0x18], at: 0, judge: plain, next: UNPACK },
+    Kind { short: "qcow2-", kind: "qcow2", magic: b"QFI\xFB", at: 0, judge: qcow2, next: TAKE_OUT },
+    Kind { short: "gzip", kind: "gzip data", magic: &[0x1F, 0x8B, 8], at: 0, judge: gzip, next: TAKE_OUT },
+    Kind {
+        short: "xz",
+        kind: "xz data",
+        magic: &[0xFD, b'7', b'z', b'X', b'Z', 0],
+        at: 0,
+        judge: plain,
+        next: TAKE_OUT,
+    },
+    Kind { short: "zstd", kind: "zstd data", magic: &[0x28, 0xB5, 0x2F, 0xFD], at: 0, judge: plain, next: TAKE_OUT },
+    Kind { short: "lz4-", kind: "LZ4 data", magic: &[0x04, 0x22, 0x4D, 0x18], at: 0, judge: plain, next: TAKE_OUT },
     Kind { short: "bzip2-", kind: "bzip2 data", magic: b"BZh", at: 0, judge: bzip2, next: UNPACK },
     Kind { short: "zip", kind: "zip archive", magic: b"PK\x03\x04", at: 0, judge: plain, next: UNPACK },
     Kind {
