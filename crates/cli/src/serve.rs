@@ -174,8 +174,10 @@ fn file(path: &Path, arguments: &ServeArguments) -> Result<Served, Failure> {
     let unpacked = unpacked_device(path).map_err(|error| Failure::Input(format!("--image: {}", error.detail)))?;
     if let Some(device) = unpacked {
         if arguments.rw {
-            let detail =
-                format!("--rw: {} is an Android sparse image, which is only read; expected no --rw", path.display());
+            let detail = format!(
+                "--rw: the image of {} is inside another form, which is only read; expected no --rw",
+                path.display()
+            );
             return Err(Failure::Input(detail));
         }
         return Ok(Served { device, title: path.display().to_string(), stack: None, started: Nanos::ZERO });

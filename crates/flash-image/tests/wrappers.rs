@@ -159,9 +159,12 @@ fn inside(wrapper: &[u8]) -> Option<Result<Vec<u8>>> {
         .then(|| Image::from_bytes(wrapper.to_vec(), None)?.unpack_sparse(None).map(|image| image.bytes().to_vec()))
 }
 
+/// A content, and each form of it with a name.
+type Forms = (Vec<u8>, Vec<(&'static str, Vec<u8>)>);
+
 /// One content in every form.
-fn wrappers() -> &'static (Vec<u8>, Vec<(&'static str, Vec<u8>)>) {
-    static MADE: OnceLock<(Vec<u8>, Vec<(&'static str, Vec<u8>)>)> = OnceLock::new();
+fn wrappers() -> &'static Forms {
+    static MADE: OnceLock<Forms> = OnceLock::new();
     MADE.get_or_init(|| {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();

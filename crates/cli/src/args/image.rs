@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nandkit_stack::image::{BadMarks, ByteOrder, OobLayoutChoice, OpenOptions};
+use nandkit_stack::image::{BadMarks, ByteOrder, OobLayoutChoice, OpenOptions, Swap};
 use nandkit_units::parse_size;
 
 /// A number of bytes: `4096`, `128K`, `128KiB`, `0x20000`.
@@ -56,8 +56,8 @@ const WHERE: &str = "Where in the image, and how it lies there (found out where 
 /// The image, and what is known of it.
 #[derive(Clone, Debug, Args)]
 pub struct ImageArguments {
-    /// The image: a dump of flash, a volume (also as an Android sparse image), or a chip that a run
-    /// has kept in a file.
+    /// The image: a dump of flash or a volume, also compressed, as an Android sparse image, a qcow2
+    /// disk or a text of a console; or a chip that a run has kept in a file.
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
     /// A region of a whole-device dump, by name or number; `nandkit info` lists them.
@@ -104,6 +104,13 @@ pub struct ImageArguments {
     /// fsynced after it.
     #[arg(long, help_heading = WHERE)]
     pub no_recovery: bool,
+    /// Further files of the same image: the other parts of a split Android sparse image in any
+    /// order; else what follows IMAGE, in order, as mtd partitions and split parts do.
+    #[arg(long, value_name = "FILE,...", value_delimiter = ',', help_heading = WHERE)]
+    pub join: Vec<PathBuf>,
+    /// The bytes of each 16 or 32 bits of the dump are swapped: put them right.
+    #[arg(long, value_name = "16|32", help_heading = WHERE)]
+    pub swap: Option<Swap>,
     /// Lay the changes of this file over the image, as `mount --overlay` keeps them.
     #[arg(long, value_name = "FILE", help_heading = WHERE)]
     pub overlay: Option<PathBuf>,
@@ -125,6 +132,8 @@ impl ImageArguments {
             byte_order: self.endian.map(Endian::order),
             no_summaries: self.no_summary,
             devices: self.devices.clone(),
+            join: self.join.clone(),
+            swap: self.swap,
             overlay: self.overlay.clone(),
             no_recovery: self.no_recovery,
             resident_max: None,
@@ -137,6 +146,7 @@ impl ImageArguments {
 #[command(after_help = "Examples:
   nandkit info dump.bin
   nandkit info dump.bin --region 2 --json
+  nandkit info super.img_sparsechunk.0 --join super.img_sparsechunk.1,super.img_sparsechunk.2
   nandkit info card.nand
   nandkit info userdata.img --segments
   nandkit info userdata.img --extents /app/base.apk")]

@@ -48,7 +48,7 @@ pub enum OverlayAction {
     Diff {
         /// The image for which the overlay was made, and where in it.
         #[command(flatten)]
-        image: super::image::ImageArguments,
+        image: Box<super::image::ImageArguments>,
         /// The overlay.
         #[arg(value_name = "FILE")]
         file: PathBuf,

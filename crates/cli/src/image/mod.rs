@@ -55,7 +55,7 @@ pub fn input(error: StackError) -> Failure {
 }
 
 /// Keys of options, as the library's messages have them in backticks, and their flags.
-const FLAGS: [(&str, &str); 22] = [
+const FLAGS: [(&str, &str); 24] = [
     ("bad_marks", "--bad-marks"),
     ("byte_order", "--endian"),
     ("compression", "--compress"),
@@ -66,6 +66,7 @@ const FLAGS: [(&str, &str); 22] = [
     ("erase_size", "--erase-size"),
     ("extents", "--extents"),
     ("features", "--features"),
+    ("join", "--join"),
     ("missing_blocks", "--missing-blocks"),
     ("no_recovery", "--no-recovery"),
     ("offset", "--offset"),
@@ -77,6 +78,7 @@ const FLAGS: [(&str, &str); 22] = [
     ("repair", "--repair"),
     ("segments", "--segments"),
     ("size", "--size"),
+    ("swap", "--swap"),
     ("uuid", "--uuid"),
 ];
 

@@ -2,6 +2,7 @@
 
 mod lenient;
 mod parts;
+mod wrappers;
 
 use std::fs;
 
@@ -213,9 +214,9 @@ fn what_nandkit_does_not_read_is_named() {
         (exfat, "exFAT"),
         (ntfs, "NTFS"),
         (ext, "ext2, ext3 or ext4"),
-        ([b"QFI\xFB\0\0\0\x03".to_vec(), vec![0; 4096]].concat(), "qcow2"),
+        ([b"BZh9\x31\x41\x59\x26\x53\x59".to_vec(), vec![7; 4096]].concat(), "bzip2 data"),
         ([b"LUKS\xBA\xBE\0\x02".to_vec(), vec![0; 4096]].concat(), "LUKS, encrypted"),
-        ([vec![0xFD, b'7', b'z', b'X', b'Z', 0], vec![7; 4096]].concat(), "xz data"),
+        ([b"PK\x03\x04".to_vec(), vec![7; 4096]].concat(), "zip archive"),
     ];
     for (dump, kind) in named {
         let directory = with_dump(&dump);

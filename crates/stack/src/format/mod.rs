@@ -40,7 +40,7 @@ pub use extents::PlacedExtent;
 pub use fact::Fact;
 pub use found::{Detection, Found, View};
 pub use history::{DeletedName, FileVersion, OldContent};
-pub use options::{BadMarks, ByteOrder, ChangeOptions, OobLayoutChoice, OpenOptions};
+pub use options::{BadMarks, ByteOrder, ChangeOptions, OobLayoutChoice, OpenOptions, Swap};
 pub use repaired::{RepairedImage, write_sparse};
 pub use rescue::{Doubt, RescueFormat, RescuedFile, RescuedFiles};
 pub use resize::{ResizeFormat, ResizePlan};

@@ -45,6 +45,11 @@ pub struct OpenOptions {
     /// The files of all devices but the first of a volume that lies on several, in the order in
     /// which its superblock names them: only F2FS has that.
     pub devices: Vec<PathBuf>,
+    /// Further files of the same image: the other parts of a split Android sparse image in any
+    /// order, else what follows the first file, in order.
+    pub join: Vec<PathBuf>,
+    /// In which units the bytes of the dump are swapped.
+    pub swap: Option<Swap>,
     /// A file with changes that are laid over the image.
     pub overlay: Option<PathBuf>,
     /// Show an F2FS volume as its last checkpoint has it, without what was fsynced behind it.
@@ -71,6 +76,8 @@ impl OpenOptions {
             (self.byte_order.is_some(), "byte_order"),
             (self.overlay.is_some(), "overlay"),
             (!self.devices.is_empty(), "devices"),
+            (!self.join.is_empty(), "join"),
+            (self.swap.is_some(), "swap"),
         ]
         .into_iter()
         .find_map(|(given, name)| given.then_some(name))
@@ -127,6 +134,44 @@ impl FromStr for BadMarks {
             "last" => Ok(Self::LastPage),
             _ => byte().ok_or_else(|| SpecError::form(format!("{text}: expected ignore, page0, last or byte=N"))),
         }
+    }
+}
+
+/// In which units the bytes of a dump are swapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// The two bytes of each 16 bits.
+    Bits16,
+    /// The four bytes of each 32 bits are in the reverse order.
+    Bits32,
+}
+
+impl Swap {
+    pub(crate) const ALL: [Self; 2] = [Self::Bits16, Self::Bits32];
+
+    /// Bits of the unit.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::Bits16 => 16,
+            Self::Bits32 => 32,
+        }
+    }
+
+    /// A command that puts the bytes right.
+    pub(crate) const fn tool(self) -> &'static str {
+        match self {
+            Self::Bits16 => "dd conv=swab if=DUMP of=IMAGE",
+            Self::Bits32 => "objcopy -I binary -O binary --reverse-bytes=4 DUMP IMAGE",
+        }
+    }
+}
+
+impl FromStr for Swap {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let found = Self::ALL.into_iter().find(|swap| swap.bits().to_string() == text);
+        found.ok_or_else(|| SpecError::form(format!("{text}: expected 16 or 32")))
     }
 }
 

@@ -190,6 +190,30 @@ fn note_crossed(device: &DumpFlash, regions: &mut [(Region, RegionInfo)]) {
     }
 }
 
+/// What an image, or a part of it, shows without a word about regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// A volume of this format, which opens.
+    Volume(&'static str),
+    /// Regions of which none opens.
+    Regions,
+}
+
+/// What the part of an image shows that `offset` and `size` name; `None` for nothing. Cost: a look
+/// at the whole, and at each region.
+pub(crate) fn shown(image: &Image, options: &OpenOptions) -> Option<Shown> {
+    let within = (options.offset.unwrap_or(0), options.size);
+    let options = &OpenOptions { region: None, ..options.clone() };
+    let whole = look(image, within, options);
+    if let Some(best) = whole.first() {
+        return Some(Shown::Volume(best.format.name()));
+    }
+    let device = image.view(base_layout(image, &whole, options)).ok()?;
+    let regions = region_list(image, &device, options, &whole);
+    let opens = regions.iter().find_map(|(_, region)| region.opens_as).map(Shown::Volume);
+    opens.or_else(|| (!regions.is_empty()).then_some(Shown::Regions))
+}
+
 /// Whether a region stands in a table, rather than being read off the content.
 pub(crate) fn is_in_a_table(region: &Region) -> bool {
     match region.source {

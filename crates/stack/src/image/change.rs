@@ -174,7 +174,7 @@ pub(super) fn changeable(
     options: &OpenOptions,
     how: &ChangeOptions,
 ) -> Result<Changeable, StackError> {
-    container::refuse_changes(path, image)?;
+    container::refuse_changes(path, image, options)?;
     let Selected { found, region, notes } = choose(path, image, options)?;
     let doubts = region.as_ref().map_or(&found.doubts, |region| &region.doubts);
     if let Some(doubt) = doubts.first().filter(|_| options.size.is_none()) {

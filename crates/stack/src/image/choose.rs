@@ -9,6 +9,7 @@ use nandkit_flash_image::{Image, ImageLayout, OobPlacement};
 use nandkit_vfs::probe::Fit;
 
 use super::oob_layout::resolved;
+use super::swap;
 use crate::StackError;
 use crate::format::found::{Found, Within};
 use crate::format::recognise::{self, RegionInfo, base_layout, look, region_list, within_regions};
@@ -237,12 +238,29 @@ pub(super) fn unknown(path: &Path, image: &Image, within: Within) -> StackError 
     let start = usize::try_from(within.0).unwrap_or(usize::MAX);
     let bytes = image.bytes().get(start..).unwrap_or_default();
     let shown = bytes.get(..8.min(bytes.len())).unwrap_or_default().escape_ascii();
+    if let Some(gap) = image.left_out().first().filter(|gap| gap.contains(&within.0)) {
+        return wrong(
+            path,
+            format!(
+                "the file gives no bytes up to {}: it is a part of a split sparse image, and no volume begins in it; expected `join` with the other parts",
+                gap.end
+            ),
+        );
+    }
     let what = if within == (0, None) { "the file".to_owned() } else { format!("the part at {start}") };
     if let Some(kind) = FORMATS.iter().find_map(|format| format.unread(bytes)) {
         return wrong(
             path,
             format!("{what} begins with {kind}, which is not read; expected a volume that Linux mounts"),
         );
+    }
+    let swap = if within == (0, None) { swap::found(image, &OpenOptions::default()) } else { None };
+    if let Some((swap, format)) = swap {
+        let bits = swap.bits();
+        let detail = format!(
+            "the bytes of each {bits} bits are swapped: it holds {format} when they are swapped back; expected `swap` {bits}"
+        );
+        return wrong(path, detail);
     }
     if let Some(stranger) = stranger(bytes) {
         let Stranger { kind, next, .. } = stranger;

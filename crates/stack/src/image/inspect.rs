@@ -6,8 +6,10 @@ use nandkit_flash_image::Image;
 
 use super::DumpSummary;
 use super::choose::{Part, check_length, part, unknown};
+use super::left_out;
 use super::oob_layout::resolved;
 use super::open::{opening, read};
+use super::swap;
 use crate::StackError;
 use crate::format::found::Found;
 use crate::format::recognise::{RegionInfo, base_layout, is_sure, look, region_list};
@@ -33,6 +35,15 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         true => region_list(&image, &view(base)?, options, &found).into_iter().map(|(_, region)| region).collect(),
         false => Vec::new(),
     };
+    if whole
+        && found.is_empty()
+        && regions.iter().all(|region| region.opens_as.is_none())
+        && let Some((swap, _)) = swap::found(&image, options)
+    {
+        let mut summary = inspect(path, &OpenOptions { swap: Some(swap), ..options.clone() })?;
+        summary.notes.push(format!("other commands read it with `swap` {}", swap.bits()));
+        return Ok(summary);
+    }
     if found.is_empty() && regions.is_empty() {
         return Err(unknown(path, &image, within));
     }
@@ -56,6 +67,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         let info = best.format.info(medium, &opening(options)).map_err(|error| error.of(path))?;
         notes.extend(info.notes);
         notes.extend(best.left_out.iter().cloned());
+        notes.extend(told_left_out(path, &image, best, options)?);
         summary.volume = info.facts;
     }
     if found.first().is_none_or(|best| best.format.medium() == MediumKind::Flash) {
@@ -66,6 +78,25 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
     }
     notes.dedup();
     Ok(DumpSummary { notes, ..summary })
+}
+
+/// That files have content in parts of a split image that were not given.
+fn told_left_out(
+    path: &Path,
+    image: &Image,
+    best: &Found,
+    options: &OpenOptions,
+) -> Result<Option<String>, StackError> {
+    let stretches = left_out::stretches(image, best.layout.offset, options);
+    if stretches.is_empty() {
+        return Ok(None);
+    }
+    let part = image.view(best.layout.clone()).map_err(|error| wrong(path, error))?;
+    let Ok(opened) = best.format.open(Medium::dump(part, best.clone()), &opening(options)) else { return Ok(None) };
+    let count = left_out::files(&*opened.volume, &stretches).len();
+    Ok((count > 0).then(|| {
+        format!("this is one part of a split sparse image: content of {count} files is in others, which `join` takes")
+    }))
 }
 
 /// Whether a dump is made of regions, so that nothing can be said of the whole as of one volume: a

@@ -8,11 +8,13 @@ mod emulated;
 mod export;
 mod in_place;
 mod inspect;
+mod left_out;
 mod oob_layout;
 mod open;
 mod overlay;
 mod rescue;
 mod resize;
+mod swap;
 
 use std::path::Path;
 
@@ -38,7 +40,7 @@ use crate::format::{BEGINNING, titles, wrong};
 pub use crate::format::{
     BadMarks, BuildVolume, Built, ByteOrder, ChangeOptions, Checked, DeletedName, Detection, Fact, FileVersion, Keeps,
     NO_ROOM, ORPHAN, OldContent, OobLayoutChoice, OpenOptions, PlacedExtent, Repaired, RepairedImage, RescuedFile,
-    SegmentTable, SegmentsShown, formats_that_keep, write_sparse,
+    SegmentTable, SegmentsShown, Swap, formats_that_keep, write_sparse,
 };
 
 /// What a file is.

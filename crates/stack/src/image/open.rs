@@ -1,13 +1,16 @@
 //! From a file to a mounted file system.
 
+use std::ops::Range;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image};
 use nandkit_vfs::check::Finding;
 use nandkit_vfs::{FileSystem, InodeNumber, Result as FsResult};
 
 use super::choose::{Selected, choose};
-use super::{chip, is_chip};
+use super::swap::swapped;
+use super::{chip, is_chip, left_out};
 use crate::format::found::Found;
 use crate::format::recognise::RegionInfo;
 use crate::format::{
@@ -19,6 +22,9 @@ use crate::{StackError, chip_file};
 /// An image with its file system mounted for reading.
 pub struct OpenImage {
     volume: Box<dyn OpenVolume>,
+    /// Bytes of the volume that another file has, and the files with content there, once asked.
+    left_out: Vec<Range<u64>>,
+    elsewhere: OnceLock<Vec<(Option<InodeNumber>, Finding)>>,
     /// The format: `fat`.
     pub format: &'static str,
     /// How it was recognised; `None` for a volume on a chip.
@@ -36,9 +42,11 @@ impl OpenImage {
     }
 
     /// What mounting, and all reading until now, found damaged, with the inode that it belongs to,
-    /// where it can be known. Harmless findings are among them.
+    /// where it can be known; and the files whose content is in a part of the image that was not
+    /// given. Harmless findings are among them.
     pub fn damage(&self) -> Vec<(Option<InodeNumber>, Finding)> {
-        self.volume.damage()
+        let elsewhere = self.elsewhere.get_or_init(|| left_out::files(&*self.volume, &self.left_out));
+        self.volume.damage().into_iter().chain(elsewhere.iter().cloned()).collect()
     }
 
     /// Where a file lies; `None` where the format does not say. Errors: those of
@@ -73,16 +81,19 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError>
     if is_chip(path, options)? {
         let (opened, format) = chip::open(path)?;
         let (volume, notes) = (opened.volume, opened.notes);
-        return Ok(OpenImage { volume, format, detection: None, region: None, notes });
+        let (left_out, elsewhere) = (Vec::new(), OnceLock::new());
+        return Ok(OpenImage { volume, left_out, elsewhere, format, detection: None, region: None, notes });
     }
     let (image, mut notes) = read(path, options)?;
     let Selected { found, region, notes: more } = choose(path, &image, options)?;
     notes.extend(more);
+    let left_out = left_out::stretches(&image, found.layout.offset, options);
     let medium = medium(path, image, &found)?;
     let opened = found.format.open(medium, &opening(options)).map_err(|error| error.of(path))?;
     notes.extend(opened.notes);
     let format = found.format.name();
-    Ok(OpenImage { volume: opened.volume, format, detection: Some(found.detection), region, notes })
+    let (volume, elsewhere) = (opened.volume, OnceLock::new());
+    Ok(OpenImage { volume, left_out, elsewhere, format, detection: Some(found.detection), region, notes })
 }
 
 /// The segments of an image's volume, as the checkpoint has them, which is what tools compare.
@@ -101,8 +112,16 @@ pub(super) fn segments(path: &Path, options: &OpenOptions) -> Result<Box<dyn Seg
 pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> {
     let (image, _) = read(path, options)?;
     let found = choose(path, &image, options)?.found;
+    let left_out = left_out::stretches(&image, found.layout.offset, options);
+    let view = (!left_out.is_empty()).then(|| image.view(found.layout.clone()));
+    let elsewhere = view.transpose().map_err(|error| wrong(path, error))?.map(|part| {
+        let opened = found.format.open(Medium::dump(part, found.clone()), &opening(options));
+        // What keeps it from being opened is what the check tells.
+        opened.map_or_else(|_| Vec::new(), |opened| left_out::files(&*opened.volume, &left_out))
+    });
     let medium = medium(path, image, &found)?;
-    let report = found.format.check(medium, &opening(options)).map_err(|error| error.of(path))?;
+    let mut report = found.format.check(medium, &opening(options)).map_err(|error| error.of(path))?;
+    report.findings.extend(elsewhere.into_iter().flatten().map(|(_, finding)| finding));
     Ok(Checked { format: found.format.name(), report })
 }
 
@@ -132,7 +151,12 @@ pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<(Image, Vec<Str
     let (overlay, resident_max) = (options.overlay.clone(), options.resident_max);
     let how = DumpOptions { overlay, resident_max, ..DumpOptions::read_only() };
     let image = Image::open(path, &how).map_err(|error| wrong(path, error))?;
-    container::unwrapped(path, image, options)
+    let (image, mut notes) = container::joined(path, image, options)?;
+    let (image, unwrapped) = container::unwrapped(path, image, options)?;
+    let (image, swapped) = swapped(path, image, options)?;
+    notes.extend(unwrapped);
+    notes.extend(swapped);
+    Ok((image, notes))
 }
 
 /// The part of an image that was found, for reading.

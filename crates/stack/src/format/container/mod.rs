@@ -1,50 +1,83 @@
 //! Wrappers: files that hold an image in another form. Each is recognised by its first bytes, and
 //! yields the image inside.
 
+mod compressed;
+mod join;
+mod motorola;
+mod qcow2;
 mod sparse;
 mod text_dump;
 
 use std::path::Path;
 
-use nandkit_flash_image::Image;
+use nandkit_block::BlockDevice;
+use nandkit_codec::streams::Stream;
+use nandkit_flash_image::{DumpFlash, DumpOptions, Image};
 
-use super::{OpenOptions, wrong};
-use crate::StackError;
+use super::sectors::DumpSectors;
+use super::{BEGINNING, OpenOptions, wrong};
+use crate::{StackError, chip_file};
 
-pub use sparse::{SPARSE_BLOCK, pack_sparse, unpacked_device};
+pub(crate) use join::joined;
+pub use sparse::{SPARSE_BLOCK, pack_sparse};
+
+use compressed::Compressed;
 
 /// The wrappers that are opened.
-static CONTAINERS: &[&dyn Container] = &[&text_dump::TextDump, &sparse::AndroidSparse];
+static CONTAINERS: &[&dyn Container] = &[
+    &Compressed(Stream::Gzip),
+    &Compressed(Stream::Xz),
+    &Compressed(Stream::Zstd),
+    &Compressed(Stream::Lz4),
+    &qcow2::Qcow2,
+    &motorola::Motorola,
+    &text_dump::TextDump,
+    &sparse::AndroidSparse,
+];
 
 /// Wrappers inside wrappers that are opened; more would be nobody's work but an attacker's.
 const DEPTH_MAX: usize = 4;
 
+/// The image inside a wrapper, and a sentence for each thing that people should know about it.
+type Inside = (Image, Vec<String>);
+
 /// A form in which a file holds an image.
 trait Container: Sync {
-    /// Whether the file has this form.
+    /// Whether the file begins with this form.
     fn holds(&self, outer: &Image) -> bool;
 
-    /// What is said where somebody wants to change one in place.
-    fn only_read(&self) -> &'static str;
+    /// What is said where somebody wants to change one in place: what it is, and how it becomes
+    /// what can be changed.
+    fn only_read(&self, path: &Path) -> String;
 
-    /// The image inside, and a sentence about it for each thing that people should know. Errors: the
-    /// bytes are not what they claim to be.
-    fn unwrap(&self, path: &Path, outer: Image, options: &OpenOptions) -> Result<(Image, Vec<String>), StackError>;
+    /// The image inside; `None` where the file only begins with this form, and is a dump of
+    /// something that holds it. Errors: the bytes are not what they claim to be.
+    fn unwrap(&self, path: &Path, outer: &Image, options: &OpenOptions) -> Result<Option<Inside>, StackError>;
+}
+
+fn container_of(image: &Image) -> Option<&'static dyn Container> {
+    CONTAINERS.iter().copied().find(|container| container.holds(image))
 }
 
 /// The image in a file, out of all its wrappers, and what is to be told about them.
-pub(crate) fn unwrapped(
+pub(crate) fn unwrapped(path: &Path, image: Image, options: &OpenOptions) -> Result<Inside, StackError> {
+    unwrapped_while(path, image, options, |_| true)
+}
+
+/// The image in a file, out of those wrappers alone that `goes_on` takes.
+fn unwrapped_while(
     path: &Path,
     mut image: Image,
     options: &OpenOptions,
-) -> Result<(Image, Vec<String>), StackError> {
+    goes_on: impl Fn(&Image) -> bool,
+) -> Result<Inside, StackError> {
     let mut notes = Vec::new();
     for _ in 0..DEPTH_MAX {
-        let Some(container) = CONTAINERS.iter().find(|container| container.holds(&image)) else { break };
+        let Some(container) = container_of(&image).filter(|_| goes_on(&image)) else { break };
+        let Some((inside, told)) = container.unwrap(path, &image, options)? else { break };
         if options.overlay.is_some() {
-            return Err(wrong(path, format!("`overlay`: {}", container.only_read())));
+            return Err(wrong(path, format!("`overlay`: {}", container.only_read(path))));
         }
-        let (inside, told) = container.unwrap(path, image, options)?;
         image = inside;
         notes.extend(told);
     }
@@ -52,9 +85,39 @@ pub(crate) fn unwrapped(
 }
 
 /// Refuses a file whose image is in a wrapper: it is only read.
-pub(crate) fn refuse_changes(path: &Path, image: &Image) -> Result<(), StackError> {
-    match CONTAINERS.iter().find(|container| container.holds(image)) {
-        Some(container) => Err(wrong(path, container.only_read())),
-        None => Ok(()),
+pub(crate) fn refuse_changes(path: &Path, image: &Image, options: &OpenOptions) -> Result<(), StackError> {
+    if !options.join.is_empty() {
+        let detail = "`join`: joined files are only read; expected one file, as `cat` makes it of parts, and simg2img of the chunks of a sparse image";
+        return Err(wrong(path, detail));
     }
+    if let Some(swap) = options.swap {
+        return Err(wrong(
+            path,
+            format!("`swap`: a swapped dump is only read; expected it as `{}` writes it", swap.tool()),
+        ));
+    }
+    let Some(container) = container_of(image) else { return Ok(()) };
+    match container.unwrap(path, image, options) {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) | Err(_) => Err(wrong(path, container.only_read(path))),
+    }
+}
+
+/// A wrapper of sectors as the device inside, for reading; `None` for any other file. Errors: it
+/// cannot be read, or unpacked.
+pub fn unpacked_device(path: &Path) -> Result<Option<Box<dyn BlockDevice>>, StackError> {
+    let failed = |error| wrong(path, error);
+    // A device or a pipe is no image.
+    let Ok(beginning) = chip_file::beginning(path, BEGINNING) else { return Ok(None) };
+    let Ok(beginning) = Image::from_bytes(beginning, None) else { return Ok(None) };
+    if container_of(&beginning).is_none() {
+        return Ok(None);
+    }
+    let image = Image::open(path, &DumpOptions::read_only()).map_err(failed)?;
+    let (image, notes) = unwrapped(path, image, &OpenOptions::default())?;
+    if notes.is_empty() {
+        return Ok(None);
+    }
+    let device = DumpFlash::new(image, DumpSectors::layout(0, None).map_err(failed)?).map_err(failed)?;
+    Ok(Some(Box::new(DumpSectors::new(device.into_read_only()))))
 }

@@ -3,13 +3,12 @@
 use std::fs::File;
 use std::path::Path;
 
-use nandkit_block::BlockDevice;
-use nandkit_flash_image::{DumpFlash, DumpOptions, Image, android_sparse};
+use nandkit_flash_image::{Image, android_sparse};
+use nandkit_units::format_bytes;
 
-use super::Container;
-use crate::format::sectors::DumpSectors;
-use crate::format::{BEGINNING, OpenOptions, wrong};
-use crate::{StackError, chip_file};
+use super::{Container, Inside};
+use crate::StackError;
+use crate::format::{OpenOptions, wrong};
 
 /// Bytes of the blocks of which a packed image is made: it holds whole ones only.
 pub const SPARSE_BLOCK: u64 = 4096;
@@ -22,33 +21,44 @@ impl Container for AndroidSparse {
         android_sparse::is_sparse(outer.bytes())
     }
 
-    fn only_read(&self) -> &'static str {
-        "this is an Android sparse image, which is only read; expected the image as simg2img unpacks it"
+    fn only_read(&self, path: &Path) -> String {
+        let shown = path.display();
+        format!(
+            "this is an Android sparse image, which is only read; expected the image as `simg2img {shown} IMAGE` unpacks it"
+        )
     }
 
     /// The image is in a temporary file without a name.
-    fn unwrap(&self, path: &Path, outer: Image, options: &OpenOptions) -> Result<(Image, Vec<String>), StackError> {
-        let packed = outer.bytes().len();
-        let image = outer.unpack_sparse(options.resident_max).map_err(|error| wrong(path, error))?;
-        let note = format!("an Android sparse image: {packed} bytes, {} when unpacked", image.bytes().len());
-        Ok((image, vec![note]))
+    fn unwrap(&self, path: &Path, outer: &Image, options: &OpenOptions) -> Result<Option<Inside>, StackError> {
+        unpacked(path, outer, &[], options).map(Some)
     }
 }
 
-/// A sparse image as the device that it unpacks to, for reading; `None` for any other file. Errors: it cannot be read, or unpacked.
-pub fn unpacked_device(path: &Path) -> Result<Option<Box<dyn BlockDevice>>, StackError> {
-    let is_sparse = chip_file::beginning(path, BEGINNING).is_ok_and(|bytes| android_sparse::is_sparse(&bytes));
-    if !is_sparse {
-        return Ok(None);
+/// The image that the parts of a sparse one make, and what is to be told.
+pub(super) fn unpacked(
+    path: &Path,
+    first: &Image,
+    further: &[Image],
+    options: &OpenOptions,
+) -> Result<Inside, StackError> {
+    let packed: usize = std::iter::once(first).chain(further).map(|part| part.bytes().len()).sum();
+    let image = first.unpack_sparse_parts(further, options.resident_max).map_err(|error| wrong(path, error))?;
+    let length = image.bytes().len() as u64;
+    let parts = if further.is_empty() { String::new() } else { format!(" in {} parts", further.len() + 1) };
+    let mut notes = vec![format!("an Android sparse image{parts}: {packed} bytes, {length} when unpacked")];
+    // What no chunk gives at the beginning is another part's: no file system leaves it undefined.
+    let first_given = image.left_out().first().filter(|gap| gap.start == 0 && gap.end < length);
+    if let Some(gap) = first_given {
+        notes.push(format!(
+            "the first {} are in another part of a split sparse image; `join` takes the others",
+            format_bytes(gap.end)
+        ));
     }
-    let failed = |error| wrong(path, error);
-    let image = Image::open(path, &DumpOptions::read_only()).map_err(failed)?;
-    let image = image.unpack_sparse(None).map_err(failed)?;
-    let device = DumpFlash::new(image, DumpSectors::layout(0, None).map_err(failed)?).map_err(failed)?;
-    Ok(Some(Box::new(DumpSectors::new(device.into_read_only()))))
+    Ok((image, notes))
 }
 
-/// Packs an image of whole blocks of 4 KiB into an empty file; returns how many bytes that has. Errors: either cannot be read or written.
+/// Packs an image of whole blocks of 4 KiB into an empty file; returns how many bytes that has.
+/// Errors: either cannot be read or written.
 pub fn pack_sparse(image: &Path, into: &mut File) -> Result<u64, StackError> {
     let failed = |error: std::io::Error| wrong(image, format!("cannot be packed: {error}"));
     let mut from = File::open(image).map_err(failed)?;

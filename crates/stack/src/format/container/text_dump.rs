@@ -1,10 +1,11 @@
-//! Text dumps of nanddump, as they come out of a terminal.
+//! Dumps as text, as they come out of a terminal.
 
 use std::path::Path;
 
-use nandkit_flash_image::{Image, text};
+use nandkit_flash_image::Image;
+use nandkit_flash_image::text::{self, TextDump as Parsed};
 
-use super::Container;
+use super::{Container, Inside};
 use crate::StackError;
 use crate::format::{OpenOptions, wrong};
 
@@ -16,20 +17,39 @@ impl Container for TextDump {
         text::is_text_dump(outer.bytes())
     }
 
-    fn only_read(&self) -> &'static str {
-        "this is a text dump of nanddump's, which is only read; expected a dump in bytes"
+    fn only_read(&self, _path: &Path) -> String {
+        "this is a dump as text, which is only read; expected a dump in bytes, as `nandkit export` writes it".to_owned()
     }
 
-    fn unwrap(&self, path: &Path, outer: Image, _options: &OpenOptions) -> Result<(Image, Vec<String>), StackError> {
+    fn unwrap(&self, path: &Path, outer: &Image, _options: &OpenOptions) -> Result<Option<Inside>, StackError> {
         let dump = text::parse_text_dump(outer.bytes()).map_err(|error| wrong(path, error))?;
-        let mut notes = vec![format!("a text dump of nanddump's, {} bytes", dump.bytes.len())];
-        if !dump.gaps.is_empty() {
-            let gaps = dump.gaps.len();
-            notes.push(format!(
-                "it leaves out {gaps} stretches, bad blocks perhaps; what follows is taken to follow directly"
-            ));
-        }
+        let notes = notes(&dump);
         let image = Image::from_bytes(dump.bytes, None).map_err(|error| wrong(path, error))?;
-        Ok((image, notes))
+        Ok(Some((image, notes)))
     }
+}
+
+fn notes(dump: &Parsed) -> Vec<String> {
+    let mut notes = vec![format!("a text dump of {}, {} bytes", dump.kind, dump.bytes.len())];
+    if !dump.gaps.is_empty() {
+        let gaps = dump.gaps.len();
+        notes.push(format!(
+            "it leaves out {gaps} stretches, bad blocks perhaps; what follows is taken to follow directly"
+        ));
+    }
+    if let Some((from, to)) = dump.filled.first() {
+        let (count, bytes) = (dump.filled.len(), dump.filled.iter().map(|(from, to)| to - from).sum::<u64>());
+        notes.push(format!(
+            "lines are missing in {count} places, {bytes} bytes in all, which read as 0xFF; the first are those from address {from:#x} to {to:#x}"
+        ));
+    }
+    if let Some((count, first)) = dump.unreadable {
+        notes.push(format!("{count} lines begin as data and cannot be read; the first is line {first}"));
+    }
+    if let Some((count, first)) = dump.contradictory {
+        notes.push(format!(
+            "in {count} lines the text beside the digits says other bytes; the digits were taken; the first is line {first}"
+        ));
+    }
+    notes
 }
