@@ -5,9 +5,12 @@ use serde::{Deserialize, Serialize};
 
 /// The time of one request by its size: measured points, and straight lines between them.
 ///
-/// * At a point: its time. Between two points: on the line through them, rounded down to the nanosecond.
-/// * Below the first point: the time of the first point. A card programs and reads whole pages, so less is not faster.
-/// * Behind the last point: on the line through the last two, that is at the rate of the largest requests that were measured.
+/// * At a point: its time. Between two points: on the line through them, rounded down to the
+///   nanosecond.
+/// * Below the first point: the time of the first point. A card programs and reads whole pages, so
+///   less is not faster.
+/// * Behind the last point: on the line through the last two, that is at the rate of the largest
+///   requests that were measured.
 ///
 /// In TOML a list of pairs: `[[4096, 1_200_000], [131_072, 9_800_000]]` are bytes and nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,10 +39,11 @@ impl Curve {
         Self(points)
     }
 
-    /// The curve through measured points that never falls, and how many points had to be moved for it: of all such
-    /// curves the nearest in least squares. Points of which a later one takes less get the mean of their times, and
-    /// again until none falls (Ayer, Brunk, Ewing, Reid, Silverman, Ann. Math. Statist. 26, 1955), rounded down.
-    /// Points come by ascending size; those of size or time 0 stay as they are, for [`Curve::fault`]. Cost: linear.
+    /// The curve through measured points that never falls, and how many points had to be moved for
+    /// it: of all such curves the nearest in least squares. Points of which a later one takes less
+    /// get the mean of their times, and again until none falls (Ayer, Brunk, Ewing, Reid,
+    /// Silverman, Ann. Math. Statist. 26, 1955), rounded down. Points come by ascending size; those
+    /// of size or time 0 stay as they are, for [`Curve::fault`]. Cost: linear.
     pub fn monotone(points: &[(u64, u64)]) -> (Self, usize) {
         // Each pool: the sum of its times, and how many points it has.
         let mut pools: Vec<(u128, u128)> = Vec::new();
@@ -79,7 +83,8 @@ impl Curve {
         }
     }
 
-    /// Why this is no curve, in words: what it is, and what would be right. `time_ns_max` bounds every time.
+    /// Why this is no curve, in words: what it is, and what would be right. `time_ns_max` bounds
+    /// every time.
     pub fn fault(&self, time_ns_max: u64) -> Option<(String, String)> {
         let fault = |found: String, expected: &str| Some((found, expected.to_string()));
         if self.0.len() < 2 {
@@ -175,8 +180,8 @@ mod tests {
         assert_eq!(curve(&[(512, 8), (1024, 8), (2048, 8)]).fault(HOUR), None, "one page for all");
     }
 
-    /// Against the definition: the mean over a stretch, greatest from the left of least to the right (Barlow et al.,
-    /// Statistical Inference under Order Restrictions, 1972, theorem 1.4).
+    /// Against the definition: the mean over a stretch, greatest from the left of least to the
+    /// right (Barlow et al., Statistical Inference under Order Restrictions, 1972, theorem 1.4).
     #[test]
     fn measured_points_become_the_nearest_curve_that_never_falls() {
         let by_definition = |times: &[u64], at: usize| {

@@ -1,10 +1,12 @@
 //! Cards that exist, each figure with its source.
 //!
-//! * The eight of P5's table 1 (Chung et al., IEMEK J. Embed. Sys. Appl. 2015, after Kim, Agrawal, Ungureanu,
-//!   "Revisiting Storage for Smartphones", ACM Trans. Storage 8(4), 2012): four speeds a card, and neither the size of the
-//!   requests nor anything of the card's inside.
-//! * Measured by request size: four of OLPC's table, eight on a Raspberry Pi 5, two whose open units were measured, too.
-//! * Roles: P1's cards A, B and C, of which the paper tells little more than an order; each names one of the above.
+//! * The eight of P5's table 1 (Chung et al., IEMEK J. Embed. Sys. Appl. 2015, after Kim, Agrawal,
+//!   Ungureanu, "Revisiting Storage for Smartphones", ACM Trans. Storage 8(4), 2012): four speeds a
+//!   card, and neither the size of the requests nor anything of the card's inside.
+//! * Measured by request size: four of OLPC's table, eight on a Raspberry Pi 5, two whose open
+//!   units were measured, too.
+//! * Roles: P1's cards A, B and C, of which the paper tells little more than an order; each names
+//!   one of the above.
 //!
 //! What follows from the tables by which rule, and what is assumed, stands in each file and in
 //! `docs/design/15-cards.md`.
@@ -76,7 +78,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     ALL.into_iter().chain(ROLES).map(|(name, _)| name)
 }
 
-/// The role of this name, where there is one. Errors: [`CardSpecError::Syntax`], which none of those that ship gives.
+/// The role of this name, where there is one. Errors: [`CardSpecError::Syntax`], which none of
+/// those that ship gives.
 pub fn role(name: &str) -> Result<Option<CardRole>, CardSpecError> {
     let text = ROLES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| text);
     let read = |text: &&str| toml::from_str(text).map_err(|error| CardSpecError::Syntax(error.to_string()));
