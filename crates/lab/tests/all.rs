@@ -3,6 +3,7 @@
 
 mod common;
 
+mod calibrate;
 mod determinism;
 mod f2fs_records;
 mod impossible_points;
