@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use nandkit_block::card::presets::{CardRole, role as card_role};
 use nandkit_report::{Align, Table};
 use nandkit_stack::{presets, ssds, suggest};
 use nandkit_units::format_bytes;
@@ -91,7 +92,17 @@ fn shown(name: &str) -> Result<Shown, Failure> {
     Ok(Shown { name: chip.name, title: chip.title, capacity, figures })
 }
 
+/// Why a role is played by the card that it names, and which others could play it.
+fn reasons(role: &CardRole) -> String {
+    let mut text = format!("\nplayed by {}: {}\n", role.preset, role.reason);
+    for (name, why) in &role.alternatives {
+        text += &format!("  not {name}: {why}\n");
+    }
+    text
+}
+
 fn one(name: &str, as_json: bool) -> Result<(), Failure> {
+    let role = card_role(name).map_err(wrong)?;
     let Shown { name, title, capacity, figures } = shown(name)?;
     if as_json {
         let figures: Vec<_> =
@@ -102,5 +113,6 @@ fn one(name: &str, as_json: bool) -> Result<(), Failure> {
     for (key, value, source) in figures {
         table.row([key, value, source.unwrap_or_else(|| "assumption".to_string())]);
     }
-    output::text(&format!("{name}: {title}, {}\n\n{}", format_bytes(capacity), table.text()))
+    let reasons = role.as_ref().map_or_else(String::new, reasons);
+    output::text(&format!("{name}: {title}, {}\n{reasons}\n{}", format_bytes(capacity), table.text()))
 }

@@ -3,6 +3,7 @@
 //! Exit status: 0 done, 1 a check or claim failed or damage was found, 2 unusable input, 130 stopped by Ctrl-C.
 
 mod args;
+mod calibrate;
 mod compare;
 mod devices;
 mod doctor;
@@ -55,6 +56,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Devices(arguments) => devices::devices(&arguments),
+        Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Workloads(arguments) => workloads::workloads(&arguments),
         Command::Info(arguments) => image::info(&arguments),

@@ -43,7 +43,7 @@ pub fn named_device(name: &str) -> Result<DeviceSpec, Failure> {
         return DeviceSpec::preset(name).map_err(input("--device"));
     }
     let text = read_spec(Path::new(name)).map_err(|error| {
-        Failure::Input(format!("--device: cannot read {name}: {error}; expected a chip's spec, as in specs/devices"))
+        Failure::Input(format!("--device: cannot read {name}: {error}; expected a chip's spec or a card file, as in specs/devices and specs/cards"))
     })?;
     if nandkit_stack::nests_too_deep(&text) {
         return Err(Failure::Input(format!("--device: {name}: tables in tables without end; expected a chip's spec")));

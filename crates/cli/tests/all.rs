@@ -4,6 +4,7 @@
 mod common;
 
 mod bad_input;
+mod calibrate;
 mod change;
 mod change_fat;
 mod change_large;

@@ -1,5 +1,6 @@
 //! The commands and their options: help texts, completions and the man page come from here.
 
+mod calibrate;
 mod change;
 mod exec;
 mod export;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use calibrate::CalibrateArguments;
 pub use change::{
     ChangeArguments, ChmodArguments, ChownArguments, GetArguments, LnArguments, MkdirArguments, MvArguments,
     PutArguments, RmArguments, SetfattrArguments,
@@ -53,6 +55,8 @@ pub enum Command {
     Run(RunArguments),
     /// List the devices that ship with nandkit, or show one with the source of each figure.
     Devices(DevicesArguments),
+    /// Measure a device's times by request size, and make a card of them.
+    Calibrate(CalibrateArguments),
     /// Set a paper's claims beside measured figures.
     Reproduce(ReproduceArguments),
     /// List the workloads, or show one with its parameters.
@@ -207,7 +211,7 @@ pub struct CompareArguments {
     /// Log blocks of the translation layer.
     #[arg(long, value_name = "N")]
     pub log_blocks: Option<u32>,
-    /// The device: a preset (see `nandkit devices`), a chip's spec in a .toml file, or ram.
+    /// The device: a preset (see `nandkit devices`), a chip's spec or a card file (.toml), or ram.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Keep the chip in FILE, from run to run: made if there is none, else it must be the chip asked for (without --device any). Takes one run at a time.

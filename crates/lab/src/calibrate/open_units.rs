@@ -69,13 +69,27 @@ fn search(run: &mut Run<'_>, piece: u64, most: u64) -> Result<MeasuredOpenUnits,
         };
         let time = streams(run, piece, next)?;
         times.push(StreamTime { streams: next, median_ns: time.median_ns });
-        match is_step(&alone, &time) {
+        match is_step(&alone, &time) && is_seen_again(run, piece, next, &alone, &time)? {
             true => too_many = Some(next),
             false => open = next,
         }
     }
     times.sort_by_key(|time| time.streams);
     Ok(MeasuredOpenUnits { count: open, is_exact: too_many.is_some(), piece, times })
+}
+
+/// Whether a step is there once more: a busy host makes some by chance.
+fn is_seen_again(
+    run: &mut Run<'_>,
+    piece: u64,
+    count: u64,
+    alone: &RequestTime,
+    time: &RequestTime,
+) -> Result<bool, LabError> {
+    let (alone_again, time_again) = (streams(run, piece, 1)?, streams(run, piece, count)?);
+    let is_slower = |alone: &RequestTime, time: &RequestTime| time.median_ns > alone.median_ns;
+    let same_way = is_slower(alone, time) == is_slower(&alone_again, &time_again);
+    Ok(is_step(&alone_again, &time_again) && same_way)
 }
 
 /// Whether writes take another time, not by chance. Beyond the open units some cards are even
