@@ -2,6 +2,7 @@
 //! bytes to witness, correct or shrink them.
 
 pub mod checksum;
+pub mod code_page;
 pub mod compression;
 pub mod ecc;
 pub mod page_tag;
