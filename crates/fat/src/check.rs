@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use nandkit_block::BlockDevice;
+use nandkit_codec::code_page::CodePage;
 use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::Result;
 use nandkit_vfs::check::{Finding, Findings, Kind, Report};
@@ -98,7 +99,7 @@ impl Draft {
 }
 
 /// Checks a volume: chains, cross links, lost clusters, copies of the FAT, entries, long names,
-/// FSInfo. Reads only.
+/// FSInfo. Reads only. Short names are shown by this code page.
 ///
 /// The findings are in the order of the check. Counts: `files`, `directories` (with the root),
 /// `clusters_used`, `clusters_free`, `clusters_bad`.
@@ -106,10 +107,10 @@ impl Draft {
 /// Errors: a boot sector that gives no layout, has no signature, or promises more than the device
 /// has (`Corrupt`), a root directory without clusters,
 /// `Device`. Cost: reads all FATs and directories once.
-pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<Report> {
+pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock, code_page: CodePage) -> Result<Report> {
     // What is not there cannot be sound, although the rest can be read.
     read_geometry(&device, clock)?;
-    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let options = MountOptions { read_only: true, code_page, ..MountOptions::default() };
     let (mut volume, _) = Volume::mount(device, clock.clone(), options)?;
     let mut report = Draft::default();
     if volume.is_dirty()? {

@@ -107,9 +107,9 @@ impl Directory {
     }
 
     /// Takes an entry out of the index; its slots stay taken.
-    fn remove(&mut self, slot: u32, short: &ShortEntry) -> Option<Entry> {
+    fn remove(&mut self, slot: u32, short: &ShortEntry, short_name: &str) -> Option<Entry> {
         let entry = self.entries.remove(&slot)?;
-        for key in [names::fold(&entry.name), names::fold(&names::show_short(short))] {
+        for key in [names::fold(&entry.name), names::fold(short_name)] {
             if self.keys.get(&key) == Some(&slot) {
                 self.keys.remove(&key);
             }
@@ -244,7 +244,7 @@ impl<D: BlockDevice> Volume<D> {
             if raw.is_label() || raw.name == *b".          " || raw.name == *b"..         " {
                 continue;
             }
-            let short_name = names::show_short(&raw);
+            let short_name = names::show_short(&raw, self.options.code_page);
             let (name, first) = name
                 .and_then(|(units, first)| names::show_long(&units).map(|name| (name, first)))
                 .unwrap_or_else(|| (short_name.clone(), slot));
@@ -334,7 +334,7 @@ impl<D: BlockDevice> Volume<D> {
         }
         self.sectors.patch(lba, Patch::new(offset, &raw.bytes(), Phase::Publish))?;
         let entry = Entry { name: name.text.clone(), first: place.first, inode };
-        let short_name = names::show_short(&raw);
+        let short_name = names::show_short(&raw, self.options.code_page);
         self.directory(directory)?.insert(slot, raw.name, entry, &short_name);
         Ok(())
     }
@@ -359,7 +359,8 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Takes an entry out of the index and erases its slots; the short one in `phase`.
     pub fn erase_entry(&mut self, directory: u64, slot: u32, raw: &ShortEntry, phase: Phase) -> Result<Option<Entry>> {
-        let Some(entry) = self.directory(directory)?.remove(slot, raw) else { return Ok(None) };
+        let short_name = names::show_short(raw, self.options.code_page);
+        let Some(entry) = self.directory(directory)?.remove(slot, raw, &short_name) else { return Ok(None) };
         let (short_lba, _) = self.slot_position(directory, slot)?;
         for at in (entry.first..=slot).rev() {
             let (lba, _) = self.slot_position(directory, at)?;

@@ -11,6 +11,7 @@ use nandkit_vfs::{
 };
 
 use crate::bpb::Geometry;
+use crate::deleted::DeletedEntry;
 use crate::inode::ROOT;
 use crate::layout::FILE_SIZE_MAX;
 use crate::names::NAME_MAX;
@@ -86,6 +87,23 @@ impl<D: BlockDevice> Fat<D> {
     /// The label; empty where there is none.
     pub fn label(&self) -> Result<String> {
         self.volume().label()
+    }
+
+    /// Entries that were deleted, and how much of their content stands in free clusters. Errors:
+    /// `Device`. Cost: reads all directories and the FAT once.
+    pub fn deleted(&self) -> Result<Vec<DeletedEntry>> {
+        self.volume().deleted()
+    }
+
+    /// The readable beginning of a deleted file. Errors: `InvalidArgument` (a directory),
+    /// `FileTooBig` (more than [`crate::CONTENT_MAX`] bytes), `Device`.
+    pub fn deleted_content(&self, entry: &DeletedEntry) -> Result<Vec<u8>> {
+        self.volume().deleted_content(entry)
+    }
+
+    /// The path of a living inode without a leading `/`; `None` where it has none.
+    pub fn path_of(&self, inode: InodeNumber) -> Option<String> {
+        self.volume().path_of(inode.0)
     }
 
     /// What the mount repaired; `None` where the volume had been unmounted.

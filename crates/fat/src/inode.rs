@@ -13,6 +13,9 @@ use crate::volume::Volume;
 /// Number of the root directory.
 pub const ROOT: u64 = 1;
 
+/// How often all clusters of a volume may be in chains that are read.
+const SHARES_MAX: u64 = 2;
+
 /// What is known of a file or directory.
 #[derive(Clone, Debug)]
 pub struct Inode {
@@ -80,11 +83,27 @@ impl<D: BlockDevice> Volume<D> {
     pub fn ensure_chain(&mut self, number: u64) -> Result<&Chain> {
         let inode = self.inode(number)?;
         if inode.chain.is_none() {
-            let chain = self.load_chain(inode.raw.cluster(), &format!("inode {number}"))?;
+            let cluster = inode.raw.cluster();
+            self.expect_room_for_chains(number)?;
+            let chain = self.load_chain(cluster, &format!("inode {number}"))?;
             self.inode_mut(number)?.chain = Some(chain);
         }
         static EMPTY: Chain = Chain::new();
         Ok(self.inode(number)?.chain.as_ref().unwrap_or(&EMPTY))
+    }
+
+    /// Refuses to follow more chains where the volume is damaged and those that were have twice as
+    /// many clusters as there are: thousands of entries may share one chain that is as long as the
+    /// volume.
+    fn expect_room_for_chains(&self, number: u64) -> Result<()> {
+        if !self.options.read_only || self.followed <= u64::from(self.geometry.clusters) * SHARES_MAX {
+            return Ok(());
+        }
+        let detail = format!(
+            "inode {number}: the files before it share so many clusters that they have {SHARES_MAX} times those of the volume; \
+             what comes behind is not read (a check tells which share)"
+        );
+        Err(FsError::new(ErrorKind::Corrupt, detail))
     }
 
     /// An inode's attributes.

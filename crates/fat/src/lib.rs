@@ -10,6 +10,7 @@ mod bpb;
 mod chain;
 mod change;
 mod check;
+mod deleted;
 mod directory;
 mod extents;
 mod file_system;
@@ -34,6 +35,7 @@ mod write;
 
 pub use bpb::{FatKind, Geometry};
 pub use check::{FindingKind, check};
+pub use deleted::{CONTENT_MAX, DeletedEntry, Doubt};
 pub use file_system::Fat;
 pub use format::{Alignment, FormatOptions, format};
 pub use options::{Cache, MountOptions, WriteBack};

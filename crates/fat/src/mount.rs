@@ -86,6 +86,7 @@ impl<D: BlockDevice> Volume<D> {
             directory_starts: HashMap::new(),
             freed: Vec::new(),
             preallocated: Default::default(),
+            followed: 0,
             freed_slots: Vec::new(),
             moved: Vec::new(),
             shrunk: HashSet::new(),
@@ -268,7 +269,7 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
         let label = found.unwrap_or(self.geometry.label);
-        let text = String::from_utf8_lossy(&label).trim_end().to_string();
+        let text = self.options.code_page.decode(&label).trim_end().to_string();
         Ok(if text == "NO NAME" { String::new() } else { text })
     }
 }

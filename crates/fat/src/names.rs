@@ -2,18 +2,16 @@
 //! same.
 //!
 //! The 8.3 rules are those of the specification's "basis-name" algorithm. Short names are written
-//! in ASCII only; what others wrote above 0x7F is shown by code page 437, the first entry of the
-//! specification's list and the default of Linux.
+//! in ASCII only; what others wrote above 0x7F is shown by a code page: 437, the first entry of the
+//! specification's list and the default of Linux, where the mount names no other.
 
+use nandkit_codec::code_page::CodePage;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::layout::{LongEntry, SLOT_E5, SLOT_FREE, ShortEntry, case};
 
 /// Longest long name, in UTF-16 units.
 pub const NAME_MAX: usize = 255;
-
-/// Characters 0x80 to 0xFF of code page 437 (IBM; the table of the Unicode consortium's CP437.TXT).
-const CP437: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u{a0}";
 
 /// A name that the format can hold.
 #[derive(Clone, Debug)]
@@ -80,10 +78,11 @@ pub fn checksum(short: &[u8; 11]) -> u8 {
 }
 
 /// The name that a short entry shows.
-pub fn show_short(entry: &ShortEntry) -> String {
+pub fn show_short(entry: &ShortEntry, page: CodePage) -> String {
     let part = |bytes: &[u8], lower: bool| -> String {
         let end = bytes.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
-        bytes.iter().take(end).map(|&byte| show_byte(byte, lower)).collect()
+        let text = page.decode(bytes.get(..end).unwrap_or_default());
+        text.chars().map(|c| shown(c, lower)).collect()
     };
     let mut name = entry.name;
     if name[0] == SLOT_E5 {
@@ -96,12 +95,12 @@ pub fn show_short(entry: &ShortEntry) -> String {
     if shown.is_empty() || shown == "." || shown == ".." { "_".into() } else { shown }
 }
 
-fn show_byte(byte: u8, lower: bool) -> char {
-    match byte {
-        0x80.. => CP437.chars().nth(usize::from(byte - 0x80)).unwrap_or('_'),
-        _ if !allowed_long(char::from(byte)) => '_',
-        _ if lower => char::from(byte.to_ascii_lowercase()),
-        _ => char::from(byte),
+fn shown(c: char, lower: bool) -> char {
+    match c {
+        char::REPLACEMENT_CHARACTER => '_',
+        _ if !allowed_long(c) || c.is_control() => '_',
+        _ if lower => c.to_ascii_lowercase(),
+        _ => c,
     }
 }
 
@@ -201,7 +200,7 @@ impl Basis {
 
 /// Whether a long name is its short name, letter for letter: then no long-name slots are needed.
 pub fn is_plain(long: &str, short: &[u8; 11]) -> bool {
-    show_short(&ShortEntry { name: *short, ..ShortEntry::default() }) == long
+    show_short(&ShortEntry { name: *short, ..ShortEntry::default() }, CodePage::default()) == long
 }
 
 /// How many long-name slots a name needs.
@@ -352,9 +351,15 @@ mod tests {
     }
 
     #[test]
-    fn code_page_has_128_characters_and_case_flags_show_lower_case() {
-        assert_eq!(CP437.chars().count(), 128);
+    fn short_names_are_shown_by_their_code_page_and_in_their_case() {
         let entry = ShortEntry { name: *b"\x05BC\x81    TXT", case_flags: case::EXTENSION, ..ShortEntry::default() };
-        assert_eq!(show_short(&entry), "σBCü.txt");
+        assert_eq!(show_short(&entry, CodePage::default()), "σBCü.txt");
+        let page = |number: &str| number.parse().unwrap();
+        let entry = |name: &[u8; 11]| ShortEntry { name: *name, case_flags: case::BASE, ..ShortEntry::default() };
+        // The second byte of a character is neither a letter nor a backslash.
+        assert_eq!(show_short(&entry(b"\x8e\xca\x90^\x95\x5cA TXT"), page("932")), "写真表a.TXT");
+        // Half a character, and one that the page does not have.
+        assert_eq!(show_short(&entry(b"AB\x8e     TXT"), page("932")), "ab_.TXT");
+        assert_eq!(show_short(&entry(b"\xd5       TXT"), page("857")), "_.TXT");
     }
 }

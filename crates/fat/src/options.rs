@@ -1,5 +1,6 @@
 //! How a volume is mounted.
 
+use nandkit_codec::code_page::CodePage;
 use nandkit_units::Nanos;
 
 /// When the batch of changes is written, as a whole and in the safe order. At a sync it always is.
@@ -47,10 +48,12 @@ pub struct MountOptions {
     pub barriers: bool,
     /// No changes, not even repair.
     pub read_only: bool,
+    /// The page of the bytes above 0x7F in short names.
+    pub code_page: CodePage,
 }
 
 impl Default for MountOptions {
     fn default() -> Self {
-        Self { cache: Cache::None, barriers: true, read_only: false }
+        Self { cache: Cache::None, barriers: true, read_only: false, code_page: CodePage::default() }
     }
 }

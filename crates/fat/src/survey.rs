@@ -226,7 +226,7 @@ impl<D: BlockDevice> Volume<D> {
                 continue;
             }
             let shown = name.and_then(|(units, first)| names::show_long(&units).map(|name| (name, first)));
-            let (name, first) = shown.unwrap_or_else(|| (names::show_short(&raw), slot));
+            let (name, first) = shown.unwrap_or_else(|| (names::show_short(&raw, self.options.code_page), slot));
             let moved_to = MoveMark::of(&raw, self.sectors.size());
             let key = names::fold(&name);
             let found = Found { directory: at, slot, first, raw, key, at: place, below: None, moved_to, gone: false };

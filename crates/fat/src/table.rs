@@ -232,6 +232,7 @@ impl<D: BlockDevice> Volume<D> {
                 )));
             }
             chain.push(cluster);
+            self.followed += 1;
             let next = match self.link(cluster)? {
                 Link::End => return Ok(chain),
                 Link::Next(next) => next,

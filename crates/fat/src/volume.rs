@@ -33,6 +33,8 @@ pub(crate) struct Volume<D> {
     pub freed: Vec<u32>,
     /// Clusters that files were promised.
     pub preallocated: Preallocated,
+    /// Clusters of all chains that were followed; only read-only volumes may have shared ones.
+    pub followed: u64,
     /// Slots, by directory, that become free when the running batch is on the medium.
     pub freed_slots: Vec<(u64, u32)>,
     /// Inodes whose entry has another place since the last commit.

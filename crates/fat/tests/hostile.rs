@@ -1,14 +1,17 @@
 //! Damaged images: errors or repairs, never a panic or an endless loop; and what is repaired is clean.
 
+use std::ops::ControlFlow;
+
 use crate::common::*;
 use nandkit_block::{BlockDevice, RamDevice};
-use nandkit_fat::{Fat, FatKind, FindingKind, FormatOptions, check, format};
+use nandkit_codec::code_page::CodePage;
+use nandkit_fat::{Fat, FatKind, FindingKind, FormatOptions, MountOptions, check, format};
 use nandkit_testkit::hostile;
 use nandkit_testkit::rounds::Rounds;
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::check::Kind;
-use nandkit_vfs::{ErrorKind, FileSystem, NewNode};
+use nandkit_vfs::{ErrorKind, FileKind, FileSystem, NewNode};
 
 fn read_sector(device: &RamDevice, lba: u64) -> Vec<u8> {
     let mut bytes = vec![0; 512];
@@ -62,7 +65,7 @@ fn findings_and_what_they_list_are_bounded() {
     }
     slots.resize(slots.len().next_multiple_of(512), 0);
     device.write(&Context::default(), Lba(root / 512), Payload::Bytes(&slots)).unwrap();
-    let report = check(&mut device, &clock()).unwrap();
+    let report = check(&mut device, &clock(), CodePage::default()).unwrap();
     assert_eq!((report.count("files"), report.findings.len()), (11_000, 1002));
     let orphans = &report.findings[0];
     assert_eq!(orphans.kind, FindingKind::OrphanSlots.name());
@@ -112,7 +115,7 @@ fn survive(kind: FatKind) {
         let mut random = Random::new(round, "hostile");
         let mut device = base.clone();
         damage(&mut device, &geometry, &mut random);
-        let _ = check(&mut device, &clock());
+        let _ = check(&mut device, &clock(), CodePage::default());
         // Half of them say that they were not unmounted, and are repaired.
         let dirty = round % 2 == 0;
         if dirty {
@@ -122,7 +125,7 @@ fn survive(kind: FatKind) {
         if dirty && fat.recovery().is_some() {
             fat.unmount().unwrap();
             let mut device = fat.into_device();
-            let report = check(&mut device, &clock()).unwrap();
+            let report = check(&mut device, &clock(), CodePage::default()).unwrap();
             // A lost ".." stays lost: its slot may hold something that somebody wants back.
             let findings: Vec<_> =
                 report.findings.iter().filter(|found| found.kind != FindingKind::WrongDots.name()).collect();
@@ -198,7 +201,7 @@ fn a_circle_is_named() {
     let file = fat.lookup(fat.root(), b"file number 11 at depth 0").unwrap();
     let error = error.and(fat.read(file, 0, ReadInto::Bytes(&mut [0; 5000]))).unwrap_err();
     assert!(error.kind == ErrorKind::Corrupt || error.kind == ErrorKind::NotFound, "{error}");
-    assert!(!check(&mut device, &clock()).unwrap().is_clean());
+    assert!(!check(&mut device, &clock(), CodePage::default()).unwrap().is_clean());
 }
 
 #[test]
@@ -213,7 +216,7 @@ fn a_size_beyond_the_chain_ends_the_content_with_the_chain() {
     let root = read_sector(&device, at / 512);
     let slot = root.chunks(32).position(|slot| slot.starts_with(b"FILE")).unwrap() as u64;
     edit(&mut device, at + slot * 32 + 28, &0xFFFF_FFF0_u32.to_le_bytes());
-    let report = check(&mut device, &clock()).unwrap();
+    let report = check(&mut device, &clock(), CodePage::default()).unwrap();
     assert!(
         report.findings.iter().any(|found| found.kind == FindingKind::SizeMismatch.name()),
         "{:?}",
@@ -304,4 +307,66 @@ fn read_all<D: BlockDevice>(device: &D) -> Vec<u8> {
     let mut bytes = vec![0; device.geometry().capacity() as usize];
     device.read(&Context::default(), Lba(0), ReadInto::Bytes(&mut bytes)).unwrap();
     bytes
+}
+
+#[test]
+fn chains_that_many_entries_share_are_followed_a_few_times_only() {
+    let mut fat = mount(volume(FatKind::Fat16, 512, Some(2048), 16 << 20), WRITE_BACK);
+    let root = fat.root();
+    let file = fat.changes().unwrap().create(root, b"FILE", &NewNode::FILE).unwrap();
+    write_all(&mut fat, file, 0, &vec![1; 8 << 20]);
+    fat.unmount().unwrap();
+    let at = fat.geometry().first_root_sector() * 512;
+    let mut device = fat.into_device();
+    let entry = read_sector(&device, at / 512).chunks(32).find(|slot| slot.starts_with(b"FILE")).unwrap().to_vec();
+    for number in 1..400_u64 {
+        let mut other = entry.clone();
+        other[..8].copy_from_slice(format!("F{number:<7}").as_bytes());
+        edit(&mut device, at + number * 32, &other);
+    }
+    let options = MountOptions { read_only: true, ..WRITE_THROUGH };
+    let fat = mount(device, options);
+    let mut files = Vec::new();
+    fat.read_dir(fat.root(), 0, &mut |entry| {
+        files.push(entry.inode);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    let read: Vec<_> = files.iter().map(|&file| fat.read(file, 0, ReadInto::Bytes(&mut [0; 512]))).collect();
+    let whole = read.iter().filter(|read| read.is_ok()).count();
+    assert!(files.len() >= 399 && (4..=6).contains(&whole), "{whole} of {}", files.len());
+    let error = read.last().unwrap().as_ref().unwrap_err();
+    assert!(error.kind == ErrorKind::Corrupt && error.detail.contains("share so many clusters"), "{error}");
+    // What was followed stays readable.
+    assert!(fat.read(files[0], 4096, ReadInto::Bytes(&mut [0; 512])).is_ok());
+}
+
+#[test]
+fn deleted_entries_of_damaged_volumes_are_bounded_by_the_volume() {
+    let mut found = 0;
+    for kind in [FatKind::Fat12, FatKind::Fat16, FatKind::Fat32] {
+        let base = filled(kind);
+        let geometry = mount(base.clone(), WRITE_THROUGH).geometry();
+        let mut rounds = Rounds::of(60);
+        for round in &mut rounds {
+            let mut random = Random::new(round, "deleted");
+            let mut device = base.clone();
+            let starts = [geometry.first_root_sector() * 512, geometry.cluster_start(2 + random.below(60) as u32)];
+            for _ in 0..12 {
+                let start = starts[random.below(2) as usize];
+                edit(&mut device, start + random.below(16) * 32, &[0xE5]);
+            }
+            damage(&mut device, &geometry, &mut random);
+            let options = MountOptions { read_only: true, ..WRITE_THROUGH };
+            let Ok(fat) = Fat::mount(device, clock(), options) else { continue };
+            let Ok(deleted) = fat.deleted() else { continue };
+            for entry in deleted.iter().filter(|entry| entry.kind == FileKind::Regular) {
+                assert!(entry.readable <= entry.size && entry.readable <= geometry.bytes(), "{entry:?}");
+                let content = fat.deleted_content(entry).unwrap();
+                assert_eq!(content.len() as u64, entry.readable, "{entry:?}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 300, "{found}");
 }

@@ -76,7 +76,8 @@ fn octal(text: &str) -> Result<u16, String> {
 Examples:
   nandkit get dump.bin /etc/passwd
   nandkit get dump.bin /etc/passwd - | head
-  nandkit get dump.bin -r /etc etc"
+  nandkit get dump.bin -r /etc etc
+  nandkit get card.img /DCIM/IMG_0001.JPG --version 1"
 )]
 pub struct GetArguments {
     #[command(flatten)]
@@ -91,6 +92,10 @@ pub struct GetArguments {
     /// A directory with all below it.
     #[arg(short = 'r', long)]
     pub recursive: bool,
+    /// A content that was replaced or deleted and is still there, by its number in the list of
+    /// `nandkit cat --versions`.
+    #[arg(long, value_name = "N", conflicts_with = "recursive")]
+    pub version: Option<u64>,
     /// Replace a file that exists; with -r write into a directory that holds something.
     #[arg(long)]
     pub force: bool,

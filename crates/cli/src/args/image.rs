@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nandkit_stack::image::{BadMarks, ByteOrder, OobLayoutChoice, OpenOptions, Swap};
+use nandkit_stack::image::{BadMarks, ByteOrder, CodePage, OobLayoutChoice, OpenOptions, Swap};
 use nandkit_units::parse_size;
 
 /// A number of bytes: `4096`, `128K`, `128KiB`, `0x20000`.
@@ -93,6 +93,10 @@ pub struct ImageArguments {
     /// The order of bytes in numbers.
     #[arg(long, value_name = "ORDER", help_heading = WHERE)]
     pub endian: Option<Endian>,
+    /// The code page of short names of FAT, as mount -o codepage= has it: 437, 850, 866, 932, 936;
+    /// an unknown one lists all.
+    #[arg(long, value_name = "PAGE", default_value = "437", hide_default_value = true, help_heading = WHERE)]
+    pub codepage: CodePage,
     /// Do not believe summaries: look at every node.
     #[arg(long, help_heading = WHERE)]
     pub no_summary: bool,
@@ -130,6 +134,7 @@ impl ImageArguments {
             bad_marks: self.bad_marks,
             missing_blocks: self.missing_blocks.clone(),
             byte_order: self.endian.map(Endian::order),
+            code_page: self.codepage,
             no_summaries: self.no_summary,
             devices: self.devices.clone(),
             join: self.join.clone(),

@@ -1,6 +1,6 @@
 //! `nandkit cat`
 
-use nandkit_stack::image::{FileVersion, OpenImage, formats_that_keep};
+use nandkit_stack::image::{DeletedContent, FileVersion, OldContent, OpenImage, formats_that_keep};
 use nandkit_tree::show;
 use nandkit_units::ReadInto;
 use nandkit_vfs::path::{Follow, Next, Step, resolve, walk};
@@ -101,11 +101,11 @@ fn missing(arguments: &CatArguments, image: &OpenImage, error: &FsError) -> Fail
     let place = place(arguments);
     let was = if error.kind == ErrorKind::NotFound { deleted_inode(arguments, image) } else { None };
     if let Some(was) = was {
-        return Failure::Input(format!(
-            "{place}: {} (inode {}), and something of what it was is still there; expected --versions or --version N",
-            was.fate(image),
-            was.inode.0
-        ));
+        let rest = match was.content {
+            Some(DeletedContent { readable: 0, size: 1.., .. }) => "and others use the bytes of its content now",
+            _ => "and something of what it was is still there; expected --versions or --version N",
+        };
+        return Failure::Input(format!("{place}: {} (inode {}), {rest}", was.fate(image), was.inode.0));
     }
     let detail = format!("{place}: {error}; `nandkit ls` lists what is there");
     absent(&arguments.image, image, Failure::Input(detail))
@@ -116,6 +116,8 @@ struct Former {
     inode: InodeNumber,
     /// It has another name now.
     lives: bool,
+    /// How much of its content is left, where that is known without reading it.
+    content: Option<DeletedContent>,
 }
 
 impl Former {
@@ -152,8 +154,9 @@ fn deleted_inode(arguments: &CatArguments, image: &OpenImage) -> Option<Former> 
     let path: Vec<&str> = arguments.path.split('/').filter(|name| !name.is_empty()).collect();
     let path = path.join("/").into_bytes();
     let of_path = names.into_iter().filter(|name| deleted::place(name) == path);
-    let last = of_path.max_by_key(|name| (name.deleted, name.inode))?;
-    Some(Former { inode: last.inode, lives: last.lives })
+    let last =
+        of_path.max_by_key(|name| (name.deleted, name.content.map_or(0, |content| content.readable), name.inode))?;
+    Some(Former { inode: last.inode, lives: last.lives, content: last.content })
 }
 
 /// The inode at the path now, or that was there last.
@@ -170,7 +173,7 @@ fn any_inode(arguments: &CatArguments, image: &OpenImage) -> Result<(InodeNumber
 fn keeps_none(arguments: &CatArguments, image: &OpenImage) -> Failure {
     let path = arguments.image.image.display();
     let expected = formats_that_keep(|keeps| keeps.history);
-    Failure::Input(format!("{path}: {} keeps no old contents; expected an image of {expected}", image.format))
+    Failure::Input(format!("{path}: nandkit finds no old contents of {}; expected an image of {expected}", image.format))
 }
 
 fn versions(arguments: &CatArguments, image: &OpenImage) -> Result<(), Failure> {
@@ -245,6 +248,22 @@ fn last_of_write(versions: &[FileVersion], number: u64) -> u64 {
 
 /// Writes what a file held at one of its versions.
 fn old(arguments: &CatArguments, image: &OpenImage, number: u64) -> Result<(), Failure> {
+    let content = old_content(arguments, image, number)?;
+    output::bytes(&content.bytes)?;
+    let lost = lost(arguments, &content);
+    tell(&lost);
+    verdict(&arguments.image, lost.len(), ("a part of that version is lost", "parts of that version are lost"))
+}
+
+/// What is lost of a version, a line each.
+pub fn lost(arguments: &CatArguments, content: &OldContent) -> Vec<String> {
+    let place = place(arguments);
+    let line = |(start, end): &(u64, u64)| format!("{place}: bytes {start} to {end} of that version are lost");
+    content.lost.iter().map(line).collect()
+}
+
+/// What a file held at one of its versions; says which that is.
+pub fn old_content(arguments: &CatArguments, image: &OpenImage, number: u64) -> Result<OldContent, Failure> {
     let place = place(arguments);
     let (inode, former) = any_inode(arguments, image)?;
     let versions = image.versions(inode).ok_or_else(|| keeps_none(arguments, image))?;
@@ -283,12 +302,8 @@ fn old(arguments: &CatArguments, image: &OpenImage, number: u64) -> Result<(), F
         content.number,
         time::utc(content.modified)
     ));
-    output::bytes(&content.bytes)?;
-    let lost: Vec<String> = content
-        .lost
-        .iter()
-        .map(|(start, end)| format!("{place}: bytes {start} to {end} of that version are lost"))
-        .collect();
-    tell(&lost);
-    verdict(&arguments.image, lost.len(), ("a part of that version is lost", "parts of that version are lost"))
+    if let Some(doubt) = content.doubt {
+        output::message(&format!("{place}: not sure: {doubt}"));
+    }
+    Ok(content)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nandkit_stack::image::{DeletedName, OpenImage, formats_that_keep};
+use nandkit_stack::image::{DeletedContent, DeletedName, OpenImage, formats_that_keep};
 use nandkit_tree::show;
 use serde_json::{Map, Value};
 
@@ -16,7 +16,7 @@ pub fn names(image: &OpenImage, shown: &std::path::Path) -> Result<Vec<DeletedNa
     match image.deleted() {
         Some(names) => names.map_err(|error| Failure::Check(format!("{}: {error}", shown.display()))),
         None => Err(Failure::Input(format!(
-            "{}: {} keeps nothing of what was deleted; expected an image of {}",
+            "{}: nandkit finds no deleted names of {}; expected an image of {}",
             shown.display(),
             image.format,
             formats_that_keep(|keeps| keeps.history)
@@ -48,9 +48,22 @@ pub fn list(arguments: &LsArguments, image: &OpenImage) -> Result<(), Failure> {
     let line = |name: &DeletedName| {
         let when = name.deleted.map_or_else(|| "-".to_owned(), time::utc);
         let lives = if name.lives { ", has another name now" } else { "" };
-        format!("{when:<19} {:<16} {} (inode {}{lives})\n", name.kind.name(), show(&place(name)), name.inode.0)
+        let content = name.content.as_ref().map_or_else(String::new, content_text);
+        format!("{when:<19} {:<16} {} (inode {}{lives}{content})\n", name.kind.name(), show(&place(name)), name.inode.0)
     };
     output::text(&sorted.values().map(line).collect::<String>())
+}
+
+/// How much of a content can be had, and how sure that is.
+fn content_text(content: &DeletedContent) -> String {
+    let DeletedContent { size, readable, doubt } = content;
+    let readable = match *readable {
+        all if all == *size => format!("{size} bytes"),
+        0 => return format!(", {size} bytes, which others use now"),
+        part => format!("{part} of {size} bytes, others use the rest now"),
+    };
+    let doubt = doubt.map_or_else(String::new, |doubt| format!("; not sure: {doubt}"));
+    format!(", {readable}{doubt}")
 }
 
 fn name_json(name: &DeletedName) -> Value {
@@ -62,5 +75,10 @@ fn name_json(name: &DeletedName) -> Value {
     map.insert("offset".to_owned(), name.at.into());
     map.insert("deleted_ns".to_owned(), name.deleted.map(|time| time.0).into());
     map.insert("has_another_name".to_owned(), name.lives.into());
+    if let Some(content) = &name.content {
+        map.insert("size".to_owned(), content.size.into());
+        map.insert("readable_bytes".to_owned(), content.readable.into());
+        map.insert("doubt".to_owned(), content.doubt.into());
+    }
     Value::Object(map)
 }

@@ -1,18 +1,20 @@
 //! `nandkit get`
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use nandkit_stack::image::OpenImage;
 use nandkit_tree::extract::write_sparse;
 use nandkit_tree::large::{self, Holes};
 use nandkit_units::ReadInto;
 use nandkit_vfs::path::{Follow, resolve};
 use nandkit_vfs::source::to_read;
-use nandkit_vfs::{Attributes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber};
+use nandkit_vfs::{Attributes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Timestamp};
 
 use super::new_file::NewFile;
-use super::{absent, extract, finding_line, open, shown, witnessed};
-use crate::args::{ExtractArguments, GetArguments};
+use super::{absent, cat, extract, finding_line, open, shown, witnessed};
+use crate::args::{CatArguments, ExtractArguments, GetArguments};
 use crate::failure::Failure;
 use crate::output;
 
@@ -41,6 +43,9 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
         });
     }
     let image = open(&arguments.image)?;
+    if let Some(number) = arguments.version {
+        return old(arguments, &image, number);
+    }
     let place = format!("{}: {}", arguments.image.image.display(), shown(arguments.path.as_bytes()));
     let unusable = |error: FsError| Failure::Input(format!("{place}: {error}"));
     let inode = resolve(image.fs(), arguments.path.as_bytes(), Follow::Last);
@@ -86,6 +91,27 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
     out.set_len(attributes.size).map_err(failed)?;
     set_attributes(out, &attributes).map_err(failed)?;
     file.keep(arguments.force)
+}
+
+/// Gets what a file held at one of its versions: whole, or not at all.
+fn old(arguments: GetArguments, image: &OpenImage, number: u64) -> Result<(), Failure> {
+    let GetArguments { image: of, path, target, force, .. } = arguments;
+    let asked = CatArguments { image: of, path, version: Some(number), versions: false, json: false };
+    let content = cat::old_content(&asked, image, number)?;
+    if let Some(lost) = cat::lost(&asked, &content).first() {
+        return Err(Failure::Check(format!("{lost}, and nothing was written; `nandkit cat` delivers the rest")));
+    }
+    let target = target.unwrap_or_else(|| PathBuf::from("."));
+    if target == Path::new("-") {
+        return output::bytes(&content.bytes);
+    }
+    let target = if target.is_dir() { target.join(last_name(&asked.path)) } else { target };
+    NewFile::check(&target, force, Some("--force"))?;
+    let mut file = NewFile::begin(&target)?;
+    let out = file.file();
+    let written = out.write_all(&content.bytes).and_then(|()| set_time(out, content.modified));
+    written.map_err(|error| Failure::Input(format!("{}: cannot write: {error}", target.display())))?;
+    file.keep(force)
 }
 
 /// Reads a file of `size` bytes chunk by chunk, without its holes. Errors: those of `deliver`; `damaged` where a part cannot be read.
@@ -138,8 +164,11 @@ fn set_attributes(file: &std::fs::File, attributes: &Attributes) -> std::io::Res
         use std::os::unix::fs::PermissionsExt;
         file.set_permissions(std::fs::Permissions::from_mode(u32::from(attributes.mode & 0o777)))?;
     }
-    let (seconds, rest) =
-        (attributes.modified.0.div_euclid(1_000_000_000), attributes.modified.0.rem_euclid(1_000_000_000));
+    set_time(file, attributes.modified)
+}
+
+fn set_time(file: &std::fs::File, time: Timestamp) -> std::io::Result<()> {
+    let (seconds, rest) = (time.0.div_euclid(1_000_000_000), time.0.rem_euclid(1_000_000_000));
     let whole = Duration::from_secs(seconds.unsigned_abs());
     let base: Option<SystemTime> =
         if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };

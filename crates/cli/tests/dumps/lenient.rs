@@ -10,10 +10,10 @@ use super::{environment, with_dump};
 use crate::common::jffs2::crc;
 use crate::common::{nandkit, succeeds};
 
-const TEXT: &str = "flash translation layer and flash file system\n";
+pub const TEXT: &str = "flash translation layer and flash file system\n";
 
 /// A FAT of 160 KiB with COPY.TXT in its first clusters.
-fn fat() -> Vec<u8> {
+pub fn fat() -> Vec<u8> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     fs::write(path.join("c.txt"), TEXT).expect("writes");

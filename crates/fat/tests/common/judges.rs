@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use nandkit_block::BlockDevice;
+use nandkit_codec::code_page::CodePage;
 use nandkit_fat::{FindingKind, check};
 use nandkit_testkit::listing::{Contents, compare_contents};
 use nandkit_testkit::vfat::{Judges, write_image};
@@ -16,7 +17,7 @@ use super::clock;
 
 /// The judges look at a volume that is not mounted and holds this tree.
 pub fn judge_image<D: BlockDevice>(device: &mut D, expected: &Contents, judges: Judges, what: &str) {
-    let report = check(device, &clock()).unwrap();
+    let report = check(device, &clock(), CodePage::CP437).unwrap();
     // Where fsck.vfat cannot judge, it is because another program wrote "." and ".." as it should not.
     let counts = |kind| judges.fsck || judges == Judges::OURS || kind != FindingKind::WrongDots.name();
     let findings: Vec<_> = report.findings.iter().filter(|found| counts(found.kind)).collect();

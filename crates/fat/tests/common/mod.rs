@@ -8,6 +8,7 @@ use std::path::Path;
 
 use nandkit_block::BlockDevice;
 use nandkit_block::RamDevice;
+use nandkit_codec::code_page::CodePage;
 use nandkit_fat::{Cache, Fat, FatKind, FormatOptions, MountOptions, format};
 use nandkit_testkit::judges::{ToolOutput, tool};
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
@@ -27,9 +28,10 @@ pub const WRITE_BACK: MountOptions = MountOptions {
     },
     barriers: true,
     read_only: false,
+    code_page: CodePage::CP437,
 };
 
-pub const WRITE_THROUGH: MountOptions = MountOptions { cache: Cache::None, barriers: true, read_only: false };
+pub const WRITE_THROUGH: MountOptions = MountOptions { cache: Cache::None, ..WRITE_BACK };
 
 pub fn ram(sector_size: u32, bytes: u64) -> RamDevice {
     RamDevice::with_sectors(sector_size, bytes / u64::from(sector_size)).unwrap()

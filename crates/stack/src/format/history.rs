@@ -30,8 +30,11 @@ pub struct OldContent {
     pub modified: Timestamp,
     /// The content; lost ranges are zeroes.
     pub bytes: Vec<u8>,
-    /// Ranges that are lost: start and the byte behind.
+    /// Ranges that are lost: start and the byte behind. One that reaches to the end may be left out
+    /// of the content.
     pub lost: Vec<(u64, u64)>,
+    /// What speaks against the rest being what the file held, where that is not sure.
+    pub doubt: Option<&'static str>,
 }
 
 /// A name that is no more.
@@ -51,8 +54,21 @@ pub struct DeletedName {
     pub at: u64,
     /// When it was taken away, where that is known.
     pub deleted: Option<Timestamp>,
+    /// How much of a file's content can still be had; `None` where only reading it tells.
+    pub content: Option<DeletedContent>,
     /// The inode has another name now: it was renamed, or this was one of several.
     pub lives: bool,
+}
+
+/// What is left of a deleted file's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeletedContent {
+    /// Bytes that the file had.
+    pub size: u64,
+    /// Bytes that can be read.
+    pub readable: u64,
+    /// What speaks against these being the file's, where that is not sure.
+    pub doubt: Option<&'static str>,
 }
 
 /// What a format keeps of the past.

@@ -39,8 +39,8 @@ pub use error::FormatError;
 pub use extents::PlacedExtent;
 pub use fact::Fact;
 pub use found::{Detection, Found, View};
-pub use history::{DeletedName, FileVersion, OldContent};
-pub use options::{BadMarks, ByteOrder, ChangeOptions, OobLayoutChoice, OpenOptions, Swap};
+pub use history::{DeletedContent, DeletedName, FileVersion, OldContent};
+pub use options::{BadMarks, ByteOrder, ChangeOptions, CodePage, OobLayoutChoice, OpenOptions, Swap};
 pub use repaired::{RepairedImage, write_sparse};
 pub use rescue::{Doubt, RescueFormat, RescuedFile, RescuedFiles};
 pub use resize::{ResizeFormat, ResizePlan};
@@ -229,6 +229,10 @@ pub fn formats_that_keep(what: impl Fn(Keeps) -> bool) -> String {
 /// The kind of finding that tells of something whole to which no path leads any more; a repair
 /// gives it one.
 pub const ORPHAN: &str = "orphan";
+
+/// The kind of finding that tells of bytes of a file that are nowhere: the structure around them is
+/// sound, and nothing more can be lost of them.
+pub const MISSING_DATA: &str = "missing data";
 
 /// The kind of what a repair left out because the image has no room for it.
 pub const NO_ROOM: &str = "no room";

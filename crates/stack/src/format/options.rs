@@ -11,6 +11,7 @@ use nandkit_vfs::Timestamp;
 
 use crate::SpecError;
 
+pub use nandkit_codec::code_page::CodePage;
 pub use nandkit_flash_image::detect::ByteOrder;
 
 /// Which part of an image is to be opened, and what is known of it that detection need not find
@@ -40,6 +41,8 @@ pub struct OpenOptions {
     pub missing_blocks: Vec<u32>,
     /// The order of bytes in numbers.
     pub byte_order: Option<ByteOrder>,
+    /// The code page of short names: only FAT has it.
+    pub code_page: CodePage,
     /// Scan every node although the image holds summaries.
     pub no_summaries: bool,
     /// The files of all devices but the first of a volume that lies on several, in the order in

@@ -115,7 +115,7 @@ fn beginning(device: &dyn BlockDevice, clock: &Clock) -> Result<Begins, FormatEr
 }
 
 /// Says what a chip's file holds.
-pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
+pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<ChipInfo, StackError> {
     let (spec, store, chip) = chip_file::look(path)?;
     let last_instant_ns = chip.last_instant().get();
     let mut info = ChipInfo {
@@ -131,13 +131,13 @@ pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
     };
     let clock = clock_at(last_instant_ns);
     if let Some(format) = format_on(&*chip, &clock) {
-        info.volume = told(format, Medium::Flash(chip), clock);
+        info.volume = told(format, Medium::Flash(chip), clock, options);
         return Ok(info);
     }
     // Opening a layer may recover, and changes the chip in memory: it comes after the figures.
     let (layer, device) = device_on(chip, &clock);
     info.volume = match (&layer, device) {
-        (_, Ok(device)) => volume_on(device, clock),
+        (_, Ok(device)) => volume_on(device, clock, options),
         (Layer::Known { .. }, Err(why)) => ChipVolume::Unknown(why.to_string()),
         (_, Err(_)) => ChipVolume::None,
     };
@@ -145,21 +145,26 @@ pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
     Ok(info)
 }
 
-fn volume_on(device: Box<dyn BlockDevice>, clock: Clock) -> ChipVolume {
+fn volume_on(device: Box<dyn BlockDevice>, clock: Clock, options: &OpenOptions) -> ChipVolume {
     match beginning(&*device, &clock) {
         Ok(Begins::Nothing) => ChipVolume::None,
-        Ok(Begins::With(format, Ok(()))) => told(format, Medium::Blocks(device), clock),
+        Ok(Begins::With(format, Ok(()))) => told(format, Medium::Blocks(device), clock, options),
         Ok(Begins::With(_, Err(why))) => ChipVolume::Unknown(why),
         Err(why) => ChipVolume::Unknown(why.to_string()),
     }
 }
 
-fn told(format: &dyn Format, medium: Medium, clock: Clock) -> ChipVolume {
-    let options = OpenOptions::default();
+fn told(format: &dyn Format, medium: Medium, clock: Clock, options: &OpenOptions) -> ChipVolume {
+    let options = of_volume(options);
     match format.info(medium, &Opening { options: &options, clock }) {
         Ok(info) => ChipVolume::Known(info.facts),
         Err(why) => ChipVolume::Unknown(why.to_string()),
     }
+}
+
+/// Of the options those that say something about a volume on any medium.
+fn of_volume(options: &OpenOptions) -> OpenOptions {
+    OpenOptions { code_page: options.code_page, ..OpenOptions::default() }
 }
 
 /// The volume on a chip, and what it stands on.
@@ -180,18 +185,18 @@ fn volume(path: &Path) -> Result<(&'static dyn Format, Medium, Clock), StackErro
 const NO_VOLUME: &str = "the device on the chip begins with an empty sector; expected a volume";
 
 /// Checks the volume on a chip.
-pub(super) fn check(path: &Path) -> Result<Checked, StackError> {
+pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> {
     let (format, medium, clock) = volume(path)?;
-    let options = OpenOptions::default();
+    let options = of_volume(options);
     let report = format.check(medium, &Opening { options: &options, clock }).map_err(|error| error.of(path))?;
     Ok(Checked { format: format.name(), report })
 }
 
 /// Opens the volume on a chip for reading, and says its format. What recovery changes stays in
 /// memory.
-pub(super) fn open(path: &Path) -> Result<(Opened, &'static str), StackError> {
+pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(Opened, &'static str), StackError> {
     let (format, medium, clock) = volume(path)?;
-    let options = OpenOptions::default();
+    let options = of_volume(options);
     let opened = format.open(medium, &Opening { options: &options, clock }).map_err(|error| error.of(path))?;
     Ok((opened, format.name()))
 }

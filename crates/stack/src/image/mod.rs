@@ -38,9 +38,9 @@ pub use crate::format::fact;
 pub use crate::format::recognise::RegionInfo;
 use crate::format::{BEGINNING, titles, wrong};
 pub use crate::format::{
-    BadMarks, BuildVolume, Built, ByteOrder, ChangeOptions, Checked, DeletedName, Detection, Fact, FileVersion, Keeps,
-    NO_ROOM, ORPHAN, OldContent, OobLayoutChoice, OpenOptions, PlacedExtent, Repaired, RepairedImage, RescuedFile,
-    SegmentTable, SegmentsShown, Swap, formats_that_keep, write_sparse,
+    BadMarks, BuildVolume, Built, ByteOrder, ChangeOptions, Checked, CodePage, DeletedContent, DeletedName, Detection,
+    Fact, FileVersion, Keeps, MISSING_DATA, NO_ROOM, ORPHAN, OldContent, OobLayoutChoice, OpenOptions, PlacedExtent,
+    Repaired, RepairedImage, RescuedFile, SegmentTable, SegmentsShown, Swap, formats_that_keep, write_sparse,
 };
 
 /// What a file is.
@@ -99,7 +99,7 @@ fn is_chip(path: &Path, options: &OpenOptions) -> Result<bool, StackError> {
 /// nothing that is known.
 pub fn inspect(path: &Path, options: &OpenOptions) -> Result<Image, StackError> {
     if is_chip(path, options)? {
-        return chip::inspect(path).map(|info| Image::Chip(Box::new(info)));
+        return chip::inspect(path, options).map(|info| Image::Chip(Box::new(info)));
     }
     inspect::inspect(path, options).map(|info| Image::Dump(Box::new(info)))
 }
@@ -113,7 +113,7 @@ pub fn segments(path: &Path, options: &OpenOptions) -> Result<Box<dyn SegmentTab
 /// Checks the file system of a file.
 pub fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> {
     if is_chip(path, options)? {
-        return chip::check(path);
+        return chip::check(path, options);
     }
     open::check(path, options)
 }

@@ -79,7 +79,7 @@ impl OpenImage {
 /// options that do not fit.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError> {
     if is_chip(path, options)? {
-        let (opened, format) = chip::open(path)?;
+        let (opened, format) = chip::open(path, options)?;
         let (volume, notes) = (opened.volume, opened.notes);
         let (left_out, elsewhere) = (Vec::new(), OnceLock::new());
         return Ok(OpenImage { volume, left_out, elsewhere, format, detection: None, region: None, notes });

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use nandkit_block::BlockDevice;
+use nandkit_codec::code_page::CodePage;
 use nandkit_fat::{Cache, Fat, FormatOptions, MountOptions, WriteBack, check, format};
 use nandkit_flash::Operation;
 use nandkit_flash::wrap::{CutFlash, CutMoment, CutPlan, FlashEvent, TraceFlash};
@@ -25,6 +26,7 @@ const WRITE_BACK: MountOptions = MountOptions {
     },
     barriers: true,
     read_only: false,
+    code_page: CodePage::CP437,
 };
 
 const WRITE_THROUGH: MountOptions = MountOptions { cache: Cache::None, ..WRITE_BACK };
@@ -189,7 +191,7 @@ impl Case {
 
 /// Our checker, then the others, look at a volume that is not mounted and holds this tree.
 fn judge_volume<D: BlockDevice>(device: &mut D, expected: &Contents, judges: Judges) -> Result<(), String> {
-    let report = check(device, &clock()).map_err(|error| error.to_string())?;
+    let report = check(device, &clock(), CodePage::CP437).map_err(|error| error.to_string())?;
     if !report.findings.is_empty() {
         return Err(format!("{:?}", report.findings));
     }

@@ -56,6 +56,7 @@ impl History for Mounted {
             modified: found.modified,
             bytes: content.bytes,
             lost: content.lost.into_iter().map(|range| (range.start, range.end)).collect(),
+            doubt: None,
         })
     }
 
@@ -72,6 +73,7 @@ impl History for Mounted {
                 kind: found.kind,
                 at: self.byte_of(found.at),
                 deleted: None,
+                content: None,
                 lives: false,
             }
         };

@@ -16,10 +16,11 @@ impl ChangeFormat for FatFormat {
         let mut sectors = DumpSectors::new(DumpFlash::new(image, found.layout.clone())?);
         let held = if how.in_place { sectors.hold() } else { Arc::default() };
         let (mut device, sectors) = shared(sectors);
-        let mut bad = repairs::shared(&mut device, &how.clock);
+        let code_page = how.options.code_page;
+        let mut bad = repairs::shared(&mut device, &how.clock, code_page);
         // In the file a sync is all or nothing, whatever was written before it; in a copy in memory
         // no power fails. Neither needs barriers.
-        let options = MountOptions { barriers: false, ..MountOptions::default() };
+        let options = MountOptions { barriers: false, code_page, ..MountOptions::default() };
         let volume = Fat::mount(device, how.clock.clone(), options)?;
         let mut notes = Vec::new();
         if let Some(report) = volume.recovery() {

@@ -1,6 +1,7 @@
 //! FAT in the table of formats.
 
 mod change;
+mod history;
 mod info;
 mod mount;
 mod repairs;
@@ -17,6 +18,7 @@ use toml::Table;
 use self::spec::FatSpec;
 use super::emulate::{EmulateFormat, FormatSpec};
 use super::found::{Claims, Found, View};
+use super::history::History;
 use super::sectors::DumpSectors;
 use super::{ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo};
 use crate::SpecError;
@@ -47,7 +49,7 @@ impl Format for FatFormat {
     }
 
     fn keeps(&self) -> Keeps {
-        Keeps { extents: true, ..Keeps::default() }
+        Keeps { history: true, extents: true, ..Keeps::default() }
     }
 
     fn probe(&self, view: &View<'_>) -> Vec<Found> {
@@ -84,7 +86,7 @@ impl Format for FatFormat {
     }
 
     fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError> {
-        Ok(nandkit_fat::check(&mut medium.into_blocks()?, &how.clock)?)
+        Ok(nandkit_fat::check(&mut medium.into_blocks()?, &how.clock, how.options.code_page)?)
     }
 
     fn change(&self) -> Option<&dyn ChangeFormat> {
@@ -112,6 +114,10 @@ impl<D: BlockDevice> OpenVolume for Fat<D> {
     fn fs(&self) -> &dyn FileSystem {
         self
     }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self)
+    }
 }
 
 /// A mounted volume, and what is to be told of it.
@@ -119,7 +125,7 @@ type Told = (Fat<Box<dyn BlockDevice>>, Vec<String>);
 
 /// Mounts a volume for reading, and says what keeps it from being changed.
 fn mount(medium: Medium, how: &Opening<'_>) -> Result<Told, FormatError> {
-    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let options = MountOptions { read_only: true, code_page: how.options.code_page, ..MountOptions::default() };
     let device = medium.into_blocks()?;
     let capacity = device.geometry().capacity();
     let volume = Fat::mount(device, how.clock.clone(), options)?;

@@ -35,7 +35,7 @@ impl FormatSpec for FatSpec {
             None => fat_cache(self),
             Some(host) => host_cache(host, sector_size),
         };
-        let options = MountOptions { cache, barriers: self.barriers, read_only: false };
+        let options = MountOptions { cache, barriers: self.barriers, ..MountOptions::default() };
         let mounted = Fat::mount(device, frame.clock.clone(), options).map_err(wrong)?;
         if is_there {
             check_same(&mounted, self)?;

@@ -38,6 +38,7 @@ impl<F: Flash> History for Jffs2<F> {
             modified: seconds(content.modified),
             bytes: content.bytes,
             lost: content.lost.into_iter().map(wide).collect(),
+            doubt: None,
         })
     }
 
@@ -57,6 +58,7 @@ impl<F: Flash> History for Jffs2<F> {
             kind: FileKind::of_dirent(found.kind).unwrap_or(FileKind::Regular),
             at: found.at.0.into(),
             deleted: found.deleted.map(seconds),
+            content: None,
             lives: found.lives,
         };
         Ok(Jffs2::deleted(self)?.into_iter().map(told).collect())
