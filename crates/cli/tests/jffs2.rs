@@ -233,12 +233,23 @@ fn damage_is_told_with_file_offset_and_cause_and_the_rest_is_delivered() {
         outcome.stderr
     );
     assert!(fs::read(path.join("i.jffs2")).expect("reads") == bad, "the image is as it was");
+    let end: Vec<&str> = outcome.stdout.lines().rev().take(2).collect();
+    let told =
+        end[1].starts_with("r.jffs2 holds ") && end[1].contains("its structure is sound, and these data are lost");
+    assert!(told && end[0].contains("missing data") && end[0].contains("/noise"), "{end:?}");
     // What is lost stays lost, and stays told; nothing else is wrong any more.
     let outcome = nandkit(path, &["check", "r.jffs2", "--json"]);
     let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     let kinds: Vec<&Value> =
         report["findings"].as_array().expect("a list").iter().map(|found| &found["kind"]).collect();
     assert_eq!(kinds, ["missing data"], "{report}");
+    let told = nandkit(path, &["check", "r.jffs2"]);
+    assert!(told.status == Some(1) && told.stderr.contains("the structure is sound"), "{}", told.stderr);
+    // It is changed like any sound volume, and the loss told.
+    fs::copy(path.join("r.jffs2"), path.join("changed.jffs2")).expect("copies");
+    let changed = nandkit(path, &["rm", "changed.jffs2", "/noise", "/same", "--size", "1M", "--erase-size", "64K"]);
+    assert!(changed.status == Some(0) && changed.stderr.contains("missing data"), "{}", changed.stderr);
+    succeeds(path, &["check", "changed.jffs2"]);
     assert_eq!(nandkit(path, &["extract", "r.jffs2", "repaired"]).status, Some(1));
     run(path, "diff -r --no-dereference -x pipe out repaired");
     let outcome = nandkit(path, &["check", "r.jffs2", "--repair", "r.jffs2"]);

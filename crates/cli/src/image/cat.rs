@@ -173,7 +173,10 @@ fn any_inode(arguments: &CatArguments, image: &OpenImage) -> Result<(InodeNumber
 fn keeps_none(arguments: &CatArguments, image: &OpenImage) -> Failure {
     let path = arguments.image.image.display();
     let expected = formats_that_keep(|keeps| keeps.history);
-    Failure::Input(format!("{path}: nandkit finds no old contents of {}; expected an image of {expected}", image.format))
+    Failure::Input(format!(
+        "{path}: nandkit finds no old contents of {}; expected an image of {expected}",
+        image.format
+    ))
 }
 
 fn versions(arguments: &CatArguments, image: &OpenImage) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::new_file::NewFile;
 use super::source::source_date_epoch;
-use super::{input, path_json, tell, tell_damage, tell_notes};
+use super::{input, is_in_danger, path_json, tell, tell_damage, tell_notes};
 use crate::args::{
     ChangeArguments, ChmodArguments, ChownArguments, LnArguments, MkdirArguments, MvArguments, RmArguments,
     SetfattrArguments,
@@ -110,7 +110,7 @@ fn refuse_damaged(arguments: &ChangeArguments, image: &ChangingImage) -> Result<
         return Ok(());
     }
     tell_damage(&damage);
-    if arguments.even_if_damaged {
+    if arguments.even_if_damaged || !is_in_danger(&damage) {
         return Ok(());
     }
     Err(Failure::Check(format!(

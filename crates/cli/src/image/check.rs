@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use nandkit_stack::image::{self, Checked, Repaired};
+use nandkit_stack::image::{self, Checked, MISSING_DATA, OpenOptions, Repaired};
+use nandkit_units::format_bytes;
+use nandkit_vfs::FileKind;
+use nandkit_vfs::path::{Next, Step, walk};
 use serde_json::{Value, json};
 
 use super::new_file::NewFile;
@@ -10,6 +13,9 @@ use super::{finding_json, finding_line, input, verdict};
 use crate::args::CheckArguments;
 use crate::failure::Failure;
 use crate::output;
+
+/// Findings about a repaired image that are listed.
+const LEFT_TOLD: usize = 20;
 
 /// Checks the file system of an image.
 pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
@@ -34,7 +40,47 @@ fn repair(arguments: &CheckArguments, target: &Path) -> Result<(), Failure> {
     written.map_err(|error| Failure::Input(format!("{}: cannot write: {error}", target.display())))?;
     file.keep(false)?;
     tell_notes(arguments, &repaired.checked);
-    report(arguments, &repaired.checked, Some(&repaired))
+    let verdict = report(arguments, &repaired.checked, Some(&repaired));
+    if !arguments.json {
+        let held = held(arguments, target);
+        output::text(&held.unwrap_or_else(|error| format!("{} cannot be opened: {error}\n", target.display())))?;
+    }
+    verdict
+}
+
+/// What a repaired image holds, and what is left that no repair brings back.
+fn held(arguments: &CheckArguments, target: &Path) -> Result<String, String> {
+    let options = OpenOptions { overlay: None, ..arguments.image.options() };
+    let Checked { report, .. } = image::check(target, &options).map_err(|error| error.detail)?;
+    let opened = image::open(target, &options).map_err(|error| error.detail)?;
+    let mut bytes = 0_u64;
+    let fs = opened.fs();
+    let walked = walk(fs, fs.root(), &mut |step| {
+        if let Step::Entry { attributes, .. } = step
+            && attributes.kind == FileKind::Regular
+        {
+            bytes = bytes.saturating_add(attributes.size);
+        }
+        Ok(Next::Enter)
+    });
+    walked.map_err(|error| error.to_string())?;
+    let (files, directories) = (report.count("files"), report.count("directories"));
+    let mut text = format!(
+        "{} holds {files} files in {directories} directories, {} of content",
+        target.display(),
+        format_bytes(bytes)
+    );
+    let left: Vec<_> = report.findings.iter().filter(|finding| !finding.is_harmless()).collect();
+    text += match (left.as_slice(), left.iter().all(|finding| finding.kind == MISSING_DATA)) {
+        ([], _) => "; nothing is wrong with it\n",
+        (_, true) => "; its structure is sound, and these data are lost for good:\n",
+        _ => "; still wrong with it:\n",
+    };
+    text.extend(left.iter().take(LEFT_TOLD).map(|finding| format!("  {}\n", finding_line(finding))));
+    if left.len() > LEFT_TOLD {
+        text += &format!("  and {} more\n", left.len() - LEFT_TOLD);
+    }
+    Ok(text)
 }
 
 fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repaired>) -> Result<(), Failure> {
@@ -74,5 +120,14 @@ fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repai
     let left_out =
         repaired.map_or(0, |repaired| repaired.dropped.iter().filter(|dropped| dropped.kind == image::NO_ROOM).count());
     let damaged = checked.report.findings.iter().filter(|finding| !finding.is_harmless()).count() + left_out;
+    let is_missing_alone = repaired.is_none()
+        && checked.report.findings.iter().all(|finding| finding.is_harmless() || finding.kind == MISSING_DATA);
+    if is_missing_alone {
+        let what = (
+            "data of a file are missing; the structure is sound",
+            "times data of files are missing; the structure is sound",
+        );
+        return verdict(&arguments.image, damaged, what);
+    }
     verdict(&arguments.image, damaged, ("something is wrong with the volume", "things are wrong with the volume"))
 }

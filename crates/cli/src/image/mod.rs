@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nandkit_stack::StackError;
-use nandkit_stack::image::{self, Finding, ORPHAN, OpenImage, OpenOptions};
+use nandkit_stack::image::{self, Finding, MISSING_DATA, ORPHAN, OpenImage, OpenOptions};
 use nandkit_tree::{TreeError, show};
 use nandkit_vfs::InodeNumber;
 use nandkit_vfs::path::PathBudget;
@@ -200,6 +200,11 @@ fn tell(lines: &[String]) {
     if lines.len() > TOLD_MAX {
         output::message(&format!("and {} more", lines.len() - TOLD_MAX));
     }
+}
+
+/// Whether changes may make it worse: of bytes that are nowhere nothing more can go.
+pub fn is_in_danger(damage: &[Finding]) -> bool {
+    damage.iter().any(|finding| finding.kind != MISSING_DATA)
 }
 
 /// Tells what is damaged.
