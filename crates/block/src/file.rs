@@ -8,7 +8,7 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 
 use crate::check::{check_geometry, check_range, check_writable, sectors_of};
 use crate::medium::{Access, Medium, corrupt, create_locked, io_error, open_locked};
-use crate::{BlockDevice, BlockGeometry, Extent, Operation, Result, Trim};
+use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Result, Trim};
 
 /// Bytes that are moved at once where a request is made in pieces.
 const PIECE: usize = 256 << 10;
@@ -19,11 +19,24 @@ pub struct FileDevice {
     file: File,
     geometry: BlockGeometry,
     access: Access,
+    /// Bytes of the file: its last sector may be a part of one.
+    length: u64,
 }
 
 impl FileDevice {
     /// Opens an existing file. Errors: `Io` (no such file, no plain file or block device, no permission, in use), `Corrupt` (its length is not whole sectors).
     pub fn open(path: &Path, sector_size: u32, access: Access) -> Result<Self> {
+        let device = Self::open_padded(path, sector_size, access)?;
+        let length = device.length;
+        if !length.is_multiple_of(u64::from(sector_size.max(1))) {
+            return Err(corrupt(path, format!("{length} bytes are not whole sectors of {sector_size} bytes")));
+        }
+        Ok(device)
+    }
+
+    /// Opens an existing file of any length: behind its end its last sector reads as zeroes, and
+    /// takes nothing else; the file never becomes longer. Errors: `Io`, as [`Self::open`].
+    pub fn open_padded(path: &Path, sector_size: u32, access: Access) -> Result<Self> {
         let file = open_locked(path, access)?;
         let length = Medium::len(&file).map_err(|error| {
             io_error(Operation::Open, Lba(0), format!("cannot tell the length of {}", path.display()), error)
@@ -31,15 +44,12 @@ impl FileDevice {
         let unit = u64::from(sector_size.max(1));
         let geometry = BlockGeometry {
             sector_size,
-            sectors: length / unit,
+            sectors: length.div_ceil(unit),
             preferred_size: sector_size.max(4096),
             recycling_size: 0,
         };
         check_geometry(&geometry)?;
-        if !length.is_multiple_of(unit) {
-            return Err(corrupt(path, format!("{length} bytes are not whole sectors of {sector_size} bytes")));
-        }
-        Ok(Self { file, geometry, access })
+        Ok(Self { file, geometry, access, length })
     }
 
     /// Makes a new file of zeroes; refuses an existing one.
@@ -49,7 +59,12 @@ impl FileDevice {
         file.set_len(geometry.capacity()).map_err(|error| {
             io_error(Operation::Open, Lba(0), format!("cannot make {} as long", path.display()), error)
         })?;
-        Ok(Self { file, geometry, access: Access::ReadWrite })
+        Ok(Self { file, geometry, access: Access::ReadWrite, length: geometry.capacity() })
+    }
+
+    /// Of `length` bytes from `offset` on, how many the file holds.
+    fn held(&self, offset: u64, length: u64) -> u64 {
+        length.min(self.length.saturating_sub(offset))
     }
 
     fn offset(&self, at: Lba) -> u64 {
@@ -70,7 +85,11 @@ impl BlockDevice for FileDevice {
             ReadInto::Content { content, length } => content.set_bytes(length as usize),
             ReadInto::Nothing { .. } => return Ok(Done::immediately(context)),
         };
-        Medium::read_at(&self.file, self.offset(at), bytes)
+        let offset = self.offset(at);
+        let held = self.held(offset, bytes.len() as u64) as usize;
+        let (bytes, padding) = bytes.split_at_mut(held);
+        padding.fill(0);
+        Medium::read_at(&self.file, offset, bytes)
             .map_err(|error| io_error(Operation::Read, at, "cannot read the file", error))?;
         Ok(Done::immediately(context))
     }
@@ -89,6 +108,14 @@ impl BlockDevice for FileDevice {
                 &made
             }
         };
+        let (bytes, padding) = bytes.split_at(self.held(offset, bytes.len() as u64) as usize);
+        if !nandkit_units::is_zeroed(padding) {
+            let detail = format!(
+                "the file ends after {} bytes of this sector; expected zeroes behind them",
+                self.length % u64::from(self.geometry.sector_size)
+            );
+            return Err(BlockError::new(ErrorKind::OutOfRange, Operation::Write, at, detail));
+        }
         Medium::write_at(&mut self.file, offset, bytes)
             .map_err(|error| io_error(Operation::Write, at, "cannot write the file", error))?;
         Ok(Done::immediately(context))
@@ -131,7 +158,8 @@ impl BlockDevice for FileDevice {
 impl Trim for FileDevice {
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
         sectors_of(&self.geometry, Operation::Trim, at, sectors)?;
-        let (offset, length) = (self.offset(at), self.offset(Lba(sectors)));
+        let offset = self.offset(at);
+        let length = self.held(offset, self.offset(Lba(sectors)));
         // A hole where the host can make one: that costs no more than telling it so.
         if rustix::fs::fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length)
             .is_ok()

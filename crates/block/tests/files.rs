@@ -117,3 +117,28 @@ fn a_file_tells_its_holes_and_a_trim_makes_one() {
     let hole = (1024..1280).find(|&at| !device.extent(Lba(at), 1280 - at).holds);
     assert!(hole.is_some(), "a file system that knows holes makes one");
 }
+
+#[test]
+fn the_last_sector_of_a_file_of_any_length_is_filled_up_with_zeroes() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("odd");
+    std::fs::write(&path, [1; 700]).unwrap();
+    let context = Context::default();
+    let mut device = FileDevice::open_padded(&path, 512, Access::ReadWrite).unwrap();
+    assert_eq!(device.geometry().sectors, 2);
+    let mut bytes = [9; 1024];
+    device.read(&context, Lba(0), ReadInto::Bytes(&mut bytes)).unwrap();
+    assert!(bytes[..700] == [1; 700] && bytes[700..] == [0; 324]);
+    let mut last = [0; 512];
+    last[..188].fill(2);
+    device.write(&context, Lba(1), Payload::Bytes(&last)).unwrap();
+    last[188] = 2;
+    let error = device.write(&context, Lba(1), Payload::Bytes(&last)).unwrap_err();
+    assert!(error.kind == ErrorKind::OutOfRange && error.to_string().contains("ends after 188 bytes"), "{error}");
+    device.trim().unwrap().trim(&context, Lba(0), 1).unwrap();
+    let expected = [&[0; 512][..], &[2; 188]].concat();
+    assert_eq!(std::fs::read(&path).unwrap(), expected);
+    device.trim().unwrap().trim(&context, Lba(1), 1).unwrap();
+    device.flush(&context).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), [0; 700]);
+}

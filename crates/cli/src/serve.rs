@@ -183,8 +183,16 @@ fn file(path: &Path, arguments: &ServeArguments) -> Result<Served, Failure> {
         return Ok(Served { device, title: path.display().to_string(), stack: None, started: Nanos::ZERO });
     }
     let access = if arguments.rw { Access::ReadWrite } else { Access::ReadOnly };
-    let device =
-        FileDevice::open(path, FILE_SECTOR, access).map_err(|error| Failure::Input(format!("--image: {error}")))?;
+    let device = FileDevice::open_padded(path, FILE_SECTOR, access)
+        .map_err(|error| Failure::Input(format!("--image: {error}")))?;
+    if let Some(part) =
+        std::fs::metadata(path).map(|file| file.len() % u64::from(FILE_SECTOR)).ok().filter(|part| *part > 0)
+    {
+        output::message(&format!(
+            "--image: the last sector of {} has {part} bytes: zeroes follow for clients, and nothing is written behind the file's end",
+            path.display()
+        ));
+    }
     let title = path.display().to_string();
     let device: Box<dyn BlockDevice> =
         if arguments.rw { Box::new(device) } else { Box::new(nandkit_block::wrap::ReadOnlyDevice::new(device)) };

@@ -188,7 +188,6 @@ fn what_cannot_be_served_is_refused() {
     std::fs::write(path.join("file"), "not a socket").unwrap();
     for (arguments, expected) in [
         (&["--image", "none.img", "--socket", "s"][..], "none.img"),
-        (&["--image", "odd.img", "--socket", "s"], "whole sectors"),
         (&["--device", "nandsim", "--socket", "s"], "did you mean"),
         (&["--device", "ram"], "--port"),
         (&["--device", "ram", "--ftl", "fast", "--socket", "s"], "take no translation layer"),
@@ -349,4 +348,26 @@ fn the_first_request_does_not_wait_for_the_scan_of_the_chip() {
             assert!(most < 40_000_000, "round {round}, {kind}: {most} ns of {told}");
         }
     }
+}
+
+#[test]
+fn a_file_of_any_length_is_served_and_keeps_its_length() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("odd.img"), [1; 1000]).unwrap();
+    let serving = Serving::start(path, &["--image", "odd.img", "--rw"]);
+    let info = judge(path, "nbdinfo", &["--size", &serving.uri]);
+    assert_eq!(info.trim(), "1024");
+    let command = |command: &str| judge(path, "qemu-io", &["-f", "raw", "-c", command, &serving.uri]);
+    command("read -P 0 1000 24");
+    command("read -P 1 0 1000");
+    command("write -P 2 600 400");
+    let beyond =
+        Command::new("qemu-io").args(["-f", "raw", "-c", "write -P 2 900 124", &serving.uri]).output().unwrap();
+    assert!(String::from_utf8_lossy(&beyond.stdout).contains("failed"), "{beyond:?}");
+    command("discard 512 512");
+    command("write -P 3 512 488");
+    assert_eq!(serving.end(), Some(0));
+    let expected = [&[1; 512][..], &[3; 488]].concat();
+    assert!(std::fs::read(path.join("odd.img")).unwrap() == expected);
 }
