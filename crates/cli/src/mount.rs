@@ -163,7 +163,8 @@ fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
     let owner = (arguments.uid.is_some() || arguments.gid.is_some())
         .then_some(Owner { uid: arguments.uid, gid: arguments.gid });
     let writing = arguments.rw || arguments.image.overlay.is_some();
-    let options = Options { read_only: !writing, owner, threads: THREADS, ..Options::default() };
+    let allow_other = arguments.allow_other;
+    let options = Options { read_only: !writing, owner, allow_other, threads: THREADS, ..Options::default() };
     if !writing {
         let image = images::open_as(&arguments.image, &for_long(arguments))?;
         return Ok((Mounted::Reading(Box::new(image)), options));
@@ -175,7 +176,7 @@ fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
     let damage = image.damage();
     if !damage.is_empty() {
         images::tell_damage(&damage);
-        if !arguments.even_if_damaged {
+        if !arguments.even_if_damaged && images::is_in_danger(&damage) {
             return Err(Failure::Check(format!(
                 "{}: the image is damaged, and was not mounted for changes; expected a sound one (check --repair makes one), --even-if-damaged, or no --rw",
                 path.display()

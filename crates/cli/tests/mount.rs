@@ -490,3 +490,19 @@ fn random_reads_writes_and_truncations_leave_what_they_should() {
         check(directory.path(), is_jffs2);
     }
 }
+
+#[test]
+fn a_mount_that_is_told_the_flashs_length_has_its_room() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    run(path, "mkdir tree && echo x > tree/x && mkfs.jffs2 -r tree -e 64KiB -o i");
+    assert!(fs::metadata(path.join("i")).expect("a file").len() < 64 << 10);
+    let mount = Mount::start(path, "i", &["--rw", "--size", "1M", "--erase-size", "64K"]);
+    fs::write(mount.point.join("new"), noise(300_000, 9)).expect("there is room");
+    assert_eq!(mount.unmount(), Some(0));
+    assert_eq!(fs::metadata(path.join("i")).expect("a file").len(), 1 << 20);
+    succeeds(path, &["check", "i"]);
+    succeeds(path, &["get", "i", "/new"]);
+    assert!(fs::read(path.join("new")).expect("a file") == noise(300_000, 9));
+    assert_eq!(succeeds(path, &["cat", "i", "/x"]), "x\n");
+}

@@ -9,7 +9,7 @@ use crate::common::succeeds;
 /// Runs a script as user 65534; it finds the program in `$N`.
 fn as_nobody(directory: &Path, script: &str) -> (Option<i32>, String) {
     fs::write(directory.join("script"), script).expect("a script");
-    let machine = "mount -t tmpfs none /dev && mknod -m 666 /dev/fuse c 10 229 && mknod -m 666 /dev/null c 1 3 && exec setpriv --reuid 65534 --regid 65534 --clear-groups sh ./script 2>&1";
+    let machine = "mount -t tmpfs none /dev && mknod -m 666 /dev/fuse c 10 229 && mknod -m 666 /dev/null c 1 3 && if [ -e fuse.conf ]; then mount --bind fuse.conf /etc/fuse.conf; fi && if [ -e as-root ]; then sh ./as-root & fi && exec setpriv --reuid 65534 --regid 65534 --clear-groups sh ./script 2>&1";
     let output = Command::new("timeout")
         .args(["-k", "5", "60", "unshare", "-m", "sh", "-c", machine])
         .current_dir(directory)
@@ -80,4 +80,29 @@ fn nobody_runs_commands_on_emulated_stacks() {
         status=0; "$N" exec --device ram -- sh -c 'exit 7' 2> told || status=$?; echo $status"#;
     let (status, told) = as_nobody(directory.path(), script);
     assert_eq!((status, told.as_str()), (Some(0), "65534\nx\n65534\nx\n7\n"));
+}
+
+#[test]
+fn others_are_let_in_where_fuse_conf_allows_it() {
+    let directory = with_image();
+    let path = directory.path();
+    fs::write(path.join("fuse.conf"), "# nothing\n").expect("a file");
+    let (status, told) = as_nobody(path, r#"exec "$N" mount i mnt --allow-other"#);
+    assert_eq!(status, Some(2), "{told}");
+    assert!(
+        told.contains("user_allow_other") && told.contains("expected a line user_allow_other in /etc/fuse.conf"),
+        "{told}"
+    );
+    fs::write(path.join("fuse.conf"), "user_allow_other\n").expect("a file");
+    // Root, who is not the one who mounts, looks in.
+    let look = "until [ -e mnt/f ]; do sleep 0.1; done; cat mnt/f > seen.new; mv seen.new seen";
+    fs::write(path.join("as-root"), look).expect("a script");
+    let script = r#"set -e
+        "$N" mount i mnt --rw --allow-other --uid 65534 --gid 65534
+        grep " $PWD/mnt fuse.nandkit " /proc/mounts | grep -q default_permissions,allow_other
+        echo hello > mnt/f
+        until [ -e seen ]; do sleep 0.1; done
+        "$N" umount mnt; cat seen"#;
+    let (status, told) = as_nobody(path, script);
+    assert_eq!((status, told.as_str()), (Some(0), "hello\n"));
 }

@@ -44,6 +44,10 @@ pub(crate) fn is_root() -> bool {
 
 /// What to do where mounting is not allowed.
 fn hint(error: &io::Error) -> &'static str {
+    // fusermount3's own words (libfuse, util/fusermount.c).
+    if error.to_string().contains("user_allow_other") {
+        return "; expected a line user_allow_other in /etc/fuse.conf, which root writes, or no --allow-other";
+    }
     match error.kind() {
         io::ErrorKind::PermissionDenied if is_root() => {
             "; expected root with the right to mount (CAP_SYS_ADMIN): for a container --cap-add SYS_ADMIN --device /dev/fuse, and --security-opt apparmor=unconfined where AppArmor forbids it"
@@ -61,12 +65,13 @@ pub(crate) fn refused(point: &Path, error: &io::Error) -> MountError {
 }
 
 /// Mounts; returns the connection with the kernel.
-pub(crate) fn mount(point: &Path, source: &str, read_only: bool) -> Result<OwnedFd, MountError> {
+pub(crate) fn mount(point: &Path, source: &str, read_only: bool, allow_other: bool) -> Result<OwnedFd, MountError> {
     if is_root() {
         return mount_as_root(point, source, read_only);
     }
     let access = if read_only { "ro" } else { "rw" };
-    let options = format!("fsname={source},subtype=nandkit,{access}");
+    let others = if allow_other { ",allow_other,default_permissions" } else { "" };
+    let options = format!("fsname={source},subtype=nandkit,{access}{others}");
     fusermount::mount(point, &options).map_err(|error| refused(point, &error))
 }
 
@@ -178,6 +183,9 @@ mod tests {
         assert!(denied.starts_with("cannot mount on /mnt: permission denied; expected "), "{denied}");
         assert!(denied.contains("--cap-add SYS_ADMIN"), "{denied}");
         assert!(!told(io::ErrorKind::NotADirectory).contains("expected"));
+        let said = "fusermount3: option allow_other only allowed if 'user_allow_other' is set in /etc/fuse.conf";
+        let others = refused(Path::new("/mnt"), &io::Error::other(said)).to_string();
+        assert!(others.ends_with("which root writes, or no --allow-other"), "{others}");
     }
 
     #[test]

@@ -53,6 +53,9 @@ pub struct Options {
     /// The owner that files are shown with, in place of the file system's. Owners cannot be changed
     /// then, and a new file belongs to the owner of its directory.
     pub owner: Option<Owner>,
+    /// Users other than the one who mounts are let in, by the files' own permissions. Root's mounts
+    /// are so in any case; others need `user_allow_other` in /etc/fuse.conf.
+    pub allow_other: bool,
     /// The time at which requests are issued and stamped.
     pub timing: Timing,
     /// When changes are made durable although no program asked for it; `None` waits for a sync or

@@ -62,15 +62,15 @@ impl<V: Volume> Session<V> {
             |what: &dyn std::fmt::Display| MountError::Refused(format!("cannot mount on {}: {what}", point.display()));
         crate::check_device()?;
         let source = dead::source(MOUNTS.fetch_add(1, Ordering::Relaxed));
-        let (read_only, threads) = (options.read_only, options.threads.max(1));
+        let (read_only, threads, allow_other) = (options.read_only, options.threads.max(1), options.allow_other);
         let served = Arc::new(ServedVolume::new(volume, options).map_err(|error| refused(&error))?);
         let door = Door::new(Arc::clone(&served));
         let mut config = Config::default();
         config.n_threads = Some(threads);
         let mut unmounter = Unmounter { point: point.to_owned(), source, connection: None };
-        let device = mount::mount(point, &unmounter.source, read_only)?;
-        // Mounted by somebody else, the kernel lets nobody else in.
-        let allowed = if mount::is_root() { SessionACL::All } else { SessionACL::Owner };
+        let device = mount::mount(point, &unmounter.source, read_only, allow_other)?;
+        // Mounted by somebody else, the kernel lets nobody else in, unless asked to.
+        let allowed = if allow_other || mount::is_root() { SessionACL::All } else { SessionACL::Owner };
         config.acl = allowed;
         let kernel = fuser::Session::from_fd(door, device, allowed, config).map_err(|error| {
             let _ = mount::unmount(point, true);

@@ -16,6 +16,7 @@ Examples:
   nandkit mount rootfs.jffs2 mnt --rw && cp -a overlay/. mnt/ && nandkit umount mnt
   nandkit mount dump.bin mnt --overlay changes                     the image stays as it is; see nandkit overlay
   nandkit mount card.img mnt --uid 1000 --gid 1000
+  nandkit mount card.img mnt --allow-other                         needs a line user_allow_other in /etc/fuse.conf
   nandkit mount dump.bin mnt --foreground                          until Ctrl-C";
 
 /// Arguments of `mount`.
@@ -40,6 +41,10 @@ pub struct MountArguments {
     /// Show everything as belonging to this group.
     #[arg(long, value_name = "N")]
     pub gid: Option<u32>,
+    /// Let other users in, root too, by the files' own permissions; where root mounts they are in any case.
+    /// /etc/fuse.conf must have a line user_allow_other.
+    #[arg(long)]
+    pub allow_other: bool,
     /// How new data are compressed in JFFS2: zlib (the default), lzo, rtime, none, priority, size.
     #[arg(long, value_name = "NAME", requires = "writing")]
     pub compress: Option<String>,
