@@ -304,3 +304,26 @@ fn what_a_killed_command_leaves_goes_with_the_next_one() {
     assert_eq!(names(), usual);
     assert_eq!(succeeds(path, &["ls", "v.img", "/"]).lines().filter(|line| *line == "new").count(), 1);
 }
+
+#[test]
+fn a_slash_behind_a_link_removes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    run(path, "mkdir -p tree/d && echo x > tree/d/f && ln -s d tree/to-directory && ln -s d/f tree/to-file");
+    succeeds(path, &["mkfs", "jffs2", "--from", "tree", "-e", "64K", "--size", "1M", "i"]);
+    let before = fs::read(path.join("i")).expect("reads");
+    for name in ["/to-directory/", "/to-file/", "/d/f/"] {
+        for more in [&[][..], &["-r"]] {
+            let refused = nandkit(path, &[&["rm", "i", name], more].concat());
+            assert_eq!(refused.status, Some(2), "{name}");
+            assert!(refused.stderr.contains("cannot remove: Not a directory"), "{name}: {}", refused.stderr);
+            // As rm(1) has it.
+            let theirs = Command::new("rm").args(more).arg(format!("tree{name}")).env("LC_ALL", "C").output();
+            let theirs = theirs.expect("rm runs");
+            assert!(!theirs.status.success() && path.join("tree").join(&name[1..name.len() - 1]).exists());
+        }
+    }
+    assert!(fs::read(path.join("i")).expect("reads") == before);
+    succeeds(path, &["rm", "i", "-r", "/d/"]);
+    assert_eq!(succeeds(path, &["ls", "i"]), "to-directory\nto-file\n");
+}

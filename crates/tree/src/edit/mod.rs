@@ -136,6 +136,12 @@ impl<'a> Editor<'a> {
             Err(error) if force && error.kind == ErrorKind::NotFound => return Ok(()),
             found => found.map_err(at(path))?,
         };
+        // rm(1) takes a link's name with a slash behind it for what it leads to, and refuses both.
+        if attributes.kind != FileKind::Directory && path.ends_with(b"/") {
+            let detail =
+                "cannot remove: Not a directory, which a slash at the end asks for; expected the name without it";
+            return Err(TreeError::node(&clean(path), FsError::new(ErrorKind::NotADirectory, detail)));
+        }
         if attributes.kind == FileKind::Directory && !recursive {
             let error = FsError::new(
                 ErrorKind::IsADirectory,
