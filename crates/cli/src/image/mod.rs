@@ -156,6 +156,10 @@ fn damage(image: &OpenImage, paths: &BTreeMap<InodeNumber, Vec<Vec<u8>>>) -> Vec
     // Of an inode with a long path there may be very many: the finding names the inode in any case.
     let mut budget = PathBudget::default();
     let with_paths = |(inode, finding): (Option<InodeNumber>, Finding)| {
+        // A name that is lost is known to its finding alone.
+        if !finding.paths.is_empty() {
+            return finding;
+        }
         let paths = inode.and_then(|inode| paths.get(&inode)).into_iter().flatten();
         let paths = paths.filter(|path| budget.take(path.len() as u64)).cloned().collect();
         Finding { paths, ..finding }

@@ -1,5 +1,6 @@
 //! Whole dumps as people have them: what a volume owns, and that nothing else is written.
 
+mod fat;
 mod lenient;
 mod parts;
 mod wrappers;
@@ -151,6 +152,12 @@ fn whole_nodes_outweigh_a_bad_block_mark() {
     assert!(listed.stderr.contains("marked bad") && listed.stderr.contains("left out"), "{}", listed.stderr);
     let checked = nandkit(path, &[&["check", "dump"], &asked[..]].concat());
     assert_eq!(checked.status, Some(1), "{}", checked.stdout);
+    assert!(checked.stdout.contains("(/a.txt)") && checked.stdout.contains("(/b.txt)"), "{}", checked.stdout);
+    let extracted = nandkit(path, &[&["extract", "dump", "out"], &asked[..]].concat());
+    assert!(extracted.status == Some(1) && extracted.stderr.contains("/a.txt"), "{}", extracted.stderr);
+    // What is whole is delivered without a complaint.
+    assert_eq!(succeeds(path, &[&["cat", "dump", "/c.txt"], &asked[..]].concat()), "there\n");
+    succeeds(path, &[&["get", "dump", "/c.txt"], &asked[..]].concat());
     assert_eq!(succeeds(path, &["cat", "dump", "/a.txt", "--bad-marks", "ignore"]), "hello\n");
     let wrong = nandkit(path, &["ls", "dump", "/", "--bad-marks", "second"]);
     assert_eq!(wrong.status, Some(2));

@@ -81,6 +81,11 @@ impl Probe {
         self.survey.summaries
     }
 
+    /// Whether cleanmarkers stand in the data, as they do on flash without OOB alone: mostly NOR.
+    pub fn has_markers_in_data(&self) -> bool {
+        !self.survey.markers.is_empty()
+    }
+
     /// Number of cleanmarkers in the OOB, up to 65,536.
     pub fn oob_markers(&self) -> usize {
         self.survey.oob_markers.len()

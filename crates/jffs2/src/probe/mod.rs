@@ -17,7 +17,8 @@ pub use orders::{MixedOrders, mixed_orders};
 pub use volumes::{VolumeExtent, volumes};
 pub use writer::WriterHabits;
 
-use crate::layout::{ByteOrder, HEADER_SIZE, Header, OLD_MAGIC, node_type};
+use crate::Ino;
+use crate::layout::{ByteOrder, DIRENT_SIZE, Dirent, HEADER_SIZE, Header, Inode, OLD_MAGIC, node_type};
 use crate::scan::full::is_unknown;
 
 /// The smallest erase size that JFFS2 takes (fs/jffs2/fs.c).
@@ -65,20 +66,47 @@ pub fn any_node(bytes: &[u8]) -> Option<(ByteOrder, Header)> {
     })
 }
 
-/// Counts nodes with right headers that end inside an erase block.
-pub fn count_nodes(block: &[u8]) -> u64 {
-    let (mut at, mut nodes) = (0, 0);
+/// A node of a block that is looked at by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeenNode {
+    /// Of an inode: its number, and the node's version.
+    Inode(Ino, u32),
+    /// Of a directory: its number, a name in it, and the inode that is so called (0: no more).
+    Name(Ino, Vec<u8>, Ino),
+    /// Another one.
+    Other,
+}
+
+/// The nodes with right headers that end inside an erase block.
+pub fn nodes_of(block: &[u8]) -> Vec<SeenNode> {
+    let (mut at, mut nodes) = (0, Vec::new());
     while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
-        let length = any_node(rest).map(|(_, header)| header.total_length as usize);
-        match length.filter(|length| *length <= rest.len()) {
-            Some(length) => {
-                nodes += 1;
-                at += length.next_multiple_of(4);
+        let found = any_node(rest).and_then(|(order, header)| {
+            let node = rest.get(..header.total_length as usize)?;
+            Some((order, header.node_type, node))
+        });
+        match found {
+            Some((order, node_type, node)) => {
+                nodes.push(seen_node(order, node_type, node));
+                at += node.len().next_multiple_of(4).max(4);
             }
             None => at += 4,
         }
     }
     nodes
+}
+
+fn seen_node(order: ByteOrder, node_type: u16, node: &[u8]) -> SeenNode {
+    let seen = match node_type {
+        node_type::INODE => Inode::decode(order, node).map(|found| SeenNode::Inode(found.inode, found.version)),
+        node_type::DIRENT => Dirent::decode(order, node).and_then(|found| {
+            let start = DIRENT_SIZE as usize;
+            let name = node.get(start..start + usize::from(found.name_length))?;
+            Some(SeenNode::Name(found.parent, name.to_vec(), found.inode))
+        }),
+        _ => None,
+    };
+    seen.unwrap_or(SeenNode::Other)
 }
 
 /// Whether bytes hold a cleanmarker as NAND has it in the OOB, in either byte order.

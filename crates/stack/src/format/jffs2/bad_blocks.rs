@@ -6,51 +6,140 @@
 //! (`badblockbits` is 8 unless a driver says otherwise, drivers/mtd/nand/raw/nand_base.c,
 //! `nand_block_bad`).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use nandkit_flash::{Flash, Look, PageRead};
 use nandkit_flash_image::{BadMarker, DumpFlash};
-use nandkit_jffs2::probe::count_nodes;
+use nandkit_jffs2::probe::{SeenNode, nodes_of};
+use nandkit_jffs2::{Ino, Jffs2};
 use nandkit_units::{BlockIndex, Context};
-
 use nandkit_vfs::check::{Finding, Report};
+use nandkit_vfs::{FileSystem, InodeNumber};
 
-/// A dump whose blocks are bad that are left out, and what is to be said of those with a mark: as
-/// loss where nodes are left out, else as harmless.
-pub(super) fn weighed(device: DumpFlash) -> (DumpFlash, Vec<Finding>) {
-    let marked: Vec<(u32, u64)> =
+/// Inodes that are named one by one of all blocks that are left out.
+const INODES_TOLD: usize = 1000;
+
+/// A block that is missing or has a mark.
+pub(super) struct MarkedBlock {
+    /// What is to be said of it: as loss where nodes are left out, else as harmless.
+    finding: Finding,
+    /// What stands in it, where it is left out.
+    nodes: Vec<SeenNode>,
+}
+
+/// A dump whose blocks are bad that are left out, and those with a mark.
+pub(super) fn weighed(device: DumpFlash) -> (DumpFlash, Vec<MarkedBlock>) {
+    let marked: Vec<(u32, Vec<SeenNode>)> =
         device.info().bad_blocks.into_iter().map(|block| (block, nodes(&device, BlockIndex(block)))).collect();
     let nodes_outweigh = device.layout().marker == BadMarker::Auto;
-    let is_good =
-        |(block, nodes): &(u32, u64)| nodes_outweigh && *nodes > 0 && !device.layout().missing.contains(block);
+    let is_good = |(block, nodes): &(u32, Vec<SeenNode>)| {
+        nodes_outweigh && !nodes.is_empty() && !device.layout().missing.contains(block)
+    };
     let good: Vec<u32> = marked.iter().filter(|marked| is_good(marked)).map(|(block, _)| *block).collect();
-    let findings =
-        marked.iter().map(|(block, nodes)| finding(&device, BlockIndex(*block), *nodes, good.contains(block)));
-    let findings = findings.collect();
-    (if good.is_empty() { device } else { device.with_good_blocks(&good) }, findings)
+    let told = |(block, nodes): (u32, Vec<SeenNode>)| {
+        let is_good = good.contains(&block);
+        let finding = finding(&device, BlockIndex(block), nodes.len(), is_good);
+        MarkedBlock { finding, nodes: if is_good { Vec::new() } else { nodes } }
+    };
+    let blocks = marked.into_iter().map(told).collect();
+    (if good.is_empty() { device } else { device.with_good_blocks(&good) }, blocks)
 }
+
+/// What is to be said of the blocks alone.
+pub(super) fn findings(blocks: Vec<MarkedBlock>) -> Vec<Finding> {
+    blocks.into_iter().map(|block| block.finding).collect()
+}
+
+/// What the blocks take away from a volume that was mounted without them: a finding for each inode
+/// of which a node is nowhere else, and for each name that is not there. A block all of whose nodes
+/// stand elsewhere too is harmless: Linux moves them before it marks a block bad.
+pub(super) fn losses<F: Flash>(blocks: Vec<MarkedBlock>, volume: &Jffs2<F>) -> Vec<Finding> {
+    let mut told = BTreeSet::new();
+    let mut findings = Vec::new();
+    for MarkedBlock { finding, nodes } in blocks {
+        if finding.is_harmless() {
+            findings.push(finding);
+            continue;
+        }
+        let lost = lost_of(&nodes, volume);
+        if lost.is_empty() {
+            let detail = format!("{}; all of them stand elsewhere too", finding.detail);
+            findings.push(Finding { detail, ..finding }.harmless());
+            continue;
+        }
+        let at = finding.offset.unwrap_or(0);
+        let inodes = lost.iter().filter(|(inode, _)| told.len() < INODES_TOLD && told.insert(**inode));
+        findings.extend(inodes.map(|(inode, path)| {
+            let what = format!("inode {inode}: nodes of it stand in a block that is left out: {}", finding.detail);
+            let lost = Finding::new(LEFT_OUT, what).of(InodeNumber(inode.0.into())).at(at);
+            path.iter().fold(lost, |finding, path| finding.in_file(path))
+        }));
+    }
+    findings
+}
+
+/// The inodes of which these nodes are the only ones of their version or name, with a path where
+/// one is known.
+fn lost_of<F: Flash>(nodes: &[SeenNode], volume: &Jffs2<F>) -> BTreeMap<Ino, Option<Vec<u8>>> {
+    let mut versions: BTreeMap<Ino, BTreeSet<u32>> = BTreeMap::new();
+    let mut lost = BTreeMap::new();
+    let deleted = volume.deleted().unwrap_or_default();
+    for node in nodes {
+        match node {
+            SeenNode::Inode(inode, version) => {
+                let known = versions.entry(*inode).or_insert_with(|| {
+                    let versions = volume.versions(*inode).unwrap_or_default();
+                    versions.into_iter().map(|version| version.version).collect()
+                });
+                if !known.contains(version) {
+                    lost.entry(*inode).or_insert_with(|| volume.path_of(*inode));
+                }
+            }
+            SeenNode::Name(parent, name, inode) if inode.0 != 0 => {
+                let is_there = volume.lookup(InodeNumber(parent.0.into()), name).is_ok();
+                let was_deleted = || deleted.iter().any(|found| (found.parent, &found.name) == (*parent, name));
+                if !is_there && !was_deleted() {
+                    let above = volume.path_of(*parent).unwrap_or_else(|| format!("<inode {parent}>").into_bytes());
+                    let above = if above == b"/" { Vec::new() } else { above };
+                    lost.insert(*inode, Some([&above[..], b"/", name].concat()));
+                }
+            }
+            SeenNode::Name(..) | SeenNode::Other => {}
+        }
+    }
+    lost
+}
+
+/// The kind of findings about blocks that are left out.
+const LEFT_OUT: &str = "bad block";
 
 /// What is to be said of them where nobody asked for a check: a sentence for each block that is
 /// left out with nodes.
-pub(super) fn notes(findings: &[Finding]) -> Vec<String> {
-    findings.iter().filter(|finding| !finding.is_harmless()).map(|finding| finding.detail.clone()).collect()
+pub(super) fn notes(blocks: &[MarkedBlock]) -> Vec<String> {
+    let findings = blocks.iter().map(|block| &block.finding);
+    findings.filter(|finding| !finding.is_harmless()).map(|finding| finding.detail.clone()).collect()
 }
 
 /// A report with them before all else.
-pub(super) fn reported(mut report: Report, mut bad: Vec<Finding>) -> Report {
-    report.counts.push(("bad_blocks", bad.len() as u64));
+pub(super) fn reported(mut report: Report, count: usize, mut bad: Vec<Finding>) -> Report {
+    report.counts.push(("bad_blocks", count as u64));
     bad.extend(report.findings);
     Report { findings: bad, ..report }
 }
 
 /// Whole nodes of a block.
-fn nodes(device: &DumpFlash, block: BlockIndex) -> u64 {
+fn nodes(device: &DumpFlash, block: BlockIndex) -> Vec<SeenNode> {
     let size = device.geometry().block_size();
     let mut bytes = vec![0xFF; usize::try_from(size).unwrap_or(0)];
     device.look_at(u64::from(block.0) * size, &mut bytes);
-    count_nodes(&bytes)
+    nodes_of(&bytes)
 }
 
-fn finding(device: &DumpFlash, block: BlockIndex, nodes: u64, good: bool) -> Finding {
+fn finding(device: &DumpFlash, block: BlockIndex, nodes: usize, good: bool) -> Finding {
     let start = u64::from(block.0) * device.geometry().block_size();
+    if device.layout().missing.contains(&block.0) {
+        return Finding::new(LEFT_OUT, format!("block {} is not in the dump", block.0)).at(start).harmless();
+    }
     let mark = mark(device, block);
     let many = if nodes == 1 { "1 whole node".to_owned() } else { format!("{nodes} whole nodes") };
     let detail = match (nodes, good) {
@@ -61,7 +150,7 @@ fn finding(device: &DumpFlash, block: BlockIndex, nodes: u64, good: bool) -> Fin
         ),
         _ => format!("block {} is marked bad{mark} and holds {many}: left out, as Linux does", block.0),
     };
-    let finding = Finding::new("bad block", detail).at(start);
+    let finding = Finding::new(LEFT_OUT, detail).at(start);
     if nodes == 0 || good { finding.harmless() } else { finding }
 }
 

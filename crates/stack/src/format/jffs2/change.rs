@@ -58,7 +58,8 @@ impl ChangeFormat for Jffs2Format {
         how: &Changing<'_>,
     ) -> std::result::Result<OpenedForChanges, FormatError> {
         let compression = compression(how.compression.unwrap_or("zlib"))?;
-        let (device, mut bad) = bad_blocks::weighed(DumpFlash::new(image, found.layout.clone())?);
+        let (device, bad) = bad_blocks::weighed(DumpFlash::new(image, found.layout.clone())?);
+        let mut bad = bad_blocks::findings(bad);
         bad.retain(|finding| !finding.is_harmless());
         let device = if how.in_place { device.with_commit_limit(HELD_MAX) } else { device };
         let volume = mount(device, found, how, compression)?;

@@ -90,8 +90,10 @@ impl Format for Jffs2Format {
         match medium {
             Medium::Dump(dump) => {
                 let (device, bad) = bad_blocks::weighed(dump.device);
-                let volume = Box::new(mount_dump(device, &dump.found, how.options)?);
-                Ok(Opened { volume, notes: bad_blocks::notes(&bad) })
+                let volume = mount_dump(device, &dump.found, how.options)?;
+                let notes = bad_blocks::notes(&bad);
+                let left_out = bad_blocks::losses(bad, &volume);
+                Ok(Opened { volume: Box::new(WithoutBlocks { volume, left_out }), notes })
             }
             other => Ok(Opened::plain(mount_chip(other, how)?)),
         }
@@ -107,8 +109,9 @@ impl Format for Jffs2Format {
                 let (device, bad) = bad_blocks::weighed(dump.device);
                 // A file that cannot be read fails the mount, which says so.
                 let ecc = device.ecc_report().ok().flatten();
-                let report = mount_dump(device, &dump.found, &every_node(how.options))?.check(true)?;
-                let mut report = bad_blocks::reported(report, bad);
+                let volume = mount_dump(device, &dump.found, &every_node(how.options))?;
+                let count = bad.len();
+                let mut report = bad_blocks::reported(volume.check(true)?, count, bad_blocks::losses(bad, &volume));
                 ecc.iter().for_each(|ecc| tell_ecc(ecc, &mut report));
                 Ok(report)
             }
@@ -148,6 +151,27 @@ impl<F: Flash> OpenVolume for Jffs2<F> {
 
     fn history(&self) -> Option<&dyn History> {
         Some(self)
+    }
+}
+
+/// A volume of a dump, and what is missing of it with the blocks that are left out.
+struct WithoutBlocks {
+    volume: Jffs2<Box<dyn Flash>>,
+    left_out: Vec<Finding>,
+}
+
+impl OpenVolume for WithoutBlocks {
+    fn fs(&self) -> &dyn FileSystem {
+        &self.volume
+    }
+
+    fn damage(&self) -> Vec<(Option<InodeNumber>, Finding)> {
+        let left_out = self.left_out.iter().map(|found| (found.inode, found.clone()));
+        left_out.chain(OpenVolume::damage(&self.volume)).collect()
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(&self.volume)
     }
 }
 

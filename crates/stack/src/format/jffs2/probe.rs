@@ -78,7 +78,7 @@ fn by_size(format: &'static dyn Format, view: &View<'_>, claims: Claims, seen: &
             points: score.saturating_add(judged.points),
             why,
             notes,
-            layout: layout.describe(),
+            layout: described(&layout, seen),
             erase_size: layout.block_size,
             erase_sizes: likeness.layout.erase_sizes,
             page_size: if is_nand { layout.page_size } else { 0 },
@@ -97,6 +97,14 @@ fn by_size(format: &'static dyn Format, view: &View<'_>, claims: Claims, seen: &
         });
     }
     found
+}
+
+/// The layout in words. That this is NOR is said where cleanmarkers in the data prove it.
+fn described(layout: &ImageLayout, seen: &Seen) -> String {
+    if layout.kind == FlashKind::Nand || seen.probe.has_markers_in_data() {
+        return layout.describe();
+    }
+    format!("no OOB, {} blocks", nandkit_units::format_bytes(layout.block_size.into()))
 }
 
 /// What is not the volume's, where the part holds more than it.

@@ -13,7 +13,7 @@ impl RepairFormat for Jffs2Format {
         let (device, bad) = bad_blocks::weighed(DumpFlash::new(image, found.layout.clone())?.into_read_only());
         let volume = mount_dump(device, found, &every_node(how.options))?;
         let repair = volume.repair(true, &mut output)?;
-        let report = bad_blocks::reported(repair.before, bad);
+        let report = bad_blocks::reported(repair.before, bad.len(), bad_blocks::losses(bad, &volume));
         Ok(Repaired {
             checked: Checked { format: found.format.name(), report },
             kept: repair.kept,
