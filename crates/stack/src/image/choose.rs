@@ -216,7 +216,7 @@ fn chosen(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected,
         None => match whole.into_iter().next() {
             // What is not the volume's is not looked at, which is to be told.
             Some(found) => Ok(Selected { notes: found.left_out.clone(), found, region: None }),
-            None => Err(unknown(path, image, (0, None))),
+            None => Err(stranger_in(path, image, &regions).unwrap_or_else(|| unknown(path, image, (0, None)))),
         },
     }
 }
@@ -232,6 +232,19 @@ fn ambiguous(regions: &[&RegionInfo]) -> String {
         "the image holds {count} file systems, in the regions {}; expected `region` with one of them",
         names.join(", ")
     )
+}
+
+/// What stands in the first region that begins with something known by name alone.
+fn stranger_in(path: &Path, image: &Image, regions: &[(Region, RegionInfo)]) -> Option<StackError> {
+    regions.iter().find_map(|(_, info)| {
+        let start = usize::try_from(info.offset).ok()?;
+        let Stranger { kind, next, .. } = stranger(image.bytes().get(start..)?)?;
+        let RegionInfo { number, name, offset, .. } = info;
+        let detail = format!(
+            "region {number} \"{name}\" at {offset:#x} begins with {kind}, which nandkit does not read: {next}"
+        );
+        Some(wrong(path, detail))
+    })
 }
 
 pub(super) fn unknown(path: &Path, image: &Image, within: Within) -> StackError {
