@@ -247,7 +247,7 @@ fn damage_is_told_with_file_offset_and_cause_and_the_rest_is_delivered() {
     assert!(told.status == Some(1) && told.stderr.contains("the structure is sound"), "{}", told.stderr);
     // It is changed like any sound volume, and the loss told.
     fs::copy(path.join("r.jffs2"), path.join("changed.jffs2")).expect("copies");
-    let changed = nandkit(path, &["rm", "changed.jffs2", "/noise", "/same", "--size", "1M", "--erase-size", "64K"]);
+    let changed = nandkit(path, &["rm", "changed.jffs2", "/noise", "/etc/same", "--size", "1M", "--erase-size", "64K"]);
     assert!(changed.status == Some(0) && changed.stderr.contains("missing data"), "{}", changed.stderr);
     succeeds(path, &["check", "changed.jffs2"]);
     assert_eq!(nandkit(path, &["extract", "r.jffs2", "repaired"]).status, Some(1));
