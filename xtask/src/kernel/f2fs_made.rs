@@ -1,4 +1,6 @@
-//! `cargo xtask kernel f2fs-made`: volumes of F2FS that nandkit makes from a tree. Linux mounts them, finds every name by lookup and everything equal, writes into them, and fsck.f2fs finds nothing.
+//! `cargo xtask kernel f2fs-made`: volumes of F2FS that nandkit makes from a tree, some of them
+//! changed or brought to another size by nandkit. Linux mounts them, finds every name by lookup and
+//! everything equal, writes into them, and fsck.f2fs finds nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +27,7 @@ const PLANTED: &str = "many/the name whose hash is planted wrong";
 const LARGE: &str = "sparse/with-data";
 
 /// Name, and options of `nandkit mkfs f2fs`.
-const VOLUMES: [(&str, &str); 9] = [
+const VOLUMES: [(&str, &str); 11] = [
     ("plain", "--size 1G"),
     ("smallest", "--exclude sparse/with-data"),
     (
@@ -44,7 +46,14 @@ const VOLUMES: [(&str, &str); 9] = [
         "--exclude sparse/with-data --size 700M -O encrypt,extra_attr,quota,project_quota,inode_checksum,casefold,compression,verity -C utf8",
     ),
     ("planted", "--exclude sparse/with-data --size 700M"),
+    ("grown", "--exclude sparse/with-data --size 200M"),
+    ("shrunk", "--exclude sparse/with-data --size 3G -O extra_attr,inode_checksum,sb_checksum,quota,project_quota"),
 ];
+
+/// Volumes that nandkit brings to another size before Linux mounts them. The first needs larger
+/// tables for it, so that the main area begins elsewhere; in the second all that is behind the new
+/// end moves.
+const RESIZED: [(&str, &str); 2] = [("grown", "1200M"), ("shrunk", "256M")];
 
 /// Which of them nandkit changes before Linux mounts them, by so many operations: what it lists then is what Linux must see.
 const CHANGED: [&str; 3] = ["changed", "changed-extra", "changed-quota"];
@@ -81,6 +90,11 @@ impl Made<'_> {
             mkfs.args(["mkfs", "f2fs", "--from"]).arg(&tree).args(words.split_whitespace()).arg(&image);
             process::output(&mut mkfs)?;
             fsck_f2fs(&image)?;
+        }
+        for (name, size) in RESIZED {
+            let image = self.trial.image(name);
+            print!("{name}: {}", process::output(nandkit.command().arg("resize").arg(&image).arg(size))?);
+            fsck_f2fs(&image).with_context(|| format!("{name}, resized by nandkit"))?;
         }
         let changer = build_example("f2fs-change")?;
         let lister = build_lister()?;
