@@ -17,9 +17,6 @@ use crate::layout::{set_word, word};
 /// A block of the file.
 pub type QuotaBlock = [u8; BLOCK];
 
-/// Levels whose missing blocks an insertion makes, and a block of records.
-const MOST_NEW: usize = DEPTH;
-
 /// The blocks of a quota file, wherever they are.
 pub trait QuotaBlocks {
     /// Bytes of the file.
@@ -152,7 +149,8 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
     }
 
     /// Enters a record that the file does not have. Errors: also `NoSpace`, and nothing has changed
-    /// then. Cost: at most eleven blocks written.
+    /// then. Cost: at most eleven blocks written, and where blocks are wanted a look at each one
+    /// without use.
     pub fn insert(&mut self, record: &Record) -> Result<RecordPlace> {
         let way = self.way(record.id)?;
         if way.records.is_some() {
@@ -279,15 +277,20 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(found)
     }
 
-    /// So many blocks that nothing uses, from the list or behind the last. Errors: `NoSpace`.
+    /// So many blocks that nothing uses, from the list or behind the last. Errors: `NoSpace`;
+    /// `Corrupt` for a list that is a circle.
     fn make_room_for(&mut self, wanted: usize) -> Result<()> {
-        let (mut free, mut had) = (self.header.free_block.get(), 0);
-        while free != 0 && had < wanted.min(MOST_NEW) {
+        // To the list's end: one that comes back to a block would hand it out twice, whichever of
+        // its blocks are wanted now.
+        let (mut free, mut seen) = (self.header.free_block.get(), BTreeSet::new());
+        while free != 0 && wanted > 0 {
             free = self.expect_block(free)?;
-            had += 1;
+            if !seen.insert(free) {
+                return corrupt(format!("the list of blocks without use comes back to block {free}"));
+            }
             free = head_of(&self.blocks.read_block(free)?).next_free.get();
         }
-        let (first, count) = (self.header.blocks.get(), (wanted - had) as u32);
+        let (first, count) = (self.header.blocks.get(), wanted.saturating_sub(seen.len()) as u32);
         if count == 0 {
             return Ok(());
         }

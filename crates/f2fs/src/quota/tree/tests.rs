@@ -128,6 +128,37 @@ fn without_room_nothing_changes() {
     assert_eq!(error.kind, ErrorKind::NoSpace);
 }
 
+/// A list that comes back to one of its blocks, however late, hands none out.
+#[test]
+fn a_circle_of_blocks_without_use_is_refused() {
+    let record = |id: u32| Record { id, usage: Usage { inodes: 1, bytes: 0 }, ..Record::default() };
+    let ids = [1_u32 << 24, 2 << 24, 3 << 24];
+    let mut file = new(&BTreeMap::from([(0, record(0))]));
+    let mut free = Vec::new();
+    for change in 0..2 {
+        for id in ids {
+            let mut tree = QuotaTree::open(&mut file, KIND).unwrap();
+            if change == 0 { drop(tree.insert(&record(id)).unwrap()) } else { tree.remove(id).unwrap() }
+        }
+    }
+    let mut tree = QuotaTree::open(&mut file, KIND).unwrap();
+    let mut at = tree.header.free_block.get();
+    while at != 0 {
+        free.push(at);
+        at = head_of(&tree.blocks.read_block(at).unwrap()).next_free.get();
+    }
+    assert!(free.len() > 2 * DEPTH, "{free:?}");
+    for back_to in [0, 1, free.len() - 1] {
+        let mut file = file.clone();
+        let mut tree = QuotaTree::open(&mut file, KIND).unwrap();
+        tree.change_head(free[free.len() - 1], |head| head.next_free = free[back_to].into()).unwrap();
+        let before = tree.blocks.clone();
+        let error = tree.insert(&record(1 << 25)).unwrap_err();
+        assert!(error.kind == ErrorKind::Corrupt && error.detail.contains("comes back"), "{error}");
+        assert!(file.0 == before.0, "nothing has changed");
+    }
+}
+
 /// A hostile file: any byte of any block may be anything. Errors are fine, panics and endless walks
 /// are not.
 #[test]
