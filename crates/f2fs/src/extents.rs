@@ -1,21 +1,15 @@
 //! Where files lie: runs of addresses, content in inodes, compressed clusters.
 
-use nandkit_vfs::{ErrorKind, ExtentKind, FileExtent, FsError, Result};
+use nandkit_vfs::{ExtentKind, FileExtent, Result};
 
 use crate::blocks::{Blocks, Nodes};
 use crate::ids::{BlockAddress, DataAddress};
 use crate::inode::Inode;
-use crate::layout::inode::flag;
 use crate::node::tree::{Addresses, Leaf, leaf};
 use crate::runs::run_at;
 
-/// The next extent as nodes and device have it. Errors: `NotSupported` (a file that stands for a
-/// device), `Corrupt`, `Device`.
+/// The next extent as nodes and device have it. Errors: `Corrupt`, `Device`.
 pub(crate) fn on_device(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
-    if inode.head.has_flag(flag::DEVICE_ALIAS) {
-        let detail = format!("inode {} stands for a whole device: it has no map of its own", inode.nid.0);
-        return Err(FsError::new(ErrorKind::NotSupported, detail));
-    }
     if inode.inline_data().is_some() {
         return inline(volume, inode, offset);
     }

@@ -67,6 +67,12 @@ impl Inode {
         self.cluster > 1
     }
 
+    /// Whether it stands for a whole device: its extent is the device, and it has no addresses
+    /// (Linux 6.13, inode.c, `sanity_check_inode`: the flag counts with the feature alone).
+    pub fn is_device_alias(&self) -> bool {
+        self.features.has(Features::DEVICE_ALIAS) && self.head.has_flag(flag::DEVICE_ALIAS)
+    }
+
     /// Whether its content is ciphertext.
     pub fn is_encrypted(&self) -> bool {
         self.head.has_advise(advise::ENCRYPTED)

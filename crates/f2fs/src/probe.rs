@@ -11,7 +11,7 @@ use crate::layout::{Geometry, MAGIC, Superblock};
 pub const BEGINNING: u64 = 32 << 10;
 
 /// Places of a superblock: the number of its block, and the bytes of a block.
-const PLACES: [(usize, u32); 3] = [(0, 4096), (1, 4096), (1, 16384)];
+const PLACES: [(usize, u32); 4] = [(0, 4096), (1, 4096), (1, 8192), (1, 16384)];
 /// Points of a superblock whose areas fit together.
 const SOUND: u32 = 1050;
 /// Taken off where a boot sector stands before the superblock. `mkfs.f2fs` leaves the first sector
@@ -22,7 +22,7 @@ const DOUBTFUL: u32 = 400;
 
 /// The signature of a volume where a region of a dump begins: two superblocks that say the same of
 /// its shape, in the first two blocks; the bytes that the volume has. One superblock alone does not
-/// tell which of the two it is. Blocks of 16 KiB are left to partition tables.
+/// tell which of the two it is. Larger blocks are left to partition tables.
 pub fn signature(bytes: &[u8]) -> Option<u64> {
     const BLOCK: usize = 4096;
     let number = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));

@@ -8,10 +8,12 @@ use crate::blocks::{Blocks, Nodes};
 use crate::compressed::Clusters;
 use crate::ids::DataAddress;
 use crate::inode::Inode;
+use crate::layout::inode::flag;
 use crate::node::tree::{Leaf, leaf};
 use crate::runs::{read_run, run_at};
 
-/// Refuses what cannot be read without a key. Errors: `NotSupported`.
+/// Refuses what cannot be read without a key. Errors: `NotSupported`; `Corrupt` (an alias of a
+/// device without the feature, which Linux refuses too).
 pub fn expect_readable(inode: &Inode) -> Result<()> {
     if inode.is_encrypted() {
         let detail = format!(
@@ -20,9 +22,9 @@ pub fn expect_readable(inode: &Inode) -> Result<()> {
         );
         return Err(FsError::new(ErrorKind::NotSupported, detail));
     }
-    if inode.head.has_flag(crate::layout::inode::flag::DEVICE_ALIAS) {
-        let detail = format!("inode {} stands for a whole device: it has no content of its own", inode.nid.0);
-        return Err(FsError::new(ErrorKind::NotSupported, detail));
+    if inode.head.has_flag(flag::DEVICE_ALIAS) && !inode.is_device_alias() {
+        let detail = format!("inode {} stands for a device, on a volume without the feature device_alias", inode.nid.0);
+        return Err(FsError::new(ErrorKind::Corrupt, detail));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::encode::put;
 use crate::findings::FindingKind;
 use crate::ids::{BlockAddress, DataAddress};
 use crate::inode::Inode;
-use crate::layout::inode::{advise, flag, inline};
+use crate::layout::inode::{advise, inline};
 use crate::layout::{Features, word};
 
 /// Most pages of a cluster.
@@ -182,6 +182,43 @@ impl Check<'_> {
         }
     }
 
+    /// A file that stands for a device: its extent is all of one that is not the first
+    /// (extent_cache.c, `sanity_check_extent_cache`), and no summary names its blocks (fsck.c,
+    /// `fsck_chk_data_blk`).
+    pub fn device_alias(&mut self, file: &mut FileWalk) {
+        let (ino, here, head) = (file.inode.nid, file.expected.at, file.inode.head);
+        let start = u64::from(head.extent.address.get());
+        let blocks = start..start + u64::from(head.extent.length.get());
+        if !blocks.is_empty() && !self.geometry.device_blocks().skip(1).any(|device| device == blocks) {
+            self.report.fault(FindingKind::Extent, of(ino).at(here), || {
+                format!("stands for blocks {:#x} up to {:#x}, which are no device's", blocks.start, blocks.end)
+            });
+            file.whole = false;
+            return;
+        }
+        if !head.has_inline(inline::PINNED) {
+            self.report.fault(FindingKind::Inode, of(ino).at(here), || "stands for a device, and is not pinned".into());
+        }
+        file.blocks += blocks.end - blocks.start;
+        let mut others = 0_u64;
+        for block in blocks {
+            let at = BlockAddress(u32::try_from(block).unwrap_or(u32::MAX));
+            file.behind_end += u64::from(!self.blocks.reaches(at));
+            others += u64::from(!self.claim_unnamed(at, ino));
+        }
+        if others > 0 {
+            self.report.fault(FindingKind::Owners, of(ino).at(here), || {
+                format!("{others} blocks of the device that it stands for are somebody else's too")
+            });
+        }
+        let bytes = file.blocks.saturating_sub(1) << self.geometry.log_block_size();
+        if head.size.get() != bytes {
+            self.report.fault(FindingKind::Inode, of(ino).at(here), || {
+                format!("a size of {} bytes; the device that it stands for has {bytes}", head.size.get())
+            });
+        }
+    }
+
     /// An address that leads nowhere becomes a hole.
     fn mend_address(&mut self, file: &FileWalk, node: &Expected, index: u16) {
         let in_inode = node.nid == file.inode.nid;
@@ -272,8 +309,7 @@ impl Check<'_> {
         // On volumes that are never written the extent of a compressed file counts clusters; that
         // of a file that stands for a device is the device. Content in the inode has none.
         let counts_pages = !file.inode.is_compressed() || !self.geometry.features.has(Features::READ_ONLY);
-        let alias = head.has_flag(flag::DEVICE_ALIAS) && self.geometry.features.has(Features::DEVICE_ALIAS);
-        if counts_pages && !alias && file.extent_pages != u64::from(extent.length.get()) {
+        if counts_pages && !file.inode.is_device_alias() && file.extent_pages != u64::from(extent.length.get()) {
             self.report.fault(FindingKind::Extent, place, || {
                 format!(
                     "the largest extent is pages {} up to {} at {:#x}; {} of them lie there",

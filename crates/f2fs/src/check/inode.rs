@@ -40,25 +40,22 @@ impl Check<'_> {
         };
         self.remember(&inode);
         let is_directory = inode.kind == FileKind::Directory;
-        self.check_cold(expected, &inode.block, is_directory);
+        // mkfs.f2fs leaves the inodes of devices' aliases without the mark.
+        if !inode.is_device_alias() {
+            self.check_cold(expected, &inode.block, is_directory);
+        }
         self.check_fields(&inode, of(nid).at(here));
         self.mend_fields(&inode, here);
         let head = &inode.head;
         let is_inline = head.has_inline(if is_directory { inline::DENTRY } else { inline::DATA });
-        let alias = head.has_flag(flag::DEVICE_ALIAS) && self.geometry.features.has(Features::DEVICE_ALIAS);
-        if alias {
-            self.report.harmless(FindingKind::Unsupported, of(nid).at(here), || {
-                "stands for a device: its blocks are not looked at".into()
-            });
-            self.whole = false;
-        }
+        let alias = inode.is_device_alias();
         let has_content = matches!(inode.kind, FileKind::Regular | FileKind::Directory | FileKind::Symlink);
         let has_addresses = has_content && !is_inline && !alias;
         if has_content && is_inline {
             self.check_inline(&inode, of(nid).at(here));
             self.mend_inline(&inode, here);
         }
-        if !has_addresses && !alias {
+        if !has_addresses {
             self.check_no_nodes(&inode, here);
         }
         let mut file = FileWalk::new(inode, *expected, has_addresses);
@@ -67,6 +64,8 @@ impl Check<'_> {
             let (start, count) = (file.inode.shape.addresses.start, file.inode.shape.count);
             let block = file.inode.block.clone();
             self.addresses(&mut file, expected, &block, start, count, 0);
+        } else if alias {
+            self.device_alias(&mut file);
         }
         Some(file)
     }

@@ -81,7 +81,7 @@ impl Summaries {
     fn compare(&mut self, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) {
         let geometry = blocks.geometry();
         let mut claims = std::mem::take(&mut self.waiting);
-        if geometry.features.has(Features::READ_ONLY) || geometry.features.has(Features::PACKED_SSA) {
+        if geometry.features.has(Features::READ_ONLY) {
             return;
         }
         claims.sort_unstable_by_key(|claim| claim.at);
@@ -122,7 +122,7 @@ impl Summaries {
         block: &Block,
         report: &mut Draft,
     ) {
-        let view = SummaryView(block);
+        let view = SummaryView(geometry.summary_in(segment, block));
         let nodes = group.iter().filter(|claim| claim.is_node).count() * 2 > group.len();
         let kind = view.footer().map_or(0, |footer| footer.kind);
         if kind != u8::from(nodes)

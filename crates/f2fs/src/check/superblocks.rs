@@ -49,7 +49,7 @@ fn at<D: BlockDevice>(devices: &Devices<D>, byte: u64) -> Option<Superblock> {
 /// damage.
 pub(super) fn any<D: BlockDevice>(devices: &Devices<D>) -> bool {
     let magic = crate::layout::MAGIC;
-    [0, 4096, 16384].into_iter().any(|byte| at(devices, byte).is_some_and(|found| found.magic.get() == magic))
+    [0, 4096, 8192, 16384].into_iter().any(|byte| at(devices, byte).is_some_and(|found| found.magic.get() == magic))
 }
 
 /// Holds the copies against each other, and what the one in use says against itself.

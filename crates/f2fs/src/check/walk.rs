@@ -194,6 +194,12 @@ impl Check<'_> {
         }
     }
 
+    /// Claims a block of which no summary tells; false where it is somebody's already, or outside
+    /// the main area.
+    pub fn claim_unnamed(&mut self, at: BlockAddress, ino: NodeId) -> bool {
+        matches!(self.segments.claim(self.geometry, at, ino, false), Claimed::First)
+    }
+
     /// Only nodes of directories lack the cold mark (f2fs.md, "Nodes"). Linux goes by it when it
     /// writes the node again, and by nothing else.
     pub fn check_cold(&mut self, expected: &Expected, block: &[u8], is_directory: bool) {

@@ -9,7 +9,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use crate::blocks::Blocks;
 use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::BlockAddress;
-use crate::layout::{BLOCKS_PER_SEGMENT, Geometry};
+use crate::layout::Geometry;
 
 pub use write::{Atomicity, REMAP_PAIRS, Submission, WritableBlocks};
 
@@ -48,24 +48,21 @@ impl<D: BlockDevice> Devices<D> {
                 format!("{} devices; the volume lies on {expected}, in the superblock's order", self.parts.len());
             return Err(FsError::new(ErrorKind::InvalidArgument, detail));
         }
-        let (block, mut start) = (geometry.block_size() as u64, 0);
+        let block = geometry.block_size() as u64;
         let end = geometry.main_end() * block;
-        // Before the segments of the first device stand the superblocks.
-        let mut before = u64::from(geometry.checkpoint_address.0);
+        let places: Vec<_> = geometry.device_blocks().collect();
         let last = self.parts.len() - 1;
         for (number, part) in self.parts.iter_mut().enumerate() {
-            let segments = geometry.devices.get(number).copied().map(u64::from);
-            let blocks = segments.map(|segments| before + segments * u64::from(BLOCKS_PER_SEGMENT));
-            before = 0;
+            let place = places.get(number).map_or(0..end, |place| place.start * block..place.end * block);
+            let start = place.start;
             part.start = start;
-            part.bytes = blocks.map_or(end, |blocks| blocks * block);
+            part.bytes = place.end - start;
             let used = if number == last { end.saturating_sub(start).min(part.bytes) } else { part.bytes };
             let capacity = part.device.geometry().capacity();
             if capacity < used {
                 let detail = format!("device {number} has {capacity} bytes; the volume uses {used} of it");
                 findings(Defect::new(FindingKind::CutShort, detail));
             }
-            start += part.bytes;
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! The shape of a volume, from its superblock.
 
+use std::ops::Range;
+
 use super::superblock::{DEVICES_MAX, EXTENSIONS_MAX, Features, Superblock};
 use super::{BLOCKS_PER_SEGMENT, DentryRoom, MAGIC, NatEntry, SitEntry, node};
 use crate::findings::{Defect, Defects, FindingKind};
@@ -10,6 +12,8 @@ const SEGMENTS: std::ops::RangeInclusive<u32> = 9..=8_388_608;
 /// The payload is smaller: packs have 512 blocks, and the others of them need eight (super.c,
 /// `sanity_check_raw_super`).
 const PAYLOAD_LIMIT: u32 = BLOCKS_PER_SEGMENT - 8;
+/// Bytes of a summary that shares a block with others.
+const SUMMARY_BYTES_MIN: u32 = 4096;
 
 /// The shape of a volume. All areas lie one behind the other below address 2^32; whether the device
 /// is as long is its reader's to see.
@@ -129,6 +133,18 @@ impl Geometry {
         }
     }
 
+    /// The blocks of each device; nothing for a volume on one. The first device also has the
+    /// superblocks, which stand before all segments (super.c, `f2fs_scan_devices`).
+    pub fn device_blocks(&self) -> impl Iterator<Item = Range<u64>> {
+        let before = u64::from(self.checkpoint_address.0);
+        self.devices.iter().enumerate().scan(0_u64, move |start, (number, segments)| {
+            let before = if number == 0 { before } else { 0 };
+            let place = *start..*start + before + u64::from(*segments) * u64::from(BLOCKS_PER_SEGMENT);
+            *start = place.end;
+            Some(place)
+        })
+    }
+
     /// Bytes of a block.
     #[inline]
     pub const fn block_size(&self) -> usize {
@@ -184,10 +200,22 @@ impl Geometry {
         BlockAddress(self.sit_address.wrapping_add(half).wrapping_add(block))
     }
 
-    /// The summary block of a segment below [`Geometry::main_segments`]. A volume with
-    /// [`Features::READ_ONLY`] has none.
+    /// The block of the SSA with the summary of a segment below [`Geometry::main_segments`]. A
+    /// volume with [`Features::READ_ONLY`] has none.
     pub const fn ssa(&self, segment: SegmentIndex) -> BlockAddress {
-        BlockAddress(self.ssa_address.wrapping_add(segment.0))
+        BlockAddress(self.ssa_address.wrapping_add(segment.0 / summaries_per_block(self.features, self.log_block_size)))
+    }
+
+    /// Bytes of a summary: those of a block, and 4096 with [`Features::PACKED_SSA`].
+    pub const fn summary_bytes(&self) -> usize {
+        self.block_size() / summaries_per_block(self.features, self.log_block_size) as usize
+    }
+
+    /// The summary of a segment within the SSA's block; empty where that is too short.
+    pub fn summary_in<'a>(&self, segment: SegmentIndex, block: &'a [u8]) -> &'a [u8] {
+        let number = segment.0 % summaries_per_block(self.features, self.log_block_size);
+        let start = number as usize * self.summary_bytes();
+        block.get(start..start + self.summary_bytes()).unwrap_or_default()
     }
 
     /// Segment and block within it of an address of the main area; `None` for any other: the door
@@ -276,12 +304,8 @@ fn refused(detail: String) -> Result<(), Defect> {
 /// Block, sector, section and zone.
 fn check_units(superblock: &Superblock) -> Result<(), Defect> {
     let block = superblock.log_block_size.get();
-    if !matches!(block, 12 | 14) {
-        let detail = format!("blocks of 2^{block} bytes; 4 KiB (2^12) and 16 KiB (2^14) can be read");
-        return Err(Defect::new(FindingKind::Unsupported, detail));
-    }
-    if block != 12 && superblock.features().has(Features::PACKED_SSA) {
-        let detail = "summaries packed into blocks of 16 KiB (packed_ssa) have another form, which cannot be read";
+    if !matches!(block, 12..=14) {
+        let detail = format!("blocks of 2^{block} bytes; 4 KiB (2^12), 8 KiB and 16 KiB (2^14) can be read");
         return Err(Defect::new(FindingKind::Unsupported, detail));
     }
     if superblock.log_blocks_per_segment.get() != 9 {
@@ -349,12 +373,18 @@ fn check_areas(superblock: &Superblock) -> Result<(), Defect> {
     if main.div_ceil(per_block) > sit / 2 * BLOCKS_PER_SEGMENT {
         return refused(format!("a SIT of {sit} segments for {main} segments of the main area"));
     }
-    let has_ssa = !superblock.features().has(Features::READ_ONLY) && !superblock.features().has(Features::PACKED_SSA);
-    if has_ssa && main.div_ceil(BLOCKS_PER_SEGMENT) > superblock.segment_count_ssa.get() {
+    let packed = summaries_per_block(superblock.features(), superblock.log_block_size.get());
+    let needed = main.div_ceil(packed).div_ceil(BLOCKS_PER_SEGMENT);
+    if !superblock.features().has(Features::READ_ONLY) && needed > superblock.segment_count_ssa.get() {
         let ssa = superblock.segment_count_ssa.get();
         return refused(format!("an SSA of {ssa} segments for {main} segments of the main area"));
     }
     Ok(())
+}
+
+/// How many segments share a block of the SSA (f2fs-tools g-dev-test, fsck/f2fs.h, `SUMS_PER_BLOCK`).
+const fn summaries_per_block(features: Features, log_block_size: u32) -> u32 {
+    if features.has(Features::PACKED_SSA) { (1 << log_block_size) / SUMMARY_BYTES_MIN } else { 1 }
 }
 
 const fn pair(segments: u32) -> bool {
@@ -417,7 +447,13 @@ mod tests {
             assert_eq!(geometry.main(BlockAddress(outside)), None);
         }
         assert_eq!((geometry.addresses_per_node(), geometry.dentries()), (1018, 214));
+        let packed = Geometry { features: Features::PACKED_SSA, ..Geometry::for_tests(16384) };
+        assert_eq!((packed.ssa(SegmentIndex(7)).0, packed.summary_bytes()), (3584 + 1, 4096));
+        let block: Vec<u8> = (0..4).flat_map(|number| [number; 4096]).collect();
+        assert_eq!(packed.summary_in(SegmentIndex(7), &block), [3; 4096]);
+        assert_eq!(packed.summary_in(SegmentIndex(7), &block[..16383]), [0; 0]);
         let large = Geometry::for_tests(16384);
+        assert_eq!((large.ssa(SegmentIndex(7)).0, large.summary_bytes()), (3584 + 7, 16384));
         assert_eq!((large.addresses_per_node(), large.nat_entries(), large.sit_entries()), (4090, 1820, 221));
     }
 }

@@ -140,7 +140,7 @@ impl Nat {
     /// into the other copy of the block. `all_to_blocks`: the journal is emptied, as an unmount
     /// does. Errors: `Device`; what was not brought waits still. Cost: the blocks of the sets.
     pub fn flush(&mut self, meta: &mut MetaBlocks, device: &dyn Blocks, all_to_blocks: bool) -> Result<()> {
-        let room = nat_journal_room(SummaryView::journal_bytes(device.geometry().block_size()));
+        let room = nat_journal_room(SummaryView::journal_bytes(device.geometry().summary_bytes()));
         let mut sets: BTreeMap<u32, Vec<(NodeId, NatEntry)>> = BTreeMap::new();
         let fits = self.journal.len() + self.changed.len() <= room;
         if all_to_blocks || !fits {

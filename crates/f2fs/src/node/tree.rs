@@ -5,7 +5,7 @@ use nandkit_vfs::{FsError, Result};
 
 use crate::blocks::{Blocks, Nodes};
 use crate::findings::{Defect, FindingKind};
-use crate::ids::{Block, DataAddress, NodeId};
+use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::node::word_of;
 use crate::layout::{Footer, NodeOffset, NodePath, TreeShape, inode};
@@ -27,10 +27,17 @@ pub enum Leaf {
 #[derive(Clone, Debug)]
 pub struct Addresses {
     nid: NodeId,
-    block: Block,
-    first_word: usize,
+    words: Words,
     /// How many, at least one.
     pub count: u16,
+}
+
+#[derive(Clone, Debug)]
+enum Words {
+    /// Words of a node, from a byte of its block on.
+    Of(Block, usize),
+    /// Blocks that follow one another: those of a device that a file stands for.
+    From(u32),
 }
 
 impl Addresses {
@@ -43,8 +50,15 @@ impl Addresses {
     /// last.
     #[inline]
     pub fn get(&self, number: u64) -> DataAddress {
-        let word = |number: u64| crate::layout::word(&self.block, self.first_word + number as usize * 4);
-        DataAddress::of(if number < u64::from(self.count) { word(number).unwrap_or(0) } else { 0 })
+        if number >= u64::from(self.count) {
+            return DataAddress::Hole;
+        }
+        match &self.words {
+            Words::Of(block, first) => {
+                DataAddress::of(crate::layout::word(block, first + number as usize * 4).unwrap_or(0))
+            }
+            Words::From(first) => DataAddress::At(BlockAddress(first.saturating_add(number as u32))),
+        }
     }
 }
 
@@ -62,13 +76,16 @@ pub fn leaf_or(
     page: u64,
     lost: &mut dyn FnMut(u64, FsError) -> Result<()>,
 ) -> Result<Leaf> {
+    if inode.is_device_alias() {
+        return Ok(leaf_of_alias(inode, page));
+    }
     let shape = inode.tree_shape(volume.geometry());
     let Some(path) = shape.path(page) else { return Ok(Leaf::Hole { pages: u64::MAX }) };
     if path.depth == 0 {
         let (index, start) = (path.indexes[0], inode.shape.addresses.start);
         let first_word = start + usize::from(index) * 4;
-        let count = inode.shape.count - index;
-        return Ok(Leaf::Addresses(Addresses { nid: inode.nid, block: inode.block.clone(), first_word, count }));
+        let words = Words::Of(inode.block.clone(), first_word);
+        return Ok(Leaf::Addresses(Addresses { nid: inode.nid, words, count: inode.shape.count - index }));
     }
     let nids = inode::nids_offset(volume.geometry().block_size());
     let mut nid = NodeId(crate::layout::word(&inode.block, nids + usize::from(path.indexes[0]) * 4).unwrap_or(0));
@@ -88,11 +105,25 @@ pub fn leaf_or(
         };
         if level == path.depth {
             let count = (shape.direct_addresses - u64::from(index)) as u16;
-            return Ok(Leaf::Addresses(Addresses { nid, block, first_word: usize::from(index) * 4, count }));
+            let words = Words::Of(block, usize::from(index) * 4);
+            return Ok(Leaf::Addresses(Addresses { nid, words, count }));
         }
         nid = NodeId(word_of(&block, index).unwrap_or(0));
     }
     Ok(Leaf::Hole { pages: 1 })
+}
+
+/// The blocks from a page on of the device that a file stands for, as many as a leaf counts.
+fn leaf_of_alias(inode: &Inode, page: u64) -> Leaf {
+    let extent = inode.head.extent;
+    let (first, length) = (u64::from(extent.page.get()), u64::from(extent.length.get()));
+    let left = page.checked_sub(first).and_then(|within| length.checked_sub(within)).unwrap_or(0);
+    if left == 0 {
+        return Leaf::Hole { pages: first.checked_sub(page).filter(|pages| *pages > 0).unwrap_or(u64::MAX) };
+    }
+    let at = u64::from(extent.address.get()) + (page - first);
+    let words = Words::From(u32::try_from(at).unwrap_or(u32::MAX));
+    Leaf::Addresses(Addresses { nid: inode.nid, words, count: u16::try_from(left).unwrap_or(u16::MAX) })
 }
 
 /// Pages from `page` on to the end of the subtree that is missing at `level` of the path.

@@ -13,7 +13,6 @@ use nandkit_block::BlockDevice;
 use nandkit_units::Clock;
 use nandkit_vfs::Result;
 
-use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::device::{DeviceBlocks, Devices};
 use crate::findings::{Defect, Defects, FindingKind};
@@ -73,17 +72,14 @@ pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Defe
     };
     told.into_iter().for_each(&mut *findings);
     roll_forward::look(&blocks, &pack, &state, findings);
-    note_state(&blocks, &state, findings);
+    note_state(&state, findings);
     Ok(Opened { blocks, superblock, superblock_copy, state, pack: copy, checksum: pack.checksum })
 }
 
 /// What a reader should know of the volume's state.
-fn note_state(blocks: &impl Blocks, state: &CheckpointState, findings: Defects<'_>) {
+fn note_state(state: &CheckpointState, findings: Defects<'_>) {
     use crate::layout::checkpoint::flag;
     let mut note = |text: &str| findings(Defect::new(FindingKind::Note, text));
-    if blocks.geometry().block_size() != 4096 {
-        note("blocks of 16 KiB: read by the rules of Linux 6.12's headers, and judged by no outside image");
-    }
     for (bit, text) in [
         (flag::ERROR, "an error stopped the volume's checkpoints: the last changes may be missing"),
         (flag::FSCK, "the volume is marked as in need of fsck"),

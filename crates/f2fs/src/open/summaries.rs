@@ -37,7 +37,7 @@ pub fn read(
     if pack.head.has(flag::UNMOUNTED | flag::FASTBOOT) {
         for (number, log) in [Log::HotNode, Log::WarmNode, Log::ColdNode].into_iter().enumerate() {
             let block = block_from_end(blocks, pack, 4 - number as u32)?;
-            let view = SummaryView(&block);
+            let view = SummaryView(block.get(..blocks.geometry().summary_bytes()).unwrap_or_default());
             if log == Log::HotNode {
                 found.lifetime_kib = summary::lifetime_kib(view.journal());
             }
@@ -89,7 +89,7 @@ fn read_normal(blocks: &(impl Blocks + ?Sized), pack: &Pack, found: &mut Found) 
     let (mut nat, mut sit) = (Vec::new(), Vec::new());
     for (number, log) in [Log::HotData, Log::WarmData, Log::ColdData].into_iter().enumerate() {
         let block = block_from_end(blocks, pack, behind + 3 - number as u32)?;
-        let view = SummaryView(&block);
+        let view = SummaryView(block.get(..blocks.geometry().summary_bytes()).unwrap_or_default());
         match log {
             Log::HotData => nat = view.journal().to_vec(),
             Log::ColdData => sit = view.journal().to_vec(),
@@ -109,7 +109,7 @@ fn read_compact(
     found: &mut Found,
 ) -> Result<Journals> {
     let size = blocks.geometry().block_size();
-    let journal = SummaryView::journal_bytes(size);
+    let journal = SummaryView::journal_bytes(blocks.geometry().summary_bytes());
     let mut number = pack.head.summaries_start.get();
     let mut block = read_block(blocks, pack, number)?;
     let part = |block: &[u8], start: usize| block.get(start..start + journal).map(<[u8]>::to_vec).unwrap_or_default();

@@ -37,7 +37,7 @@ pub fn choose<D: BlockDevice>(
     let first = candidate(devices, SUPERBLOCK_OFFSET as u64, WhichCopy::First)?;
     let sizes = match &first.superblock {
         Some((_, geometry)) => vec![geometry.block_size() as u64],
-        None => vec![4096, 16384],
+        None => vec![4096, 8192, 16384],
     };
     let mut candidates = vec![first];
     for size in sizes {

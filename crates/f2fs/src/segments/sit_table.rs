@@ -35,7 +35,7 @@ impl SitTable {
     /// blocks of the sets.
     pub fn flush(&mut self, segments: &Segments, meta: &mut MetaBlocks, device: &dyn Blocks) -> Result<()> {
         let geometry = device.geometry();
-        let room = sit_journal_room(SummaryView::journal_bytes(geometry.block_size()));
+        let room = sit_journal_room(SummaryView::journal_bytes(geometry.summary_bytes()));
         let mut changed: BTreeSet<SegmentIndex> = segments.dirty_entries().map(|(segment, _)| segment).collect();
         if self.journal.len() + changed.len() > room {
             changed.extend(std::mem::take(&mut self.journal));

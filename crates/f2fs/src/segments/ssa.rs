@@ -80,7 +80,7 @@ impl SummaryCache {
         let at = geometry.ssa(segment);
         let mut block = vec![0; geometry.block_size()];
         device.read(Cause::Metadata, at, &mut block)?;
-        let view = SummaryView(&block);
+        let view = SummaryView(geometry.summary_in(segment, &block));
         let kind = view.footer().map_or(u8::MAX, |footer| footer.kind);
         if kind > 1 || node.is_some_and(|node| node != (kind == 1)) {
             let want = node.map_or("0 (data) or 1 (nodes)", |node| if node { "1 (nodes)" } else { "0 (data)" });
