@@ -1,15 +1,15 @@
-//! `rescue`, `resize` and deleted files of F2FS images.
+//! `rescue` and deleted files of F2FS images.
 
 use std::fs;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::common::{fsck_f2fs, nandkit, nandkit_bytes, succeeds};
+use crate::common::{nandkit, nandkit_bytes, succeeds};
 use serde_json::Value;
 
 /// A volume of 100 MiB with a tree in it.
-fn with_image() -> tempfile::TempDir {
+pub(crate) fn with_image() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     fs::create_dir_all(path.join("tree/d")).expect("a directory");
@@ -22,7 +22,7 @@ fn with_image() -> tempfile::TempDir {
     directory
 }
 
-fn same(directory: &Path, one: &str, other: &str) {
+pub(crate) fn same(directory: &Path, one: &str, other: &str) {
     let output = std::process::Command::new("diff")
         .args(["-r", "--no-dereference", one, other])
         .current_dir(directory)
@@ -78,36 +78,6 @@ fn files_are_rescued_without_checkpoints_and_without_superblocks() {
 }
 
 #[test]
-fn a_volume_gets_another_size_in_place() {
-    let directory = with_image();
-    let path = directory.path();
-    for (size, bytes) in [("256M", 256 << 20), ("90M", 90 << 20), ("2500M", 2500 << 20), ("128M", 128 << 20)] {
-        let told: Value = serde_json::from_str(&succeeds(path, &["resize", "i", size, "--json"])).expect("JSON");
-        assert_eq!(told["file_bytes"].as_u64(), Some(bytes), "{told}");
-        assert_eq!(fs::metadata(path.join("i")).expect("a file").len(), bytes);
-        fsck_f2fs(path, "i");
-        succeeds(path, &["check", "i"]);
-        let out = format!("out-{size}");
-        succeeds(path, &["extract", "i", &out]);
-        same(path, "tree", &out);
-        fs::remove_dir_all(path.join(out)).expect("a directory");
-    }
-    // The file has its new length already, or still its old one: both are what a crash may leave.
-    let file = OpenOptions::new().write(true).open(path.join("i")).expect("a file");
-    file.set_len(300 << 20).expect("a length");
-    succeeds(path, &["check", "i"]);
-    succeeds(path, &["resize", "i", "128M"]);
-    let before = fs::read(path.join("i")).expect("an image");
-    let outcome = nandkit(path, &["resize", "i", "20M"]);
-    assert!(outcome.status == Some(2) && outcome.stderr.contains("the least is "), "{}", outcome.stderr);
-    assert!(fs::read(path.join("i")).expect("an image") == before);
-    succeeds(path, &["put", "i", "tree/big", "/more"]);
-    fsck_f2fs(path, "i");
-    fs::write(path.join("noise"), vec![0x5A; 3 << 20]).expect("a file");
-    assert_eq!(nandkit(path, &["resize", "noise", "20M"]).status, Some(2));
-}
-
-#[test]
 fn deleted_files_are_listed_and_delivered_while_their_blocks_are_free() {
     let directory = with_image();
     let path = directory.path();
@@ -148,33 +118,4 @@ fn what_linux_noted_of_errors_is_told_by_name() {
     assert_eq!(info["volume"]["stop_reasons"][0], serde_json::json!({"reason": "fault_inject", "count": 2}));
     assert_eq!(info["volume"]["errors"], serde_json::json!(["corrupted_cluster", "invalid_blkaddr"]));
     assert!(succeeds(path, &["check", "i"]).contains("fault_inject (2)"));
-}
-
-/// A process that dies anywhere in a change of size leaves the volume in one of both sizes.
-#[test]
-fn a_killed_resize_leaves_one_of_both_sizes() {
-    let directory = with_image();
-    let path = directory.path();
-    let mut sizes = std::collections::BTreeSet::new();
-    for (round, millis) in [1_u64, 40, 80, 120, 160, 200, 250, 300, 400, 600].into_iter().enumerate() {
-        fs::copy(path.join("i"), path.join("k")).expect("a copy");
-        let size = if round % 2 == 0 { "1100M" } else { "90M" };
-        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_nandkit"))
-            .args(["resize", "k", size])
-            .current_dir(path)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .expect("the binary runs");
-        std::thread::sleep(std::time::Duration::from_millis(millis));
-        let _ = child.kill();
-        let _ = child.wait();
-        succeeds(path, &["check", "k"]);
-        let info: Value = serde_json::from_str(&succeeds(path, &["info", "k", "--json"])).expect("JSON");
-        sizes.insert(info["volume"]["segments"].as_u64().expect("a number"));
-        succeeds(path, &["extract", "k", "out"]);
-        same(path, "tree", "out");
-        fs::remove_dir_all(path.join("out")).expect("a directory");
-    }
-    assert!(sizes.len() <= 3, "{sizes:?}");
 }
