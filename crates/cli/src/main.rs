@@ -81,6 +81,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Ln(arguments) => image::ln(&arguments),
         Command::Chmod(arguments) => image::chmod(&arguments),
         Command::Chown(arguments) => image::chown(&arguments),
+        Command::Getfattr(arguments) => image::getfattr(&arguments),
         Command::Setfattr(arguments) => image::setfattr(&arguments),
         Command::Policies(arguments) => policies::policies(&arguments),
         Command::Doctor(arguments) => doctor::doctor(&arguments),

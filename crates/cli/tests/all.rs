@@ -3,6 +3,7 @@
 
 mod common;
 
+mod android;
 mod bad_input;
 mod calibrate;
 mod change;
@@ -23,8 +24,10 @@ mod export;
 mod f2fs;
 mod f2fs_change;
 mod f2fs_check;
+mod f2fs_newer;
 mod f2fs_recovery;
 mod f2fs_rescue;
+mod f2fs_resize;
 mod f2fs_sparse;
 mod images;
 mod jffs2;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use nandkit_vfs::source::{SourceNode, SourceTree, TreeBuilder, components, path, same_inode};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Timestamp};
 
-use crate::{DeviceTable, Result, TreeError};
+use crate::{AndroidFiles, DeviceTable, Result, TreeError};
 
 /// What to change at all nodes of a tree. The default changes nothing. In this order: excluded,
 /// squashed, owned, timed.
@@ -113,6 +113,12 @@ impl<T: SourceTree> AdjustedTree<T> {
         }
         let built = builder.finish();
         Ok(Self { inner, nodes: built.nodes, contents: built.contents })
+    }
+
+    /// Gives all nodes what Android's files say of them: these have the last word. Errors: `Target`
+    /// with the first path of which a file says nothing.
+    pub fn apply_android(&mut self, files: &AndroidFiles) -> Result<()> {
+        files.apply(&mut self.nodes)
     }
 
     /// The tree within.

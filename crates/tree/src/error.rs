@@ -39,6 +39,14 @@ pub enum TreeError {
         /// What is wrong, and what would be right.
         what: String,
     },
+    /// A line of another file cannot be read.
+    #[error("line {line}: {what}")]
+    Line {
+        /// From 1.
+        line: usize,
+        /// What is wrong, and what would be right.
+        what: String,
+    },
     /// The target of an extraction cannot be used as it is.
     #[error("{path}: {what}")]
     Target {

@@ -2,7 +2,7 @@
 //!
 //! In: a host's directory ([`HostDirectory`]), a tar archive ([`TarArchive`]) or a mounted file
 //! system ([`MountedTree`]) as a [`SourceTree`](nandkit_vfs::source::SourceTree), changed by
-//! [`Adjustments`] and a [`DeviceTable`] ([`AdjustedTree`]). Out: into a directory
+//! [`Adjustments`], a [`DeviceTable`] and [`AndroidFiles`] ([`AdjustedTree`]). Out: into a directory
 //! ([`extract`](extract::extract)) or a tar archive ([`pack`](pack::pack)). By path, inside a file
 //! system: [`Editor`]. [`compare`](compare::compare) says where two trees differ.
 //!
@@ -11,6 +11,7 @@
 //! directory, and what is left out is named in the report.
 
 mod adjust;
+pub mod android;
 pub mod archive;
 pub mod compare;
 pub mod device_table;
@@ -26,6 +27,7 @@ pub mod pack;
 mod salvage;
 
 pub use adjust::{AdjustedTree, Adjustments};
+pub use android::{AndroidFiles, AndroidText, FileContexts, FsConfig};
 pub use archive::{ArchiveOptions, TarArchive};
 pub use device_table::DeviceTable;
 pub use directory::{DirectoryOptions, HostDirectory};

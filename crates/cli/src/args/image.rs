@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum};
 use nandkit_stack::image::{BadMarks, ByteOrder, CodePage, OobLayoutChoice, OpenOptions, Swap};
 use nandkit_units::parse_size;
 
+const ANDROID: &str = "Android's files about the tree";
+
 /// A number of bytes: `4096`, `128K`, `128KiB`, `0x20000`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -188,6 +190,7 @@ pub enum SegmentsName {
 #[command(after_help = "Examples:
   nandkit ls dump.bin
   nandkit ls -lR dump.bin /etc
+  nandkit ls -l --xattrs system.img /bin
   nandkit ls dump.bin --deleted")]
 pub struct LsArguments {
     #[command(flatten)]
@@ -202,6 +205,9 @@ pub struct LsArguments {
     /// Also what is below, with whole paths.
     #[arg(short = 'R', long)]
     pub recursive: bool,
+    /// Extended attributes too, SELinux labels among them, as getfattr(1) writes values.
+    #[arg(long, conflicts_with = "deleted")]
+    pub xattrs: bool,
     /// Names that were deleted or replaced and are still on the flash.
     #[arg(long)]
     pub deleted: bool,
@@ -239,6 +245,47 @@ pub struct CatArguments {
     pub json: bool,
 }
 
+/// Android's files about a tree: what `mkfs f2fs` reads and `extract` writes.
+#[derive(Debug, Default, Args)]
+pub struct AndroidOptions {
+    /// Owners, permissions and capabilities by path, as Android's fs_config has them: lines of
+    /// PATH UID GID MODE [capabilities=MASK].
+    #[arg(long, value_name = "FILE", help_heading = ANDROID)]
+    pub fs_config: Option<PathBuf>,
+    /// SELinux labels by pattern, as Android's file_contexts has them: lines of
+    /// PATTERN [KIND] LABEL.
+    #[arg(long, value_name = "FILE", help_heading = ANDROID)]
+    pub file_contexts: Option<PathBuf>,
+    /// Where the tree is mounted on the device, with which paths in both files begin.
+    #[arg(long, value_name = "PATH", default_value = "/", hide_default_value = true, help_heading = ANDROID)]
+    pub mount_point: String,
+}
+
+/// Arguments of `getfattr`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Values are text in quotes, or 0x and hexadecimal digits; a zero byte at the end of a text is not shown.
+Exit status 1 where an attribute that was asked for is not there.
+
+Examples:
+  nandkit getfattr system.img /bin/sh
+  nandkit getfattr system.img -n security.selinux /bin/sh /bin/ls"
+)]
+pub struct GetfattrArguments {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub image: ImageArguments,
+    /// What is looked at. A link itself, not what it leads to.
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<String>,
+    /// Only this attribute, with its prefix: user., trusted., security.
+    #[arg(short = 'n', long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Print JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `extract`.
 #[derive(Debug, Args)]
 #[command(
@@ -250,7 +297,8 @@ Examples:
   nandkit extract dump.bin --region rootfs out
   nandkit extract dump.bin --to-tar - | tar tv
   nandkit extract userdata.img --sparse --to-tar data.tar
-  nandkit extract dump.bin etc --path /etc --no-owners"
+  nandkit extract dump.bin etc --path /etc --no-owners
+  nandkit extract system.img out --mount-point /system --fs-config fs_config --file-contexts file_contexts"
 )]
 pub struct ExtractArguments {
     #[command(flatten)]
@@ -281,6 +329,9 @@ pub struct ExtractArguments {
     /// Leave out extended attributes.
     #[arg(long)]
     pub no_xattrs: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub android: AndroidOptions,
     /// Refuse symbolic links that lead out of DIR or the archive.
     #[arg(long)]
     pub inward_links_only: bool,

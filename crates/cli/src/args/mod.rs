@@ -25,7 +25,8 @@ pub use change::{
 pub use exec::{Cuts, ExecArguments};
 pub use export::{ExportArguments, Tool};
 pub use image::{
-    CatArguments, CheckArguments, ExtractArguments, ImageArguments, InfoArguments, LsArguments, SegmentsName,
+    AndroidOptions, CatArguments, CheckArguments, ExtractArguments, GetfattrArguments, ImageArguments, InfoArguments,
+    LsArguments, SegmentsName,
 };
 pub use mkfs::{Asked, MkfsArguments, TreeOptions};
 pub use mount::{MountArguments, UmountArguments};
@@ -106,6 +107,8 @@ pub enum Command {
     Chmod(ChmodArguments),
     /// Change owners of files of an image.
     Chown(ChownArguments),
+    /// Show extended attributes of files of an image.
+    Getfattr(GetfattrArguments),
     /// Set or remove extended attributes of files of an image.
     Setfattr(SetfattrArguments),
     /// List the recycling policies.

@@ -9,7 +9,10 @@ use nandkit_stack::image::{Finding, OpenImage};
 use nandkit_tree::extract::extract_tree;
 use nandkit_tree::large::Holes;
 use nandkit_tree::pack::{PackOptions, pack_tree};
-use nandkit_tree::{ExtractOptions, ExtractReport, MountLimits, MountedTree, Note, Progress, TreeError};
+use nandkit_tree::{
+    AndroidText, ExtractOptions, ExtractReport, FileContexts, FsConfig, MountLimits, MountedTree, Note, Progress,
+    TreeError,
+};
 use nandkit_units::format_bytes;
 use nandkit_vfs::path::{Follow, resolve};
 use nandkit_vfs::source::{SourceNode, SourceTree, path as path_of};
@@ -17,6 +20,7 @@ use nandkit_vfs::{FileKind, InodeNumber};
 use serde_json::{Map, Value, json};
 
 use super::new_file::NewFile;
+use super::source::android_mount_point;
 use super::{
     absent, damage, finding_json, finding_line, open, path_json, shown, tell, tell_way_out, tree_input, verdict,
 };
@@ -36,6 +40,7 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     if let Some(file) = arguments.to_tar.as_deref().filter(|_| !to_stdout) {
         NewFile::check(file, arguments.merge, Some("--force"))?;
     }
+    let android = AndroidTargets::new(arguments)?;
     let image = open(&arguments.image)?;
     let failed = |error: nandkit_vfs::FsError| {
         Failure::Input(format!("{}: {}: {error}", arguments.image.image.display(), shown(arguments.path.as_bytes())))
@@ -52,6 +57,7 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
         (None, Some(directory)) => directory_of(&tree, directory, &extracting(arguments))?,
         (None, None) => return Err(Failure::Input("expected DIR or --to-tar".to_owned())),
     };
+    let unsaid = android.write(&tree)?;
     let missing = if arguments.directory.is_some() { missing(&tree, &report) } else { 0 };
     report.refused.extend_from_slice(tree.refused());
     report.damaged.extend_from_slice(tree.damaged());
@@ -66,6 +72,7 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     let list = |what: &str, notes: &[Note]| notes.iter().map(|note| format!("{what} {note}")).collect::<Vec<_>>();
     tell(&list("skipped", &report.skipped));
     let mut wrong = list("refused", &report.refused);
+    wrong.extend(unsaid);
     wrong.extend(list("damaged", &report.damaged));
     wrong.extend(
         findings
@@ -80,6 +87,41 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
         wrong.len() + missing,
         ("not all of it could be extracted", "things could not be extracted as they were"),
     )
+}
+
+/// Android's files that are written besides.
+struct AndroidTargets<'a> {
+    arguments: &'a ExtractArguments,
+    mount_point: Vec<u8>,
+}
+
+impl<'a> AndroidTargets<'a> {
+    /// Errors: a file that exists, unless files are replaced.
+    fn new(arguments: &'a ExtractArguments) -> Result<Self, Failure> {
+        let options = &arguments.android;
+        for file in [&options.fs_config, &options.file_contexts].into_iter().flatten() {
+            NewFile::check(file, arguments.merge, Some("--merge"))?;
+        }
+        Ok(Self { arguments, mount_point: android_mount_point(options)? })
+    }
+
+    /// Writes what is asked for; what the files have no words for.
+    fn write(&self, tree: &MountedTree<'_>) -> Result<Vec<String>, Failure> {
+        let options = &self.arguments.android;
+        let mut unsaid = Vec::new();
+        let makers: [(_, fn(&dyn SourceTree, &[u8]) -> AndroidText); 2] =
+            [(&options.fs_config, FsConfig::text_of), (&options.file_contexts, FileContexts::text_of)];
+        for (path, text_of) in makers {
+            let Some(path) = path else { continue };
+            let made = text_of(tree, &self.mount_point);
+            let mut file = NewFile::begin(path)?;
+            let failed = |error: io::Error| Failure::Input(format!("{}: cannot write: {error}", path.display()));
+            file.file().write_all(&made.text).map_err(failed)?;
+            file.keep(self.arguments.merge)?;
+            unsaid.extend(made.left_out.iter().map(|note| format!("not in {}: {note}", path.display())));
+        }
+        Ok(unsaid)
+    }
 }
 
 /// How many files, directories and links the host refused, for whatever cause: those are told among what was skipped. Devices and the like, and single attributes, ask for rights that not

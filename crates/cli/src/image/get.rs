@@ -14,7 +14,7 @@ use nandkit_vfs::{Attributes, ErrorKind, FileKind, FileSystem, FsError, InodeNum
 
 use super::new_file::NewFile;
 use super::{absent, cat, extract, finding_line, open, shown, witnessed};
-use crate::args::{CatArguments, ExtractArguments, GetArguments};
+use crate::args::{AndroidOptions, CatArguments, ExtractArguments, GetArguments};
 use crate::failure::Failure;
 use crate::output;
 
@@ -38,6 +38,7 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
             merge: force,
             no_owners: false,
             no_xattrs: false,
+            android: AndroidOptions::default(),
             inward_links_only: false,
             json: false,
         });

@@ -6,7 +6,7 @@ use nandkit_vfs::path::{Follow, Next, Step, link_target, resolve, walk};
 use nandkit_vfs::{Attributes, ErrorKind, FileKind};
 use serde_json::{Map, Value, json};
 
-use super::{absent, finding_line, open, path_json, shown, tell, tell_way_out, time, verdict, witnessed};
+use super::{absent, finding_line, open, path_json, shown, tell, tell_way_out, time, verdict, witnessed, xattrs};
 use crate::args::LsArguments;
 use crate::failure::Failure;
 use crate::output;
@@ -16,6 +16,8 @@ struct Row {
     path: Vec<u8>,
     attributes: Attributes,
     target: Option<Vec<u8>>,
+    /// Names and values, where they are asked for.
+    xattrs: Option<Vec<(String, String)>>,
 }
 
 /// Lists files of an image.
@@ -32,7 +34,8 @@ pub fn ls(arguments: &LsArguments) -> Result<(), Failure> {
     } else if arguments.long {
         output::text(&long(&rows))?;
     } else {
-        output::text(&rows.iter().map(|row| format!("{}\n", shown(&row.path))).collect::<String>())?;
+        let line = |row: &Row| format!("{}\n{}", shown(&row.path), xattr_lines(row));
+        output::text(&rows.iter().map(line).collect::<String>())?;
     }
     let is_damaged = problems.len() > limits;
     tell(&problems);
@@ -57,7 +60,13 @@ fn rows(arguments: &LsArguments, image: &OpenImage) -> Result<(Vec<Row>, Vec<Str
         let target = (attributes.kind == FileKind::Symlink).then(|| link_target(fs, attributes.inode));
         let target =
             target.and_then(|target| target.map_err(|error| problems.push(format!("{}: {error}", show(path)))).ok());
-        Row { path: path.to_vec(), attributes: *attributes, target }
+        let xattrs = arguments.xattrs.then(|| {
+            let mut told = Vec::new();
+            let pairs = xattrs::pairs(fs, attributes.inode, &mut told);
+            problems.extend(told.into_iter().map(|problem| format!("{}: {problem}", show(path))));
+            pairs
+        });
+        Row { path: path.to_vec(), attributes: *attributes, target, xattrs }
     };
     let (mut rows, mut problems, mut limits) = (Vec::new(), Vec::new(), 0);
     if attributes.kind != FileKind::Directory {
@@ -137,8 +146,14 @@ fn long(rows: &[Row]) -> String {
             text += &format!(" -> {}", shown(target));
         }
         text.push('\n');
+        text += &xattr_lines(row);
     }
     text
+}
+
+/// A line for each attribute of a row, where they are asked for.
+fn xattr_lines(row: &Row) -> String {
+    row.xattrs.iter().flatten().map(|(name, value)| format!("    {name}={value}\n")).collect()
 }
 
 fn row_json(row: &Row) -> Value {
@@ -163,6 +178,9 @@ fn row_json(row: &Row) -> Value {
     }
     if let Some(target) = &row.target {
         map.insert("target".to_owned(), String::from_utf8_lossy(target).into());
+    }
+    if let Some(pairs) = &row.xattrs {
+        map.insert("xattrs".to_owned(), xattrs::json(pairs));
     }
     Value::Object(map)
 }

@@ -7,7 +7,7 @@ use nandkit_vfs::FileKind;
 use nandkit_vfs::source::{SourceNode, SourceTree, path as path_of};
 
 use super::new_file::NewFile;
-use super::source::{Source, adjustments, device_table, source, tell_excluded};
+use super::source::{Source, adjustments, android, device_table, source, tell_excluded};
 use super::{input, time, tree_input};
 use crate::args::{Asked, MkfsArguments, TreeOptions};
 use crate::failure::Failure;
@@ -48,10 +48,13 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<(), Failure> {
 fn tree(options: &TreeOptions<'_>) -> Result<Option<AdjustedTree<Source>>, Failure> {
     let adjustments = adjustments(options)?;
     let table = options.device_table.map(device_table).transpose()?;
+    let android = options.android.map(android).transpose()?.flatten();
     let Some(from) = options.from else { return Ok(None) };
     let source = source(from, options.exclude, options.no_xattrs, "--from ")?;
     tell_excluded(options.exclude, from, &source);
-    AdjustedTree::new(source, &adjustments, table.as_ref()).map(Some).map_err(tree_input)
+    let mut tree = AdjustedTree::new(source, &adjustments, table.as_ref()).map_err(tree_input)?;
+    android.map_or(Ok(()), |files| tree.apply_android(&files)).map_err(tree_input)?;
+    Ok(Some(tree))
 }
 
 /// Sparse images hold whole blocks.

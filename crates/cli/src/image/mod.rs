@@ -18,6 +18,7 @@ mod resize;
 mod segments;
 mod source;
 mod time;
+mod xattrs;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,6 +42,7 @@ pub use mkfs::mkfs;
 pub use put::put;
 pub use rescue::rescue;
 pub use resize::resize;
+pub use xattrs::getfattr;
 
 use crate::args::ImageArguments;
 use crate::failure::Failure;

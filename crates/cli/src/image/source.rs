@@ -6,12 +6,15 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use nandkit_tree::{Adjustments, ArchiveOptions, DeviceTable, DirectoryOptions, HostDirectory, TarArchive};
+use nandkit_tree::{
+    Adjustments, AndroidFiles, ArchiveOptions, DeviceTable, DirectoryOptions, FileContexts, FsConfig, HostDirectory,
+    TarArchive,
+};
 use nandkit_vfs::Timestamp;
 use nandkit_vfs::source::{SourceNode, SourceTree, components};
 
 use super::{shown, tree_input};
-use crate::args::TreeOptions;
+use crate::args::{AndroidOptions, TreeOptions};
 use crate::failure::Failure;
 use crate::output;
 
@@ -90,9 +93,31 @@ fn is_there(from: &Path, source: &Source, excluded: &str) -> bool {
 
 /// The table of nodes and owners in a file.
 pub fn device_table(path: &Path) -> Result<DeviceTable, Failure> {
-    let failed = |what: String| Failure::Input(format!("--device-table {}: {what}", path.display()));
+    parsed(path, "--device-table", DeviceTable::parse)
+}
+
+/// Android's files that say what a tree is to be; `None` where none is given.
+pub fn android(options: &AndroidOptions) -> Result<Option<AndroidFiles>, Failure> {
+    let mount_point = android_mount_point(options)?;
+    if options.fs_config.is_none() && options.file_contexts.is_none() {
+        return Ok(None);
+    }
+    let fs_config = options.fs_config.as_deref().map(|path| parsed(path, "--fs-config", FsConfig::parse));
+    let contexts = options.file_contexts.as_deref().map(|path| parsed(path, "--file-contexts", FileContexts::parse));
+    Ok(Some(AndroidFiles { mount_point, fs_config: fs_config.transpose()?, file_contexts: contexts.transpose()? }))
+}
+
+/// Where Android's files have a tree mounted.
+pub fn android_mount_point(options: &AndroidOptions) -> Result<Vec<u8>, Failure> {
+    let failed = |error: nandkit_vfs::FsError| Failure::Input(format!("--mount-point: {}", error.detail));
+    nandkit_tree::android::mount_point(&options.mount_point).map_err(failed)
+}
+
+/// What a file of an option says.
+fn parsed<T>(path: &Path, option: &str, parse: fn(&[u8]) -> nandkit_tree::Result<T>) -> Result<T, Failure> {
+    let failed = |what: String| Failure::Input(format!("{option} {}: {what}", path.display()));
     let text = crate::run::read_text(path).map_err(|error| failed(format!("cannot read the file: {error}")))?;
-    DeviceTable::parse(&text).map_err(|error| failed(error.to_string()))
+    parse(&text).map_err(|error| failed(error.to_string()))
 }
 
 /// What is changed in a tree before it becomes a volume.

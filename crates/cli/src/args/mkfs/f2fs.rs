@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use nandkit_stack::format::f2fs::build::F2fsBuild;
 
 use super::{Asked, TreeOptions};
-use crate::args::image::{bytes, bytes32, owner};
+use crate::args::image::{AndroidOptions, bytes, bytes32, owner};
 
 const TREE: &str = "What the tree is to be";
 const VOLUME: &str = "What the volume is to be";
@@ -28,6 +28,7 @@ Examples:
   nandkit mkfs f2fs --from rootfs image.f2fs
   nandkit mkfs f2fs --from rootfs.tar.gz --size 512M -l data image.f2fs
   nandkit mkfs f2fs --from rootfs -O extra_attr,inode_checksum,sb_checksum --owner 0:0 image.f2fs
+  nandkit mkfs f2fs --from system --mount-point /system --fs-config fs_config --file-contexts file_contexts system.img
   nandkit mkfs f2fs --size 4G image.f2fs
   nandkit mkfs f2fs --from data --size 8G -g android --sparse userdata.simg     then: fastboot flash userdata userdata.simg"
 )]
@@ -101,6 +102,9 @@ pub struct F2fsArguments {
     /// Nodes and owners that the tree lacks: a table as mkfs.jffs2 takes it.
     #[arg(long, value_name = "FILE", requires = "from", help_heading = TREE)]
     pub device_table: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub android: AndroidOptions,
     /// Both --squash-uids and --squash-perms.
     #[arg(long, requires = "from", help_heading = TREE)]
     pub squash: bool,
@@ -142,6 +146,7 @@ impl F2fsArguments {
                 owner: self.owner,
                 faketime: self.faketime,
                 no_xattrs: self.no_xattrs,
+                android: self.from.is_some().then_some(&self.android),
             },
             build: Box::new(self.build()),
         }

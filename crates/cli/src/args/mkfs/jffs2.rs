@@ -121,6 +121,7 @@ impl Jffs2Arguments {
                 owner: self.owner,
                 faketime: self.faketime,
                 no_xattrs: self.no_xattrs,
+                android: None,
             },
             build: Box::new(self.build()),
         }

@@ -8,6 +8,8 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use nandkit_stack::image::BuildVolume;
 
+use super::image::AndroidOptions;
+
 /// Arguments of `mkfs`.
 #[derive(Debug, Args)]
 #[command(
@@ -74,4 +76,6 @@ pub struct TreeOptions<'a> {
     pub faketime: bool,
     /// Extended attributes are left out.
     pub no_xattrs: bool,
+    /// Android's files about the tree.
+    pub android: Option<&'a AndroidOptions>,
 }
