@@ -158,15 +158,15 @@ impl Change {
 fn a_resize_that_is_cut_off_leaves_the_old_volume_or_the_new_one() {
     let directory = with_image();
     let path = directory.path();
-    for size in ["1100M", "90M"] {
+    for size in ["300M", "90M"] {
         let change = Change::new(path, size);
         let (journal, longest) = (change.journal(path), change.longest());
-        for length in [0, 1, 47, 48, journal.len() / 2, journal.len() - 5, journal.len() - 1] {
+        for length in [0, 48, journal.len() / 2, journal.len() - 1] {
             change.put(path, longest, &[], Some(&journal[..length]));
             change.judge(path, false, &format!("{size}: {length} bytes of {} of the journal", journal.len()));
         }
         let mut random = Random::new(1, size);
-        for share in [0.0, 0.2, 0.5, 0.8, 1.0] {
+        for share in [0.0, 0.5, 1.0] {
             let mut some: Vec<(u64, &[u8])> = Vec::new();
             for (at, block) in &change.changed {
                 if random.chance(share) {
@@ -197,21 +197,21 @@ fn a_resize_that_is_cut_off_leaves_the_old_volume_or_the_new_one() {
 fn a_killed_resize_leaves_one_of_both_sizes() {
     let directory = with_image();
     let path = directory.path();
-    for size in ["1100M", "90M"] {
+    for size in ["300M", "90M"] {
         let change = Change::new(path, size);
         let last = *change.changed.keys().next_back().expect("changes");
         let mut seen = [0, 0];
-        for share in 0..=6 {
+        for share in 0..=3 {
             change.put(path, change.longest(), &[], None);
-            change.die_behind(path, last * share / 6);
+            change.die_behind(path, last * share / 3);
             let is_new = path.join(JOURNAL).exists();
             seen[usize::from(is_new)] += 1;
-            change.judge(path, is_new, &format!("{size}: no file beyond {} blocks", last * share / 6));
+            change.judge(path, is_new, &format!("{size}: no file beyond {} blocks", last * share / 3));
         }
         assert!(seen.iter().all(|count| *count > 0), "{size}: {seen:?}");
     }
     // The file could not even become longer.
-    let change = Change::new(path, "1100M");
+    let change = Change::new(path, "300M");
     change.put(path, change.lengths[0], &[], None);
     change.die_behind(path, change.lengths[0] / BLOCK as u64);
     change.judge(path, false, "too long a file");
