@@ -154,12 +154,12 @@ impl Target for Noting {
     }
 
     fn read(&mut self, at: u64, bytes: u32) -> Result<Nanos, String> {
-        assert!(at % 4096 == 0 && bytes % 4096 == 0 && at + u64::from(bytes) <= 256 << 20);
+        assert!(at.is_multiple_of(4096) && bytes.is_multiple_of(4096) && at + u64::from(bytes) <= 256 << 20);
         Ok(Nanos(1000 + u64::from(bytes)))
     }
 
     fn write(&mut self, at: u64, bytes: u32) -> Result<Nanos, String> {
-        assert!(at % 4096 == 0 && bytes % 4096 == 0 && at + u64::from(bytes) <= 256 << 20, "{at} {bytes}");
+        assert!(at.is_multiple_of(4096) && bytes.is_multiple_of(4096) && at + u64::from(bytes) <= 256 << 20, "{at} {bytes}");
         self.written += 1;
         if self.written == self.fails_at { Err("cannot write at byte 0: no".to_string()) } else { Ok(Nanos(0)) }
     }

@@ -27,7 +27,7 @@ parameters! {
     pub struct Holes as "holes" {
         /// Share of the warm data written first that is valid when the measured part begins.
         warm_valid: f64 = 0.5, 0.0..=1.0;
-        /// The same of the cold data.
+        /// Share of the cold data that is.
         cold_valid: f64 = 0.7, 0.0..=1.0;
         /// Share of cold data in all that is written before; 0: none.
         cold_share: f64 = 0.0, 0.0..=0.9;

@@ -95,6 +95,9 @@ struct AndroidTargets<'a> {
     mount_point: Vec<u8>,
 }
 
+/// Writes one of them as text, of a tree that is mounted at a path.
+type TextOf = fn(&dyn SourceTree, &[u8]) -> AndroidText;
+
 impl<'a> AndroidTargets<'a> {
     /// Errors: a file that exists, unless files are replaced.
     fn new(arguments: &'a ExtractArguments) -> Result<Self, Failure> {
@@ -109,7 +112,7 @@ impl<'a> AndroidTargets<'a> {
     fn write(&self, tree: &MountedTree<'_>) -> Result<Vec<String>, Failure> {
         let options = &self.arguments.android;
         let mut unsaid = Vec::new();
-        let makers: [(_, fn(&dyn SourceTree, &[u8]) -> AndroidText); 2] =
+        let makers: [(_, TextOf); 2] =
             [(&options.fs_config, FsConfig::text_of), (&options.file_contexts, FileContexts::text_of)];
         for (path, text_of) in makers {
             let Some(path) = path else { continue };
