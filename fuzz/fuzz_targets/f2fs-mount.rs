@@ -9,9 +9,9 @@ mod volume;
 
 use libfuzzer_sys::fuzz_target;
 use nandkit_block::RamDevice;
-use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::write::ActiveLogs;
+use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions, check};
 use nandkit_units::{Clock, Payload, ReadInto};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, Links, NewNode, RenameFlags, XattrChanges};

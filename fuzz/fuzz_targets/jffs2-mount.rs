@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use nandkit_jffs2::{Ino, Jffs2, MountOptions};
 use nandkit_testkit::flash_memory::RamFlash;
 use nandkit_testkit::hostile;
-use nandkit_jffs2::{Ino, Jffs2, MountOptions};
 use nandkit_units::Clock;
 use nandkit_vfs::FileSystem;
 

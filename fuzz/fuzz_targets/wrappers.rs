@@ -18,10 +18,10 @@ fuzz_target!(|data: &[u8]| {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
-    if qcow2::is_qcow2(data) {
-        if let Ok(report) = qcow2::unpack(data, &mut to, LIMITS) {
-            assert!(report.bytes <= LIMITS.length);
-        }
+    if qcow2::is_qcow2(data)
+        && let Ok(report) = qcow2::unpack(data, &mut to, LIMITS)
+    {
+        assert!(report.bytes <= LIMITS.length);
     }
     if android_sparse::is_sparse(data) {
         // The same part twice gives the same bytes twice, but where it gives none.
@@ -34,15 +34,15 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(left + given, report.bytes);
         }
     }
-    if motorola::is_wrapped(data) {
-        if let Ok(inside) = motorola::inside(data) {
-            assert!(inside.range.start < inside.range.end && inside.range.end <= data.len() as u64);
-        }
+    if motorola::is_wrapped(data)
+        && let Ok(inside) = motorola::inside(data)
+    {
+        assert!(inside.range.start < inside.range.end && inside.range.end <= data.len() as u64);
     }
-    if text::is_text_dump(data) {
-        if let Ok(dump) = text::parse_text_dump(data) {
-            assert!(!dump.bytes.is_empty());
-        }
+    if text::is_text_dump(data)
+        && let Ok(dump) = text::parse_text_dump(data)
+    {
+        assert!(!dump.bytes.is_empty());
     }
     assert!(to.into_inner().len() as u64 <= LIMITS.length);
 });

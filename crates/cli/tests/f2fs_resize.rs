@@ -192,7 +192,7 @@ fn a_resize_that_is_cut_off_leaves_the_old_volume_or_the_new_one() {
     }
 }
 
-/// The same by a process that dies at a write, so that the order of its writes is its own.
+/// A resize by a process that dies at a write, so that the order of its writes is its own.
 #[test]
 fn a_killed_resize_leaves_one_of_both_sizes() {
     let directory = with_image();

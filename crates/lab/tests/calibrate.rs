@@ -159,7 +159,10 @@ impl Target for Noting {
     }
 
     fn write(&mut self, at: u64, bytes: u32) -> Result<Nanos, String> {
-        assert!(at.is_multiple_of(4096) && bytes.is_multiple_of(4096) && at + u64::from(bytes) <= 256 << 20, "{at} {bytes}");
+        assert!(
+            at.is_multiple_of(4096) && bytes.is_multiple_of(4096) && at + u64::from(bytes) <= 256 << 20,
+            "{at} {bytes}"
+        );
         self.written += 1;
         if self.written == self.fails_at { Err("cannot write at byte 0: no".to_string()) } else { Ok(Nanos(0)) }
     }

@@ -17,15 +17,13 @@ use nandkit_units::{Clock, Context, Done, Statistics};
 use crate::chip_file::{self, EmulatedChip};
 use crate::chip_layer::check_owner;
 use crate::device_handle::DeviceHandle;
+use crate::device_spec::SECTOR_MAX;
 use crate::frame::{Frame, Keeping};
 use crate::traced::{EVENTS, TracedBlock};
 use crate::{
     AlphaName, BlockMapSpec, DeviceSpec, FastSpec, FtlSpec, PageMapSpec, PolicyName, StackError, StackSpec, StoreKind,
     VictimName,
 };
-
-/// The largest sector that every file system on blocks takes.
-pub(crate) const SECTOR_MAX: u32 = 4096;
 
 /// The device of a stack with its translation layer, behind the host interface of a drive.
 pub(crate) fn block_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceHandle, StackError> {

@@ -16,6 +16,9 @@ use crate::named::{overlay, table_or_name, take};
 use crate::presets::DEFAULT_DEVICE;
 use crate::{FtlSpec, StackError, StoreKind, ssds};
 
+/// The largest sector that every file system on blocks takes.
+pub(crate) const SECTOR_MAX: u32 = 4096;
+
 /// The device of a stack. In a spec: the name of a preset, or a table with the keys `preset`, `blocks`, `store` and any key of a chip's spec
 /// (`timing.read_ns`, ...), which goes over the preset's. `preset = "ram"` with `size` is a block device in memory, without flash.
 /// A drive's preset has the table `interface` besides, and a layer of its own ([`DeviceSpec::default_layer`]); a memory card's has a card's keys instead.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::Table;
 
 use crate::SpecError;
-use crate::block_stack::SECTOR_MAX;
+use crate::device_spec::SECTOR_MAX;
 use crate::named::table_or_name;
 use crate::presets::DEFAULT_DEVICE;
 use crate::{DeviceSpec, FsSpec, FtlSpec, HostSpec, StackError, StoreKind};

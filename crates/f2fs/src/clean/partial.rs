@@ -196,7 +196,7 @@ mod tests {
         let runs = valid_runs(&[hole(0, 3), hole(5, 4), hole(12, 8)], &[3..5, 9..10, 20..21]);
         let run = |start, length, left, right, shares_left| ValidRun { start, length, left, right, shares_left };
         assert_eq!(runs, [run(3, 2, 3, 4, false), run(9, 1, 4, 0, true), run(20, 1, 8, 0, false)]);
-        assert_eq!(valid_runs(&[], &[0..512]), [run(0, 512, 0, 0, false)]);
+        assert_eq!(valid_runs(&[], std::slice::from_ref(&(0..512))), [run(0, 512, 0, 0, false)]);
     }
 
     fn facts(valid: Vec<Range<u16>>, requests: Vec<u32>) -> ReuseFacts {

@@ -163,7 +163,7 @@ mod tests {
                     end = inside + bytes - (1 << 22);
                 }
                 let spread = places.in_another_unit(bytes);
-                assert!(spread + bytes <= 64 << 22 && spread % (4 << 20) != 0, "{bytes}: {spread}");
+                assert!(spread + bytes <= 64 << 22 && !spread.is_multiple_of(4 << 20), "{bytes}: {spread}");
             }
         }
     }

@@ -104,9 +104,12 @@ const RASPBERRY_PI_5: [(&str, [[u64; 6]; 4]); 8] = [
     ),
 ];
 
+/// A row of a table that tells units too.
+type MeasuredUnits = (&'static str, [u64; 4], u64, u64, u64, u32);
+
 /// pctips.click: random writes of 4, 16, 64 and 512 KiB, sequential write, in hundredths of MB/s;
 /// read latency; unit; open units.
-const WITH_GEOMETRY: [(&str, [u64; 4], u64, u64, u64, u32); 2] = [
+const WITH_GEOMETRY: [MeasuredUnits; 2] = [
     ("sd-lexar-16", [120, 454, 878, 1207], 1120, 100_000, 4 * MIB, 5),
     ("sd-ultra-64", [218, 620, 1350, 1820], 1590, 850_000, 24 * MIB, 64),
 ];
@@ -136,7 +139,7 @@ fn hundredths(speeds: &[u64]) -> Vec<u64> {
 
 #[test]
 fn olpcs_cards_are_its_table() {
-    let sizes: Vec<u64> = (0..11).map(|power| 4 * KIB << power).collect();
+    let sizes: Vec<u64> = (0..11).map(|power| (4 * KIB) << power).collect();
     let transcend = presets::load("sd-transcend-2").unwrap();
     for (name, speeds) in OLPC {
         let spec = presets::load(name).unwrap();

@@ -138,10 +138,10 @@ fn a_circle_of_blocks_without_use_is_refused() {
     for change in 0..2 {
         for id in ids {
             let mut tree = QuotaTree::open(&mut file, KIND).unwrap();
-            if change == 0 { drop(tree.insert(&record(id)).unwrap()) } else { tree.remove(id).unwrap() }
+            if change == 0 { tree.insert(&record(id)).map(|_| ()).unwrap() } else { tree.remove(id).unwrap() }
         }
     }
-    let mut tree = QuotaTree::open(&mut file, KIND).unwrap();
+    let tree = QuotaTree::open(&mut file, KIND).unwrap();
     let mut at = tree.header.free_block.get();
     while at != 0 {
         free.push(at);

@@ -25,6 +25,19 @@ pub(crate) struct Reuse {
     pub segments: u32,
     /// Whether blocks that are moved always fill gaps.
     pub plugs_holes: bool,
+    /// Which times of random writes a card's curve is.
+    pub curve: Curve,
+}
+
+/// Times of random writes, which differ where a card merges what it closes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Curve {
+    /// Over the whole card, with the merges that each causes: what a benchmark of random writes shows
+    /// (P1's figure 5).
+    #[default]
+    Spread,
+    /// Within an open unit.
+    Unit,
 }
 
 /// The names, with what each does before gaps are filled.
@@ -45,19 +58,32 @@ impl Reuse {
         let Some((_, method, plugs_holes)) = found.copied() else {
             return Err(SpecError::unknown(format!("reuse: {}", suggest::unknown("way", name, &known))));
         };
-        let segments = match options.split_once('=') {
-            None if options.is_empty() => 1,
-            Some(("segments", count)) if method.is_some() => {
-                count.parse().ok().filter(|count| (1..=SEGMENTS_MOST).contains(count)).ok_or_else(|| {
+        let mut reuse = Self { method, segments: 1, plugs_holes, curve: Curve::Spread };
+        for option in options.split(',').filter(|option| !option.is_empty()) {
+            if method.is_none() {
+                return Err(SpecError::form(format!("reuse: {option:?} of {name}; it has no options")));
+            }
+            reuse.set(option)?;
+        }
+        Ok(reuse)
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), SpecError> {
+        match option.split_once('=') {
+            Some(("segments", count)) => {
+                let found = count.parse().ok().filter(|count| (1..=SEGMENTS_MOST).contains(count));
+                self.segments = found.ok_or_else(|| {
                     SpecError::range(format!("reuse: segments is {count}; expected 1 to {SEGMENTS_MOST}"))
-                })?
+                })?;
             }
-            _ if method.is_some() => {
-                return Err(SpecError::form(format!("reuse: {options:?} of {name}; expected segments=N")));
+            Some(("curve", "spread")) => self.curve = Curve::Spread,
+            Some(("curve", "unit")) => self.curve = Curve::Unit,
+            _ => {
+                let detail = format!("reuse: {option:?}; expected segments=N, curve=spread or curve=unit");
+                return Err(SpecError::form(detail));
             }
-            _ => return Err(SpecError::form(format!("reuse: {options:?} of {name}; it has no options"))),
-        };
-        Ok(Self { method, segments, plugs_holes })
+        }
+        Ok(())
     }
 
     /// The look at segments, by the curve of a card file or of the card that the stack stands on;
@@ -72,7 +98,7 @@ impl Reuse {
             })?,
             file => card_of(Path::new(file))?,
         };
-        Ok(Some(PartialCollection::new(times_of(&card), method, self.segments)))
+        Ok(Some(PartialCollection::new(times_of(&card, self.curve), method, self.segments)))
     }
 }
 
@@ -83,11 +109,17 @@ fn card_of(path: &Path) -> Result<CardSpec, StackError> {
 }
 
 /// P1's curves of a card: reads and writes at random places.
-fn times_of(card: &CardSpec) -> RequestTimes {
+fn times_of(card: &CardSpec, curve: Curve) -> RequestTimes {
     RequestTimes::new(
         MOST,
         |blocks| card.read_time(Pattern::Random, u64::from(blocks) * BLOCK_BYTES).0,
-        |blocks| card.spread_write_time(u64::from(blocks) * BLOCK_BYTES).0,
+        |blocks| {
+            let bytes = u64::from(blocks) * BLOCK_BYTES;
+            match curve {
+                Curve::Spread => card.spread_write_time(bytes).0,
+                Curve::Unit => card.write_time(Pattern::Random, bytes).0,
+            }
+        },
     )
 }
 
@@ -98,8 +130,8 @@ mod tests {
     #[test]
     fn names_and_their_options() {
         assert_eq!(Reuse::parse("ssr").unwrap().method, None);
-        let gc = Reuse { method: Some(Method::Everything), segments: 3, plugs_holes: false };
-        assert_eq!(Reuse::parse("gc:segments=3").unwrap(), gc);
+        let gc = Reuse { method: Some(Method::Everything), segments: 3, plugs_holes: false, curve: Curve::Unit };
+        assert_eq!(Reuse::parse("gc:segments=3,curve=unit").unwrap(), gc);
         assert!(Reuse::parse("hole-plugging").unwrap().plugs_holes);
         for (text, part) in
             [("pcg", "pgc"), ("pgc:segments=9", "1 to 8"), ("pgc:x=1", "segments=N"), ("ssr:segments=2", "no options")]

@@ -52,7 +52,8 @@ pub struct F2fsSpec {
     pub background_victim: String,
     /// What is done with a used segment before its gaps are filled (SSR): `ssr` (nothing), `pgc` (P1's
     /// partial collection), `pgc-optimal`, `gc` (all its blocks move first), `hole-plugging` (they fill
-    /// gaps), the latter with `:segments=N` for so many of them a checkpoint.
+    /// gaps); all but the first with `:segments=N` for so many a checkpoint, and `curve=unit` for the times
+    /// within an open unit of a card.
     pub reuse: String,
     /// A card file with the device's times, for `reuse`; empty for those of the card that the stack
     /// stands on.
