@@ -87,6 +87,7 @@ struct Change {
 impl Change {
     /// Also keeps the image behind it, as `new`.
     fn new(path: &Path, size: &'static str) -> Self {
+        let _ = fs::remove_file(path.join(JOURNAL));
         fs::copy(path.join("i"), path.join("k")).expect("a copy");
         let length = || fs::metadata(path.join("k")).expect("a file").len();
         let (old, before) = (blocks_of(&path.join("i")), (length(), segments(path)));
