@@ -95,7 +95,7 @@ fn without_a_good_copy_the_error_says_what_is_wrong() {
     for (at, value, told) in [
         (0, 1, "no superblock of F2FS"),
         (124, 9, "checksum"),
-        (16, 13, "blocks of 2^13 bytes"),
+        (16, 15, "blocks of 2^15 bytes"),
         (20, 8, "blocks a segment"),
         (96, 4, "reserved inodes"),
     ] {
