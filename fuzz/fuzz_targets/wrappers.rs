@@ -1,4 +1,5 @@
-//! Forms in which images come, of any content: an image within its limits, or an error with a message.
+//! Forms in which images come, of any content: an image within its limits, or an error with a
+//! message.
 
 #![no_main]
 

@@ -238,7 +238,8 @@ fn mkfs_waits_for_nobody_and_replaces_no_image_that_is_in_use() {
     assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("v.img") && outcome.stderr.contains("in use"), "{}", outcome.stderr);
     assert!(fs::read(path.join("v.img")).expect("reads") == before);
-    // A process that another test forks right now holds the file too, so that closing it is not enough.
+    // A process that another test forks right now holds the file too, so that closing it is not
+    // enough.
     held.unlock().expect("unlocks");
     succeeds(path, &["mkfs", "jffs2", "--from", "tree", "--force", "v.img"]);
     assert!(fs::read(path.join("v.img")).expect("reads") != before);

@@ -111,9 +111,9 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// The sizes in blocks of the requests that a checkpoint now would make, as far as that can be told
-    /// before it: nodes and their entries of the NAT are taken to lie side by side. Cost: a pass over
-    /// what has changed since the last one.
+    /// The sizes in blocks of the requests that a checkpoint now would make, as far as that can be
+    /// told before it: nodes and their entries of the NAT are taken to lie side by side. Cost: a
+    /// pass over what has changed since the last one.
     pub(crate) fn requests_of_checkpoint(&mut self) -> Vec<u32> {
         let segments = &self.writer.segments;
         let per_block = segments.geometry().sit_entries() as u32;

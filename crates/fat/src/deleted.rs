@@ -281,8 +281,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Whether a cluster is free, was not looked at, and holds a directory's slots: its first one is
-    /// ".", which names it, and all slots up to an end have possible names and attributes.
+    /// Whether a cluster is free, was not looked at, and holds a directory's slots: its first one
+    /// is ".", which names it, and all slots up to an end have possible names and attributes.
     fn holds_slots(&mut self, cluster: u32, first: u32, seen: &Taken) -> Result<bool> {
         if !self.geometry.holds(cluster) || seen.has(cluster) || self.link(cluster)? != Link::Free {
             return Ok(false);

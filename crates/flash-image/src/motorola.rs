@@ -1,11 +1,11 @@
 //! Motorola's headers in front of images of phones.
 //!
-//! Sources: the public descriptions of `SINGLE_N_LONELY` (HemanthJabalpuri, `star.sh` and `star.ksy`,
-//! CC0) and of `MOT_PIV_FULL256` (LineageOS, `extract_utils`, Apache-2.0). A "singleimage" file has
-//! 256 bytes that begin with `SINGLE_N_LONELY`; then for each file 248 bytes of name, 8 bytes of
-//! length, little-endian, and its bytes, filled up to 4096; at the end a name `LONELY_N_SINGLE`.
-//! A signed partition has `MOTO`, four bytes and `MOT_PIV_FULL256` in front, 128 KiB at the most
-//! phones. Some tools put the first magic number alone in front of a sparse image.
+//! Sources: the public descriptions of `SINGLE_N_LONELY` (HemanthJabalpuri, `star.sh` and
+//! `star.ksy`, CC0) and of `MOT_PIV_FULL256` (LineageOS, `extract_utils`, Apache-2.0). A
+//! "singleimage" file has 256 bytes that begin with `SINGLE_N_LONELY`; then for each file 248 bytes
+//! of name, 8 bytes of length, little-endian, and its bytes, filled up to 4096; at the end a name
+//! `LONELY_N_SINGLE`. A signed partition has `MOTO`, four bytes and `MOT_PIV_FULL256` in front, 128
+//! KiB at the most phones. Some tools put the first magic number alone in front of a sparse image.
 
 use std::ops::Range;
 

@@ -24,8 +24,8 @@ pub fn text(name: &str) -> Option<&'static str> {
     presets::all().into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| text)
 }
 
-/// The names of all memory cards that are known by their times, in the order in which they are shown. Cards built from
-/// parts are drives: [`crate::ssds::names`].
+/// The names of all memory cards that are known by their times, in the order in which they are
+/// shown. Cards built from parts are drives: [`crate::ssds::names`].
 pub fn cards() -> Vec<&'static str> {
     card::presets::names().collect()
 }

@@ -1,5 +1,5 @@
-//! The drives that ship with nandkit, and memory cards built from parts: a chip array, a host interface and a translation
-//! layer, each figure with its source.
+//! The drives that ship with nandkit, and memory cards built from parts: a chip array, a host
+//! interface and a translation layer, each figure with its source.
 
 use std::collections::BTreeMap;
 

@@ -386,8 +386,8 @@ fn write_durably(stack: &mut Stack) {
     }
 }
 
-/// Whether what was written is there. A run sees a directory of its own on a volume that it finds, so
-/// that a volume is looked at as an image.
+/// Whether what was written is there. A run sees a directory of its own on a volume that it finds,
+/// so that a volume is looked at as an image.
 fn is_still_there(path: &Path, writer: &str) -> bool {
     let stack = Stack::build_keeping(&spec(path, writer), 1, Keep::AtSync).expect("opens");
     match &stack.mounted {

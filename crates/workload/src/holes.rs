@@ -1,9 +1,9 @@
 //! `holes`: a volume of segments full of holes, then new files (P1, section 5.1).
 //!
-//! Warm and cold files are written in order. Then blocks of each, chosen at random and each once, are
-//! overwritten until the wanted share of what was written first is valid: a log-structured file system
-//! puts the new versions elsewhere. What is measured are new files written by several threads in turn,
-//! as tiobench does. Cold data are a file whose name ends as F2FS takes for cold.
+//! Warm and cold files are written in order. Then blocks of each, chosen at random and each once,
+//! are overwritten until the wanted share of what was written first is valid: a log-structured file
+//! system puts the new versions elsewhere. What is measured are new files written by several
+//! threads in turn, as tiobench does. Cold data are a file whose name ends as F2FS takes for cold.
 
 use nandkit_units::random::Random;
 use nandkit_units::{Description, Generator};

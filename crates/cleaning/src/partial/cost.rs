@@ -76,7 +76,8 @@ impl RunTimes {
         }
     }
 
-    /// The choice of the least time; of equal ones the one that copies less, and to the cold segment.
+    /// The choice of the least time; of equal ones the one that copies less, and to the cold
+    /// segment.
     pub fn best(&self) -> Choice {
         let mut best = Choice::Ssr;
         for choice in [Choice::Inter, Choice::Intra] {

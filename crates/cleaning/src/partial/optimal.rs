@@ -1,9 +1,9 @@
 //! The choices for a segment that together cost least.
 //!
 //! P1 looks at each run by itself; but a run that stays is the edge of the stretches beside it, and
-//! runs that are moved together make one large stretch. A stretch's time depends on its holes and on
-//! the blocks that Inter-GC frees in it, so the search goes from each run that stays to the next one
-//! over all such numbers of blocks.
+//! runs that are moved together make one large stretch. A stretch's time depends on its holes and
+//! on the blocks that Inter-GC frees in it, so the search goes from each run that stays to the next
+//! one over all such numbers of blocks.
 
 use super::cost::{copy, fill};
 use super::{Choice, MeanHoles, RequestTimes, ValidRun};
@@ -18,8 +18,8 @@ struct Way {
     freed: usize,
 }
 
-/// The choices of least time by the model of [`super::Plan::predicted_ns`]. Of equal ones those that
-/// copy less. Cost: `runs² * valid blocks` steps at most.
+/// The choices of least time by the model of [`super::Plan::predicted_ns`]. Of equal ones those
+/// that copy less. Cost: `runs² * valid blocks` steps at most.
 pub(super) fn optimal(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Vec<Choice> {
     let mut choices = Vec::with_capacity(runs.len());
     let mut start = 0;
@@ -33,8 +33,8 @@ pub(super) fn optimal(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles)
     choices
 }
 
-/// The least time of copying the runs of a stretch so that a number of blocks is freed, and the last
-/// run's choice, for each number.
+/// The least time of copying the runs of a stretch so that a number of blocks is freed, and the
+/// last run's choice, for each number.
 type ByFreed = Vec<Option<(f64, Choice)>>;
 
 fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Vec<Choice> {
@@ -145,8 +145,8 @@ mod tests {
         )
     }
 
-    /// The time of the best of all ways to go on from a run, where the open stretch has these holes and
-    /// blocks freed.
+    /// The time of the best of all ways to go on from a run, where the open stretch has these holes
+    /// and blocks freed.
     fn brute(runs: &[ValidRun], holes: u32, freed: u32, times: &RequestTimes, means: MeanHoles) -> f64 {
         let Some((run, rest)) = runs.split_first() else { return fill(times, holes, freed) };
         let (closed, holes, freed) = match run.shares_left {
@@ -160,7 +160,8 @@ mod tests {
         closed + left.min(inter).min(intra)
     }
 
-    /// All `3^runs` choices: of 400 segments of up to 8 runs, of up to 16 where rounds are asked for.
+    /// All `3^runs` choices: of 400 segments of up to 8 runs, of up to 16 where rounds are asked
+    /// for.
     #[test]
     fn the_optimum_is_that_of_all_choices() {
         let rounds = std::env::var("NANDKIT_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
@@ -180,8 +181,9 @@ mod tests {
         }
     }
 
-    /// A request costs 100 whatever its size, and copying a run 110. Each run by itself saves a request
-    /// and a fifth of one; the second saves a request and a twentieth, as it joins a larger stretch.
+    /// A request costs 100 whatever its size, and copying a run 110. Each run by itself saves a
+    /// request and a fifth of one; the second saves a request and a twentieth, as it joins a larger
+    /// stretch.
     #[test]
     fn a_run_is_not_worth_moving_where_its_neighbour_is_moved() {
         let times = RequestTimes::new(512, |_| 0, |_| 100);

@@ -13,7 +13,8 @@ pub enum Method {
     /// The choices whose time together is least, [`Plan::predicted_ns`]: a run that is left is the
     /// edge of its neighbours' holes.
     Optimal,
-    /// All of them to the cold segment, whatever that costs: collection of whole segments (P1's "GC").
+    /// All of them to the cold segment, whatever that costs: collection of whole segments (P1's
+    /// "GC").
     Everything,
 }
 
@@ -37,8 +38,8 @@ impl Plan {
         self.copy_ns + self.fill_ns
     }
 
-    /// Plans a segment. Cost: some look-ups a run; [`Method::Optimal`] at most `runs² * valid blocks`
-    /// steps.
+    /// Plans a segment. Cost: some look-ups a run; [`Method::Optimal`] at most `runs² * valid
+    /// blocks` steps.
     pub fn of(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles, method: Method) -> Self {
         let by: Vec<RunTimes> = runs.iter().map(|run| RunTimes::of(run, times, means)).collect();
         let choices: Vec<Choice> = match method {
@@ -58,10 +59,10 @@ impl Plan {
     }
 }
 
-/// The times of a segment's copies, and of filling its present holes where these runs are moved: P1's
-/// formulas over stretches of several holes. A stretch between two runs that stay is one request;
-/// what Inter-GC frees in it is written too, so that the holes have a part of that request's time,
-/// and what Intra-GC frees makes room for the copies.
+/// The times of a segment's copies, and of filling its present holes where these runs are moved:
+/// P1's formulas over stretches of several holes. A stretch between two runs that stay is one
+/// request; what Inter-GC frees in it is written too, so that the holes have a part of that
+/// request's time, and what Intra-GC frees makes room for the copies.
 pub(super) fn predict(runs: &[ValidRun], choices: &[Choice], times: &RequestTimes, means: MeanHoles) -> (f64, f64) {
     let (mut copy_ns, mut fill_ns) = (0.0, 0.0);
     let (mut holes, mut freed) = (0, 0);

@@ -58,7 +58,8 @@ pub struct ExecArguments {
     /// The file system: f2fs, fat, jffs2 or model; without it the image's, or fat.
     #[arg(long, value_name = "FS")]
     pub fs: Option<String>,
-    /// The device: a preset (see `nandkit devices`), a chip's spec or a card file (.toml), or ram; without it P4's, or for an image of JFFS2 a chip of its shape.
+    /// The device: a preset (see `nandkit devices`), a chip's spec or a card file (.toml), or ram;
+    /// without it P4's, or for an image of JFFS2 a chip of its shape.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Bring this image of JFFS2, FAT or F2FS onto the chip, and run the command in its volume. The image stays as it is.

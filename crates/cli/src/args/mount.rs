@@ -41,8 +41,8 @@ pub struct MountArguments {
     /// Show everything as belonging to this group.
     #[arg(long, value_name = "N")]
     pub gid: Option<u32>,
-    /// Let other users in, root too, by the files' own permissions; where root mounts they are in any case.
-    /// /etc/fuse.conf must have a line user_allow_other.
+    /// Let other users in, root too, by the files' own permissions; where root mounts they are in
+    /// any case. /etc/fuse.conf must have a line user_allow_other.
     #[arg(long)]
     pub allow_other: bool,
     /// How new data are compressed in JFFS2: zlib (the default), lzo, rtime, none, priority, size.

@@ -31,7 +31,8 @@ pub enum LatencyName {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, group(ArgGroup::new("listening").args(["socket", "port"]).required(true)))]
 pub struct ServeArguments {
-    /// The device: a preset (see `nandkit devices`), a chip's spec or a card file (.toml), or ram; without it P4's.
+    /// The device: a preset (see `nandkit devices`), a chip's spec or a card file (.toml), or ram;
+    /// without it P4's.
     #[arg(long, value_name = "DEVICE", conflicts_with = "image")]
     pub device: Option<String>,
     /// The translation layer on a chip: block-map, fast or page-map.

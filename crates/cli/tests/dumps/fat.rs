@@ -55,7 +55,8 @@ fn numbers() -> Vec<u8> {
     (0..3000_u32).flat_map(u32::to_le_bytes).collect()
 }
 
-/// A card with a short and a long name, an empty file, and a directory, all of which mtools deleted.
+/// A card with a short and a long name, an empty file, and a directory, all of which mtools
+/// deleted.
 fn with_deleted() -> tempfile::TempDir {
     let directory = with_dump(&fat());
     let path = directory.path();

@@ -51,8 +51,8 @@ impl Compressor {
     }
 }
 
-/// Fills `output` with what a deflate stream without a header (RFC 1951) holds; bytes behind its end
-/// are not looked at. Whether it has exactly so many bytes.
+/// Fills `output` with what a deflate stream without a header (RFC 1951) holds; bytes behind its
+/// end are not looked at. Whether it has exactly so many bytes.
 pub fn inflate_raw(input: &[u8], output: &mut [u8]) -> bool {
     libdeflater::Decompressor::new().deflate_decompress(input, output).is_ok_and(|length| length == output.len())
 }

@@ -39,8 +39,9 @@ struct Watched {
 }
 
 impl PartialCollection {
-    /// By the device's times of random requests. So many segments are treated before a checkpoint: P1
-    /// takes one, since cleaning in idle times may free segments before more are used (section 4.2).
+    /// By the device's times of random requests. So many segments are treated before a checkpoint:
+    /// P1 takes one, since cleaning in idle times may free segments before more are used (section
+    /// 4.2).
     pub fn new(times: RequestTimes, method: Method, segments_per_checkpoint: u32) -> Self {
         Self {
             times,
@@ -79,7 +80,8 @@ impl PartialCollection {
 }
 
 impl Watched {
-    /// The time of copies, and of filling as many blocks as there were holes, of all that were filled.
+    /// The time of copies, and of filling as many blocks as there were holes, of all that were
+    /// filled.
     fn simulated_ns(&self) -> f64 {
         let (blocks, time) = self.filled;
         self.copied.0 as f64 + time.0 as f64 * f64::from(self.holes) / f64::from(blocks.max(1))
@@ -192,7 +194,8 @@ mod tests {
     #[test]
     fn runs_have_the_holes_that_touch_them() {
         let hole = |start, length| HoleRun { start, length };
-        // 0..3 hole, 3..5 valid, 5..9 hole, 9..10 valid, 10..12 of the checkpoint, 12..20 hole, 20..21 valid.
+        // 0..3 hole, 3..5 valid, 5..9 hole, 9..10 valid, 10..12 of the checkpoint, 12..20 hole,
+        // 20..21 valid.
         let runs = valid_runs(&[hole(0, 3), hole(5, 4), hole(12, 8)], &[3..5, 9..10, 20..21]);
         let run = |start, length, left, right, shares_left| ValidRun { start, length, left, right, shares_left };
         assert_eq!(runs, [run(3, 2, 3, 4, false), run(9, 1, 4, 0, true), run(20, 1, 8, 0, false)]);

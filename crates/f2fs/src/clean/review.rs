@@ -109,7 +109,8 @@ pub fn holes(segments: &Segments, segment: SegmentIndex) -> Vec<HoleRun> {
     runs(&unusable.map(|word| !word)).map(|(start, length)| HoleRun { start, length }).collect()
 }
 
-/// The facts of a segment that a log would get; `checkpoint` as [`ReuseFacts::checkpoint_requests`].
+/// The facts of a segment that a log would get; `checkpoint` as
+/// [`ReuseFacts::checkpoint_requests`].
 pub fn facts(segments: &Segments, segment: SegmentIndex, log: Log, checkpoint: Vec<u32>) -> ReuseFacts {
     let cold = segments.log_state(Log::ColdData);
     let cold_holes = if cold.ssr { holes(segments, cold.segment) } else { Vec::new() };

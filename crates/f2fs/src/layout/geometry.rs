@@ -382,7 +382,8 @@ fn check_areas(superblock: &Superblock) -> Result<(), Defect> {
     Ok(())
 }
 
-/// How many segments share a block of the SSA (f2fs-tools g-dev-test, fsck/f2fs.h, `SUMS_PER_BLOCK`).
+/// How many segments share a block of the SSA (f2fs-tools g-dev-test, fsck/f2fs.h,
+/// `SUMS_PER_BLOCK`).
 const fn summaries_per_block(features: Features, log_block_size: u32) -> u32 {
     if features.has(Features::PACKED_SSA) { (1 << log_block_size) / SUMMARY_BYTES_MIN } else { 1 }
 }

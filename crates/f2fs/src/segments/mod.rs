@@ -107,10 +107,11 @@ pub struct DirtyPages {
 pub struct Options {
     /// `mode=lfs`: gaps are never filled.
     pub lfs: bool,
-    /// Logs fill gaps of segments of their own type alone while free sections are above the reserve,
-    /// as the first F2FS did (Linux 3.8, segment.c, `get_ssr_segment`).
+    /// Logs fill gaps of segments of their own type alone while free sections are above the
+    /// reserve, as the first F2FS did (Linux 3.8, segment.c, `get_ssr_segment`).
     pub own_gaps: bool,
-    /// The log of cold data, to which collected blocks go, fills gaps whatever is free (hole plugging).
+    /// The log of cold data, to which collected blocks go, fills gaps whatever is free (hole
+    /// plugging).
     pub plugs_holes: bool,
     /// `alloc_mode=reuse`: warm and cold data too look for free segments from the start of the
     /// volume.

@@ -66,8 +66,8 @@ impl Segments {
         ready.find(|segment| self.free.is_free(*segment))
     }
 
-    /// How many segments wait for a log, and whether one of them can be had: kept ones, and those that
-    /// were emptied.
+    /// How many segments wait for a log, and whether one of them can be had: kept ones, and those
+    /// that were emptied.
     pub fn waiting_for(&self, log: Log) -> (usize, bool) {
         let all = || self.held.iter().chain(&self.emptied.0).filter(|waiting| waiting.log == log);
         (all().count(), all().any(|waiting| waiting.ready))

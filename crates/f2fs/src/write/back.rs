@@ -32,8 +32,8 @@ pub(crate) struct Why {
     /// Whether room is made between two inodes, where it is short: not within what must be one, nor
     /// where room is being made.
     pub makes_room: bool,
-    /// Whether segments whose gaps would be filled next are looked at on the way, which may end in a
-    /// checkpoint: not within what must be one.
+    /// Whether segments whose gaps would be filled next are looked at on the way, which may end in
+    /// a checkpoint: not within what must be one.
     pub prepares_gaps: bool,
 }
 
@@ -212,8 +212,8 @@ impl<D: BlockDevice> Volume<D> {
         full.into_iter().chain(runs.finish()).try_for_each(|batch| self.settle(why.cause, batch))
     }
 
-    /// Gives the dirty pages of an inode from one on their addresses. Returns the page to go on with
-    /// where the segments to be filled next are to be looked at before.
+    /// Gives the dirty pages of an inode from one on their addresses. Returns the page to go on
+    /// with where the segments to be filled next are to be looked at before.
     fn queue_pages(&mut self, inode: Inode, from: u32, why: Why, runs: &mut Runs<OnItsWay>) -> Result<Option<u32>> {
         let ino = inode.nid;
         let pages: Vec<(u32, Page)> =

@@ -33,8 +33,8 @@ pub struct WriteOptions {
     pub own_gaps: bool,
     /// [`crate::segments::Options::plugs_holes`].
     pub plugs_holes: bool,
-    /// Whether files that are cold by their names are overwritten where they stand, as today's Linux
-    /// does and the first F2FS (3.8) did not.
+    /// Whether files that are cold by their names are overwritten where they stand, as today's
+    /// Linux does and the first F2FS (3.8) did not.
     pub cold_in_place: bool,
     /// `active_logs`.
     pub logs: ActiveLogs,

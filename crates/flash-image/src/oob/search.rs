@@ -32,9 +32,9 @@ pub struct LayoutMatch {
 }
 
 impl LayoutMatch {
-    /// Whether the code words speak for the layout: half of them, and four of which chance makes none.
-    /// By chance one of 2^22 is right by the weakest code, but one of 2000 seems corrected, and of
-    /// sparse data, as tables of a file system are, many more.
+    /// Whether the code words speak for the layout: half of them, and four of which chance makes
+    /// none. By chance one of 2^22 is right by the weakest code, but one of 2000 seems corrected,
+    /// and of sparse data, as tables of a file system are, many more.
     pub fn is_sure(&self) -> bool {
         self.certain >= RIGHT_MIN && 2 * self.right >= self.tried
     }

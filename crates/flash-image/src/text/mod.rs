@@ -333,7 +333,8 @@ mod tests {
         }
     }
 
-    /// Found by the fuzz target flash-image-layout (crash-1b4929da4095fdc3321911cdb000baec989e142d).
+    /// Found by the fuzz target flash-image-layout
+    /// (crash-1b4929da4095fdc3321911cdb000baec989e142d).
     #[test]
     fn lines_without_bytes_are_remarks_and_the_first_with_some_is_the_start() {
         let dump = parse_text_dump(b"0x00000040: \n0x00000100: \n0x00000100: 85 19\n0x00000202: 00\n").unwrap();

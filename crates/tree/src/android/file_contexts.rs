@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The pattern is a regular expression over the whole path. Between both may stand a kind: `--`
-//! regular files, `-d` directories, `-l` links, `-c`, `-b`, `-p`, `-s`. Lines whose pattern is plain
-//! text come before the others; among each the last one that fits counts. Patterns are of the crate
-//! regex: what looks around or back is refused.
+//! regular files, `-d` directories, `-l` links, `-c`, `-b`, `-p`, `-s`. Lines whose pattern is
+//! plain text come before the others; among each the last one that fits counts. Patterns are of the
+//! crate regex: what looks around or back is refused.
 
 use std::collections::BTreeMap;
 

@@ -32,8 +32,8 @@ pub(crate) struct Reuse {
 /// Times of random writes, which differ where a card merges what it closes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Curve {
-    /// Over the whole card, with the merges that each causes: what a benchmark of random writes shows
-    /// (P1's figure 5).
+    /// Over the whole card, with the merges that each causes: what a benchmark of random writes
+    /// shows (P1's figure 5).
     #[default]
     Spread,
     /// Within an open unit.

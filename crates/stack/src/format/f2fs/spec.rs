@@ -26,8 +26,8 @@ pub enum RulesName {
     #[default]
     #[serde(rename = "linux")]
     Linux,
-    /// The first F2FS, which P1 changed: logs fill gaps of segments of their own type alone while there
-    /// is room, and files that are cold by their names are not overwritten where they stand.
+    /// The first F2FS, which P1 changed: logs fill gaps of segments of their own type alone while
+    /// there is room, and files that are cold by their names are not overwritten where they stand.
     #[serde(rename = "linux-3.8")]
     Linux38,
 }
@@ -50,10 +50,10 @@ pub struct F2fsSpec {
     /// The same for collection in idle times alone; empty for what `victim` says.
     #[serde(alias = "background_collector", deserialize_with = "victim")]
     pub background_victim: String,
-    /// What is done with a used segment before its gaps are filled (SSR): `ssr` (nothing), `pgc` (P1's
-    /// partial collection), `pgc-optimal`, `gc` (all its blocks move first), `hole-plugging` (they fill
-    /// gaps); all but the first with `:segments=N` for so many a checkpoint, and `curve=unit` for the times
-    /// within an open unit of a card.
+    /// What is done with a used segment before its gaps are filled (SSR): `ssr` (nothing), `pgc`
+    /// (P1's partial collection), `pgc-optimal`, `gc` (all its blocks move first), `hole-plugging`
+    /// (they fill gaps); all but the first with `:segments=N` for so many a checkpoint, and
+    /// `curve=unit` for the times within an open unit of a card.
     pub reuse: String,
     /// A card file with the device's times, for `reuse`; empty for those of the card that the stack
     /// stands on.
