@@ -57,7 +57,7 @@ pub const CIRCLES: &[AllowedCircle] = &[
 /// The longest comment line that is not counted.
 pub const COMMENT_COLUMNS: usize = 120;
 /// Longer ones. The aim is none of more than 100.
-pub const LONG_COMMENTS_MAX: usize = 1522;
+pub const LONG_COMMENTS_MAX: usize = 1520;
 /// Doc comments that begin with "The same", which says nothing where they are read alone.
 pub const SAME_DOCS_MAX: usize = 151;
 
