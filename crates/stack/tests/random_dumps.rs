@@ -199,7 +199,7 @@ fn is_same_behind(after: &[u8], before: &[u8], end: usize) -> bool {
 fn what_is_no_volume_is_never_changed_and_every_file_is_read() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("dump");
-    let mut rounds = Rounds::of(300);
+    let mut rounds = Rounds::of(150);
     for round in &mut rounds {
         let mut random = Random::new(round, "dump");
         let dump = draw(&mut random);
