@@ -253,7 +253,7 @@ pub struct AndroidOptions {
     #[arg(long, value_name = "FILE", help_heading = ANDROID)]
     pub fs_config: Option<PathBuf>,
     /// SELinux labels by pattern, as Android's file_contexts has them: lines of
-    /// PATTERN [KIND] LABEL.
+    /// a pattern, perhaps a kind (`-d`, `--`), and a label.
     #[arg(long, value_name = "FILE", help_heading = ANDROID)]
     pub file_contexts: Option<PathBuf>,
     /// Where the tree is mounted on the device, with which paths in both files begin.
