@@ -90,7 +90,7 @@ pub fn entry_value(kind: FatKind, cluster: u32, bytes: [u8; 4]) -> u32 {
 /// clusters.
 pub const fn straddles(kind: FatKind, cluster: u32, fat_start: u64, sector_size: u32) -> bool {
     let (at, length) = entry_position(kind, cluster);
-    (fat_start + at) % sector_size as u64 + length as u64 > sector_size as u64
+    matches!(kind, FatKind::Fat12) && (fat_start + at) % sector_size as u64 + length as u64 > sector_size as u64
 }
 
 /// Reads a whole FAT and hands every entry from cluster 2 on to `each`.
@@ -120,9 +120,13 @@ pub fn scan(
             if within >= bytes.len() as u64 {
                 break;
             }
-            let mut raw = [0; 4];
-            let from = bytes.iter().skip(within as usize);
-            raw.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            let from = bytes.get(within as usize..).unwrap_or_default();
+            // Only the last entries have fewer than four bytes behind them.
+            let raw = from.first_chunk().copied().unwrap_or_else(|| {
+                let mut raw = [0; 4];
+                raw.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                raw
+            });
             if cluster >= 2 {
                 each(cluster, Link::from_raw(geometry.kind, entry_value(geometry.kind, cluster, raw)));
             }

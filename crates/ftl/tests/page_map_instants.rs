@@ -238,7 +238,7 @@ fn run(shape: &Shape, seed: u64, commands: u64) -> Run {
         let completed = match random.below(100) {
             0..70 => {
                 next += 1;
-                let data: Vec<u8> = (0..count).flat_map(|_| bytes_of(Some(next), SECTOR)).collect();
+                let data = bytes_of(Some(next), SECTOR).repeat(count as usize);
                 let done = device.write(&context, Lba(first), Payload::Bytes(&data)).unwrap();
                 let asked = Asked { issued: now, durable: Some(done.completed), version: Some(next) };
                 (first..first + count).for_each(|sector| history[sector as usize].push(asked));

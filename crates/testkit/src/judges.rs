@@ -65,9 +65,12 @@ pub fn tool<A: AsRef<std::ffi::OsStr>>(
     arguments: impl IntoIterator<Item = A>,
 ) -> Result<ToolOutput, NotInstalled> {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    // A program that is named by its path is started without a copy of this process and its memory,
+    // which may be large.
+    let found = std::env::split_paths(&path).map(|directory| directory.join(program)).find(|at| at.is_file());
     // mtools takes names by the locale, and refuses geometries that it finds odd.
     let environment = [("PATH", path.as_str()), ("MTOOLS_SKIP_CHECK", "1"), ("LC_ALL", "C.UTF-8")];
-    let mut command = Command::new(program);
+    let mut command = Command::new(found.unwrap_or_else(|| program.into()));
     command.args(arguments).envs(environment).stdin(std::process::Stdio::null());
     let output = command.output().map_err(|error| NotInstalled {
         program: program.to_owned(),

@@ -12,10 +12,13 @@ pub fn is_zeroed(bytes: &[u8]) -> bool {
     is_filled(bytes, 0)
 }
 
-/// Runs of 64 are compared at once: byte by byte the loop cannot be vectorised, as it ends early.
+/// Each byte is compared with the one before it, in one comparison of memory: byte by byte the loop
+/// cannot be vectorised, as it ends early.
 fn is_filled(bytes: &[u8], with: u8) -> bool {
-    let (chunks, rest) = bytes.as_chunks::<64>();
-    chunks.iter().all(|chunk| *chunk == [with; 64]) && rest.iter().all(|&byte| byte == with)
+    match bytes {
+        [] => true,
+        [first, behind @ ..] => *first == with && bytes.starts_with(behind),
+    }
 }
 
 #[cfg(test)]

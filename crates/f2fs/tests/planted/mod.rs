@@ -38,6 +38,12 @@ impl Planted {
         Self { bytes, geometry, state, uuid, sound: Arc::new(volume) }
     }
 
+    /// Takes over another's state in the memory that is there already, as images are large.
+    pub fn become_again(&mut self, other: &Self) {
+        self.bytes.clone_from(&other.bytes);
+        (self.geometry, self.state) = (other.geometry.clone(), other.state.clone());
+    }
+
     /// The volume as it was when it was sound.
     pub fn volume(&self) -> &F2fs<RamDevice> {
         &self.sound

@@ -59,11 +59,11 @@ pub fn empty_image_of(features: &str, sectors: u64) -> Image {
 
 pub fn image_of(device: &impl BlockDevice) -> Image {
     let mut image = Image::new();
+    let mut bytes = vec![0; BLOCK];
     for sector in 0..device.geometry().capacity() / BLOCK as u64 {
-        let mut bytes = vec![0; BLOCK];
         device.read(&Context::default(), Lba(sector), ReadInto::Bytes(&mut bytes)).unwrap();
-        if bytes.iter().any(|&byte| byte != 0) {
-            image.push((sector, bytes));
+        if !nandkit_units::is_zeroed(&bytes) {
+            image.push((sector, bytes.clone()));
         }
     }
     image
@@ -191,7 +191,7 @@ impl File {
     fn judge_page(&self, (id, number): (u64, u64), found: &[u8], context: &str) {
         let versions = self.pages.get(&number).cloned().unwrap_or_else(|| vec![self.untouched]);
         let new = self.exists.contains(&false);
-        let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+        let is_zero = nandkit_units::is_zeroed;
         let is_short = |&(version, length): &(u64, usize)| {
             let (had, behind) = found.split_at(length.min(found.len()));
             *had == page(id, number, version)[..had.len()] && is_zero(behind)

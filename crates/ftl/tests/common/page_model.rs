@@ -39,7 +39,11 @@ pub struct Model {
 
 pub fn bytes_of(version: Version, size: usize) -> Vec<u8> {
     let Some(version) = version else { return vec![0; size] };
-    (0..size as u64 / 8).flat_map(|word| (version << 16 | word | 1 << 60).to_le_bytes()).collect()
+    let mut bytes = vec![0; size];
+    for (word, part) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        *part = (version << 16 | word as u64 | 1 << 60).to_le_bytes();
+    }
+    bytes
 }
 
 impl Model {
@@ -104,7 +108,7 @@ impl Model {
             0..60 => {
                 self.next += 1;
                 let version = Some(self.next);
-                let data: Vec<u8> = (0..count).flat_map(|_| bytes_of(version, size)).collect();
+                let data = bytes_of(version, size).repeat(count as usize);
                 let is_durable = self.durable_every > 0 && self.next.is_multiple_of(self.durable_every);
                 let done = match is_durable {
                     true => device.write_durable(&context, Lba(first), Payload::Bytes(&data)),

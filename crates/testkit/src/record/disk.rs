@@ -33,7 +33,7 @@ impl MemoryDisk {
         let mut base = BTreeMap::new();
         for sector in 0..shape.sectors {
             device.read(&Context::default(), Lba(sector), ReadInto::Bytes(&mut bytes))?;
-            if bytes.iter().any(|&byte| byte != 0) {
+            if !nandkit_units::is_zeroed(&bytes) {
                 base.insert(sector, Sector::from(&bytes[..]));
             }
         }

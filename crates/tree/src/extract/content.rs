@@ -76,7 +76,8 @@ impl Work<'_> {
 /// the last one ends: 4096 bytes are the smallest hole that host file systems make. Errors: those
 /// of the host.
 pub fn write_sparse(file: &File, offset: u64, chunk: &[u8], written: &mut u64) -> io::Result<()> {
-    let zero = |at: usize| chunk.get(at..).is_none_or(|rest| rest.iter().take(UNIT).all(|byte| *byte == 0));
+    let zero =
+        |at: usize| chunk.get(at..).is_none_or(|rest| nandkit_units::is_zeroed(rest.get(..UNIT).unwrap_or(rest)));
     let mut at = 0;
     while at < chunk.len() {
         if zero(at) {
