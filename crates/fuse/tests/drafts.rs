@@ -7,11 +7,22 @@ use std::time::Duration;
 use nandkit_fuse::{CommitLimit, Options, Session, Timing, Volume, check_mount_point};
 use nandkit_units::{Clock, Payload};
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
-use nandkit_vfs::wrap::{Fault, FaultPlan, Method, Wrapped};
-use nandkit_vfs::{Changes, ErrorKind, FileSystem, NewNode};
+use nandkit_vfs::wrap::{Call, Hook, Method, Wrapped};
+use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, NewNode};
+
+struct NoSync;
+
+impl Hook for NoSync {
+    fn before(&self, call: &Call<'_>) -> nandkit_vfs::Result<()> {
+        match call.method {
+            Method::Sync => Err(FsError::new(ErrorKind::NoSpace, "planned")),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// The model, whose syncs fail from the first one on.
-struct Full(Wrapped<ModelFileSystem, Fault>);
+struct Full(Wrapped<ModelFileSystem, NoSync>);
 
 impl Volume for Full {
     fn fs(&self) -> &dyn FileSystem {
@@ -28,8 +39,7 @@ fn with_file() -> Full {
     let root = model.root();
     let file = model.create(root, b"f", &NewNode { mode: 0o666, ..NewNode::FILE }).expect("a file");
     Changes::write(&mut model, file, 0, Payload::Bytes(b"old")).expect("its content");
-    let plan = FaultPlan { method: Some(Method::Sync), ..FaultPlan::from(0, ErrorKind::NoSpace) };
-    Full(Wrapped::new(model, Fault::new(plan)))
+    Full(Wrapped::new(model, NoSync))
 }
 
 /// Each write is followed by a sync, which fails: from then on, changes are refused for a second. Requests are those of uapi/linux/f2fs.h.

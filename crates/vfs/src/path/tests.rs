@@ -1,11 +1,13 @@
 use super::*;
 use crate::model::{ModelFileSystem, ModelOptions};
+use crate::wrap::{Call, Hook, Method, Wrapped};
 use crate::{
-    Attributes, Changes, DirectoryEntry, ErrorKind, FileKind, FileSystem, InodeNumber, NewNode, Result, Timestamp,
-    VolumeStatus,
+    Attributes, Changes, DirectoryEntry, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, NewNode, Result,
+    Timestamp, VolumeStatus,
 };
 use nandkit_units::{Clock, Payload, ReadInto};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 fn empty() -> ModelFileSystem {
     ModelFileSystem::new(ModelOptions::POSIX, Clock::starting_at(1 << 60))
@@ -104,12 +106,23 @@ fn a_walk_is_sorted_and_complete() {
     assert_eq!(met, expected);
 }
 
+/// How many listings go well before one fails.
+struct FailsOnce(AtomicU64);
+
+impl Hook for FailsOnce {
+    fn before(&self, call: &Call<'_>) -> Result<()> {
+        match call.method == Method::ReadDir && self.0.fetch_sub(1, Relaxed) == 0 {
+            true => Err(FsError::new(ErrorKind::Corrupt, "planned")),
+            false => Ok(()),
+        }
+    }
+}
+
 #[test]
 fn what_stands_behind_a_directory_that_cannot_be_listed_is_copied_to_its_place() {
-    use crate::wrap::{Fault, FaultPlan, Method, Wrapped};
     // The listing of `a`, then that of `a/b`; both have siblings behind them.
     for (listing, lost, left) in [(1, "a", 6), (2, "a/b", 8)] {
-        let from = Wrapped::new(sample(), Fault::new(FaultPlan::once(Method::ReadDir, listing, ErrorKind::Corrupt)));
+        let from = Wrapped::new(sample(), FailsOnce(AtomicU64::new(listing)));
         let mut to = empty();
         let root = to.root();
         let report = copy_tree(&from, from.root(), &mut to, root, CopyOptions::default()).unwrap();

@@ -1,18 +1,9 @@
-//! File systems over other file systems: tracing, counting, planned faults, and a read-only view.
+//! A file system over another one that shows every call.
 //!
 //! [`Wrapped`] passes every call on and shows it to a [`Hook`] before and after; capabilities are
 //! those of the wrapped file system, and are shown too.
 
 mod changes;
-mod fault;
-mod read_only;
-mod stats;
-mod trace;
-
-pub use fault::{Fault, FaultPlan};
-pub use read_only::ReadOnly;
-pub use stats::Stats;
-pub use trace::{Trace, TraceRecord};
 
 use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
@@ -57,28 +48,6 @@ pub enum Method {
     BeginAtomic,
     CommitAtomic,
     AbortAtomic,
-}
-
-impl Method {
-    /// How many methods there are.
-    pub const COUNT: usize = 27;
-
-    /// Whether it changes the volume.
-    pub const fn changes(self) -> bool {
-        !matches!(
-            self,
-            Self::Volume
-                | Self::Lookup
-                | Self::Stat
-                | Self::ReadDir
-                | Self::Read
-                | Self::DataAfter
-                | Self::ReadLink
-                | Self::Xattr
-                | Self::XattrNames
-                | Self::ExtentAfter
-        )
-    }
 }
 
 /// One call, as far as hooks look at it.

@@ -410,7 +410,7 @@ impl PlantedFs {
 mod tests {
     use super::*;
     use crate::fs_suite;
-    use nandkit_vfs::wrap::{Trace, Wrapped};
+    use nandkit_vfs::wrap::{Hook, Wrapped};
 
     #[test]
     fn the_model_keeps_every_promise() {
@@ -450,18 +450,22 @@ mod tests {
         }
     }
 
-    /// The wrappers of the contract change nothing.
+    struct Silent;
+
+    impl Hook for Silent {}
+
+    /// The wrapper of the contract changes nothing.
     struct WrappedMaker(ModelMaker);
 
     impl FsMaker for WrappedMaker {
-        type Fs = Wrapped<ModelFileSystem, Trace>;
+        type Fs = Wrapped<ModelFileSystem, Silent>;
 
         fn make(&self, volume: Volume) -> Self::Fs {
-            Wrapped::new(self.0.make(volume), Trace::new(10))
+            Wrapped::new(self.0.make(volume), Silent)
         }
 
         fn remount(&self, fs: Self::Fs) -> Self::Fs {
-            Wrapped::new(self.0.remount(fs.into_inner()), Trace::new(10))
+            Wrapped::new(self.0.remount(fs.into_inner()), Silent)
         }
 
         fn clock(&self, fs: &Self::Fs) -> Clock {
