@@ -1,34 +1,39 @@
 //! Every unusable input ends with exit status 2 and a message that says what, where and what would be right; nothing is left behind.
 
 use std::fs;
-use std::path::Path;
 
-use crate::common::nandkit;
+use crate::common::{names, nandkit};
 
 struct Case {
     /// Files that stand in the directory before.
-    files: &'static [(&'static str, &'static str)],
-    arguments: &'static [&'static str],
+    files: Vec<(&'static str, &'static str)>,
+    arguments: Words,
     /// Parts of the message.
-    expected: &'static [&'static str],
+    expected: Words,
 }
 
-fn entries(directory: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory)
-        .expect("the directory reads")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
+type Words = &'static [&'static str];
+
+fn with(files: &[(&'static str, &'static str)], arguments: Words, expected: Words) -> Case {
+    Case { files: files.to_vec(), arguments, expected }
+}
+
+fn plain(arguments: Words, expected: Words) -> Case {
+    with(&[], arguments, expected)
+}
+
+/// An experiment in `s.toml` that is to be run.
+fn spec(text: &'static str, expected: Words) -> Case {
+    with(&[("s.toml", text)], &["run", "s.toml"], expected)
 }
 
 fn check(cases: &[Case]) {
     for case in cases {
         let directory = tempfile::tempdir().expect("a directory");
-        for (name, text) in case.files {
+        for (name, text) in &case.files {
             fs::write(directory.path().join(name), text).expect("a file");
         }
-        let before = entries(directory.path());
+        let before = names(directory.path());
         let outcome = nandkit(directory.path(), case.arguments);
         let what = format!("{:?}: {}{}", case.arguments, outcome.stdout, outcome.stderr);
         assert_eq!(outcome.status, Some(2), "{what}");
@@ -37,312 +42,193 @@ fn check(cases: &[Case]) {
         for expected in case.expected {
             assert!(outcome.stderr.contains(expected), "{expected:?} is not in {what}");
         }
-        assert_eq!(entries(directory.path()), before, "{what}");
+        assert_eq!(names(directory.path()), before, "{what}");
     }
 }
 
 #[test]
 fn names_that_do_not_exist_get_the_nearest_right_one() {
     check(&[
-        Case {
-            files: &[("s.toml", "")],
-            arguments: &["run", "s.toml", "--metrics", "waf,write_mb_per_ss"],
-            expected: &["--metrics", "write_mb_per_ss", "did you mean \"write_mb_per_s\""],
-        },
-        Case { files: &[], arguments: &["run", "/dev/zero"], expected: &["/dev/zero", "more than 16777216 bytes"] },
-        Case {
-            files: &[],
-            arguments: &["compare", "--fs", "vfat"],
-            expected: &["--fs", "vfat", "did you mean \"fat\""],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--ftl", "blockmap"],
-            expected: &["--ftl", "did you mean \"block-map\""],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--policy", "mereg"],
-            expected: &["--policy", "did you mean \"merge\""],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--device", "k9l8g08u0n"],
-            expected: &["--device", "did you mean \"k9l8g08u0m\""],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--workload", "faxx"],
-            expected: &["--workload", "faxx", "\"fax\""],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--workload", "fax:faxs=3"],
-            expected: &["--workload", "faxs", "\"faxes\""],
-        },
-        Case { files: &[], arguments: &["devices", "slc256"], expected: &["slc256", "slc-256m"] },
-        Case { files: &[], arguments: &["workloads", "postmarc"], expected: &["postmarc", "postmark"] },
-        Case { files: &[], arguments: &["reproduce", "P99"], expected: &["unknown paper or claim \"P99\""] },
-        Case { files: &[], arguments: &["comapre"], expected: &["comapre", "compare"] },
-        Case { files: &[], arguments: &["compare", "--polisy", "merge"], expected: &["--polisy", "--policy"] },
+        with(
+            &[("s.toml", "")],
+            &["run", "s.toml", "--metrics", "waf,write_mb_per_ss"],
+            &["--metrics", "write_mb_per_ss", "did you mean \"write_mb_per_s\""],
+        ),
+        plain(&["run", "/dev/zero"], &["/dev/zero", "more than 16777216 bytes"]),
+        plain(&["compare", "--fs", "vfat"], &["--fs", "vfat", "did you mean \"fat\""]),
+        plain(&["compare", "--ftl", "blockmap"], &["--ftl", "did you mean \"block-map\""]),
+        plain(&["compare", "--policy", "mereg"], &["--policy", "did you mean \"merge\""]),
+        plain(&["compare", "--device", "k9l8g08u0n"], &["--device", "did you mean \"k9l8g08u0m\""]),
+        plain(&["compare", "--workload", "faxx"], &["--workload", "faxx", "\"fax\""]),
+        plain(&["compare", "--workload", "fax:faxs=3"], &["--workload", "faxs", "\"faxes\""]),
+        plain(&["devices", "slc256"], &["slc256", "slc-256m"]),
+        plain(&["workloads", "postmarc"], &["postmarc", "postmark"]),
+        plain(&["reproduce", "P99"], &["unknown paper or claim \"P99\""]),
+        plain(&["comapre"], &["comapre", "compare"]),
+        plain(&["compare", "--polisy", "merge"], &["--polisy", "--policy"]),
     ]);
 }
 
 #[test]
 fn values_that_cannot_be_are_refused() {
     check(&[
-        Case { files: &[], arguments: &["compare", "--seeds", "0"], expected: &["--seeds", "1..=10000"] },
-        Case {
-            files: &[],
-            arguments: &["compare", "--log-blocks", "0"],
-            expected: &["log_blocks is 0", "expected 1 to 4096"],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--workload", "fax:faxes=many"],
-            expected: &["faxes", "many", "expected"],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--fs", "none", "--workload", "fax"],
-            expected: &["fax does not run on blocks", "expected"],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--device", "ram", "--policy", "merge", "--ftl", "none"],
-            expected: &["--policy", "block-map"],
-        },
-        Case { files: &[], arguments: &["compare", "--json", "--csv"], expected: &["--json", "--csv"] },
-        Case {
-            files: &[],
-            arguments: &["compare", "--device", "missing.toml"],
-            expected: &["missing.toml", "expected a chip's spec"],
-        },
-        Case {
-            files: &[("chip.toml", "[geometry]\npage_size = 1000\n")],
-            arguments: &["compare", "--device", "chip.toml"],
-            expected: &["chip.toml", "page_size is 1000", "expected"],
-        },
-        Case {
-            files: &[("chip.toml", "[timing]\nread_us = 3\n")],
-            arguments: &["compare", "--device", "chip.toml"],
-            expected: &["chip.toml", "timing.read_us", "timing.read_ns"],
-        },
+        plain(&["compare", "--seeds", "0"], &["--seeds", "1..=10000"]),
+        plain(&["compare", "--log-blocks", "0"], &["log_blocks is 0", "expected 1 to 4096"]),
+        plain(&["compare", "--workload", "fax:faxes=many"], &["faxes", "many", "expected"]),
+        plain(&["compare", "--fs", "none", "--workload", "fax"], &["fax does not run on blocks", "expected"]),
+        plain(&["compare", "--device", "ram", "--policy", "merge", "--ftl", "none"], &["--policy", "block-map"]),
+        plain(&["compare", "--json", "--csv"], &["--json", "--csv"]),
+        plain(&["compare", "--device", "missing.toml"], &["missing.toml", "expected a chip's spec"]),
+        with(
+            &[("chip.toml", "[geometry]\npage_size = 1000\n")],
+            &["compare", "--device", "chip.toml"],
+            &["chip.toml", "page_size is 1000", "expected"],
+        ),
+        with(
+            &[("chip.toml", "[timing]\nread_us = 3\n")],
+            &["compare", "--device", "chip.toml"],
+            &["chip.toml", "timing.read_us", "timing.read_ns"],
+        ),
     ]);
 }
 
 #[test]
 fn specs_that_are_wrong_are_refused_with_their_place() {
     check(&[
-        Case {
-            files: &[],
-            arguments: &["run", "missing.toml"],
-            expected: &["missing.toml", "expected an experiment in TOML"],
-        },
-        Case { files: &[("s.toml", "workload = \n")], arguments: &["run", "s.toml"], expected: &["s.toml, line 1"] },
-        Case {
-            files: &[("s.toml", "workload = \"fax\"\n[stak]\n")],
-            arguments: &["run", "s.toml"],
-            expected: &["s.toml", "\"stak\"", "did you mean \"stack\""],
-        },
-        Case {
-            files: &[("s.toml", "workload = \"fax\"\n[stack]\nftl = \"block-map\"\nfss = \"fat\"\n")],
-            arguments: &["run", "s.toml"],
-            expected: &["s.toml, line 4", "fss", "did you mean `fs`"],
-        },
-        Case {
-            files: &[("s.toml", "workload = \"fax\"\n[stack.ftl]\npolcy = \"limit\"\n")],
-            arguments: &["run", "s.toml"],
-            expected: &["s.toml, line ", "polcy", "did you mean `policy`"],
-        },
-        Case {
-            files: &[("s.toml", "[workload]\nkind = \"fax\"\nfaxs = 3\n")],
-            arguments: &["run", "s.toml"],
-            expected: &["s.toml, line 1", "faxs", "\"faxes\""],
-        },
-        Case {
-            files: &[("s.toml", "workload = \"fax\"\nseeds = 0\n")],
-            arguments: &["run", "s.toml"],
-            expected: &["s.toml", "seeds is 0", "expected"],
-        },
-        Case { files: &[("s.toml", "seeds = 1\n")], arguments: &["run", "s.toml"], expected: &["workload", "missing"] },
-        Case {
-            files: &[("s.toml", "workload = \"fax\"\n[grid]\nstack.ftl.policy = [\"limit\", \"limt\"]\n")],
-            arguments: &["run", "s.toml"],
-            expected: &["s.toml", "limt", "did you mean `limit`"],
-        },
-        Case {
-            files: &[("s.toml", "workload = \"fax\"\n[grid]\nstack.ftl.log_blocks = [8, 8]\n")],
-            arguments: &["run", "s.toml"],
-            expected: &["s.toml", "grid", "are the same"],
-        },
-        Case {
-            files: &[("s.toml", "workload = \"fax\"\n")],
-            arguments: &["run", "s.toml", "--set", "stack.ftl"],
-            expected: &["--set", "expected KEY=VALUE"],
-        },
-        Case {
-            files: &[("s.toml", "workload = \"fax\"\n")],
-            arguments: &["run", "s.toml", "--set", "stack.ftl.policy=limt"],
-            expected: &["stack", "limt", "did you mean `limit`"],
-        },
-        Case {
-            files: &[(
-                "s.toml",
-                "workload = \"random\"\nstack = { fs = \"none\", device = { preset = \"k9l8g08u0m\", store = \"shadow\" } }\n",
-            )],
-            arguments: &["run", "s.toml"],
-            expected: &["verify", "shadow", "expected"],
-        },
+        plain(&["run", "missing.toml"], &["missing.toml", "expected an experiment in TOML"]),
+        spec("workload = \n", &["s.toml, line 1"]),
+        spec("workload = \"fax\"\n[stak]\n", &["s.toml", "\"stak\"", "did you mean \"stack\""]),
+        spec(
+            "workload = \"fax\"\n[stack]\nftl = \"block-map\"\nfss = \"fat\"\n",
+            &["s.toml, line 4", "fss", "did you mean `fs`"],
+        ),
+        spec(
+            "workload = \"fax\"\n[stack.ftl]\npolcy = \"limit\"\n",
+            &["s.toml, line ", "polcy", "did you mean `policy`"],
+        ),
+        spec("[workload]\nkind = \"fax\"\nfaxs = 3\n", &["s.toml, line 1", "faxs", "\"faxes\""]),
+        spec("workload = \"fax\"\nseeds = 0\n", &["s.toml", "seeds is 0", "expected"]),
+        spec("seeds = 1\n", &["workload", "missing"]),
+        spec(
+            "workload = \"fax\"\n[grid]\nstack.ftl.policy = [\"limit\", \"limt\"]\n",
+            &["s.toml", "limt", "did you mean `limit`"],
+        ),
+        spec("workload = \"fax\"\n[grid]\nstack.ftl.log_blocks = [8, 8]\n", &["s.toml", "grid", "are the same"]),
+        with(
+            &[("s.toml", "workload = \"fax\"\n")],
+            &["run", "s.toml", "--set", "stack.ftl"],
+            &["--set", "expected KEY=VALUE"],
+        ),
+        with(
+            &[("s.toml", "workload = \"fax\"\n")],
+            &["run", "s.toml", "--set", "stack.ftl.policy=limt"],
+            &["stack", "limt", "did you mean `limit`"],
+        ),
+        spec(
+            "workload = \"random\"\nstack = { fs = \"none\", device = { preset = \"k9l8g08u0m\", store = \"shadow\" } }\n",
+            &["verify", "shadow", "expected"],
+        ),
     ]);
 }
 
 #[test]
 fn inputs_from_outside_that_are_wrong_are_refused_with_their_place() {
     check(&[
-        Case {
-            files: &[],
-            arguments: &["compare", "--fs", "model", "--workload", "tree:nowhere"],
-            expected: &["nowhere"],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--fs", "none", "--device", "ram", "--workload", "trace:nowhere.log"],
-            expected: &["nowhere.log"],
-        },
-        Case {
-            files: &[("t.csv", "128166372003061629,src1,0,Write,4096,512,1\nrubbish,src1,0,Write,1,1,1\n")],
-            arguments: &["compare", "--fs", "none", "--device", "ram", "--workload", "trace:t.csv"],
-            expected: &["t.csv, line 2", "expected"],
-        },
-        Case {
-            files: &[("t.csv", "128166372003061629,src1,0,Write,99999999999,512,1\n")],
-            arguments: &["compare", "--fs", "none", "--device", "ram", "--workload", "trace:t.csv"],
-            expected: &["t.csv, line 1", "expected"],
-        },
+        plain(&["compare", "--fs", "model", "--workload", "tree:nowhere"], &["nowhere"]),
+        plain(&["compare", "--fs", "none", "--device", "ram", "--workload", "trace:nowhere.log"], &["nowhere.log"]),
+        with(
+            &[("t.csv", "128166372003061629,src1,0,Write,4096,512,1\nrubbish,src1,0,Write,1,1,1\n")],
+            &["compare", "--fs", "none", "--device", "ram", "--workload", "trace:t.csv"],
+            &["t.csv, line 2", "expected"],
+        ),
+        with(
+            &[("t.csv", "128166372003061629,src1,0,Write,99999999999,512,1\n")],
+            &["compare", "--fs", "none", "--device", "ram", "--workload", "trace:t.csv"],
+            &["t.csv, line 1", "expected"],
+        ),
     ]);
 }
 
 #[test]
 fn what_does_not_fit_the_device_is_refused() {
     check(&[
-        Case {
-            files: &[("chip.toml", "[geometry]\nblocks = 4\n")],
-            arguments: &["compare", "--device", "chip.toml", "--ftl", "block-map"],
-            expected: &["stack.ftl", "chip of 4", "expected"],
-        },
-        Case {
-            files: &[(
-                "s.toml",
-                "workload = \"fax\"\nstack.device = { preset = \"ram\", size = 1024 }\nstack.ftl = \"none\"\n",
-            )],
-            arguments: &["run", "s.toml"],
-            expected: &["stack.fs", "a device of 1 KiB", "expected"],
-        },
-        Case {
-            files: &[],
-            arguments: &[
-                "compare",
-                "--device",
-                "nandsim-32m-128k",
-                "--ftl",
-                "block-map",
-                "--workload",
-                "overwrite:files=1000",
-            ],
-            expected: &["overwrite", "does not fit", "there are", "or fewer"],
-        },
-        Case {
-            files: &[(
-                "x.toml",
-                "workload = \"fax\"\nstack = { fs = \"none\", ftl = \"page-map\", device = { preset = \"k9l8g08u0m\", store = \"shadow\", file = \"card.nand\" } }\n",
-            )],
-            arguments: &["run", "x.toml"],
-            expected: &["stack.device.store", "the store shadow keeps no bytes", "card.nand", "expected store"],
-        },
-        Case {
-            files: &[(
-                "x.toml",
-                "workload = \"fax\"\nstack = { ftl = { kind = \"page-map\", journal = false }, device = { preset = \"k9l8g08u0m\", file = \"card.nand\" } }\n",
-            )],
-            arguments: &["run", "x.toml"],
-            expected: &["stack.ftl", "page-map without its journal", "card.nand", "expected journal = true"],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--ftl", "page-map", "--log-blocks", "4"],
-            expected: &["--log-blocks", "page-map has no log blocks", "add block-map or fast"],
-        },
-        Case {
-            files: &[(
-                "s.toml",
-                "workload = \"fax\"\nstack = { ftl = \"page-map\", device = { preset = \"k9l8g08u0m\", store = \"address\" } }\n",
-            )],
-            arguments: &["run", "s.toml"],
-            expected: &["stack.device.store", "\"address\" keeps no content", "expected content or described"],
-        },
-        Case {
-            files: &[(
-                "s.toml",
-                "workload = \"fax\"\nstack.ftl = { kind = \"page-map\", spare = 0.0001 }\nstack.device = \"nandsim-32m-16k\"\n",
-            )],
-            arguments: &["run", "s.toml"],
-            expected: &["stack.ftl", "a spare of", "superblocks are open", "expected"],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--ftl", "page-map", "--precondition", "steady"],
-            expected: &["precondition", "steady is for workloads on blocks", "expected stack.fs = \"none\""],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--fs", "none", "--precondition", "stedy", "--workload", "random"],
-            expected: &["--precondition", "did you mean \"steady\""],
-        },
-        Case {
-            files: &[("t.iolog", "fio version 2 iolog\nx add\nx open\nx write 0 4096\nx close\n")],
-            arguments: &["compare", "--fs", "none", "--precondition", "steady", "--workload", "trace:t.iolog"],
-            expected: &["precondition", "trace ends by itself", "expected overwrite"],
-        },
-        Case {
-            files: &[("s.toml", "workload = \"random\"\nprecondition = { tolerance = 2 }\nstack.fs = \"none\"\n")],
-            arguments: &["run", "s.toml"],
-            expected: &["precondition", "tolerance is 2", "expected 0.000001 to 0.5"],
-        },
-        Case {
-            files: &[],
-            arguments: &["compare", "--device", "ram", "--ftl", "block-map"],
-            expected: &["stack.ftl", "expected ftl = \"none\""],
-        },
-        Case {
-            files: &[("big", "0123456789abcdef")],
-            arguments: &["compare", "--fs", "none", "--workload", "tree:."],
-            expected: &["tree does not run on blocks", "expected"],
-        },
-        Case {
-            files: &[(
-                "t.iolog",
-                "fio version 2 iolog\nx add\nx open\nx write 0 4096\nx write 99999995904 4096\nx close\n",
-            )],
-            arguments: &["compare", "--fs", "none", "--workload", "trace:t.iolog"],
-            expected: &["t.iolog, line 5", "expected operations within it", "fit=wrap"],
-        },
+        with(
+            &[("chip.toml", "[geometry]\nblocks = 4\n")],
+            &["compare", "--device", "chip.toml", "--ftl", "block-map"],
+            &["stack.ftl", "chip of 4", "expected"],
+        ),
+        spec(
+            "workload = \"fax\"\nstack.device = { preset = \"ram\", size = 1024 }\nstack.ftl = \"none\"\n",
+            &["stack.fs", "a device of 1 KiB", "expected"],
+        ),
+        plain(
+            &["compare", "--device", "nandsim-32m-128k", "--ftl", "block-map", "--workload", "overwrite:files=1000"],
+            &["overwrite", "does not fit", "there are", "or fewer"],
+        ),
+        spec(
+            "workload = \"fax\"\nstack = { fs = \"none\", ftl = \"page-map\", device = { preset = \"k9l8g08u0m\", store = \"shadow\", file = \"card.nand\" } }\n",
+            &["stack.device.store", "the store shadow keeps no bytes", "card.nand", "expected store"],
+        ),
+        spec(
+            "workload = \"fax\"\nstack = { ftl = { kind = \"page-map\", journal = false }, device = { preset = \"k9l8g08u0m\", file = \"card.nand\" } }\n",
+            &["stack.ftl", "page-map without its journal", "card.nand", "expected journal = true"],
+        ),
+        plain(
+            &["compare", "--ftl", "page-map", "--log-blocks", "4"],
+            &["--log-blocks", "page-map has no log blocks", "add block-map or fast"],
+        ),
+        spec(
+            "workload = \"fax\"\nstack = { ftl = \"page-map\", device = { preset = \"k9l8g08u0m\", store = \"address\" } }\n",
+            &["stack.device.store", "\"address\" keeps no content", "expected content or described"],
+        ),
+        spec(
+            "workload = \"fax\"\nstack.ftl = { kind = \"page-map\", spare = 0.0001 }\nstack.device = \"nandsim-32m-16k\"\n",
+            &["stack.ftl", "a spare of", "superblocks are open", "expected"],
+        ),
+        plain(
+            &["compare", "--ftl", "page-map", "--precondition", "steady"],
+            &["precondition", "steady is for workloads on blocks", "expected stack.fs = \"none\""],
+        ),
+        plain(
+            &["compare", "--fs", "none", "--precondition", "stedy", "--workload", "random"],
+            &["--precondition", "did you mean \"steady\""],
+        ),
+        with(
+            &[("t.iolog", "fio version 2 iolog\nx add\nx open\nx write 0 4096\nx close\n")],
+            &["compare", "--fs", "none", "--precondition", "steady", "--workload", "trace:t.iolog"],
+            &["precondition", "trace ends by itself", "expected overwrite"],
+        ),
+        spec(
+            "workload = \"random\"\nprecondition = { tolerance = 2 }\nstack.fs = \"none\"\n",
+            &["precondition", "tolerance is 2", "expected 0.000001 to 0.5"],
+        ),
+        plain(&["compare", "--device", "ram", "--ftl", "block-map"], &["stack.ftl", "expected ftl = \"none\""]),
+        with(
+            &[("big", "0123456789abcdef")],
+            &["compare", "--fs", "none", "--workload", "tree:."],
+            &["tree does not run on blocks", "expected"],
+        ),
+        with(
+            &[("t.iolog", "fio version 2 iolog\nx add\nx open\nx write 0 4096\nx write 99999995904 4096\nx close\n")],
+            &["compare", "--fs", "none", "--workload", "trace:t.iolog"],
+            &["t.iolog, line 5", "expected operations within it", "fit=wrap"],
+        ),
     ]);
 }
 
 #[test]
 fn results_that_cannot_be_kept_are_told() {
     check(&[
-        Case {
-            files: &[("s.toml", "workload = \"phone:days=1\"\nstack.fs = \"model\"\n"), ("out", "a file")],
-            arguments: &["run", "s.toml", "--out", "out"],
-            expected: &["out"],
-        },
-        Case {
-            files: &[("s.toml", "workload = \"phone:days=1\"\nstack.fs = \"model\"\n"), ("runs.jsonl", "my notes\n")],
-            arguments: &["run", "s.toml", "--out", "."],
-            expected: &["runs.jsonl", "line 1", "name another directory"],
-        },
+        with(
+            &[("s.toml", "workload = \"phone:days=1\"\nstack.fs = \"model\"\n"), ("out", "a file")],
+            &["run", "s.toml", "--out", "out"],
+            &["out"],
+        ),
+        with(
+            &[("s.toml", "workload = \"phone:days=1\"\nstack.fs = \"model\"\n"), ("runs.jsonl", "my notes\n")],
+            &["run", "s.toml", "--out", "."],
+            &["runs.jsonl", "line 1", "name another directory"],
+        ),
     ]);
 }
 
@@ -360,7 +246,7 @@ fn a_full_disk_is_told_and_what_was_finished_is_kept() {
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(message.contains("no room is left") && message.contains("runs.jsonl"), "{message}");
-    assert_eq!(entries(&directory.path().join("out")), ["runs.jsonl", "runs.origin"]);
+    assert_eq!(names(&directory.path().join("out")), ["runs.jsonl", "runs.origin"]);
     let kept = fs::read_to_string(directory.path().join("out/runs.jsonl")).expect("reads");
     assert!(kept.ends_with("}\n") && (1..9).contains(&kept.lines().count()), "{kept}");
     // With room the same command makes only the rest.
@@ -423,16 +309,17 @@ fn a_spec_may_come_through_a_pipe() {
 
 #[test]
 fn images_that_cannot_be_made_or_opened_are_refused() {
-    let mkfs = |case: &'static [&'static str], expected: &'static [&'static str]| Case {
-        files: &[
-            ("t.tar", ""),
-            ("there", "something"),
-            ("noise.bin", "neither chip nor dump"),
-            ("table", "/x q 1 0 0\n"),
-        ],
-        arguments: case,
-        expected,
-    };
+    let files = &[
+        ("t.tar", ""),
+        ("there", "something"),
+        ("noise.bin", "neither chip nor dump"),
+        (
+            "table",
+            "/x q 1 0 0
+",
+        ),
+    ];
+    let mkfs = |arguments, expected| with(files, arguments, expected);
     check(&[
         mkfs(&["mkfs", "jffs2", "--from", "t.tar", "there"], &["there", "exists", "--force"]),
         mkfs(&["mkfs", "jffs2", "--from", "missing", "i"], &["missing", "expected a directory or a tar archive"]),

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{refused, succeeds};
 use serde_json::Value;
 
 fn json(text: &str) -> Value {
@@ -21,14 +21,6 @@ fn image(directory: &Path) -> Vec<u8> {
 }
 
 #[track_caller]
-fn refused(directory: &Path, arguments: &[&str], expected: &[&str]) {
-    let outcome = nandkit(directory, arguments);
-    assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(2), ""), "{arguments:?}: {}", outcome.stderr);
-    for part in expected {
-        assert!(outcome.stderr.contains(part), "{part:?} is not in {}", outcome.stderr);
-    }
-}
-
 /// A series of a result: the mean of each size.
 fn means(result: &Value, direction: &str, placing: &str) -> Vec<(u64, u64)> {
     let series = result["calibration"]["series"].as_array().expect("a list");

@@ -6,18 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::noise::noise;
-use crate::common::{nandkit, succeeds};
-use serde_json::Value;
-
-fn run(directory: &Path, command: &str) -> String {
-    // jffs2dump is where only root's path leads.
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let mut shell = Command::new("sh");
-    let output = shell.args(["-c", command]).env("PATH", path).current_dir(directory).output().expect("sh runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text
-}
+use crate::common::{exits, json, nandkit, run, succeeds, tells};
 
 /// A directory with a tree to build an image from, and another one to put into it.
 fn with_trees() -> tempfile::TempDir {
@@ -233,8 +222,7 @@ fn an_image_is_changed_whole_or_not_at_all() {
         succeeds(path, &["rm", "d", "--even-if-damaged", "/etc/group"]);
     }
     // Through a link, the file that it leads to.
-    let report: Value =
-        serde_json::from_str(&succeeds(path, &["chown", "link", "web:adm", "/bin", "--json"])).expect("JSON");
+    let report = json(path, &["chown", "link", "web:adm", "/bin", "--json"]);
     assert_eq!((&report["changes"][0]["detail"], &report["dry_run"]), (&"33:4".into(), &false.into()), "{report}");
     assert!(path.join("link").is_symlink() && succeeds(path, &["ls", "-l", "i"]).contains(" 33 4 "));
     // And out again.
@@ -267,8 +255,7 @@ fn a_nearly_full_image_takes_a_file_again_and_again() {
     let good = fs::read(path.join("i")).expect("reads");
     fs::write(path.join("more"), noise(180_000, 1)).expect("a file");
     for _ in 0..3 {
-        let outcome = nandkit(path, &["put", "i", "more", "/more", "--compress", "none"]);
-        assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+        let outcome = exits(path, &["put", "i", "more", "/more", "--compress", "none"], 2);
         for part in ["175.8 KiB of files", "are free", "Nothing was changed"] {
             assert!(outcome.stderr.contains(part), "{part:?} is not in {}", outcome.stderr);
         }
@@ -314,9 +301,7 @@ fn a_slash_behind_a_link_removes_nothing() {
     let before = fs::read(path.join("i")).expect("reads");
     for name in ["/to-directory/", "/to-file/", "/d/f/"] {
         for more in [&[][..], &["-r"]] {
-            let refused = nandkit(path, &[&["rm", "i", name], more].concat());
-            assert_eq!(refused.status, Some(2), "{name}");
-            assert!(refused.stderr.contains("cannot remove: Not a directory"), "{name}: {}", refused.stderr);
+            tells(path, &[&["rm", "i", name], more].concat(), 2, "cannot remove: Not a directory");
             // As rm(1) has it.
             let theirs = Command::new("rm").args(more).arg(format!("tree{name}")).env("LC_ALL", "C").output();
             let theirs = theirs.expect("rm runs");

@@ -2,20 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crate::common::noise::noise;
-use crate::common::{fsck_vfat, nandkit, succeeds};
-
-fn run(directory: &Path, command: &str) -> String {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let mut shell = Command::new("sh");
-    let shell = shell.args(["-c", command]).env("PATH", path).env("TZ", "UTC").current_dir(directory);
-    let output = shell.output().expect("sh runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text
-}
+use crate::common::{exits, fsck_vfat, run, succeeds, tells};
 
 /// A directory with what is to be put: files of many lengths, two names of one file, and what FAT does not hold.
 fn with_tree() -> tempfile::TempDir {
@@ -84,8 +73,7 @@ fn what_fat_does_not_hold_is_told_and_nothing_is_changed() {
     let directory = with_tree();
     let path = directory.path();
     run(path, "mkfs.vfat -C card 4000 > /dev/null");
-    let outcome = nandkit(path, &["put", "card", "-r", "over", "/"]);
-    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let outcome = exits(path, &["put", "card", "-r", "over", "/"], 0);
     for told in ["skipped /pipe", "skipped /third: a link, which this format does not hold"] {
         assert!(outcome.stderr.contains(told), "{told}: {}", outcome.stderr);
     }
@@ -100,9 +88,7 @@ fn what_fat_does_not_hold_is_told_and_nothing_is_changed() {
         (vec!["put", "card", "huge", "/"], "are free"),
         (vec!["put", "card", "big", "/a:b"], "invalid name"),
     ] {
-        let outcome = nandkit(path, &arguments);
-        assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(expected), "{expected:?} is not in {arguments:?}: {}", outcome.stderr);
+        tells(path, &arguments, 2, expected);
         assert!(fs::read(path.join("card")).expect("reads") == good, "{arguments:?}");
     }
     succeeds(path, &["chmod", "card", "a-w", "/README.TXT"]);
@@ -147,8 +133,7 @@ fn changes_go_into_an_overlay() {
         }
         // A change that fails leaves the overlay as it was.
         run(path, "cp changes kept");
-        let outcome = nandkit(path, &["rm", image, "--overlay", "changes", "/dcim/big", "/none"]);
-        assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+        exits(path, &["rm", image, "--overlay", "changes", "/dcim/big", "/none"], 2);
         run(path, "cmp changes kept");
         let listed = succeeds(path, &["ls", "-R", image, "--overlay", "changes"]);
         assert!(listed.contains("dcim/big") && !listed.contains("empty"), "{listed}");

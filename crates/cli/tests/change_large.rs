@@ -3,18 +3,11 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
 
-use crate::common::{fsck_f2fs, fsck_vfat, nandkit, noise, succeeds};
+use crate::common::{exits, fsck_f2fs, fsck_vfat, names, nandkit, succeeds};
 
 fn run(directory: &Path, command: &str) -> String {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let mut sh = Command::new("sh");
-    sh.args(["-ec", command]).env("PATH", path).env("NOISE", noise::file()).current_dir(directory);
-    let output = sh.output().expect("sh runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text
+    crate::common::run(directory, &format!("set -e; {command}"))
 }
 
 /// A judge of an image in a directory.
@@ -34,13 +27,6 @@ fn with_image(make: &str) -> tempfile::TempDir {
         "mkdir -p tree/d && seq 9000 > tree/d/numbers && head -c 3000000 $NOISE > tree/large && ln i hard",
     );
     directory
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).expect("a listing").flatten();
-    let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
 }
 
 #[test]
@@ -89,8 +75,7 @@ fn a_change_that_fails_leaves_a_large_image_as_it_was() {
             &["put", "i", "huge", "/huge"],
             &["mv", "i", "/large", "/no/such/directory/large"],
         ] {
-            let outcome = nandkit(path, words);
-            assert_eq!(outcome.status, Some(2), "{words:?}: {}", outcome.stderr);
+            exits(path, words, 2);
             assert!(fs::read(path.join("i")).expect("an image") == before, "{words:?}");
         }
         judge(path, "i");

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds, tells};
 use serde_json::Value;
 
 fn here() -> tempfile::TempDir {
@@ -91,9 +91,7 @@ fn every_command_has_a_man_page_with_its_options() {
         (&["man", "--dir", "new/man1/nandkit.1"], "cannot write the man pages there"),
         (&["man", "ls", "--dir", "x"], "cannot be used with"),
     ] {
-        let outcome = nandkit(path, arguments);
-        assert_eq!(outcome.status, Some(2), "{arguments:?}");
-        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+        tells(path, arguments, 2, expected);
     }
 }
 

@@ -4,15 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{exits, json, nandkit, run, succeeds};
 use serde_json::Value;
-
-fn run(directory: &Path, command: &str) {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let mut shell = std::process::Command::new("sh");
-    let output = shell.args(["-c", command]).env("PATH", path).current_dir(directory).output().expect("sh runs");
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-}
 
 /// A directory with trees of so many files of so many bytes, which no compression makes shorter.
 fn with_trees(trees: &[(&str, u32, u32)]) -> tempfile::TempDir {
@@ -33,7 +26,7 @@ fn with_trees(trees: &[(&str, u32, u32)]) -> tempfile::TempDir {
 }
 
 fn best(directory: &Path, image: &str) -> Value {
-    let info: Value = serde_json::from_str(&succeeds(directory, &["info", image, "--json"])).expect("JSON");
+    let info = json(directory, &["info", image, "--json"]);
     info["detections"][0].clone()
 }
 
@@ -209,15 +202,13 @@ fn a_live_block_that_is_marked_bad_is_told() {
     dump[last + 512 + 5] = 0;
     fs::write(path.join("i"), &dump).expect("writes");
     let told = |text: &str, part: &str| text.lines().any(|line| line.contains(part));
-    let checked = nandkit(path, &["check", "i"]);
-    assert_eq!(checked.status, Some(0), "{}", checked.stdout);
+    let checked = exits(path, &["check", "i"], 0);
     assert!(told(&checked.stdout, "harmless bad block: block 0 seems to be marked bad"), "{}", checked.stdout);
     assert!(told(&checked.stdout, "harmless bad block: block 63 is marked bad"), "{}", checked.stdout);
     assert_eq!(succeeds(path, &["ls", "i"]).lines().count(), 60);
     // Said to be a mark, it is one: Linux leaves the block out, and so do we, not in silence.
     let marks = ["--bad-marks", "byte=5"];
-    let checked = nandkit(path, &[&["check", "i"], &marks[..]].concat());
-    assert_eq!(checked.status, Some(1), "{}", checked.stdout);
+    let checked = exits(path, &[&["check", "i"], &marks[..]].concat(), 1);
     let is_told = told(&checked.stdout, "block 0 is marked bad (OOB byte 5 of page 0 is 0xfe) and holds ");
     assert!(is_told, "{}", checked.stdout);
     let listed = nandkit(path, &[&["ls", "i"], &marks[..]].concat());
@@ -225,8 +216,7 @@ fn a_live_block_that_is_marked_bad_is_told() {
     assert!(!told(&listed.stderr, "block 63"), "{}", listed.stderr);
     let extracted = nandkit(path, &[&["extract", "i", "out"], &marks[..]].concat());
     assert!(told(&extracted.stderr, "block 0 is marked bad"), "{}", extracted.stderr);
-    let changed = nandkit(path, &[&["rm", "i", "/f50"], &marks[..]].concat());
-    assert_eq!(changed.status, Some(1), "{}", changed.stderr);
+    exits(path, &[&["rm", "i", "/f50"], &marks[..]].concat(), 1);
     assert!(fs::read(path.join("i")).expect("reads") == dump);
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{json, nandkit, tells};
 use serde_json::Value;
 
 /// Stacks of 32 MiB.
@@ -20,7 +20,7 @@ fn the_record_of_a_command_adds_up() {
     let script = "mkdir d && head -c 3000000 $NOISE > d/f && sync d/f && cp d/f d/g && cmp d/f d/g && rm d/g && echo noise && ls d";
     for stack in STACKS {
         let arguments = [&["exec"], stack, &["--json", "--", "sh", "-c", script]].concat();
-        let record: Value = serde_json::from_str(&succeeds(directory.path(), &arguments)).expect("one record");
+        let record = json(directory.path(), &arguments);
         let number =
             |path: &str| record.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {record}"));
         assert_eq!(number("/user_bytes_written"), 6_000_000, "{stack:?}");
@@ -72,9 +72,7 @@ fn the_summary_tells_what_it_cost() {
         (&["exec", "--fs", "fatt", "--", "true"], "did you mean \"fat\""),
         (&["exec", "--fs", "jffs2", "--ftl", "fast", "--", "true"], "stack.ftl"),
     ] {
-        let outcome = nandkit(directory.path(), arguments);
-        assert_eq!(outcome.status, Some(2), "{arguments:?}");
-        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+        tells(directory.path(), arguments, 2, expected);
     }
 }
 

@@ -1,7 +1,6 @@
 //! `nandkit exec --cut-at`: what was synced survives power cuts, and a loss is told.
 
-use crate::common::{nandkit, succeeds};
-use serde_json::Value;
+use crate::common::{exits, json, nandkit, tells};
 
 const STACKS: [&[&str]; 3] = [
     &["--fs", "jffs2", "--device", "nandsim-32m-16k"],
@@ -26,7 +25,7 @@ fn what_was_synced_survives_and_the_record_counts_it() {
         let directory = tempfile::tempdir().expect("a directory");
         let arguments =
             [&["exec"], stack, &["--cut-at", "random:12", "--check", CHECK, "--json", "--", "sh", "-c", LOAD]].concat();
-        let record: Value = serde_json::from_str(&succeeds(directory.path(), &arguments)).expect("one record");
+        let record = json(directory.path(), &arguments);
         let cuts = record["cuts"].as_array().expect("cuts");
         assert_eq!(cuts.len(), 12, "{stack:?}");
         assert!(record["steps"].as_u64() >= Some(16), "{stack:?}: {}", record["steps"]);
@@ -44,8 +43,7 @@ fn a_loss_is_told_with_the_cut_that_shows_it_again() {
     let check = "test -s f9 || { echo f9 is missing; exit 3; }";
     let arguments =
         [&["exec"], STACKS[0], &["--cut-at", "random:8", "--check", check, "--", "sh", "-c", load]].concat();
-    let outcome = nandkit(directory.path(), &arguments);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let outcome = exits(directory.path(), &arguments, 1);
     assert!(outcome.stdout.contains("the check ended with 3: f9 is missing"), "{}", outcome.stdout);
     let first = outcome.stdout.lines().next().and_then(|line| line.split('/').next()).expect("a cut").to_owned();
     let again = [&["exec"], STACKS[0], &["--cut-at", &first, "--check", check, "--", "sh", "-c", load]].concat();
@@ -58,13 +56,11 @@ fn a_loss_is_told_with_the_cut_that_shows_it_again() {
 fn a_cut_that_is_not_reached_is_no_pass_and_mistakes_are_told() {
     let directory = tempfile::tempdir().expect("a directory");
     let arguments = [&["exec"], STACKS[0], &["--cut-at", "99999", "--", "sh", "-c", "echo x > f"]].concat();
-    let outcome = nandkit(directory.path(), &arguments);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let outcome = exits(directory.path(), &arguments, 1);
     assert!(outcome.stdout.contains("not reached"), "{}", outcome.stdout);
     // Without --check every file is read.
     let arguments = [&["exec"], STACKS[1], &["--cut-at", "2@after", "--", "sh", "-c", "echo x > f; sync f"]].concat();
-    let outcome = nandkit(directory.path(), &arguments);
-    assert_eq!(outcome.status, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    exits(directory.path(), &arguments, 0);
     for (arguments, status, expected) in [
         (&["exec", "--cut-at", "0", "--", "true"][..], 2, "expected the number of a step"),
         (&["exec", "--cut-at", "random:0", "--", "true"], 2, "random:1 to"),
@@ -76,9 +72,7 @@ fn a_cut_that_is_not_reached_is_no_pass_and_mistakes_are_told() {
         // What writes elsewhere is never cut, and that is no pass.
         (&["exec", "--cut-at", "random:5", "--", "true"], 2, "nothing to cut"),
     ] {
-        let outcome = nandkit(directory.path(), arguments);
-        assert_eq!(outcome.status, Some(status), "{arguments:?}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+        tells(directory.path(), arguments, status, expected);
     }
 }
 

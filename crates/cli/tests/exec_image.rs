@@ -1,20 +1,11 @@
 //! `nandkit exec --image`: commands in an image's volume on an emulated chip.
 
 use std::path::Path;
-use std::process::Command;
 
-use crate::common::{nandkit, noise, succeeds};
-use serde_json::Value;
+use crate::common::{json, nandkit, succeeds, tells};
 
 fn sh(directory: &Path, script: &str) -> String {
-    let output = Command::new("sh")
-        .args(["-ec", script])
-        .current_dir(directory)
-        .env("NOISE", noise::file())
-        .output()
-        .expect("sh runs");
-    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
+    crate::common::run(directory, &format!("set -e; {script}"))
 }
 
 /// A tree, and images of it by other people's tools: little-endian on NOR, big-endian on NAND with blocks that are not full, and FAT.
@@ -44,8 +35,7 @@ fn a_command_runs_in_an_images_volume_and_the_image_stays_as_it_is() {
         let seen = succeeds(at, &[&["exec"], arguments, &["--", "sh", "-c", SUMS]].concat());
         assert_eq!(seen, sums, "{arguments:?}");
         let change = "rm -r a; seq 30000 > long; sync long; cksum < long >&2";
-        let record = succeeds(at, &[&["exec"], arguments, &["--json", "--", "sh", "-c", change]].concat());
-        let record: Value = serde_json::from_str(&record).expect("a record");
+        let record = json(at, &[&["exec"], arguments, &["--json", "--", "sh", "-c", change]].concat());
         assert_eq!(record["spec"]["workload"]["image"], arguments[1], "{record}");
         assert!(record["bytes_programmed"].as_u64() > Some(50_000), "{arguments:?}: {record}");
         // What the image held survives power cuts as well.
@@ -69,8 +59,7 @@ fn images_with_oob_and_bad_blocks_come_onto_the_chip_as_they_are() {
         printf '\\0' | dd of=bad.oob bs=1 seek=$((64 * 2112 + 2048)) conv=notrunc status=none");
     let seen = succeeds(at, &["exec", "--image", "bad.oob", "--", "sh", "-c", "cksum < long"]);
     assert_eq!(seen, sh(at, "cksum < tree/long"));
-    let record = succeeds(at, &["exec", "--image", "bad.oob", "--json", "--", "sh", "-c", "echo x > f"]);
-    let record: Value = serde_json::from_str(&record).expect("a record");
+    let record = json(at, &["exec", "--image", "bad.oob", "--json", "--", "sh", "-c", "echo x > f"]);
     assert_eq!(record["layers"]["flash"]["flash_failures_bad_block"], 0, "{record}");
 }
 
@@ -90,9 +79,7 @@ fn what_does_not_fit_is_refused() {
         (&["--image", "card.vfat", "--record", "r"], "--record"),
         (&["--region", "rootfs"], "--image"),
     ] {
-        let outcome = nandkit(at, &[&["exec"], arguments, &["--", "true"]].concat());
-        assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+        tells(at, &[&["exec"], arguments, &["--", "true"]].concat(), 2, expected);
     }
     sh(at, "mkfs.vfat -C large.vfat 40000 > /dev/null");
     let outcome = nandkit(at, &["exec", "--image", "large.vfat", "--device", "nandsim-32m-16k", "--", "true"]);

@@ -6,7 +6,7 @@ use nandkit_testkit::rounds;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::nandkit;
+use crate::common::{exits, nandkit};
 
 const STACKS: [&[&str]; 5] = [
     &["--fs", "jffs2", "--device", "nandsim-32m-16k"],
@@ -81,8 +81,7 @@ fn git_clones_collects_and_checks_a_repository() {
         git gc -q; git fsck --strict; echo more >> log; git commit -qam more; git checkout -q HEAD~9; git checkout -q -
         git repack -adq; git fsck --full; test -z "$(git status --short)"; test "$(git log --oneline | wc -l)" = 26"#;
     for stack in STACKS {
-        let outcome = nandkit(directory.path(), &[&["exec"], stack, &["--", "sh", "-c", script]].concat());
-        assert_eq!(outcome.status, Some(0), "{stack:?}: {}{}", outcome.stdout, outcome.stderr);
+        exits(directory.path(), &[&["exec"], stack, &["--", "sh", "-c", script]].concat(), 0);
     }
 }
 
@@ -107,8 +106,7 @@ fn fio_finds_what_it_wrote() {
             "--randseed=7",
             "--minimal",
         ];
-        let outcome = nandkit(directory.path(), &[&["exec"], stack, &["--"], &fio[..]].concat());
-        assert_eq!(outcome.status, Some(0), "{stack:?}: {}{}", outcome.stdout, outcome.stderr);
+        exits(directory.path(), &[&["exec"], stack, &["--"], &fio[..]].concat(), 0);
     }
 }
 
@@ -141,7 +139,6 @@ fn tar_and_rsync_bring_back_what_a_format_can_hold() {
         sh("rm -rf tree back");
         sh(make);
         let script = format!("TAR='{tar}'; RSYNC='{rsync}'; {script}");
-        let outcome = nandkit(directory.path(), &[&["exec"], stack, &["--", "sh", "-c", &script]].concat());
-        assert_eq!(outcome.status, Some(0), "{stack:?}: {}{}", outcome.stdout, outcome.stderr);
+        exits(directory.path(), &[&["exec"], stack, &["--", "sh", "-c", &script]].concat(), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{json, nandkit, succeeds};
 use serde_json::Value;
 
 /// All that formats have in common, with a directory that is listed in several parts.
@@ -24,7 +24,7 @@ fn exec(directory: &Path, stack: &[&str], load: &str) -> Value {
 fn replay(directory: &Path, stack: &str, parameters: &str) -> Value {
     let text = format!("[stack]\n{stack}\n[workload]\nkind = \"trace\"\nfile = \"r.calls\"\n{parameters}");
     std::fs::write(directory.join("replay.toml"), text).expect("written");
-    let records: Value = serde_json::from_str(&succeeds(directory, &["run", "replay.toml", "--json"])).expect("JSON");
+    let records = json(directory, &["run", "replay.toml", "--json"]);
     records.get(0).cloned().expect("a record")
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{exits, succeeds, tells};
 use serde_json::Value;
 
 const PAGE: usize = 2048;
@@ -79,8 +79,7 @@ fn each_form_holds_what_its_tool_takes_and_reads_back() {
     let told = export("u-boot-raw", "raw");
     assert_eq!(told["bad_left_out"], serde_json::json!([]));
     assert!(dumped.starts_with(&fs::read(path.join("raw")).expect("read")));
-    let outcome = nandkit(path, &["export", "dump", "default"]);
-    assert_eq!(outcome.status, Some(0));
+    let outcome = exits(path, &["export", "dump", "default"], 0);
     assert!(
         outcome.stderr.contains("1 bad blocks left out") && outcome.stderr.contains("nandwrite"),
         "{}",
@@ -102,9 +101,7 @@ fn what_cannot_be_exported_is_refused_and_nothing_is_written() {
         (&["export", "tree", "out"], "no plain file"),
         (&["export", "dump", "out", "--for", "ubot"], "u-boot-raw"),
     ] {
-        let outcome = nandkit(path, arguments);
-        assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+        tells(path, arguments, 2, expected);
         assert!(!path.join("out").exists());
     }
     assert_eq!(fs::read(path.join("there")).expect("read"), b"mine");

@@ -3,11 +3,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
-use std::process::Command;
 
 use crate::common::mounted::Mount;
 use crate::common::noise::noise;
-use crate::common::{fsck_f2fs, nandkit, succeeds};
+use crate::common::{fsck_f2fs, json, nandkit, run, succeeds, tells};
 use rustix::fs::XattrFlags;
 use serde_json::Value;
 
@@ -16,19 +15,6 @@ const ANDROID: &str = "encrypt,quota,verity,extra_attr,inode_checksum,sb_checksu
 /// mkfs.f2fs and sload.f2fs, as the tests call them.
 const MADE: &str =
     "mkfs.f2fs -q -l \"a label\" -O FEATURES -C utf8 i >/dev/null && sload.f2fs -f tree -t / i >/dev/null";
-
-fn run(directory: &Path, command: &str) -> String {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(directory).output();
-    let output = output.expect("sh runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text
-}
-
-fn json(directory: &Path, arguments: &[&str]) -> Value {
-    serde_json::from_str(&succeeds(directory, arguments)).expect("JSON")
-}
 
 /// A directory with a tree that sload.f2fs can take.
 fn with_tree() -> tempfile::TempDir {
@@ -220,9 +206,7 @@ fn a_volume_on_several_devices_is_read_from_all_of_them() {
         path,
         "truncate -s 64M i second && mkfs.f2fs -q -c second i >/dev/null && sload.f2fs -f tree -t / i >/dev/null",
     );
-    let outcome = nandkit(path, &["ls", "i"]);
-    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("expected --devices with the files of all but the first"), "{}", outcome.stderr);
+    let outcome = tells(path, &["ls", "i"], 2, "expected --devices with the files of all but the first");
     assert!(outcome.stderr.trim_end().ends_with("second"), "{}", outcome.stderr);
     comes_out_whole(path, &["i", "--devices", "second"]);
     assert_eq!(json(path, &["check", "i", "--devices", "second", "--json"])["findings"], serde_json::json!([]));
@@ -239,31 +223,23 @@ fn what_is_wrong_with_an_image_is_said() {
     let mut bytes = whole.clone();
     bytes[1024..4096].fill(0);
     fs::write(path.join("i"), &bytes).expect("a file");
-    let outcome = nandkit(path, &["ls", "i"]);
-    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("the first superblock is not whole"), "{}", outcome.stderr);
+    tells(path, &["ls", "i"], 0, "the first superblock is not whole");
     comes_out_whole(path, &["i"]);
     // None is none.
     bytes[5120..8192].fill(0);
     fs::write(path.join("i"), &bytes).expect("a file");
-    let outcome = nandkit(path, &["ls", "i"]);
-    assert_eq!(outcome.status, Some(2));
-    assert!(outcome.stderr.contains("holds no format that is known"), "{}", outcome.stderr);
+    tells(path, &["ls", "i"], 2, "holds no format that is known");
     // A magic number, and areas that do not fit.
     bytes[1024..4096].copy_from_slice(&whole[1024..4096]);
     bytes[1024 + 88] ^= 0xFF;
     fs::write(path.join("i"), &bytes).expect("a file");
-    let outcome = nandkit(path, &["ls", "i"]);
-    assert_eq!(outcome.status, Some(2));
-    assert!(outcome.stderr.contains("the F2FS volume: damaged: the SSA begins at"), "{}", outcome.stderr);
+    tells(path, &["ls", "i"], 2, "the F2FS volume: damaged: the SSA begins at");
     // Cut short: what is there is read, what is not is an error of each file.
     fs::write(path.join("i"), &whole[..30 << 20]).expect("a file");
     let outcome = nandkit(path, &["ls", "i"]);
     assert!(outcome.stderr.contains("device 0 has 31457280 bytes; the volume uses 104857600"), "{}", outcome.stderr);
     fs::write(path.join("i"), &whole[..9 << 20]).expect("a file");
-    let outcome = nandkit(path, &["ls", "i"]);
-    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("it was cut short"), "{}", outcome.stderr);
+    tells(path, &["ls", "i"], 2, "it was cut short");
     fs::write(path.join("i"), &whole[..3000]).expect("a file");
     assert_eq!(nandkit(path, &["ls", "i"]).status, Some(2));
 }
@@ -283,9 +259,7 @@ fn what_waits_behind_the_checkpoint_is_told() {
     footer.extend((at as u32 + 1).to_le_bytes());
     let file = OpenOptions::new().write(true).open(path.join("i")).expect("a file");
     file.write_all_at(&footer, at * 4096 + 4072).expect("bytes");
-    let outcome = nandkit(path, &["ls", "i", "--no-recovery"]);
-    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("fsynced after the last checkpoint are not shown"), "{}", outcome.stderr);
+    tells(path, &["ls", "i", "--no-recovery"], 0, "fsynced after the last checkpoint are not shown");
     // It makes no file: nobody has its inode, and the node brings no name.
     let outcome = nandkit(path, &["ls", "i"]);
     assert!(outcome.status == Some(0) && !outcome.stderr.contains("fsynced"), "{}", outcome.stderr);

@@ -3,19 +3,9 @@
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
 
-use crate::common::{fsck_f2fs, nandkit, succeeds};
+use crate::common::{exits, fsck_f2fs, json, nandkit, run, succeeds};
 use serde_json::Value;
-
-fn run(directory: &Path, command: &str) -> String {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(directory).output();
-    let output = output.expect("sh runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text
-}
 
 /// An image of 100 MiB with 400 files in it, made by f2fs-tools.
 fn with_image() -> tempfile::TempDir {
@@ -43,8 +33,7 @@ fn check(directory: &Path, arguments: &[&str]) -> (Option<i32>, Value) {
 
 /// The first block of the NAT: there are two copies, 512 blocks from each other.
 fn nat_of(directory: &Path) -> u64 {
-    let info = succeeds(directory, &["info", "i", "--json"]);
-    let info: Value = serde_json::from_str(&info).expect("JSON");
+    let info = json(directory, &["info", "i", "--json"]);
     info["volume"]["areas"][2]["block"].as_u64().expect("a block")
 }
 
@@ -127,15 +116,13 @@ fn what_cannot_be_repaired_is_said() {
     // The root itself is gone: it is made anew.
     let names = succeeds(path, &["ls", "-R", "i"]);
     overwrite_nodes(path, 3..4);
-    let outcome = nandkit(path, &["check", "i", "--repair", "out.img"]);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let outcome = exits(path, &["check", "i", "--repair", "out.img"], 1);
     assert!(outcome.stdout.contains("it is made anew"), "{}", outcome.stdout);
     assert_eq!(succeeds(path, &["ls", "-R", "out.img"]), names);
     succeeds(path, &["check", "out.img"]);
     // A volume that was cut short has its length again.
     run(path, "cp out.img short && truncate -s 20000000 short");
-    let outcome = nandkit(path, &["check", "short", "--repair", "long"]);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    exits(path, &["check", "short", "--repair", "long"], 1);
     succeeds(path, &["check", "long"]);
     assert_eq!(
         fs::metadata(path.join("long")).expect("a file").len(),
@@ -145,8 +132,7 @@ fn what_cannot_be_repaired_is_said() {
     let file = OpenOptions::new().write(true).open(path.join("i")).expect("a file");
     file.write_all_at(&[0x5A; 100], 512 * 4096).expect("bytes");
     file.write_all_at(&[0x5A; 100], 1024 * 4096).expect("bytes");
-    let outcome = nandkit(path, &["check", "i"]);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let outcome = exits(path, &["check", "i"], 1);
     assert!(outcome.stdout.contains("checkpoint"), "{}", outcome.stdout);
     assert_eq!(nandkit(path, &["check", "i", "--repair", "none.img"]).status, Some(2));
     assert!(!path.join("none.img").exists());

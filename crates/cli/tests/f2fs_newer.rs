@@ -5,15 +5,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::common::{nandkit, nandkit_bytes, succeeds};
-use serde_json::Value;
-
-fn run(directory: &Path, command: &str) {
-    let output = Command::new("sh").args(["-c", command]).current_dir(directory).output().expect("sh runs");
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-}
+use crate::common::{json, nandkit, nandkit_bytes, run, succeeds};
 
 /// A directory with a fixture in it, as an image.
 fn with_image(name: &str) -> tempfile::TempDir {
@@ -79,7 +72,7 @@ fn volumes_with_packed_summaries_and_large_blocks_are_read_whole_and_sound() {
         assert_eq!((told.status, told.stderr.as_str()), (Some(0), ""), "{name}: {}", told.stdout);
         succeeds(path, &["extract", "i", "out"]);
         assert!(tree_of(&path.join("out")) == expected, "{name}");
-        let info: Value = serde_json::from_str(&succeeds(path, &["info", "i", "--json"])).expect("JSON");
+        let info = json(path, &["info", "i", "--json"]);
         assert_eq!(info["volume"]["block_size"].as_u64(), Some(block), "{name}: {info}");
         // Summaries that name other owners are seen. The superblock has the beginnings of SSA and
         // main area at bytes 88 and 92.
@@ -117,13 +110,12 @@ fn a_file_that_stands_for_a_device_is_all_of_it() {
     assert!(fs::read(path.join("out/alias")).expect("a file") == device);
     let (status, bytes, told) = nandkit_bytes(path, &["cat", "i", "alias", "--devices", "second.img"]);
     assert!(status == Some(0) && bytes == device, "{told}");
-    let extents = succeeds(path, &["info", "i", "--devices", "second.img", "--extents", "/alias", "--json"]);
-    let extents: Value = serde_json::from_str(&extents).expect("JSON");
+    let extents = json(path, &["info", "i", "--devices", "second.img", "--extents", "/alias", "--json"]);
     let runs = extents["file"]["extents"].as_array().expect("extents");
     let length: u64 = runs.iter().filter_map(|run| run["length"].as_u64()).sum();
     assert!(length == 128 << 20 && runs[0]["address"].as_u64() == Some(128 << 20), "{runs:?}");
     // An extent that is no device's. The alias's inode is the block whose footer has its number.
-    let inode: Value = serde_json::from_str(&succeeds(path, &with(&["ls"], &["--json"]))).expect("JSON");
+    let inode = json(path, &with(&["ls"], &["--json"]));
     let number = inode.as_array().expect("a list").iter().find(|row| row["path"] == "/alias").expect("a row")["inode"]
         .as_u64()
         .expect("a number") as u32;

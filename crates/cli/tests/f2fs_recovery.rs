@@ -3,24 +3,14 @@
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
 
 use crate::common::mounted::Mount;
-use crate::common::{fsck_f2fs, nandkit, succeeds};
+use crate::common::{exits, fsck_f2fs, json, nandkit, run, succeeds, tells};
 use nandkit_stack::image::{ChangeOptions, ImageInPlace, OpenOptions as Options};
 use nandkit_units::Payload;
 use nandkit_vfs::path::{Follow, resolve};
 use nandkit_vfs::{NewNode, Timestamp};
 use serde_json::Value;
-
-fn run(directory: &Path, command: &str) -> String {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(directory).output();
-    let output = output.expect("sh runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text
-}
 
 /// An image `i` of `before`, in which files were changed and fsynced as in `after`, and that nobody unmounted.
 fn unclean(features: &str) -> tempfile::TempDir {
@@ -91,9 +81,7 @@ fn commands_that_read_show_what_was_fsynced_and_change_nothing() {
     let faults = report["findings"].as_array().expect("a list").iter().filter(|found| found["harmless"] != true);
     assert_eq!(faults.count(), 0, "{report}");
     // The checkpoint, where it is asked for.
-    let outcome = nandkit(path, &["extract", "i", "old", "--no-recovery"]);
-    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("fsynced after the last checkpoint are not shown"), "{}", outcome.stderr);
+    tells(path, &["extract", "i", "old", "--no-recovery"], 0, "fsynced after the last checkpoint are not shown");
     run(path, "diff -r before old");
     assert!(fs::read(path.join("i")).expect("an image") == before, "the image is as it was");
     let outcome = nandkit(path, &["rm", "i", "/new", "--no-recovery"]);
@@ -109,8 +97,7 @@ fn a_repair_replays_first_or_drops_what_waits() {
     fsck_f2fs(path, "whole");
     succeeds(path, &["extract", "whole", "out", "--no-recovery"]);
     run(path, "diff -r after out");
-    let outcome = nandkit(path, &["check", "i", "--repair", "dropped", "--no-recovery"]);
-    assert_eq!(outcome.status, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    exits(path, &["check", "i", "--repair", "dropped", "--no-recovery"], 0);
     fsck_f2fs(path, "dropped");
     succeeds(path, &["extract", "dropped", "old"]);
     run(path, "diff -r before old");
@@ -124,23 +111,21 @@ fn volumes_with_quota_files_are_read_recovered_too() {
     let outcome = nandkit(path, &["extract", "i", "out"]);
     assert!(outcome.status == Some(0) && outcome.stderr.contains("3 files"), "{}", outcome.stderr);
     run(path, "diff -r after out");
-    let outcome = nandkit(path, &["check", "i"]);
-    assert_eq!(outcome.status, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    exits(path, &["check", "i"], 0);
 }
 
 #[test]
 fn a_damaged_chain_is_told_and_the_checkpoint_shown() {
     let directory = unclean(FEATURES);
     let path = directory.path();
-    let info: Value = serde_json::from_str(&succeeds(path, &["info", "i", "--json"])).expect("JSON");
+    let info = json(path, &["info", "i", "--json"]);
     let (log, main) = (&info["volume"]["checkpoint"]["logs"][4], &info["volume"]["areas"][4]["block"]);
     let number = |value: &Value| value.as_u64().expect("a number");
     let first = number(main) + number(&log["segment"]) * 512 + number(&log["next_block"]);
     // The second node says that the first one follows.
     let file = OpenOptions::new().write(true).open(path.join("i")).expect("an image");
     file.write_all_at(&(first as u32).to_le_bytes(), (first + 1) * 4096 + 4092).expect("bytes");
-    let outcome = nandkit(path, &["extract", "i", "old"]);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let outcome = exits(path, &["extract", "i", "old"], 1);
     assert!(
         outcome.stderr.contains("recovering them failed") && outcome.stderr.contains("circle"),
         "{}",
@@ -151,8 +136,7 @@ fn a_damaged_chain_is_told_and_the_checkpoint_shown() {
     assert!(outcome.status == Some(1) && outcome.stdout.contains("circle"), "{}", outcome.stdout);
     let outcome = nandkit(path, &["check", "i", "--repair", "out.img"]);
     assert!(outcome.status == Some(2) && outcome.stderr.contains("--no-recovery"), "{}", outcome.stderr);
-    let outcome = nandkit(path, &["check", "i", "--repair", "out.img", "--no-recovery"]);
-    assert_eq!(outcome.status, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    exits(path, &["check", "i", "--repair", "out.img", "--no-recovery"], 0);
     fsck_f2fs(path, "out.img");
 }
 

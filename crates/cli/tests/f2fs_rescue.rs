@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::common::{nandkit, nandkit_bytes, succeeds};
+use crate::common::{exits, json, nandkit, nandkit_bytes, succeeds};
 use serde_json::Value;
 
 /// A volume of 100 MiB with a tree in it.
@@ -55,7 +55,7 @@ fn files_are_rescued_without_checkpoints_and_without_superblocks() {
     }
     // A directory's node is lost: what it listed is unsure, and there.
     let inode = |path_in: &str| {
-        let list: Value = serde_json::from_str(&succeeds(path, &["ls", "-R", "i", "--json"])).expect("JSON");
+        let list = json(path, &["ls", "-R", "i", "--json"]);
         let found = list.as_array().expect("a list").iter().find(|row| row["path"] == path_in).cloned();
         found.expect("a path")["inode"].as_u64().expect("a number")
     };
@@ -64,8 +64,7 @@ fn files_are_rescued_without_checkpoints_and_without_superblocks() {
     let footer = [number as u32; 2].map(u32::to_le_bytes).concat();
     let block = (2048..image.len() / 4096).find(|block| image[block * 4096 + 4072..][..8] == footer).expect("a node");
     zero(&path.join("c"), block as u64..block as u64 + 1);
-    let outcome = nandkit(path, &["rescue", "c", "out", "--json"]);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let outcome = exits(path, &["rescue", "c", "out", "--json"], 1);
     let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert_eq!((report["format"].as_str(), report["unsure"].as_u64()), (Some("f2fs"), Some(50)), "{report}");
     same(path, "tree/d", &format!("out/lost+found/directory {number}"));
@@ -114,7 +113,7 @@ fn what_linux_noted_of_errors_is_told_by_name() {
     }
     let told = succeeds(path, &["info", "i"]);
     assert!(told.contains("fault_inject (2 times)") && told.contains("corrupted_cluster, invalid_blkaddr"), "{told}");
-    let info: Value = serde_json::from_str(&succeeds(path, &["info", "i", "--json"])).expect("JSON");
+    let info = json(path, &["info", "i", "--json"]);
     assert_eq!(info["volume"]["stop_reasons"][0], serde_json::json!({"reason": "fault_inject", "count": 2}));
     assert_eq!(info["volume"]["errors"], serde_json::json!(["corrupted_cluster", "invalid_blkaddr"]));
     assert!(succeeds(path, &["check", "i"]).contains("fault_inject (2)"));

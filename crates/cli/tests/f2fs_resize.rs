@@ -8,11 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{fsck_f2fs, nandkit, succeeds};
+use crate::common::{fsck_f2fs, json, nandkit, succeeds};
 use crate::f2fs_rescue::{same, with_image};
 use nandkit_units::is_zeroed;
 use nandkit_units::random::Random;
-use serde_json::Value;
 
 const BLOCK: usize = 4096;
 /// Bytes that are read at once.
@@ -24,7 +23,7 @@ fn a_volume_gets_another_size_in_place() {
     let directory = with_image();
     let path = directory.path();
     for (size, bytes) in [("256M", 256 << 20), ("90M", 90 << 20), ("2500M", 2500 << 20), ("128M", 128 << 20)] {
-        let told: Value = serde_json::from_str(&succeeds(path, &["resize", "i", size, "--json"])).expect("JSON");
+        let told = json(path, &["resize", "i", size, "--json"]);
         assert_eq!(told["file_bytes"].as_u64(), Some(bytes), "{told}");
         assert_eq!(fs::metadata(path.join("i")).expect("a file").len(), bytes);
         fsck_f2fs(path, "i");
@@ -69,7 +68,7 @@ fn blocks_of(file: &Path) -> Blocks {
 }
 
 fn segments(path: &Path) -> u64 {
-    let info: Value = serde_json::from_str(&succeeds(path, &["info", "k", "--json"])).expect("JSON");
+    let info = json(path, &["info", "k", "--json"]);
     info["volume"]["segments"].as_u64().expect("a number")
 }
 

@@ -1,19 +1,8 @@
 //! Android sparse images, from the command line: simg2img, img2simg and fsck.f2fs are the judges.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
-use crate::common::{fsck_f2fs, nandkit, succeeds};
-
-fn run(directory: &Path, command: &str) -> String {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(directory).output();
-    let output = output.expect("sh runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text
-}
+use crate::common::{exits, fsck_f2fs, json, nandkit, run, succeeds, tells};
 
 fn with_tree() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
@@ -29,8 +18,7 @@ fn with_tree() -> tempfile::TempDir {
 fn a_sparse_image_is_made_and_simg2img_unpacks_it() {
     let directory = with_tree();
     let path = directory.path();
-    let told = succeeds(path, &["mkfs", "f2fs", "--from", "tree", "--size", "512M", "--sparse", "--json", "i.simg"]);
-    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    let told = json(path, &["mkfs", "f2fs", "--from", "tree", "--size", "512M", "--sparse", "--json", "i.simg"]);
     let packed = fs::metadata(path.join("i.simg")).expect("a file").len();
     assert_eq!(told["packed_bytes"].as_u64(), Some(packed));
     assert!(packed < 8 << 20, "{packed} bytes");
@@ -39,8 +27,7 @@ fn a_sparse_image_is_made_and_simg2img_unpacks_it() {
     run(path, "cmp i.raw i.plain");
     fsck_f2fs(path, "i.raw");
     assert_eq!(fs::read_dir(path).expect("a directory").count(), 4, "nothing is left behind");
-    let outcome = nandkit(path, &["mkfs", "f2fs", "--size", "67109376", "--sparse", "new"]);
-    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    let outcome = exits(path, &["mkfs", "f2fs", "--size", "67109376", "--sparse", "new"], 2);
     assert!(outcome.stderr.contains("a multiple of 4096") && !path.join("new").exists(), "{}", outcome.stderr);
 }
 
@@ -59,7 +46,7 @@ fn sparse_images_are_read_like_others_and_not_changed() {
     assert!(outcome.stderr.contains("an Android sparse image"), "{}", outcome.stderr);
     assert_eq!(outcome.stdout, "app\n");
     succeeds(path, &["check", "i.simg"]);
-    let info: serde_json::Value = serde_json::from_str(&succeeds(path, &["info", "i.simg", "--json"])).expect("JSON");
+    let info = json(path, &["info", "i.simg", "--json"]);
     assert_eq!((info["file_bytes"].as_u64(), info["image"].as_str()), (Some(100 << 20), Some("f2fs")));
     for words in [
         &["rm", "i.simg", "/app/large"][..],
@@ -68,8 +55,7 @@ fn sparse_images_are_read_like_others_and_not_changed() {
         &["serve", "--image", "i.simg", "--rw", "--socket", "s"],
     ] {
         fs::create_dir_all(path.join("mnt")).expect("a directory");
-        let outcome = nandkit(path, words);
-        assert_eq!(outcome.status, Some(2), "{words:?}: {}", outcome.stderr);
+        exits(path, words, 2);
     }
     let outcome = nandkit(path, &["rm", "i.simg", "/app/large"]);
     assert!(outcome.stderr.contains("Android sparse image, which is only read"), "{}", outcome.stderr);
@@ -79,9 +65,7 @@ fn sparse_images_are_read_like_others_and_not_changed() {
     assert_eq!(succeeds(path, &["ls", "g.simg", "--offset", "1M"]), "");
     // What is cut short, or says otherwise than it is.
     fs::write(path.join("c.simg"), &before[..before.len() - 5]).expect("a file");
-    let outcome = nandkit(path, &["ls", "c.simg"]);
-    assert_eq!(outcome.status, Some(2));
-    assert!(outcome.stderr.contains("Android sparse image: it ends within chunk"), "{}", outcome.stderr);
+    tells(path, &["ls", "c.simg"], 2, "Android sparse image: it ends within chunk");
     fs::write(path.join("c.simg"), &before[..20]).expect("a file");
     assert_eq!(nandkit(path, &["info", "c.simg"]).status, Some(2));
 }

@@ -1,9 +1,8 @@
 //! Chips in files and FAT images, from the command line.
 
 use std::fs;
-use std::path::Path;
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{exits, json, refused, succeeds};
 use serde_json::Value;
 
 const SPEC: &str = "workload = \"fax:faxes=3\"\n[stack.device]\npreset = \"nandsim-32m-128k\"\n";
@@ -12,20 +11,6 @@ fn here() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("s.toml"), SPEC).expect("a file");
     directory
-}
-
-fn json(directory: &Path, arguments: &[&str]) -> Value {
-    let text = succeeds(directory, arguments);
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
-
-fn fails(directory: &Path, arguments: &[&str], expected: &[&str]) {
-    let outcome = nandkit(directory, arguments);
-    assert_eq!(outcome.status, Some(2), "{arguments:?}: {}{}", outcome.stdout, outcome.stderr);
-    assert_eq!(outcome.stdout, "");
-    for part in expected {
-        assert!(outcome.stderr.contains(part), "{part:?} is not in {arguments:?}: {}", outcome.stderr);
-    }
 }
 
 #[test]
@@ -58,12 +43,12 @@ fn one_chip_takes_one_run() {
     let directory = here();
     let path = directory.path();
     let one = "expected one run";
-    fails(path, &["compare", "--device-file", "c.nand", "--workload", "fax"], &["5 runs", "c.nand", one]);
+    refused(path, &["compare", "--device-file", "c.nand", "--workload", "fax"], &["5 runs", "c.nand", one]);
     let two_seeds = ["compare", "--device-file", "c.nand", "--policy", "merge", "--workload", "fax", "--seeds", "2"];
-    fails(path, &two_seeds, &["2 runs", one]);
+    refused(path, &two_seeds, &["2 runs", one]);
     let grid = format!("{SPEC}[grid]\nstack.ftl.policy = [\"merge\", \"limit\"]\n");
     fs::write(path.join("g.toml"), grid).expect("a file");
-    fails(path, &["run", "g.toml", "--device-file", "c.nand", "--jobs", "1"], &["2 runs", one]);
+    refused(path, &["run", "g.toml", "--device-file", "c.nand", "--jobs", "1"], &["2 runs", one]);
     assert!(!path.join("c.nand").exists());
     // A file for each run is as good as memory, on any number of threads.
     let grid = format!("{SPEC}[grid]\nstack.device.file = [\"a.nand\", \"b.nand\"]\n");
@@ -80,21 +65,21 @@ fn files_that_are_no_such_chip_are_refused_and_untouched() {
     let good = fs::read(path.join("c.nand")).expect("reads");
     let other =
         ["compare", "--device", "slc-256m", "--device-file", "c.nand", "--policy", "merge", "--workload", "fax"];
-    fails(path, &other, &["c.nand", "another chip", "geometry.blocks is 256, asked for 2048", "expected"]);
-    fails(path, &["compare", "--device", "ram", "--device-file", "c.nand"], &["--device-file", "expected a chip"]);
+    refused(path, &other, &["c.nand", "another chip", "geometry.blocks is 256, asked for 2048", "expected"]);
+    refused(path, &["compare", "--device", "ram", "--device-file", "c.nand"], &["--device-file", "expected a chip"]);
     assert!(fs::read(path.join("c.nand")).expect("reads") == good);
     let mut version = good;
     version[8] = 7;
     fs::write(path.join("v.nand"), &version).expect("writes");
     for arguments in [vec!["run", "s.toml", "--device-file", "v.nand"], vec!["info", "v.nand"], vec!["check", "v.nand"]]
     {
-        fails(path, &arguments, &["v.nand", "version 7, expected version 1"]);
+        refused(path, &arguments, &["v.nand", "version 7, expected version 1"]);
     }
     assert!(fs::read(path.join("v.nand")).expect("reads") == version);
-    fails(path, &["run", "s.toml", "--device-file", "s.toml"], &["s.toml", "begins with \"workload", "\"NANDKJRN\""]);
-    fails(path, &["info", "s.toml"], &["s.toml", "begins with \"workload", "expected a chip"]);
-    fails(path, &["info", "nowhere"], &["nowhere", "cannot read"]);
-    fails(path, &["check", "."], &["no plain file"]);
+    refused(path, &["run", "s.toml", "--device-file", "s.toml"], &["s.toml", "begins with \"workload", "\"NANDKJRN\""]);
+    refused(path, &["info", "s.toml"], &["s.toml", "begins with \"workload", "expected a chip"]);
+    refused(path, &["info", "nowhere"], &["nowhere", "cannot read"]);
+    refused(path, &["check", "."], &["no plain file"]);
     assert_eq!(fs::read_to_string(path.join("s.toml")).expect("reads"), SPEC);
 }
 
@@ -116,7 +101,7 @@ fn a_new_chip_has_its_name_once_it_is_complete() {
     }
     assert!(!path.join("c.nand").exists());
     // Nobody else makes the chip meanwhile.
-    fails(path, &["run", "s.toml", "--device-file", "c.nand"], &["c.nand.new", "in use"]);
+    refused(path, &["run", "s.toml", "--device-file", "c.nand"], &["c.nand.new", "in use"]);
     child.kill().expect("ends");
     child.wait().expect("ended");
     assert!(!path.join("c.nand").exists());
@@ -126,7 +111,7 @@ fn a_new_chip_has_its_name_once_it_is_complete() {
     // A file of somebody else's is.
     fs::write(&temporary, "my notes").expect("writes");
     fs::remove_file(path.join("c.nand")).expect("removes");
-    fails(path, &["run", "s.toml", "--device-file", "c.nand"], &["c.nand.new", "another file"]);
+    refused(path, &["run", "s.toml", "--device-file", "c.nand"], &["c.nand.new", "another file"]);
     assert_eq!(fs::read_to_string(&temporary).expect("reads"), "my notes");
 }
 
@@ -140,7 +125,7 @@ fn files_that_are_damaged_or_in_use_are_refused() {
     for length in [8, 100, 4096, good.len() / 2, good.len() - 1] {
         fs::write(path.join("t.nand"), &good[..length]).expect("writes");
         for arguments in commands("t.nand") {
-            fails(path, &arguments, &["t.nand"]);
+            refused(path, &arguments, &["t.nand"]);
         }
         assert_eq!(fs::read(path.join("t.nand")).expect("reads").len(), length, "a look changes nothing");
     }
@@ -155,7 +140,7 @@ fn files_that_are_damaged_or_in_use_are_refused() {
         damaged[hole].fill(0);
         fs::write(path.join("t.nand"), &damaged).expect("writes");
         for arguments in commands("t.nand") {
-            fails(path, &arguments, &["t.nand", "damaged chip image", message, &place]);
+            refused(path, &arguments, &["t.nand", "damaged chip image", message, &place]);
         }
         assert!(fs::read(path.join("t.nand")).expect("reads") == damaged);
     }
@@ -163,7 +148,7 @@ fn files_that_are_damaged_or_in_use_are_refused() {
     let file = fs::File::open(path.join("c.nand")).expect("opens");
     file.lock().expect("locks");
     for arguments in commands("c.nand") {
-        fails(path, &arguments, &["c.nand", "in use"]);
+        refused(path, &arguments, &["c.nand", "in use"]);
     }
     file.unlock().expect("unlocks");
     assert!(fs::read(path.join("c.nand")).expect("reads") == good);
@@ -175,7 +160,7 @@ fn a_run_that_fails_leaves_no_chip_behind() {
     let directory = here();
     let path = directory.path();
     let arguments = ["run", "s.toml", "--device-file", "c.nand", "--set", "workload=overwrite:files=1000"];
-    fails(path, &arguments, &["does not fit"]);
+    refused(path, &arguments, &["does not fit"]);
     assert!(!path.join("c.nand").exists());
 }
 
@@ -213,13 +198,11 @@ fn fat_images_are_shown_and_checked() {
     bad[515] = 0xFF;
     bad[516] = 0x0F;
     fs::write(path.join("f.img"), &bad).expect("writes");
-    let outcome = nandkit(path, &["check", "f.img"]);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let outcome = exits(path, &["check", "f.img"], 1);
     for finding in ["FatCopiesDiffer", "LostClusters"] {
         assert!(outcome.stdout.contains(finding), "{}", outcome.stdout);
     }
-    let outcome = nandkit(path, &["check", "f.img", "--json"]);
-    assert_eq!(outcome.status, Some(1));
+    let outcome = exits(path, &["check", "f.img", "--json"], 1);
     let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert_eq!(report["findings"].as_array().map(Vec::len), Some(2), "{report}");
     assert!(fs::read(path.join("f.img")).expect("reads") == bad);
@@ -228,7 +211,7 @@ fn fat_images_are_shown_and_checked() {
     short.truncate(16 * 512);
     fs::write(path.join("f.img"), &short).expect("writes");
     assert!(succeeds(path, &["info", "f.img"]).contains("are here: files behind them cannot be read"));
-    fails(path, &["check", "f.img"], &["f.img"]);
+    refused(path, &["check", "f.img"], &["f.img"]);
 }
 
 #[test]
@@ -256,7 +239,7 @@ fn files_of_fat_volumes_are_read_as_they_are_and_on_chips() {
     for name in names.lines() {
         assert!(path.join("chip").join(name).exists(), "{name}");
     }
-    fails(path, &["ls", "c.nand", "--erase-size", "16K"], &["--erase-size", "chip"]);
-    fails(path, &["cat", "v.img", "tree", "--versions"], &["/tree", "is a directory"]);
+    refused(path, &["ls", "c.nand", "--erase-size", "16K"], &["--erase-size", "chip"]);
+    refused(path, &["cat", "v.img", "tree", "--versions"], &["/tree", "is a directory"]);
     assert_eq!(succeeds(path, &["ls", "v.img", "--deleted"]), "");
 }

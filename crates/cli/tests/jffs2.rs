@@ -7,15 +7,8 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use crate::common::jffs2::{self, deletion, flip, inode_node, rename_in_image};
-use crate::common::{nandkit, nandkit_bytes, succeeds};
+use crate::common::{exits, json, nandkit, nandkit_bytes, run, succeeds};
 use serde_json::Value;
-
-fn run(directory: &Path, command: &str) -> String {
-    let output = Command::new("sh").args(["-c", command]).current_dir(directory).output().expect("sh runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text
-}
 
 /// A directory with a tree of every kind that any user can make, in `tree`.
 fn with_tree() -> tempfile::TempDir {
@@ -90,7 +83,7 @@ fn a_tree_comes_back_from_our_images_and_from_those_of_mkfs_jffs2() {
         same(path, &out, options);
         let outcome = nandkit(path, &["check", "image.jffs2"]);
         assert_eq!(outcome.status, Some(0), "{options}: {}", outcome.stdout);
-        let info: Value = serde_json::from_str(&succeeds(path, &["info", "image.jffs2", "--json"])).expect("JSON");
+        let info = json(path, &["info", "image.jffs2", "--json"]);
         let found = &info["detections"][0];
         let order = if options.contains("big") || options.contains("-b") { "big" } else { "little" };
         assert_eq!((&info["image"], &found["endian"]), (&"jffs2".into(), &order.into()), "{options}: {info}");
@@ -168,7 +161,7 @@ fn ls_is_as_coreutils_has_it_and_json_and_tar_say_the_same() {
     let mut sorted: Vec<&str> = names.lines().collect();
     sorted.sort_unstable();
     assert_eq!(sorted, expected.lines().collect::<Vec<_>>());
-    let list: Value = serde_json::from_str(&succeeds(path, &["ls", "-R", "--json", "i.jffs2"])).expect("JSON");
+    let list = json(path, &["ls", "-R", "--json", "i.jffs2"]);
     let noise = list.as_array().expect("a list").iter().find(|row| row["path"] == "/noise").expect("noise");
     assert_eq!((&noise["size"], &noise["mode"], &noise["links"]), (&150_000.into(), &"4711".into(), &2.into()));
     run(
@@ -207,16 +200,14 @@ fn damage_is_told_with_file_offset_and_cause_and_the_rest_is_delivered() {
     let wrong = bytes.iter().zip(&noise).filter(|(a, b)| a != b).count();
     assert!((1..=4096).contains(&wrong), "{wrong} bytes are wrong");
     // All other files come whole.
-    let outcome = nandkit(path, &["extract", "i.jffs2", "out", "--json"]);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let outcome = exits(path, &["extract", "i.jffs2", "out", "--json"], 1);
     let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert_eq!(report["files"], 5, "{report}");
     let told = report["findings"].to_string() + &report["damaged"].to_string();
     assert!(told.contains("/noise"), "{told}");
     run(path, "diff -r --no-dereference -x pipe -x noise -x same tree out");
     // The check says the same, and a repair leaves out the node.
-    let outcome = nandkit(path, &["check", "i.jffs2", "--json"]);
-    assert_eq!(outcome.status, Some(1));
+    let outcome = exits(path, &["check", "i.jffs2", "--json"], 1);
     let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     let finding = &report["findings"][0];
     assert!(finding["offset"].as_u64().is_some_and(|offset| (at as u64).abs_diff(offset) < 5000), "{report}");
@@ -252,8 +243,7 @@ fn damage_is_told_with_file_offset_and_cause_and_the_rest_is_delivered() {
     succeeds(path, &["check", "changed.jffs2"]);
     assert_eq!(nandkit(path, &["extract", "r.jffs2", "repaired"]).status, Some(1));
     run(path, "diff -r --no-dereference -x pipe out repaired");
-    let outcome = nandkit(path, &["check", "r.jffs2", "--repair", "r.jffs2"]);
-    assert_eq!(outcome.status, Some(2), "a target that exists: {}", outcome.stderr);
+    exits(path, &["check", "r.jffs2", "--repair", "r.jffs2"], 2);
 }
 
 #[test]
@@ -305,7 +295,7 @@ fn what_was_deleted_or_replaced_can_be_had_and_is_marked() {
     assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(2), ""));
     assert!(outcome.stderr.contains("deleted") && outcome.stderr.contains("--version"), "{}", outcome.stderr);
     let first = |arguments: &[&str]| -> u64 {
-        let value: Value = serde_json::from_str(&succeeds(path, arguments)).expect("JSON");
+        let value = json(path, arguments);
         value["versions"][0]["version"].as_u64().unwrap_or_else(|| panic!("{value}"))
     };
     for (file, expected, mark) in [("gone", "what was", "deleted"), ("kept", "first", "earlier")] {
@@ -348,8 +338,7 @@ fn regions_of_a_whole_device_are_listed_and_opened() {
     disk[510..512].copy_from_slice(&[0x55, 0xAA]);
     let disk = [disk, image.clone(), image].concat();
     fs::write(path.join("disk"), disk).expect("writes");
-    let outcome = nandkit(path, &["ls", "disk"]);
-    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    let outcome = exits(path, &["ls", "disk"], 2);
     assert!(outcome.stderr.contains("mbr1") && outcome.stderr.contains("--region"), "{}", outcome.stderr);
     assert!(succeeds(path, &["ls", "disk", "--region", "mbr2"]).contains("noise\n"));
     let outcome = nandkit(path, &["ls", "disk", "--region", "mbr3"]);
@@ -423,13 +412,12 @@ fn a_repair_of_a_sound_image_keeps_every_node() {
         let content: Vec<u8> = (0..9000 + number * 331).map(|at| (at * (number + 3) % 251) as u8).collect();
         fs::write(path.join(format!("tree/file{number}")), content).expect("written");
     }
-    let made = nandkit(
+    exits(
         path,
         &["mkfs", "jffs2", "--from", "tree", "--device", "slc-256m", "--size", "4M", "i.jffs2", "--compress", "none"],
+        0,
     );
-    assert_eq!(made.status, Some(0), "{}", made.stderr);
-    let outcome = nandkit(path, &["check", "i.jffs2", "--repair", "r.jffs2"]);
-    assert_eq!(outcome.status, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    let outcome = exits(path, &["check", "i.jffs2", "--repair", "r.jffs2"], 0);
     assert!(outcome.stdout.contains("left out 0"), "{}", outcome.stdout);
     assert_eq!(nandkit(path, &["check", "r.jffs2"]).status, Some(0));
     assert_eq!(nandkit(path, &["extract", "r.jffs2", "out"]).status, Some(0));

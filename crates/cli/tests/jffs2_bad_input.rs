@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::common::jffs2::{append, inode_node};
-use crate::common::{nandkit, succeeds};
+use crate::common::{json, nandkit, succeeds};
 use serde_json::Value;
 
 /// A directory with a tree of 40 files, some 200 KiB.
@@ -195,11 +195,11 @@ fn a_dump_of_regions_is_no_volume_and_a_region_almost_named_is_offered() {
     fs::write(path.join("dump"), [loader, image.clone(), image].concat()).expect("writes");
     let text = succeeds(path, &["info", "dump"]);
     assert!(!text.contains("score") && text.contains("see the regions") && text.contains("\"rootfs\""), "{text}");
-    let info: Value = serde_json::from_str(&succeeds(path, &["info", "dump", "--json"])).expect("JSON");
+    let info = json(path, &["info", "dump", "--json"]);
     assert_eq!((&info["image"], &info["detections"]), (&Value::Null, &serde_json::json!([])), "{info}");
     // What is asked for is told, and so is a plain image.
     assert!(succeeds(path, &["info", "dump", "--region", "rootfs"]).contains("jffs2"));
-    let plain: Value = serde_json::from_str(&succeeds(path, &["info", "i", "--json"])).expect("JSON");
+    let plain = json(path, &["info", "i", "--json"]);
     assert_eq!(plain["image"], "jffs2");
     refused(path, &["ls", "dump", "--region", "rotfs"], &["rotfs", "did you mean 'rootfs'?"]);
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::jffs2::{append, bare_node, blocks, deletion, dirent, inode_node, set_mode};
-use crate::common::{nandkit, succeeds};
+use crate::common::{exits, nandkit, succeeds};
 
 const ERASE_SIZE: usize = 16 << 10;
 
@@ -56,15 +56,13 @@ fn all_that_read_tell_of_names_whose_directory_is_gone() {
     fs::write(path.join("v.img"), &image).expect("writes");
     fs::remove_dir_all(path.join("out")).expect("removes");
     for arguments in commands {
-        let outcome = nandkit(path, arguments);
-        assert_eq!(outcome.status, Some(1), "{arguments:?}: {}", outcome.stderr);
+        let outcome = exits(path, arguments, 1);
         for expected in ["the name \"x0\" of inode", "check --repair OUT v.img"] {
             assert!(outcome.stderr.contains(expected), "{expected:?} is not in {arguments:?}: {}", outcome.stderr);
         }
     }
     // What the repair says that it has is there, whole.
-    let outcome = nandkit(path, &["check", "v.img", "--repair", "r.img"]);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let outcome = exits(path, &["check", "v.img", "--repair", "r.img"], 1);
     nandkit(path, &["extract", "r.img", "again"]);
     let placed: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains("is there now")).collect();
     let named = |line: &&str| line.rsplit_once("(/").map(|(_, path)| path.trim_end_matches(')').to_owned());
@@ -178,8 +176,7 @@ fn directories_deeper_than_anybody_enters_are_told_by_check_as_well() {
         (2..4200_u32).flat_map(|inode| [bare_node(inode, 0o040_755, 0), dirent(inode - 1, inode, inode, 4, b"d")]);
     fs::write(path.join("deep.img"), blocks(ERASE_SIZE, nodes)).expect("writes");
     for arguments in [&["ls", "-R", "deep.img"][..], &["extract", "deep.img", "out"], &["check", "deep.img"]] {
-        let outcome = nandkit(path, arguments);
-        assert_eq!(outcome.status, Some(1), "{arguments:?}: {}", outcome.stderr);
+        let outcome = exits(path, arguments, 1);
         let told = outcome.stdout + &outcome.stderr;
         assert!(told.contains("directories") && told.contains("deep"), "{arguments:?}: {told}");
         // It is nothing wrong with the image.
@@ -234,8 +231,7 @@ fn mkfs_waits_for_nobody_and_replaces_no_image_that_is_in_use() {
     let before = fs::read(path.join("v.img")).expect("reads");
     let held = File::open(path.join("v.img")).expect("opens");
     held.lock().expect("locks");
-    let outcome = nandkit(path, &["mkfs", "jffs2", "--from", "tree", "--force", "v.img"]);
-    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    let outcome = exits(path, &["mkfs", "jffs2", "--from", "tree", "--force", "v.img"], 2);
     assert!(outcome.stderr.contains("v.img") && outcome.stderr.contains("in use"), "{}", outcome.stderr);
     assert!(fs::read(path.join("v.img")).expect("reads") == before);
     // A process that another test forks right now holds the file too, so that closing it is not
@@ -292,8 +288,7 @@ fn messages_say_what_became_of_a_file() {
     let expected = "nandkit: r.img: the file exists; expected another path\n";
     assert_eq!((outcome.status, outcome.stderr.as_str()), (Some(2), expected));
     // Each node of a file that mkfs.jffs2 wrote has a version of its own.
-    let outcome = nandkit(path, &["cat", "v.img", "/f0", "--version", "1"]);
-    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let outcome = exits(path, &["cat", "v.img", "/f0", "--version", "1"], 0);
     assert!(outcome.stdout.len() > 4096 && !outcome.stderr.contains("lost"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("as versions up to 2, which is delivered"), "{}", outcome.stderr);
     succeeds(path, &["mv", "v.img", "--size", "1M", "/f0", "/d/moved"]);

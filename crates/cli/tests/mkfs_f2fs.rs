@@ -3,8 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::common::{fsck_f2fs, nandkit, succeeds};
-use serde_json::Value;
+use crate::common::{fsck_f2fs, json, succeeds, tells};
 
 fn with_tree() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
@@ -21,8 +20,7 @@ fn with_tree() -> tempfile::TempDir {
 fn a_tree_becomes_a_volume_the_same_each_time() {
     let directory = with_tree();
     let at = directory.path();
-    let report = succeeds(at, &["mkfs", "f2fs", "--from", "tree", "--json", "a.img"]);
-    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let report = json(at, &["mkfs", "f2fs", "--from", "tree", "--json", "a.img"]);
     assert_eq!((report["format"].as_str(), report["names"].as_u64()), (Some("f2fs"), Some(6)));
     assert_eq!(report["size"].as_u64(), Some(fs::metadata(at.join("a.img")).expect("an image").len()));
     fsck_f2fs(at, "a.img");
@@ -43,7 +41,7 @@ fn the_features_of_android_are_those_of_mkfs_f2fs() {
     let directory = tempfile::tempdir().expect("a directory");
     let at = directory.path();
     let features = |image: &str| {
-        let told: Value = serde_json::from_str(&succeeds(at, &["info", "--json", image])).expect("JSON");
+        let told = json(at, &["info", "--json", image]);
         told["volume"]["features"].clone()
     };
     for words in [&["-g", "android"][..], &["-g", "android", "-O", "extra_attr,casefold", "-C", "utf8"]] {
@@ -75,9 +73,7 @@ fn what_cannot_be_made_leaves_nothing() {
         (&["--size", "67108865", "new"], "512"),
         (&["new"], "--from"),
     ] {
-        let outcome = nandkit(at, &[&["mkfs", "f2fs"][..], words].concat());
-        assert_eq!(outcome.status, Some(2), "{words:?}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(says), "{words:?}: {}", outcome.stderr);
+        tells(at, &[&["mkfs", "f2fs"][..], words].concat(), 2, says);
         assert!(!at.join("new").exists(), "{words:?}");
     }
     assert_eq!(fs::read(at.join("there")).expect("a file"), b"kept");

@@ -4,23 +4,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::mounted::{Mount, cleaning_dead_mounts};
 use crate::common::noise::{noise, splitmix64};
-use crate::common::{fsck_vfat, nandkit, succeeds};
+use crate::common::{exits, fsck_vfat, nandkit, run, succeeds, tells};
 use rustix::fs::{FallocateFlags, Mode, RenameFlags, XattrFlags};
 use rustix::io::Errno;
-
-fn run(directory: &Path, command: &str) -> String {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(directory).output();
-    let output = output.expect("sh runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text
-}
 
 /// How an empty image `i` of each kind is made, and whether it is one of JFFS2.
 const IMAGES: [(&str, bool); 4] = [
@@ -253,8 +243,7 @@ fn an_image_is_not_changed_unless_that_was_asked_for() {
         assert_eq!(errno(fs::set_permissions(&mount.point, PermissionsExt::from_mode(0o700))), libc::EROFS);
         // Others may read it meanwhile, and nobody may change it.
         succeeds(path, &["ls", "i"]);
-        let outcome = nandkit(path, &["mount", "i", "empty-point", "--rw"]);
-        assert_eq!(outcome.status, Some(2), "no such directory: {}", outcome.stderr);
+        exits(path, &["mount", "i", "empty-point", "--rw"], 2);
         fs::create_dir(path.join("other")).expect("a directory");
         let outcome = nandkit(path, &["mount", "i", "other", "--rw"]);
         assert!(outcome.status == Some(2) && outcome.stderr.contains("in use"), "{}", outcome.stderr);
@@ -271,9 +260,7 @@ fn an_image_is_not_changed_unless_that_was_asked_for() {
             (["mount", "absent", "mnt"], "absent"),
             (["mount", "file", "mnt"], "no format that is known"),
         ] {
-            let outcome = nandkit(path, &arguments);
-            assert_eq!(outcome.status, Some(2), "{arguments:?}");
-            assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+            tells(path, &arguments, 2, expected);
         }
     }
 }
@@ -295,9 +282,7 @@ fn what_was_synced_outlives_a_killed_process() {
         mount.signal("KILL");
         let point = mount.point.clone();
         assert_eq!(mount.wait(), None, "it was killed");
-        let refused = nandkit(path, &["mount", "i", "mnt"]);
-        assert_eq!(refused.status, Some(2), "{}", refused.stderr);
-        assert!(refused.stderr.contains("nandkit doctor --clean"), "{}", refused.stderr);
+        tells(path, &["mount", "i", "mnt"], 2, "nandkit doctor --clean");
         let shown = point.canonicalize().unwrap_or_else(|_| point.clone()).display().to_string();
         assert!(succeeds(path, &["doctor"]).contains(&format!("{shown}: a mount of process")));
         assert!(succeeds(path, &["doctor", "--clean"]).contains("which has gone; removed"));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{exits, json, nandkit, succeeds, tells};
 use serde_json::Value;
 
 const PAGE: usize = 2048;
@@ -19,10 +19,6 @@ fn dump(directory: &Path) -> Vec<u8> {
         ["mkfs", "jffs2", "--from", "tree", "-e", "128K", "--oob=2048+64", "--size", "2M", "-x", "none", "plain"];
     succeeds(directory, &made);
     noise
-}
-
-fn json(directory: &Path, arguments: &[&str]) -> Value {
-    serde_json::from_str(&succeeds(directory, arguments)).expect("JSON")
 }
 
 fn flip(bytes: &mut [u8], bit: usize) {
@@ -99,8 +95,7 @@ fn what_cannot_be_corrected_is_told_by_file() {
         raw.windows(32).position(|window| *window == noise[200_000..200_032]).expect("the data are not compressed");
     (0..12).for_each(|bit| flip(&mut raw, place * 8 + 11 * bit));
     fs::write(path.join("raw"), &raw).expect("written");
-    let outcome = nandkit(path, &["check", "raw", "--json"]);
-    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    let outcome = exits(path, &["check", "raw", "--json"], 1);
     let told: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert_eq!(told["ecc_codewords_uncorrectable"].as_u64(), Some(1));
     let findings = told["findings"].as_array().expect("findings");
@@ -132,9 +127,7 @@ fn layouts_that_do_not_fit_are_refused_and_nothing_is_written() {
         (&["info", "plain", "--oob-layout", "linux-bch8-4096-224", "--page-size", "2K"], "expected no other"),
         (&["check", "plain", "--oob-layout", "short.toml"], "the spans take"),
     ] {
-        let outcome = nandkit(path, arguments);
-        assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+        tells(path, arguments, 2, expected);
         assert!(!path.join("out").exists());
     }
     succeeds(path, &["export", "plain", "out", "--oob-layout", "mine.toml"]);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::mounted::{Mount, dead_mount};
-use crate::common::{fsck_vfat, nandkit, noise, succeeds};
+use crate::common::{exits, fsck_vfat, nandkit, noise, succeeds, tells};
 
 fn sh(directory: &Path, command: &str) {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
@@ -117,16 +117,13 @@ fn an_overlay_belongs_to_one_image() {
         (&["ls", "i", "--overlay", "nothing"], "nothing"),
         (&["rm", "other", "gone", "--overlay", "o"], "expected the image for which the overlay was made"),
     ] {
-        let outcome = nandkit(path, arguments);
-        assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+        tells(path, arguments, 2, expected);
     }
     assert!(path.join("text").exists() && path.join("o").exists() && !path.join("nothing").exists());
     succeeds(path, &["overlay", "apply", "i", "o"]);
     assert!(!path.join("o").exists());
     // Of an overlay that was never applied, nobody can say that an image has its changes.
-    let outcome = nandkit(path, &["overlay", "apply", "i", "again"]);
-    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    exits(path, &["overlay", "apply", "i", "again"], 2);
     assert!(path.join("again").exists());
 }
 
@@ -161,8 +158,7 @@ fn an_overlay_without_changes_is_not_applied_to_another_image() {
     assert_eq!(mount.unmount(), Some(0));
     sh(path, "cp i other");
     flip(&path.join("other"), 70_000);
-    let outcome = nandkit(path, &["overlay", "apply", "other", "o"]);
-    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    exits(path, &["overlay", "apply", "other", "o"], 2);
     assert!(path.join("o").exists());
     succeeds(path, &["overlay", "apply", "i", "o"]);
 }

@@ -1,5 +1,6 @@
 //! `nandkit serve`, with qemu-io, qemu-img, nbdinfo, nbdcopy and fio as judges.
 
+use crate::common::{exits, tells};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -197,9 +198,7 @@ fn what_cannot_be_served_is_refused() {
         (&["--device", "ram", "--state", "ram.nand", "--socket", "s"], "no state to keep"),
         (&["--state", "odd.img", "--socket", "s"], "NANDKJRN"),
     ] {
-        let outcome = crate::common::nandkit(path, &[&["serve"], arguments].concat());
-        assert_eq!(outcome.status, Some(2), "{arguments:?}");
-        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+        tells(path, &[&["serve"], arguments].concat(), 2, expected);
     }
     assert_eq!(std::fs::read(path.join("file")).unwrap(), b"not a socket");
 }
@@ -253,8 +252,7 @@ fn a_killed_server_has_kept_what_was_flushed() {
         let state = [&["--state", "card.nand"], ftl].concat();
         let serving = Serving::start(path, &[&["--device", "nandsim-32m-16k"], &state[..]].concat());
         assert!(path.join("card.nand").exists(), "the file has its name from the start");
-        let second = crate::common::nandkit(path, &[&["serve", "--socket", "other.sock"], &state[..]].concat());
-        assert_eq!(second.status, Some(2), "{}", second.stderr);
+        exits(path, &[&["serve", "--socket", "other.sock"], &state[..]].concat(), 2);
         io(&serving, &["write -P 1 0 1M", "write -P 2 4097 70000", "discard 512k 64k", "flush"]);
         serving.kill();
         // The chip's own spec is in the file.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{exits, nandkit, succeeds};
 use nandkit_lab::Experiment;
 use serde_json::Value;
 
@@ -93,8 +93,7 @@ fn a_device_that_wears_out_ends_the_run_with_its_cause() {
     ];
     let wear = ["run", "specs/experiments/wear.toml"];
     for (stack, name) in [("--set=stack.fs=none", "block-map"), ("--set=stack.fs=fat", "fat | block-map")] {
-        let outcome = nandkit(&root(), &[&wear[..], &short[..], &[stack]].concat());
-        assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+        let outcome = exits(&root(), &[&wear[..], &short[..], &[stack]].concat(), 1);
         assert_eq!(outcome.stdout, "");
         for part in ["overwrite:files=16", name, "seed 1", "no good free block is left", "gone bad"] {
             assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
@@ -123,8 +122,7 @@ fn a_directory_runs_on_fat_whatever_its_names_are() {
     assert!(matches!(outcome.status, Some(1 | 2)), "{}", outcome.stderr);
     let big = fs::File::create(tree.join("big")).expect("a file");
     big.set_len(1 << 30).expect("a hole");
-    let outcome = nandkit(directory.path(), &[&compare[..], &["tree:tree"]].concat());
-    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    let outcome = exits(directory.path(), &[&compare[..], &["tree:tree"]].concat(), 2);
     assert!(
         outcome.stderr.contains("does not fit") && outcome.stderr.contains("smaller directory"),
         "{}",

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use nandkit_testkit::judges;
+use serde_json::Value;
 
 /// What a call of nandkit gave.
 pub struct Outcome {
@@ -52,6 +53,58 @@ pub fn succeeds(directory: &Path, arguments: &[&str]) -> String {
     let outcome = nandkit(directory, arguments);
     assert_eq!(outcome.status, Some(0), "{arguments:?}: {}", outcome.stderr);
     outcome.stdout
+}
+
+/// Calls nandkit and expects success, with JSON.
+pub fn json(directory: &Path, arguments: &[&str]) -> Value {
+    let text = succeeds(directory, arguments);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Calls nandkit and expects an exit status.
+#[track_caller]
+pub fn exits(directory: &Path, arguments: &[&str], status: i32) -> Outcome {
+    let outcome = nandkit(directory, arguments);
+    assert_eq!(outcome.status, Some(status), "{arguments:?}: {}{}", outcome.stdout, outcome.stderr);
+    outcome
+}
+
+/// Calls nandkit and expects an exit status and a part of what is told on standard error.
+#[track_caller]
+pub fn tells(directory: &Path, arguments: &[&str], status: i32, part: &str) -> Outcome {
+    let outcome = exits(directory, arguments, status);
+    assert!(outcome.stderr.contains(part), "{part:?} is not in {arguments:?}: {}", outcome.stderr);
+    outcome
+}
+
+/// Calls nandkit and expects a refusal: exit status 2, nothing on standard output, and these parts of the message.
+#[track_caller]
+pub fn refused(directory: &Path, arguments: &[&str], parts: &[&str]) {
+    let outcome = exits(directory, arguments, 2);
+    assert_eq!(outcome.stdout, "", "{arguments:?}");
+    for part in parts {
+        assert!(outcome.stderr.contains(part), "{part:?} is not in {arguments:?}: {}", outcome.stderr);
+    }
+}
+
+/// Calls the shell, in a directory and with root's tools, and expects success. Returns standard output.
+#[track_caller]
+pub fn run(directory: &Path, command: &str) -> String {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let mut sh = Command::new("sh");
+    sh.args(["-c", command]).env("PATH", path).env("NOISE", noise::file()).env("TZ", "UTC");
+    let output = sh.current_dir(directory).output().expect("sh runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// The names in a directory, in order.
+pub fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("a listing").flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 /// Calls nandkit for a file's bytes: exit status, standard output, standard error.

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::lenient::{TEXT, fat};
 use super::with_dump;
 
-use crate::common::{nandkit, nandkit_bytes, succeeds};
+use crate::common::{exits, json, nandkit, nandkit_bytes, succeeds, tells};
 
 /// The byte at which the fixed root directory begins.
 fn root(volume: &[u8]) -> usize {
@@ -37,8 +37,7 @@ fn short_names_are_shown_by_the_code_page_that_is_named() {
     }
     succeeds(path, &["mv", "dump", "--codepage", "932", "/写真.TXT", "/photo.txt"]);
     assert_eq!(succeeds(path, &["ls", "dump"]), "photo.txt\n");
-    let refused = nandkit(path, &["ls", "dump", "--codepage", "999"]);
-    assert_eq!(refused.status, Some(2));
+    let refused = exits(path, &["ls", "dump", "--codepage", "999"], 2);
     let told = ["no code page \"999\"; expected one of 437, 720", "932, 936, 949, 950"];
     assert!(told.iter().all(|told| refused.stderr.contains(told)), "{}", refused.stderr);
 }
@@ -80,16 +79,18 @@ fn deleted_files_are_listed_and_delivered_as_far_as_their_clusters_are_free() {
     assert!(line("/A long name of mine.jpeg").contains("12000 bytes; not sure: only the first of its clusters"));
     assert!(line("/_OPY.TXT").ends_with(&format!("{} bytes)", TEXT.len())), "{listed}");
     assert!(line("/_MPTY").ends_with("0 bytes)"), "{listed}");
-    let told = nandkit(path, &["cat", "dump", "/_OPY.TXT"]);
-    assert_eq!(told.status, Some(2));
+    let told = exits(path, &["cat", "dump", "/_OPY.TXT"], 2);
     assert!(told.stderr.contains("the file was deleted") && told.stderr.contains("--version N"), "{}", told.stderr);
     let copy = nandkit(path, &["cat", "dump", "/_OPY.TXT", "--version", "1"]);
     assert_eq!((copy.status, copy.stdout.as_str()), (Some(0), TEXT));
     assert!(copy.stderr.contains("this is a deleted file's content") && !copy.stderr.contains("not sure"));
     for name in ["/A long name of mine.jpeg", "/_ub/_nner.bin"] {
-        let got = nandkit(path, &["get", "dump", name, "--version", "1", "out", "--force"]);
-        assert_eq!(got.status, Some(0), "{}", got.stderr);
-        assert!(got.stderr.contains("not sure: only the first of its clusters"), "{}", got.stderr);
+        tells(
+            path,
+            &["get", "dump", name, "--version", "1", "out", "--force"],
+            0,
+            "not sure: only the first of its clusters",
+        );
         assert!(fs::read(path.join("out")).expect("reads") == numbers());
     }
     // Nothing of it shows in what is there.
@@ -104,8 +105,7 @@ fn clusters_that_are_used_again_are_told() {
     // Takes COPY.TXT's entry and cluster, and some clusters of the long-named file behind it.
     fs::write(path.join("new"), [7; 5000]).expect("writes");
     mtools(path, "mcopy -i dump new ::/NEW");
-    let listed = succeeds(path, &["ls", "dump", "--deleted", "--json"]);
-    let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+    let listed = json(path, &["ls", "dump", "--deleted", "--json"]);
     let readable = |name: &str| {
         let found = listed.as_array().expect("a list").iter().find(|found| found["path"] == name);
         found.unwrap_or_else(|| panic!("{name} in {listed}"))["readable_bytes"].as_u64()
@@ -163,12 +163,6 @@ fn exfat_behind_a_table_is_named() {
     dump[at + 510..at + 512].copy_from_slice(&[0x55, 0xAA]);
     let directory = with_dump(&dump);
     for command in ["ls", "check"] {
-        let refused = nandkit(directory.path(), &[command, "dump"]);
-        assert_eq!(refused.status, Some(2));
-        assert!(
-            refused.stderr.contains("at 0x8000 begins with exFAT, which nandkit does not read"),
-            "{}",
-            refused.stderr
-        );
+        tells(directory.path(), &[command, "dump"], 2, "at 0x8000 begins with exFAT, which nandkit does not read");
     }
 }

@@ -8,7 +8,7 @@ use super::parts::{block, cleanmarker, code, file};
 use super::{environment, with_dump};
 
 use crate::common::jffs2::crc;
-use crate::common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds, tells};
 
 pub const TEXT: &str = "flash translation layer and flash file system\n";
 
@@ -110,9 +110,7 @@ fn jffs2_of_the_old_magic_number_is_named() {
         node.extend(long(12));
         node.extend(long(crc(&node)));
         let directory = with_dump(&block(0x1000, &[&node]));
-        let listed = nandkit(directory.path(), &["ls", "dump", "/"]);
-        assert_eq!(listed.status, Some(2));
-        assert!(listed.stderr.contains("JFFS2 of before 2001"), "{}", listed.stderr);
+        tells(directory.path(), &["ls", "dump", "/"], 2, "JFFS2 of before 2001");
     }
 }
 

@@ -3,18 +3,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{exits, nandkit, run, succeeds};
 
 use super::parts::{block, cleanmarker, code, file};
-
-fn run(directory: &Path, command: &str) {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(directory).output();
-    let output = output.expect("sh runs");
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-}
 
 /// A JFFS2 of two blocks with two files.
 fn volume() -> Vec<u8> {
@@ -30,8 +22,7 @@ fn with(name: &str, bytes: &[u8]) -> tempfile::TempDir {
 
 /// Exit status 2 with all these words, and nothing else done.
 fn refuses(directory: &Path, arguments: &[&str], words: &[&str]) {
-    let outcome = nandkit(directory, arguments);
-    assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
+    let outcome = exits(directory, arguments, 2);
     for word in words {
         assert!(outcome.stderr.contains(word), "{arguments:?} lacks '{word}': {}", outcome.stderr);
     }
@@ -132,8 +123,7 @@ fn a_chunk_of_a_sparse_image_is_told_and_all_of_them_are_one_image() {
     chunks.sort();
     assert!(chunks.len() >= 3, "{chunks:?}");
     for arguments in [&["ls", "v.chunk.0"][..], &["check", "v.chunk.0"], &["extract", "v.chunk.0", "part"]] {
-        let outcome = nandkit(path, arguments);
-        assert_eq!(outcome.status, Some(1), "{arguments:?}: {}{}", outcome.stdout, outcome.stderr);
+        exits(path, arguments, 1);
     }
     let check = nandkit(path, &["check", "v.chunk.0"]);
     assert!(check.stdout.contains("missing part") && check.stdout.contains("b.bin"), "{}", check.stdout);
