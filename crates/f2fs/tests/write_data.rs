@@ -448,9 +448,7 @@ fn blocks_behind_the_end_that_were_never_written_are_no_content() {
         ("a reservation", |volume, inode| volume.allocate_range(nid(inode), 20_000, 10_000, false).unwrap()),
     ];
     for (what, change) in changes {
-        let image = Image::new(64 * MIB, "extra_attr");
-        let mut volume = image.mount();
-        let root = volume.root();
+        let (image, mut volume, root) = Image::mounted(64 * MIB, "extra_attr");
         let inode = file(&mut volume, root, b"file");
         Changes::write(&mut volume, inode, 0, Payload::Bytes(&[9; 20_000])).unwrap();
         volume.sync().unwrap();

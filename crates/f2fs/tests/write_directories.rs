@@ -69,9 +69,7 @@ fn directories_of_thousands_of_names() {
 /// Names whose hashes are the same fill the buckets of their hash, level after level.
 #[test]
 fn names_of_one_bucket() {
-    let image = Image::new(64 * MIB, "");
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(64 * MIB, "");
     let directory = folder(&mut volume, root, b"d");
     // The same low bits: the same bucket in the first ten levels. Among them are pairs of one hash.
     let crowd: Vec<Vec<u8>> = (0..3_000_000_u32)
@@ -114,9 +112,7 @@ fn names_of_one_hash() {
     let (one, other) = pair.unwrap();
     assert!(one != other && hash(one.as_bytes()) == hash(other.as_bytes()));
     let (one, other) = (one.as_bytes(), other.as_bytes());
-    let image = Image::new(64 * MIB, "");
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(64 * MIB, "");
     for inline_entries in [true, false] {
         let directory = match inline_entries {
             true => folder(&mut volume, root, b"d"),

@@ -182,9 +182,7 @@ fn names_while_sections_are_collected() {
 #[test]
 fn a_name_whose_recovery_would_find_no_room_is_made_durable_by_a_checkpoint() {
     for free in 0..8 {
-        let image = Image::new(64 * MIB, "");
-        let mut volume = image.mount();
-        let root = volume.root();
+        let (image, mut volume, root) = Image::mounted(64 * MIB, "");
         let top = folder(&mut volume, root, b"top");
         // All slots of the entries in the inode, but for the dots'.
         let slots = 180;

@@ -77,9 +77,7 @@ fn directories_count_the_ways_up() {
 
 #[test]
 fn moved_files_are_marked_for_roll_forward() {
-    let image = Image::new(64 * MIB, "");
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(64 * MIB, "");
     let lost = |volume: &Volume<FileDevice>, inode| head(volume, inode).has_advise(advise::LOST_PARENT);
     let directory = folder(&mut volume, root, b"d");
     let one = file(&mut volume, root, b"one");
@@ -105,9 +103,7 @@ fn moved_files_are_marked_for_roll_forward() {
 
 #[test]
 fn files_open_without_a_name_are_orphans_of_the_checkpoint() {
-    let image = Image::new(64 * MIB, "");
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(64 * MIB, "");
     let before = volume.segments().space;
     let content: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
     let mut open = Vec::new();
@@ -216,9 +212,7 @@ fn attributes_fill_inode_and_node() {
 
 #[test]
 fn what_is_immutable_or_encrypted_is_not_changed() {
-    let image = Image::new(64 * MIB, "encrypt");
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (_image, mut volume, root) = Image::mounted(64 * MIB, "encrypt");
     let fixed = folder(&mut volume, root, b"fixed");
     let inside = file(&mut volume, fixed, b"inside");
     volume.with_inode(nid(fixed), |head| head.flags = (head.flags.get() | flag::IMMUTABLE).into()).unwrap();
@@ -246,9 +240,7 @@ fn what_is_immutable_or_encrypted_is_not_changed() {
 
 #[test]
 fn names_without_case() {
-    let image = Image::new(64 * MIB, "casefold");
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(64 * MIB, "casefold");
     let folded = folder(&mut volume, root, b"folded");
     volume.with_inode(nid(folded), |head| head.flags = (head.flags.get() | flag::CASEFOLD).into()).unwrap();
     let one = file(&mut volume, folded, b"Hello");
@@ -294,9 +286,7 @@ fn plant(volume: &mut Volume<FileDevice>, directory: InodeNumber, name: &[u8], t
 
 #[test]
 fn directories_that_contradict_themselves_are_told() {
-    let image = Image::new(64 * MIB, "");
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (_image, mut volume, root) = Image::mounted(64 * MIB, "");
     let (a, moved) = (folder(&mut volume, root, b"a"), folder(&mut volume, root, b"moved"));
     let b = folder(&mut volume, a, b"b");
     let one = file(&mut volume, a, b"file");
@@ -337,9 +327,7 @@ fn directories_that_contradict_themselves_are_told() {
 /// Where it is cannot be changed: it stays, and nothing of it has moved.
 #[test]
 fn a_directory_without_its_dots_does_not_move() {
-    let image = Image::new(64 * MIB, "");
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (_image, mut volume, root) = Image::mounted(64 * MIB, "");
     let [one, other] = [&b"one"[..], b"other"].map(|name| folder(&mut volume, root, name));
     let (moved, target) = (folder(&mut volume, one, b"moved"), folder(&mut volume, other, b"target"));
     let shape = volume.inode_at(nid(moved)).unwrap().shape.inline.clone();

@@ -158,9 +158,7 @@ fn volumes_on_several_devices_are_changed() {
 /// A chain of an earlier mount may begin where the log of warm nodes goes on: its version ends with the first checkpoint of a mount, which comes before any node.
 #[test]
 fn the_first_change_of_a_mount_is_a_checkpoint_whatever_it_is() {
-    let image = Image::new(96 * MIB, "extra_attr,quota");
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(96 * MIB, "extra_attr,quota");
     let files: Vec<_> = (0..100).map(|number| file(&mut volume, root, format!("{number}").as_bytes())).collect();
     for inode in &files {
         Changes::write(&mut volume, *inode, 0, Payload::Bytes(&vec![1; 100_000])).unwrap();

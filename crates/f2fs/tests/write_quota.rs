@@ -40,9 +40,7 @@ fn set_project(volume: &mut Volume<FileDevice>, directory: InodeNumber, project:
 #[test]
 fn usage_follows_every_change() {
     use QuotaKind::{Group, Project, User};
-    let image = Image::new(96 * MIB, FEATURES);
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(96 * MIB, FEATURES);
     let start = usage(&mut volume, User, 0);
     let made = volume.create(root, b"file", &NewNode { uid: 1000, gid: 2000, ..NewNode::FILE }).unwrap();
     assert_eq!((usage(&mut volume, User, 1000), usage(&mut volume, Group, 2000)), ((1, 0), (1, 0)));
@@ -82,9 +80,7 @@ fn usage_follows_every_change() {
 
 #[test]
 fn an_unclean_volume_that_is_read_counts_what_was_fsynced() {
-    let image = Image::new(96 * MIB, FEATURES);
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(96 * MIB, FEATURES);
     volume.create(root, b"synced", &NewNode { uid: 5, ..NewNode::FILE }).unwrap();
     volume.sync().unwrap();
     let made = volume.create(root, b"behind", &NewNode { uid: 1000, gid: 2000, ..NewNode::FILE }).unwrap();
@@ -100,9 +96,7 @@ fn an_unclean_volume_that_is_read_counts_what_was_fsynced() {
 
 #[test]
 fn projects_are_handed_on_and_not_left() {
-    let image = Image::new(96 * MIB, FEATURES);
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(96 * MIB, FEATURES);
     let (one, other, plain) =
         (folder(&mut volume, root, b"one"), folder(&mut volume, root, b"other"), file(&mut volume, root, b"plain"));
     set_project(&mut volume, one, 41);
@@ -198,9 +192,7 @@ const NONE: Limit = Limit { hard: 0, soft: 0, until: 0 };
 
 #[test]
 fn hard_limits_are_kept_before_anything_changes() {
-    let image = Image::new(96 * MIB, FEATURES);
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(96 * MIB, FEATURES);
     let node = NewNode { uid: 1000, ..NewNode::FILE };
     let first = volume.create(root, b"first", &node).unwrap();
     let foreign = volume.create(root, b"foreign", &NewNode::FILE).unwrap();
@@ -309,9 +301,7 @@ fn edit(image: &Image, block: u64, change: impl FnOnce(&mut [u8])) {
 
 #[test]
 fn damaged_quota_files_do_not_stop_a_volume_and_are_counted_anew() {
-    let image = Image::new(96 * MIB, FEATURES);
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(96 * MIB, FEATURES);
     for uid in 0..30 {
         let made =
             volume.create(root, format!("{uid}").as_bytes(), &NewNode { uid: uid * 999, ..NewNode::FILE }).unwrap();
@@ -373,9 +363,7 @@ fn a_quota_file_without_an_inode_does_not_stop_a_volume() {
 
 #[test]
 fn limits_outlive_a_count_anew() {
-    let image = Image::new(96 * MIB, FEATURES);
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(96 * MIB, FEATURES);
     volume.create(root, b"file", &NewNode { uid: 1000, ..NewNode::FILE }).unwrap();
     limit(&mut volume, NONE, Limit { hard: 80, ..NONE });
     volume.checkpoint(Reason::Sync).unwrap();
@@ -406,9 +394,7 @@ fn must_be_marked(image: &Image, marked: bool) {
 /// Where an owner's entry has no room, the file is not made.
 #[test]
 fn a_full_volume_takes_no_new_owner() {
-    let image = Image::new(64 * MIB, FEATURES);
-    let mut volume = image.mount();
-    let root = volume.root();
+    let (image, mut volume, root) = Image::mounted(64 * MIB, FEATURES);
     let filler = file(&mut volume, root, b"filler");
     let mut at = 0;
     while let Ok(taken) = Changes::write(&mut volume, filler, at, Payload::Bytes(&vec![1; 1 << 20])) {

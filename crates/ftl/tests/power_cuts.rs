@@ -136,21 +136,30 @@ fn exhaustive_during_recovery() {
     assert!(cuts > 5_000, "{cuts}");
 }
 
+/// Twelve cuts at distances that the seed decides.
+fn random_cuts(seed: u64) -> CutPlan {
+    let mut random = Random::new(seed, "cuts");
+    let mut step = 0;
+    let cuts = (0..12).map(|_| {
+        step += 1 + if random.chance(0.5) { random.below(12) } else { random.below(80) };
+        Cut { step, moment: CutMoment::ALL[random.below(6) as usize] }
+    });
+    CutPlan::List(cuts.collect())
+}
+
+fn random_writes(seed: u64) -> Vec<Op> {
+    Ops::new(seed, Mix::WRITES, 32).take(150).collect()
+}
+
 #[test]
 fn random_cuts_one_after_another() {
     for seed in 0..250 {
-        let mut random = Random::new(seed, "cuts");
-        let chip = chip(&tiny(), seed);
         let options = BlockMapOptions { map_pages_per_recycling: seed as u32 % 3, ..options() };
-        let ops: Vec<Op> = Ops::new(seed, Mix::WRITES, 32).take(150).collect();
-        let mut step = 0;
-        let cuts = (0..12)
-            .map(|_| {
-                step += 1 + if random.chance(0.5) { random.below(12) } else { random.below(80) };
-                Cut { step, moment: CutMoment::ALL[random.below(6) as usize] }
-            })
-            .collect();
-        check::<BlockMap>(&chip, &options, &ops, CutPlan::List(cuts));
+        check::<BlockMap>(&chip(&tiny(), seed), &options, &random_writes(seed), random_cuts(seed));
+    }
+    for seed in 0..150 {
+        let options = FastOptions { map_pages_per_recycling: seed as u32 % 3, ..fast_options() };
+        check::<Fast>(&chip(&spec(512, 16, 8, 11), seed), &options, &random_writes(seed), random_cuts(seed));
     }
 }
 
@@ -165,23 +174,5 @@ fn fast_exhaustive_to_depth_one() {
         for ops in [swap(), migrate_and_merge(), contention(), trims()] {
             exhaustive::<Fast>(&chip, &options, &ops);
         }
-    }
-}
-
-#[test]
-fn fast_random_cuts_one_after_another() {
-    for seed in 0..150 {
-        let mut random = Random::new(seed, "cuts");
-        let chip = chip(&spec(512, 16, 8, 11), seed);
-        let options = FastOptions { map_pages_per_recycling: seed as u32 % 3, ..fast_options() };
-        let ops: Vec<Op> = Ops::new(seed, Mix::WRITES, 32).take(150).collect();
-        let mut step = 0;
-        let cuts = (0..12)
-            .map(|_| {
-                step += 1 + if random.chance(0.5) { random.below(12) } else { random.below(80) };
-                Cut { step, moment: CutMoment::ALL[random.below(6) as usize] }
-            })
-            .collect();
-        check::<Fast>(&chip, &options, &ops, CutPlan::List(cuts));
     }
 }

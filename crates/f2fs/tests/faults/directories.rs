@@ -116,21 +116,9 @@ pub const DIRECTORIES: &[Case] = &[
         area(p, "devices", |area| area[0] &= !2);
         one(Directory, nid, p.at(nid))
     }),
-    ("parent in a directory's inode", Complains, |p| {
-        let nid = p.nid("devices");
-        p.head(nid, |head| head.parent = 77.into());
-        one(Directory, nid, p.at(nid))
-    }),
-    ("levels", Silent, |p| {
-        let nid = p.nid("many");
-        p.head(nid, |head| head.depth = 2.into());
-        one(Directory, nid, p.at(nid))
-    }),
-    ("size", Silent, |p| {
-        let nid = p.nid("many");
-        p.head(nid, |head| head.size = 8192.into());
-        one(Directory, nid, p.at(nid))
-    }),
+    ("parent in a directory's inode", Complains, |p| in_head(p, "devices", |head| head.parent = 77.into(), Directory)),
+    ("levels", Silent, |p| in_head(p, "many", |head| head.depth = 2.into(), Directory)),
+    ("size", Silent, |p| in_head(p, "many", |head| head.size = 8192.into(), Directory)),
     ("directory with two names", Complains, |p| {
         let (nid, here) = (p.nid("devices"), dentry_block(p, "devices"));
         let (many, socket) = (p.nid("many"), p.nid("devices/socket"));

@@ -8,7 +8,7 @@ mod volume;
 
 use nandkit_f2fs::layout::dentry::Slot;
 use nandkit_f2fs::layout::inode::inline;
-use nandkit_f2fs::layout::{DentryArea, DentryRoom};
+use nandkit_f2fs::layout::{DentryArea, DentryRoom, InodeHead};
 use nandkit_f2fs::{BlockAddress, FindingKind, NodeId};
 
 use super::planted::{PACK, Planted};
@@ -45,6 +45,26 @@ pub fn volume(kind: FindingKind) -> Expected {
 
 pub fn at(kind: FindingKind, at: BlockAddress) -> Expected {
     vec![(kind, None, Some(at))]
+}
+
+/// Changes the head of an inode, which is where it has to be found.
+pub fn in_head(p: &mut Planted, path: &str, change: impl FnOnce(&mut InodeHead), kind: FindingKind) -> Expected {
+    let nid = p.nid(path);
+    p.head(nid, change);
+    one(kind, nid, p.at(nid))
+}
+
+/// Changes the bytes of an inode, which is where it has to be found.
+pub fn in_bytes(p: &mut Planted, path: &str, change: impl FnOnce(&mut [u8]), kind: FindingKind) -> Expected {
+    let nid = p.nid(path);
+    p.inode(nid, change);
+    one(kind, nid, p.at(nid))
+}
+
+/// The same of the inode, but at no address.
+pub fn nowhere(mut expected: Expected) -> Expected {
+    expected[0].2 = None;
+    expected
 }
 
 pub fn pack() -> BlockAddress {

@@ -5,11 +5,7 @@ use nandkit_f2fs::FindingKind::*;
 use super::*;
 
 pub const NODES: &[Case] = &[
-    ("footer: nid of an inode", Complains, |p| {
-        let nid = p.nid(SMALL);
-        p.inode(nid, |block| block[4072] ^= 0x40);
-        one(Footer, nid, p.at(nid))
-    }),
+    ("footer: nid of an inode", Complains, |p| in_bytes(p, SMALL, |block| block[4072] ^= 0x40, Footer)),
     ("footer: owner of a direct node", Complains, |p| {
         let nid = p.nid(BIG);
         let inode = p.at(nid);
@@ -36,14 +32,10 @@ pub const NODES: &[Case] = &[
         vec![(Tree, Some(nid), None)]
     }),
     ("reference to a free node", Complains, |p| {
-        let nid = p.nid(SMALL);
-        p.inode(nid, |block| block[4052..4056].copy_from_slice(&9000_u32.to_le_bytes()));
-        vec![(Nat, Some(nid), None)]
+        nowhere(in_bytes(p, SMALL, |block| block[4052..4056].copy_from_slice(&9000_u32.to_le_bytes()), Nat))
     }),
     ("reference to a node that cannot be", Complains, |p| {
-        let nid = p.nid(SMALL);
-        p.inode(nid, |block| block[4052..4056].copy_from_slice(&0x7FFF_FFFF_u32.to_le_bytes()));
-        vec![(Tree, Some(nid), None)]
+        nowhere(in_bytes(p, SMALL, |block| block[4052..4056].copy_from_slice(&0x7FFF_FFFF_u32.to_le_bytes()), Tree))
     }),
     ("node that nothing refers to", Complains, |p| {
         let nid = p.nid("sizes/of-3575809");

@@ -34,6 +34,14 @@ impl Image {
         Self { _folder: folder, path }
     }
 
+    /// With its volume, mounted, and the root.
+    pub fn mounted(bytes: u64, features: &str) -> (Self, Volume<FileDevice>, InodeNumber) {
+        let image = Self::new(bytes, features);
+        let volume = image.mount();
+        let root = volume.root();
+        (image, volume, root)
+    }
+
     pub fn mount(&self) -> Volume<FileDevice> {
         mount(&self.path, WriteOptions::default())
     }

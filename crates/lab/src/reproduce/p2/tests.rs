@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nandkit_record::{Figures, Latency, LayerValue, RunRecord, SCHEMA};
+use nandkit_record::{Figures, Latency, LayerValue, RunRecord};
 use serde_json::json;
 
 use super::plan::{
@@ -48,17 +48,11 @@ fn record(pattern: &str, files: u64, stack: serde_json::Value, seed: u64, given:
     let mut stack = stack;
     stack["device"] = json!({"geometry": {"blocks": 256}});
     RunRecord {
-        schema: SCHEMA,
-        nandkit: "0".into(),
         spec: json!({"stack": stack, "workload": {"kind": "overwrite", "pattern": pattern, "files": files}}),
-        seed,
-        stack: String::new(),
         workload: "overwrite".into(),
         figures,
-        host_time_ns: 0,
-        host_peak_bytes: 0,
         layers: BTreeMap::from([("fs".to_string(), fs)]),
-        phases: BTreeMap::new(),
+        ..crate::testing::record(seed)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nandkit_cleaning::recycling::Costs;
-use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA};
+use nandkit_record::{Figures, LayerValue, RunRecord};
 use serde_json::json;
 
 use super::plan::{LIMITS, LOG_BLOCKS, SETTINGS, Setting, WORKLOADS};
@@ -13,8 +13,6 @@ use super::{Runs, judge};
 fn record(workload: &str, mut ftl: serde_json::Value, setting: &Setting, seed: u64, seconds: f64) -> RunRecord {
     ftl["sector_size"] = setting.sector_size.into();
     RunRecord {
-        schema: SCHEMA,
-        nandkit: "0".into(),
         spec: json!({
             "stack": {
                 "device": {"geometry": {"blocks": setting.blocks}},
@@ -26,14 +24,9 @@ fn record(workload: &str, mut ftl: serde_json::Value, setting: &Setting, seed: u
             },
             "workload": {"kind": workload},
         }),
-        seed,
-        stack: String::new(),
         workload: workload.into(),
         figures: Figures { elapsed_ns: (seconds * 1e9) as u64, ..Figures::default() },
-        host_time_ns: 0,
-        host_peak_bytes: 0,
-        layers: BTreeMap::new(),
-        phases: BTreeMap::new(),
+        ..crate::testing::record(seed)
     }
 }
 
