@@ -76,9 +76,7 @@ struct Watched<W> {
 }
 
 impl<W: FnMut(&StrictFlash, BlockIndex) + Send + Sync> Flash for Watched<W> {
-    fn geometry(&self) -> &FlashGeometry {
-        self.inner.geometry()
-    }
+    nandkit_testkit::forward_flash!();
 
     fn read(&self, context: &Context, at: PageAddress, mut read: PageRead<'_>) -> Flashed<Done> {
         let page = self.inner.geometry().page_size;
@@ -109,18 +107,6 @@ impl<W: FnMut(&StrictFlash, BlockIndex) + Send + Sync> Flash for Watched<W> {
         let size = self.inner.geometry().block_size() as usize;
         self.decayed.lock().unwrap().retain(|(place, _)| place / size != block.index());
         self.inner.erase(context, block)
-    }
-
-    fn is_bad(&self, block: BlockIndex) -> bool {
-        self.inner.is_bad(block)
-    }
-
-    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Flashed<Done> {
-        self.inner.mark_bad(context, block)
-    }
-
-    fn sync(&mut self, context: &Context) -> Flashed<Done> {
-        self.inner.sync(context)
     }
 }
 

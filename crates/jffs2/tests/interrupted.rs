@@ -9,7 +9,7 @@ use nandkit_flash::{
 use nandkit_jffs2::{Ino, Jffs2, MountOptions};
 use nandkit_testkit::clock;
 use nandkit_testkit::flash_memory::{StrictFlash, nor};
-use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress, Payload, ReadInto};
+use nandkit_units::{BlockIndex, Context, Done, PageAddress, Payload, ReadInto};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode, XattrChanges};
 
 /// A flash that keeps what a cut before each program would leave, and refuses a program on demand. Of NOR: each node is programmed by itself.
@@ -21,9 +21,8 @@ struct Recording {
 }
 
 impl Flash for Recording {
-    fn geometry(&self) -> &FlashGeometry {
-        self.inner.geometry()
-    }
+    nandkit_testkit::forward_flash!();
+
     fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> Flashed<Done> {
         self.inner.read(context, at, read)
     }
@@ -39,15 +38,6 @@ impl Flash for Recording {
     }
     fn erase(&mut self, context: &Context, block: BlockIndex) -> Flashed<Done> {
         self.inner.erase(context, block)
-    }
-    fn is_bad(&self, block: BlockIndex) -> bool {
-        self.inner.is_bad(block)
-    }
-    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Flashed<Done> {
-        self.inner.mark_bad(context, block)
-    }
-    fn sync(&mut self, context: &Context) -> Flashed<Done> {
-        self.inner.sync(context)
     }
 }
 

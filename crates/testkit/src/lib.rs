@@ -19,6 +19,32 @@ pub mod violation;
 
 use nandkit_units::Clock;
 
+/// What a flash device of a test hands on as it is to its field `inner`: all but reads, programs and erases.
+#[macro_export]
+macro_rules! forward_flash {
+    () => {
+        fn geometry(&self) -> &nandkit_units::FlashGeometry {
+            self.inner.geometry()
+        }
+
+        fn is_bad(&self, block: nandkit_units::BlockIndex) -> bool {
+            self.inner.is_bad(block)
+        }
+
+        fn mark_bad(
+            &mut self,
+            context: &nandkit_units::Context,
+            block: nandkit_units::BlockIndex,
+        ) -> nandkit_flash::Result<nandkit_units::Done> {
+            self.inner.mark_bad(context, block)
+        }
+
+        fn sync(&mut self, context: &nandkit_units::Context) -> nandkit_flash::Result<nandkit_units::Done> {
+            self.inner.sync(context)
+        }
+    };
+}
+
 /// A clock at 2001-09-09: inside the range of every format.
 pub fn clock() -> Clock {
     Clock::starting_at(1_000_000_000_000_000_000)

@@ -1,7 +1,7 @@
 //! A flash device that notes why each change was asked for.
 
 use nandkit_flash::{Copyback, Flash, Operation, PageProgram, PageRead, Result};
-use nandkit_units::{BlockIndex, Cause, Context, Done, FlashGeometry, PageAddress};
+use nandkit_units::{BlockIndex, Cause, Context, Done, PageAddress};
 
 #[derive(Debug)]
 pub struct Spy<F> {
@@ -32,9 +32,8 @@ impl<F: Flash> Spy<F> {
 }
 
 impl<F: Flash> Flash for Spy<F> {
-    fn geometry(&self) -> &FlashGeometry {
-        self.inner.geometry()
-    }
+    nandkit_testkit::forward_flash!();
+
     fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> Result<Done> {
         self.inner.read(context, at, read)
     }
@@ -45,15 +44,6 @@ impl<F: Flash> Flash for Spy<F> {
     fn erase(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
         self.note(Operation::Erase, context);
         self.inner.erase(context, block)
-    }
-    fn is_bad(&self, block: BlockIndex) -> bool {
-        self.inner.is_bad(block)
-    }
-    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
-        self.inner.mark_bad(context, block)
-    }
-    fn sync(&mut self, context: &Context) -> Result<Done> {
-        self.inner.sync(context)
     }
     fn copyback(&mut self) -> Option<&mut dyn Copyback> {
         if self.inner.copyback().is_some() { Some(self) } else { None }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nandkit_flash::wrap::CutMoment;
 use nandkit_flash::{Flash, Interrupt, Operation, PageProgram, PageRead, Result};
 use nandkit_units::random::Random;
-use nandkit_units::{BlockIndex, Cause, Context, Done, FlashGeometry, PageAddress};
+use nandkit_units::{BlockIndex, Cause, Context, Done, PageAddress};
 use nandkit_vfs::FileSystem;
 
 use super::{History, Promise, State, found, step};
@@ -85,9 +85,8 @@ impl<D: Flash + Interrupt + Clone> Snapping<D> {
 }
 
 impl<D: Flash + Interrupt + Clone> Flash for Snapping<D> {
-    fn geometry(&self) -> &FlashGeometry {
-        self.inner.geometry()
-    }
+    crate::forward_flash!();
+
     fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> Result<Done> {
         self.inner.read(context, at, read)
     }
@@ -112,15 +111,6 @@ impl<D: Flash + Interrupt + Clone> Flash for Snapping<D> {
             Ok(())
         })?;
         self.inner.erase(context, block)
-    }
-    fn is_bad(&self, block: BlockIndex) -> bool {
-        self.inner.is_bad(block)
-    }
-    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
-        self.inner.mark_bad(context, block)
-    }
-    fn sync(&mut self, context: &Context) -> Result<Done> {
-        self.inner.sync(context)
     }
 }
 
