@@ -70,11 +70,6 @@ pub trait Flash: Send + Sync {
         None
     }
 
-    /// Operations on several planes at once, where the chip can.
-    fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
-        None
-    }
-
     /// What the host tells of its instants and asks of ends, where it matters to the device.
     fn pacing(&mut self) -> Option<&mut dyn Pacing> {
         None
@@ -141,16 +136,6 @@ pub fn copy_each<C: Copyback + ?Sized>(
         run.copied += 1;
     }
     run
-}
-
-/// One command on the same page of several planes of one die, in the time of one.
-pub trait MultiPlane {
-    /// Programs one page in each of several planes. The caller promises: all on one die, all planes different, the same page number
-    /// where the part asks for it. All or some may fail: the first error is returned, its address tells which.
-    fn program_planes(&mut self, context: &Context, programs: &[(PageAddress, PageProgram<'_>)]) -> Result<Done>;
-
-    /// Erases one block in each of several planes of one die.
-    fn erase_planes(&mut self, context: &Context, blocks: &[BlockIndex]) -> Result<Done>;
 }
 
 /// How a program that was cut leaves its page.
@@ -241,10 +226,6 @@ macro_rules! forward_flash {
             #[inline]
             fn copyback(&mut self) -> Option<&mut dyn Copyback> {
                 (**self).copyback()
-            }
-            #[inline]
-            fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
-                (**self).multi_plane()
             }
             #[inline]
             fn pacing(&mut self) -> Option<&mut dyn Pacing> {

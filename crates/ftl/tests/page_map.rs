@@ -4,7 +4,7 @@ use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_cleaning::separation::{self, Separation};
 use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_flash::Flash;
-use nandkit_flash::wrap::{OffsetFlash, StatsFlash};
+use nandkit_flash::wrap::{FaultFlash, StatsFlash};
 use nandkit_ftl::page_map::Spare;
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip, FailureScript, NandChip, Store};
@@ -214,8 +214,7 @@ fn pages_moved_singly_or_together_make_the_same_device() {
         let options = PageMapOptions { spare: Spare::Ratio(0.9), sector_size: PAGE as u32, stripe: 1, ..in_memory() };
         let chip = || chip_of_parts::<nandkit_nand_sim::ContentStore>(64, 8, dies, parts);
         let together = agrees_with_a_model(chip(), options, 4000, 5);
-        let whole = OffsetFlash::new(chip(), BlockIndex(0), 64);
-        let mut whole = whole.unwrap();
+        let mut whole = FaultFlash::new(chip(), []);
         assert!(whole.relocation().is_none(), "this wrapper was to hide relocation");
         let singly = agrees_with_a_model(whole, options, 4000, 5);
         assert_eq!(together.counters(), singly.counters());

@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nandkit_flash::{
-    Copyback, ErrorKind, Flash, FlashError, MultiPlane, Operation, PageProgram, PageRead, Relocation, Result,
-};
+use nandkit_flash::{Copyback, ErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Relocation, Result};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Pacing, PageAddress};
 
 use crate::bad_blocks::BadBlocks;
@@ -292,10 +290,6 @@ impl<S: Store> Flash for NandChip<S> {
 
     fn pacing(&mut self) -> Option<&mut dyn Pacing> {
         if self.read_state_mut().schedule.queues().is_some() { Some(self) } else { None }
-    }
-
-    fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
-        if self.rules.has_multi_plane() { Some(self) } else { None }
     }
 
     #[inline]

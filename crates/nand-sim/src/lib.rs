@@ -12,7 +12,6 @@ mod copyback;
 mod die_queues;
 mod flaws;
 pub mod image;
-mod multi_plane;
 mod pacing;
 mod power;
 pub mod presets;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use nandkit_units::{BlockIndex, FlashGeometry, PageAddress};
 
 use crate::blocks::BlockState;
-use crate::spec::{ChipSpec, CopybackReach, PageOrder, PlaneRule};
+use crate::spec::{ChipSpec, CopybackReach, PageOrder};
 use crate::words::WordTables;
 
 /// The most write units that a page may have: their state is 48 bits of a word.
@@ -25,7 +25,6 @@ pub struct Rules {
     order: PageOrder,
     partial_programs: u64,
     copyback: CopybackReach,
-    multi_plane: PlaneRule,
     /// A word per page: programs in the top byte, programmed units below. Only where [`BlockState::next_page`] does not tell all.
     pages: Option<WordTables<1>>,
 }
@@ -40,7 +39,6 @@ impl Rules {
             order: spec.rules.order,
             partial_programs: u64::from(spec.rules.partial_programs),
             copyback: spec.rules.copyback,
-            multi_plane: spec.rules.multi_plane,
             pages: by_page.then(|| WordTables::new(geometry.pages_per_block as usize)),
         }
     }
@@ -195,33 +193,5 @@ impl Rules {
             CopybackReach::Die => same_die(),
             CopybackReach::Device => true,
         }
-    }
-
-    /// Whether there are multi-plane commands at all.
-    pub fn has_multi_plane(&self) -> bool {
-        self.multi_plane != PlaneRule::None && self.geometry.planes > 1
-    }
-
-    /// Whether one command may touch these pages together.
-    pub fn check_planes(&self, pages: impl Iterator<Item = PageAddress> + Clone) -> Result<(), Broken> {
-        let mut planes = 0u64;
-        let Some(first) = pages.clone().next() else { return Err("a multi-plane command needs at least one block") };
-        for at in pages {
-            if !self.geometry.contains(at) {
-                return Err("the page is outside the device");
-            }
-            if self.geometry.die_of(at.block) != self.geometry.die_of(first.block) {
-                return Err("the blocks of a multi-plane command must lie on one die");
-            }
-            if self.multi_plane == PlaneRule::SamePage && at.page != first.page {
-                return Err("a multi-plane command takes the same page of each plane");
-            }
-            let plane = 1u64 << (self.geometry.plane_of(at.block) & 63);
-            if planes & plane != 0 {
-                return Err("the blocks of a multi-plane command must lie on different planes");
-            }
-            planes |= plane;
-        }
-        Ok(())
     }
 }

@@ -144,7 +144,7 @@ pub struct RuleSpec {
     pub copyback: CopybackReach,
     /// Whether copyback corrects what it moves (ECC on the die). Otherwise bit errors go along.
     pub copyback_corrects: bool,
-    /// Multi-plane commands.
+    /// Multi-plane commands of the part; no layer gives them, and the emulated chip offers none.
     pub multi_plane: PlaneRule,
 }
 

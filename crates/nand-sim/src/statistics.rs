@@ -8,7 +8,7 @@ use nandkit_units::{StatisticValue, Statistics};
 /// Counts of what changes the chip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteCounters {
-    /// Page programs, failed ones included; each page of a multi-plane command is one.
+    /// Page programs, failed ones included.
     pub programs: u64,
     /// Copybacks, failed programs of the target included.
     pub copies: u64,

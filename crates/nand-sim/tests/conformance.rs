@@ -2,7 +2,7 @@
 
 use nandkit_flash::{Flash, Interrupt};
 use nandkit_nand_sim::{
-    AddressStore, ChipSpec, ContentStore, CopybackReach, DescribedStore, GeometrySpec, NandChip, PageOrder, PlaneRule,
+    AddressStore, ChipSpec, ContentStore, CopybackReach, DescribedStore, GeometrySpec, NandChip, PageOrder,
     ShadowStore, Store,
 };
 use nandkit_testkit::flash_suite::{self, FlashOptions};
@@ -25,7 +25,6 @@ fn spec(geometry: &FlashGeometry, order: PageOrder, partial_programs: u32, fault
     spec.rules.order = order;
     spec.rules.partial_programs = partial_programs;
     spec.rules.copyback = CopybackReach::Plane;
-    spec.rules.multi_plane = PlaneRule::SamePage;
     spec.bad_blocks.enabled = faults && geometry.oob_size > 0;
     spec.bad_blocks.factory_max = 2;
     spec.bad_blocks.good_at_start = 2;

@@ -1,7 +1,7 @@
 //! Closed sums: the clock of a serial chip is the sum of the busy times, and overlapping dies end exactly when the data sheet says.
 
 use nandkit_flash::{Flash, PageProgram, PageRead};
-use nandkit_nand_sim::{ChipSpec, ContentChip, CopybackReach, PageTimes, PlaneRule, ShadowChip};
+use nandkit_nand_sim::{ChipSpec, ContentChip, CopybackReach, ShadowChip};
 use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Context, Nanos, PageAddress, Payload};
 
@@ -92,27 +92,6 @@ fn two_channels_do_not_meet() {
             assert_eq!(done.completed.0, 5 + u64::from(page + 1) * (PAGE_TRANSFER + PROGRAM));
         }
     }
-}
-
-#[test]
-fn a_multi_plane_program_takes_one_array_time() {
-    let mut spec = spec(1, 1);
-    spec.geometry.planes = 2;
-    spec.rules.multi_plane = PlaneRule::SamePage;
-    spec.timing.program_ns = PageTimes::ByType(vec![100_000, 300_000]);
-    let mut chip = ContentChip::new(&spec, 1).unwrap();
-    let data = [1; 2048];
-    let mut at = |page| {
-        let programs = [0, 1].map(|block| (PageAddress::new(block, page), whole(&data)));
-        chip.multi_plane().unwrap().program_planes(&Context::default(), &programs).unwrap()
-    };
-    let first = at(0);
-    assert_eq!((first.completed.0, first.busy.0), (2 * PAGE_TRANSFER + 100_000, 2 * PAGE_TRANSFER + 100_000));
-    assert_eq!(at(1).busy.0, 2 * PAGE_TRANSFER + 300_000);
-    let erase = chip.multi_plane().unwrap().erase_planes(&Context::default(), &[BlockIndex(0), BlockIndex(1)]).unwrap();
-    assert_eq!(erase.busy.0, ERASE);
-    assert_eq!((chip.write_counters().programs, chip.write_counters().erases), (4, 2));
-    assert_eq!([0, 1].map(|block| chip.erase_count(BlockIndex(block))), [1, 1]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nandkit_block::{Access, BlockDevice, BlockError, BlockGeometry, ErrorKind, JournalledFile};
-use nandkit_flash::{Copyback, Flash, MultiPlane, PageProgram, PageRead, Result as FlashResult};
+use nandkit_flash::{Copyback, Flash, PageProgram, PageRead, Result as FlashResult};
 use nandkit_nand_sim::image::layout::{HEADER_BYTES, Header};
 use nandkit_nand_sim::{
     ChipImage, ChipSpec, ContentStore, DescribedStore, ImageError, NandChip, QueueStatistics, ShadowStore, Store,
@@ -167,10 +167,6 @@ impl<S: Store> Flash for Kept<S> {
 
     fn pacing(&mut self) -> Option<&mut dyn nandkit_units::Pacing> {
         self.chip.pacing()
-    }
-
-    fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
-        self.chip.multi_plane()
     }
 }
 

@@ -263,7 +263,7 @@ fn cuts_leave_the_target_old_or_new_and_the_sources_as_they_are() {
             let moment =
                 [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After][request as usize % 3];
             let plan = DeviceCutPlan::at(request, moment, survival, request);
-            let context = format!("all {syncs_all}, {plan}");
+            let context = format!("all {syncs_all}, {plan:?}");
             let device = CutDevice::new(Layer::attach(chip.clone(), options).unwrap(), plan);
             let mut volume = mount(device);
             let done = adopt(&mut volume, target, &places)

@@ -59,7 +59,7 @@ fn a_cut_from_the_notes_is_the_cut_of_the_run() {
                 let plan = DeviceCutPlan::at(number, moment, survival, 1);
                 let mut run = CutDevice::new(start.clone(), plan);
                 work(&mut run);
-                assert!(bytes_of(&replay.cut(plan).unwrap()) == bytes_of(&run.into_inner().unwrap()), "{plan}");
+                assert!(bytes_of(&replay.cut(plan).unwrap()) == bytes_of(&run.into_inner().unwrap()), "{plan:?}");
             }
         }
         replay.advance().unwrap();

@@ -1,7 +1,5 @@
 //! What a card has done, for records.
 
-use std::ops::Sub;
-
 use nandkit_units::{Nanos, StatisticValue};
 
 use super::open_units::UnitChanges;
@@ -23,18 +21,6 @@ impl PatternCounters {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(bytes);
         self.time += time;
-    }
-}
-
-impl Sub for PatternCounters {
-    type Output = Self;
-    /// What was counted since `earlier`.
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            requests: self.requests.saturating_sub(earlier.requests),
-            bytes: self.bytes.saturating_sub(earlier.bytes),
-            time: self.time - earlier.time,
-        }
     }
 }
 
@@ -70,12 +56,6 @@ pub struct CardCounters {
 }
 
 impl CardCounters {
-    /// The time during which the card worked.
-    pub fn busy_time(&self) -> Nanos {
-        let kinds = [self.reads_sequential, self.reads_random, self.writes_sequential, self.writes_random];
-        kinds.into_iter().chain([self.trims, self.remaps]).map(|kind| kind.time).sum::<Nanos>() + self.merge_time
-    }
-
     pub(super) fn count_read(&mut self, pattern: Pattern, bytes: u64, time: Nanos) {
         match pattern {
             Pattern::Sequential => self.reads_sequential.count(bytes, time),
@@ -129,28 +109,6 @@ impl CardCounters {
             ("card_waiting_ns", self.waiting_time.0),
         ] {
             sink(name, StatisticValue::Count(value));
-        }
-    }
-}
-
-impl Sub for CardCounters {
-    type Output = Self;
-    /// What was counted since `earlier`.
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            reads_sequential: self.reads_sequential - earlier.reads_sequential,
-            reads_random: self.reads_random - earlier.reads_random,
-            writes_sequential: self.writes_sequential - earlier.writes_sequential,
-            writes_random: self.writes_random - earlier.writes_random,
-            trims: self.trims - earlier.trims,
-            remaps: self.remaps - earlier.remaps,
-            flushes: self.flushes.saturating_sub(earlier.flushes),
-            units_opened: self.units_opened.saturating_sub(earlier.units_opened),
-            units_closed_whole: self.units_closed_whole.saturating_sub(earlier.units_closed_whole),
-            units_merged_in_part: self.units_merged_in_part.saturating_sub(earlier.units_merged_in_part),
-            units_merged_whole: self.units_merged_whole.saturating_sub(earlier.units_merged_whole),
-            merge_time: self.merge_time - earlier.merge_time,
-            waiting_time: self.waiting_time - earlier.waiting_time,
         }
     }
 }

@@ -1,11 +1,8 @@
 //! Power cuts by plan, and a volatile cache that loses what was not flushed.
 //!
-//! A plan is short text: `none`, or `at:REQUEST@MOMENT/SURVIVAL/SEED`, or `every:N@MOMENT/SURVIVAL/SEED`, with MOMENT one of before, inside, after, and
-//! SURVIVAL one of none, all, prefix, subset. Request 1 is the first write, trim, flush or remap.
+//! Request 1 is the first write, trim, flush or remap.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
@@ -38,24 +35,12 @@ pub enum Survival {
     Subset,
 }
 
-/// At which requests the power goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum DeviceCutWhen {
-    /// Never.
-    #[default]
-    Never,
-    /// At this request, counted from 1.
-    At(u64),
-    /// At every multiple of this; never for 0.
-    EveryNth(u64),
-}
-
-/// Which cuts to make.
+/// Which cut to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceCutPlan {
-    /// At which requests.
-    pub when: DeviceCutWhen,
-    /// Before, inside or after them.
+    /// At which request, counted from 1; 0: at none.
+    pub request: u64,
+    /// Before, inside or after it.
     pub moment: DeviceCutMoment,
     /// What survives.
     pub survival: Survival,
@@ -65,82 +50,11 @@ pub struct DeviceCutPlan {
 
 impl DeviceCutPlan {
     /// No cut.
-    pub const NONE: Self =
-        Self { when: DeviceCutWhen::Never, moment: DeviceCutMoment::Before, survival: Survival::None, seed: 0 };
+    pub const NONE: Self = Self { request: 0, moment: DeviceCutMoment::Before, survival: Survival::None, seed: 0 };
 
     /// One cut.
     pub const fn at(request: u64, moment: DeviceCutMoment, survival: Survival, seed: u64) -> Self {
-        Self { when: DeviceCutWhen::At(request), moment, survival, seed }
-    }
-
-    fn strikes(&self, request: u64) -> bool {
-        match self.when {
-            DeviceCutWhen::Never => false,
-            DeviceCutWhen::At(n) => n == request,
-            DeviceCutWhen::EveryNth(n) => n != 0 && request.is_multiple_of(n),
-        }
-    }
-}
-
-/// A text that is no plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseDeviceCutError(String);
-
-impl fmt::Display for ParseDeviceCutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(text) = self;
-        write!(
-            f,
-            "\"{text}\" is no cut plan: expected none, at:REQUEST@MOMENT/SURVIVAL/SEED or every:N@MOMENT/SURVIVAL/SEED (MOMENT: before, inside, after; SURVIVAL: none, all, prefix, subset)"
-        )
-    }
-}
-
-impl std::error::Error for ParseDeviceCutError {}
-
-const MOMENTS: [(DeviceCutMoment, &str); 3] =
-    [(DeviceCutMoment::Before, "before"), (DeviceCutMoment::Inside, "inside"), (DeviceCutMoment::After, "after")];
-const SURVIVALS: [(Survival, &str); 4] =
-    [(Survival::None, "none"), (Survival::All, "all"), (Survival::Prefix, "prefix"), (Survival::Subset, "subset")];
-
-impl fmt::Display for DeviceCutPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, number) = match self.when {
-            DeviceCutWhen::Never => return f.write_str("none"),
-            DeviceCutWhen::At(number) => ("at", number),
-            DeviceCutWhen::EveryNth(number) => ("every", number),
-        };
-        let moment = MOMENTS.iter().find(|(moment, _)| *moment == self.moment).map_or("?", |(_, name)| name);
-        let survival = SURVIVALS.iter().find(|(kind, _)| *kind == self.survival).map_or("?", |(_, name)| name);
-        write!(f, "{word}:{number}@{moment}/{survival}/{}", self.seed)
-    }
-}
-
-impl FromStr for DeviceCutPlan {
-    type Err = ParseDeviceCutError;
-
-    fn from_str(text: &str) -> std::result::Result<Self, ParseDeviceCutError> {
-        if text.trim() == "none" {
-            return Ok(Self::NONE);
-        }
-        let parse = || {
-            let (word, rest) = text.trim().split_once(':')?;
-            let (number, rest) = rest.split_once('@')?;
-            let (moment, rest) = rest.split_once('/')?;
-            let (survival, seed) = rest.split_once('/')?;
-            let number = number.parse().ok()?;
-            Some(Self {
-                when: match word {
-                    "at" => DeviceCutWhen::At(number),
-                    "every" => DeviceCutWhen::EveryNth(number),
-                    _ => return None,
-                },
-                moment: MOMENTS.iter().find(|(_, name)| *name == moment)?.0,
-                survival: SURVIVALS.iter().find(|(_, name)| *name == survival)?.0,
-                seed: seed.parse().ok()?,
-            })
-        };
-        parse().ok_or_else(|| ParseDeviceCutError(text.to_string()))
+        Self { request, moment, survival, seed }
     }
 }
 
@@ -223,7 +137,7 @@ impl<D: BlockDevice> CutDevice<D> {
     fn arrive(&mut self, operation: Operation, at: Lba) -> Result<Option<DeviceCutMoment>> {
         self.check_power(operation, at)?;
         self.requests += 1;
-        if !self.plan.strikes(self.requests) {
+        if self.plan.request != self.requests {
             return Ok(None);
         }
         self.cuts.push(self.requests);
@@ -485,23 +399,6 @@ mod tests {
             assert_eq!(kept, moment == DeviceCutMoment::After);
             let ram = device.into_inner().unwrap();
             assert_eq!((read(&ram, 0), read(&ram, 1), read(&ram, 2)), (0, 3, if kept { 4 } else { 0 }));
-        }
-    }
-
-    #[test]
-    fn plans_print_and_parse_back() {
-        assert_eq!("none".parse(), Ok(DeviceCutPlan::NONE));
-        for (moment, _) in MOMENTS {
-            for (survival, _) in SURVIVALS {
-                let plan = DeviceCutPlan::at(17, moment, survival, u64::MAX);
-                assert_eq!(plan.to_string().parse(), Ok(plan));
-                let plan = DeviceCutPlan { when: DeviceCutWhen::EveryNth(3), ..plan };
-                assert_eq!(plan.to_string().parse(), Ok(plan));
-            }
-        }
-        for text in ["", "at:1", "at:x@before/none/1", "at:1@during/none/1", "at:1@before/some/1", "at:1@before/none/x"]
-        {
-            assert!(text.parse::<DeviceCutPlan>().is_err(), "{text}");
         }
     }
 }

@@ -12,8 +12,6 @@ use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap,
 pub enum DeviceFaultWhen {
     /// The n-th request of its kind, counted from 1.
     Nth(u64),
-    /// Every n-th; never for 0.
-    EveryNth(u64),
     /// Requests that touch this sector.
     Sector(Lba),
     /// All.
@@ -90,7 +88,6 @@ impl<D: BlockDevice> FaultDevice<D> {
             let strikes = fault.operation == operation
                 && match fault.when {
                     DeviceFaultWhen::Nth(n) => n == number,
-                    DeviceFaultWhen::EveryNth(n) => n != 0 && number.is_multiple_of(n),
                     DeviceFaultWhen::Sector(sector) => at <= sector && sector < at.plus(sectors),
                     DeviceFaultWhen::Always => true,
                 };

@@ -2,13 +2,12 @@
 //!
 //! | wrapper | what it adds |
 //! | --- | --- |
-//! | [`TraceDevice`] | every request, with context and result, to a sink or ring |
+//! | [`TraceDevice`] | every request, with context and result, to a sink |
 //! | [`StatsDevice`] | counters per cause, request sizes, latencies |
 //! | [`FaultDevice`] | scripted failures |
 //! | [`CutDevice`] | power cuts by plan, with a volatile cache that loses what was not flushed |
 //! | [`ReadOnlyDevice`] | refusal of every change |
 //! | [`OverlayDevice`] | changes in memory, beside a device that stays as it is |
-//! | [`WindowDevice`] | a range of sectors: a partition |
 
 mod cut;
 mod fault;
@@ -17,16 +16,14 @@ mod overlay;
 mod read_only;
 mod stats;
 mod trace;
-mod window;
 
-pub use cut::{CutDevice, DeviceCutMoment, DeviceCutPlan, DeviceCutWhen, ParseDeviceCutError, Survival};
+pub use cut::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 pub use fault::{DeviceFault, DeviceFaultWhen, FaultDevice};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use overlay::OverlayDevice;
 pub use read_only::ReadOnlyDevice;
 pub use stats::{DeviceCounters, DeviceSnapshot, RequestCounters, RequestKind, StatsDevice};
-pub use trace::{DeviceAction, DeviceEvent, DeviceTraceRing, DeviceTraceSink, TraceDevice};
-pub use window::WindowDevice;
+pub use trace::{DeviceAction, DeviceEvent, TraceDevice};
 
 use nandkit_units::Lba;
 

@@ -40,23 +40,6 @@ impl<D: BlockDevice> OverlayDevice<D> {
         self.runs.iter().map(|(&start, &end)| (Lba(start), end - start))
     }
 
-    /// Writes the changes to another device of the same shape, in the order of their addresses, `most` sectors at a time. Errors: those of its writes and flush; it then has a part of them.
-    pub fn apply_to(&self, context: &Context, target: &mut dyn BlockDevice, most: u64) -> Result<Done> {
-        let mut done = Done::immediately(context);
-        let mut content = Content::new();
-        for (start, count) in self.changed() {
-            let mut at = start.0;
-            while at < start.0 + count {
-                let sectors = most.clamp(1, 1 << 15).min(start.0 + count - at);
-                let length = (sectors * u64::from(self.geometry().sector_size)) as u32;
-                self.changes.read(context, Lba(at), ReadInto::Content { content: &mut content, length })?;
-                done = done.and(target.write(&context.issued_at(done.completed), Lba(at), content.payload())?);
-                at += sectors;
-            }
-        }
-        Ok(done.and(target.flush(&context.issued_at(done.completed))?))
-    }
-
     /// Notes sectors as changed.
     fn note(&mut self, at: Lba, sectors: u64) {
         if sectors == 0 {
@@ -212,15 +195,12 @@ mod tests {
             let runs: Vec<_> = overlay.changed().collect();
             assert!(runs.windows(2).all(|pair| pair[0].0.0 + pair[0].1 < pair[1].0.0), "{runs:?}");
         }
-        let mut copy = RamDevice::with_sectors(512, 64).unwrap();
-        copy.write(&context, Lba(0), Payload::Bytes(&before)).unwrap();
-        overlay.apply_to(&context, &mut copy, 3).unwrap();
-        let whole = |device: &RamDevice| {
+        let whole = |device: &dyn BlockDevice| {
             let mut found = vec![1; 64 * 512];
             device.read(&context, Lba(0), ReadInto::Bytes(&mut found)).unwrap();
             found
         };
-        assert_eq!(whole(&copy), model);
+        assert_eq!(whole(&overlay), model);
         assert_eq!(whole(overlay.inner()), before);
     }
 }

@@ -1,9 +1,7 @@
 //! A record of every request.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use nandkit_units::{Content, Context, Done, Lba, Payload, Pieces, ReadInto};
 
@@ -55,55 +53,6 @@ impl fmt::Display for DeviceEvent {
     }
 }
 
-/// Takes the events of a [`TraceDevice`]; any closure over [`DeviceEvent`] does.
-pub trait DeviceTraceSink: Send {
-    /// One request has ended.
-    fn record(&mut self, event: DeviceEvent);
-}
-
-impl<F: FnMut(DeviceEvent) + Send> DeviceTraceSink for F {
-    fn record(&mut self, event: DeviceEvent) {
-        self(event);
-    }
-}
-
-/// The last events, in bounded memory.
-#[derive(Clone, Debug, Default)]
-pub struct DeviceTraceRing {
-    capacity: usize,
-    events: VecDeque<DeviceEvent>,
-    dropped: u64,
-}
-
-impl DeviceTraceRing {
-    /// A ring that keeps the last `capacity` events.
-    pub fn new(capacity: usize) -> Self {
-        Self { capacity, ..Self::default() }
-    }
-
-    /// The kept events, oldest first.
-    pub fn events(&self) -> impl DoubleEndedIterator<Item = &DeviceEvent> + ExactSizeIterator {
-        self.events.iter()
-    }
-
-    /// How many older events were let go.
-    pub const fn dropped(&self) -> u64 {
-        self.dropped
-    }
-}
-
-impl DeviceTraceSink for DeviceTraceRing {
-    fn record(&mut self, event: DeviceEvent) {
-        if self.events.len() >= self.capacity {
-            self.dropped += 1;
-            if self.events.pop_front().is_none() {
-                return;
-            }
-        }
-        self.events.push_back(event);
-    }
-}
-
 #[derive(Debug)]
 struct Tracer<S> {
     next_number: u64,
@@ -118,33 +67,11 @@ pub struct TraceDevice<D, S> {
     remap_unit: u32,
 }
 
-/// A sink behind its lock; made by [`TraceDevice::sink`].
-#[derive(Debug)]
-pub struct SinkGuard<'a, S>(MutexGuard<'a, Tracer<S>>);
-
-impl<S> Deref for SinkGuard<'_, S> {
-    type Target = S;
-    fn deref(&self) -> &S {
-        &self.0.sink
-    }
-}
-
-impl<S> DerefMut for SinkGuard<'_, S> {
-    fn deref_mut(&mut self) -> &mut S {
-        &mut self.0.sink
-    }
-}
-
-impl<D: BlockDevice, S: DeviceTraceSink> TraceDevice<D, S> {
+impl<D: BlockDevice, S: FnMut(DeviceEvent) + Send> TraceDevice<D, S> {
     /// Traces `inner` into `sink`.
     pub fn new(mut inner: D, sink: S) -> Self {
         let remap_unit = remap_unit(&mut inner);
         Self { inner, tracer: Mutex::new(Tracer { next_number: 0, sink }), remap_unit }
-    }
-
-    /// The sink. Requests of other threads wait as long as the guard lives.
-    pub fn sink(&self) -> SinkGuard<'_, S> {
-        SinkGuard(self.tracer.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The device below.
@@ -162,11 +89,11 @@ impl<D: BlockDevice, S: DeviceTraceSink> TraceDevice<D, S> {
         let mut tracer = self.tracer.lock().unwrap_or_else(PoisonError::into_inner);
         let number = tracer.next_number;
         tracer.next_number += 1;
-        tracer.sink.record(DeviceEvent { number, action, context: *context, result });
+        (tracer.sink)(DeviceEvent { number, action, context: *context, result });
     }
 }
 
-impl<D: BlockDevice, S: DeviceTraceSink> BlockDevice for TraceDevice<D, S> {
+impl<D: BlockDevice, S: FnMut(DeviceEvent) + Send> BlockDevice for TraceDevice<D, S> {
     #[inline]
     fn geometry(&self) -> &BlockGeometry {
         self.inner.geometry()
@@ -219,7 +146,7 @@ impl<D: BlockDevice, S: DeviceTraceSink> BlockDevice for TraceDevice<D, S> {
     offer_capabilities!();
 }
 
-impl<D: BlockDevice, S: DeviceTraceSink> Trim for TraceDevice<D, S> {
+impl<D: BlockDevice, S: FnMut(DeviceEvent) + Send> Trim for TraceDevice<D, S> {
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
         let result = match self.inner.trim() {
             Some(trim) => trim.trim(context, at, sectors),
@@ -230,7 +157,7 @@ impl<D: BlockDevice, S: DeviceTraceSink> Trim for TraceDevice<D, S> {
     }
 }
 
-impl<D: BlockDevice, S: DeviceTraceSink> Remap for TraceDevice<D, S> {
+impl<D: BlockDevice, S: FnMut(DeviceEvent) + Send> Remap for TraceDevice<D, S> {
     fn unit(&self) -> u32 {
         self.remap_unit
     }

@@ -1,18 +1,16 @@
 //! Power cuts by plan.
 
-use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress};
+use nandkit_units::{BlockIndex, Context, Done, PageAddress};
 
 use super::cut_plan::{Cut, CutMoment, CutOutcome, CutPlan};
-use super::{no_capability, offer_capabilities};
+use super::{forward_rest, no_capability};
 use crate::{
-    Copyback, ErrorKind, Flash, FlashError, Interrupt, MultiPlane, Operation, PageProgram, PageRead, Result, TornErase,
-    TornPage,
+    Copyback, ErrorKind, Flash, FlashError, Interrupt, Operation, PageProgram, PageRead, Result, TornErase, TornPage,
 };
 
 /// A flash device whose power goes when its plan says so. From then on every operation is `PowerLost` until [`CutFlash::power_on`].
 ///
-/// Programs, copies and erases are the steps that a plan counts, refused ones included; a member of a multi-plane command is a step of its own. A cut
-/// inside a multi-plane command leaves the members before its step whole, those after it untouched, and acknowledges none.
+/// Programs, copies and erases are the steps that a plan counts, refused ones included.
 #[derive(Clone, Debug)]
 pub struct CutFlash<F> {
     inner: F,
@@ -115,44 +113,6 @@ impl<F: Interrupt> CutFlash<F> {
             }
         }
     }
-
-    /// A multi-plane command: whole where no member is cut, else member by member.
-    fn planes<M>(
-        &mut self,
-        operation: Operation,
-        members: &[M],
-        at: impl Fn(&M) -> PageAddress,
-        whole: impl FnOnce(&mut F) -> Result<Done>,
-        torn: impl Fn(&mut F, &M, TornPage, TornErase) -> Result<()>,
-    ) -> Result<Done> {
-        let mut cut = None;
-        for (index, member) in members.iter().enumerate() {
-            match self.judge(operation, at(member))? {
-                Verdict::Go => {}
-                verdict => {
-                    cut = Some((index, verdict));
-                    break;
-                }
-            }
-        }
-        let (index, verdict) = match cut {
-            None => {
-                self.check_power(operation, PageAddress::default())?;
-                return whole(&mut self.inner);
-            }
-            // The last member completes the command.
-            Some((index, Verdict::GoThenCut)) if index + 1 == members.len() => return whole(&mut self.inner),
-            Some(cut) => cut,
-        };
-        for (number, member) in members.iter().enumerate().take(index + 1) {
-            match verdict {
-                Verdict::Inside(page, erase) if number == index => torn(&mut self.inner, member, page, erase)?,
-                Verdict::Before if number == index => {}
-                _ => torn(&mut self.inner, member, TornPage::Whole, TornErase::Whole)?,
-            }
-        }
-        Err(power_lost(operation, members.get(index).map_or(PageAddress::default(), at)))
-    }
 }
 
 #[cold]
@@ -161,11 +121,6 @@ fn power_lost(operation: Operation, at: PageAddress) -> FlashError {
 }
 
 impl<F: Interrupt> Flash for CutFlash<F> {
-    #[inline]
-    fn geometry(&self) -> &FlashGeometry {
-        self.inner.geometry()
-    }
-
     #[inline]
     fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> Result<Done> {
         self.check_power(Operation::Read, at)?;
@@ -192,11 +147,6 @@ impl<F: Interrupt> Flash for CutFlash<F> {
         )
     }
 
-    #[inline]
-    fn is_bad(&self, block: BlockIndex) -> bool {
-        self.inner.is_bad(block)
-    }
-
     fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
         self.check_power(Operation::MarkBad, block.page(0))?;
         self.inner.mark_bad(context, block)
@@ -207,7 +157,7 @@ impl<F: Interrupt> Flash for CutFlash<F> {
         self.inner.sync(context)
     }
 
-    offer_capabilities!();
+    forward_rest!();
 }
 
 impl<F: Interrupt> Copyback for CutFlash<F> {
@@ -225,34 +175,6 @@ impl<F: Interrupt> Copyback for CutFlash<F> {
                 None => Err(no_capability(Operation::Copy, to)),
             },
             |inner, page, _| inner.interrupt_copy(context, from, to, oob, page),
-        )
-    }
-}
-
-impl<F: Interrupt> MultiPlane for CutFlash<F> {
-    fn program_planes(&mut self, context: &Context, programs: &[(PageAddress, PageProgram<'_>)]) -> Result<Done> {
-        self.planes(
-            Operation::Program,
-            programs,
-            |(at, _)| *at,
-            |inner| match inner.multi_plane() {
-                Some(multi_plane) => multi_plane.program_planes(context, programs),
-                None => Err(no_capability(Operation::Program, PageAddress::default())),
-            },
-            |inner, (at, program), page, _| inner.interrupt_program(context, *at, *program, page),
-        )
-    }
-
-    fn erase_planes(&mut self, context: &Context, blocks: &[BlockIndex]) -> Result<Done> {
-        self.planes(
-            Operation::Erase,
-            blocks,
-            |block| block.page(0),
-            |inner| match inner.multi_plane() {
-                Some(multi_plane) => multi_plane.erase_planes(context, blocks),
-                None => Err(no_capability(Operation::Erase, PageAddress::default())),
-            },
-            |inner, block, _, erase| inner.interrupt_erase(context, *block, erase),
         )
     }
 }

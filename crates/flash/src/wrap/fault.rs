@@ -2,18 +2,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress, ReadInto};
+use nandkit_units::{BlockIndex, Context, Done, PageAddress, ReadInto};
 
-use super::{no_capability, offer_capabilities};
-use crate::{Copyback, ErrorKind, Flash, FlashError, MultiPlane, Operation, PageProgram, PageRead, Result};
+use super::{forward_rest, no_capability};
+use crate::{Copyback, ErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Result};
 
 /// At which operations of its kind a fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultWhen {
-    /// The n-th operation of its kind, counted from 1 since the wrapper was made. A member of a multi-plane command counts as one.
+    /// The n-th operation of its kind, counted from 1 since the wrapper was made.
     Nth(u64),
-    /// Every n-th operation of its kind; never for 0.
-    EveryNth(u64),
     /// Operations on this page (of a copy: its target).
     Page(PageAddress),
     /// Operations on any page of this block, and on the block.
@@ -35,13 +33,6 @@ pub enum FaultEffect {
     /// A read delivers the data byte at this offset of the page with the bits of `mask` inverted. Other operations take no notice.
     Flip {
         /// Byte of the page's data.
-        offset: u32,
-        /// Which bits.
-        mask: u8,
-    },
-    /// The same in the OOB.
-    FlipOob {
-        /// Byte of the page's OOB.
         offset: u32,
         /// Which bits.
         mask: u8,
@@ -116,7 +107,6 @@ impl<F: Flash> FaultFlash<F> {
             let strikes = fault.operation == operation
                 && match fault.when {
                     FaultWhen::Nth(n) => n == number,
-                    FaultWhen::EveryNth(n) => n != 0 && number.is_multiple_of(n),
                     FaultWhen::Page(page) => page == at,
                     FaultWhen::Block(block) => block == at.block,
                     FaultWhen::Always => true,
@@ -167,11 +157,6 @@ fn flip(bytes: &mut [u8], first: u32, offset: u32, mask: u8) {
 }
 
 impl<F: Flash> Flash for FaultFlash<F> {
-    #[inline]
-    fn geometry(&self) -> &FlashGeometry {
-        self.inner.geometry()
-    }
-
     fn read(&self, context: &Context, at: PageAddress, mut read: PageRead<'_>) -> Result<Done> {
         let effects: Vec<FaultEffect> = self.strike(Operation::Read, at).collect();
         let done = self.inner.read(context, at, read.reborrow())?;
@@ -184,7 +169,6 @@ impl<F: Flash> Flash for FaultFlash<F> {
                     flip(content.to_bytes(), read.column, offset, mask);
                 }
                 (FaultEffect::Flip { .. }, ReadInto::Nothing { .. }) => {}
-                (FaultEffect::FlipOob { offset, mask }, _) => flip(read.oob, 0, offset, mask),
             }
         }
         match failure {
@@ -201,11 +185,6 @@ impl<F: Flash> Flash for FaultFlash<F> {
         self.change(context, Operation::Erase, block.page(0), |inner| inner.erase(context, block))
     }
 
-    #[inline]
-    fn is_bad(&self, block: BlockIndex) -> bool {
-        self.inner.is_bad(block)
-    }
-
     fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
         self.change(context, Operation::MarkBad, block.page(0), |inner| inner.mark_bad(context, block))
     }
@@ -214,7 +193,7 @@ impl<F: Flash> Flash for FaultFlash<F> {
         self.change(context, Operation::Sync, PageAddress::default(), |inner| inner.sync(context))
     }
 
-    offer_capabilities!();
+    forward_rest!();
 }
 
 impl<F: Flash> Copyback for FaultFlash<F> {
@@ -227,64 +206,5 @@ impl<F: Flash> Copyback for FaultFlash<F> {
             Some(copyback) => copyback.copy(context, from, to, oob),
             None => Err(no_capability(Operation::Copy, to)),
         })
-    }
-}
-
-impl<F: Flash> FaultFlash<F> {
-    /// Splits the members of a multi-plane command into those that are carried out and the first failure.
-    fn split<M: Copy>(
-        &self,
-        operation: Operation,
-        members: &[M],
-        at: impl Fn(&M) -> PageAddress,
-    ) -> (Vec<M>, Option<FlashError>) {
-        let mut carried = Vec::with_capacity(members.len());
-        let mut first = None;
-        for member in members {
-            match self.failure(operation, at(member)) {
-                None => carried.push(*member),
-                Some((kind, carried_out)) => {
-                    if carried_out {
-                        carried.push(*member);
-                    }
-                    first.get_or_insert_with(|| scripted(kind, operation, at(member)));
-                }
-            }
-        }
-        (carried, first)
-    }
-}
-
-/// Carries a multi-plane command out and reports the scripted failure, if any, at the command's end.
-fn finish(
-    context: &Context,
-    some_left: bool,
-    failure: Option<FlashError>,
-    operate: impl FnOnce() -> Result<Done>,
-) -> Result<Done> {
-    match failure {
-        None => operate(),
-        Some(failure) => {
-            let done = if some_left { operate()? } else { Done::immediately(context) };
-            Err(failure.after(done))
-        }
-    }
-}
-
-impl<F: Flash> MultiPlane for FaultFlash<F> {
-    fn program_planes(&mut self, context: &Context, programs: &[(PageAddress, PageProgram<'_>)]) -> Result<Done> {
-        let (carried, failure) = self.split(Operation::Program, programs, |(at, _)| *at);
-        let Some(multi_plane) = self.inner.multi_plane() else {
-            return Err(no_capability(Operation::Program, PageAddress::default()));
-        };
-        finish(context, !carried.is_empty(), failure, || multi_plane.program_planes(context, &carried))
-    }
-
-    fn erase_planes(&mut self, context: &Context, blocks: &[BlockIndex]) -> Result<Done> {
-        let (carried, failure) = self.split(Operation::Erase, blocks, |block| block.page(0));
-        let Some(multi_plane) = self.inner.multi_plane() else {
-            return Err(no_capability(Operation::Erase, PageAddress::default()));
-        };
-        finish(context, !carried.is_empty(), failure, || multi_plane.erase_planes(context, &carried))
     }
 }

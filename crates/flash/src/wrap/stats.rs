@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress, StatisticValue, Statistics};
+use nandkit_units::{BlockIndex, Context, Done, PageAddress, StatisticValue, Statistics};
 
-use super::{FlashCounters, FlashSnapshot, no_capability, offer_capabilities};
-use crate::{
-    CopyRun, Copyback, Flash, Move, MultiPlane, Operation, PageProgram, PageRead, PageRun, Relocation, Result,
-};
+use super::{FlashCounters, FlashSnapshot, forward_rest, no_capability};
+use crate::{CopyRun, Copyback, Flash, Move, Operation, PageProgram, PageRead, PageRun, Relocation, Result};
 
 /// A flash device that counts. Cost: about 1 to 2 ns per operation.
 #[derive(Debug)]
@@ -58,11 +56,6 @@ impl<F: Flash> Statistics for StatsFlash<F> {
 
 impl<F: Flash> Flash for StatsFlash<F> {
     #[inline]
-    fn geometry(&self) -> &FlashGeometry {
-        self.inner.geometry()
-    }
-
-    #[inline]
     fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> Result<Done> {
         let bytes = read.data.len() as u64;
         let result = self.inner.read(context, at, read);
@@ -98,11 +91,6 @@ impl<F: Flash> Flash for StatsFlash<F> {
         result
     }
 
-    #[inline]
-    fn is_bad(&self, block: BlockIndex) -> bool {
-        self.inner.is_bad(block)
-    }
-
     fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
         let result = self.inner.mark_bad(context, block);
         match &result {
@@ -121,7 +109,7 @@ impl<F: Flash> Flash for StatsFlash<F> {
         result
     }
 
-    offer_capabilities!();
+    forward_rest!();
 
     #[inline]
     fn relocation(&mut self) -> Option<&mut dyn Relocation> {
@@ -199,44 +187,5 @@ impl<F: Flash> Copyback for StatsFlash<F> {
             self.counters.count_failure(error);
         }
         run
-    }
-}
-
-impl<F: Flash> MultiPlane for StatsFlash<F> {
-    /// Counts each member as a program; the busy time of the command goes to the first.
-    fn program_planes(&mut self, context: &Context, programs: &[(PageAddress, PageProgram<'_>)]) -> Result<Done> {
-        let result = match self.inner.multi_plane() {
-            Some(multi_plane) => multi_plane.program_planes(context, programs),
-            None => Err(no_capability(Operation::Program, PageAddress::default())),
-        };
-        match &result {
-            Ok(done) => {
-                let mut busy_ns = done.busy.0;
-                for (_, program) in programs {
-                    let (bytes, oob_bytes) = (program.data.len() as u64, program.oob.len() as u64);
-                    self.counters.count_program(context, bytes, oob_bytes, std::mem::take(&mut busy_ns));
-                }
-            }
-            Err(error) => self.counters.count_failure(error),
-        }
-        result
-    }
-
-    /// Counts each member as an erase; the busy time of the command goes to the first.
-    fn erase_planes(&mut self, context: &Context, blocks: &[BlockIndex]) -> Result<Done> {
-        let result = match self.inner.multi_plane() {
-            Some(multi_plane) => multi_plane.erase_planes(context, blocks),
-            None => Err(no_capability(Operation::Erase, PageAddress::default())),
-        };
-        match &result {
-            Ok(done) => {
-                let mut busy_ns = done.busy.0;
-                for &block in blocks {
-                    self.counters.count_erase(context, block, std::mem::take(&mut busy_ns));
-                }
-            }
-            Err(error) => self.counters.count_failure(error),
-        }
-        result
     }
 }

@@ -1,13 +1,12 @@
 //! A record of every operation.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress};
+use nandkit_units::{BlockIndex, Context, Done, Nanos, PageAddress};
 
-use super::{no_capability, offer_capabilities};
-use crate::{Copyback, ErrorKind, Flash, FlashError, MultiPlane, Operation, PageProgram, PageRead, Result};
+use super::{forward_rest, no_capability};
+use crate::{Copyback, ErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Result};
 
 /// What was asked of the device. Lengths in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +50,6 @@ pub struct FlashEvent {
     pub number: u64,
     /// What was asked.
     pub action: FlashAction,
-    /// How many members the multi-plane command had that this event is one of; 1 for every other operation.
-    pub planes: u32,
     /// When and why.
     pub context: Context,
     /// How it ended; a failure with its kind and end.
@@ -76,68 +73,10 @@ impl fmt::Display for FlashEvent {
                 write!(f, "copy {}.{} to {}.{} oob {oob_length}", from.block.0, from.page, to.block.0, to.page)?;
             }
         }
-        if self.planes > 1 {
-            write!(f, " planes={}", self.planes)?;
-        }
         match self.result {
             Ok(done) => write!(f, " -> {}", done.completed.0),
             Err((kind, completed)) => write!(f, " -> {kind:?} at {}", completed.0),
         }
-    }
-}
-
-/// Takes the events of a [`TraceFlash`]; any closure over [`FlashEvent`] does.
-pub trait FlashTraceSink: Send {
-    /// One operation has ended.
-    fn record(&mut self, event: FlashEvent);
-}
-
-impl<F: FnMut(FlashEvent) + Send> FlashTraceSink for F {
-    fn record(&mut self, event: FlashEvent) {
-        self(event);
-    }
-}
-
-/// The last events, in bounded memory.
-#[derive(Clone, Debug, Default)]
-pub struct FlashTraceRing {
-    capacity: usize,
-    events: VecDeque<FlashEvent>,
-    dropped: u64,
-}
-
-impl FlashTraceRing {
-    /// A ring that keeps the last `capacity` events.
-    pub fn new(capacity: usize) -> Self {
-        Self { capacity, ..Self::default() }
-    }
-
-    /// The kept events, oldest first.
-    pub fn events(&self) -> impl DoubleEndedIterator<Item = &FlashEvent> + ExactSizeIterator {
-        self.events.iter()
-    }
-
-    /// How many older events were let go.
-    pub const fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
-    /// Forgets all events.
-    pub fn clear(&mut self) {
-        self.events.clear();
-        self.dropped = 0;
-    }
-}
-
-impl FlashTraceSink for FlashTraceRing {
-    fn record(&mut self, event: FlashEvent) {
-        if self.events.len() >= self.capacity {
-            self.dropped += 1;
-            if self.events.pop_front().is_none() {
-                return;
-            }
-        }
-        self.events.push_back(event);
     }
 }
 
@@ -154,32 +93,10 @@ struct Tracer<S> {
     sink: S,
 }
 
-/// A sink behind its lock; made by [`TraceFlash::sink`].
-#[derive(Debug)]
-pub struct SinkGuard<'a, S>(MutexGuard<'a, Tracer<S>>);
-
-impl<S> std::ops::Deref for SinkGuard<'_, S> {
-    type Target = S;
-    fn deref(&self) -> &S {
-        &self.0.sink
-    }
-}
-
-impl<S> std::ops::DerefMut for SinkGuard<'_, S> {
-    fn deref_mut(&mut self) -> &mut S {
-        &mut self.0.sink
-    }
-}
-
-impl<F: Flash, S: FlashTraceSink> TraceFlash<F, S> {
+impl<F: Flash, S: FnMut(FlashEvent) + Send> TraceFlash<F, S> {
     /// Traces `inner` into `sink`.
     pub fn new(inner: F, sink: S) -> Self {
         Self { inner, tracer: Mutex::new(Tracer { next_number: 0, sink }) }
-    }
-
-    /// The sink. Operations of other threads wait as long as the guard lives.
-    pub fn sink(&self) -> SinkGuard<'_, S> {
-        SinkGuard(self.tracer.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The device below.
@@ -192,7 +109,7 @@ impl<F: Flash, S: FlashTraceSink> TraceFlash<F, S> {
         (self.inner, self.tracer.into_inner().unwrap_or_else(PoisonError::into_inner).sink)
     }
 
-    fn record(&self, context: &Context, action: FlashAction, planes: u32, result: &Result<Done>) {
+    fn record(&self, context: &Context, action: FlashAction, result: &Result<Done>) {
         let result = match result {
             Ok(done) => Ok(*done),
             Err(FlashError { kind, completed, .. }) => Err((*kind, *completed)),
@@ -200,16 +117,11 @@ impl<F: Flash, S: FlashTraceSink> TraceFlash<F, S> {
         let mut tracer = self.tracer.lock().unwrap_or_else(PoisonError::into_inner);
         let number = tracer.next_number;
         tracer.next_number += 1;
-        tracer.sink.record(FlashEvent { number, action, planes, context: *context, result });
+        (tracer.sink)(FlashEvent { number, action, context: *context, result });
     }
 }
 
-impl<F: Flash, S: FlashTraceSink> Flash for TraceFlash<F, S> {
-    #[inline]
-    fn geometry(&self) -> &FlashGeometry {
-        self.inner.geometry()
-    }
-
+impl<F: Flash, S: FnMut(FlashEvent) + Send> Flash for TraceFlash<F, S> {
     fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> Result<Done> {
         let action = FlashAction::Read {
             at,
@@ -218,43 +130,38 @@ impl<F: Flash, S: FlashTraceSink> Flash for TraceFlash<F, S> {
             oob_length: read.oob.len() as u32,
         };
         let result = self.inner.read(context, at, read);
-        self.record(context, action, 1, &result);
+        self.record(context, action, &result);
         result
     }
 
     fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> Result<Done> {
         let result = self.inner.program(context, at, program);
-        self.record(context, FlashAction::program(at, &program), 1, &result);
+        self.record(context, FlashAction::program(at, &program), &result);
         result
     }
 
     fn erase(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
         let result = self.inner.erase(context, block);
-        self.record(context, FlashAction::Erase { block }, 1, &result);
+        self.record(context, FlashAction::Erase { block }, &result);
         result
-    }
-
-    #[inline]
-    fn is_bad(&self, block: BlockIndex) -> bool {
-        self.inner.is_bad(block)
     }
 
     fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
         let result = self.inner.mark_bad(context, block);
-        self.record(context, FlashAction::MarkBad { block }, 1, &result);
+        self.record(context, FlashAction::MarkBad { block }, &result);
         result
     }
 
     fn sync(&mut self, context: &Context) -> Result<Done> {
         let result = self.inner.sync(context);
-        self.record(context, FlashAction::Sync, 1, &result);
+        self.record(context, FlashAction::Sync, &result);
         result
     }
 
-    offer_capabilities!();
+    forward_rest!();
 }
 
-impl<F: Flash, S: FlashTraceSink> Copyback for TraceFlash<F, S> {
+impl<F: Flash, S: FnMut(FlashEvent) + Send> Copyback for TraceFlash<F, S> {
     fn can_copy(&mut self, from: BlockIndex, to: BlockIndex) -> bool {
         self.inner.copyback().is_some_and(|copyback| copyback.can_copy(from, to))
     }
@@ -265,31 +172,7 @@ impl<F: Flash, S: FlashTraceSink> Copyback for TraceFlash<F, S> {
             None => Err(no_capability(Operation::Copy, to)),
         };
         let oob_length = oob.map_or(0, |oob| oob.len() as u32);
-        self.record(context, FlashAction::Copy { from, to, oob_length }, 1, &result);
-        result
-    }
-}
-
-impl<F: Flash, S: FlashTraceSink> MultiPlane for TraceFlash<F, S> {
-    fn program_planes(&mut self, context: &Context, programs: &[(PageAddress, PageProgram<'_>)]) -> Result<Done> {
-        let result = match self.inner.multi_plane() {
-            Some(multi_plane) => multi_plane.program_planes(context, programs),
-            None => Err(no_capability(Operation::Program, PageAddress::default())),
-        };
-        for (at, program) in programs {
-            self.record(context, FlashAction::program(*at, program), programs.len() as u32, &result);
-        }
-        result
-    }
-
-    fn erase_planes(&mut self, context: &Context, blocks: &[BlockIndex]) -> Result<Done> {
-        let result = match self.inner.multi_plane() {
-            Some(multi_plane) => multi_plane.erase_planes(context, blocks),
-            None => Err(no_capability(Operation::Erase, PageAddress::default())),
-        };
-        for &block in blocks {
-            self.record(context, FlashAction::Erase { block }, blocks.len() as u32, &result);
-        }
+        self.record(context, FlashAction::Copy { from, to, oob_length }, &result);
         result
     }
 }

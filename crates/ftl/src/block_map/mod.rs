@@ -58,24 +58,14 @@ impl<F: Flash> BlockMapFtl<F> {
         &self.histogram
     }
 
-    /// The first recyclings since attaching or [`BlockMapFtl::clear_events`], as many as the options keep.
+    /// The first recyclings since attaching, as many as the options keep.
     pub fn events(&self) -> &[RecyclingEvent] {
         &self.events
-    }
-
-    /// Empties the event log.
-    pub fn clear_events(&mut self) {
-        self.events.clear();
     }
 
     /// `alpha` of the logical block in its present period; `None` where it has no log block or was not migrated since its last merge.
     pub fn alpha(&self, lbn: u32, estimator: AlphaEstimator) -> Option<f64> {
         self.map.log(self.map.slot_of(lbn)?)?.history.alpha(estimator)
-    }
-
-    /// The logical blocks that have a log block, in the order of its slot.
-    pub fn logged_blocks(&self) -> impl Iterator<Item = u32> + '_ {
-        self.map.logs.iter().flatten().map(|log| log.lbn)
     }
 
     /// The data block and the log block of a logical block.

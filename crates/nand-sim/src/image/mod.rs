@@ -17,8 +17,7 @@ use std::sync::{Mutex, PoisonError};
 
 use nandkit_block::BlockDevice;
 use nandkit_flash::{
-    Copyback, ErrorKind, Flash, FlashError, Interrupt, MultiPlane, Operation, PageProgram, PageRead, Result, TornErase,
-    TornPage,
+    Copyback, ErrorKind, Flash, FlashError, Interrupt, Operation, PageProgram, PageRead, Result, TornErase, TornPage,
 };
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress};
 
@@ -183,10 +182,6 @@ impl<S: Store, D: BlockDevice> Flash for ChipImage<S, D> {
     fn pacing(&mut self) -> Option<&mut dyn nandkit_units::Pacing> {
         self.chip.pacing()
     }
-
-    fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
-        if self.chip.rules.has_multi_plane() { Some(self) } else { None }
-    }
 }
 
 impl<S: Store, D: BlockDevice> Copyback for ChipImage<S, D> {
@@ -200,25 +195,6 @@ impl<S: Store, D: BlockDevice> Copyback for ChipImage<S, D> {
             self.touch_block(from.block);
         }
         let result = self.chip.copy(context, from, to, oob);
-        self.ended(result)
-    }
-}
-
-impl<S: Store, D: BlockDevice> MultiPlane for ChipImage<S, D> {
-    fn program_planes(&mut self, context: &Context, programs: &[(PageAddress, PageProgram<'_>)]) -> Result<Done> {
-        programs.iter().for_each(|(at, _)| self.touch(*at));
-        let result = self.chip.program_planes(context, programs);
-        self.ended(result)
-    }
-
-    fn erase_planes(&mut self, context: &Context, blocks: &[BlockIndex]) -> Result<Done> {
-        let before: Vec<u32> = blocks.iter().map(|block| self.chip.erase_count(*block)).collect();
-        let result = self.chip.erase_planes(context, blocks);
-        for (block, erases) in blocks.iter().zip(before) {
-            if self.chip.erase_count(*block) != erases {
-                self.erased(*block);
-            }
-        }
         self.ended(result)
     }
 }

@@ -1,7 +1,7 @@
-//! Copyback and multi-plane commands, where a device offers them.
+//! Copyback, where a device offers it.
 
-use nandkit_flash::{Flash, PageProgram};
-use nandkit_units::{BlockIndex, Context, PageAddress, Payload};
+use nandkit_flash::Flash;
+use nandkit_units::{BlockIndex, PageAddress};
 
 use super::bench::Bench;
 use crate::violation::ensure;
@@ -86,97 +86,4 @@ pub fn copyback_misuse(bench: &mut Bench<'_>) -> Result<(), String> {
     }
     bench.expect_page(from.page(0), &source, "after refused copies")?;
     bench.expect_page(to.page(0), &target, "after refused copies")
-}
-
-/// Good blocks one on each plane of one die; at least two, or none.
-fn plane_blocks(bench: &mut Bench<'_>) -> Result<Vec<BlockIndex>, String> {
-    let geometry = bench.geometry;
-    if bench.flash.multi_plane().is_none() {
-        return Ok(Vec::new());
-    }
-    let group = geometry.planes * geometry.dies;
-    for first in (0..geometry.blocks).step_by(group as usize) {
-        let blocks: Vec<BlockIndex> = (first..first + geometry.planes).map(BlockIndex).collect();
-        if blocks.len() >= 2 && blocks.iter().all(|&block| !bench.flash.is_bad(block)) {
-            for &block in &blocks {
-                bench.erase(block)?;
-            }
-            return Ok(blocks);
-        }
-    }
-    Ok(Vec::new())
-}
-
-/// One command does what its members would do one by one.
-pub fn multi_plane(bench: &mut Bench<'_>) -> Result<(), String> {
-    let blocks = plane_blocks(bench)?;
-    if blocks.is_empty() {
-        return Ok(());
-    }
-    let mut held = Vec::new();
-    for page in 0..bench.geometry.pages_per_block.min(3) {
-        let pages: Vec<_> = blocks.iter().map(|_| bench.random_page()).collect();
-        let programs: Vec<_> = blocks
-            .iter()
-            .zip(&pages)
-            .map(|(block, (data, oob))| (block.page(page), PageProgram::new(Payload::Bytes(data), oob)))
-            .collect();
-        let context = bench.context();
-        let Some(multi_plane) = bench.flash.multi_plane() else { return Err("the capability went away".to_string()) };
-        let done = multi_plane
-            .program_planes(&context, &programs)
-            .map_err(|error| format!("a plain multi-plane program was refused: {error}"))?;
-        ensure!(done.completed >= context.issued, "a multi-plane program ended before it was issued");
-        bench.now = bench.now.max(done.completed);
-        held.extend(blocks.iter().map(|block| block.page(page)).zip(pages));
-        held.iter().try_for_each(|(at, bytes)| bench.expect_page(*at, bytes, "programmed on several planes"))?;
-    }
-    let context = bench.context();
-    let Some(multi_plane) = bench.flash.multi_plane() else { return Err("the capability went away".to_string()) };
-    let done = multi_plane
-        .erase_planes(&context, &blocks)
-        .map_err(|error| format!("a plain multi-plane erase was refused: {error}"))?;
-    ensure!(done.completed >= context.issued, "a multi-plane erase ended before it was issued");
-    bench.now = bench.now.max(done.completed);
-    let erased = bench.erased_page();
-    for (at, _) in &held {
-        bench.expect_page(*at, &erased, "erased on several planes")?;
-    }
-    for block in blocks {
-        bench.fill_page(block.page(0)).map_err(|error| format!("after a multi-plane erase: {error}"))?;
-    }
-    Ok(())
-}
-
-/// The same plane twice, or a block outside the device: refused, and no member carried out.
-pub fn multi_plane_misuse(bench: &mut Bench<'_>) -> Result<(), String> {
-    let blocks = plane_blocks(bench)?;
-    if blocks.is_empty() {
-        return Ok(());
-    }
-    let (data, oob) = bench.random_page();
-    let program = PageProgram::new(Payload::Bytes(&data), &oob);
-    let outside = BlockIndex(bench.geometry.blocks);
-    let context = Context::at(bench.now);
-    let first = blocks[0];
-    let mut pairs = vec![(first, first, "the same block twice"), (first, outside, "a block outside the device")];
-    let group = bench.geometry.planes * bench.geometry.dies;
-    let same_plane = BlockIndex(first.0.wrapping_add(group) % bench.geometry.blocks);
-    if same_plane != first && !bench.flash.is_bad(same_plane) {
-        bench.erase(same_plane)?;
-        pairs.push((first, same_plane, "two blocks of one plane"));
-    }
-    for (one, other, what) in pairs {
-        let Some(multi_plane) = bench.flash.multi_plane() else { return Err("the capability went away".to_string()) };
-        let programs = [(one.page(0), program), (other.page(0), program)];
-        Bench::expect_misuse(multi_plane.program_planes(&context, &programs), &format!("program of {what}"))?;
-        Bench::expect_misuse(multi_plane.erase_planes(&context, &[one, other]), &format!("erase of {what}"))?;
-        let erased = bench.erased_page();
-        bench.expect_page(first.page(0), &erased, &format!("after a refused program of {what}"))?;
-    }
-    let bytes = bench.fill_page(first.page(0))?;
-    let Some(multi_plane) = bench.flash.multi_plane() else { return Err("the capability went away".to_string()) };
-    let result = multi_plane.erase_planes(&context, &[first, outside]);
-    Bench::expect_misuse(result, "erase with a block outside the device")?;
-    bench.expect_page(first.page(0), &bytes, "after a refused multi-plane erase")
 }

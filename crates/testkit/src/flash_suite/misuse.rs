@@ -96,10 +96,6 @@ pub fn silly_arguments(bench: &mut Bench<'_>) -> Result<(), String> {
     // Empty programs may be taken or refused.
     let _ = bench.flash.program(&context, free, PageProgram::bytes(0, &[]));
     let _ = bench.flash.program(&context, free, PageProgram::bytes(u32::MAX, &[]));
-    if let Some(multi_plane) = bench.flash.multi_plane() {
-        let _ = multi_plane.program_planes(&context, &[]);
-        let _ = multi_plane.erase_planes(&context, &[]);
-    }
     if let Some(copyback) = bench.flash.copyback() {
         ensure!(!copyback.can_copy(BlockIndex(u32::MAX), BlockIndex(0)), "can_copy from outside the device");
         ensure!(!copyback.can_copy(BlockIndex(0), BlockIndex(u32::MAX)), "can_copy to outside the device");

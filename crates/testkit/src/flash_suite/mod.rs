@@ -115,8 +115,6 @@ const CHECKS: &[(&str, Check)] = &[
     ("parallel_reads", content::parallel_reads),
     ("copyback", capabilities::copyback),
     ("copyback_misuse", capabilities::copyback_misuse),
-    ("multi_plane", capabilities::multi_plane),
-    ("multi_plane_misuse", capabilities::multi_plane_misuse),
     ("model", random::model),
 ];
 

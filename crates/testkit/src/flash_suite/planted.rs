@@ -3,8 +3,7 @@
 //! Clear before fast: every page is two vectors, every rule a line.
 
 use nandkit_flash::{
-    Copyback, ErrorKind, Flash, FlashError, Interrupt, MultiPlane, Operation, PageProgram, PageRead, Result, TornErase,
-    TornPage,
+    Copyback, ErrorKind, Flash, FlashError, Interrupt, Operation, PageProgram, PageRead, Result, TornErase, TornPage,
 };
 use nandkit_units::{
     BlockIndex, Context, Done, FlashGeometry, FlashKind, Nanos, PageAddress, Payload, ReadInto, random,
@@ -42,8 +41,6 @@ pub enum FlashBug {
     SharedRegister,
     CopyLosesOob,
     CopyAnywhere,
-    FirstPlaneOnly,
-    SamePlaneAccepted,
     TornWholeDoesNothing,
     TornNothingPrograms,
     WeakEraseForgotten,
@@ -75,7 +72,7 @@ pub enum Shows {
 
 impl FlashBug {
     /// Each bug with the name of the check that finds it, and on what.
-    pub const ALL: [(Self, &'static str, Shows); 42] = [
+    pub const ALL: [(Self, &'static str, Shows); 40] = [
         (Self::ColumnOffByOne, "partial_reads", Shows::Nand),
         (Self::ReadIgnoresColumn, "partial_reads", Shows::Nand),
         (Self::OverwriteAccepted, "no_overwrite", Shows::Nand),
@@ -102,8 +99,6 @@ impl FlashBug {
         (Self::SharedRegister, "parallel_reads", Shows::Nand),
         (Self::CopyLosesOob, "copyback", Shows::Nand),
         (Self::CopyAnywhere, "copyback_misuse", Shows::Nand),
-        (Self::FirstPlaneOnly, "multi_plane", Shows::Nand),
-        (Self::SamePlaneAccepted, "multi_plane_misuse", Shows::Nand),
         (Self::TornWholeDoesNothing, "interrupted_program", Shows::Interrupted),
         (Self::TornNothingPrograms, "interrupted_program", Shows::Interrupted),
         (Self::WeakEraseForgotten, "interrupted_erase", Shows::Interrupted),
@@ -140,7 +135,7 @@ struct TinyBlock {
     weak: bool,
 }
 
-/// A small correct flash device in memory: NAND or NOR by its geometry, with copyback inside a plane, multi-plane commands and interruptions.
+/// A small correct flash device in memory: NAND or NOR by its geometry, with copyback inside a plane and interruptions.
 ///
 /// Rules: ascending pages, no program over programmed units, [`TinyFlash::PARTIAL_PROGRAMS`] programs of a page between erases. Times: fixed per kind.
 #[derive(Debug)]
@@ -389,21 +384,6 @@ impl TinyFlash {
         Ok((from, to, data, new_oob))
     }
 
-    fn check_planes(&self, operation: Operation, blocks: impl Iterator<Item = BlockIndex> + Clone) -> Result<()> {
-        let geometry = &self.geometry;
-        for (index, block) in blocks.clone().enumerate() {
-            self.locate(operation, block.page(0))?;
-            for other in blocks.clone().take(index) {
-                let apart = geometry.die_of(other) == geometry.die_of(block)
-                    && geometry.plane_of(other) != geometry.plane_of(block);
-                if !apart && !self.has(FlashBug::SamePlaneAccepted) {
-                    return Err(misuse(operation, block.page(0), "one die, and every plane once"));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Leaves a checked program in the given state.
     fn tear(&mut self, at: PageAddress, program: &PageProgram<'_>, torn: TornPage) {
         let torn = match (torn, self.bug) {
@@ -522,10 +502,6 @@ impl Flash for TinyFlash {
     fn copyback(&mut self) -> Option<&mut dyn Copyback> {
         Some(self)
     }
-
-    fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
-        if self.geometry.planes > 1 { Some(self) } else { None }
-    }
 }
 
 impl Copyback for TinyFlash {
@@ -541,32 +517,6 @@ impl Copyback for TinyFlash {
         let (_, to, data, oob) = self.check_copy(from, to, oob)?;
         self.apply(to, &PageProgram::new(Payload::Bytes(&data), &oob));
         Ok(self.done(context, COPY))
-    }
-}
-
-impl MultiPlane for TinyFlash {
-    fn program_planes(&mut self, context: &Context, programs: &[(PageAddress, PageProgram<'_>)]) -> Result<Done> {
-        self.check_planes(Operation::Program, programs.iter().map(|(at, _)| at.block))?;
-        for (at, program) in programs {
-            self.locate(Operation::Program, *at)?;
-            self.check_program(*at, program)?;
-        }
-        let carried = if self.has(FlashBug::FirstPlaneOnly) { 1 } else { usize::MAX };
-        for (at, program) in programs.iter().take(carried) {
-            self.apply(*at, program);
-        }
-        Ok(self.done(context, PROGRAM))
-    }
-
-    fn erase_planes(&mut self, context: &Context, blocks: &[BlockIndex]) -> Result<Done> {
-        self.check_planes(Operation::Erase, blocks.iter().copied())?;
-        for &block in blocks {
-            self.check_erase(block)?;
-        }
-        for &block in blocks {
-            self.clear(block);
-        }
-        Ok(self.done(context, ERASE))
     }
 }
 

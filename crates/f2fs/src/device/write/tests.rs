@@ -1,6 +1,4 @@
-use nandkit_block::wrap::{
-    CutDevice, DeviceCutMoment, DeviceCutPlan, DeviceTraceRing, StatsDevice, Survival, TraceDevice, WindowDevice,
-};
+use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, DeviceEvent, StatsDevice, Survival, TraceDevice};
 use nandkit_block::wrap::{DeviceAction, RequestKind};
 use nandkit_block::{RamDevice, ServiceTime};
 use nandkit_units::{Clock, Described, Description, Generator};
@@ -11,7 +9,10 @@ use super::*;
 const MAIN: BlockAddress = BlockAddress(4096);
 
 fn ram(sector_size: u32) -> RamDevice {
-    let sectors = (4096 + 100 * 512) * 4096 / u64::from(sector_size);
+    ram_of(sector_size, (4096 + 100 * 512) * 4096 / u64::from(sector_size))
+}
+
+fn ram_of(sector_size: u32, sectors: u64) -> RamDevice {
     let service = ServiceTime { per_request: Nanos(1000), per_byte_ps: 1000 };
     RamDevice::with_sectors(sector_size, sectors).unwrap().with_service_time(service)
 }
@@ -80,11 +81,11 @@ fn merged_requests_stay_described_and_one() {
 
 #[test]
 fn a_commit_goes_behind_a_flush_and_its_context_says_what_it_is() {
-    let (mut blocks, _) = volume(TraceDevice::new(ram(4096), DeviceTraceRing::new(16)));
+    let mut events = Vec::new();
+    let (mut blocks, _) = volume(TraceDevice::new(ram(4096), |event: DeviceEvent| events.push(event)));
     blocks.write(Submission::of(Cause::Cleaning, Log::ColdNode), MAIN, &[Payload::Bytes(&[7; 4096])]).unwrap();
     blocks.commit(Submission::metadata(Cause::Checkpoint), BlockAddress(600), &[1; 4096]).unwrap();
-    let devices = blocks.into_inner().devices.into_inner();
-    let events: Vec<_> = devices[0].sink().events().copied().collect();
+    drop(blocks);
     let actions: Vec<_> = events.iter().map(|event| event.action).collect();
     let written = |at| (Lba(at), 4096);
     assert!(matches!(
@@ -120,9 +121,7 @@ fn a_run_over_two_devices_is_a_request_to_each() {
     // 512 blocks before segment 0 and 27 segments; then 80 segments.
     geometry.devices = vec![27, 80];
     let border = 512 + 27 * 512;
-    let first = WindowDevice::new(ram(4096), Lba(0), border).unwrap();
-    let second = WindowDevice::new(ram(4096), Lba(0), 80 * 512).unwrap();
-    let mut devices = Devices::new(vec![first, second], clock).unwrap();
+    let mut devices = Devices::new(vec![ram_of(4096, border), ram_of(4096, 80 * 512)], clock).unwrap();
     devices.arrange(&geometry, &mut |finding| panic!("{finding}")).unwrap();
     let blocks = DeviceBlocks { devices, geometry };
     let mut blocks = WritableBlocks::new(blocks, Atomicity::Required, &mut |_| {}).unwrap();
@@ -137,5 +136,5 @@ fn a_run_over_two_devices_is_a_request_to_each() {
     );
     blocks.discard(Cause::UserData, start.0..start.0 + 4).unwrap();
     let devices = blocks.into_inner().devices.into_inner();
-    assert!(devices.iter().all(|device| device.inner().held_sectors() == (0, 0)));
+    assert!(devices.iter().all(|device| device.held_sectors() == (0, 0)));
 }
