@@ -47,7 +47,7 @@ fn what_was_synced_survives_cuts_at_every_request() {
             let moment = [Before, Inside, After][request as usize % 3];
             let plan = DeviceCutPlan::at(request, moment, survival, request);
             let Some((device, history)) = cut_run(&image, options, plan, seed) else { break };
-            let context = format!("seed {seed}, {plan}");
+            let context = format!("seed {seed}, {plan:?}");
             let volume = Volume::mount(vec![device], clock(), options);
             let volume = volume.unwrap_or_else(|error| panic!("{context}: {error}"));
             let judged = history.judge(&found(&volume), history.under_way(), PROMISE);

@@ -95,7 +95,7 @@ fn a_cut_at_any_request_leaves_the_file_old_or_new() {
                 let moment =
                     [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After][request as usize % 3];
                 let plan = DeviceCutPlan::at(request, moment, survival, request);
-                let context = format!("{between:?}, {plan}");
+                let context = format!("{between:?}, {plan:?}");
                 let mut volume =
                     Volume::mount(vec![CutDevice::new(device_of(&image), plan)], clock(), options).unwrap();
                 volume.segments_mut().sit_mut().keep_truth();

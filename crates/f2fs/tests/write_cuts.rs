@@ -144,7 +144,7 @@ fn what_was_fsynced_survives_cuts_at_every_request() {
             loop {
                 let plan = DeviceCutPlan::at(request, moment(request), survival, request);
                 let Some((device, model)) = cut_run(&image, &shape, plan) else { break };
-                let context = format!("seed {}, {plan}", shape.seed);
+                let context = format!("seed {}, {plan:?}", shape.seed);
                 let device = judge(device, &model, &shape, &context);
                 if request % 23 == 0 {
                     let path = scratch.path().join("image");
@@ -172,7 +172,7 @@ fn cuts_within_the_recovery_lose_nothing() {
                 let plan =
                     DeviceCutPlan::at(inside, moment(inside + request), shape.survivals[inside as usize % 2], inside);
                 let Some(device) = recovery_cut(&before, plan, &shape) else { break };
-                judge(device, &model, &shape, &format!("seed {}, request {request}, {plan}", shape.seed));
+                judge(device, &model, &shape, &format!("seed {}, request {request}, {plan:?}", shape.seed));
             }
             request += 11;
         }

@@ -61,7 +61,7 @@ fn trees_are_whole_behind_cuts_at_every_request() {
             let moment = [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After];
             let plan = DeviceCutPlan::at(request, moment[request as usize % 3], shape.survival, request);
             let Some((device, known)) = cut_run(&image, &shape, plan) else { break };
-            let context = format!("seed {}, {plan}", shape.seed);
+            let context = format!("seed {}, {plan:?}", shape.seed);
             let volume = Volume::mount(vec![device], clock(), shape.options);
             let volume = volume.unwrap_or_else(|error| panic!("{context}: {error}"));
             known.judge(&volume, &context);

@@ -43,7 +43,7 @@ fn a_pack_that_a_cut_left_between_its_ends_is_no_fault() {
         let plan = DeviceCutPlan::at(number, DeviceCutMoment::Before, Survival::All, 1);
         let report = nandkit_f2fs::check(vec![replay.cut(plan).unwrap()], clock()).unwrap();
         left += u32::from(report.findings.iter().any(|found| found.detail.contains("as a cut leaves it")));
-        assert_eq!(findings(replay.cut(plan).unwrap()), Vec::<String>::new(), "{plan}");
+        assert_eq!(findings(replay.cut(plan).unwrap()), Vec::<String>::new(), "{plan:?}");
         replay.advance().unwrap();
     }
     assert!(left > 0, "no cut came between the two ends");

@@ -61,7 +61,7 @@ fn behind_cuts(strict: bool) -> (BTreeSet<[Option<u8>; 2]>, [Option<u8>; 2]) {
             let was_cut = device.is_off();
             let volume = Volume::mount(vec![device.into_inner().unwrap()], clock(), options(strict)).unwrap();
             let found = contents(&volume);
-            assert_eq!(findings(unmount(volume)), Vec::<String>::new(), "{plan}");
+            assert_eq!(findings(unmount(volume)), Vec::<String>::new(), "{plan:?}");
             if !was_cut {
                 rotated.unwrap();
                 assert!(request > 3, "{request} requests");

@@ -182,8 +182,8 @@ fn a_torn_fsync_is_not_completed_by_a_later_mount() {
                 continue;
             }
             let volume = Volume::mount(vec![device.into_inner().unwrap()], clock(), options).unwrap();
-            assert_eq!(volume.recovered().files, 0, "{plan}");
-            assert!(content(&volume, ino, 4096).iter().all(|&byte| byte == 1), "{plan}");
+            assert_eq!(volume.recovered().files, 0, "{plan:?}");
+            assert!(content(&volume, ino, 4096).iter().all(|&byte| byte == 1), "{plan:?}");
             cuts += 1;
         }
         if cuts == before {

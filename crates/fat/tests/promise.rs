@@ -52,7 +52,7 @@ fn cut_everywhere(case: &Case, plans: &[(DeviceCutMoment, Survival)], before: u6
     for request in 1..=requests {
         for &(moment, survival) in plans {
             let plan = DeviceCutPlan::at(request, moment, survival, case.seed + request);
-            let what = format!("{:?} seed {} {:?}: {plan}", case.kind, case.seed, case.options.cache);
+            let what = format!("{:?} seed {} {:?}: {plan:?}", case.kind, case.seed, case.options.cache);
             let (mut device, history, _) = run_until_cut(case, &base, plan);
             device.power_on();
             // Often the repair is cut too.

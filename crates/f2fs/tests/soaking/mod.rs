@@ -138,7 +138,7 @@ impl Soak {
             while let Some((number, request)) = replay.peek() {
                 let cause = cause_of(request);
                 for plan in self.plans(number, cause, &mut random) {
-                    let context = format!("seed {}, {}, life {life}, {plan}", self.seed, self.shape.name);
+                    let context = format!("seed {}, {}, life {life}, {plan:?}", self.seed, self.shape.name);
                     let known = known_at(&snapshots, number, plan.moment);
                     let left = replay.cut(plan).unwrap();
                     self.judge(left.clone(), known, &context, tally);
@@ -212,7 +212,7 @@ impl Soak {
         let mut replay = RequestReplay::new(left.clone(), log.take());
         while let Some((number, _)) = replay.peek() {
             for plan in self.plans(number, RECOVERY, random) {
-                let context = format!("{context}, in its recovery {plan}");
+                let context = format!("{context}, in its recovery {plan:?}");
                 self.judge(replay.cut(plan).unwrap(), known, &context, tally);
                 tally.cuts.push((RECOVERY, plan.moment, plan.survival));
             }
