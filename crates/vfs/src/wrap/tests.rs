@@ -5,9 +5,12 @@ use crate::NewNode;
 use crate::model::{ModelFileSystem, ModelOptions};
 use nandkit_units::Clock;
 
+/// Method, offset, length, and the bytes that it moved.
+type Seen = (Method, u64, u64, std::result::Result<u64, ErrorKind>);
+
 /// Writes down what each call came to, and refuses to remove.
 #[derive(Default)]
-struct Watch(Mutex<Vec<(Method, u64, u64, std::result::Result<u64, ErrorKind>)>>);
+struct Watch(Mutex<Vec<Seen>>);
 
 impl Hook for Watch {
     fn before(&self, call: &Call<'_>) -> Result<()> {
