@@ -11,15 +11,18 @@ const EXAMPLES: &str = "The forms:
   nandwrite-oob  each page's OOB behind its data; bad blocks and the erased end are left out
   u-boot-raw     the same, bad blocks included, for nand write.raw, which skips none
   programmer     every block with its OOB where the image has one, as a chip is read and written outside of its board
-  nor            data alone, every block
+  nor, raw       data alone, every block; the bytes of what is no flash, out of their wrapper
+  fastboot       the same as an Android sparse image
 Blocks that are marked bad in the image are left out where the tool skips those of the device that it writes: what was behind them moves forward, as it does there.
 
 Examples:
-  nandkit export dump.bin out.bin                              for nandwrite, or as the bytes of a NOR chip
+  nandkit export dump.bin out.bin                              for nandwrite, or as the bytes of a NOR chip or a disk
   nandkit export dump.bin out.bin --for nandwrite-oob
   nandkit export dump.bin out.bin --overlay changes            with the changes of an overlay
   nandkit export flash.bin rootfs.bin --region rootfs
-  nandkit export flash.bin kernel.bin --region kernel          any region, whatever it holds";
+  nandkit export flash.bin kernel.bin --region kernel          any region, whatever it holds
+  nandkit export part.0 data.img --join part.1,part.2          the volume that parts of a sparse image make
+  nandkit export data.img data.simg --for fastboot             an Android sparse image again";
 
 /// For whom an image is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -34,6 +37,10 @@ pub enum Tool {
     Programmer,
     /// A NOR chip, by whatever tool.
     Nor,
+    /// Whatever takes the bytes as they are, as `dd` and disks do.
+    Raw,
+    /// fastboot and simg2img: an Android sparse image.
+    Fastboot,
 }
 
 /// Arguments of `export`.
@@ -46,7 +53,7 @@ pub struct ExportArguments {
     /// The new file.
     #[arg(value_name = "OUT")]
     pub out: PathBuf,
-    /// The tool that is to write it; by default nandwrite for NAND, nor for NOR.
+    /// The tool that is to write it; by default nandwrite for NAND, nor for NOR, raw for sectors.
     #[arg(long = "for", value_name = "TOOL")]
     pub tool: Option<Tool>,
     /// Replace OUT.

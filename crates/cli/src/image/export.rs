@@ -1,8 +1,10 @@
 //! `nandkit export`
 
-use std::io::{BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 
-use nandkit_stack::image::{ExportForm, Exported, Exporting};
+use nandkit_stack::image::{ExportForm, Exported, Exporting, pack_sparse};
+use nandkit_tree::extract::write_sparse;
 use serde_json::json;
 
 use super::new_file::NewFile;
@@ -17,7 +19,7 @@ const fn form(tool: Tool) -> ExportForm {
         Tool::NandwriteOob => ExportForm { oob: true, bad_blocks: false, erased_end: false },
         Tool::UBootRaw => ExportForm { oob: true, bad_blocks: true, erased_end: false },
         Tool::Programmer => ExportForm { oob: true, bad_blocks: true, erased_end: true },
-        Tool::Nor => ExportForm { oob: false, bad_blocks: true, erased_end: true },
+        Tool::Nor | Tool::Raw | Tool::Fastboot => ExportForm { oob: false, bad_blocks: true, erased_end: true },
     }
 }
 
@@ -35,8 +37,34 @@ fn advice(tool: Tool, told: &Exported, ecc: bool, out: &str) -> Option<String> {
         }
         Tool::NandwriteOob => format!("flash_erase /dev/mtdN 0 0 && nandwrite --oob /dev/mtdN {out}"),
         Tool::UBootRaw => format!("nand erase.part PART; nand write.raw ADDRESS PART {pages:#x}"),
-        Tool::Programmer | Tool::Nor => return None,
+        Tool::Fastboot => format!("fastboot flash PARTITION {out}"),
+        Tool::Programmer | Tool::Nor | Tool::Raw => return None,
     })
+}
+
+/// A new file in which blocks of zeroes are holes.
+struct WithHoles<'a> {
+    file: &'a File,
+    at: u64,
+    written: u64,
+}
+
+impl<'a> WithHoles<'a> {
+    const fn new(file: &'a File) -> Self {
+        Self { file, at: 0, written: 0 }
+    }
+}
+
+impl Write for WithHoles<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        write_sparse(self.file, self.at, bytes, &mut self.written)?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Writes an image in the form that a tool takes.
@@ -49,6 +77,7 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     let usual = match (arguments.image.oob_layout.is_some() && image.has_ecc(), image.is_nand()) {
         (true, _) => Tool::NandwriteOob,
         (false, true) => Tool::Nandwrite,
+        (false, false) if image.is_plain() => Tool::Raw,
         (false, false) => Tool::Nor,
     };
     let tool = arguments.tool.unwrap_or(usual);
@@ -61,17 +90,28 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
             path.display()
         )));
     }
-    if image.is_plain() && tool != Tool::Nor {
+    if image.is_plain() && !matches!(tool, Tool::Nor | Tool::Raw | Tool::Fastboot) {
         return Err(Failure::Input(format!(
-            "--for: the region of {} holds no file system for flash, and its bytes are copied as they are; expected --for nor, or none",
+            "--for: {} holds no file system for flash there, and its bytes are copied as they are; expected --for raw, --for fastboot, or none",
             path.display()
         )));
     }
     let mut file = NewFile::begin(&arguments.out)?;
+    let failed = |error| Failure::Input(format!("{}: cannot write: {error}", arguments.out.display()));
     let told = {
-        let mut out = BufWriter::with_capacity(1 << 20, file.file());
+        let mut out = BufWriter::with_capacity(1 << 20, WithHoles::new(file.file()));
         let told = image.write(form, &mut out).and_then(|told| out.flush().map(|()| told));
-        told.map_err(|error| Failure::Input(format!("{}: cannot write: {error}", arguments.out.display())))?
+        told.map_err(failed)?
+    };
+    file.file().set_len(told.bytes).map_err(failed)?;
+    let packed_bytes = match tool {
+        Tool::Fastboot => {
+            let mut packed = NewFile::begin(&arguments.out)?;
+            let bytes = pack_sparse(file.unfinished_path(), packed.file()).map_err(input)?;
+            file = packed;
+            Some(bytes)
+        }
+        _ => None,
     };
     file.keep(arguments.force)?;
     if arguments.json {
@@ -79,6 +119,7 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
             "bytes": told.bytes, "blocks": told.blocks, "block_size": told.block_size, "page_size": told.page_size, "oob_size": told.oob_size,
             "bad_left_out": told.bad_left_out, "erased_left_out": told.erased_left_out,
             "bits_corrected": told.bits_corrected, "codewords_uncorrectable": told.uncorrectable,
+            "packed_bytes": packed_bytes,
         });
         return output::text(&format!("{record}\n"));
     }
@@ -94,12 +135,11 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
         0 => String::new(),
         count => format!(", {count} bits corrected"),
     };
-    if image.is_plain() {
-        output::message(&format!("{} bytes, as they are in the image", told.bytes));
-        return Ok(());
-    }
-    let line = format!("{} blocks, {} bytes{bad}{erased}{corrected}", told.blocks, told.bytes);
-    output::message(&line);
+    let packed = packed_bytes.map_or_else(String::new, |bytes| format!(", {bytes} as an Android sparse image"));
+    output::message(&match image.is_plain() {
+        true => format!("{} bytes, as they are in the image{packed}", told.bytes),
+        false => format!("{} blocks, {} bytes{bad}{erased}{corrected}{packed}", told.blocks, told.bytes),
+    });
     if form.bad_blocks && image.has_bad_blocks() {
         output::message(
             "bad blocks are included, with their marks: this is for the chip of which the image is, and for no other",

@@ -64,7 +64,7 @@ pub struct Exported {
 /// An image of flash, ready to be exported.
 pub struct Exporting {
     device: DumpFlash,
-    /// The bytes of a region that holds no file system for flash: they are copied as they are.
+    /// The bytes of what holds no file system for flash: they are copied as they are.
     plain: Option<Range<u64>>,
     /// The layout of the pages that are written with their OOB.
     layout: Option<Arc<OobLayout>>,
@@ -74,8 +74,8 @@ pub struct Exporting {
 
 impl Exporting {
     /// Opens an image for reading. The option `oob_layout` names the layout of what is written;
-    /// that of the image is found, and need not be the same. Errors: those of [`super::open`]; an
-    /// image of sectors; a layout of other pages.
+    /// that of the image is found, and need not be the same. Errors: those of [`super::open`]; a
+    /// layout of other pages, or one for an image of sectors.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StackError> {
         let (image, mut notes): (Image, Vec<String>) = read(path, options)?;
         if let Some(region) = whole_region(path, &image, options)? {
@@ -99,11 +99,14 @@ impl Exporting {
         notes.extend(selected.notes);
         let found = selected.found;
         if found.format.medium() != MediumKind::Flash {
-            let detail = format!(
-                "this is {}, sectors and no flash; expected a dump of flash: sectors are copied as they are",
-                found.format.name()
-            );
-            return Err(wrong(path, detail));
+            if asked.is_some() {
+                let name = found.format.name();
+                return Err(wrong(path, format!("`oob_layout`: this is {name}, sectors and no flash; expected none")));
+            }
+            let held = (image.bytes().len() as u64).saturating_sub(found.layout.offset);
+            let end = found.layout.size.map_or(held, |size| size.min(held));
+            let device = DumpFlash::new(image, found.layout).map_err(|error| wrong(path, error))?;
+            return Ok(Self { device: device.into_read_only(), plain: Some(0..end), layout: None, notes });
         }
         let layout = asked.or_else(|| found.layout.ecc.clone());
         let stored = match &layout {
@@ -114,8 +117,8 @@ impl Exporting {
         Ok(Self { device: device.into_read_only(), plain: None, layout, notes })
     }
 
-    /// Whether it is a region that holds no file system for flash: only its bytes are known then,
-    /// and no form for NAND.
+    /// Whether it is sectors, or a region that holds no file system for flash: only its bytes are
+    /// known then, and no form for NAND.
     pub const fn is_plain(&self) -> bool {
         self.plain.is_some()
     }

@@ -24,7 +24,7 @@ impl Container for AndroidSparse {
     fn only_read(&self, path: &Path) -> String {
         let shown = path.display();
         format!(
-            "this is an Android sparse image, which is only read; expected the image as `simg2img {shown} IMAGE` unpacks it"
+            "this is an Android sparse image, which is only read; expected the image as `nandkit export {shown} IMAGE` unpacks it"
         )
     }
 
