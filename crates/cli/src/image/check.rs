@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nandkit_stack::image::{self, Checked, MISSING_DATA, OpenOptions, Repaired};
+use nandkit_stack::image::{self, Checked, Finding, MISSING_DATA, OpenOptions, Repaired};
 use nandkit_units::format_bytes;
 use nandkit_vfs::FileKind;
 use nandkit_vfs::path::{Next, Step, walk};
@@ -40,64 +40,104 @@ fn repair(arguments: &CheckArguments, target: &Path) -> Result<(), Failure> {
     written.map_err(|error| Failure::Input(format!("{}: cannot write: {error}", target.display())))?;
     file.keep(false)?;
     tell_notes(arguments, &repaired.checked);
-    let verdict = report(arguments, &repaired.checked, Some(&repaired));
+    let held = HeldByRepaired::of(arguments, target);
+    let verdict = report(arguments, &repaired.checked, Some((&repaired, &held)));
     if !arguments.json {
-        let held = held(arguments, target);
-        output::text(&held.unwrap_or_else(|error| format!("{} cannot be opened: {error}\n", target.display())))?;
+        output::text(&match held {
+            Ok(held) => held.text(target),
+            Err(error) => format!("{} cannot be opened: {error}\n", target.display()),
+        })?;
     }
     verdict
 }
 
 /// What a repaired image holds, and what is left that no repair brings back.
-fn held(arguments: &CheckArguments, target: &Path) -> Result<String, String> {
-    let options = OpenOptions { overlay: None, ..arguments.image.options() };
-    let Checked { report, .. } = image::check(target, &options).map_err(|error| error.detail)?;
-    let opened = image::open(target, &options).map_err(|error| error.detail)?;
-    let mut bytes = 0_u64;
-    let fs = opened.fs();
-    let walked = walk(fs, fs.root(), &mut |step| {
-        if let Step::Entry { attributes, .. } = step
-            && attributes.kind == FileKind::Regular
-        {
-            bytes = bytes.saturating_add(attributes.size);
-        }
-        Ok(Next::Enter)
-    });
-    walked.map_err(|error| error.to_string())?;
-    let (files, directories) = (report.count("files"), report.count("directories"));
-    let mut text = format!(
-        "{} holds {files} files in {directories} directories, {} of content",
-        target.display(),
-        format_bytes(bytes)
-    );
-    let left: Vec<_> = report.findings.iter().filter(|finding| !finding.is_harmless()).collect();
-    text += match (left.as_slice(), left.iter().all(|finding| finding.kind == MISSING_DATA)) {
-        ([], _) => "; nothing is wrong with it\n",
-        (_, true) => "; its structure is sound, and these data are lost for good:\n",
-        _ => "; still wrong with it:\n",
-    };
-    text.extend(left.iter().take(LEFT_TOLD).map(|finding| format!("  {}\n", finding_line(finding))));
-    if left.len() > LEFT_TOLD {
-        text += &format!("  and {} more\n", left.len() - LEFT_TOLD);
-    }
-    Ok(text)
+struct HeldByRepaired {
+    files: u64,
+    directories: u64,
+    content_bytes: u64,
+    left: Vec<Finding>,
 }
 
-fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repaired>) -> Result<(), Failure> {
+impl HeldByRepaired {
+    fn of(arguments: &CheckArguments, target: &Path) -> Result<Self, String> {
+        let options = OpenOptions { overlay: None, ..arguments.image.options() };
+        let Checked { report, .. } = image::check(target, &options).map_err(|error| error.detail)?;
+        let opened = image::open(target, &options).map_err(|error| error.detail)?;
+        let mut content_bytes = 0_u64;
+        let fs = opened.fs();
+        let walked = walk(fs, fs.root(), &mut |step| {
+            if let Step::Entry { attributes, .. } = step
+                && attributes.kind == FileKind::Regular
+            {
+                content_bytes = content_bytes.saturating_add(attributes.size);
+            }
+            Ok(Next::Enter)
+        });
+        walked.map_err(|error| error.to_string())?;
+        let (files, directories) = (report.count("files"), report.count("directories"));
+        let left = report.findings.into_iter().filter(|finding| !finding.is_harmless()).collect();
+        Ok(Self { files, directories, content_bytes, left })
+    }
+
+    /// Whether nothing but bytes of files is missing.
+    fn is_sound(&self) -> bool {
+        self.left.iter().all(|finding| finding.kind == MISSING_DATA)
+    }
+
+    fn text(&self, target: &Path) -> String {
+        let mut text = format!(
+            "{} holds {} files in {} directories, {} of content",
+            target.display(),
+            self.files,
+            self.directories,
+            format_bytes(self.content_bytes)
+        );
+        text += match (self.left.as_slice(), self.is_sound()) {
+            ([], _) => "; nothing is wrong with it\n",
+            (_, true) => "; its structure is sound, and these data are lost for good:\n",
+            _ => "; still wrong with it:\n",
+        };
+        text.extend(self.left.iter().take(LEFT_TOLD).map(|finding| format!("  {}\n", finding_line(finding))));
+        if self.left.len() > LEFT_TOLD {
+            text += &format!("  and {} more\n", self.left.len() - LEFT_TOLD);
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let left: Vec<Value> = self.left.iter().map(finding_json).collect();
+        json!({
+            "files": self.files, "directories": self.directories, "content_bytes": self.content_bytes,
+            "sound": self.is_sound(), "findings": left,
+        })
+    }
+}
+
+/// A repair, and what its image holds, or why that cannot be opened.
+type RepairTold<'a> = (&'a Repaired, &'a Result<HeldByRepaired, String>);
+
+fn report(arguments: &CheckArguments, checked: &Checked, told: Option<RepairTold<'_>>) -> Result<(), Failure> {
+    let repaired = told.map(|(repaired, _)| repaired);
     if arguments.json {
         let findings: Vec<Value> = checked.report.findings.iter().map(finding_json).collect();
         let mut value = json!({"format": checked.format, "findings": findings});
         if let Some(map) = value.as_object_mut() {
             map.extend(checked.report.counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())));
         }
-        if let (Some(map), Some(repaired)) = (value.as_object_mut(), repaired) {
+        if let (Some(map), Some((repaired, held))) = (value.as_object_mut(), told) {
             let dropped: Vec<Value> = repaired.dropped.iter().map(finding_json).collect();
             let mended: Vec<Value> = repaired.mended.iter().map(finding_json).collect();
             let remaining: Vec<Value> = repaired.remaining.iter().map(finding_json).collect();
-            map.insert(
-                "repaired".to_owned(),
-                json!({"nodes_kept": repaired.kept, "mended": mended, "dropped": dropped, "remaining": remaining}),
-            );
+            let mut of_repair = json!({
+                "nodes_kept": repaired.kept, "mended": mended, "dropped": dropped, "remaining": remaining,
+            });
+            let (key, end) = match held {
+                Ok(held) => ("holds", held.json()),
+                Err(error) => ("cannot_be_opened", error.as_str().into()),
+            };
+            of_repair.as_object_mut().map(|map| map.insert(key.to_owned(), end));
+            map.insert("repaired".to_owned(), of_repair);
         }
         output::json(&value)?;
     } else {

@@ -10,7 +10,7 @@ use nandkit_stack::image::{
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::{Value, json};
 
-use super::{extents, input, segments, shown, with_flags};
+use super::{extents, input, segments, shown, verdict, with_flags};
 use crate::args::{InfoArguments, SegmentsName};
 use crate::failure::Failure;
 use crate::output;
@@ -28,10 +28,18 @@ pub fn info(arguments: &InfoArguments) -> Result<(), Failure> {
         Image::Chip(chip) => chip_facts(chip),
         Image::Dump(dump) => dump_facts(dump),
     };
+    // What other parts of the image hold is missing here, as for every command that reads.
+    let elsewhere = match &found {
+        Image::Chip(_) => 0,
+        Image::Dump(dump) => dump.files_in_other_parts,
+    };
+    let what = ("content of a file is in another part", "files have content in other parts");
+    let verdict = || verdict(&arguments.image, elsewhere, what);
     if arguments.json {
         facts.extend(segments.iter().map(|segments| Fact::member("segment_map", segments.json())));
         facts.extend(extents.iter().map(|extents| Fact::member("file", extents::json(extents))));
-        return output::json(&fact::json(&facts));
+        output::json(&fact::json(&facts))?;
+        return verdict();
     }
     let width = fact::lines(&facts).map(|(label, _)| label.len()).max().unwrap_or(0);
     // Names of regions come from the image.
@@ -44,7 +52,8 @@ pub fn info(arguments: &InfoArguments) -> Result<(), Failure> {
     if let Some(extents) = &extents {
         text += &extents::text(extents);
     }
-    output::text(&text)
+    output::text(&text)?;
+    verdict()
 }
 
 fn dump_facts(dump: &DumpSummary) -> Vec<Fact> {
@@ -55,6 +64,7 @@ fn dump_facts(dump: &DumpSummary) -> Vec<Fact> {
         Fact::member("regions", dump.regions.iter().map(region_json).collect::<Vec<_>>()),
         Fact::member("detections", dump.detections.iter().map(detection_json).collect::<Vec<_>>()),
         Fact::member("bad_blocks", dump.bad_blocks.clone()),
+        Fact::member("files_in_other_parts", dump.files_in_other_parts as u64),
         Fact::member("notes", notes.clone()),
     ];
     facts.extend(dump.region.as_ref().map(|region| Fact::line("region", region_text(region))));

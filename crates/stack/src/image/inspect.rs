@@ -59,6 +59,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         bad_blocks: Vec::new(),
         notes: Vec::new(),
         ecc: None,
+        files_in_other_parts: 0,
         detections: found.iter().map(|found| found.detection.clone()).collect(),
     };
     if let Some(best) = found.first() {
@@ -67,7 +68,13 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         let info = best.format.info(medium, &opening(options)).map_err(|error| error.of(path))?;
         notes.extend(info.notes);
         notes.extend(best.left_out.iter().cloned());
-        notes.extend(told_left_out(path, &image, best, options)?);
+        summary.files_in_other_parts = files_left_out(path, &image, best, options)?;
+        if summary.files_in_other_parts > 0 {
+            notes.push(format!(
+                "this is one part of a split sparse image: content of {} files is in others, which `join` takes",
+                summary.files_in_other_parts
+            ));
+        }
         summary.volume = info.facts;
     }
     if found.first().is_none_or(|best| best.format.medium() == MediumKind::Flash) {
@@ -80,23 +87,15 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
     Ok(DumpSummary { notes, ..summary })
 }
 
-/// That files have content in parts of a split image that were not given.
-fn told_left_out(
-    path: &Path,
-    image: &Image,
-    best: &Found,
-    options: &OpenOptions,
-) -> Result<Option<String>, StackError> {
+/// How many files have content in parts of a split image that were not given.
+fn files_left_out(path: &Path, image: &Image, best: &Found, options: &OpenOptions) -> Result<usize, StackError> {
     let stretches = left_out::stretches(image, best.layout.offset, options);
     if stretches.is_empty() {
-        return Ok(None);
+        return Ok(0);
     }
     let part = image.view(best.layout.clone()).map_err(|error| wrong(path, error))?;
-    let Ok(opened) = best.format.open(Medium::dump(part, best.clone()), &opening(options)) else { return Ok(None) };
-    let count = left_out::files(&*opened.volume, &stretches).len();
-    Ok((count > 0).then(|| {
-        format!("this is one part of a split sparse image: content of {count} files is in others, which `join` takes")
-    }))
+    let Ok(opened) = best.format.open(Medium::dump(part, best.clone()), &opening(options)) else { return Ok(0) };
+    Ok(left_out::files(&*opened.volume, &stretches).len())
 }
 
 /// Whether a dump is made of regions, so that nothing can be said of the whole as of one volume: a

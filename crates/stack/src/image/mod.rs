@@ -69,6 +69,8 @@ pub struct DumpSummary {
     pub bad_blocks: Vec<u32>,
     /// What the ECC of the part says of it, where its pages have a layout with one.
     pub ecc: Option<EccReport>,
+    /// Files with content in parts of a split sparse image that were not given.
+    pub files_in_other_parts: usize,
     /// Anything else that people should know: a sentence each.
     pub notes: Vec<String>,
 }
