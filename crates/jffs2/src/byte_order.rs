@@ -31,7 +31,8 @@ pub(crate) fn of_first_node<F: Flash>(medium: &Medium<F>) -> Result<Option<ByteO
     for block in strange.into_iter().take(DEEP) {
         let mut bytes = vec![0; shape.erase_size as usize];
         let _ = medium.read(shape.address(block, 0), &mut bytes, MOUNT)?;
-        let count = |order| Walk::new(order, &bytes).filter(|found| matches!(found, Stretch::Node { .. })).count();
+        let count =
+            |order| Walk::new(order, shape.magic, &bytes).filter(|found| matches!(found, Stretch::Node { .. })).count();
         let (little, big) = (count(ByteOrder::Little), count(ByteOrder::Big));
         if little != big {
             return Ok(Some(if little > big { ByteOrder::Little } else { ByteOrder::Big }));

@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// First two bytes of each node.
 pub const MAGIC: u16 = 0x1985;
-/// The same of the format's predecessor, which is not read.
+/// The same before 2001, which is read and never written.
 pub const OLD_MAGIC: u16 = 0x1984;
 /// Nodes begin on multiples of this many bytes.
 pub const ALIGNMENT: u32 = 4;
@@ -427,9 +427,9 @@ impl Header {
         crc(&written.encode(order)[..8])
     }
 
-    /// Checks magic number, checksum and least length.
+    /// Checks magic number (either one), checksum and least length.
     pub fn check(&self, order: ByteOrder) -> Result<(), HeaderFault> {
-        if self.magic != MAGIC {
+        if !matches!(self.magic, MAGIC | OLD_MAGIC) {
             Err(HeaderFault::Magic(self.magic))
         } else if self.header_crc != self.crc(order) {
             Err(HeaderFault::Crc)

@@ -9,7 +9,7 @@ use nandkit_units::{
 };
 
 use crate::NodeAddress;
-use crate::layout::{ByteOrder, HEADER_SIZE, Header, node_type, padded};
+use crate::layout::{ByteOrder, HEADER_SIZE, Header, MAGIC, node_type, padded};
 
 /// The cause that reads of a mount carry.
 pub(crate) const MOUNT: Cause = Cause::Recovery;
@@ -84,6 +84,8 @@ pub struct Shape {
     pages_per_block: u32,
     /// Where cleanmarkers are.
     pub cleanmarker: Cleanmarker,
+    /// The magic number of its nodes; those of another one are none, as for Linux.
+    pub(crate) magic: u16,
 }
 
 impl Shape {
@@ -107,6 +109,7 @@ impl Shape {
             read_size: geometry.page_size,
             pages_per_block: geometry.pages_per_block,
             cleanmarker: Cleanmarker::of(geometry),
+            magic: MAGIC,
         })
     }
 

@@ -45,6 +45,8 @@ pub struct MountOptions {
     pub read_only: bool,
     /// The order of bytes in numbers; found where `None` (a blank device counts as little-endian).
     pub order: Option<ByteOrder>,
+    /// The nodes have the magic number of before 2001: read with the others' format, never written.
+    pub has_old_magic: bool,
     /// Believe summaries where they are; else every block is scanned.
     pub use_summaries: bool,
     /// Where cleanmarkers are; where `None`, as Linux places them on flash of this kind.
@@ -66,6 +68,7 @@ impl Default for MountOptions {
         Self {
             read_only: false,
             order: None,
+            has_old_magic: false,
             use_summaries: true,
             cleanmarker: None,
             just_erased: false,

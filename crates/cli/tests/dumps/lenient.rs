@@ -101,17 +101,63 @@ fn what_openwrt_means_to_erase_is_told() {
     assert!(listed.stderr.contains("0xDEADC0DE at 0x0"), "{}", listed.stderr);
 }
 
-#[test]
-fn jffs2_of_the_old_magic_number_is_named() {
-    for order in [u16::to_le_bytes, u16::to_be_bytes] {
-        let is_little = order(1) == [1, 0];
-        let long = |number: u32| if is_little { number.to_le_bytes() } else { number.to_be_bytes() };
-        let mut node = [order(0x1984), order(0x2003)].concat();
-        node.extend(long(12));
-        node.extend(long(crc(&node)));
-        let directory = with_dump(&block(0x1000, &[&node]));
-        tells(directory.path(), &["ls", "dump", "/"], 2, "JFFS2 of before 2001");
+/// The nodes of a block with another magic number, and with the checksums that go with it.
+fn with_magic(mut block: Vec<u8>, magic: [u8; 2]) -> Vec<u8> {
+    let mut at = 0;
+    while block[at..].starts_with(&[0x85, 0x19]) {
+        let length = u32::from_le_bytes(block[at + 4..at + 8].try_into().expect("four bytes")) as usize;
+        let (header, kind) = (at + 8..at + 12, block[at + 2]);
+        block[at..at + 2].copy_from_slice(&magic);
+        let sum = crc(&block[at..at + 8]);
+        block[header].copy_from_slice(&sum.to_le_bytes());
+        // Of an entry its first 32 bytes are covered, of an inode 60.
+        let place = [(1, 32, 32), (2, 60, 64)].into_iter().find(|(found, ..)| *found == kind);
+        if let Some((_, covered, place)) = place {
+            let sum = crc(&block[at..at + covered]);
+            block[at + place..at + place + 4].copy_from_slice(&sum.to_le_bytes());
+        }
+        at += length.next_multiple_of(4);
     }
+    block
+}
+
+#[test]
+fn jffs2_of_the_old_magic_number_is_read_and_not_changed() {
+    let nodes = [cleanmarker(false), file("hello.txt", 2, 1, b"hello\n"), file("more", 3, 2, &code(3000))].concat();
+    let old = with_magic(block(0x2000, &[&nodes]), [0x84, 0x19]);
+    let blank = with_magic(block(0x2000, &[&cleanmarker(false)]), [0x84, 0x19]).repeat(3);
+    for dump in [[old.clone(), blank.clone()].concat(), [block(0x1_0000, &[&code(0x3000)]), old, blank].concat()] {
+        let directory = with_dump(&dump);
+        let path = directory.path();
+        assert_eq!(succeeds(path, &["ls", "dump", "/"]), "hello.txt\nmore\n");
+        assert_eq!(succeeds(path, &["cat", "dump", "/hello.txt"]), "hello\n");
+        succeeds(path, &["get", "dump", "/more", "more", "--force"]);
+        assert!(fs::read(path.join("more")).expect("reads") == code(3000));
+        succeeds(path, &["check", "dump"]);
+        let info = succeeds(path, &["info", "dump"]);
+        assert!(info.contains("little-endian") || info.contains("opens as jffs2"), "{info}");
+        fs::create_dir_all(path.join("mnt")).expect("makes");
+        for arguments in [
+            &["put", "dump", "more", "/new"][..],
+            &["rm", "dump", "/more", "--endian", "little"],
+            &["mount", "dump", "mnt", "--rw"],
+            &["check", "dump", "--repair", "mended"],
+        ] {
+            let refused = nandkit(path, arguments);
+            assert_eq!(refused.status, Some(2), "{arguments:?}: {}", refused.stderr);
+            assert!(refused.stderr.contains("0x1984") && refused.stderr.contains("only read"), "{}", refused.stderr);
+        }
+        assert!(fs::read(path.join("dump")).expect("reads") == dump && !path.join("mended").exists());
+    }
+}
+
+#[test]
+fn nodes_of_the_old_magic_number_in_a_volume_of_the_new_one_are_none() {
+    let mixed = [cleanmarker(false), file("new", 2, 1, b"new\n")].concat();
+    let stale = with_magic(block(0x1000, &[&cleanmarker(false), &file("stale", 3, 2, b"stale\n")]), [0x84, 0x19]);
+    let directory = with_dump(&[block(0x1000, &[&mixed]), stale].concat());
+    let listed = nandkit(directory.path(), &["ls", "dump", "/"]);
+    assert!(listed.stdout.trim() == "new", "{}{}", listed.stdout, listed.stderr);
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, bytes: &mut 
     }
     let free_from = scan.found.last().map_or(0, |last| last.offset + last.length);
     let mut owners = Vec::new();
-    for stretch in Walk::new(medium.order(), bytes) {
+    for stretch in Walk::new(medium.order(), shape.magic, bytes) {
         match stretch {
             Stretch::Node { start, end, header } => {
                 owners.extend(owner(medium.order(), bytes, start, end, &header));

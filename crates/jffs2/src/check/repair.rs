@@ -167,7 +167,7 @@ impl<F: Flash> Jffs2<F> {
         }
         let (order, shape) = (self.medium.order(), self.medium.shape());
         let bytes = self.bytes_at(shape.address(block, 0), shape.erase_size, Cause::Recovery)?;
-        for stretch in Walk::new(order, &bytes) {
+        for stretch in Walk::new(order, shape.magic, &bytes) {
             let Stretch::Node { start, end, header } = stretch else { continue };
             let at = shape.address(block, start);
             let node = bytes.get(start as usize..end as usize).unwrap_or(&[]);

@@ -16,7 +16,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::byte_order;
 use crate::damage::DamageList;
-use crate::layout::{ByteOrder, Compatibility, ROOT};
+use crate::layout::{ByteOrder, Compatibility, OLD_MAGIC, ROOT};
 use crate::medium::{Cleanmarker, Medium, Shape};
 use crate::scan::{Condition, Scan};
 use crate::volume::{Jffs2, MountOptions};
@@ -35,11 +35,18 @@ impl<F: Flash> Jffs2<F> {
     /// node.
     ///
     /// Errors: `InvalidArgument` where JFFS2 cannot be on such a device; `Corrupt` where the device
-    /// is not blank and holds no node, or one of a type that forbids mounting; `ReadOnly` where one
-    /// forbids mounting for writing; `Device`.
+    /// is not blank and holds no node, or one of a type that forbids mounting; `ReadOnly` where one,
+    /// or the old magic number, forbids mounting for writing; `Device`.
     pub fn mount(flash: F, clock: Clock, options: MountOptions) -> Result<Self> {
         let mut shape = Shape::of(flash.geometry()).map_err(|what| FsError::new(ErrorKind::InvalidArgument, what))?;
         shape.cleanmarker = options.cleanmarker.unwrap_or(shape.cleanmarker);
+        if options.has_old_magic {
+            shape.magic = OLD_MAGIC;
+            if !options.read_only {
+                let text = "nodes of the magic number 0x1984 are only read".to_owned();
+                return Err(FsError::new(ErrorKind::ReadOnly, text));
+            }
+        }
         let streams = Separator::new(options.write.separation).regions();
         let mut medium = Medium::new(flash, clock, shape, options.order.unwrap_or_default(), usize::from(streams));
         if options.order.is_none() {

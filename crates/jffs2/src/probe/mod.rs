@@ -17,6 +17,9 @@ pub use orders::{MixedOrders, mixed_orders};
 pub use volumes::{VolumeExtent, volumes};
 pub use writer::WriterHabits;
 
+use nandkit_flash::Look;
+use nandkit_units::BlockIndex;
+
 use crate::Ino;
 use crate::layout::{ByteOrder, DIRENT_SIZE, Dirent, HEADER_SIZE, Header, Inode, OLD_MAGIC, node_type};
 use crate::scan::full::is_unknown;
@@ -26,13 +29,17 @@ pub const ERASE_SIZE_MIN: u32 = 4 << 10;
 /// The longest node that no block or page bounds: the largest attribute, with room to spare.
 const NODE_MAX: u32 = 128 << 10;
 
-/// Whether bytes begin with a node of the magic number that JFFS2 had before 2001, which Linux
-/// knows and does not mount (include/uapi/linux/jffs2.h, `JFFS2_OLD_MAGIC_BITMASK`).
-pub fn begins_with_old_node(bytes: &[u8]) -> bool {
-    ByteOrder::ALL.into_iter().any(|order| {
-        let fits = |header: Header| bytes.get(..8).is_some_and(|first| header.header_crc == crate::layout::crc(first));
-        Header::decode(order, bytes).is_some_and(|header| header.magic == OLD_MAGIC && fits(header))
-    })
+/// Whether the first block that begins with a node has the magic number that JFFS2 had before 2001,
+/// which Linux knows and does not mount (include/uapi/linux/jffs2.h, `JFFS2_OLD_MAGIC_BITMASK`).
+/// Firmware images with it have the nodes of the later format (onekey-sec/jefferson, pull request 2).
+pub fn has_old_magic(device: &dyn Look) -> bool {
+    let mut first = [0; HEADER_SIZE as usize];
+    let mut blocks = (0..device.geometry().blocks).map(BlockIndex).filter(|block| !device.is_bad(*block));
+    let found = blocks.find_map(|block| {
+        device.look_at(u64::from(block.0) * device.geometry().block_size(), &mut first);
+        ByteOrder::ALL.into_iter().find_map(|order| node(order, &first))
+    });
+    found.is_some_and(|header| header.magic == OLD_MAGIC)
 }
 
 /// Whether bytes begin with a node of either byte order.
@@ -45,8 +52,8 @@ pub fn begins_with_node(bytes: &[u8]) -> bool {
 pub fn signature(bytes: &[u8]) -> Option<ByteOrder> {
     // Checked first: most sectors of a dump are something else.
     let order = match bytes {
-        [0x85, 0x19, ..] => ByteOrder::Little,
-        [0x19, 0x85, ..] => ByteOrder::Big,
+        [0x84 | 0x85, 0x19, ..] => ByteOrder::Little,
+        [0x19, 0x84 | 0x85, ..] => ByteOrder::Big,
         _ => return None,
     };
     let header = Header::decode(order, bytes)?;
@@ -56,7 +63,7 @@ pub fn signature(bytes: &[u8]) -> Option<ByteOrder> {
 
 /// A node of either byte order with a right header and a length that can be.
 pub fn any_node(bytes: &[u8]) -> Option<(ByteOrder, Header)> {
-    if !matches!(bytes, [0x85, 0x19, ..] | [0x19, 0x85, ..]) {
+    if !matches!(bytes, [0x84 | 0x85, 0x19, ..] | [0x19, 0x84 | 0x85, ..]) {
         return None;
     }
     ByteOrder::ALL.into_iter().find_map(|order| {

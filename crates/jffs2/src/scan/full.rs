@@ -6,7 +6,7 @@ use super::node::{self, What};
 use super::walk::{Stretch, Walk};
 use super::{BlockScan, Condition, Found, damage_of};
 use crate::damage::{Damage, DamageKind};
-use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, MAGIC, node_type};
+use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, node_type};
 use crate::medium::{Cleanmarker, Shape};
 use nandkit_vfs::check::Kind as _;
 
@@ -14,7 +14,7 @@ use nandkit_vfs::check::Kind as _;
 pub(crate) fn block(order: ByteOrder, shape: &Shape, block: BlockIndex, bytes: &[u8]) -> BlockScan {
     let mut scan = BlockScan::of(Condition::Written);
     let size = shape.erase_size;
-    for stretch in Walk::new(order, bytes) {
+    for stretch in Walk::new(order, shape.magic, bytes) {
         let (start, end, what) = match stretch {
             Stretch::Blank { end, .. } if end == size => break,
             Stretch::Node { start, end, header } => {
@@ -96,7 +96,7 @@ pub(crate) fn neither(
         Stretch::Junk { fault, .. } => {
             inode = node::owner_behind_damage(order, rest);
             let magic = rest.first_chunk().map(|magic| order.u16(*magic));
-            let seems = if magic == Some(MAGIC) { ", although it seems to be a node" } else { "" };
+            let seems = if magic == Some(shape.magic) { ", although it seems to be a node" } else { "" };
             format!("{} bytes are no node{seems}: {fault}", end - start)
         }
     };

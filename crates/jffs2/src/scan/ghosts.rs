@@ -39,7 +39,7 @@ pub(crate) fn lay(
     let has_pages = shape.page_size > 1;
     let last = bytes.iter().rposition(|byte| *byte != 0xFF).unwrap_or(0) as u32 / page;
     let is_torn = has_pages && spoilt.contains(&last);
-    let is_erased = has_pages && is_erased_in_part(order, page, last, bytes, scan);
+    let is_erased = has_pages && is_erased_in_part(order, shape, last, bytes, scan);
     for found in &mut scan.found {
         let pages = found.offset / page..=(found.offset + found.length.max(1) - 1) / page;
         if is_torn && *pages.end() >= last || is_erased && spoilt.range(pages.clone()).next().is_some() {
@@ -58,12 +58,13 @@ pub(crate) fn lay(
 /// Whether a page in front of the last written one is blank, and no part of a node: sound ones, and
 /// what has a sound header and holds blank pages by right, which are summaries (kernels before
 /// 2.6.19 left some in front of them, too), padding, and nodes that are marked obsolete.
-fn is_erased_in_part(order: ByteOrder, page: u32, last: u32, bytes: &[u8], scan: &BlockScan) -> bool {
+fn is_erased_in_part(order: ByteOrder, shape: &Shape, last: u32, bytes: &[u8], scan: &BlockScan) -> bool {
+    let page = shape.read_size.max(1);
     let mut spans: Vec<(u32, u32)> = Vec::new();
     let sound = scan.found.iter().filter(|found| found.what != What::Obsolete);
     spans.extend(sound.map(|found| (found.offset, found.offset + found.length)));
     let mut blank_from = None;
-    for stretch in Walk::new(order, bytes) {
+    for stretch in Walk::new(order, shape.magic, bytes) {
         if let Stretch::Node { start, end, header } = &stretch {
             let is_summary = header.node_type == node_type::SUMMARY;
             if is_summary || header.node_type == node_type::PADDING || header.is_obsolete() {

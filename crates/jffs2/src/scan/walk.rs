@@ -62,14 +62,16 @@ pub(crate) fn run_of(bytes: &[u8], byte: u8) -> usize {
 /// Walks over a block's bytes.
 pub(crate) struct Walk<'a> {
     order: ByteOrder,
+    magic: u16,
     bytes: &'a [u8],
     at: u32,
 }
 
 impl<'a> Walk<'a> {
-    /// From the beginning. `bytes` is at most 2^26 bytes long, a multiple of four.
-    pub(crate) const fn new(order: ByteOrder, bytes: &'a [u8]) -> Self {
-        Self { order, bytes, at: 0 }
+    /// From the beginning, over nodes of this magic number. `bytes` is at most 2^26 bytes long, a
+    /// multiple of four.
+    pub(crate) const fn new(order: ByteOrder, magic: u16, bytes: &'a [u8]) -> Self {
+        Self { order, magic, bytes, at: 0 }
     }
 
     fn rest(&self) -> &'a [u8] {
@@ -87,7 +89,7 @@ impl<'a> Walk<'a> {
             return Err(Fault::Tail);
         }
         let magic = rest.first_chunk().map_or(0, |bytes| self.order.u16(*bytes));
-        if magic != MAGIC {
+        if magic != self.magic {
             return Err(Fault::Header(HeaderFault::Magic(magic)));
         }
         let header = Header::decode(self.order, rest).ok_or(Fault::Tail)?;
@@ -169,7 +171,7 @@ mod tests {
             block[40..52].copy_from_slice(&node(300));
             block[52..64].copy_from_slice(&node(12));
             block[252..256].fill(7);
-            let found: Vec<Stretch> = Walk::new(order, &block).collect();
+            let found: Vec<Stretch> = Walk::new(order, MAGIC, &block).collect();
             let header = |at: usize| Header::decode(order, &block[at..]).unwrap();
             assert_eq!(
                 found,

@@ -105,11 +105,6 @@ pub trait Format: Sync {
         None
     }
 
-    /// What begins so, where it is a kind of this format that is not read.
-    fn unread(&self, _beginning: &[u8]) -> Option<&'static str> {
-        None
-    }
-
     /// Whether a chip holds a volume on its bare flash; asked of formats on flash.
     fn is_on_chip(&self, _chip: &dyn Flash, _context: &Context) -> bool {
         false

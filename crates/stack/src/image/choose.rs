@@ -261,12 +261,6 @@ pub(super) fn unknown(path: &Path, image: &Image, within: Within) -> StackError 
         );
     }
     let what = if within == (0, None) { "the file".to_owned() } else { format!("the part at {start}") };
-    if let Some(kind) = FORMATS.iter().find_map(|format| format.unread(bytes)) {
-        return wrong(
-            path,
-            format!("{what} begins with {kind}, which is not read; expected a volume that Linux mounts"),
-        );
-    }
     let swap = if within == (0, None) { swap::found(image, &OpenOptions::default()) } else { None };
     if let Some((swap, format)) = swap {
         let bits = swap.bits();

@@ -15,7 +15,7 @@ use nandkit_vfs::check::Finding;
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, InodeNumber, Result};
 
 use super::dump_handle::DumpHandle;
-use super::{Jffs2Format, bad_blocks, refuse_mixed};
+use super::{Jffs2Format, bad_blocks, refuse_mixed, refuse_old_magic};
 use crate::format::found::Found;
 use crate::format::{ByteOrder, ChangeFormat, Changing, ChangingVolume, FormatError, OpenVolume, OpenedForChanges};
 use crate::{MountedFileSystem, suggest};
@@ -118,6 +118,7 @@ fn mount(
     if options.byte_order.is_none() {
         refuse_mixed(&device)?;
     }
+    refuse_old_magic(&device)?;
     let order = match options.byte_order.or(found.detection.byte_order) {
         Some(ByteOrder::Big) => Order::Big,
         _ => Order::Little,

@@ -1,15 +1,20 @@
 //! What `info` tells of a volume of JFFS2, for people and as JSON.
 
+use nandkit_jffs2::probe::has_old_magic;
 use nandkit_units::format_bytes;
 use nandkit_vfs::FileSystem;
 
-use super::{NAME, mount_chip};
+use super::{NAME, OLD_MAGIC, mount_chip};
 use crate::format::{Fact, FormatError, Medium, Opening, VolumeInfo};
 
 /// A dump says what detection found; a volume on a chip is mounted, and says how much is free.
 pub(super) fn of(medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError> {
+    let mut notes = Vec::new();
     let facts = match medium {
-        Medium::Dump(dump) => vec![Fact::new("file system", dump.found.detection.text(), "kind", NAME)],
+        Medium::Dump(dump) => {
+            notes.extend(has_old_magic(&dump.device).then(|| OLD_MAGIC.to_owned()));
+            vec![Fact::new("file system", dump.found.detection.text(), "kind", NAME)]
+        }
         other => {
             let status = mount_chip(other, how)?.volume()?;
             let bytes = |blocks: u64| blocks.saturating_mul(u64::from(status.block_size));
@@ -21,5 +26,5 @@ pub(super) fn of(medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, Format
             ]
         }
     };
-    Ok(VolumeInfo { facts, notes: Vec::new() })
+    Ok(VolumeInfo { facts, notes })
 }

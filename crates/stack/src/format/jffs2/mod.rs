@@ -17,7 +17,7 @@ use nandkit_flash::Flash;
 use nandkit_flash_image::regions::Signature;
 use nandkit_flash_image::{DumpFlash, EccReport};
 use nandkit_jffs2::layout::ByteOrder as Order;
-use nandkit_jffs2::probe::{ERASE_SIZE_MIN, begins_with_node, mixed_orders};
+use nandkit_jffs2::probe::{ERASE_SIZE_MIN, begins_with_node, has_old_magic, mixed_orders};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{Clock, Context};
 use nandkit_vfs::check::{Finding, Report};
@@ -37,6 +37,9 @@ use crate::named::whole;
 
 /// The format's name.
 const NAME: &str = "jffs2";
+
+/// What is to be known of a volume with the old magic number.
+const OLD_MAGIC: &str = "the nodes have the magic number 0x1984 of before 2001, which Linux does not mount: the volume is only read; expected changes in a new one, which `extract` and `mkfs jffs2` make";
 
 /// JFFS2 in the table of formats.
 pub static FORMAT: Jffs2Format = Jffs2Format;
@@ -63,11 +66,6 @@ impl Format for Jffs2Format {
 
     fn probe(&self, view: &View<'_>) -> Vec<Found> {
         probe::found(&FORMAT, view)
-    }
-
-    fn unread(&self, beginning: &[u8]) -> Option<&'static str> {
-        let is_old = nandkit_jffs2::probe::begins_with_old_node(beginning);
-        is_old.then_some("JFFS2 of before 2001, with the magic number 0x1984")
     }
 
     fn is_on_chip(&self, chip: &dyn Flash, context: &Context) -> bool {
@@ -214,7 +212,9 @@ fn mount_dump(device: DumpFlash, found: &Found, options: &OpenOptions) -> Result
     if options.byte_order.is_none() {
         refuse_mixed(&device)?;
     }
-    mount(Box::new(device), clock_at(0), found.detection.byte_order, options)
+    let has_old_magic = has_old_magic(&device);
+    let order = order_of(options.byte_order.or(found.detection.byte_order));
+    mount(Box::new(device), clock_at(0), MountOptions { order, has_old_magic, ..for_reading(options) })
 }
 
 /// Mounts the bare flash of a chip for reading.
@@ -222,29 +222,35 @@ fn mount_chip(medium: Medium, how: &Opening<'_>) -> Result<Jffs2<Box<dyn Flash>>
     let Medium::Flash(chip) = medium else {
         return Err(FormatError::Unfit("this is a block device; expected bare flash".to_owned()));
     };
-    mount(chip, how.clock.clone(), None, &every_node(how.options))
+    let options = every_node(how.options);
+    let order = order_of(options.byte_order);
+    mount(chip, how.clock.clone(), MountOptions { order, ..for_reading(&options) })
+}
+
+fn order_of(order: Option<ByteOrder>) -> Option<Order> {
+    order.map(|order| match order {
+        ByteOrder::Little => Order::Little,
+        ByteOrder::Big => Order::Big,
+    })
+}
+
+fn for_reading(options: &OpenOptions) -> MountOptions {
+    let use_summaries = !options.no_summaries;
+    MountOptions { read_only: true, use_summaries, parallel: true, ..MountOptions::default() }
 }
 
 /// The device is of no type that is known, so that JFFS2 is compiled once for all of them.
-fn mount(
-    device: Box<dyn Flash>,
-    clock: Clock,
-    order: Option<ByteOrder>,
-    options: &OpenOptions,
-) -> Result<Jffs2<Box<dyn Flash>>, FormatError> {
-    let order = options.byte_order.or(order).map(|order| match order {
-        ByteOrder::Little => Order::Little,
-        ByteOrder::Big => Order::Big,
-    });
-    let mount = MountOptions {
-        read_only: true,
-        order,
-        use_summaries: !options.no_summaries,
-        parallel: true,
-        ..MountOptions::default()
-    };
-    let volume = Jffs2::mount(device, clock, mount)?;
+fn mount(device: Box<dyn Flash>, clock: Clock, options: MountOptions) -> Result<Jffs2<Box<dyn Flash>>, FormatError> {
+    let volume = Jffs2::mount(device, clock, options)?;
     // So that every command knows it, whatever it looks at.
     volume.witness_contradictions()?;
     Ok(volume)
+}
+
+/// Refuses changes of a volume that Linux does not mount either.
+fn refuse_old_magic(device: &DumpFlash) -> Result<(), FormatError> {
+    match has_old_magic(device) {
+        true => Err(FormatError::Unfit(OLD_MAGIC.to_owned())),
+        false => Ok(()),
+    }
 }

@@ -2,7 +2,7 @@
 
 use nandkit_flash_image::{DumpFlash, Image};
 
-use super::{Jffs2Format, bad_blocks, every_node, mount_dump};
+use super::{Jffs2Format, bad_blocks, every_node, mount_dump, refuse_old_magic};
 use crate::format::found::Found;
 use crate::format::{Checked, FormatError, Opening, RepairFormat, Repaired, RepairedImage};
 
@@ -11,6 +11,7 @@ impl RepairFormat for Jffs2Format {
         let copy = Image::from_bytes(image.bytes().to_vec(), None)?;
         let (mut output, _) = bad_blocks::weighed(DumpFlash::new(copy, found.layout.clone())?);
         let (device, bad) = bad_blocks::weighed(DumpFlash::new(image, found.layout.clone())?.into_read_only());
+        refuse_old_magic(&device)?;
         let volume = mount_dump(device, found, &every_node(how.options))?;
         let repair = volume.repair(true, &mut output)?;
         let report = bad_blocks::reported(repair.before, bad.len(), bad_blocks::losses(bad, &volume));
