@@ -1,10 +1,13 @@
-//! Streams as gzip, xz, zstd and lz4 write them: one or several frames that follow each other.
+//! Streams as gzip, xz, zstd, lz4 and bzip2 write them: one or several frames that follow each
+//! other.
 //!
 //! Sources: RFC 1952 (gzip), the .xz file format 1.2.1, RFC 8878 (zstd and skippable frames), the
-//! LZ4 frame format 1.6.4. The decoders are those of the crates flate2, lzma-rust2, zstd, lz4_flex.
+//! LZ4 frame format 1.6.4 with its legacy frames, bzip2 1.0.8. The decoders are those of the crates
+//! flate2, lzma-rust2, zstd, lz4_flex, bzip2.
 
 use std::io::{self, Read, Write};
 
+use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
 use lz4_flex::frame::FrameDecoder;
 use lzma_rust2::XzReader;
@@ -17,6 +20,10 @@ const XZ_KIB_MAX: u32 = 256 << 10;
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 /// Skippable frames that are passed over in front of the first frame with data.
 const SKIPPED_MAX: usize = 16;
+/// First bytes of a legacy frame of LZ4, as Linux compresses kernels.
+const LZ4_LEGACY: [u8; 4] = [0x02, 0x21, 0x4C, 0x18];
+/// Bytes of each block of one when unpacked; the last one may have fewer.
+const LZ4_LEGACY_BLOCK: usize = 8 << 20;
 
 /// A form of compressed streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +33,7 @@ pub enum Stream {
     Xz,
     Zstd,
     Lz4,
+    Bzip2,
 }
 
 /// What a stream came to.
@@ -39,7 +47,7 @@ pub struct Unpacked {
 
 impl Stream {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Gzip, Self::Xz, Self::Zstd, Self::Lz4];
+    pub const ALL: [Self; 5] = [Self::Gzip, Self::Xz, Self::Zstd, Self::Lz4, Self::Bzip2];
 
     /// The form that bytes begin with. Cost: a look at the first bytes.
     pub fn of(bytes: &[u8]) -> Option<Self> {
@@ -60,6 +68,7 @@ impl Stream {
             Self::Xz => "xz",
             Self::Zstd => "zstd",
             Self::Lz4 => "lz4",
+            Self::Bzip2 => "bzip2",
         }
     }
 
@@ -70,7 +79,13 @@ impl Stream {
             Self::Gzip => bytes.starts_with(&[0x1F, 0x8B, 8]) && bytes.get(3).is_none_or(|flags| flags & 0xE0 == 0),
             Self::Xz => bytes.starts_with(&[0xFD, b'7', b'z', b'X', b'Z', 0]),
             Self::Zstd => bytes.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]),
-            Self::Lz4 => bytes.starts_with(&[0x04, 0x22, 0x4D, 0x18]),
+            Self::Lz4 => bytes.starts_with(&[0x04, 0x22, 0x4D, 0x18]) || bytes.starts_with(&LZ4_LEGACY),
+            // A level, and a block (the digits of pi) or the end (those of its root).
+            Self::Bzip2 => matches!(
+                bytes,
+                [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
+                    | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..]
+            ),
         }
     }
 
@@ -120,7 +135,13 @@ impl Stream {
                 let written = copy(&mut decoder, to)?;
                 Ok((written, decoder.finish()))
             }
+            Self::Lz4 if input.starts_with(&LZ4_LEGACY) => lz4_legacy(input, to),
             Self::Lz4 => lz4_frame(input, to),
+            Self::Bzip2 => {
+                let mut decoder = BzDecoder::new(input);
+                let written = copy(&mut decoder, to)?;
+                Ok((written, decoder.into_inner()))
+            }
         }
     }
 }
@@ -179,5 +200,29 @@ fn lz4_frame<'a>(input: &'a [u8], to: &mut dyn Write) -> io::Result<(u64, &'a [u
             return Ok((written, rest));
         }
         left = rest.len();
+    }
+}
+
+/// A legacy frame: blocks, each behind its length, up to what is no length of one: the end of the
+/// input, padding, another frame. That the input is cut off between two blocks does not show.
+fn lz4_legacy<'a>(input: &'a [u8], to: &mut dyn Write) -> io::Result<(u64, &'a [u8])> {
+    let mut rest = input.get(LZ4_LEGACY.len()..).unwrap_or_default();
+    let (mut written, mut block) = (0, Vec::new());
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        let length = u32::from_le_bytes(*length) as usize;
+        if length == 0 || length > lz4_flex::block::get_maximum_output_size(LZ4_LEGACY_BLOCK) {
+            break;
+        }
+        let (packed, behind) = behind.split_at_checked(length).ok_or(io::ErrorKind::UnexpectedEof)?;
+        block.resize(LZ4_LEGACY_BLOCK, 0);
+        let count = lz4_flex::block::decompress_into(packed, &mut block)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        to.write_all(block.get(..count).unwrap_or_default())?;
+        written += count as u64;
+        rest = behind;
+    }
+    match rest.len() {
+        1..4 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok((written, rest)),
     }
 }

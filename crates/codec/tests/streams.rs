@@ -1,4 +1,4 @@
-//! Streams, with gzip, xz, zstd and lz4 as judges.
+//! Streams, with gzip, xz, zstd, lz4 and bzip2 as judges.
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
@@ -42,7 +42,7 @@ fn unpacked(stream: Stream, packed: &[u8]) -> io::Result<(Vec<u8>, Unpacked)> {
     stream.unpack(packed, &mut bytes).map(|told| (bytes, told))
 }
 
-const COMMANDS: [&[&str]; 11] = [
+const COMMANDS: [&[&str]; 13] = [
     &["gzip", "-1"],
     &["gzip", "-9n"],
     &["xz", "-0"],
@@ -54,6 +54,8 @@ const COMMANDS: [&[&str]; 11] = [
     &["lz4", "-9", "-BD", "-B4"],
     &["lz4", "--no-frame-crc", "-BX"],
     &["lz4", "-B7", "--no-frame-crc"],
+    &["bzip2", "-1"],
+    &["bzip2", "-9"],
 ];
 
 fn stream_of(command: &[&str]) -> Stream {
@@ -73,6 +75,32 @@ fn what_the_programs_write_is_read() {
             assert_eq!(told, Unpacked { bytes: length as u64, consumed: packed.len() }, "{command:?}");
         }
     }
+}
+
+#[test]
+fn legacy_frames_of_lz4_have_no_end_mark_and_no_checksum() {
+    for length in [0, 1, 5000, 20 << 20] {
+        let bytes = content(length);
+        let packed = filtered(&["lz4", "-l", "-1"], &bytes);
+        assert_eq!(Stream::of(&packed), Some(Stream::Lz4));
+        let expected = Unpacked { bytes: length as u64, consumed: packed.len() };
+        for (padding, more) in [(&[][..], 0), (&[0; 4096], 4096), (&[0xFF; 40], 40)] {
+            let (ours, told) = unpacked(Stream::Lz4, &[&packed, padding].concat()).unwrap();
+            assert!(ours == bytes && told == expected, "{length} bytes, {more} behind: {told:?}");
+        }
+        let twice = [&packed[..], &packed, &filtered(&["lz4"], b"more")].concat();
+        assert!(unpacked(Stream::Lz4, &twice).unwrap().0 == [&bytes[..], &bytes, b"more"].concat());
+    }
+    let packed = filtered(&["lz4", "-l"], &content(5000));
+    for length in 5..packed.len() {
+        assert!(unpacked(Stream::Lz4, &packed[..length]).is_err(), "{length}");
+    }
+    // A block that says more than 8 MiB.
+    let mut bomb = vec![0x1F, 7, 1, 0];
+    bomb.extend([0xFF; 40_000]);
+    bomb.extend([0, 0]);
+    let framed = [&[0x02, 0x21, 0x4C, 0x18][..], &(bomb.len() as u32).to_le_bytes(), &bomb].concat();
+    assert!(unpacked(Stream::Lz4, &framed).is_err());
 }
 
 #[test]

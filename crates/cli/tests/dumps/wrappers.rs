@@ -28,11 +28,13 @@ fn refuses(directory: &Path, arguments: &[&str], words: &[&str]) {
     }
 }
 
-const WRAPPED: [(&str, &str, &str); 6] = [
+const WRAPPED: [(&str, &str, &str); 8] = [
     ("gzip -c v > w", "gzip data", "gzip -dc w"),
     ("xz -c v > w", "xz data", "xz -dc w"),
     ("zstd -qc v > w", "zstd data", "zstd -dc w"),
     ("lz4 -qc v > w 2>/dev/null", "lz4 data", "lz4 -dc w"),
+    ("lz4 -qlc v > w 2>/dev/null", "lz4 data", "lz4 -dc w"),
+    ("bzip2 -c v > w", "bzip2 data", "bzip2 -dc w"),
     ("qemu-img convert -f raw -O qcow2 -c v w", "a qcow2 disk", "qemu-img convert -O raw w"),
     ("gzip -c v | xz -c > w", "xz data", "xz -dc w"),
 ];
@@ -88,7 +90,7 @@ fn wrappers_that_are_cut_off_or_need_more_are_told() {
 fn a_dump_that_only_begins_with_compressed_data_is_a_dump() {
     let directory = with("kernel", &code(5000));
     let path = directory.path();
-    for program in ["gzip -c", "xz -c", "zstd -qc", "lz4 -qc"] {
+    for program in ["gzip -c", "xz -c", "zstd -qc", "lz4 -qc", "lz4 -qlc", "bzip2 -c"] {
         run(path, &format!("{program} kernel > packed 2>/dev/null"));
         let mut dump = block(0x8000, &[&fs::read(path.join("packed")).expect("reads")]);
         dump.extend(volume());
@@ -127,8 +129,13 @@ fn a_chunk_of_a_sparse_image_is_told_and_all_of_them_are_one_image() {
     }
     let check = nandkit(path, &["check", "v.chunk.0"]);
     assert!(check.stdout.contains("missing part") && check.stdout.contains("b.bin"), "{}", check.stdout);
-    let info = succeeds(path, &["info", "v.chunk.0"]);
-    assert!(info.contains("one part of a split sparse image") && info.contains("--join"), "{info}");
+    let info = nandkit(path, &["info", "v.chunk.0"]);
+    assert_eq!(info.status, Some(1), "{}", info.stderr);
+    let told = &info.stdout;
+    assert!(told.contains("one part of a split sparse image") && told.contains("--join"), "{told}");
+    let info = nandkit(path, &["info", "v.chunk.0", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!((info.status, json["files_in_other_parts"].as_u64() > Some(0)), (Some(1), true), "{json}");
     refuses(path, &["ls", "v.chunk.1"], &["part of a split sparse image", "--join"]);
     // The first file in the middle, the others around it.
     let others = [&chunks[2..], &chunks[..1]].concat().join(",");
@@ -136,6 +143,18 @@ fn a_chunk_of_a_sparse_image_is_told_and_all_of_them_are_one_image() {
     run(path, "diff -r tree out");
     succeeds(path, &["check", "v.chunk.1", "--join", &others]);
     succeeds(path, &["check", "v.simg"]);
+    let whole = succeeds(path, &["info", "v.chunk.1", "--join", &others, "--json"]);
+    assert!(whole.contains("\"files_in_other_parts\": 0") || whole.contains("\"files_in_other_parts\":0"), "{whole}");
+    succeeds(path, &["export", "v.chunk.1", "whole", "--join", &others]);
+    succeeds(path, &["export", "whole", "again.simg", "--for", "fastboot"]);
+    run(path, "cmp whole v.img && simg2img again.simg again.img && cmp again.img v.img");
+    let taken = fs::metadata(path.join("again.simg")).expect("is there").len();
+    assert!(taken < 8 << 20, "{taken} bytes");
+    refuses(path, &["export", "v.img", "no", "--for", "nandwrite"], &["no file system for flash", "--for fastboot"]);
+    refuses(path, &["export", "v.img", "no", "--oob-layout", "linux-bch4-2048-64"], &["sectors and no flash"]);
+    run(path, "mkfs.vfat -C odd 1023 > /dev/null");
+    refuses(path, &["export", "odd", "no", "--for", "fastboot"], &["blocks of 4096"]);
+    assert!(!path.join("no").exists());
     refuses(path, &["ls", "v.chunk.0", "--join", "v.chunk.1,v.chunk.1"], &["given twice"]);
     run(path, "cp v.chunk.1 again");
     refuses(path, &["ls", "v.chunk.0", "--join", "v.chunk.1,again"], &["parts 2 and 3 both give", "3 is again"]);

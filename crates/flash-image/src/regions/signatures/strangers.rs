@@ -51,7 +51,7 @@ const OTHER_TOOLS: &str = "other tools open it; `nandkit export --region` takes 
 pub(super) const UNALIGNED: [&[u8]; 2] = [b"hsqs", b"sqsh"];
 
 /// The table of all of them. What holds others comes before what may begin with the same bytes.
-static KINDS: [Kind; 25] = [
+static KINDS: [Kind; 26] = [
     Kind {
         short: "end-mark",
         kind: "OpenWrt's mark 0xDEADC0DE",
@@ -157,7 +157,15 @@ static KINDS: [Kind; 25] = [
     },
     Kind { short: "zstd", kind: "zstd data", magic: &[0x28, 0xB5, 0x2F, 0xFD], at: 0, judge: plain, next: TAKE_OUT },
     Kind { short: "lz4-", kind: "LZ4 data", magic: &[0x04, 0x22, 0x4D, 0x18], at: 0, judge: plain, next: TAKE_OUT },
-    Kind { short: "bzip2-", kind: "bzip2 data", magic: b"BZh", at: 0, judge: bzip2, next: UNPACK },
+    Kind {
+        short: "lz4-",
+        kind: "LZ4 data, legacy frame",
+        magic: &[0x02, 0x21, 0x4C, 0x18],
+        at: 0,
+        judge: plain,
+        next: TAKE_OUT,
+    },
+    Kind { short: "bzip2-", kind: "bzip2 data", magic: b"BZh", at: 0, judge: bzip2, next: TAKE_OUT },
     Kind { short: "zip", kind: "zip archive", magic: b"PK\x03\x04", at: 0, judge: plain, next: UNPACK },
     Kind {
         short: "yaffs2-",

@@ -1,4 +1,4 @@
-//! What gzip, xz, zstd and lz4 made smaller.
+//! What gzip, xz, zstd, lz4 and bzip2 made smaller.
 
 use std::path::Path;
 

@@ -29,6 +29,7 @@ static CONTAINERS: &[&dyn Container] = &[
     &Compressed(Stream::Xz),
     &Compressed(Stream::Zstd),
     &Compressed(Stream::Lz4),
+    &Compressed(Stream::Bzip2),
     &qcow2::Qcow2,
     &motorola::Motorola,
     &text_dump::TextDump,
@@ -87,7 +88,7 @@ fn unwrapped_while(
 /// Refuses a file whose image is in a wrapper: it is only read.
 pub(crate) fn refuse_changes(path: &Path, image: &Image, options: &OpenOptions) -> Result<(), StackError> {
     if !options.join.is_empty() {
-        let detail = "`join`: joined files are only read; expected one file, as `cat` makes it of parts, and simg2img of the chunks of a sparse image";
+        let detail = "`join`: joined files are only read; expected one file, as `nandkit export` with the same options makes it of a volume in parts, and `cat` of partitions";
         return Err(wrong(path, detail));
     }
     if let Some(swap) = options.swap {
