@@ -125,6 +125,13 @@ fn made(name: &str, data: &[u8]) -> Vec<u8> {
             let oob: Vec<u8> = data.chunks(512).flat_map(part).collect();
             [data, &oob].concat()
         }
+        "marvell-bch16-2048-64" => {
+            // Halves of bytes, the low one first.
+            let halves = |bytes: &[u8]| bytes.iter().map(|byte| byte >> 4 | byte << 4).collect::<Vec<_>>();
+            let message = [data, &[0xFF; 32]].concat();
+            let ecc = halves(&bch(15, 16, Some(0x8003)).encode(&halves(&message)));
+            [&message, &ecc[..], &[0xFF; 2]].concat()
+        }
         "sunxi-bch16-2048-64" => {
             let code = bch(14, 16, Some(0x5803));
             let part = |step: &[u8]| [&[0xFF; 4][..], &low_first(&code, &[step, &[0xFF; 4]].concat())].concat();
@@ -148,6 +155,28 @@ fn made(name: &str, data: &[u8]) -> Vec<u8> {
 
 fn flip(page: &mut [u8], bit: usize) {
     page[bit / 8] ^= 1 << (bit % 8);
+}
+
+/// Pages that Armada's controller wrote: of zeroes and of 0xFF (devjoseph-me/unknown-bch), and an
+/// erase counter header of UBI, of whose ECC the first 16 bytes are published
+/// (MarvellEmbeddedProcessors/u-boot-marvell issue 25).
+#[test]
+fn marvells_hardware_writes_the_same_pages() {
+    let mut ubi = vec![0; 2048];
+    ubi[..5].copy_from_slice(b"UBI#\x01");
+    for (at, byte) in [(15, 1), (18, 8), (22, 16), (60, 0x7F), (61, 0x58), (62, 0x53), (63, 0x19)] {
+        ubi[at] = byte;
+    }
+    let layout = oob::named("marvell-bch16-2048-64").unwrap();
+    for (data, expected) in [
+        (vec![0; 2048], "eeabf96263a3cb9e09d538f44b4ada0e6466b2666aba9fec1aae3aaae72a"),
+        (vec![0xFF; 2048], "7b3201d7636f38f1c784a1ab8dbe3f7184827199089fac7b52abefa31ef3"),
+        (ubi, "3a4959224364b8358e8daff4d4027ed1"),
+    ] {
+        let page = layout.encode_page(&data, &[0xFF; 64], &[0xFF; 2112]);
+        let ecc: String = page[2080..2110].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(ecc.starts_with(expected), "{ecc} is not {expected}");
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(super) enum Code {
     Hamming(Hamming),
     Bch {
         code: Bch,
-        low_bit_first: bool,
+        first_bit: FirstBit,
         /// What is combined with the ECC of each code word by exclusive or.
         masks: Vec<Vec<u8>>,
     },
@@ -81,11 +81,11 @@ impl PartialEq for OobLayout {
         let same_masks = match (&self.code, &other.code) {
             (Code::Hamming(a), Code::Hamming(b)) => a == b,
             (
-                Code::Bch { code: a, low_bit_first: low_a, masks: masks_a },
-                Code::Bch { code: b, low_bit_first: low_b, masks: masks_b },
+                Code::Bch { code: a, first_bit: first_a, masks: masks_a },
+                Code::Bch { code: b, first_bit: first_b, masks: masks_b },
             ) => {
                 let codes = |code: &Bch| (code.correctable(), code.parity_bits(), code.encode(&[1, 2, 3]));
-                low_a == low_b && masks_a == masks_b && codes(a) == codes(b)
+                first_a == first_b && masks_a == masks_b && codes(a) == codes(b)
             }
             _ => false,
         };
@@ -182,21 +182,17 @@ impl OobLayout {
     }
 
     fn orient(&self, number: usize, message: &mut [u8], ecc: &mut [u8]) {
-        let Code::Bch { low_bit_first, masks, .. } = &self.code else { return };
-        if *low_bit_first {
-            bits::reverse(message);
-            bits::reverse(ecc);
-        }
+        let Code::Bch { first_bit, masks, .. } = &self.code else { return };
+        turn(*first_bit, message);
+        turn(*first_bit, ecc);
         unmask(masks.get(number), ecc);
     }
 
     fn unorient(&self, number: usize, message: &mut [u8], ecc: &mut [u8]) {
-        let Code::Bch { low_bit_first, masks, .. } = &self.code else { return };
+        let Code::Bch { first_bit, masks, .. } = &self.code else { return };
         unmask(masks.get(number), ecc);
-        if *low_bit_first {
-            bits::reverse(message);
-            bits::reverse(ecc);
-        }
+        turn(*first_bit, message);
+        turn(*first_bit, ecc);
     }
 
     /// The ECC of a message; bits that the code leaves over are as the layout's mask has them.
@@ -219,6 +215,15 @@ impl OobLayout {
             },
             Code::Bch { code, .. } => code.correct(message, ecc),
         }
+    }
+}
+
+/// Puts the bits of each byte in the code's order, or back: both are the same.
+fn turn(first_bit: FirstBit, bytes: &mut [u8]) {
+    match first_bit {
+        FirstBit::High => {}
+        FirstBit::Low => bits::reverse(bytes),
+        FirstBit::Nibble => bytes.iter_mut().for_each(|byte| *byte = byte.rotate_left(4)),
     }
 }
 
@@ -450,7 +455,7 @@ fn bch(spec: &CodeSpec, code: Bch, codewords: &[Codeword]) -> Result<(Code, Vec<
                 "code word {number} has {bits} bits of ECC; expected {least}, or up to 63 more that mean nothing"
             ));
         }
-        if *first_bit == FirstBit::High {
+        if *first_bit != FirstBit::Low {
             aligned(number, word)?;
         }
         let bytes = word.ecc_bytes();
@@ -471,7 +476,7 @@ fn bch(spec: &CodeSpec, code: Bch, codewords: &[Codeword]) -> Result<(Code, Vec<
         erased_is_right.push(erased.iter().zip(&applied).all(|(erased, mask)| erased ^ mask == 0xFF));
         masks.push(applied);
     }
-    Ok((Code::Bch { code, low_bit_first: *first_bit == FirstBit::Low, masks }, erased_is_right))
+    Ok((Code::Bch { code, first_bit: *first_bit, masks }, erased_is_right))
 }
 
 fn hexadecimal(digits: &str) -> Result<Vec<u8>> {

@@ -7,7 +7,7 @@ use nandkit_units::suggest;
 use super::layout::OobLayout;
 use crate::error::{ImageError, Result};
 
-const TEXTS: [(&str, &str); 17] = [
+const TEXTS: [(&str, &str); 18] = [
     ("linux-hamming-512-16", include_str!("../../../../specs/oob/linux-hamming-512-16.toml")),
     ("linux-hamming-2048-64", include_str!("../../../../specs/oob/linux-hamming-2048-64.toml")),
     ("linux-hamming-4096-128", include_str!("../../../../specs/oob/linux-hamming-4096-128.toml")),
@@ -22,6 +22,7 @@ const TEXTS: [(&str, &str); 17] = [
     ("qcom-bch4-2048-64", include_str!("../../../../specs/oob/qcom-bch4-2048-64.toml")),
     ("qcom-bch8-2048-128", include_str!("../../../../specs/oob/qcom-bch8-2048-128.toml")),
     ("brcm-bch4-2048-64", include_str!("../../../../specs/oob/brcm-bch4-2048-64.toml")),
+    ("marvell-bch16-2048-64", include_str!("../../../../specs/oob/marvell-bch16-2048-64.toml")),
     ("sunxi-bch16-2048-64", include_str!("../../../../specs/oob/sunxi-bch16-2048-64.toml")),
     ("mtk-bch12-4096-256", include_str!("../../../../specs/oob/mtk-bch12-4096-256.toml")),
     ("mtk-bch32-4096-256", include_str!("../../../../specs/oob/mtk-bch32-4096-256.toml")),

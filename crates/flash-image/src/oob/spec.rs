@@ -54,6 +54,8 @@ pub(super) enum OrderSpec {
 pub(super) enum FirstBit {
     High,
     Low,
+    /// The highest of the low half, and that half first.
+    Nibble,
 }
 
 /// What is done to the ECC before it is written.
