@@ -86,11 +86,43 @@ fn volumes_with_packed_summaries_and_large_blocks_are_read_whole_and_sound() {
         fs::write(path.join("i"), bytes).expect("an image");
         let told = nandkit(path, &["check", "i"]);
         assert!(told.status == Some(1) && told.stdout.contains("summar"), "{name}: {}", told.stdout);
-        // Such volumes are only read.
-        fs::write(path.join("f"), "f").expect("a file");
-        let told = nandkit(path, &["put", "i", "f", "/f"]);
-        assert!(told.status == Some(2), "{name}: {}", told.stderr);
     }
+}
+
+/// Every command that writes refuses an image with exit status 2 and one of these words, before
+/// anything is written.
+fn refuses_changes(path: &Path, more: &[&str], words: [&str; 2]) {
+    let before = fs::read(path.join("i")).expect("an image");
+    fs::create_dir_all(path.join("mnt")).expect("makes");
+    fs::write(path.join("f"), "f").expect("a file");
+    for command in [
+        &["put", "i", "f", "/f"][..],
+        &["put", "i", "f", "/f", "--dry-run"],
+        &["put", "i", "f", "/f", "--overlay", "over"],
+        &["rm", "i", "/small"],
+        &["mkdir", "i", "/new"],
+        &["mount", "i", "mnt", "--rw"],
+        &["resize", "i", "512M"],
+        &["check", "i", "--repair", "mended"],
+    ] {
+        let more: &[&str] = if command[0] == "resize" { &[] } else { more };
+        let told = nandkit(path, &[command, more].concat());
+        assert_eq!(told.status, Some(2), "{command:?}: {}{}", told.stdout, told.stderr);
+        let is_clear = words.iter().any(|word| told.stderr.contains(word));
+        assert!(is_clear && told.stderr.lines().count() == 1, "{command:?}: {}", told.stderr);
+        assert!(!path.join("mended").exists() && !path.join("over").exists(), "{command:?}");
+    }
+    assert!(fs::read(path.join("i")).expect("an image") == before);
+}
+
+#[test]
+fn volumes_of_newer_kinds_are_not_changed_and_it_is_said_why() {
+    let directory = with_image("packed-16k");
+    refuses_changes(directory.path(), &[], ["its summaries are packed", "packed_ssa"]);
+    let directory = with_image("device-alias");
+    fs::write(directory.path().join("second.img"), vec![0; 128 << 20]).expect("a file");
+    refuses_changes(directory.path(), &["--devices", "second.img"], ["several devices", "(feature device_alias)"]);
+    refuses_changes(directory.path(), &[], ["several devices", "(feature device_alias)"]);
 }
 
 #[test]

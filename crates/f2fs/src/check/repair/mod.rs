@@ -89,7 +89,10 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     let (superblock, geometry, _) = choose_superblock(&devices, &mut |defect| told.push(defect))?;
     devices.arrange(&geometry, &mut |defect| told.push(defect))?;
     if geometry.features.has(Features::PACKED_SSA) {
-        return Err(FsError::new(ErrorKind::NotSupported, "summaries in packed form are not made"));
+        return Err(FsError::new(
+            ErrorKind::NotSupported,
+            "the volume is not repaired: its summaries are packed (feature packed_ssa)",
+        ));
     }
     let block_size = geometry.block_size() as u32;
     let mut report = Draft::of_volume(&geometry);
