@@ -40,6 +40,7 @@ mod mount_ends;
 mod mount_hostile;
 mod mount_nobody;
 mod mount_parallel;
+mod mutated;
 mod oob_layout;
 mod overlay;
 mod serve;

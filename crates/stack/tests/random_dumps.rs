@@ -12,7 +12,7 @@ use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_stack::image::{self, ChangeOptions, ChangingImage, Image, OpenOptions, RegionInfo};
 use nandkit_testkit::clock;
 use nandkit_testkit::flash_memory::{StrictFlash, nor};
-use nandkit_testkit::rounds::Rounds;
+use nandkit_testkit::rounds::in_parallel;
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{FileSystem, NewNode};
@@ -198,48 +198,52 @@ fn is_same_behind(after: &[u8], before: &[u8], end: usize) -> bool {
 #[test]
 fn what_is_no_volume_is_never_changed_and_every_file_is_read() {
     let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("dump");
-    let mut rounds = Rounds::of(150);
-    for round in &mut rounds {
-        let mut random = Random::new(round, "dump");
-        let dump = draw(&mut random);
-        std::fs::write(&path, &dump.bytes).expect("writes");
-        let regions = parts(&path);
-        for volume in &dump.volumes {
-            let what = format!("round {round}, {} {:#x} to {:#x}", volume.format, volume.start, volume.end);
-            let whole = || OpenOptions { offset: Some(volume.start as u64), ..OpenOptions::default() };
-            let at_start = regions.iter().find(|region| region.offset == volume.start as u64);
-            let found = at_start.or_else(|| doubtful(&path, &regions, volume));
-            let options = match found {
-                Some(region) => OpenOptions { region: Some(region.name.clone()), ..OpenOptions::default() },
-                None if dump.volumes.len() == 1 => OpenOptions::default(),
-                None => whole(),
-            };
-            assert!(found.is_some() || dump.volumes.len() == 1, "{what}: not among {regions:#?}");
-            let opened = image::open(&path, &options).unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert_eq!(opened.format, volume.format, "{what}");
-            for (name, expected) in &volume.files {
-                let found = content(opened.fs(), name);
-                let length = found.as_ref().map(Vec::len);
-                let expected_length = expected.len();
-                assert!(found.as_ref() == Some(expected), "{what}: {name} has {length:?} bytes of {expected_length}");
-            }
-            assert!(opened.damage().iter().all(|(_, finding)| finding.is_harmless()), "{what}: {:?}", opened.damage());
-            drop(opened);
-            let checked = image::check(&path, &options).unwrap_or_else(|error| panic!("{what}: {error}"));
-            let bad: Vec<_> = checked.report.findings.iter().filter(|finding| !finding.is_harmless()).collect();
-            assert!(bad.is_empty(), "{what}: {bad:?}");
-            changes_stay_inside(&path, &options, volume, &dump.bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
-            let is_proven = found.is_none_or(|region| region.doubts.is_empty());
-            if volume.format == "jffs2" && is_proven {
-                let repaired = image::repair(&path, &options).unwrap_or_else(|error| panic!("{what}: {error}"));
-                let mut file = tempfile::tempfile().expect("a file");
-                repaired.image.write_to(&mut file).expect("writes");
-                let mut after = vec![0; dump.bytes.len()];
-                std::os::unix::fs::FileExt::read_exact_at(&file, &mut after, 0).expect("reads");
-                assert!(after[..volume.start] == dump.bytes[..volume.start], "{what}: repaired");
-                assert!(is_same_behind(&after, &dump.bytes, volume.end), "{what}: repaired");
-            }
+    in_parallel(150, |round| {
+        let path = directory.path().join(format!("dump-{round}"));
+        one_dump(round, &path);
+        std::fs::remove_file(path).expect("removes");
+    });
+}
+
+fn one_dump(round: u64, path: &Path) {
+    let mut random = Random::new(round, "dump");
+    let dump = draw(&mut random);
+    std::fs::write(path, &dump.bytes).expect("writes");
+    let regions = parts(path);
+    for volume in &dump.volumes {
+        let what = format!("round {round}, {} {:#x} to {:#x}", volume.format, volume.start, volume.end);
+        let whole = || OpenOptions { offset: Some(volume.start as u64), ..OpenOptions::default() };
+        let at_start = regions.iter().find(|region| region.offset == volume.start as u64);
+        let found = at_start.or_else(|| doubtful(path, &regions, volume));
+        let options = match found {
+            Some(region) => OpenOptions { region: Some(region.name.clone()), ..OpenOptions::default() },
+            None if dump.volumes.len() == 1 => OpenOptions::default(),
+            None => whole(),
+        };
+        assert!(found.is_some() || dump.volumes.len() == 1, "{what}: not among {regions:#?}");
+        let opened = image::open(path, &options).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(opened.format, volume.format, "{what}");
+        for (name, expected) in &volume.files {
+            let found = content(opened.fs(), name);
+            let length = found.as_ref().map(Vec::len);
+            let expected_length = expected.len();
+            assert!(found.as_ref() == Some(expected), "{what}: {name} has {length:?} bytes of {expected_length}");
+        }
+        assert!(opened.damage().iter().all(|(_, finding)| finding.is_harmless()), "{what}: {:?}", opened.damage());
+        drop(opened);
+        let checked = image::check(path, &options).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let bad: Vec<_> = checked.report.findings.iter().filter(|finding| !finding.is_harmless()).collect();
+        assert!(bad.is_empty(), "{what}: {bad:?}");
+        changes_stay_inside(path, &options, volume, &dump.bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let is_proven = found.is_none_or(|region| region.doubts.is_empty());
+        if volume.format == "jffs2" && is_proven {
+            let repaired = image::repair(path, &options).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let mut file = tempfile::tempfile().expect("a file");
+            repaired.image.write_to(&mut file).expect("writes");
+            let mut after = vec![0; dump.bytes.len()];
+            std::os::unix::fs::FileExt::read_exact_at(&file, &mut after, 0).expect("reads");
+            assert!(after[..volume.start] == dump.bytes[..volume.start], "{what}: repaired");
+            assert!(is_same_behind(&after, &dump.bytes, volume.end), "{what}: repaired");
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::env;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 /// How many rounds are made, in place of the usual number: `NANDKIT_ROUNDS=20000`.
 pub const ROUNDS_VARIABLE: &str = "NANDKIT_ROUNDS";
@@ -70,9 +72,52 @@ impl Drop for Rounds {
     }
 }
 
+/// Runs the rounds of a test on all processors, each on one of them. One that fails is named as by
+/// [`Rounds`], and no further one begins.
+///
+/// # Panics
+///
+/// Where a round does.
+pub fn in_parallel(usual: u64, round: impl Fn(u64) + Sync) {
+    let Range { start, end } = Rounds::of(usual).left.clone();
+    let next = AtomicU64::new(start);
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= end {
+                break;
+            }
+            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| round(number)));
+            if let Err(failed) = failed {
+                next.store(end, Ordering::Relaxed);
+                eprintln!("  again with {REPLAY_VARIABLE}='round:{number}'");
+                std::panic::resume_unwind(failed);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, std::num::NonZero::get) {
+            scope.spawn(work);
+        }
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_in_parallel_are_each_run_once_and_a_failure_is_one_of_the_test() {
+        let seen: Vec<AtomicU64> = (0..100).map(|_| AtomicU64::new(0)).collect();
+        let sum = || seen.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
+        let Range { start, end } = Rounds::of(100).left.clone();
+        in_parallel(100, |round| {
+            seen[round as usize % 100].fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(sum(), end - start);
+        let failing = || in_parallel(100, |round| assert!(round < start, "planted"));
+        assert!(std::panic::catch_unwind(failing).is_err());
+    }
 
     #[test]
     fn all_rounds_or_the_one_that_is_named() {
