@@ -29,6 +29,7 @@ mod f2fs_recovery;
 mod f2fs_rescue;
 mod f2fs_resize;
 mod f2fs_sparse;
+mod guide;
 mod images;
 mod jffs2;
 mod jffs2_bad_input;
