@@ -66,7 +66,7 @@ impl Iterator for &mut Rounds {
 
 impl Drop for Rounds {
     fn drop(&mut self) {
-        if let Some(round) = self.current.filter(|_| std::thread::panicking()) {
+        if let Some(round) = self.current.filter(|_| thread::panicking()) {
             eprintln!("  again with {REPLAY_VARIABLE}='round:{round}'");
         }
     }
