@@ -145,19 +145,63 @@ mod tests {
         )
     }
 
-    /// The time of the best of all ways to go on from a run, where the open stretch has these holes
-    /// and blocks freed.
-    fn brute(runs: &[ValidRun], holes: u32, freed: u32, times: &RequestTimes, means: MeanHoles) -> f64 {
-        let Some((run, rest)) = runs.split_first() else { return fill(times, holes, freed) };
-        let (closed, holes, freed) = match run.shares_left {
-            true => (0.0, holes, freed),
-            false => (fill(times, holes, freed), run.left.into(), 0),
-        };
-        let (right, length) = (u32::from(run.right), u32::from(run.length));
-        let left = fill(times, holes, freed) + brute(rest, right, 0, times, means);
-        let inter = copy(times, length, means.inter) + brute(rest, holes + right, freed + length, times, means);
-        let intra = copy(times, length, means.intra) + brute(rest, holes + right, freed, times, means);
-        closed + left.min(inter).min(intra)
+    /// The least time of all `3^runs` choices, each followed from the first run to the last. One is
+    /// left where what is before, and the holes that are to be filled still in the largest requests
+    /// there could be, take as long as the least yet.
+    struct Brute<'a> {
+        runs: &'a [ValidRun],
+        copies: Vec<[f64; 2]>,
+        /// [`fill`] by all blocks of a stretch, of one hole block.
+        fill_ns: Vec<f64>,
+        /// The least of these, and hole blocks behind each run and beside it.
+        least_fill_ns: f64,
+        holes_from: Vec<u32>,
+        least: f64,
+    }
+
+    impl<'a> Brute<'a> {
+        fn least(runs: &'a [ValidRun], times: &RequestTimes, means: MeanHoles) -> f64 {
+            let copies =
+                runs.iter().map(|run| [means.inter, means.intra].map(|mean| copy(times, run.length.into(), mean)));
+            let most: u32 = runs.iter().map(|run| u32::from(run.left) + u32::from(run.length + run.right)).sum();
+            let of_all = |all: u32| if all == 0 { 0.0 } else { times.write(all) / f64::from(all) };
+            let fill_ns: Vec<f64> = (0..=most).map(of_all).collect();
+            let least_fill_ns = fill_ns.iter().skip(1).copied().fold(f64::INFINITY, f64::min);
+            let mut holes_from = vec![0; runs.len() + 1];
+            for (number, run) in runs.iter().enumerate().rev() {
+                let left = if run.shares_left { 0 } else { u32::from(run.left) };
+                holes_from[number] = holes_from[number + 1] + left + u32::from(run.right);
+            }
+            let (copies, least) = (copies.collect(), f64::INFINITY);
+            let mut brute = Brute { runs, copies, fill_ns, least_fill_ns, holes_from, least };
+            brute.follow(0, (0, 0), 0.0);
+            brute.least
+        }
+
+        fn fill(&self, (holes, freed): (u32, u32)) -> f64 {
+            f64::from(holes) * self.fill_ns[(holes + freed) as usize]
+        }
+
+        /// The open stretch has these holes and blocks freed; what is before it took so long.
+        fn follow(&mut self, number: usize, mut stretch: (u32, u32), mut before: f64) {
+            let Some(run) = self.runs.get(number) else {
+                self.least = self.least.min(before + self.fill(stretch));
+                return;
+            };
+            let holes = stretch.0 + self.holes_from[number];
+            if before + f64::from(holes) * self.least_fill_ns >= self.least {
+                return;
+            }
+            if !run.shares_left {
+                before += self.fill(stretch);
+                stretch = (run.left.into(), 0);
+            }
+            let ((holes, freed), right) = (stretch, u32::from(run.right));
+            let [inter, intra] = self.copies[number];
+            self.follow(number + 1, (holes + right, freed + u32::from(run.length)), before + inter);
+            self.follow(number + 1, (holes + right, freed), before + intra);
+            self.follow(number + 1, (right, 0), before + self.fill(stretch));
+        }
     }
 
     /// All `3^runs` choices: of 400 segments of up to 8 runs, of up to 16 where rounds are asked
@@ -173,7 +217,7 @@ mod tests {
             let draw = |random: &mut Random| 1.0 + random.below(5_120) as f64 / 10.0;
             let means = MeanHoles { inter: draw(&mut random), intra: draw(&mut random) };
             let plan = Plan::of(&runs, &times, means, Method::Optimal);
-            let least = brute(&runs, 0, 0, &times, means);
+            let least = Brute::least(&runs, &times, means);
             assert!((plan.predicted_ns() - least).abs() <= 1e-9 * least, "round {round}: {plan:?}, least {least}");
             let by_run = Plan::of(&runs, &times, means, Method::RunByRun);
             assert!(plan.predicted_ns() <= by_run.predicted_ns() * (1.0 + 1e-12), "round {round}");
