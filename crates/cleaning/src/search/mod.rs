@@ -5,12 +5,14 @@
 //! It looks at some candidates only and goes on where it stopped, so it is no
 //! [`crate::victim::VictimRule`], which compares all.
 
+mod aged_gaps;
 mod cost_benefit;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
+pub use aged_gaps::{AgedGaps, AgedSegment};
 pub use cost_benefit::{AgedSections, CostBenefit, Times, benefit};
 
 /// The name of this search in specs, beside the names of victim policies.
