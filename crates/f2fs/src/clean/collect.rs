@@ -4,7 +4,7 @@
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::mover::{BlockMover, LiveBlock, Mover, Sources};
-use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
+use crate::ids::{BlockAddress, NodeId, SegmentIndex};
 use crate::segments::sit::runs;
 use crate::segments::{Segments, Space, Summary};
 
@@ -152,8 +152,8 @@ fn move_data<V: Collected>(
     let pairs = volume.with_space(|space| {
         let mut pairs = Vec::with_capacity(live.len());
         for block in &live {
-            match space.allocate(Log::ColdData, block.owner, now) {
-                Ok(placed) => pairs.push((block.from, placed.at)),
+            match space.allocate_moved(block.from, block.owner, now) {
+                Ok(to) => pairs.push((block.from, to)),
                 Err(error) => {
                     pairs.iter().for_each(|&(_, to)| space.free(to, now));
                     return Err(error);

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use nandkit_cleaning::partial::{Choice, MeanHoles, Method, Plan, RequestTimes, ValidRun};
+use nandkit_cleaning::partial::{Choice, LearnedTimes, MeanHoles, Method, Plan, RequestTimes, ValidRun};
 use nandkit_units::Nanos;
 
 use super::partial_counters::Published;
@@ -19,6 +19,8 @@ const WATCHED_MOST: usize = 32;
 #[derive(Debug)]
 pub struct PartialCollection {
     times: RequestTimes,
+    /// What the times are made of anew for each segment, where no card file tells them.
+    learned: Option<LearnedTimes>,
     method: Method,
     segments_per_checkpoint: u32,
     watched: Vec<Watched>,
@@ -45,11 +47,19 @@ impl PartialCollection {
     pub fn new(times: RequestTimes, method: Method, segments_per_checkpoint: u32) -> Self {
         Self {
             times,
+            learned: None,
             method,
             segments_per_checkpoint: segments_per_checkpoint.max(1),
             watched: Vec::new(),
             published: Arc::default(),
         }
+    }
+
+    /// By the times of the requests that the volume makes. Segments stay as they are until a read
+    /// and a write were seen.
+    pub fn learning(learned: LearnedTimes, method: Method, segments_per_checkpoint: u32) -> Self {
+        let nothing = RequestTimes::new(1, |_| 0, |_| 0);
+        Self { learned: Some(learned), ..Self::new(nothing, method, segments_per_checkpoint) }
     }
 
     /// What was decided, and how long it took, for who watches the volume.
@@ -89,6 +99,10 @@ impl Watched {
 }
 
 impl ReuseReview for PartialCollection {
+    fn learns(&self) -> bool {
+        self.learned.is_some()
+    }
+
     fn segments_per_checkpoint(&self) -> u32 {
         self.segments_per_checkpoint
     }
@@ -98,6 +112,10 @@ impl ReuseReview for PartialCollection {
         // Copies go to the cold log: what it fills itself is not made ready by more of them.
         if facts.log == Log::ColdData {
             return ReusePlan::AsIs;
+        }
+        if let Some(learned) = &self.learned {
+            let Some(times) = learned.times(BLOCKS.into()) else { return ReusePlan::AsIs };
+            self.times = times;
         }
         let runs = valid_runs(holes, &facts.valid);
         let intra = mean(holes).unwrap_or(1.0);
@@ -132,6 +150,10 @@ impl ReuseReview for PartialCollection {
                 if let Some(watched) = self.watched.iter_mut().find(|watched| watched.segment == segment) {
                     watched.copied = time;
                 }
+            }
+            Measured::Request(seen) => {
+                let learn = if seen.is_write { LearnedTimes::wrote } else { LearnedTimes::read };
+                self.learned.iter_mut().for_each(|learned| learn(learned, seen.blocks, seen.time.0));
             }
             Measured::Checkpoint(time) => self.published.change(|counters| counters.checkpointed(time)),
             Measured::Filled(segment, blocks, time) => {
@@ -190,6 +212,7 @@ pub fn valid_runs(holes: &[HoleRun], valid: &[Range<u16>]) -> Vec<ValidRun> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::SeenRequest;
 
     #[test]
     fn runs_have_the_holes_that_touch_them() {
@@ -233,5 +256,26 @@ mod tests {
         assert_ne!(whole.review(&holes, &facts(valid, vec![1; 2000])), ReusePlan::AsIs);
         let counters = review.statistics().now();
         assert_eq!((counters.segments, counters.treated, counters.left_for_checkpoint), (2, 1, 1));
+    }
+
+    /// Before anything was seen nothing is done; then it is as with the times that were seen.
+    #[test]
+    fn what_was_seen_decides() {
+        let holes: Vec<HoleRun> = (0..100).map(|number| HoleRun { start: number * 5, length: 4 }).collect();
+        let valid: Vec<Range<u16>> = (0..99).map(|number| number * 5 + 4..number * 5 + 5).collect();
+        let mut review = PartialCollection::learning(LearnedTimes::default(), Method::RunByRun, 1);
+        let facts = facts(valid, vec![1, 2, 3]);
+        assert!(review.learns() && review.review(&holes, &facts) == ReusePlan::AsIs);
+        let see = |review: &mut PartialCollection, is_write, blocks, ns| {
+            review.measured(Measured::Request(SeenRequest { is_write, blocks, time: Nanos(ns) }));
+        };
+        see(&mut review, false, 1, 1);
+        [4, 512].into_iter().for_each(|blocks| see(&mut review, true, blocks, 1_000_000 + u64::from(blocks)));
+        assert!(matches!(review.review(&holes, &facts), ReusePlan::Treat(runs) if runs.len() == 99));
+        // The device turns out to have no cost by request.
+        for blocks in [4, 512] {
+            (0..2000).for_each(|_| see(&mut review, true, blocks, 1_000 * u64::from(blocks)));
+        }
+        assert_eq!(review.review(&holes, &facts), ReusePlan::AsIs);
     }
 }

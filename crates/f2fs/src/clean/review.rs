@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use nandkit_units::Nanos;
 
+use crate::device::SeenRequest;
 use crate::ids::{Log, SegmentIndex};
 use crate::segments::Segments;
 use crate::segments::sit::{BLOCKS, runs};
@@ -64,6 +65,8 @@ pub enum Measured {
     Checkpoint(Nanos),
     /// Writing so many blocks into a segment.
     Filled(SegmentIndex, u32, Nanos),
+    /// A request, for who [`ReuseReview::learns`].
+    Request(SeenRequest),
 }
 
 /// Looks at a segment before SSR fills its holes.
@@ -71,6 +74,11 @@ pub trait ReuseReview: Send {
     /// Whether it wants to be asked at all: looking for the segment costs a search.
     fn wants(&self) -> bool {
         true
+    }
+
+    /// Whether it hears of each request.
+    fn learns(&self) -> bool {
+        false
     }
 
     /// How many segments of a log are treated before the checkpoint that makes them usable, which

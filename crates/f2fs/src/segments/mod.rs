@@ -6,6 +6,7 @@
 //! checkpoint has completed. Nothing here moves data or writes a checkpoint; the only device
 //! operation is the reading of a summary block.
 
+mod aged;
 mod allocate;
 pub mod bitmap;
 mod checkpoint;
@@ -24,7 +25,7 @@ pub(crate) mod tests;
 
 use std::ops::Range;
 
-use nandkit_cleaning::search::{Cursor, MOST_LOOKED_AT};
+use nandkit_cleaning::search::{AgedGaps, Cursor, MOST_LOOKED_AT};
 use nandkit_vfs::Result;
 
 use crate::blocks::Blocks;
@@ -57,6 +58,11 @@ pub trait Space {
     /// (the summary of a segment that SSR takes); nothing has changed then. Cost: constant; at the
     /// end of a segment a search.
     fn allocate(&mut self, log: Log, owner: Summary, now: u64) -> Result<Placed>;
+
+    /// A block for what the collector moves from an address: a gap of a segment about as old where
+    /// the options say so and there is one, else the next block of the log of cold data. Errors:
+    /// as [`Space::allocate`].
+    fn allocate_moved(&mut self, from: BlockAddress, owner: Summary, now: u64) -> Result<BlockAddress>;
 
     /// Takes this block, which will be written, for data. Errors: `Corrupt` (outside the main area,
     /// in use, not to be written before the next checkpoint, in a segment of nodes), `Device`.
@@ -113,6 +119,9 @@ pub struct Options {
     /// The log of cold data, to which collected blocks go, fills gaps whatever is free (hole
     /// plugging).
     pub plugs_holes: bool,
+    /// Blocks that the collector moves fill gaps of segments about as old (`atgc`: age-threshold
+    /// SSR), where there are some; `None`: they go to the log of cold data.
+    pub aged_gaps: Option<AgedGaps>,
     /// `alloc_mode=reuse`: warm and cold data too look for free segments from the start of the
     /// volume.
     pub reuse: bool,
@@ -137,6 +146,7 @@ impl Options {
             lfs: false,
             own_gaps: false,
             plugs_holes: false,
+            aged_gaps: None,
             reuse: geometry.main_segments <= 8192,
             reserved_sections,
             min_ssr_sections: reserved_sections,
@@ -177,6 +187,8 @@ pub struct Segments {
     emptied: prepared::Emptied,
     /// Where searches of SSR and of greedy collection go on.
     greedy_cursor: Cursor,
+    /// The segment whose gaps what the collector moved filled last ([`Options::aged_gaps`]).
+    aged_target: Option<SegmentIndex>,
     /// The section that is being collected in the foreground.
     collecting: Option<u32>,
     /// Warm and cold data look for free segments from here on, where a volume of several devices
@@ -338,6 +350,10 @@ impl Space for SpaceOn<'_> {
     #[inline]
     fn allocate(&mut self, log: Log, owner: Summary, now: u64) -> Result<Placed> {
         self.segments.allocate(self.device, log, owner, now)
+    }
+
+    fn allocate_moved(&mut self, from: BlockAddress, owner: Summary, now: u64) -> Result<BlockAddress> {
+        self.segments.allocate_moved(self.device, from, owner, now)
     }
 
     fn claim(&mut self, at: BlockAddress, owner: Summary, now: u64) -> Result<()> {

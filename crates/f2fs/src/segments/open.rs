@@ -94,6 +94,7 @@ impl Segments {
             held: Vec::new(),
             emptied: Default::default(),
             greedy_cursor: Cursor::default(),
+            aged_target: None,
             collecting: None,
             data_hint: data_hint(geometry),
             usage: Usage::default(),

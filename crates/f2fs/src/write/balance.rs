@@ -80,6 +80,7 @@ impl<D: BlockDevice> Volume<D> {
     /// Another look at segments before their gaps are filled.
     pub fn set_review(&mut self, review: Box<dyn ReuseReview>) {
         self.writer.cleaners.reviews = review.wants();
+        self.device.keep_seen(review.learns());
         *own(&mut self.writer.cleaners.review) = review;
         self.writer.cleaners.asked = [None; 3];
     }
@@ -177,6 +178,7 @@ impl<D: BlockDevice> Volume<D> {
         }
         let mut review = std::mem::replace(own(&mut self.writer.cleaners.review), Box::new(NoReview));
         let mut mover = std::mem::replace(own(&mut self.writer.cleaners.mover), Box::new(CopyMover));
+        self.device.take_seen().into_iter().for_each(|seen| review.measured(Measured::Request(seen)));
         let mut done = Ok(());
         for (number, log) in REVIEWED.into_iter().enumerate() {
             let asked = (self.writer.segments.current(log), self.state.head.version.get());

@@ -101,6 +101,7 @@ impl<D: BlockDevice> Volume<D> {
         segments.options.lfs = options.lfs;
         segments.options.own_gaps = options.own_gaps;
         segments.options.plugs_holes = options.plugs_holes;
+        segments.options.aged_gaps = options.aged_gaps;
         expect_counts(&segments)?;
         let names = super::names::state_of(&superblock, &state, options.making);
         let quotas = Quotas::new(superblock.quota_inodes.map(|field| NodeId(field.get())));

@@ -1,5 +1,7 @@
 //! How a volume is mounted for writing.
 
+use nandkit_cleaning::search::AgedGaps;
+
 use crate::device::Atomicity;
 use crate::names::new_inode::Making;
 use crate::pages::PageLimits;
@@ -33,6 +35,8 @@ pub struct WriteOptions {
     pub own_gaps: bool,
     /// [`crate::segments::Options::plugs_holes`].
     pub plugs_holes: bool,
+    /// [`crate::segments::Options::aged_gaps`].
+    pub aged_gaps: Option<AgedGaps>,
     /// Whether files that are cold by their names are overwritten where they stand, as today's
     /// Linux does and the first F2FS (3.8) did not.
     pub cold_in_place: bool,
@@ -75,6 +79,7 @@ impl Default for WriteOptions {
             lfs: false,
             own_gaps: false,
             plugs_holes: false,
+            aged_gaps: None,
             cold_in_place: true,
             logs: ActiveLogs::Six,
             ipu_policy: None,

@@ -7,6 +7,7 @@
 //! itself.
 
 use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 
 use nandkit_block::{BlockDevice, BlockError};
 use nandkit_units::{
@@ -67,6 +68,20 @@ impl Submission {
     }
 }
 
+/// Requests whose times are kept for who asks, at most; the latest.
+const SEEN_MOST: usize = 4096;
+
+/// A request, as long as it had the device to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenRequest {
+    /// A write, or a read.
+    pub is_write: bool,
+    /// Its size.
+    pub blocks: u32,
+    /// From the end of the one before.
+    pub time: Nanos,
+}
+
 /// A request whose end is not waited for yet.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -87,6 +102,8 @@ pub struct WritableBlocks<D> {
     /// When the last request that was submitted ends, and the time that all had the device to
     /// themselves.
     busy: (Nanos, Nanos),
+    /// The last requests, where somebody wants them.
+    seen: Option<Mutex<VecDeque<SeenRequest>>>,
 }
 
 impl<D: BlockDevice> WritableBlocks<D> {
@@ -119,7 +136,29 @@ impl<D: BlockDevice> WritableBlocks<D> {
             }
         }
         let unflushed = vec![false; blocks.devices.parts.len()];
-        Ok(Self { blocks, pending: VecDeque::new(), depth: DEPTH, tickets: 0, unflushed, busy: Default::default() })
+        let (pending, busy) = (VecDeque::new(), Default::default());
+        Ok(Self { blocks, pending, depth: DEPTH, tickets: 0, unflushed, busy, seen: None })
+    }
+
+    /// Whether the times of requests are kept for [`WritableBlocks::take_seen`], the last 4096 of
+    /// them.
+    pub fn keep_seen(&mut self, keeps: bool) {
+        self.seen = keeps.then(Mutex::default);
+    }
+
+    /// Reads and writes since the last call, the earlier first.
+    pub fn take_seen(&mut self) -> VecDeque<SeenRequest> {
+        let seen = self.seen.as_mut().map(|seen| seen.get_mut().unwrap_or_else(PoisonError::into_inner));
+        seen.map(std::mem::take).unwrap_or_default()
+    }
+
+    fn see(&self, is_write: bool, blocks: u32, time: Nanos) {
+        let Some(seen) = &self.seen else { return };
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= SEEN_MOST {
+            seen.pop_front();
+        }
+        seen.push_back(SeenRequest { is_write, blocks, time });
     }
 
     /// At most so many requests are under way; 1 waits for each.
@@ -237,10 +276,10 @@ impl<D: BlockDevice> WritableBlocks<D> {
         let (number, sector, here) = self.place(at, left)?;
         if here == left {
             self.set_unflushed(number);
-            let context = |issued| what.context(issued, area);
-            return self
-                .submit(number, context, |device, context| device.write_parts(context, sector, parts))
-                .map(drop);
+            let (context, before) = (|issued| what.context(issued, area), self.busy());
+            self.submit(number, context, |device, context| device.write_parts(context, sector, parts))?;
+            self.see(true, left as u32, self.busy().since(before));
+            return Ok(());
         }
         // Over the border of two devices.
         let (mut pieces, mut at) = (Pieces::new(parts), at);
@@ -280,6 +319,7 @@ impl<D: BlockDevice> WritableBlocks<D> {
             let context = Context::at(self.now()).for_cause(cause).in_area(self.area(at));
             let (now, later) = into.split_at_mut((here as usize).max(1).min(into.len()));
             let done = part.device.read_parts(&context, sector, block_size, now).map_err(failed)?;
+            self.see(false, now.len() as u32, done.completed.since(self.busy.0.max(context.issued)));
             self.blocks.devices.clock.advance_to(done.completed);
             at = BlockAddress(at.0.saturating_add(here as u32));
             into = later;
@@ -403,7 +443,11 @@ impl<D: BlockDevice> Blocks for WritableBlocks<D> {
     }
 
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
-        self.blocks.read(cause, at, into)
+        let begun = self.busy.0.max(self.now());
+        self.blocks.read(cause, at, into)?;
+        let blocks = into.len() / self.blocks.geometry.block_size();
+        self.see(false, blocks as u32, self.now().since(begun));
+        Ok(())
     }
 }
 

@@ -80,6 +80,7 @@ fn options(lfs: bool, reserved: u32) -> Options {
         lfs,
         own_gaps: false,
         plugs_holes: false,
+        aged_gaps: None,
         reuse: true,
         reserved_sections: reserved,
         min_ssr_sections: reserved,
