@@ -1,6 +1,7 @@
 //! F2FS on a block device: made on a new one, mounted where it is there already.
 
 use nandkit_block::BlockDevice;
+use nandkit_cleaning::search::AgedGaps;
 use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_f2fs::F2fs;
 use nandkit_f2fs::clean::VictimSearch;
@@ -12,7 +13,7 @@ use nandkit_f2fs::write::Atomicity;
 use nandkit_f2fs::write::PageLimits;
 use nandkit_f2fs::write::{Volume, WriteOptions};
 
-use super::reuse::Reuse;
+use super::reuse::{BY_AGE, Reuse};
 use super::spec::{F2fsModeName, F2fsSpec, RulesName};
 use crate::format::Format;
 use crate::format::emulate::{FormatSpec, WatchedBlocks, wrong};
@@ -50,7 +51,10 @@ impl FormatSpec for F2fsSpec {
         let reuse = Reuse::parse(&self.reuse).map_err(|detail| StackError::new("stack.fs", detail))?;
         let options = write_options(self, &reuse, frame.host.as_ref());
         let mut mounted = Volume::mount(vec![device], frame.clock.clone(), options).map_err(wrong)?;
-        let policies = self.policies().map_err(|detail| StackError::new("stack.fs", detail))?;
+        let mut policies = self.policies().map_err(|detail| StackError::new("stack.fs", detail))?;
+        if reuse.way.goes_by_age && policies[1].is_none() {
+            policies[1] = BY_AGE.parse().ok();
+        }
         if policies != [None; 2] {
             let [foreground, background] = policies.map(|policy| search(&mounted, policy, seed));
             mounted.set_search(Box::new(SearchByKind { foreground, background }));
@@ -90,10 +94,11 @@ fn write_options(spec: &F2fsSpec, reuse: &Reuse, host: Option<&HostSpec>) -> Wri
         },
     };
     WriteOptions {
-        lfs: spec.mode == F2fsModeName::Lfs,
+        lfs: spec.mode == F2fsModeName::Lfs || reuse.way.never_fills,
         own_gaps: spec.rules == RulesName::Linux38,
         cold_in_place: spec.rules != RulesName::Linux38,
-        plugs_holes: reuse.plugs_holes,
+        plugs_holes: reuse.way.plugs_holes,
+        aged_gaps: reuse.way.goes_by_age.then_some(AgedGaps::LINUX),
         logs: ActiveLogs::of(spec.active_logs).unwrap_or_default(),
         ipu_policy: u32::try_from(spec.ipu_policy).ok(),
         discard: spec.discard,

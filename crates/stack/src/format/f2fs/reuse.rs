@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nandkit_block::card::{CardSpec, Pattern};
-use nandkit_cleaning::partial::{Method, RequestTimes};
+use nandkit_cleaning::partial::{LearnedTimes, Method, RequestTimes};
 use nandkit_f2fs::clean::partial::PartialCollection;
 
 use crate::frame::Frame;
@@ -16,56 +16,88 @@ const BLOCK_BYTES: u64 = 4096;
 /// The most segments that are treated for one checkpoint.
 const SEGMENTS_MOST: u32 = 8;
 
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Way {
+    name: &'static str,
+    /// `None`: gaps are filled as they are.
+    pub method: Option<Method>,
+    /// Whether blocks that are moved always fill gaps.
+    pub plugs_holes: bool,
+    /// Whether gaps are never filled.
+    pub never_fills: bool,
+    /// Whether the collector goes by age, and fills gaps of segments as old.
+    pub goes_by_age: bool,
+}
+
 /// What the key `reuse` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reuse {
-    /// `None`: gaps are filled as they are.
-    pub method: Option<Method>,
+    /// Its name.
+    pub way: Way,
     /// Segments treated for one checkpoint.
     pub segments: u32,
-    /// Whether blocks that are moved always fill gaps.
-    pub plugs_holes: bool,
     /// Which times of random writes a card's curve is.
     pub curve: Curve,
 }
 
-/// Times of random writes, which differ where a card merges what it closes.
+/// Times of writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Curve {
-    /// Over the whole card, with the merges that each causes: what a benchmark of random writes
-    /// shows (P1's figure 5).
+    /// At random places over the whole card, with the merges that each causes: what a benchmark of
+    /// random writes shows (P1's figure 5).
     #[default]
     Spread,
-    /// Within an open unit.
+    /// At random places within an open unit.
     Unit,
+    /// As the volume's own requests take.
+    Learned,
+}
+
+const fn way(name: &'static str, method: Option<Method>) -> Way {
+    Way { name, method, plugs_holes: false, never_fills: false, goes_by_age: false }
 }
 
 /// The names, with what each does before gaps are filled.
-const NAMES: [(&str, Option<Method>, bool); 5] = [
-    ("ssr", None, false),
-    ("pgc", Some(Method::RunByRun), false),
-    ("pgc-optimal", Some(Method::Optimal), false),
-    ("gc", Some(Method::Everything), false),
-    ("hole-plugging", Some(Method::Everything), true),
+const WAYS: [Way; 7] = [
+    way("ssr", None),
+    way("pgc", Some(Method::RunByRun)),
+    way("pgc-optimal", Some(Method::Optimal)),
+    way("gc", Some(Method::Everything)),
+    Way { plugs_holes: true, ..way("hole-plugging", Some(Method::Everything)) },
+    Way { never_fills: true, ..way("zoned", None) },
+    Way { goes_by_age: true, ..way("atgc", None) },
 ];
+
+/// The victims of [`Way::goes_by_age`] in idle times.
+pub(crate) const BY_AGE: &str = "age-threshold";
 
 impl Reuse {
     /// From the text of a spec. Errors say what is known.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let (name, options) = text.split_once(':').unwrap_or((text, ""));
-        let known: Vec<&str> = NAMES.iter().map(|(name, ..)| *name).collect();
-        let found = NAMES.iter().find(|(known, ..)| *known == name);
-        let Some((_, method, plugs_holes)) = found.copied() else {
+        let known: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
+        let found = WAYS.iter().find(|way| way.name == name);
+        let Some(way) = found.copied() else {
             return Err(SpecError::unknown(format!("reuse: {}", suggest::unknown("way", name, &known))));
         };
-        let mut reuse = Self { method, segments: 1, plugs_holes, curve: Curve::Spread };
+        let mut reuse = Self { way, segments: 1, curve: Curve::Spread };
         for option in options.split(',').filter(|option| !option.is_empty()) {
-            if method.is_none() {
+            if way.method.is_none() {
                 return Err(SpecError::form(format!("reuse: {option:?} of {name}; it has no options")));
             }
             reuse.set(option)?;
         }
         Ok(reuse)
+    }
+
+    /// What contradicts `mode=lfs`. Errors: a way that fills gaps.
+    pub fn check_lfs(&self) -> Result<(), SpecError> {
+        let Way { name, method, goes_by_age, .. } = self.way;
+        if method.is_some() || goes_by_age {
+            return Err(SpecError::form(format!("reuse is {name}, but with mode=lfs no gap is ever filled")));
+        }
+        Ok(())
     }
 
     fn set(&mut self, option: &str) -> Result<(), SpecError> {
@@ -78,22 +110,32 @@ impl Reuse {
             }
             Some(("curve", "spread")) => self.curve = Curve::Spread,
             Some(("curve", "unit")) => self.curve = Curve::Unit,
+            Some(("curve", "learned")) => self.curve = Curve::Learned,
             _ => {
-                let detail = format!("reuse: {option:?}; expected segments=N, curve=spread or curve=unit");
+                let detail =
+                    format!("reuse: {option:?}; expected segments=N, curve=spread, curve=unit or curve=learned");
                 return Err(SpecError::form(detail));
             }
         }
         Ok(())
     }
 
-    /// The look at segments, by the curve of a card file or of the card that the stack stands on;
-    /// `None` where gaps are filled as they are. Errors: no curve, a card file that cannot be read.
+    /// The look at segments, by the curve of a card file or of the card that the stack stands on,
+    /// or by what is seen; `None` where gaps are filled as they are. Errors: no curve, a card file
+    /// that cannot be read, or that is not asked.
     pub fn review(&self, curve: &str, frame: &Frame) -> Result<Option<PartialCollection>, StackError> {
-        let Some(method) = self.method else { return Ok(None) };
+        let Some(method) = self.way.method else { return Ok(None) };
+        if self.curve == Curve::Learned {
+            if !curve.is_empty() {
+                let detail = format!("{curve}, but reuse says curve=learned; expected one of the two");
+                return Err(StackError::new("stack.fs.reuse_curve", SpecError::form(detail)));
+            }
+            return Ok(Some(PartialCollection::learning(LearnedTimes::default(), method, self.segments)));
+        }
         let card = match curve {
             "" => frame.card.as_deref().cloned().ok_or_else(|| {
                 let detail = "reuse: moving runs needs the device's times by request size, which only cards tell; expected \
-                              a card as device, or reuse_curve = 'FILE.toml' as `nandkit calibrate` writes it";
+                              a card as device, reuse_curve = 'FILE.toml' as `nandkit calibrate` writes it, or curve=learned";
                 StackError::new("stack.fs", SpecError::form(detail))
             })?,
             file => card_of(Path::new(file))?,
@@ -116,7 +158,7 @@ fn times_of(card: &CardSpec, curve: Curve) -> RequestTimes {
         |blocks| {
             let bytes = u64::from(blocks) * BLOCK_BYTES;
             match curve {
-                Curve::Spread => card.spread_write_time(bytes).0,
+                Curve::Spread | Curve::Learned => card.spread_write_time(bytes).0,
                 Curve::Unit => card.write_time(Pattern::Random, bytes).0,
             }
         },
@@ -129,13 +171,22 @@ mod tests {
 
     #[test]
     fn names_and_their_options() {
-        assert_eq!(Reuse::parse("ssr").unwrap().method, None);
-        let gc = Reuse { method: Some(Method::Everything), segments: 3, plugs_holes: false, curve: Curve::Unit };
+        assert_eq!(Reuse::parse("ssr").unwrap().way.method, None);
+        let gc = Reuse { way: WAYS[3], segments: 3, curve: Curve::Unit };
         assert_eq!(Reuse::parse("gc:segments=3,curve=unit").unwrap(), gc);
-        assert!(Reuse::parse("hole-plugging").unwrap().plugs_holes);
-        for (text, part) in
-            [("pcg", "pgc"), ("pgc:segments=9", "1 to 8"), ("pgc:x=1", "segments=N"), ("ssr:segments=2", "no options")]
-        {
+        assert!(Reuse::parse("hole-plugging").unwrap().way.plugs_holes);
+        assert_eq!(Reuse::parse("pgc:curve=learned").unwrap().curve, Curve::Learned);
+        for (text, goes) in [("ssr", true), ("zoned", true), ("atgc", false), ("pgc", false)] {
+            assert_eq!(Reuse::parse(text).unwrap().check_lfs().is_ok(), goes, "{text}");
+        }
+        assert!(BY_AGE.parse::<nandkit_cleaning::victim::VictimPolicy>().is_ok());
+        for (text, part) in [
+            ("pcg", "pgc"),
+            ("pgc:segments=9", "1 to 8"),
+            ("pgc:x=1", "segments=N"),
+            ("ssr:segments=2", "no options"),
+            ("atgc:x", "no options"),
+        ] {
             let error = Reuse::parse(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }

@@ -52,8 +52,10 @@ pub struct F2fsSpec {
     pub background_victim: String,
     /// What is done with a used segment before its gaps are filled (SSR): `ssr` (nothing), `pgc`
     /// (P1's partial collection), `pgc-optimal`, `gc` (all its blocks move first), `hole-plugging`
-    /// (they fill gaps); all but the first with `:segments=N` for so many a checkpoint, and
-    /// `curve=unit` for the times within an open unit of a card.
+    /// (they fill gaps); these four with `:segments=N` for so many a checkpoint, `curve=unit` for
+    /// the times within an open unit of a card, `curve=learned` for those that the volume sees.
+    /// `zoned`: gaps are never filled. `atgc`: Linux's age-threshold collection, which moves blocks
+    /// into gaps of segments as old.
     pub reuse: String,
     /// A card file with the device's times, for `reuse`; empty for those of the card that the stack
     /// stands on.
@@ -125,8 +127,8 @@ impl F2fsSpec {
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         self.policies()?;
         let reuse = Reuse::parse(&self.reuse)?;
-        if reuse.method.is_some() && self.mode == F2fsModeName::Lfs {
-            return Err(SpecError::form(format!("reuse is {}, but with mode=lfs no gap is ever filled", self.reuse)));
+        if self.mode == F2fsModeName::Lfs {
+            reuse.check_lfs()?;
         }
         if nandkit_f2fs::write::ActiveLogs::of(self.active_logs).is_none() {
             return Err(SpecError::range(format!("active_logs is {}; expected 2, 4 or 6", self.active_logs)));
