@@ -23,7 +23,7 @@ The project's own tasks.
 
   cargo xtask test [--quick]                             everything that must hold before a commit; --quick: tidy, format, lints, unit tests
   cargo xtask tidy                                       the rules that the compiler does not know
-  cargo xtask soak NAME [--cuts N] [--seed S]            power cuts under block-map, fast, page-map (translation layers), fat, jffs2 or f2fs; --replay STRING repeats a failure
+  cargo xtask soak NAME [--cuts N] [--seed S]            power cuts under block-map, fast, page-map (translation layers), fat, jffs2, f2fs or f2fs-reuse; --replay STRING repeats a failure
   cargo xtask bench [--filter NAME]                      the criterion benches, and their table for docs/guide/speed.md
   cargo xtask fuzz [TARGET] [--seconds N]                the fuzz targets, through cargo-fuzz
   cargo xtask kernel COMMAND                             real Linux under QEMU as a judge: build, boot, run, test, cuts, serve, f2fs, f2fs-made, f2fs-recover, wear, compare-wear

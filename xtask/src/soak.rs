@@ -22,13 +22,14 @@ const fn program(name: &'static str, package: &'static str, example: &'static st
     Program { name, package, example, words }
 }
 
-const SOAKS: [Program; 6] = [
+const SOAKS: [Program; 7] = [
     program("block-map", "nandkit-ftl", "soak_block_map", "--layer block-map "),
     program("fast", "nandkit-ftl", "soak_block_map", "--layer fast "),
     program("page-map", "nandkit-ftl", "soak_page_map", ""),
     program("fat", "nandkit-stack", "soak_fat", ""),
     program("jffs2", "nandkit-jffs2", "soak", ""),
     program("f2fs", "nandkit-f2fs", "soak_f2fs", ""),
+    program("f2fs-reuse", "nandkit-f2fs", "soak_f2fs", "--reuse all "),
 ];
 
 /// The number of cuts that the project's bar asks for.
@@ -137,7 +138,7 @@ mod tests {
     fn an_unknown_soak_is_refused_with_the_known_ones() {
         let error = run(&["yaffs9".to_owned()]).unwrap_err();
         assert!(error.is::<Unusable>());
-        assert!(error.to_string().contains("block-map, fast, page-map, fat, jffs2, f2fs"), "{error}");
+        assert!(error.to_string().contains("block-map, fast, page-map, fat, jffs2, f2fs, f2fs-reuse"), "{error}");
         assert!(run(&[]).unwrap_err().is::<Unusable>());
     }
 

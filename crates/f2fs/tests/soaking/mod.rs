@@ -6,6 +6,8 @@
 
 pub mod shapes;
 
+use std::collections::BTreeMap;
+
 use nandkit_block::wrap::{DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::recover::Recovered;
 use nandkit_f2fs::{Volume, WriteOptions};
@@ -14,10 +16,11 @@ use nandkit_units::random::Random;
 use nandkit_units::{Area, Cause};
 
 use crate::made::{clock, complaints};
+use crate::reusing::{Mode, slow_requests};
 use crate::writing::oracle::{Model, Oracle, image_of, write_image};
 use crate::writing::trees::Known;
 use crate::writing::{findings, unmount};
-use shapes::{Shape, Work, shape_of};
+use shapes::{Shape, Work};
 
 /// What the requests of a volume are for; the rows of the soak's table.
 pub const CAUSES: [&str; 8] = [
@@ -63,12 +66,16 @@ pub struct Course {
     pub fsck_every: u64,
     /// Every moment and survival of each request, not one that is drawn.
     pub all: bool,
+    /// Ways of treating segments before their gaps are filled, which volumes that are full of gaps
+    /// take in turn; none: every shape, as Linux does it.
+    pub modes: &'static [Mode],
 }
 
 impl Course {
-    pub const USUAL: Self = Self { lives: 3, steps: 90, recovery_every: 6, fsck_every: 64, all: false };
+    pub const USUAL: Self = Self { lives: 3, steps: 90, recovery_every: 6, fsck_every: 64, all: false, modes: &[] };
     /// Few operations, and everything that can be cut.
-    pub const EXHAUSTIVE: Self = Self { lives: 1, steps: 12, recovery_every: 1, fsck_every: 500, all: true };
+    pub const EXHAUSTIVE: Self =
+        Self { lives: 1, steps: 12, recovery_every: 1, fsck_every: 500, all: true, modes: &[] };
 }
 
 /// What was done.
@@ -79,14 +86,16 @@ pub struct Tally {
     pub recovered: u64,
     /// Volumes that fsck.f2fs saw.
     pub seen_by_fsck: u64,
+    /// By mode, cuts and segments that were treated before their gaps were filled.
+    pub by_mode: BTreeMap<&'static str, (u64, u64)>,
     scratch: Option<std::rc::Rc<tempfile::TempDir>>,
 }
 
 /// Cuts of a seed. Panics where one loses something, with a text that names it.
 pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
-    let shape = shape_of(seed);
+    let shape = shapes::shape_in(seed, course.modes);
     let (medium, filler) = shape.base();
-    let soak = Soak { shape, seed, course };
+    let (soak, before) = (Soak { shape, seed, course }, tally.cuts.len());
     match shape.work {
         Work::Files => {
             let model = if filler > 0 { Model::with_filler(filler) } else { Model::default() };
@@ -96,6 +105,9 @@ pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
             let volume = Volume::mount(vec![medium.clone()], clock(), shape.options).unwrap();
             soak.lives(medium, Known::of(&volume), tally);
         }
+    }
+    if let Some(mode) = shape.mode {
+        tally.by_mode.entry(mode.name).or_default().0 += (tally.cuts.len() - before) as u64;
     }
 }
 
@@ -126,7 +138,7 @@ impl Soak {
     fn lives<O: Oracle>(&self, mut medium: MemoryDisk, mut oracle: O, tally: &mut Tally) {
         for life in 0..self.course.lives {
             let mut random = Random::new(self.seed * 1000 + u64::from(life), "soak");
-            let (requests, snapshots) = self.live(&medium, oracle.clone(), &mut random);
+            let (requests, snapshots) = self.live(&medium, oracle.clone(), &mut random, tally);
             // Few operations may leave nothing to cut.
             assert!(!requests.is_empty() || self.course.all, "seed {}: nothing was written", self.seed);
             if requests.is_empty() {
@@ -138,7 +150,7 @@ impl Soak {
             while let Some((number, request)) = replay.peek() {
                 let cause = cause_of(request);
                 for plan in self.plans(number, cause, &mut random) {
-                    let context = format!("seed {}, {}, life {life}, {plan:?}", self.seed, self.shape.name);
+                    let context = format!("seed {}, {}, life {life}, {plan:?}", self.seed, self.shape.title());
                     let known = known_at(&snapshots, number, plan.moment);
                     let left = replay.cut(plan).unwrap();
                     self.judge(left.clone(), known, &context, tally);
@@ -160,19 +172,29 @@ impl Soak {
     }
 
     /// Operations until their number is reached; what they asked of the device, and what was known meanwhile.
-    fn live<O: Oracle>(&self, medium: &MemoryDisk, mut oracle: O, random: &mut Random) -> (Vec<Request>, Snapshots<O>) {
+    fn live<O: Oracle>(
+        &self,
+        medium: &MemoryDisk,
+        mut oracle: O,
+        random: &mut Random,
+        tally: &mut Tally,
+    ) -> (Vec<Request>, Snapshots<O>) {
         let (device, log) = RecordingDevice::new(medium.clone());
         let mut volume = Volume::mount(vec![device], clock(), self.options()).unwrap();
         volume.segments_mut().options.urgent = self.shape.urgent;
         volume.segments_mut().sit_mut().keep_truth();
+        let counters = self.shape.mode.and_then(|mode| mode.begin(&mut volume, slow_requests()));
         let mut snapshots = vec![(0, oracle.clone())];
         for step in 0..self.course.steps {
             let mut before = |known: &O| snapshots.push((log.count(), known.clone()));
             let done = oracle.step(&mut volume, random, &mut before);
-            done.unwrap_or_else(|error| panic!("seed {}, {}, step {step}: {error}", self.seed, self.shape.name));
+            done.unwrap_or_else(|error| panic!("seed {}, {}, step {step}: {error}", self.seed, self.shape.title()));
             snapshots.push((log.count(), oracle.clone()));
         }
         drop(volume.abandon());
+        if let Some((mode, counters)) = self.shape.mode.zip(counters) {
+            tally.by_mode.entry(mode.name).or_default().1 += counters.now().treated;
+        }
         (log.take(), snapshots)
     }
 

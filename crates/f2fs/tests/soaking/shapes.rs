@@ -13,6 +13,7 @@ use nandkit_units::random::Random;
 use nandkit_vfs::{Changes, FileSystem, NewNode};
 
 use crate::made::clock;
+use crate::reusing::Mode;
 use crate::writing::oracle::{BLOCK, FILLER, device_of, empty_image, name, page};
 use crate::writing::unmount;
 
@@ -36,6 +37,8 @@ pub struct Shape {
     pub urgent: bool,
     /// Some writes go through drafts that are committed.
     pub drafts: bool,
+    /// How segments are treated before their gaps are filled.
+    pub mode: Option<Mode>,
     pub survivals: &'static [Survival],
 }
 
@@ -61,6 +64,7 @@ pub fn shapes() -> Vec<Shape> {
         full: false,
         urgent: false,
         drafts: false,
+        mode: None,
         survivals: ANY,
     };
     let logs = |logs| WriteOptions { logs, ..ordered };
@@ -98,7 +102,11 @@ impl Shape {
         let count = shapes().len();
         let bases = BASES.get_or_init(|| (0..count).map(|_| OnceLock::new()).collect());
         let number = shapes().iter().position(|shape| shape.name == self.name).unwrap();
-        bases[number].get_or_init(|| self.make()).clone()
+        bases[number].get_or_init(|| shapes()[number].make()).clone()
+    }
+
+    pub fn title(&self) -> String {
+        self.name.to_owned() + &self.mode.map(|mode| format!(", {}", mode.name)).unwrap_or_default()
     }
 
     fn make(&self) -> (MemoryDisk, u64) {
@@ -131,4 +139,19 @@ impl Shape {
 pub fn shape_of(seed: u64) -> Shape {
     let shapes = shapes();
     shapes[(seed % shapes.len() as u64) as usize]
+}
+
+/// The same; with modes, of the shapes whose files have gaps everywhere that logs fill, each of
+/// these with each mode in turn.
+pub fn shape_in(seed: u64, modes: &[Mode]) -> Shape {
+    if modes.is_empty() {
+        return shape_of(seed);
+    }
+    let mut shapes = shapes();
+    shapes.retain(|shape| shape.full && !shape.options.lfs);
+    let (mode, turn) = (modes[(seed % modes.len() as u64) as usize], seed / modes.len() as u64);
+    let shape = shapes[(turn % shapes.len() as u64) as usize];
+    // Blocks are not overwritten where they stand: logs fill gaps then.
+    let options = mode.options(WriteOptions { ipu_policy: Some(0), ..shape.options });
+    Shape { options, mode: Some(mode), ..shape }
 }
