@@ -1,6 +1,7 @@
 //! `cargo xtask kernel f2fs-made`: volumes of F2FS that nandkit makes from a tree, some of them
-//! changed or brought to another size by nandkit. Linux mounts them, finds every name by lookup and
-//! everything equal, writes into them, and fsck.f2fs finds nothing.
+//! changed or brought to another size by nandkit, some full of gaps that it filled. Linux mounts
+//! them, finds every name by lookup and everything equal, writes into them, and fsck.f2fs finds
+//! nothing. `--only NAMES` takes some of them, with commas between.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +28,7 @@ const PLANTED: &str = "many/the name whose hash is planted wrong";
 const LARGE: &str = "sparse/with-data";
 
 /// Name, and options of `nandkit mkfs f2fs`.
-const VOLUMES: [(&str, &str); 11] = [
+const VOLUMES: [(&str, &str); 13] = [
     ("plain", "--size 1G"),
     ("smallest", "--exclude sparse/with-data"),
     (
@@ -48,7 +49,13 @@ const VOLUMES: [(&str, &str); 11] = [
     ("planted", "--exclude sparse/with-data --size 700M"),
     ("grown", "--exclude sparse/with-data --size 200M"),
     ("shrunk", "--exclude sparse/with-data --size 3G -O extra_attr,inode_checksum,sb_checksum,quota,project_quota"),
+    ("partial", "--exclude sparse/with-data --size 300M"),
+    ("by-age", "--exclude sparse/with-data --size 300M -O extra_attr,inode_checksum"),
 ];
+
+/// Volumes of which nandkit fills the gaps of used segments, and the way in which it treats these
+/// before.
+const REUSED: [(&str, &str); 2] = [("partial", "pgc"), ("by-age", "atgc")];
 
 /// Volumes that nandkit brings to another size before Linux mounts them. The first needs larger
 /// tables for it, so that the main area begins elsewhere; in the second all that is behind the new
@@ -66,10 +73,11 @@ const WORK: &str = "cd /mnt\nrm -rf many/1*\nmv tree moved\nrm -f sparse/with-da
 
 /// Runs the trial and prints what it saw; an error where something does not hold.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let options = Options::parse(arguments, &[KEEP], &["--seed", "--mib", "--nandkit"], 0)?;
+    let options = Options::parse(arguments, &[KEEP], &["--seed", "--mib", "--nandkit", "--only"], 0)?;
     Trial::run("f2fs-made", &options, |trial| {
         let nandkit = Nandkit::find(&options)?;
-        Made { trial, seed: options.number("--seed", 1)?, mib: options.number("--mib", 30)? }.run(&nandkit)
+        let only = options.text("--only").map(|names| names.split(',').map(str::to_owned).collect());
+        Made { trial, seed: options.number("--seed", 1)?, mib: options.number("--mib", 30)?, only }.run(&nandkit)
     })
 }
 
@@ -77,6 +85,8 @@ struct Made<'a> {
     trial: &'a Trial,
     seed: u64,
     mib: u64,
+    /// Names of the volumes that are taken; `None`: all.
+    only: Option<Vec<String>>,
 }
 
 impl Made<'_> {
@@ -84,14 +94,14 @@ impl Made<'_> {
         let tree = self.make_tree()?;
         let all = Manifest::of_directory(&self.trial.kernel, &tree)?;
         let some = all.clone().without(LARGE);
-        for (name, words) in VOLUMES {
+        for (name, words) in self.volumes() {
             let image = self.trial.image(name);
             let mut mkfs = nandkit.command();
             mkfs.args(["mkfs", "f2fs", "--from"]).arg(&tree).args(words.split_whitespace()).arg(&image);
             process::output(&mut mkfs)?;
             fsck_f2fs(&image)?;
         }
-        for (name, size) in RESIZED {
+        for (name, size) in self.some(RESIZED) {
             let image = self.trial.image(name);
             print!("{name}: {}", process::output(nandkit.command().arg("resize").arg(&image).arg(size))?);
             fsck_f2fs(&image).with_context(|| format!("{name}, resized by nandkit"))?;
@@ -99,15 +109,26 @@ impl Made<'_> {
         let changer = build_example("f2fs-change")?;
         let lister = build_lister()?;
         let mut changed = BTreeMap::new();
-        for name in CHANGED {
+        for (name, ()) in self.some(CHANGED.map(|name| (name, ()))) {
             self.change(&changer, name, self.seed)?;
             changed.insert(name, list(&lister, &self.trial.image(name), &[])?.0);
         }
-        plant(&self.trial.image("planted"))?;
-        let complaint = fsck_f2fs(&self.trial.image("planted"));
-        ensure!(complaint.is_err(), "fsck.f2fs does not see the planted hash");
+        let filler = build_example("f2fs-partial")?;
+        for (name, mode) in self.some(REUSED) {
+            let image = self.trial.image(name);
+            let mut words = Command::new(&filler);
+            words.arg(&image).arg(mode).arg(self.seed.to_string());
+            print!("{name}, {mode}: {}", process::output(&mut words)?);
+            fsck_f2fs(&image).with_context(|| format!("{name}, filled by nandkit with {mode}"))?;
+            changed.insert(name, list(&lister, &image, &[])?.0);
+        }
+        for (name, ()) in self.some([("planted", ())]) {
+            plant(&self.trial.image(name))?;
+            let complaint = fsck_f2fs(&self.trial.image(name));
+            ensure!(complaint.is_err(), "fsck.f2fs does not see the planted hash");
+        }
         self.linux()?;
-        for (name, _) in VOLUMES {
+        for (name, _) in self.volumes() {
             let listing = |kind: &str| self.trial.manifest(name, kind);
             let mounted = listing("mounted");
             let expected = changed.get(name).unwrap_or(if name == "plain" { &all } else { &some });
@@ -140,6 +161,16 @@ impl Made<'_> {
         Ok(())
     }
 
+    /// Those of a list that are taken.
+    fn some<T, const N: usize>(&self, list: [(&'static str, T); N]) -> Vec<(&'static str, T)> {
+        let is_wanted = |name: &str| self.only.as_ref().is_none_or(|only| only.iter().any(|wanted| wanted == name));
+        list.into_iter().filter(|(name, _)| is_wanted(name)).collect()
+    }
+
+    fn volumes(&self) -> Vec<(&'static str, &'static str)> {
+        self.some(VOLUMES)
+    }
+
     /// nandkit changes a volume, and fsck.f2fs finds nothing: neither in the tree nor in what quota files count.
     fn change(&self, changer: &Path, name: &str, seed: u64) -> Result<()> {
         let image = self.trial.image(name);
@@ -157,7 +188,9 @@ impl Made<'_> {
             .module("quota_v2")
             .module("f2fs");
         let mut script = String::new();
-        for ((name, _), letter) in VOLUMES.iter().zip('a'..) {
+        let volumes = self.volumes();
+        ensure!(!volumes.is_empty(), "--only names none of the volumes");
+        for ((name, _), letter) in volumes.iter().zip('a'..) {
             guest = guest.disk(&self.trial.disk(name)?);
             script += &format!("mount -t f2fs /dev/vd{letter} /mnt\n");
             if *name == "planted" {
@@ -166,9 +199,9 @@ impl Made<'_> {
                 );
                 continue;
             }
-            // The helper keeps a volume as full as it is told to, which must be more than it is; the smallest volume is full.
+            // The helper keeps a volume as full as it is told to, which must be more than it is; the smallest volume is full, and those with gaps nearly.
             let churn = match *name {
-                "smallest" => String::new(),
+                "smallest" | "partial" | "by-age" => String::new(),
                 _ => format!("helper churn /mnt/churned {} 85 {}\n", self.seed, self.mib),
             };
             script += &format!(
@@ -188,7 +221,7 @@ impl Made<'_> {
         ensure!(said.is_empty(), "Linux says of the volumes:\n{}", said.join("\n"));
         println!(
             "{} volumes in Linux {}: {:.0} s",
-            VOLUMES.len(),
+            volumes.len(),
             self.trial.kernel.version,
             outcome.took.as_secs_f64()
         );
