@@ -2,7 +2,8 @@
 
 use nandkit_lab::reproduce::{Claim, papers, reproduce as judge, shipped_baseline};
 
-use nandkit_report::{Align, Table, tree};
+use nandkit_report::{Align, Style, Table, tree};
+use serde_json::Value;
 
 use crate::args::ReproduceArguments;
 use crate::failure::Failure;
@@ -54,7 +55,12 @@ fn table(claims: &[Claim]) -> String {
         if !claim.note.is_empty() {
             text += &format!("  {}\n", claim.note);
         }
-        text += &format!("  paper\n{}  measured\n{}", tree(&claim.paper, 4), tree(&claim.measured, 4));
+        let mut measured = claim.measured.clone();
+        let tables = measured.as_object_mut().and_then(|fields| fields.remove(TABLES));
+        text += &format!("  paper\n{}  measured\n{}", tree(&claim.paper, 4), tree(&measured, 4));
+        for table in tables.as_ref().and_then(Value::as_array).into_iter().flatten() {
+            text += &with_bars(table, output::style());
+        }
         text.push('\n');
     }
     if !rows.is_empty() {
@@ -63,6 +69,47 @@ fn table(claims: &[Claim]) -> String {
     }
     let holding = claims.iter().filter(|claim| claim.holds).count();
     text + &format!("{holding} of {} claims hold\n", claims.len())
+}
+
+/// The key of a claim's tables among what was measured.
+const TABLES: &str = "tables";
+/// Cells of a bar.
+const BAR_WIDTH: usize = 12;
+
+/// A table of a claim: its title, then a bar behind each figure of a column that says how much a whole bar is.
+fn with_bars(table: &Value, style: Style) -> String {
+    let list = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let columns: Vec<(String, Option<f64>)> = list(table, "columns")
+        .iter()
+        .map(|column| (shown(column.get("name")), column.get("whole").and_then(Value::as_f64)))
+        .collect();
+    let heads = columns.iter().enumerate().flat_map(|(place, (name, whole))| {
+        let align = if place == 0 { Align::Left } else { Align::Right };
+        [(name.clone(), align)].into_iter().chain(whole.map(|_| (String::new(), Align::Left)))
+    });
+    let mut lines = Table::new(heads);
+    for row in list(table, "rows") {
+        let cells = row.as_array().into_iter().flatten().zip(&columns).flat_map(|(cell, (_, whole))| {
+            let bar = whole.map(|whole| format!("{:<BAR_WIDTH$}", style.bar(cell.as_f64().unwrap_or(0.0), whole, BAR_WIDTH)));
+            [shown(Some(cell))].into_iter().chain(bar)
+        });
+        lines.row(cells.collect::<Vec<String>>());
+    }
+    let indented: String = lines.lines().iter().map(|line| format!("    {line}\n")).collect();
+    format!("  {}\n{indented}", shown(table.get("title")))
+}
+
+/// A cell of a table: below ten with two decimals, else with one.
+fn shown(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "-".to_string(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(figure)) if figure.is_f64() => {
+            let figure = figure.as_f64().unwrap_or(0.0);
+            if figure.abs() < 10.0 { format!("{figure:.2}") } else { format!("{figure:.1}") }
+        }
+        Some(other) => other.to_string(),
+    }
 }
 
 /// One line for each row: theory, simulation with its interval, the difference, where the formula is from.
@@ -78,10 +125,10 @@ fn theory(rows: &[&Claim]) -> String {
     ]);
     let mut notes = String::new();
     for claim in rows {
-        let figure = |value: &serde_json::Value, name: &str, digits: usize| {
-            value.get(name).and_then(serde_json::Value::as_f64).map(|figure| format!("{figure:.digits$}"))
+        let figure = |value: &Value, name: &str, digits: usize| {
+            value.get(name).and_then(Value::as_f64).map(|figure| format!("{figure:.digits$}"))
         };
-        let source = claim.paper.get("source").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let source = claim.paper.get("source").and_then(Value::as_str).unwrap_or_default();
         let half_width = figure(&claim.measured, "half_width_95", 4);
         let difference = figure(&claim.measured, "difference_percent", 2);
         let signed = |text: String| if text.starts_with('-') { text } else { format!("+{text}") };
@@ -99,4 +146,22 @@ fn theory(rows: &[&Claim]) -> String {
         }
     }
     table.text() + &notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_table_of_a_claim_has_bars() {
+        let table = json!({
+            "title": "speeds",
+            "columns": [{"name": "card"}, {"name": "warm %"}, {"name": "PGC", "whole": 2.0}],
+            "rows": [["A", 30, 1.0], ["B", 50, null], ["C", 70, 12.25]],
+        });
+        let lines = ["  speeds", "    card  warm %   PGC", "    A         30  1.00  ######", "    B         50     -"];
+        let last = "    C         70  12.2  ############\n";
+        assert_eq!(with_bars(&table, Style::PLAIN), lines.map(|line| format!("{line}\n")).concat() + last);
+    }
 }

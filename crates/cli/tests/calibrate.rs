@@ -144,6 +144,36 @@ fn card_files_that_are_none_are_told_before_a_run() {
     }
 }
 
+/// The first run of the grid has all it needs; none is made.
+#[test]
+fn partial_collection_without_times_is_told_before_a_run() {
+    const FLAT: &str = "[[4096, 9], [8192, 8]]";
+    let directory = tempfile::tempdir().expect("a directory");
+    let here = directory.path();
+    let curves = ["read_sequential", "read_random", "write_sequential", "write_random"];
+    let points = |points: &str| curves.map(|curve| format!("{curve} = {points}\n")).concat();
+    fs::write(here.join("falls.toml"), format!("name = 'mine'\n[curves]\n{}", points(FLAT))).expect("a file");
+    fs::write(here.join("one.toml"), format!("name = 'mine'\n[curves]\n{}", points("[[4096, 9]]"))).expect("a file");
+    let zero = points("[[4096, 0], [8192, 0]]");
+    fs::write(here.join("zero.toml"), format!("name = 'mine'\n[curves]\n{zero}")).expect("a file");
+    for (device, keys, expected) in [
+        ("ram", "", &["stack.fs", "times by request size", "expected a card", "nandkit calibrate"][..]),
+        ("slc-256m", "", &["stack.fs", "times by request size", "expected a card"]),
+        ("ram", "reuse_curve = 'none.toml'", &["stack.fs.reuse_curve", "none.toml", "cannot read"]),
+        ("card-c", "reuse_curve = 'falls.toml'", &["falls.toml", "no request that takes less"]),
+        ("card-c", "reuse_curve = 'one.toml'", &["one.toml", "at least two points"]),
+        ("card-c", "reuse_curve = 'zero.toml'", &["zero.toml", "times above 0"]),
+    ] {
+        let spec = format!(
+            "workload = 'holes'\n[stack]\ndevice = '{device}'\n[stack.fs]\nkind = 'f2fs'\n{keys}\n\
+             [grid]\n'stack.fs.reuse' = ['ssr', 'pgc']\n"
+        );
+        fs::write(here.join("s.toml"), spec).expect("a file");
+        refused(here, &["run", "s.toml", "--out", "o"], expected);
+        assert!(!here.join("o").exists(), "{device} {keys}: a run was made");
+    }
+}
+
 #[test]
 fn a_role_says_why_it_is_played_by_its_card() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -77,6 +77,9 @@ impl StackSpec {
         if self.fs == FsSpec::Model {
             return Ok(());
         }
+        if let FsSpec::Format(spec) = &self.fs {
+            spec.check_device(&self.device)?;
+        }
         if self.fs.is_on_flash() {
             return self.check_on_flash();
         }

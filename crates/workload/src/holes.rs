@@ -3,14 +3,17 @@
 //! Warm and cold files are written in order. Then blocks of each, chosen at random and each once,
 //! are overwritten until the wanted share of what was written first is valid: a log-structured file
 //! system puts the new versions elsewhere. What is measured are new files written by several
-//! threads in turn, as tiobench does. Cold data are a file whose name ends as F2FS takes for cold.
+//! threads in turn, as tiobench does, or another workload on such a volume (`then`). Cold data are a
+//! file whose name ends as F2FS takes for cold.
 
 use nandkit_units::random::Random;
-use nandkit_units::{Description, Generator};
+use nandkit_units::{Description, Generator, Nanos};
 
 use crate::error::{Result, SpecError, WorkloadError};
+use crate::inputs::Inputs;
 use crate::operation::{FileData, FileOperation, FileSlot, FileWorkload, Phase};
 use crate::parameters::{choices, parameters};
+use crate::spec::WorkloadSpec;
 
 choices! {
     /// The order in which threads write their files.
@@ -41,20 +44,50 @@ parameters! {
         threads: u64 = 4, 1..=1024;
         /// The order in which each of them is written.
         order: Order = Order::Sequential, ();
+        /// The measured bytes by those of the holes in the warm data; 0: by bytes.
+        of_holes: f64 = 0.0, 0.0..=4.0;
+        /// How often the measured files are written; they are removed before each time but the first.
+        rounds: u64 = 1, 1..=1 << 20;
+        /// Seconds from the beginning of a round to the next, the first not before these; what a round does not need is idle.
+        every: u64 = 0, 0..=1 << 30;
+        /// Another workload that is measured instead, with ; for each comma; none: new files.
+        then: String = NONE.to_string(), "a workload, or none";
     }
 }
+
+/// What `then` is where new files are measured.
+const NONE: &str = "none";
 
 /// Names of the files that make the holes.
 const FILES: [&[u8]; 2] = [b"warm.dat", b"cold.avi"];
 
 impl Holes {
     pub(crate) fn check(&self) -> std::result::Result<(), SpecError> {
+        self.then()?;
         let needed = self.record.saturating_mul(self.threads);
         if self.bytes < needed {
             let detail = format!("bytes is {}; expected at least a record for each thread, {needed}", self.bytes);
             return Err(SpecError::Conflict { workload: "holes", detail });
         }
         Ok(())
+    }
+
+    /// The workload that is measured instead of new files.
+    fn then(&self) -> std::result::Result<Option<WorkloadSpec>, SpecError> {
+        let conflict = |detail: String| Err(SpecError::Conflict { workload: "holes", detail });
+        if self.then == NONE {
+            return Ok(None);
+        }
+        if self.then.contains(',') {
+            return conflict(format!("then is {}; expected ; for each comma", self.then));
+        }
+        match self.then.replace(';', ",").parse()? {
+            WorkloadSpec::Holes(_) => conflict("then is holes again; expected another workload".to_string()),
+            spec if self.rounds > 1 || self.every > 0 => {
+                conflict(format!("rounds and every are of new files; expected none of them with then={}", spec.name()))
+            }
+            spec => Ok(Some(spec)),
+        }
     }
 
     /// Records of the warm and of the cold file.
@@ -65,10 +98,19 @@ impl Holes {
     }
 
     /// The stream of operations on a volume with so much free space.
-    pub(crate) fn files(&self, seed: u64, free_bytes: u64) -> Result<HolesFiles> {
+    pub(crate) fn files(&self, seed: u64, free_bytes: u64, inputs: &dyn Inputs) -> Result<HolesFiles> {
         self.check()?;
         let records = self.records(free_bytes);
-        let needed = records.iter().sum::<u64>().saturating_mul(self.record).saturating_add(self.bytes);
+        let filled = records.iter().sum::<u64>().saturating_mul(self.record);
+        let then = match self.then()? {
+            Some(spec) => Some(spec.file_workload(free_bytes.saturating_sub(filled), seed, inputs)?),
+            None => None,
+        };
+        let bytes = match self.of_holes {
+            0.0 => self.bytes,
+            share => (records[0] as f64 * (1.0 - self.warm_valid) * share) as u64 * self.record,
+        };
+        let needed = filled.saturating_add(if then.is_some() { 0 } else { bytes });
         if needed > free_bytes || records.iter().any(|count| *count > u64::from(u32::MAX)) {
             let advice = "use a smaller written or smaller bytes".to_string();
             return Err(WorkloadError::DoesNotFit { workload: "holes", needed, available: free_bytes, advice });
@@ -82,12 +124,12 @@ impl Holes {
         }
         // Warm and cold data are overwritten by turns.
         shuffle(&mut chosen, &mut random);
-        let per_thread = self.bytes / self.record / self.threads;
+        let per_thread = bytes / self.record / self.threads;
         let order = match self.order {
             Order::Sequential => (0..per_thread as u32).collect(),
             Order::Random => shuffled(per_thread, &mut random),
         };
-        Ok(HolesFiles { spec: self.clone(), records, chosen, order, phase: Phase::Fill, done: 0 })
+        Ok(HolesFiles { spec: self.clone(), records, chosen, order, then, phase: Phase::Fill, round: 0, done: 0, then_phase: None })
     }
 }
 
@@ -104,13 +146,16 @@ fn shuffled(count: u64, random: &mut Random) -> Vec<u32> {
 }
 
 /// `holes` on files.
-#[derive(Debug)]
 pub struct HolesFiles {
     spec: Holes,
     records: [u64; 2],
     chosen: Vec<(usize, u32)>,
     order: Vec<u32>,
+    /// What is measured instead of new files, and its phase that is under way.
+    then: Option<Box<dyn FileWorkload>>,
+    then_phase: Option<Phase>,
     phase: Phase,
+    round: u64,
     done: u64,
 }
 
@@ -148,43 +193,129 @@ impl HolesFiles {
         }
     }
 
-    fn next_measured(&self, step: u64) -> Option<FileOperation> {
+    /// Steps of a round by their kind: its instant, files removed, created, records by turns, a sync.
+    fn round_steps(&self, round: u64) -> [u64; 5] {
+        let threads = self.spec.threads;
+        let removed = if round > 0 { threads } else { 0 };
+        [u64::from(self.spec.every > 0), removed, threads, threads * self.order.len() as u64, 1]
+    }
+
+    fn next_measured(&self, round: u64, mut step: u64) -> Option<FileOperation> {
         let (threads, first) = (self.spec.threads, FILES.len() as u64);
-        if step < threads {
-            return Some(self.create(first + step, format!("new{step:04}.dat").into_bytes()));
+        let steps = self.round_steps(round);
+        let kind = steps.iter().position(|count| match step.checked_sub(*count) {
+            Some(rest) => {
+                step = rest;
+                false
+            }
+            None => true,
+        });
+        Some(match kind? {
+            0 => FileOperation::Arrive { at: Nanos::from_secs(self.spec.every.saturating_mul(round + 1)) },
+            1 => FileOperation::Remove { slot: FileSlot((first + step) as u32 + 1) },
+            2 => self.create(first + step, format!("new{step:04}.dat").into_bytes()),
+            3 => {
+                let record = *self.order.get(usize::try_from(step / threads).ok()?)?;
+                self.write(first + step % threads, record.into(), round as u32)
+            }
+            _ => FileOperation::Sync { slot: None },
+        })
+    }
+
+    /// The workload `then` in a phase of its own, its slots behind those of the holes.
+    fn next_then(&mut self, phase: Phase) -> Result<Option<FileOperation>> {
+        let Some(then) = self.then.as_mut() else { return Ok(None) };
+        // Phases follow each other; one that is over is not begun again.
+        if self.then_phase < Some(phase) {
+            self.then_phase = Some(phase);
+            then.begin(phase);
+        } else if self.then_phase > Some(phase) {
+            return Ok(None);
         }
-        let step = step - threads;
-        match self.order.get(usize::try_from(step / threads).ok()?) {
-            Some(record) => Some(self.write(first + step % threads, (*record).into(), 0)),
-            None => (step == threads * self.order.len() as u64).then_some(FileOperation::Sync { slot: None }),
+        Ok(then.next_operation()?.map(behind))
+    }
+}
+
+/// The same operation on slots behind those of the holes.
+fn behind(operation: FileOperation) -> FileOperation {
+    use FileOperation as Of;
+    let moved = |slot: FileSlot| match slot {
+        FileSlot::ROOT => slot,
+        FileSlot(number) => FileSlot(number.saturating_add(FILES.len() as u32)),
+    };
+    match operation {
+        Of::MakeDirectory { slot, parent, name } => {
+            Of::MakeDirectory { slot: moved(slot), parent: moved(parent), name }
         }
+        Of::Create { slot, parent, name } => Of::Create { slot: moved(slot), parent: moved(parent), name },
+        Of::Open { slot } => Of::Open { slot: moved(slot) },
+        Of::Write { slot, offset, length, data } => Of::Write { slot: moved(slot), offset, length, data },
+        Of::Read { slot, offset, length } => Of::Read { slot: moved(slot), offset, length },
+        Of::Truncate { slot, size } => Of::Truncate { slot: moved(slot), size },
+        Of::Rename { slot, parent, name } => Of::Rename { slot: moved(slot), parent: moved(parent), name },
+        Of::Remove { slot } => Of::Remove { slot: moved(slot) },
+        Of::RemoveDirectory { slot } => Of::RemoveDirectory { slot: moved(slot) },
+        Of::Sync { slot } => Of::Sync { slot: slot.map(moved) },
+        Of::Arrive { at } => Of::Arrive { at },
     }
 }
 
 impl FileWorkload for HolesFiles {
     fn begin(&mut self, phase: Phase) -> Option<u64> {
-        (self.phase, self.done) = (phase, 0);
-        Some(match phase {
+        (self.phase, self.round, self.done) = (phase, 0, 0);
+        let holes = match phase {
             Phase::Fill => self.records.iter().map(|count| count + 1).sum::<u64>() + 1,
             Phase::Age => self.chosen.len() as u64 + 1,
-            Phase::Measure => self.spec.threads * (self.order.len() as u64 + 1) + 1,
-        })
+            Phase::Measure => (0..self.spec.rounds).map(|round| self.round_steps(round)[1..].iter().sum::<u64>()).sum(),
+        };
+        match phase {
+            Phase::Fill => Some(holes),
+            _ if self.then.is_none() => Some(holes),
+            // What it prepares is part of the aging.
+            Phase::Age => None,
+            Phase::Measure => {
+                self.then_phase = Some(phase);
+                self.then.as_mut().and_then(|then| then.begin(phase))
+            }
+        }
     }
 
     fn next_operation(&mut self) -> Result<Option<FileOperation>> {
         let step = self.done;
         self.done += 1;
-        Ok(match self.phase {
-            Phase::Fill => self.next_fill(step),
-            Phase::Age => self.next_age(step),
-            Phase::Measure => self.next_measured(step),
-        })
+        match self.phase {
+            Phase::Fill => Ok(self.next_fill(step)),
+            Phase::Age => match self.next_age(step) {
+                Some(operation) => Ok(Some(operation)),
+                None => match self.next_then(Phase::Fill)? {
+                    Some(operation) => Ok(Some(operation)),
+                    None => self.next_then(Phase::Age),
+                },
+            },
+            Phase::Measure if self.then.is_some() => self.next_then(Phase::Measure),
+            Phase::Measure => {
+                let next = self.next_measured(self.round, step);
+                if next.is_some() || self.round + 1 >= self.spec.rounds {
+                    return Ok(next);
+                }
+                (self.round, self.done) = (self.round + 1, 1);
+                Ok(self.next_measured(self.round, 0))
+            }
+        }
+    }
+
+    fn original(&mut self, number: u32, offset: u64, into: &mut [u8]) -> Result<()> {
+        match self.then.as_mut() {
+            Some(then) => then.original(number, offset, into),
+            None => Err(WorkloadError::inconsistent(format!("it has no original {number}"))),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inputs::NoInputs;
 
     fn operations(workload: &mut HolesFiles, phase: Phase) -> Vec<FileOperation> {
         let count = workload.begin(phase).expect("known");
@@ -196,7 +327,7 @@ mod tests {
     #[test]
     fn so_much_is_left_as_was_asked_for() {
         let spec = Holes { cold_share: 0.4, bytes: 1 << 20, order: Order::Random, ..Holes::default() };
-        let mut workload = spec.files(1, 64 << 20).expect("fits");
+        let mut workload = spec.files(1, 64 << 20, &NoInputs).expect("fits");
         let filled = operations(&mut workload, Phase::Fill);
         let aged = operations(&mut workload, Phase::Age);
         let of = |all: &[FileOperation], file: u32| {
@@ -224,7 +355,60 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        assert!(Holes { written: 2.0, ..Holes::default() }.files(1, 64 << 20).is_err());
+        assert!(Holes { written: 2.0, ..Holes::default() }.files(1, 64 << 20, &NoInputs).is_err());
         assert!(Holes { bytes: 4096, ..Holes::default() }.check().is_err());
+    }
+
+    #[test]
+    fn rounds_write_the_same_files_anew_at_their_time() {
+        let spec = Holes { bytes: 1 << 20, rounds: 3, every: 60, ..Holes::default() };
+        let mut workload = spec.files(1, 64 << 20, &NoInputs).expect("fits");
+        let count = workload.begin(Phase::Measure).expect("known");
+        let all: Vec<FileOperation> = std::iter::from_fn(|| workload.next_operation().expect("a step")).collect();
+        let of = |matches: fn(&FileOperation) -> bool| all.iter().filter(|operation| matches(operation)).count();
+        assert_eq!(all.len() as u64, count + 3);
+        assert_eq!(of(|operation| matches!(operation, FileOperation::Write { .. })), 3 * 256);
+        assert_eq!(of(|operation| matches!(operation, FileOperation::Create { .. })), 3 * 4);
+        assert_eq!(of(|operation| matches!(operation, FileOperation::Remove { .. })), 2 * 4);
+        let at = |operation: &FileOperation| match operation {
+            FileOperation::Arrive { at } => Some(at.0 / 1_000_000_000),
+            _ => None,
+        };
+        assert_eq!(all.iter().filter_map(at).collect::<Vec<_>>(), [60, 120, 180]);
+    }
+
+    #[test]
+    fn so_much_is_written_as_there_are_holes() {
+        let spec = Holes { of_holes: 0.5, ..Holes::default() };
+        let mut workload = spec.files(1, 64 << 20, &NoInputs).expect("fits");
+        let records = workload.records[0];
+        let all = operations(&mut workload, Phase::Measure);
+        let written = all.iter().filter(|operation| matches!(operation, FileOperation::Write { .. })).count() as u64;
+        assert!(written.abs_diff(records / 4) <= 4, "{written} of {records}");
+    }
+
+    #[test]
+    fn another_workload_goes_on_behind_the_holes() {
+        let then = "random:footprint_size=1M;operations=100";
+        let mut workload = Holes { then: then.into(), ..Holes::default() }.files(1, 64 << 20, &NoInputs).expect("fits");
+        operations(&mut workload, Phase::Fill);
+        workload.begin(Phase::Age);
+        let mut last = 0;
+        while let Some(operation) = workload.next_operation().expect("a step") {
+            if let FileOperation::Write { slot, .. } = operation {
+                last = slot.0;
+            }
+        }
+        // The footprint is filled behind the two files of holes.
+        assert_eq!(last, 3);
+        let all = operations(&mut workload, Phase::Measure);
+        let writes = all.iter().filter(|operation| matches!(operation, FileOperation::Write { slot: FileSlot(3), .. }));
+        assert_eq!(writes.count(), 100);
+        for (then, part) in
+            [("random:bytes=1,reads=0", "expected ;"), ("holes", "holes again"), ("randm", "did you mean \"random\"")]
+        {
+            let error = Holes { then: then.into(), ..Holes::default() }.check().expect_err("refused").to_string();
+            assert!(error.contains(part), "{then}: {error}");
+        }
     }
 }

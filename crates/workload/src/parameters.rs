@@ -147,8 +147,9 @@ impl ParameterValue for bool {
 }
 
 impl ParameterValue for String {
-    type Limits = ();
-    fn from_value(value: &Value, (): &()) -> Option<Self> {
+    /// What it names, for messages.
+    type Limits = &'static str;
+    fn from_value(value: &Value, _: &&'static str) -> Option<Self> {
         match value {
             Value::Text(text) if !text.is_empty() => Some(text.clone()),
             _ => None,
@@ -157,8 +158,8 @@ impl ParameterValue for String {
     fn to_value(&self) -> Value {
         Value::Text(self.clone())
     }
-    fn expected((): &()) -> String {
-        "a path".to_string()
+    fn expected(named: &&'static str) -> String {
+        (*named).to_string()
     }
 }
 

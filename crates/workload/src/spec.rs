@@ -230,7 +230,7 @@ impl WorkloadSpec {
             Self::Phone(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::EventRecorder(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::Overwrite(spec) => Box::new(OverwriteFiles::new(spec.clone(), seed, free_bytes)?),
-            Self::Holes(spec) => Box::new(spec.files(seed, free_bytes)?),
+            Self::Holes(spec) => Box::new(spec.files(seed, free_bytes, inputs)?),
             Self::Random(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),
             Self::Sequential(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),
             Self::Tree(spec) => Box::new(TreeFiles::new(spec.clone(), inputs.tree(&spec.dir)?, seed, free_bytes)?),

@@ -4,6 +4,7 @@
 //! reported so, with the reason where it is known; the baseline file says which claims held when it was shipped, so that one that no longer does is noticed.
 
 mod baseline;
+pub mod p1;
 pub mod p2;
 pub mod p4;
 pub mod theory;
@@ -73,7 +74,7 @@ pub trait Paper: Sync {
 
 /// All papers.
 pub fn papers() -> &'static [&'static dyn Paper] {
-    &[&p2::P2, &p4::P4, &theory::Theory]
+    &[&p1::P1, &p2::P2, &p4::P4, &theory::Theory]
 }
 
 /// Reproduces a paper (`P4`), one claim (`P4.3`), or with `None` everything, from `papers`.

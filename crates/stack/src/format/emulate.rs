@@ -12,6 +12,7 @@ use serde::Serialize;
 use toml::Table;
 
 use super::Format;
+use crate::DeviceSpec;
 use crate::SpecError;
 use crate::StackError;
 use crate::frame::Frame;
@@ -43,6 +44,12 @@ pub trait FormatSpec: SpecValue + fmt::Debug + Send + Sync {
 
     /// In few words, for people; the parts joined by ` | `.
     fn title(&self) -> String;
+
+    /// Refuses a device that these options cannot go with, and files that they name and that cannot
+    /// be used. Nothing is made.
+    fn check_device(&self, _device: &DeviceSpec) -> Result<(), StackError> {
+        Ok(())
+    }
 
     /// Takes over the byte order of an image's numbers, where it shows one.
     fn set_byte_order(&mut self, _order: Option<ByteOrder>) {}

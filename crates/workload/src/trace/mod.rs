@@ -72,7 +72,7 @@ parameters! {
     /// Parameters of `trace`.
     pub struct Trace as "trace" {
         /// The trace; gzip and zstd are recognised.
-        file: String = String::new(), ();
+        file: String = String::new(), "a path";
         /// auto: found from the first lines; iolog (fio versions 2 and 3), msr, blkparse, mqsim,
         /// spc, alibaba, tencent, systor, calls (nandkit exec --record; on file systems only).
         format: Format = Format::Auto, ();

@@ -26,7 +26,7 @@ parameters! {
     /// Parameters of `tree`. The copying is the fill; the changes, and the reading of all files, are measured.
     pub struct Tree as "tree" {
         /// The directory. Symbolic links and special files in it are left out.
-        dir: String = String::new(), ();
+        dir: String = String::new(), "a path";
         /// keep, or portable (for file systems that cannot hold every name, such as FAT).
         names: Names = Names::Keep, ();
         /// Rounds of changes.

@@ -19,7 +19,7 @@ use crate::format::Format;
 use crate::format::emulate::{FormatSpec, WatchedBlocks, wrong};
 use crate::frame::Frame;
 use crate::mounted::MountedFileSystem;
-use crate::{HostSpec, StackError};
+use crate::{DeviceSpec, HostSpec, StackError};
 
 /// Bytes of a block, and of a page in memory.
 const BLOCK_BYTES: u32 = 4096;
@@ -33,6 +33,15 @@ impl FormatSpec for F2fsSpec {
 
     fn title(&self) -> String {
         F2fsSpec::title(self)
+    }
+
+    fn check_device(&self, device: &DeviceSpec) -> Result<(), StackError> {
+        let own = match device {
+            DeviceSpec::Card { card, .. } => Some(&**card),
+            _ => None,
+        };
+        let reuse = Reuse::parse(&self.reuse).map_err(|detail| StackError::new("stack.fs", detail))?;
+        reuse.card(&self.reuse_curve, own).map(drop)
     }
 
     fn mount_on_blocks(

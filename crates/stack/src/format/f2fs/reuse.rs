@@ -120,27 +120,37 @@ impl Reuse {
         Ok(())
     }
 
-    /// The look at segments, by the curve of a card file or of the card that the stack stands on,
-    /// or by what is seen; `None` where gaps are filled as they are. Errors: no curve, a card file
-    /// that cannot be read, or that is not asked.
+    /// The card whose times are gone by: that of a card file, or the one that the stack stands on;
+    /// `None` where gaps are filled as they are, or times are learned. Errors: no such card, a card
+    /// file that cannot be read, or that is not asked.
+    pub fn card(&self, curve: &str, own: Option<&CardSpec>) -> Result<Option<CardSpec>, StackError> {
+        if self.way.method.is_none() {
+            return Ok(None);
+        }
+        if self.curve == Curve::Learned {
+            if curve.is_empty() {
+                return Ok(None);
+            }
+            let detail = format!("{curve}, but reuse says curve=learned; expected one of the two");
+            return Err(StackError::new("stack.fs.reuse_curve", SpecError::form(detail)));
+        }
+        if !curve.is_empty() {
+            return card_of(Path::new(curve)).map(Some);
+        }
+        let detail = "reuse: moving runs needs the device's times by request size, which only cards tell; expected a card \
+                      as device, reuse_curve = 'FILE.toml' as `nandkit calibrate` writes it, or curve=learned";
+        let own = own.cloned().ok_or_else(|| StackError::new("stack.fs", SpecError::form(detail.to_string())));
+        own.map(Some)
+    }
+
+    /// The look at segments, by the times of [`Reuse::card`] or by what is seen; `None` where gaps
+    /// are filled as they are.
     pub fn review(&self, curve: &str, frame: &Frame) -> Result<Option<PartialCollection>, StackError> {
         let Some(method) = self.way.method else { return Ok(None) };
-        if self.curve == Curve::Learned {
-            if !curve.is_empty() {
-                let detail = format!("{curve}, but reuse says curve=learned; expected one of the two");
-                return Err(StackError::new("stack.fs.reuse_curve", SpecError::form(detail)));
-            }
-            return Ok(Some(PartialCollection::learning(LearnedTimes::default(), method, self.segments)));
-        }
-        let card = match curve {
-            "" => frame.card.as_deref().cloned().ok_or_else(|| {
-                let detail = "reuse: moving runs needs the device's times by request size, which only cards tell; expected \
-                              a card as device, reuse_curve = 'FILE.toml' as `nandkit calibrate` writes it, or curve=learned";
-                StackError::new("stack.fs", SpecError::form(detail))
-            })?,
-            file => card_of(Path::new(file))?,
-        };
-        Ok(Some(PartialCollection::new(times_of(&card, self.curve), method, self.segments)))
+        Ok(Some(match self.card(curve, frame.card.as_deref())? {
+            Some(card) => PartialCollection::new(times_of(&card, self.curve), method, self.segments),
+            None => PartialCollection::learning(LearnedTimes::default(), method, self.segments),
+        }))
     }
 }
 

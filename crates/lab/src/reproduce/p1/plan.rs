@@ -1,0 +1,197 @@
+//! Which runs the claims of P1 need.
+
+use nandkit_stack::format::f2fs::spec::{F2fsModeName, F2fsSpec, RulesName};
+use nandkit_stack::{DeviceSpec, FtlSpec, StackSpec};
+use nandkit_workload::WorkloadSpec;
+
+use crate::{Experiment, LabError, SpecError};
+
+/// Bytes of each card that are used.
+const CAPACITY: u64 = 512 << 20;
+
+/// Valid shares of the warm segments, in per cent.
+pub const WARM: [u8; 3] = [30, 50, 70];
+/// Valid shares of the cold segments, in per cent; 0: they are free.
+pub const COLD: [u8; 2] = [0, 70];
+
+/// The share of cold data in all that is written before, where there are any.
+const COLD_SHARE: f64 = 0.4;
+/// What is written before, by the free bytes: it takes all free segments before those that SSR
+/// leaves.
+const WRITTEN: f64 = 1.02;
+
+/// P1's modes, and the best choice for a whole segment.
+pub const MODES: [&str; 4] = ["ssr", "gc", "pgc", "pgc-optimal"];
+/// No gap is filled at all: the collector empties segments when free ones are few (`mode=lfs`).
+pub const LFS: &str = "lfs";
+
+/// A card's role in the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Role {
+    A,
+    B,
+    C,
+}
+
+impl Role {
+    /// All of them, by how much their random writes differ.
+    pub const ALL: [Self; 3] = [Self::A, Self::B, Self::C];
+}
+
+/// A cell of the paper's figure 6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The card's role.
+    pub role: Role,
+    /// Per cent of the cold segments that are valid; 0: they are free.
+    pub cold: u8,
+    /// Per cent of the warm segments that are valid.
+    pub warm: u8,
+}
+
+impl Cell {
+    /// The 18 cells in the order of the figure.
+    pub fn all() -> Vec<Self> {
+        let of_role = |role| COLD.into_iter().flat_map(move |cold| WARM.map(|warm| Self { role, cold, warm }));
+        Role::ALL.into_iter().flat_map(of_role).collect()
+    }
+
+    /// Its name in verdicts: card, cold and warm segments' valid per cent.
+    pub fn name(self) -> String {
+        format!("{:?} cold {} warm {}", self.role, self.cold, self.warm)
+    }
+}
+
+/// One way to read what the paper leaves open.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// What verdicts call it.
+    pub name: &'static str,
+    /// The cards that play A, B and C.
+    pub cards: [&'static str; 3],
+    /// Parameters of the workload beside those of the cell.
+    pub measured: &'static str,
+    /// Segments that are treated before a checkpoint.
+    pub batch: u32,
+}
+
+/// The roles as the card files name them, chosen before any run.
+const CARDS: [&str; 3] = ["card-a", "card-b", "card-c"];
+
+/// The readings. Verdicts are taken from the first: "the same amount" is 64 MiB, and each treated
+/// segment has its checkpoint (P1, sections 4.2 and 5.2).
+///
+/// 64 MiB end before the segments that copies go to are missed, so two readings write on: as much
+/// as there are holes, and the same files again and again. The paper has each segment that GC frees
+/// wait for a checkpoint; the fourth lets eight share one. The fifth takes the cards that the role
+/// files name next.
+pub const READINGS: [Reading; 5] = [
+    Reading { name: "64 MiB", cards: CARDS, measured: "bytes=64M", batch: 1 },
+    Reading { name: "as much as nine tenths of the holes", cards: CARDS, measured: "of_holes=0.9", batch: 1 },
+    Reading { name: "64 MiB removed and written again, four times", cards: CARDS, measured: "rounds=4", batch: 1 },
+    Reading { name: "eight segments for a checkpoint", cards: CARDS, measured: "bytes=64M", batch: 8 },
+    Reading {
+        name: "other cards",
+        cards: ["sd-olpc-high", "sd-amazon-64", "sd-extreme-pro-128"],
+        measured: "bytes=64M",
+        batch: 1,
+    },
+];
+
+/// The seed of what is only set beside.
+const ONE_SEED: [u64; 1] = [1];
+
+/// How much is run.
+pub struct Scale {
+    quick: bool,
+}
+
+impl Scale {
+    /// All of it, or a quick look: one seed, and the first reading alone.
+    pub const fn new(quick: bool) -> Self {
+        Self { quick }
+    }
+
+    fn seeds(&self) -> Vec<u64> {
+        (1..=if self.quick { 1 } else { 3 }).collect()
+    }
+
+    /// The readings that are run.
+    pub fn readings(&self) -> &'static [Reading] {
+        READINGS.get(..if self.quick { 1 } else { READINGS.len() }).unwrap_or(&READINGS)
+    }
+}
+
+/// F2FS on a card; `mode` is one of [`MODES`], perhaps with options, or [`LFS`].
+fn stack(card: &str, mode: &str) -> Result<StackSpec, LabError> {
+    let mut device = DeviceSpec::preset(card).map_err(|error| SpecError::new("stack.device", error))?;
+    if let DeviceSpec::Card { card, .. } = &mut device {
+        card.geometry.capacity = CAPACITY;
+    }
+    let (reuse, mode) = match mode {
+        LFS => ("ssr", F2fsModeName::Lfs),
+        reuse => (reuse, F2fsModeName::Adaptive),
+    };
+    let fs = F2fsSpec {
+        ipu_policy: 0,
+        rules: RulesName::Linux38,
+        reuse: reuse.to_string(),
+        mode,
+        ..F2fsSpec::default()
+    };
+    Ok(StackSpec { device, ftl: FtlSpec::None, fs: fs.into(), host: None })
+}
+
+/// The workload of cells: warm and cold data full of holes, then what is measured.
+fn holes(cold: u8, warm: u8, measured: &str) -> Result<WorkloadSpec, LabError> {
+    let (share, cold) = if cold == 0 { (0.0, 70) } else { (COLD_SHARE, cold) };
+    let text = format!("holes:written={WRITTEN},warm_valid={warm}%,cold_valid={cold}%,cold_share={share},{measured}");
+    text.parse().map_err(|error| SpecError::new("workload", format!("{text}: {error}")).into())
+}
+
+fn grid(cards: &[&str], modes: &[&str], workloads: &[WorkloadSpec], seeds: &[u64]) -> Result<Experiment, LabError> {
+    let mut stacks = Vec::new();
+    for card in cards {
+        for mode in modes {
+            stacks.push(stack(card, mode)?);
+        }
+    }
+    Ok(Experiment::product(&stacks, workloads, seeds)?)
+}
+
+/// A mode with so many segments for a checkpoint.
+pub fn batched(mode: &str, batch: u32) -> String {
+    if batch == 1 || mode == "ssr" || mode == LFS { mode.to_string() } else { format!("{mode}:segments={batch}") }
+}
+
+/// The cells of a reading under SSR, GC, PGC; those of the first with the best choice too.
+pub fn cells(scale: &Scale, reading: &Reading) -> Result<Experiment, LabError> {
+    let mut workloads = Vec::new();
+    for cold in COLD {
+        for warm in WARM {
+            workloads.push(holes(cold, warm, reading.measured)?);
+        }
+    }
+    let is_first = reading.name == READINGS[0].name;
+    let own = if is_first { &MODES[..] } else { &MODES[..3] };
+    let modes: Vec<String> = own
+        .iter()
+        .map(|mode| batched(mode, reading.batch))
+        .chain((reading.batch == 1).then(|| LFS.to_string()))
+        .collect();
+    let modes: Vec<&str> = modes.iter().map(String::as_str).collect();
+    let seeds = if is_first { scale.seeds() } else { ONE_SEED.to_vec() };
+    grid(&reading.cards, &modes, &workloads, &seeds)
+}
+
+/// P1's footnote: each file of the measured ones written at random places.
+pub fn at_random() -> Result<Experiment, LabError> {
+    let mut workloads = Vec::new();
+    for cold in COLD {
+        for warm in WARM {
+            workloads.push(holes(cold, warm, "bytes=64M,order=random")?);
+        }
+    }
+    grid(&CARDS, &MODES[..3], &workloads, &ONE_SEED)
+}
