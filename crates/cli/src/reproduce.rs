@@ -90,7 +90,8 @@ fn with_bars(table: &Value, style: Style) -> String {
     let mut lines = Table::new(heads);
     for row in list(table, "rows") {
         let cells = row.as_array().into_iter().flatten().zip(&columns).flat_map(|(cell, (_, whole))| {
-            let bar = whole.map(|whole| format!("{:<BAR_WIDTH$}", style.bar(cell.as_f64().unwrap_or(0.0), whole, BAR_WIDTH)));
+            let bar =
+                whole.map(|whole| format!("{:<BAR_WIDTH$}", style.bar(cell.as_f64().unwrap_or(0.0), whole, BAR_WIDTH)));
             [shown(Some(cell))].into_iter().chain(bar)
         });
         lines.row(cells.collect::<Vec<String>>());

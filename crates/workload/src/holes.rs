@@ -129,7 +129,17 @@ impl Holes {
             Order::Sequential => (0..per_thread as u32).collect(),
             Order::Random => shuffled(per_thread, &mut random),
         };
-        Ok(HolesFiles { spec: self.clone(), records, chosen, order, then, phase: Phase::Fill, round: 0, done: 0, then_phase: None })
+        Ok(HolesFiles {
+            spec: self.clone(),
+            records,
+            chosen,
+            order,
+            then,
+            phase: Phase::Fill,
+            round: 0,
+            done: 0,
+            then_phase: None,
+        })
     }
 }
 

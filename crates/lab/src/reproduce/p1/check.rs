@@ -47,7 +47,8 @@ pub fn claim(
     tables: Vec<Value>,
     causes: &str,
 ) -> Claim {
-    let judged: Vec<(&str, Vec<Check>)> = readings.iter().map(|(reading, view)| (reading.name, checks(*view))).collect();
+    let judged: Vec<(&str, Vec<Check>)> =
+        readings.iter().map(|(reading, view)| (reading.name, checks(*view))).collect();
     let first = judged.first().map_or_else(|| checks(View(&[])), |(_, checks)| checks.clone());
     let failed = |checks: &[Check]| -> Vec<String> {
         checks.iter().filter(|check| !check.holds).map(|check| check.text.clone()).collect()

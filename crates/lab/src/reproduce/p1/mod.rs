@@ -44,7 +44,11 @@ impl Paper for P1 {
         for (number, reading) in scale.readings().iter().enumerate() {
             // These two are judged by the first reading alone.
             if number == 0 || CLAIMS.iter().any(|claim| !["P1.8", "P1.F"].contains(claim) && (request.wanted)(claim)) {
-                runs.readings.push(request.run(&plan::cells(&scale, reading)?)?);
+                let mut records = Vec::new();
+                for experiment in plan::cells(&scale, reading)? {
+                    records.extend(request.run(&experiment)?);
+                }
+                runs.readings.push(records);
             }
         }
         if (request.wanted)("P1.8") {

@@ -58,10 +58,14 @@ impl Point<'_> {
         if all > 0.0 { runs.map(|count| count / all) } else { [0.0, 0.0, 1.0] }
     }
 
-    /// Of each treated segment its time by what was expected.
+    /// Of each segment treated in the measured phase its time by what was expected. The record has
+    /// those of the aging too, before them.
     pub fn ratios(&self) -> &[f64] {
         match self.record.layers.get("reuse").and_then(|layer| layer.get("treated_by_expected")) {
-            Some(LayerValue::Series(series)) => series,
+            Some(LayerValue::Series(series)) => {
+                let before = series.len().saturating_sub(self.count("treated_segments") as usize);
+                series.get(before..).unwrap_or_default()
+            }
             _ => &[],
         }
     }

@@ -46,7 +46,7 @@ fn record(reading: &Reading, cell: Cell, mode: &str, seed: u64, given: Given) ->
     ];
     let mut reuse: BTreeMap<String, LayerValue> =
         counts.into_iter().map(|(name, count)| (name.to_string(), LayerValue::Count(count))).collect();
-    reuse.insert("treated_by_expected".into(), LayerValue::Series(vec![given.ratio; 3]));
+    reuse.insert("treated_by_expected".into(), LayerValue::Series([vec![9.0; 20], vec![given.ratio; 10]].concat()));
     RunRecord {
         schema: SCHEMA,
         nandkit: "0".into(),
@@ -200,7 +200,10 @@ fn the_panels_of_the_figure_are_tables() {
     let tables: Vec<_> =
         claims.iter().flat_map(|claim| claim.measured["tables"].as_array().cloned().unwrap_or_default()).collect();
     let titles: Vec<_> = tables.iter().filter_map(|table| table["title"].as_str()).collect();
-    assert!(titles.len() == 5 && titles[0].starts_with("Figure 6(a)") && titles[2].starts_with("Figure 6(b)"), "{titles:?}");
+    assert!(
+        titles.len() == 5 && titles[0].starts_with("Figure 6(a)") && titles[2].starts_with("Figure 6(b)"),
+        "{titles:?}"
+    );
     assert_eq!(tables[0]["rows"][12], json!(["C", 0, 30, 8.628, 2.353, 2.353, 2.353]));
     assert_eq!(tables[2]["rows"][12], json!(["C", 0, 30, 95.0, 2.0, 3.0]));
     for table in &tables {
@@ -215,7 +218,7 @@ fn the_panels_of_the_figure_are_tables() {
 fn the_plan_can_be_run() {
     let scale = Scale::new(false);
     for reading in &READINGS {
-        for run in cells(&scale, reading).unwrap().runs() {
+        for run in cells(&scale, reading).unwrap().iter().flat_map(|experiment| experiment.runs()) {
             run.check().unwrap();
             let spec = run.to_json();
             assert_eq!(spec["stack"]["device"]["geometry"]["capacity"], 512 << 20);
