@@ -77,7 +77,8 @@ pub fn tells(directory: &Path, arguments: &[&str], status: i32, part: &str) -> O
     outcome
 }
 
-/// Calls nandkit and expects a refusal: exit status 2, nothing on standard output, and these parts of the message.
+/// Calls nandkit and expects a refusal: exit status 2, nothing on standard output, and these parts
+/// of the message.
 #[track_caller]
 pub fn refused(directory: &Path, arguments: &[&str], parts: &[&str]) {
     let outcome = exits(directory, arguments, 2);
@@ -87,7 +88,8 @@ pub fn refused(directory: &Path, arguments: &[&str], parts: &[&str]) {
     }
 }
 
-/// Calls the shell, in a directory and with root's tools, and expects success. Returns standard output.
+/// Calls the shell, in a directory and with root's tools, and expects success. Returns standard
+/// output.
 #[track_caller]
 pub fn run(directory: &Path, command: &str) -> String {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
