@@ -127,7 +127,7 @@ fn made(name: &str, data: &[u8]) -> Vec<u8> {
         }
         "marvell-bch16-2048-64" => {
             // Halves of bytes, the low one first.
-            let halves = |bytes: &[u8]| bytes.iter().map(|byte| byte >> 4 | byte << 4).collect::<Vec<_>>();
+            let halves = |bytes: &[u8]| bytes.iter().map(|byte| byte.rotate_left(4)).collect::<Vec<_>>();
             let message = [data, &[0xFF; 32]].concat();
             let ecc = halves(&bch(15, 16, Some(0x8003)).encode(&halves(&message)));
             [&message, &ecc[..], &[0xFF; 2]].concat()

@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// First two bytes of each node.
 pub const MAGIC: u16 = 0x1985;
-/// The same before 2001, which is read and never written.
+/// JFFS2 of before 2001, which is read and never written.
 pub const OLD_MAGIC: u16 = 0x1984;
 /// Nodes begin on multiples of this many bytes.
 pub const ALIGNMENT: u32 = 4;

@@ -10,10 +10,8 @@ use nandkit_units::random::Random;
 use nandkit_units::{Description, Generator, Nanos};
 
 use crate::error::{Result, SpecError, WorkloadError};
-use crate::inputs::Inputs;
 use crate::operation::{FileData, FileOperation, FileSlot, FileWorkload, Phase};
 use crate::parameters::{choices, parameters};
-use crate::spec::WorkloadSpec;
 
 choices! {
     /// The order in which threads write their files.
@@ -55,39 +53,23 @@ parameters! {
     }
 }
 
+/// The workload that is measured instead of new files, if any.
+pub type Behind = Option<Box<dyn FileWorkload>>;
+
 /// What `then` is where new files are measured.
-const NONE: &str = "none";
+pub const NONE: &str = "none";
 
 /// Names of the files that make the holes.
 const FILES: [&[u8]; 2] = [b"warm.dat", b"cold.avi"];
 
 impl Holes {
     pub(crate) fn check(&self) -> std::result::Result<(), SpecError> {
-        self.then()?;
         let needed = self.record.saturating_mul(self.threads);
         if self.bytes < needed {
             let detail = format!("bytes is {}; expected at least a record for each thread, {needed}", self.bytes);
             return Err(SpecError::Conflict { workload: "holes", detail });
         }
         Ok(())
-    }
-
-    /// The workload that is measured instead of new files.
-    fn then(&self) -> std::result::Result<Option<WorkloadSpec>, SpecError> {
-        let conflict = |detail: String| Err(SpecError::Conflict { workload: "holes", detail });
-        if self.then == NONE {
-            return Ok(None);
-        }
-        if self.then.contains(',') {
-            return conflict(format!("then is {}; expected ; for each comma", self.then));
-        }
-        match self.then.replace(';', ",").parse()? {
-            WorkloadSpec::Holes(_) => conflict("then is holes again; expected another workload".to_string()),
-            spec if self.rounds > 1 || self.every > 0 => {
-                conflict(format!("rounds and every are of new files; expected none of them with then={}", spec.name()))
-            }
-            spec => Ok(Some(spec)),
-        }
     }
 
     /// Records of the warm and of the cold file.
@@ -97,15 +79,18 @@ impl Holes {
         [of(1.0 - self.cold_share, self.warm_valid), of(self.cold_share, self.cold_valid)]
     }
 
-    /// The stream of operations on a volume with so much free space.
-    pub(crate) fn files(&self, seed: u64, free_bytes: u64, inputs: &dyn Inputs) -> Result<HolesFiles> {
+    /// The stream of operations on a volume with so much free space. `behind` gives what follows the
+    /// holes, where `then` names a workload, by the space that they leave.
+    pub(crate) fn files(
+        &self,
+        seed: u64,
+        free_bytes: u64,
+        behind: impl FnOnce(u64) -> Result<Behind>,
+    ) -> Result<HolesFiles> {
         self.check()?;
         let records = self.records(free_bytes);
         let filled = records.iter().sum::<u64>().saturating_mul(self.record);
-        let then = match self.then()? {
-            Some(spec) => Some(spec.file_workload(free_bytes.saturating_sub(filled), seed, inputs)?),
-            None => None,
-        };
+        let then = behind(free_bytes.saturating_sub(filled))?;
         let bytes = match self.of_holes {
             0.0 => self.bytes,
             share => (records[0] as f64 * (1.0 - self.warm_valid) * share) as u64 * self.record,
@@ -162,7 +147,7 @@ pub struct HolesFiles {
     chosen: Vec<(usize, u32)>,
     order: Vec<u32>,
     /// What is measured instead of new files, and its phase that is under way.
-    then: Option<Box<dyn FileWorkload>>,
+    then: Behind,
     then_phase: Option<Phase>,
     phase: Phase,
     round: u64,
@@ -246,7 +231,7 @@ impl HolesFiles {
     }
 }
 
-/// The same operation on slots behind those of the holes.
+/// An operation on slots behind those of the holes.
 fn behind(operation: FileOperation) -> FileOperation {
     use FileOperation as Of;
     let moved = |slot: FileSlot| match slot {
@@ -325,7 +310,6 @@ impl FileWorkload for HolesFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inputs::NoInputs;
 
     fn operations(workload: &mut HolesFiles, phase: Phase) -> Vec<FileOperation> {
         let count = workload.begin(phase).expect("known");
@@ -337,7 +321,7 @@ mod tests {
     #[test]
     fn so_much_is_left_as_was_asked_for() {
         let spec = Holes { cold_share: 0.4, bytes: 1 << 20, order: Order::Random, ..Holes::default() };
-        let mut workload = spec.files(1, 64 << 20, &NoInputs).expect("fits");
+        let mut workload = spec.files(1, 64 << 20, |_| Ok(None)).expect("fits");
         let filled = operations(&mut workload, Phase::Fill);
         let aged = operations(&mut workload, Phase::Age);
         let of = |all: &[FileOperation], file: u32| {
@@ -365,14 +349,14 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        assert!(Holes { written: 2.0, ..Holes::default() }.files(1, 64 << 20, &NoInputs).is_err());
+        assert!(Holes { written: 2.0, ..Holes::default() }.files(1, 64 << 20, |_| Ok(None)).is_err());
         assert!(Holes { bytes: 4096, ..Holes::default() }.check().is_err());
     }
 
     #[test]
     fn rounds_write_the_same_files_anew_at_their_time() {
         let spec = Holes { bytes: 1 << 20, rounds: 3, every: 60, ..Holes::default() };
-        let mut workload = spec.files(1, 64 << 20, &NoInputs).expect("fits");
+        let mut workload = spec.files(1, 64 << 20, |_| Ok(None)).expect("fits");
         let count = workload.begin(Phase::Measure).expect("known");
         let all: Vec<FileOperation> = std::iter::from_fn(|| workload.next_operation().expect("a step")).collect();
         let of = |matches: fn(&FileOperation) -> bool| all.iter().filter(|operation| matches(operation)).count();
@@ -390,35 +374,10 @@ mod tests {
     #[test]
     fn so_much_is_written_as_there_are_holes() {
         let spec = Holes { of_holes: 0.5, ..Holes::default() };
-        let mut workload = spec.files(1, 64 << 20, &NoInputs).expect("fits");
+        let mut workload = spec.files(1, 64 << 20, |_| Ok(None)).expect("fits");
         let records = workload.records[0];
         let all = operations(&mut workload, Phase::Measure);
         let written = all.iter().filter(|operation| matches!(operation, FileOperation::Write { .. })).count() as u64;
         assert!(written.abs_diff(records / 4) <= 4, "{written} of {records}");
-    }
-
-    #[test]
-    fn another_workload_goes_on_behind_the_holes() {
-        let then = "random:footprint_size=1M;operations=100";
-        let mut workload = Holes { then: then.into(), ..Holes::default() }.files(1, 64 << 20, &NoInputs).expect("fits");
-        operations(&mut workload, Phase::Fill);
-        workload.begin(Phase::Age);
-        let mut last = 0;
-        while let Some(operation) = workload.next_operation().expect("a step") {
-            if let FileOperation::Write { slot, .. } = operation {
-                last = slot.0;
-            }
-        }
-        // The footprint is filled behind the two files of holes.
-        assert_eq!(last, 3);
-        let all = operations(&mut workload, Phase::Measure);
-        let writes = all.iter().filter(|operation| matches!(operation, FileOperation::Write { slot: FileSlot(3), .. }));
-        assert_eq!(writes.count(), 100);
-        for (then, part) in
-            [("random:bytes=1,reads=0", "expected ;"), ("holes", "holes again"), ("randm", "did you mean \"random\"")]
-        {
-            let error = Holes { then: then.into(), ..Holes::default() }.check().expect_err("refused").to_string();
-            assert!(error.contains(part), "{then}: {error}");
-        }
     }
 }

@@ -13,7 +13,7 @@ use crate::calls::CallReplay;
 use crate::error::{Nearest, Result, SpecError, WorkloadError};
 use crate::event_recorder::EventRecorder;
 use crate::fax::Fax;
-use crate::holes::Holes;
+use crate::holes::{self, Holes};
 use crate::inputs::Inputs;
 use crate::operation::FileWorkload;
 use crate::overwrite::{Overwrite, OverwriteBlocks, OverwriteFiles};
@@ -200,7 +200,7 @@ impl WorkloadSpec {
             Self::Fax(spec) => spec.check(),
             Self::Phone(spec) => spec.check(),
             Self::Overwrite(spec) => spec.check(),
-            Self::Holes(spec) => spec.check(),
+            Self::Holes(spec) => behind_holes(spec).and_then(|_| spec.check()),
             Self::Random(spec) => spec.check(),
             Self::Sequential(spec) => spec.check(),
             Self::Tree(spec) => spec.check(),
@@ -230,7 +230,11 @@ impl WorkloadSpec {
             Self::Phone(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::EventRecorder(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::Overwrite(spec) => Box::new(OverwriteFiles::new(spec.clone(), seed, free_bytes)?),
-            Self::Holes(spec) => Box::new(spec.files(seed, free_bytes, inputs)?),
+            Self::Holes(spec) => {
+                let behind = behind_holes(spec)?;
+                let files = |free| behind.map(|behind| behind.file_workload(free, seed, inputs)).transpose();
+                Box::new(spec.files(seed, free_bytes, files)?)
+            }
             Self::Random(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),
             Self::Sequential(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),
             Self::Tree(spec) => Box::new(TreeFiles::new(spec.clone(), inputs.tree(&spec.dir)?, seed, free_bytes)?),
@@ -280,6 +284,24 @@ impl WorkloadSpec {
         let path = text.get(..(end - 1).min(text.len())).unwrap_or(text);
         self.set(key, &Value::Text(path.to_string()))?;
         Ok(text.get(end..).filter(|rest| !rest.is_empty()))
+    }
+}
+
+/// The workload that `holes` measures instead of new files, if it names one.
+fn behind_holes(spec: &Holes) -> std::result::Result<Option<WorkloadSpec>, SpecError> {
+    let conflict = |detail: String| Err(SpecError::Conflict { workload: "holes", detail });
+    if spec.then == holes::NONE {
+        return Ok(None);
+    }
+    if spec.then.contains(',') {
+        return conflict(format!("then is {}; expected ; for each comma", spec.then));
+    }
+    match spec.then.replace(';', ",").parse()? {
+        WorkloadSpec::Holes(_) => conflict("then is holes again; expected another workload".to_string()),
+        then if spec.rounds > 1 || spec.every > 0 => {
+            conflict(format!("rounds and every are of new files; expected none of them with then={}", then.name()))
+        }
+        then => Ok(Some(then)),
     }
 }
 

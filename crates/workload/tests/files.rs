@@ -233,3 +233,23 @@ fn a_directory_of_the_host_is_copied_changed_and_compared() {
     let error = driver.verify_all(&mut *workload, &mut fs, &mut keep_going).unwrap_err();
     assert!(error.is_input() && error.to_string().contains("changed"), "{error}");
 }
+
+#[test]
+fn another_workload_goes_on_behind_the_holes() {
+    let spec: WorkloadSpec = "holes:then=random:footprint_size=1M;operations=100".parse().unwrap();
+    let mut workload = spec.file_workload(64 << 20, 1, &HostInputs).unwrap();
+    let mut written = |phase: Phase| {
+        workload.begin(phase);
+        let mut slots = Vec::new();
+        while let Some(operation) = workload.next_operation().unwrap() {
+            if let FileOperation::Write { slot, .. } = operation {
+                slots.push(slot.0);
+            }
+        }
+        slots
+    };
+    written(Phase::Fill);
+    // The footprint is filled behind the two files of holes.
+    assert_eq!(written(Phase::Age).last(), Some(&3));
+    assert_eq!(written(Phase::Measure), [3; 100]);
+}

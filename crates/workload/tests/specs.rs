@@ -104,3 +104,17 @@ proptest::proptest! {
         let _ = format!("overwrite:files={text}").parse::<WorkloadSpec>();
     }
 }
+
+#[test]
+fn holes_refuse_what_cannot_follow_them() {
+    for (then, part) in [
+        (Value::Text("random:bytes=1,reads=0".into()), "expected ;"),
+        (Value::Text("holes".into()), "holes again"),
+        (Value::Text("randm".into()), "did you mean \"random\""),
+    ] {
+        let mut spec = WorkloadSpec::named("holes").unwrap();
+        spec.set("then", &then).unwrap();
+        let error = spec.check().unwrap_err().to_string();
+        assert!(error.contains(part), "{then:?}: {error}");
+    }
+}

@@ -8,7 +8,7 @@ use super::parts::{block, cleanmarker, code, file};
 use super::{environment, with_dump};
 
 use crate::common::jffs2::crc;
-use crate::common::{nandkit, succeeds, tells};
+use crate::common::{nandkit, succeeds};
 
 pub const TEXT: &str = "flash translation layer and flash file system\n";
 

@@ -158,7 +158,7 @@ mod tests {
                 polynomial = vec![1];
                 for _ in 0..degree {
                     let root = next().max(1);
-                    polynomial.push(0);
+                    polynomial.resize(polynomial.len() + 1, 0);
                     for place in (0..polynomial.len()).rev() {
                         let below = place.checked_sub(1).map_or(0, |below| polynomial[below]);
                         polynomial[place] = below ^ field.multiply(polynomial[place], root);
