@@ -50,10 +50,13 @@ const TESTS_MAX: Duration = Duration::from_secs(3600);
 /// are left out: the lints compile them, and nothing here runs them.
 fn cargo_test(quick: bool, counts: &mut Counts) -> Result<bool> {
     let path = process::path_with_system_tools()?;
+    let threads = std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| test_threads().to_string());
     let mut passed = |what: &[&str]| {
         let test = ["test", "--workspace", "--locked", "--no-fail-fast"];
         let mut command = process::within(TESTS_MAX, process::cargo(&[&test, what].concat()));
-        process::succeeds_watched(command.env("PATH", &path), |line| counts.see(line))
+        process::succeeds_watched(command.env("PATH", &path).env("RUST_TEST_THREADS", &threads), |line| {
+            counts.see(line)
+        })
     };
     let passed = match quick {
         true => passed(&["--lib", "--bins"])?,
@@ -63,6 +66,11 @@ fn cargo_test(quick: bool, counts: &mut Counts) -> Result<bool> {
         println!("{} tests are ignored: a test runs, or it is not there", counts.ignored);
     }
     Ok(passed && counts.ignored == 0 && counts.passed > 0)
+}
+
+/// Half as many again as there are cores: tests wait for the disk and for programs that judge.
+fn test_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() + cores.get().div_ceil(2))
 }
 
 /// What the test binaries' closing lines add up to.
