@@ -1,5 +1,5 @@
-//! What partial collection costs on one core: the choices for a segment, by its runs, and learning a
-//! request's time.
+//! What partial collection costs on one core: the choices for a segment, by its runs, and learning
+//! a request's time.
 //!
 //! `cargo bench -p nandkit-cleaning --bench partial`: the throughput is runs a second.
 

@@ -76,7 +76,8 @@ const TABLES: &str = "tables";
 /// Cells of a bar.
 const BAR_WIDTH: usize = 12;
 
-/// A table of a claim: its title, then a bar behind each figure of a column that says how much a whole bar is.
+/// A table of a claim: its title, then a bar behind each figure of a column that says how much a
+/// whole bar is.
 fn with_bars(table: &Value, style: Style) -> String {
     let list = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     let columns: Vec<(String, Option<f64>)> = list(table, "columns")

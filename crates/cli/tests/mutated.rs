@@ -1,4 +1,5 @@
-//! Inputs with damage: `info`, `ls`, `check` and `extract` end, and with a status of their own. More by
+//! Inputs with damage: `info`, `ls`, `check` and `extract` end, and with a status of their own.
+//! More by
 //! `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-cli --test all mutated::`.
 
 use std::fs;

@@ -1,9 +1,9 @@
 //! Writes on an F2FS image until gaps of used segments are filled, by one way of treating these
 //! before.
 //!
-//! `f2fs-partial IMAGE MODE SEED` fills most of the volume with warm and cold data, overwrites pages
-//! of them at random, and writes a new file into the gaps, with an fsync now and then. It prints what
-//! was done, and fails where a mode that moves runs has moved none.
+//! `f2fs-partial IMAGE MODE SEED` fills most of the volume with warm and cold data, overwrites
+//! pages of them at random, and writes a new file into the gaps, with an fsync now and then. It
+//! prints what was done, and fails where a mode that moves runs has moved none.
 
 #[path = "../tests/reusing/mod.rs"]
 mod reusing;

@@ -3,9 +3,10 @@
 //!
 //! `cargo run --release -p nandkit-f2fs --example reuse_speed -- [OPERATIONS] [MODE...]`
 //!
-//! Volumes of 512 MiB are 90 % full and have gaps everywhere; nothing is overwritten where it stands.
-//! The times that decisions go by are those of the device in memory, on which moving never pays; for
-//! `pgc-card` they are those of card-c, so that runs are moved. Each time is the processor's.
+//! Volumes of 512 MiB are 90 % full and have gaps everywhere; nothing is overwritten where it
+//! stands. The times that decisions go by are those of the device in memory, on which moving never
+//! pays; for `pgc-card` they are those of card-c, so that runs are moved. Each time is the
+//! processor's.
 
 #[path = "../tests/reusing/mod.rs"]
 mod reusing;

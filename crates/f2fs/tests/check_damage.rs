@@ -13,7 +13,8 @@ fn base() -> Planted {
     made_with("extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found", &all_kinds(700))
 }
 
-/// Once repaired, it is sound to us and to fsck.f2fs, and has all files but those that cannot be had.
+/// Once repaired, it is sound to us and to fsck.f2fs, and has all files but those that cannot be
+/// had.
 fn repaired(name: &str, planted: &mut Planted, before: u64, path: &std::path::Path, wrong: &mut Vec<String>) {
     let repair = match repair(vec![planted.device()], clock(), Waiting::Refused) {
         Ok(repair) => repair,

@@ -160,9 +160,9 @@ impl Image {
     }
 
     /// What gzip, xz, zstd, lz4 or bzip2 made smaller, in a temporary file as
-    /// [`Self::unpack_sparse`]'s; `None` where something else than padding follows, so that the image only begins with such
-    /// data. Errors: `Corrupt`, `Empty`, `Io`: also where there is more than 256 GiB of it, or more
-    /// than 16 GiB and eight times the file. Cost: one pass.
+    /// [`Self::unpack_sparse`]'s; `None` where something else than padding follows, so that the
+    /// image only begins with such data. Errors: `Corrupt`, `Empty`, `Io`: also where there is more
+    /// than 256 GiB of it, or more than 16 GiB and eight times the file. Cost: one pass.
     pub fn unpack_stream(&self, stream: Stream, resident_max: Option<u64>) -> Result<Option<Self>> {
         let packed = self.bytes();
         let what = format!("the image in {} data", stream.program());

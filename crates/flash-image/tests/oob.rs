@@ -173,7 +173,8 @@ fn marvells_hardware_writes_the_same_pages() {
         (vec![0xFF; 2048], "7b3201d7636f38f1c784a1ab8dbe3f7184827199089fac7b52abefa31ef3"),
         (ubi, "3a4959224364b8358e8daff4d4027ed1"),
     ] {
-        // A page of 0xFF alone stays erased here; the encoder beside is held against what hardware wrote.
+        // A page of 0xFF alone stays erased here; the encoder beside is held against what hardware
+        // wrote.
         let page = match nandkit_units::is_erased(&data) {
             true => made(layout.name(), &data),
             false => layout.encode_page(&data, &[0xFF; 64], &[0xFF; 2112]),

@@ -19,8 +19,8 @@ pub mod violation;
 
 use nandkit_units::Clock;
 
-/// What a flash device of a test hands on as it is to its field `inner`: all but reads, programs and
-/// erases.
+/// What a flash device of a test hands on as it is to its field `inner`: all but reads, programs
+/// and erases.
 #[macro_export]
 macro_rules! forward_flash {
     () => {

@@ -150,7 +150,8 @@ fn a_list_of_cuts_goes_on_counting() {
     assert_eq!(flash.steps(), 5);
 }
 
-/// A journal of two pages that is wrong on purpose: it trusts page 0 without a seal. The search must find that.
+/// A journal of two pages that is wrong on purpose: it trusts page 0 without a seal. The search
+/// must find that.
 fn write_sealed(flash: &mut dyn Flash) -> nandkit_flash::Result<()> {
     let context = Context::default();
     flash.erase(&context, BlockIndex(0))?;

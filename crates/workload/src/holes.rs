@@ -3,8 +3,8 @@
 //! Warm and cold files are written in order. Then blocks of each, chosen at random and each once,
 //! are overwritten until the wanted share of what was written first is valid: a log-structured file
 //! system puts the new versions elsewhere. What is measured are new files written by several
-//! threads in turn, as tiobench does, or another workload on such a volume (`then`). Cold data are a
-//! file whose name ends as F2FS takes for cold.
+//! threads in turn, as tiobench does, or another workload on such a volume (`then`). Cold data are
+//! a file whose name ends as F2FS takes for cold.
 
 use nandkit_units::random::Random;
 use nandkit_units::{Description, Generator, Nanos};
@@ -44,9 +44,11 @@ parameters! {
         order: Order = Order::Sequential, ();
         /// The measured bytes by those of the holes in the warm data; 0: by bytes.
         of_holes: f64 = 0.0, 0.0..=4.0;
-        /// How often the measured files are written; they are removed before each time but the first.
+        /// How often the measured files are written; they are removed before each time but the
+        /// first.
         rounds: u64 = 1, 1..=1 << 20;
-        /// Seconds from the beginning of a round to the next, the first not before these; what a round does not need is idle.
+        /// Seconds from the beginning of a round to the next, the first not before these; what a
+        /// round does not need is idle.
         every: u64 = 0, 0..=1 << 30;
         /// Another workload that is measured instead, with ; for each comma; none: new files.
         then: String = NONE.to_string(), "a workload, or none";
@@ -79,8 +81,8 @@ impl Holes {
         [of(1.0 - self.cold_share, self.warm_valid), of(self.cold_share, self.cold_valid)]
     }
 
-    /// The stream of operations on a volume with so much free space. `behind` gives what follows the
-    /// holes, where `then` names a workload, by the space that they leave.
+    /// The stream of operations on a volume with so much free space. `behind` gives what follows
+    /// the holes, where `then` names a workload, by the space that they leave.
     pub(crate) fn files(
         &self,
         seed: u64,
@@ -188,7 +190,8 @@ impl HolesFiles {
         }
     }
 
-    /// Steps of a round by their kind: its instant, files removed, created, records by turns, a sync.
+    /// Steps of a round by their kind: its instant, files removed, created, records by turns, a
+    /// sync.
     fn round_steps(&self, round: u64) -> [u64; 5] {
         let threads = self.spec.threads;
         let removed = if round > 0 { threads } else { 0 };

@@ -199,7 +199,8 @@ impl Made<'_> {
                 );
                 continue;
             }
-            // The helper keeps a volume as full as it is told to, which must be more than it is; the smallest volume is full, and those with gaps nearly.
+            // The helper keeps a volume as full as it is told to, which must be more than it is;
+            // the smallest volume is full, and those with gaps nearly.
             let churn = match *name {
                 "smallest" | "partial" | "by-age" => String::new(),
                 _ => format!("helper churn /mnt/churned {} 85 {}\n", self.seed, self.mib),

@@ -305,7 +305,8 @@ pub struct DevicesArguments {
     after_help = "Examples:\n  nandkit reproduce P1\n  nandkit reproduce P2\n  nandkit reproduce P4.3 --json\n  nandkit reproduce theory\n  nandkit reproduce --quick"
 )]
 pub struct ReproduceArguments {
-    /// A paper (P1, P2, P4) or one claim of it (P4.3); theory, closed forms and mean fields beside simulation, or one row of it (theory.fifo-0.07); without it everything.
+    /// A paper (P1, P2, P4) or one claim of it (P4.3); theory, closed forms and mean fields beside
+    /// simulation, or one row of it (theory.fifo-0.07); without it everything.
     #[arg(value_name = "CLAIM")]
     pub what: Option<String>,
     /// Fewer seeds and smaller workloads.

@@ -174,8 +174,8 @@ pub fn phone(directory: &Path) -> Vec<u8> {
     volume
 }
 
-/// A sparse image that gives some blocks of an image, and says of all others that they do not matter
-/// (AOSP libsparse, `sparse_format.h`).
+/// A sparse image that gives some blocks of an image, and says of all others that they do not
+/// matter (AOSP libsparse, `sparse_format.h`).
 fn sparse(blocks: &[&[u8]], given: &[usize]) -> Vec<u8> {
     let (mut chunks, mut bytes, mut at) = (0_u32, Vec::new(), 0);
     let mut chunk = |kind: u16, count: usize, body: &[u8]| {

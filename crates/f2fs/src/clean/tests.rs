@@ -440,8 +440,8 @@ fn a_failed_treatment_loses_nothing() {
     small.check();
 }
 
-/// Everything dirty is collected in idle times, a checkpoint behind each section: sections that were
-/// collected, blocks that moved, and how many of them filled gaps.
+/// Everything dirty is collected in idle times, a checkpoint behind each section: sections that
+/// were collected, blocks that moved, and how many of them filled gaps.
 fn collect_all(small: &mut Small, search: &mut dyn VictimSearch) -> [u64; 3] {
     let mut sections = 0;
     small.bench.checkpoint();

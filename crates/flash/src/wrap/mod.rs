@@ -32,7 +32,8 @@ fn no_capability(operation: Operation, at: PageAddress) -> FlashError {
     FlashError::new(ErrorKind::Misuse, operation, at, "the device below does not offer this capability")
 }
 
-/// What a wrapper hands on of the device in its field `inner`, for whose capabilities it offers itself.
+/// What a wrapper hands on of the device in its field `inner`, for whose capabilities it offers
+/// itself.
 macro_rules! forward_rest {
     () => {
         #[inline]

@@ -35,8 +35,8 @@ impl<F: Flash> Jffs2<F> {
     /// node.
     ///
     /// Errors: `InvalidArgument` where JFFS2 cannot be on such a device; `Corrupt` where the device
-    /// is not blank and holds no node, or one of a type that forbids mounting; `ReadOnly` where one,
-    /// or the old magic number, forbids mounting for writing; `Device`.
+    /// is not blank and holds no node, or one of a type that forbids mounting; `ReadOnly` where
+    /// one, or the old magic number, forbids mounting for writing; `Device`.
     pub fn mount(flash: F, clock: Clock, options: MountOptions) -> Result<Self> {
         let mut shape = Shape::of(flash.geometry()).map_err(|what| FsError::new(ErrorKind::InvalidArgument, what))?;
         shape.cleanmarker = options.cleanmarker.unwrap_or(shape.cleanmarker);

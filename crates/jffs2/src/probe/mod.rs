@@ -31,7 +31,8 @@ const NODE_MAX: u32 = 128 << 10;
 
 /// Whether the first block that begins with a node has the magic number that JFFS2 had before 2001,
 /// which Linux knows and does not mount (include/uapi/linux/jffs2.h, `JFFS2_OLD_MAGIC_BITMASK`).
-/// Firmware images with it have the nodes of the later format (onekey-sec/jefferson, pull request 2).
+/// Firmware images with it have the nodes of the later format (onekey-sec/jefferson, pull request
+/// 2).
 pub fn has_old_magic(device: &dyn Look) -> bool {
     let mut first = [0; HEADER_SIZE as usize];
     let mut blocks = (0..device.geometry().blocks).map(BlockIndex).filter(|block| !device.is_bad(*block));

@@ -135,7 +135,8 @@ struct TinyBlock {
     weak: bool,
 }
 
-/// A small correct flash device in memory: NAND or NOR by its geometry, with copyback inside a plane and interruptions.
+/// A small correct flash device in memory: NAND or NOR by its geometry, with copyback inside a
+/// plane and interruptions.
 ///
 /// Rules: ascending pages, no program over programmed units, [`TinyFlash::PARTIAL_PROGRAMS`] programs of a page between erases. Times: fixed per kind.
 #[derive(Debug)]

@@ -99,7 +99,8 @@ pub const READINGS: [Reading; 5] = [
     },
 ];
 
-/// The seed of what is compared. A run has tens of thousands of holes, so that others change little.
+/// The seed of what is compared. A run has tens of thousands of holes, so that others change
+/// little.
 const ONE_SEED: [u64; 1] = [1];
 /// Further seeds, for PGC's times beside those that were expected.
 const MORE_SEEDS: [u64; 2] = [2, 3];

@@ -51,7 +51,8 @@ impl Point<'_> {
         layer.and_then(|layer| layer.get(name)).and_then(LayerValue::as_f64).unwrap_or(0.0)
     }
 
-    /// The shares of runs that went to the cold log, stayed in their segment, were left: figure 6(b).
+    /// The shares of runs that went to the cold log, stayed in their segment, were left: figure
+    /// 6(b).
     pub fn shares(&self) -> [f64; 3] {
         let runs = ["inter_runs", "intra_runs", "left_runs"].map(|name| self.count(name));
         let all: f64 = runs.iter().sum();
@@ -70,8 +71,8 @@ impl Point<'_> {
         }
     }
 
-    /// Milliseconds that a segment that was looked at takes by the model: its copies, its holes, its
-    /// part of the checkpoints.
+    /// Milliseconds that a segment that was looked at takes by the model: its copies, its holes,
+    /// its part of the checkpoints.
     pub fn expected_ms(&self) -> f64 {
         let names = ["treated_expected_ns", "left_expected_ns", "checkpoint_expected_ns"];
         let all: f64 = names.map(|name| self.count(name)).iter().sum();

@@ -1,7 +1,7 @@
 //! Tables for people: the panels of figure 6, and what goes beyond.
 //!
-//! A table is JSON with a `title`, `columns` (a `name`; `whole` where a bar stands beside the figure
-//! and that is its full length) and `rows`.
+//! A table is JSON with a `title`, `columns` (a `name`; `whole` where a bar stands beside the
+//! figure and that is its full length) and `rows`.
 
 use serde_json::{Value, json};
 

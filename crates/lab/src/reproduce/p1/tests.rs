@@ -8,8 +8,8 @@ use serde_json::json;
 use super::plan::{Cell, LFS, MODES, READINGS, Reading, Role, Scale, at_random, batched, cells};
 use super::{CLAIMS, Runs, judge};
 
-/// What a made-up run gives: its speed; runs to the cold log, within the segment, left; segments left
-/// for their checkpoint; the time of treated segments by what was expected; the milliseconds
+/// What a made-up run gives: its speed; runs to the cold log, within the segment, left; segments
+/// left for their checkpoint; the time of treated segments by what was expected; the milliseconds
 /// expected of a segment.
 #[derive(Clone, Copy)]
 struct Given {

@@ -325,8 +325,8 @@ fn ssr_by(view: View<'_, '_>, cold: u8, mode: &'static str) -> Option<f64> {
     Some(view.ratio(cell(Role::A, cold, 30), "ssr", mode)?.mean)
 }
 
-/// What P1.7 would be on a card that fills holes as fast as it writes in order: GC's time without its
-/// copies and checkpoints is that of writing in order.
+/// What P1.7 would be on a card that fills holes as fast as it writes in order: GC's time without
+/// its copies and checkpoints is that of writing in order.
 fn without_small_requests(view: View<'_, '_>) -> String {
     let ratio = |cold| {
         let of = cell(Role::A, cold, 30);
