@@ -56,6 +56,8 @@ impl Baseline {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn claim(id: &str, holds: bool, checks: &[(&str, bool)]) -> Claim {
@@ -107,7 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_baseline_reads() {
-        shipped_baseline().unwrap();
+    fn the_shipped_baseline_names_the_claims_of_every_paper() {
+        let baseline = shipped_baseline().unwrap();
+        let claims = super::super::papers().iter().flat_map(|paper| paper.claims()).copied();
+        assert_eq!(baseline.holds.keys().map(String::as_str).collect::<BTreeSet<_>>(), claims.collect());
     }
 }

@@ -5,7 +5,6 @@
 //! beyond. What the paper leaves open is in [`plan::READINGS`]: verdicts are taken from the first,
 //! and say what the others give.
 
-pub mod check;
 pub mod plan;
 pub mod point;
 pub mod tables;

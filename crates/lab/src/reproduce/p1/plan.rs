@@ -4,6 +4,7 @@ use nandkit_stack::format::f2fs::spec::{F2fsModeName, F2fsSpec, RulesName};
 use nandkit_stack::{DeviceSpec, FtlSpec, StackSpec};
 use nandkit_workload::WorkloadSpec;
 
+use super::super::check::Judged;
 use crate::{Experiment, LabError, SpecError};
 
 /// Bytes of each card that are used.
@@ -74,6 +75,14 @@ pub struct Reading {
     pub measured: &'static str,
     /// Segments that are treated before a checkpoint.
     pub batch: u32,
+}
+
+impl Judged for Reading {
+    const KIND: &'static str = "reading";
+
+    fn name(&self) -> String {
+        self.name.into()
+    }
 }
 
 /// The roles as the card files name them, chosen before any run.

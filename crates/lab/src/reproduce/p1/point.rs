@@ -17,6 +17,9 @@ pub struct Point<'a> {
     pub record: &'a RunRecord,
 }
 
+/// The readings that were run, with their points.
+pub type Readings<'a, 'b> = [(Reading, View<'a, 'b>)];
+
 /// The points that records stand for; records of anything else are left out.
 pub fn read<'a>(records: &'a [RunRecord], reading: &Reading) -> Vec<Point<'a>> {
     records.iter().filter_map(|record| point(record, reading)).collect()

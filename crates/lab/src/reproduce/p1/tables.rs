@@ -5,9 +5,8 @@
 
 use serde_json::{Value, json};
 
-use super::check::Readings;
 use super::plan::{Cell, MODES, Role};
-use super::point::{Point, View, median};
+use super::point::{Point, Readings, View, median};
 
 /// A column without a bar.
 fn plain(name: &str) -> Value {

@@ -5,12 +5,12 @@
 //! everything" are nine tenths of the runs, "hardly used" is one tenth, "only" is all but one in a
 //! hundred; "in many cells" is in a third of them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::Claim;
-use super::check::{Check, Readings, Stated, claim};
-use super::plan::{COLD, Cell, LFS, MODES, Role, WARM};
-use super::point::{Point, View, median};
+use super::super::check::{self, Check, Stated, Verdict};
+use super::plan::{COLD, Cell, LFS, MODES, READINGS, Role, WARM};
+use super::point::{Point, Readings, View, median};
 use super::tables;
 
 /// What counts as the same speed.
@@ -27,6 +27,20 @@ const HARDLY: f64 = 0.1;
 const ONLY: f64 = 0.99;
 /// The model's error, as the median.
 const MODEL_ERROR: f64 = 0.05;
+
+/// The claim, judged in each reading; without one the first has nothing that was measured.
+fn claim(
+    stated: Stated<'_>,
+    readings: &Readings<'_, '_>,
+    checks: impl Fn(View<'_, '_>) -> Vec<Check>,
+    tables: Vec<Value>,
+    causes: &str,
+) -> Claim {
+    let unmeasured = [(READINGS[0], View(&[]))];
+    let readings = if readings.is_empty() { &unmeasured } else { readings };
+    let judged = readings.iter().map(|(reading, view)| Verdict { of: *reading, checks: checks(*view) });
+    check::claim(stated, &judged.collect::<Vec<_>>(), ("tables", tables.into()), causes)
+}
 
 fn cell(role: Role, cold: u8, warm: u8) -> Cell {
     Cell { role, cold, warm }
@@ -391,7 +405,7 @@ pub fn footnote(in_order: View<'_, '_>, at_random: View<'_, '_>) -> Claim {
         text: "Random and sequential writes of users fill dirty segments at the same speed",
         paper: json!({"random_by_sequential": 1.0}),
     };
-    let reading = super::plan::READINGS[0];
+    let reading = READINGS[0];
     claim(stated, &[(reading, in_order)], |_| checks.clone(), Vec::new(), "")
 }
 
@@ -430,6 +444,6 @@ pub fn beyond(view: View<'_, '_>) -> Claim {
         text: "Beyond the paper: its model gives the time of treated segments within 5 % (median), and the best choice for a whole segment expects no more than its rule",
         paper: json!(null),
     };
-    let reading = super::plan::READINGS[0];
+    let reading = READINGS[0];
     claim(stated, &[(reading, view)], checks, vec![tables::model(view), tables::best_choice(view)], &causes)
 }

@@ -4,13 +4,14 @@ use nandkit_cleaning::separation::Separation;
 use serde_json::{Value, json};
 
 use super::super::Claim;
-use super::check::{Check, Stated, claim, in_settings};
+use super::super::check::Judged as _;
+use super::super::check::{Check, Stated, claim, judge_in};
 use super::plan::{CAT, LAYERS, PRIMARY, REGIONS, Setting, dac, settings};
 use super::point::{Point, View};
 
 /// P2.F.
 pub fn later_work(points: &[Point<'_>], layers: &[Point<'_>], beyond: &[Point<'_>]) -> Claim {
-    let verdicts = in_settings(settings(&["hcf"]), |setting| {
+    let verdicts = judge_in(settings(&["hcf"]), |setting| {
         let view = View::new(points, setting);
         let separation = dac(5);
         let top = view.figure((CAT, &separation), |point| moves(point).map_or(0.0, |moves| moves.top));
@@ -35,7 +36,7 @@ pub fn later_work(points: &[Point<'_>], layers: &[Point<'_>], beyond: &[Point<'_
     let best = ranking(points, beyond);
     let shown = json!({"flows": flow_tables(points), "fat": beside_fat(layers), "beyond": best.iter().map(Ranked::to_json).collect::<Vec<_>>()});
     let causes = format!("{} {}", trace(points), beats_cat(&best));
-    claim(stated, &verdicts, shown, causes.trim())
+    claim(stated, &verdicts, ("figures", shown), causes.trim())
 }
 
 /// Where the collector's moves went, as shares of all of them.

@@ -11,7 +11,7 @@ use nandkit_units::Nanos;
 use serde_json::{Value, json};
 
 use super::super::Claim;
-use super::check::{Check, Stated, claim, in_settings};
+use super::super::check::{Check, Stated, claim, judge_in};
 use super::plan::{BASELINE, CAT, LINUX, REGIONS, dac, settings};
 use super::point::{Point, View};
 use super::verdict::{SAME, by_regions, figures};
@@ -119,7 +119,7 @@ fn whole_speed(point: &Point<'_>) -> f64 {
 /// P2.4.
 pub fn sequential(points: &[Point<'_>], host: Option<HostTimes>) -> Claim {
     let all = settings(&["seq"]);
-    let verdicts = in_settings(all.clone(), |setting| {
+    let verdicts = judge_in(all.clone(), |setting| {
         let view = View::new(points, setting);
         let erases = view.ratio((CAT, "none"), (BASELINE, "none"), Point::erases);
         let share = view.figure((CAT, "none"), policy_share);
@@ -145,7 +145,7 @@ pub fn sequential(points: &[Point<'_>], host: Option<HostTimes>) -> Claim {
         paper: json!({"erases_by_baseline": 1.0, "cat_share_of_time": "negligible", "fastest_regions": 1}),
     };
     let shown = json!({"figures": figures(points, &all, &by_regions(&[BASELINE, CAT])), "processor": shares(points), "host": host_json(host)});
-    claim(stated, &verdicts, shown, &causes(points, host))
+    claim(stated, &verdicts, ("figures", shown), &causes(points, host))
 }
 
 /// The policy's counts and shares in the primary setting.

@@ -4,7 +4,6 @@
 //! [`beyond`] (P2.F). The paper leaves device and fill open: [`plan::PRIMARY`] is the setting from which verdicts are taken, and verdicts say what the others give.
 
 pub mod beyond;
-pub mod check;
 pub mod cpu;
 pub mod plan;
 pub mod point;

@@ -6,6 +6,7 @@ use nandkit_stack::format::jffs2::spec::Jffs2Spec;
 use nandkit_stack::{BlockMapSpec, DeviceSpec, FastSpec, FtlSpec, StackSpec};
 use nandkit_workload::WorkloadSpec;
 
+use super::super::check::Judged;
 use crate::{Experiment, LabError, SpecError};
 
 /// The chip: 256 blocks of 128 KiB, the one on which Linux's JFFS2 was measured.
@@ -82,9 +83,10 @@ pub fn settings(patterns: &[&'static str]) -> Vec<Setting> {
     FILLS.into_iter().flat_map(|fill| patterns.iter().map(move |pattern| Setting { pattern, fill })).collect()
 }
 
-impl Setting {
-    /// Its name in verdicts.
-    pub fn name(&self) -> String {
+impl Judged for Setting {
+    const KIND: &'static str = "setting";
+
+    fn name(&self) -> String {
         format!("{}, {}", self.pattern, self.fill.name)
     }
 }

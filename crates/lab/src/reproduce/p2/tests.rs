@@ -186,7 +186,10 @@ fn the_note_tells_how_other_layouts_decide() {
         _ => as_the_paper(pattern, collector, regions),
     };
     let (holds, note) = verdict("P2.6", &Runs { grid: made(&[BASELINE, CAT], given), ..paper() });
-    assert!(holds && note.contains("hci, 81 % full: 0 of 1") && note.contains("hcc, 56 % full: 1 of 1"), "{note}");
+    assert!(
+        holds && note.contains("\"hci, 81 % full\": 0 of 1") && note.contains("\"hcc, 56 % full\": 1 of 1"),
+        "{note}"
+    );
 }
 
 #[test]
@@ -214,11 +217,4 @@ fn the_plan_can_be_run() {
     }
     assert!(grids.iter().flat_map(|experiment| experiment.runs()).all(|run| run.check().is_ok()));
     assert!(separations().contains(&"sepbit".to_string()));
-}
-
-#[test]
-fn the_shipped_baseline_names_every_claim() {
-    let baseline = super::super::shipped_baseline().unwrap();
-    let named: Vec<&str> = baseline.holds.keys().map(String::as_str).filter(|id| id.starts_with("P2.")).collect();
-    assert_eq!(named, CLAIMS);
 }

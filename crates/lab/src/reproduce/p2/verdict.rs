@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 
 use super::super::Claim;
+use super::super::check::{Check, Judged, Stated, Verdict, claim, judge_in};
 use super::super::p4::point::Spread;
-use super::check::{Check, InSetting, Stated, claim, in_settings};
 use super::plan::{
     BASELINE, CAT, CAT_OPEN, CAT_OPEN_WIDE, FILLS, LAYOUTS, LINUX, PRIMARY, REGIONS, Setting, THRESHOLDS, dac,
     dac_with_threshold, settings,
@@ -65,8 +65,9 @@ const PLAIN: Scheme<'static> = (BASELINE, "none");
 const WITH_CAT: Scheme<'static> = (CAT, "none");
 
 /// How the verdict hangs on layout and fill: one figure for each setting.
-fn by_setting(verdicts: &[InSetting], figure: impl Fn(&Setting) -> Option<Spread>) -> String {
-    let each = verdicts.iter().filter_map(|of| Some(format!("{} {:.2}", of.setting.name(), figure(&of.setting)?.mean)));
+fn by_setting(verdicts: &[Verdict<Setting>], figure: impl Fn(&Setting) -> Option<Spread>) -> String {
+    let each =
+        verdicts.iter().filter_map(|verdict| Some(format!("{} {:.2}", verdict.of.name(), figure(&verdict.of)?.mean)));
     each.collect::<Vec<_>>().join("; ")
 }
 
@@ -74,7 +75,7 @@ fn by_setting(verdicts: &[InSetting], figure: impl Fn(&Setting) -> Option<Spread
 pub fn cat(points: &[Point<'_>]) -> Claim {
     let speed = |setting: &Setting| View::new(points, setting).ratio(WITH_CAT, PLAIN, Point::speed);
     let erases = |setting: &Setting| View::new(points, setting).ratio(WITH_CAT, PLAIN, Point::erases);
-    let verdicts = in_settings(settings(&LAYOUTS), |setting| {
+    let verdicts = judge_in(settings(&LAYOUTS), |setting| {
         vec![
             Check::new("CAT writes 2 to 4 times as fast as baseline", speed(setting), |x| (2.0..=4.0).contains(&x)),
             Check::new("CAT erases less than half as often", erases(setting), |x| x < 0.5),
@@ -90,7 +91,12 @@ pub fn cat(points: &[Point<'_>]) -> Claim {
         text: "640-116: CAT writes up to about three times as fast as baseline JFFS2 and erases less than half as often",
         paper: json!({"speed_by_baseline": 3.0, "erases_by_baseline": "< 0.5"}),
     };
-    claim(stated, &verdicts, figures(points, &settings(&LAYOUTS), &alone(&[BASELINE, CAT, LINUX])), &causes)
+    claim(
+        stated,
+        &verdicts,
+        ("figures", figures(points, &settings(&LAYOUTS), &alone(&[BASELINE, CAT, LINUX]))),
+        &causes,
+    )
 }
 
 /// The checks of P2.2.
@@ -116,7 +122,7 @@ fn dac_adds_nothing(points: &[Point<'_>], setting: &Setting) -> Vec<Check> {
 
 /// P2.2, with other thresholds of DAC beside it.
 pub fn dac_claim(points: &[Point<'_>], thresholds: &[Point<'_>]) -> Claim {
-    let verdicts = in_settings(settings(&LAYOUTS), |setting| dac_adds_nothing(points, setting));
+    let verdicts = judge_in(settings(&LAYOUTS), |setting| dac_adds_nothing(points, setting));
     let schemes: Vec<(String, String)> = [BASELINE, CAT]
         .iter()
         .flat_map(|collector| THRESHOLDS.map(|seconds| ((*collector).to_string(), dac_with_threshold(seconds))))
@@ -146,13 +152,13 @@ pub fn dac_claim(points: &[Point<'_>], thresholds: &[Point<'_>]) -> Claim {
         "regions": figures(points, &settings(&LAYOUTS), &by_regions(&[BASELINE, CAT])),
         "thresholds": figures(thresholds, &[PRIMARY], &schemes),
     });
-    claim(stated, &verdicts, shown, &causes)
+    claim(stated, &verdicts, ("figures", shown), &causes)
 }
 
 /// P2.3.
 pub fn random(points: &[Point<'_>]) -> Claim {
     let all = settings(&["rnd"]);
-    let verdicts = in_settings(all.clone(), |setting| {
+    let verdicts = judge_in(all.clone(), |setting| {
         let view = View::new(points, setting);
         let mut checks = vec![
             Check::new("CAT is no slower", view.ratio(WITH_CAT, PLAIN, Point::speed), |x| x >= 1.0 - SAME),
@@ -175,13 +181,13 @@ pub fn random(points: &[Point<'_>]) -> Claim {
     };
     let mut schemes = by_regions(&[BASELINE, CAT]);
     schemes.extend(alone(&[LINUX]));
-    claim(stated, &verdicts, figures(points, &all, &schemes), "")
+    claim(stated, &verdicts, ("figures", figures(points, &all, &schemes)), "")
 }
 
 /// P2.5: with the list closed DAC gains nothing, with it open it gains. Judged with [`CAT_OPEN_WIDE`], since [`CAT_OPEN`] takes hardly any clean block in short runs.
 pub fn clean_list(points: &[Point<'_>], open: &[Point<'_>]) -> Claim {
     let at_primary_fill = LAYOUTS.map(|pattern| Setting { pattern, fill: FILLS[0] }).to_vec();
-    let verdicts = in_settings(at_primary_fill.clone(), |setting| {
+    let verdicts = judge_in(at_primary_fill.clone(), |setting| {
         let closed = best(&over_one_region(View::new(points, setting), CAT));
         let opened = best(&over_one_region(View::new(open, setting), CAT_OPEN_WIDE));
         let closed_view = View::new(points, setting);
@@ -212,7 +218,7 @@ pub fn clean_list(points: &[Point<'_>], open: &[Point<'_>]) -> Claim {
     claim(
         stated,
         &verdicts,
-        shown,
+        ("figures", shown),
         &format!("Speed with the list open by that with it closed, without DAC: {}.", opening.join(". ")),
     )
 }
@@ -225,7 +231,7 @@ pub fn baseline(points: &[Point<'_>]) -> Claim {
         let by = |own: f64| own / random.mean.max(f64::MIN_POSITIVE);
         Some(Spread { mean: by(own.mean), min: by(own.min), max: by(own.max), seeds: own.seeds })
     };
-    let verdicts = in_settings(settings(&LAYOUTS), |setting| {
+    let verdicts = judge_in(settings(&LAYOUTS), |setting| {
         vec![Check::new("640-116 amplifies writes at least as much as random", amplification(setting, PLAIN), |x| {
             x >= 1.0 - SAME
         })]
@@ -241,5 +247,5 @@ pub fn baseline(points: &[Point<'_>]) -> Claim {
         paper: json!({"amplification_by_random": ">= 1"}),
     };
     let all = settings(&["hcf", "hcc", "hci", "rnd"]);
-    claim(stated, &verdicts, figures(points, &all, &alone(&[BASELINE, LINUX])), &causes)
+    claim(stated, &verdicts, ("figures", figures(points, &all, &alone(&[BASELINE, LINUX]))), &causes)
 }

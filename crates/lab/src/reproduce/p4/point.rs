@@ -99,6 +99,12 @@ pub struct Spread {
     pub seeds: usize,
 }
 
+impl From<Spread> for f64 {
+    fn from(spread: Spread) -> Self {
+        spread.mean
+    }
+}
+
 impl Spread {
     /// Over these values; `None` where there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
