@@ -46,6 +46,12 @@ fn is_found(directory: &Path, tree: &str, erase_size: u32, what: &str) -> bool {
     fits.len() == 1
 }
 
+/// One in so many is made by default, and with `NANDKIT_ROUNDS=1` each: of every size and way of
+/// making one at least one.
+fn is_left_out(number: u32, every: u32) -> bool {
+    count(0) == 0 && (number + number / 6) % every != 0
+}
+
 /// 4 KiB to 1 MiB.
 fn sizes() -> impl Iterator<Item = u32> {
     (12..=20).map(|power| 1 << power)
@@ -55,7 +61,7 @@ fn sizes() -> impl Iterator<Item = u32> {
 fn every_erase_size_of_mkfs_jffs2_is_found() {
     let directory = with_trees(&[("small", 3, 3000), ("large", 40, 50_000)]);
     let path = directory.path();
-    let mut proven = 0;
+    let (mut proven, mut number) = (0, 0);
     for size in sizes() {
         for (tree, options) in [
             ("small", "-p0x400000"),
@@ -65,6 +71,10 @@ fn every_erase_size_of_mkfs_jffs2_is_found() {
             ("large", "-n -p0x400000"),
             ("large", ""),
         ] {
+            number += 1;
+            if is_left_out(number, 2) {
+                continue;
+            }
             let what = format!("mkfs.jffs2 -e {size} {options} of {tree}");
             run(path, &format!("mkfs.jffs2 -r {tree} -e {size} {options} -o i 2> /dev/null"));
             // mkfs.jffs2 takes no less than 8 KiB.
@@ -73,13 +83,14 @@ fn every_erase_size_of_mkfs_jffs2_is_found() {
             proven += u32::from(found);
         }
     }
-    assert!(proven >= 40, "{proven} proven");
+    assert!(proven >= 20, "{proven} proven");
 }
 
 #[test]
 fn every_erase_size_of_our_own_images_is_found() {
     let directory = with_trees(&[("small", 3, 3000), ("large", 60, 5000)]);
     let path = directory.path();
+    let mut number = 0;
     for size in sizes() {
         for (tree, options) in [
             ("small", &["--size", "4M"][..]),
@@ -88,6 +99,10 @@ fn every_erase_size_of_our_own_images_is_found() {
             ("large", &["-n"]),
             ("large", &["--summary", "--endian", "big"]),
         ] {
+            number += 1;
+            if is_left_out(number, 2) {
+                continue;
+            }
             let erase_size = size.to_string();
             let mkfs = ["mkfs", "jffs2", "--force", "--from", tree, "-e", &erase_size, "i"];
             succeeds(path, &[&mkfs[..], options].concat());
@@ -102,8 +117,6 @@ fn every_erase_size_of_our_own_images_is_found() {
 fn every_geometry_with_oob_that_mkfs_takes_is_opened() {
     let directory = with_trees(&[("small", 2, 300), ("large", 60, 5000)]);
     let path = directory.path();
-    // Each third one by default: of every size, page and way of making one at least once.
-    let every = if count(0) > 0 { 1 } else { 3 };
     let mut number = 0;
     for (page, oob) in [(512, 16), (2048, 64), (4096, 128), (1024, 32), (2048, 80)] {
         for size in sizes().filter(|size| *size <= 512 << 10) {
@@ -111,7 +124,7 @@ fn every_geometry_with_oob_that_mkfs_takes_is_opened() {
                 [("small", &[][..]), ("small", &["--size", "2M"]), ("large", &[]), ("large", &["--summary"])]
             {
                 number += 1;
-                if number % every != 0 {
+                if is_left_out(number, 5) {
                     continue;
                 }
                 let (erase_size, pages) = (size.to_string(), format!("--oob={page}+{oob}"));

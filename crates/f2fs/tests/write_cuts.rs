@@ -146,7 +146,7 @@ fn what_was_fsynced_survives_cuts_at_every_request() {
                 let Some((device, model)) = cut_run(&image, &shape, plan) else { break };
                 let context = format!("seed {}, {plan:?}", shape.seed);
                 let device = judge(device, &model, &shape, &context);
-                if request % 23 == 0 {
+                if request % 47 == 0 {
                     let path = scratch.path().join("image");
                     write_image(&path, &image_of(&device));
                     assert_eq!(complaints(&path), Vec::<String>::new(), "{context}: fsck.f2fs");

@@ -261,7 +261,7 @@ fn read<F: Flash>(device: &PageMapFtl<F>, sector: u64) -> Result<Vec<u8>, String
 
 #[test]
 fn cuts_at_instants_are_survived() {
-    for (seed, shape) in (0..).zip(SHAPES.iter().filter(|shape| shape.failures == 0).cycle().take(16)) {
+    for (seed, shape) in (0..).zip(SHAPES.iter().filter(|shape| shape.failures == 0)) {
         every_instant(shape, seed);
     }
 }

@@ -20,7 +20,7 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 /// Damaged images of each of the two volumes.
 /// Images of each kind of flash; more by `NANDKIT_ROUNDS`.
-const IMAGES: u64 = 4000;
+const IMAGES: u64 = 2000;
 const BLANK_BLOCKS: usize = 3;
 
 /// The big-endian cleanmarker in the OOB of pages of 512 bytes, from this byte on.

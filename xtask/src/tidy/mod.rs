@@ -131,16 +131,3 @@ fn apply(root: &Path) -> Result<(Found, Vec<Violation>)> {
     notes.extend(prose::notes(&tree, (COMMENT_COLUMNS, LONG_COMMENTS_MAX), SAME_DOCS_MAX));
     Ok((found, notes))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_tree_is_tidy() {
-        let (found, _) = apply(&process::root()).unwrap();
-        let violations: Vec<String> =
-            found.iter().flat_map(|(rule, found)| found.iter().map(move |one| format!("{rule}: {one}"))).collect();
-        assert!(violations.is_empty(), "{}", violations.join("\n"));
-    }
-}

@@ -93,7 +93,7 @@ pub fn refused(directory: &Path, arguments: &[&str], parts: &[&str]) {
 #[track_caller]
 pub fn run(directory: &Path, command: &str) -> String {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let mut sh = Command::new("sh");
+    let mut sh = Command::new("/bin/sh");
     sh.args(["-c", command]).env("PATH", path).env("NOISE", noise::file()).env("TZ", "UTC");
     let output = sh.current_dir(directory).output().expect("sh runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
