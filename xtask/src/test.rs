@@ -26,7 +26,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     let mut counts = Counts::default();
     steps.go_on("tests", || cargo_test(quick, &mut counts));
     if !quick {
-        steps.go_on("real Linux", || kernel::test::run(&[]));
+        steps.go_on("real Linux", || kernel::test::run(&["--nandkit".into(), built_with_tests()?]));
         steps.go_on("fuzz targets", fuzz::check);
         steps.go_on("documentation", documentation);
     }
@@ -41,6 +41,12 @@ fn documentation() -> Result<bool> {
         process::succeeds(doc.args(packages).env("RUSTDOCFLAGS", "-D warnings"))
     };
     Ok(built(&["--workspace", "--exclude", "nandkit"])? && built(&["--package", "nandkit"])?)
+}
+
+/// The program that the tests were built with. To build the program alone would compile all that it
+/// stands on once more: without the tests some dependencies have fewer features.
+fn built_with_tests() -> Result<String> {
+    Ok(process::target_directory()?.join("debug/nandkit").display().to_string())
 }
 
 /// Three times what the tests take with all to be built: one that hangs ends them all, and its name is the one that did not come.

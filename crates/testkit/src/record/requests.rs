@@ -66,12 +66,13 @@ impl<D: BlockDevice> RecordingDevice<D> {
     }
 
     fn put(&mut self, context: &Context, at: Lba, data: Payload<'_>, durable: bool) -> Result<Done> {
-        let mut bytes = vec![0; data.len()];
-        data.copy_to(&mut bytes);
         let done = match durable {
             true => self.inner.write_durable(context, at, data)?,
             false => self.inner.write(context, at, data)?,
         };
+        // Behind the device's look at the length, which may be any where content is described.
+        let mut bytes = vec![0; data.len()];
+        data.copy_to(&mut bytes);
         self.note(context, Action::Write { at, bytes: bytes.into(), durable });
         Ok(done)
     }
