@@ -1,8 +1,9 @@
 //! `cargo xtask test`: everything that must hold before a commit.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 
 use crate::options::Options;
 use crate::{fuzz, judges, kernel, process, tidy, toolchain};
@@ -17,6 +18,8 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     if !quick {
         steps.take("judges", judges::provide)?;
     }
+    // Unpacking is one thread's work, and so is the end of a compilation: they go side by side.
+    let kernel = (!quick).then(|| thread::spawn(kernel::prepare));
     steps.go_on("tidy", || tidy::check(&process::root()));
     steps.go_on("format", || process::succeeds(&mut process::cargo(&["fmt", "--all", "--check"])));
     steps.go_on("lints", || {
@@ -25,8 +28,11 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     });
     let mut counts = Counts::default();
     steps.go_on("tests", || cargo_test(quick, &mut counts));
-    if !quick {
-        steps.go_on("real Linux", || kernel::test::run(&["--nandkit".into(), built_with_tests()?]));
+    if let Some(kernel) = kernel {
+        steps.go_on("real Linux", || {
+            kernel.join().map_err(|_| anyhow!("the kernel was not prepared: see above"))??;
+            kernel::test::run(&["--nandkit".into(), built_with_tests()?])
+        });
         steps.go_on("fuzz targets", fuzz::check);
         steps.go_on("documentation", documentation);
     }
@@ -76,7 +82,7 @@ fn cargo_test(quick: bool, counts: &mut Counts) -> Result<bool> {
 
 /// Half as many again as there are cores: tests wait for the disk and for programs that judge.
 fn test_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get() + cores.get().div_ceil(2))
+    thread::available_parallelism().map_or(1, |cores| cores.get() + cores.get().div_ceil(2))
 }
 
 /// What the test binaries' closing lines add up to.

@@ -31,6 +31,11 @@ pub use ours::Nandkit;
 
 const COMMANDS: &str = "build, boot, run, test, cuts, ecc, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, wear, compare-wear";
 
+/// Unpacks the kernel and compiles what a guest boots with, where that is not there yet.
+pub fn prepare() -> Result<()> {
+    build::build().map(drop)
+}
+
 /// The task.
 pub fn run(arguments: &[String]) -> Result<bool> {
     let Some((command, rest)) = arguments.split_first() else {
