@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::made::clock;
 use crate::writing::image::{Image, MIB, file, folder, names};
-use crate::writing::mount;
+use crate::writing::oracle::{BLOCK, device_of, empty_image};
+use crate::writing::{findings, mount, unmount};
 use nandkit_block::FileDevice;
 use nandkit_f2fs::clean::Collection;
-use nandkit_f2fs::write::Making;
+use nandkit_f2fs::write::{Making, PageLimits};
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_units::random::Random;
@@ -103,6 +105,27 @@ fn what_finds_no_room_changes_nothing() {
             }
         }
         assert!(refused > 100 && done > 100, "{refused} refused, {done} done");
+    }
+}
+
+/// One write-back takes more blocks than there are gaps: what it frees is a gap with the next
+/// checkpoint only, and the nodes of that checkpoint need a section too.
+#[test]
+fn a_write_back_leaves_room_for_the_nodes_of_its_checkpoint() {
+    for dirty in [1000, 2000, 3000, 4000, 5000, 6000] {
+        let limits = PageLimits { dirty, ..PageLimits::default() };
+        let options = WriteOptions { ipu_policy: Some(0), pages: limits, ..WriteOptions::default() };
+        let mut volume = Volume::mount(vec![device_of(&empty_image(""))], clock(), options).unwrap();
+        let file = volume.create(volume.root(), b"file", &NewNode::FILE).unwrap();
+        let pages = volume.segments().space.free_blocks() * 9 / 10;
+        let mut random = Random::new(1, "overwrites");
+        let order = (0..pages).chain((0..4 * pages).map(|_| random.below(pages)));
+        for (number, at) in order.enumerate() {
+            let bytes = [number as u8; BLOCK];
+            let written = Changes::write(&mut volume, file, at * BLOCK as u64, Payload::Bytes(&bytes));
+            assert_eq!(written.unwrap_or_else(|error| panic!("{dirty}, write {number}: {error}")), BLOCK);
+        }
+        assert_eq!(findings(unmount(volume)), Vec::<String>::new(), "{dirty}");
     }
 }
 

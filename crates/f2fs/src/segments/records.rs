@@ -58,6 +58,11 @@ impl Usage {
         self.segments[log.index()][1]
     }
 
+    /// Segments that logs took, all together.
+    pub fn segments_taken(&self) -> u64 {
+        self.segments.iter().flatten().sum()
+    }
+
     #[inline]
     pub(super) fn count(&mut self, log: Log, way: Way) {
         self.blocks[log.index()][way as usize] += 1;

@@ -32,8 +32,9 @@ pub(crate) struct Why {
     /// Whether room is made between two inodes, where it is short: not within what must be one, nor
     /// where room is being made.
     pub makes_room: bool,
-    /// Whether segments whose gaps would be filled next are looked at on the way, which may end in
-    /// a checkpoint: not within what must be one.
+    /// Whether segments whose gaps would be filled next are looked at on the way, and room is made
+    /// where free sections run out, either of which may end in a checkpoint: not within what must
+    /// be one.
     pub prepares_gaps: bool,
 }
 
@@ -117,7 +118,7 @@ impl<D: BlockDevice> Volume<D> {
                 done = self.settle_all(why, runs, is_directory, done);
                 done = done.and_then(|()| self.prepare_gaps());
             }
-            // Treated runs may have taken free sections.
+            // Treated runs may have taken free sections, and so have the logs.
             if next.is_some() && done.is_ok() && self.is_short() {
                 done = self.collect_in_foreground();
             }
@@ -213,7 +214,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Gives the dirty pages of an inode from one on their addresses. Returns the page to go on
-    /// with where the segments to be filled next are to be looked at before.
+    /// with where the segments to be filled next are to be looked at before, or room to be made.
     fn queue_pages(&mut self, inode: Inode, from: u32, why: Why, runs: &mut Runs<OnItsWay>) -> Result<Option<u32>> {
         let ino = inode.nid;
         let pages: Vec<(u32, Page)> =
@@ -235,7 +236,7 @@ impl<D: BlockDevice> Volume<D> {
             if let Some(batch) = self.queue_page(&source, why, (number, page), slot, version, runs)? {
                 self.settle(why.cause, batch)?;
             }
-            if why.prepares_gaps && self.gaps_are_due() {
+            if why.prepares_gaps && (self.gaps_are_due() || self.room_is_due()) {
                 return Ok(number.checked_add(1));
             }
         }

@@ -38,6 +38,8 @@ pub struct Cleaners {
     pub(super) reviews: bool,
     /// For which segment of each data log, and behind which checkpoint, the review was asked last.
     asked: [Option<(SegmentIndex, u64)>; 3],
+    /// Segments that logs had taken when the room that is left was looked at last.
+    taken: u64,
 }
 
 /// The logs of data, whose segments are reviewed.
@@ -52,6 +54,7 @@ impl Cleaners {
             review: Mutex::new(Box::new(NoReview)),
             reviews: false,
             asked: [None; 3],
+            taken: 0,
         }
     }
 }
@@ -239,6 +242,17 @@ impl<D: BlockDevice> Volume<D> {
         self.tell_pages();
         let free = u64::from(self.writer.segments.free_map().sections());
         free <= most_needed(&self.writer.segments) + 1
+    }
+
+    /// Whether logs have taken segments since this was asked last, and free sections may be too few
+    /// now. A write-back fills many segments, and what it frees is no gap before the next
+    /// checkpoint: Linux balances behind each page (data.c, `f2fs_write_single_data_page`). Cost: a
+    /// look at counters.
+    pub(super) fn room_is_due(&mut self) -> bool {
+        let taken = self.writer.segments.usage().segments_taken();
+        std::mem::replace(&mut self.writer.cleaners.taken, taken) != taken
+            && !self.writer.recovering
+            && self.may_be_short()
     }
 
     pub(super) fn collect_in_foreground(&mut self) -> Result<()> {
