@@ -118,8 +118,7 @@ impl<D: BlockDevice> Volume<D> {
         let segments = &self.writer.segments;
         let per_block = segments.geometry().sit_entries() as u32;
         let sit: Vec<u32> = segments.sit().dirty().iter().map(|segment| segment / per_block).collect();
-        let mut ssa: Vec<u32> = segments.dirty_summaries().map(|(segment, ..)| segment.0).collect();
-        ssa.sort_unstable();
+        let ssa: Vec<u32> = segments.dirty_summaries().map(|(segment, ..)| segment.0).collect();
         let nodes = self.nodes.waiting() as u32;
         let entries = nodes.max(self.nat.waiting() as u32);
         let nat = entries.div_ceil(self.geometry().nat_entries() as u32);

@@ -8,7 +8,7 @@ use nandkit_cleaning::partial::{Choice, LearnedTimes, MeanHoles, Method, Plan, R
 use nandkit_units::Nanos;
 
 use super::partial_counters::Published;
-use super::review::{HoleRun, Measured, ReuseFacts, ReusePlan, ReuseReview, Treatment};
+use super::review::{CheckpointRequests, HoleRun, Measured, ReuseFacts, ReusePlan, ReuseReview, Treatment};
 use crate::ids::{Log, SegmentIndex};
 use crate::segments::sit::BLOCKS;
 
@@ -107,7 +107,7 @@ impl ReuseReview for PartialCollection {
         self.segments_per_checkpoint
     }
 
-    fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts) -> ReusePlan {
+    fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts, checkpoint: CheckpointRequests<'_>) -> ReusePlan {
         self.settle(facts.log, facts.current);
         // Copies go to the cold log: what it fills itself is not made ready by more of them.
         if facts.log == Log::ColdData {
@@ -121,10 +121,10 @@ impl ReuseReview for PartialCollection {
         let intra = mean(holes).unwrap_or(1.0);
         let means = MeanHoles { inter: mean(&facts.cold_holes).unwrap_or(BLOCKS.into()), intra };
         let plan = Plan::of(&runs, &self.times, means, self.method);
-        let check_ns = self.checkpoint_ns(&facts.checkpoint_requests);
+        let moves = plan.choices.iter().any(|choice| *choice != Choice::Ssr);
+        let check_ns = if moves { self.checkpoint_ns(&checkpoint()) } else { 0.0 };
         // Several segments share the checkpoint behind them.
         let pays = plan.gain_ns > check_ns / f64::from(self.segments_per_checkpoint);
-        let moves = plan.choices.iter().any(|choice| *choice != Choice::Ssr);
         let is_treated = moves && (pays || self.method == Method::Everything);
         let left =
             Plan { fill_ns: holes.iter().map(|hole| self.times.write(hole.length.into())).sum(), ..Plan::default() };
@@ -225,14 +225,13 @@ mod tests {
         assert_eq!(valid_runs(&[], std::slice::from_ref(&(0..512))), [run(0, 512, 0, 0, false)]);
     }
 
-    fn facts(valid: Vec<Range<u16>>, requests: Vec<u32>) -> ReuseFacts {
+    fn facts(valid: Vec<Range<u16>>) -> ReuseFacts {
         ReuseFacts {
             segment: SegmentIndex(7),
             log: Log::WarmData,
             valid,
             cold_holes: Vec::new(),
             current: SegmentIndex(1),
-            checkpoint_requests: requests,
         }
     }
 
@@ -242,18 +241,23 @@ mod tests {
         let times = || RequestTimes::new(512, |_| 0, |blocks| 1_000_000 + u64::from(blocks));
         let holes: Vec<HoleRun> = (0..100).map(|number| HoleRun { start: number * 5, length: 4 }).collect();
         let valid: Vec<Range<u16>> = (0..99).map(|number| number * 5 + 4..number * 5 + 5).collect();
+        let facts = facts(valid);
         let mut review = PartialCollection::new(times(), Method::RunByRun, 1);
-        let ReusePlan::Treat(runs) = review.review(&holes, &facts(valid.clone(), vec![1, 2, 3])) else {
+        let ReusePlan::Treat(runs) = review.review(&holes, &facts, &mut || vec![1, 2, 3]) else {
             panic!("it is treated")
         };
         assert_eq!((runs.len(), runs[0].1), (99, Treatment::Inter));
         // Each run saves a request; a checkpoint of 200 requests costs more.
-        assert_eq!(review.review(&holes, &facts(valid.clone(), vec![1; 200])), ReusePlan::AsIs);
+        assert_eq!(review.review(&holes, &facts, &mut || vec![1; 200]), ReusePlan::AsIs);
         // Shared by two segments it does not; and whole segments are emptied at any price.
         let mut pair = PartialCollection::new(times(), Method::RunByRun, 3);
-        assert_ne!(pair.review(&holes, &facts(valid.clone(), vec![1; 200])), ReusePlan::AsIs);
+        assert_ne!(pair.review(&holes, &facts, &mut || vec![1; 200]), ReusePlan::AsIs);
         let mut whole = PartialCollection::new(times(), Method::Everything, 1);
-        assert_ne!(whole.review(&holes, &facts(valid, vec![1; 2000])), ReusePlan::AsIs);
+        assert_ne!(whole.review(&holes, &facts, &mut || vec![1; 2000]), ReusePlan::AsIs);
+        // Where nothing is to be moved, nobody asks what a checkpoint would write.
+        let even = RequestTimes::new(512, |_| 0, |blocks| 1_000 * u64::from(blocks));
+        let mut idle = PartialCollection::new(even, Method::RunByRun, 1);
+        assert_eq!(idle.review(&holes, &facts, &mut || unreachable!("asked")), ReusePlan::AsIs);
         let counters = review.statistics().now();
         assert_eq!((counters.segments, counters.treated, counters.left_for_checkpoint), (2, 1, 1));
     }
@@ -264,18 +268,19 @@ mod tests {
         let holes: Vec<HoleRun> = (0..100).map(|number| HoleRun { start: number * 5, length: 4 }).collect();
         let valid: Vec<Range<u16>> = (0..99).map(|number| number * 5 + 4..number * 5 + 5).collect();
         let mut review = PartialCollection::learning(LearnedTimes::default(), Method::RunByRun, 1);
-        let facts = facts(valid, vec![1, 2, 3]);
-        assert!(review.learns() && review.review(&holes, &facts) == ReusePlan::AsIs);
+        let facts = facts(valid);
+        let ask = |review: &mut PartialCollection| review.review(&holes, &facts, &mut || vec![1, 2, 3]);
+        assert!(review.learns() && ask(&mut review) == ReusePlan::AsIs);
         let see = |review: &mut PartialCollection, is_write, blocks, ns| {
             review.measured(Measured::Request(SeenRequest { is_write, blocks, time: Nanos(ns) }));
         };
         see(&mut review, false, 1, 1);
         [4, 512].into_iter().for_each(|blocks| see(&mut review, true, blocks, 1_000_000 + u64::from(blocks)));
-        assert!(matches!(review.review(&holes, &facts), ReusePlan::Treat(runs) if runs.len() == 99));
+        assert!(matches!(ask(&mut review), ReusePlan::Treat(runs) if runs.len() == 99));
         // The device turns out to have no cost by request.
         for blocks in [4, 512] {
             (0..2000).for_each(|_| see(&mut review, true, blocks, 1_000 * u64::from(blocks)));
         }
-        assert_eq!(review.review(&holes, &facts), ReusePlan::AsIs);
+        assert_eq!(ask(&mut review), ReusePlan::AsIs);
     }
 }

@@ -48,13 +48,12 @@ pub fn prepare<V: Collected>(
     let found = segments.ssr_victim(log);
     segments.set_greedy_cursor(cursor);
     let Some(segment) = found else { return Ok(Reuse::default()) };
-    let checkpoint = volume.checkpoint_requests();
-    let segments = volume.segments();
-    let (holes, facts) = (review::holes(segments, segment), review::facts(segments, segment, log, checkpoint));
-    let ReusePlan::Treat(treated) = review::checked(reviewer.review(&holes, &facts), &facts) else {
+    let (holes, facts) = (review::holes(segments, segment), review::facts(segments, segment, log));
+    let plan = reviewer.review(&holes, &facts, &mut || volume.checkpoint_requests());
+    let ReusePlan::Treat(treated) = review::checked(plan, &facts) else {
         return Ok(Reuse::default());
     };
-    if !segments.prepare(segment, log, false) {
+    if !volume.segments().prepare(segment, log, false) {
         return Ok(Reuse::default());
     }
     let mut result = Reuse { treated: Some(segment), ..Reuse::default() };

@@ -33,9 +33,11 @@ pub struct ReuseFacts {
     pub cold_holes: Vec<HoleRun>,
     /// Where the log stands now.
     pub current: SegmentIndex,
-    /// The sizes in blocks of the requests that a checkpoint now would make.
-    pub checkpoint_requests: Vec<u32>,
 }
+
+/// The sizes in blocks of the requests that a checkpoint now would make. Cost of a call: a pass over
+/// what has changed since the last one, so that only who wants to move something asks.
+pub type CheckpointRequests<'a> = &'a mut dyn FnMut() -> Vec<u32>;
 
 /// Where a run of live blocks goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,9 +94,9 @@ pub trait ReuseReview: Send {
         let _ = what;
     }
 
-    /// What is to be done with a segment, from the facts alone. It is asked for each segment that a
+    /// What is to be done with a segment, from the facts and the next checkpoint alone. It is asked for each segment that a
     /// log writes in about the one that comes next, and again behind each checkpoint.
-    fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts) -> ReusePlan;
+    fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts, checkpoint: CheckpointRequests<'_>) -> ReusePlan;
 }
 
 /// Linux: every segment as it is.
@@ -106,7 +108,7 @@ impl ReuseReview for NoReview {
         false
     }
 
-    fn review(&mut self, _holes: &[HoleRun], _facts: &ReuseFacts) -> ReusePlan {
+    fn review(&mut self, _: &[HoleRun], _: &ReuseFacts, _: CheckpointRequests<'_>) -> ReusePlan {
         ReusePlan::AsIs
     }
 }
@@ -117,9 +119,8 @@ pub fn holes(segments: &Segments, segment: SegmentIndex) -> Vec<HoleRun> {
     runs(&unusable.map(|word| !word)).map(|(start, length)| HoleRun { start, length }).collect()
 }
 
-/// The facts of a segment that a log would get; `checkpoint` as
-/// [`ReuseFacts::checkpoint_requests`].
-pub fn facts(segments: &Segments, segment: SegmentIndex, log: Log, checkpoint: Vec<u32>) -> ReuseFacts {
+/// The facts of a segment that a log would get.
+pub fn facts(segments: &Segments, segment: SegmentIndex, log: Log) -> ReuseFacts {
     let cold = segments.log_state(Log::ColdData);
     let cold_holes = if cold.ssr { holes(segments, cold.segment) } else { Vec::new() };
     ReuseFacts {
@@ -128,7 +129,6 @@ pub fn facts(segments: &Segments, segment: SegmentIndex, log: Log, checkpoint: V
         valid: runs(&segments.sit().map(segment)).map(|(start, length)| start..start + length).collect(),
         cold_holes: cold_holes.into_iter().filter(|hole| hole.start + hole.length > cold.next).collect(),
         current: segments.current(log),
-        checkpoint_requests: checkpoint,
     }
 }
 

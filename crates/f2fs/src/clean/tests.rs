@@ -358,8 +358,7 @@ fn a_review_sees_the_holes_and_only_sound_plans_are_followed() {
     small.bench.segments.free(small.map[&(10, 3)], 100);
     let segments = &small.bench.segments;
     assert_eq!(holes(segments, segment), [HoleRun { start: 10, length: 502 }]);
-    let facts = facts(segments, segment, Log::WarmData, vec![4]);
-    assert_eq!(facts.checkpoint_requests, [4]);
+    let facts = facts(segments, segment, Log::WarmData);
     assert_eq!(facts.valid, [0..3, 4..10]);
     let plan = |runs: &[(u16, u16)]| {
         ReusePlan::Treat(runs.iter().map(|&(start, end)| (start..end, Treatment::Inter)).collect())
@@ -373,7 +372,12 @@ fn a_review_sees_the_holes_and_only_sound_plans_are_followed() {
 struct Plan(Vec<(std::ops::Range<u16>, Treatment)>);
 
 impl super::review::ReuseReview for Plan {
-    fn review(&mut self, _holes: &[HoleRun], _facts: &super::review::ReuseFacts) -> ReusePlan {
+    fn review(
+        &mut self,
+        _: &[HoleRun],
+        _: &super::review::ReuseFacts,
+        _: super::review::CheckpointRequests<'_>,
+    ) -> ReusePlan {
         ReusePlan::Treat(self.0.clone())
     }
 }

@@ -69,6 +69,10 @@ struct Source {
     dirty: usize,
 }
 
+/// Pages whose content is taken along at once: who stops behind one of them comes back for the rest,
+/// and must not have passed over all that wait.
+const PAGES_AT_ONCE: usize = 128;
+
 impl<D: BlockDevice> Volume<D> {
     /// Writes back all dirty pages of these inodes. Errors: `NoSpace`, `Corrupt`, and `Device`,
     /// which keeps nothing else from being written but stops the volume where pages of a directory
@@ -217,27 +221,33 @@ impl<D: BlockDevice> Volume<D> {
     /// with where the segments to be filled next are to be looked at before, or room to be made.
     fn queue_pages(&mut self, inode: Inode, from: u32, why: Why, runs: &mut Runs<OnItsWay>) -> Result<Option<u32>> {
         let ino = inode.nid;
-        let pages: Vec<(u32, Page)> =
-            self.writer.pages().dirty_pages(ino, from).map(|(number, page)| (number, page.clone())).collect();
-        let source = Source { inode, hot: self.writer.pages().is_hot(ino), dirty: pages.len() };
+        let (hot, dirty) = (self.writer.pages().is_hot(ino), self.writer.pages().dirty_of(ino));
+        let source = Source { inode, hot, dirty };
         let mut leaf: Option<(u64, Slot, u8)> = None;
-        for (number, page) in pages {
-            let at = u64::from(number);
-            let known = leaf.filter(|(first, slot, _)| at >= *first && at - first < u64::from(slot.count));
-            let (first, slot, version) = match known {
-                Some(known) => known,
-                None => {
-                    let Some(slot) = self.slot(&source.inode, at)? else { continue };
-                    (at, slot, self.entry(slot.nid)?.version)
+        let mut next = Some(from);
+        while let Some(from) = next {
+            let pages = self.writer.pages();
+            let some: Vec<(u32, Page)> =
+                pages.dirty_pages(ino, from).take(PAGES_AT_ONCE).map(|(number, page)| (number, page.clone())).collect();
+            next = some.last().and_then(|(number, _)| number.checked_add(1));
+            for (number, page) in some {
+                let at = u64::from(number);
+                let known = leaf.filter(|(first, slot, _)| at >= *first && at - first < u64::from(slot.count));
+                let (first, slot, version) = match known {
+                    Some(known) => known,
+                    None => {
+                        let Some(slot) = self.slot(&source.inode, at)? else { continue };
+                        (at, slot, self.entry(slot.nid)?.version)
+                    }
+                };
+                leaf = Some((first, slot, version));
+                let slot = slot.ahead((at - first) as u16);
+                if let Some(batch) = self.queue_page(&source, why, (number, page), slot, version, runs)? {
+                    self.settle(why.cause, batch)?;
                 }
-            };
-            leaf = Some((first, slot, version));
-            let slot = slot.ahead((at - first) as u16);
-            if let Some(batch) = self.queue_page(&source, why, (number, page), slot, version, runs)? {
-                self.settle(why.cause, batch)?;
-            }
-            if why.prepares_gaps && (self.gaps_are_due() || self.room_is_due()) {
-                return Ok(number.checked_add(1));
+                if why.prepares_gaps && (self.gaps_are_due() || self.room_is_due()) {
+                    return Ok(number.checked_add(1));
+                }
             }
         }
         Ok(None)
