@@ -31,9 +31,14 @@ fn decisions(criterion: &mut Criterion) {
         |blocks| 500_000 + 20_000 * u64::from(blocks),
         |blocks| 9_000_000 + 300_000 * u64::from(blocks),
     );
-    let means = MeanHoles { inter: 40.0, intra: 4.0 };
-    let methods = [("pgc", Method::RunByRun), ("pgc-optimal", Method::Optimal)];
-    for (name, method) in methods {
+    let (means, scattered) = (MeanHoles { inter: 40.0, intra: 4.0 }, MeanHoles { inter: 4.0, intra: 40.0 });
+    let methods = [
+        ("pgc", Method::RunByRun, means),
+        ("pgc-optimal", Method::Optimal, means),
+        // Runs may go either way, so that each number of freed blocks is a choice.
+        ("pgc-optimal_scattered", Method::Optimal, scattered),
+    ];
+    for (name, method, means) in methods {
         let mut group = criterion.benchmark_group(format!("plan_{name}"));
         for count in [8, 64, 128] {
             let runs = segment(count);

@@ -9,7 +9,8 @@
 //! the decisions for a segment. All times are in nanoseconds, sizes in blocks.
 
 pub mod cost;
-pub mod learned;
+pub mod freed;
+mod learned;
 pub mod optimal;
 pub mod plan;
 pub mod times;

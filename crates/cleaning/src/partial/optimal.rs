@@ -6,6 +6,7 @@
 //! one over all such numbers of blocks.
 
 use super::cost::{copy, fill};
+use super::freed::{Freed, Stretch};
 use super::{Choice, MeanHoles, RequestTimes, ValidRun};
 
 /// The cheapest way to the end of one run: its time, and how it came there.
@@ -19,7 +20,8 @@ struct Way {
 }
 
 /// The choices of least time by the model of [`super::Plan::predicted_ns`]. Of equal ones those
-/// that copy less. Cost: `runs² * valid blocks` steps at most.
+/// that copy less. Cost: a few steps for each pair of runs, and where blocks are dearer to move to
+/// the cold segment than within their own about `holes * valid blocks` more ([`Freed`]).
 pub(super) fn optimal(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Vec<Choice> {
     let mut choices = Vec::with_capacity(runs.len());
     let mut start = 0;
@@ -41,25 +43,24 @@ fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> 
     let count = runs.len();
     let copies: Vec<[f64; 2]> =
         runs.iter().map(|run| [means.inter, means.intra].map(|mean| copy(times, run.length.into(), mean))).collect();
+    let mut freed = Freed::new(runs, times, means);
     // best[k]: the way to run k - 1, which stays; best[count + 1]: to the end of the island.
     let mut best = vec![Way { time_ns: f64::INFINITY, from: 0, freed: 0 }; count + 2];
     best[0].time_ns = 0.0;
     for from in 0..=count {
         let time_ns = best[from].time_ns;
-        let mut holes = hole_behind(runs, from);
-        let mut by_freed: ByFreed = vec![Some((0.0, Choice::Ssr))];
+        let mut stretch = Stretch::behind(hole_behind(runs, from));
         let (_, ahead) = best.split_at_mut(from + 1);
         for (to, best) in (from..).zip(ahead) {
-            for (freed, copied) in by_freed.iter().enumerate() {
-                let Some((copied, _)) = copied else { continue };
-                let way = time_ns + copied + fill(times, holes, freed as u32);
+            let moved = runs.get(from..to).unwrap_or_default();
+            if let Some((blocks, copied)) = freed.least(&mut stretch, moved, best.time_ns - time_ns) {
+                let way = time_ns + copied + fill(times, stretch.holes, blocks as u32);
                 if way < best.time_ns {
-                    *best = Way { time_ns: way, from, freed };
+                    *best = Way { time_ns: way, from, freed: blocks };
                 }
             }
             let Some((run, copies)) = runs.get(to).zip(copies.get(to)) else { break };
-            by_freed = moved(&by_freed, run.length.into(), copies);
-            holes += u32::from(run.right);
+            stretch.grow(run, copies);
         }
     }
     walk_back(runs, &copies, &best)
@@ -96,21 +97,27 @@ fn walk_back(runs: &[ValidRun], copies: &[[f64; 2]], best: &[Way]) -> Vec<Choice
     let mut place = runs.len() + 1;
     while place > 0 {
         let Way { from, freed, .. } = best[place];
-        // The stretch's choices again, which are not kept for all of them.
+        let stretch = from..place - 1;
+        place = from;
+        let blocks: usize = runs[stretch.clone()].iter().map(|run| usize::from(run.length)).sum();
+        if freed == 0 || freed == blocks {
+            choices[stretch].fill(if freed == 0 { Choice::Intra } else { Choice::Inter });
+            continue;
+        }
+        // The stretch's choices, which are not kept for all of them.
         let mut steps: Vec<ByFreed> = vec![vec![Some((0.0, Choice::Ssr))]];
-        for number in from..place - 1 {
+        for number in stretch.clone() {
             let step = moved(&steps[steps.len() - 1], runs[number].length.into(), &copies[number]);
             steps.push(step);
         }
         let mut left = freed;
-        for (number, step) in (from..place - 1).zip(steps.get(1..).unwrap_or_default()).rev() {
+        for (number, step) in stretch.zip(steps.get(1..).unwrap_or_default()).rev() {
             let choice = step.get(left).copied().flatten().map_or(Choice::Ssr, |(_, choice)| choice);
             choices[number] = choice;
             if choice == Choice::Inter {
                 left = left.saturating_sub(runs[number].length.into());
             }
         }
-        place = from;
     }
     choices
 }

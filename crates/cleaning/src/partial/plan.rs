@@ -38,8 +38,8 @@ impl Plan {
         self.copy_ns + self.fill_ns
     }
 
-    /// Plans a segment. Cost: some look-ups a run; [`Method::Optimal`] at most `runs² * valid
-    /// blocks` steps.
+    /// Plans a segment. Cost: some look-ups a run; [`Method::Optimal`] some for each pair of
+    /// runs, and at worst as many more as `holes * valid blocks`.
     pub fn of(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles, method: Method) -> Self {
         let by: Vec<RunTimes> = runs.iter().map(|run| RunTimes::of(run, times, means)).collect();
         let choices: Vec<Choice> = match method {

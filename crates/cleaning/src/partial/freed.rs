@@ -1,0 +1,227 @@
+//! How many blocks of a stretch Inter-GC best frees, where the others are moved within the segment.
+//!
+//! Copying costs a read for each run whatever its choice, and each block a time that is one for all
+//! that go to the cold segment and another one for all that stay (P1's `copy`). So the copies of a
+//! stretch cost what they cost if all stay, and for each block that is freed the difference of the
+//! two: which runs are freed does not matter, only how many blocks. What remains is the least of
+//! `difference * freed + fill(holes, freed)` over the sums of run lengths, which depends on the
+//! number of holes alone and is kept for all stretches with as many.
+
+use super::cost::fill;
+use super::{MeanHoles, RequestTimes, ValidRun};
+
+/// Runs that are moved, with the holes between and beside them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stretch {
+    pub holes: u32,
+    /// Blocks of its runs.
+    blocks: usize,
+    /// The time of copying all of them to the cold segment, and of moving all within their own, in
+    /// nanoseconds.
+    all_inter: f64,
+    all_intra: f64,
+    sums: Sums,
+}
+
+impl Stretch {
+    /// Of no run yet, behind a hole.
+    pub fn behind(holes: u32) -> Self {
+        Self { holes, ..Self::default() }
+    }
+
+    /// One more run is moved, whose copies cost this by Inter-GC and by Intra-GC.
+    pub fn grow(&mut self, run: &ValidRun, [inter, intra]: &[f64; 2]) {
+        self.holes += u32::from(run.right);
+        self.blocks += usize::from(run.length);
+        self.all_inter += inter;
+        self.all_intra += intra;
+    }
+}
+
+/// The sums of some of a stretch's run lengths, made as far as somebody asked.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    bits: Vec<u64>,
+    runs: usize,
+}
+
+impl Sums {
+    fn follow(&mut self, moved: &[ValidRun]) {
+        if self.bits.is_empty() {
+            self.bits.push(1);
+        }
+        for run in moved.iter().skip(self.runs) {
+            let (words, shift) = (usize::from(run.length / 64), u32::from(run.length % 64));
+            // The highest sum is somewhere in the last word.
+            let length = self.bits.len() + words + 1;
+            self.bits.resize(length, 0);
+            for word in (words..length).rev() {
+                let low = self.bits[word - words] << shift;
+                let carried = (word - words).checked_sub(1).and_then(|below| self.bits[below].checked_shr(64 - shift));
+                self.bits[word] |= low | carried.unwrap_or(0);
+            }
+            while self.bits.last() == Some(&0) {
+                self.bits.pop();
+            }
+        }
+        self.runs = self.runs.max(moved.len());
+    }
+
+    fn has(&self, sum: usize) -> bool {
+        self.bits.get(sum / 64).is_some_and(|word| word >> (sum % 64) & 1 != 0)
+    }
+}
+
+/// For a number of holes, and each number of blocks of which any may be freed: the first number of
+/// freed blocks of the least time.
+#[derive(Clone, Debug, Default)]
+struct Row {
+    least: Vec<u32>,
+    /// More blocks do not bring less.
+    is_whole: bool,
+}
+
+/// The best numbers of blocks to free.
+pub(super) struct Freed {
+    /// The time of a block in a request of each size, in nanoseconds, and the least of them.
+    request_ns: Vec<f64>,
+    least_ns: f64,
+    /// What one more freed block costs, in nanoseconds; less than 0 where the cold segment's holes
+    /// are the larger ones.
+    block_ns: f64,
+    /// No run length is between the multiples of this.
+    step: usize,
+    /// Requests of up to so many blocks cost the less a block the larger they are.
+    falls_to: usize,
+    rows: Vec<Row>,
+}
+
+impl Freed {
+    /// Of runs that share their holes. Cost: a division for each block.
+    pub fn new(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Self {
+        let block_ns = times.write_per_block(means.inter) - times.write_per_block(means.intra);
+        let step = runs.iter().map(|run| usize::from(run.length)).fold(0, common).max(1);
+        let most = runs.first().map_or(0, |run| u32::from(run.left))
+            + runs.iter().map(|run| u32::from(run.length) + u32::from(run.right)).sum::<u32>();
+        let request_ns: Vec<f64> =
+            (0..=most).map(|blocks| fill(times, 1.min(blocks), blocks.saturating_sub(1))).collect();
+        let sizes = request_ns.get(1..).unwrap_or_default();
+        let least_ns = sizes.iter().copied().fold(f64::INFINITY, f64::min);
+        let falls_to = 1 + sizes.windows(2).take_while(|pair| pair[1] <= pair[0]).count();
+        Self { request_ns, least_ns, block_ns, step, falls_to, rows: Vec::new() }
+    }
+
+    /// How many blocks of the runs that are moved are best freed, and the time of the copies then.
+    /// `None` where copies and filling take as long as `bound` at the least.
+    pub fn least(&mut self, stretch: &mut Stretch, moved: &[ValidRun], bound: f64) -> Option<(usize, f64)> {
+        let (holes, blocks) = (stretch.holes as usize, stretch.blocks);
+        if self.block_ns < 0.0 && holes + blocks <= self.falls_to {
+            return Some((blocks, stretch.all_inter));
+        }
+        let (time_ns, freed) = self.up_to(holes, blocks);
+        if freed == 0 {
+            return Some((0, stretch.all_intra));
+        }
+        if freed == blocks {
+            return Some((blocks, stretch.all_inter));
+        }
+        // Whether it is a sum of lengths or not: no number of blocks is better. Sums are of many
+        // roundings.
+        if stretch.all_intra + time_ns >= bound * (1.0 + 1e-12) {
+            return None;
+        }
+        stretch.sums.follow(moved);
+        let freed = if stretch.sums.has(freed) { freed } else { self.of_sums(stretch) };
+        let copied = match freed {
+            0 => stretch.all_intra,
+            _ if freed == blocks => stretch.all_inter,
+            _ => stretch.all_intra + self.block_ns * freed as f64,
+        };
+        Some((freed, copied))
+    }
+
+    /// The least up to a number of blocks, of which any may be freed.
+    fn up_to(&mut self, holes: usize, blocks: usize) -> (f64, usize) {
+        let last = blocks / self.step;
+        if self.rows.len() <= holes {
+            self.rows.resize(holes + 1, Row::default());
+        }
+        let mut row = std::mem::take(&mut self.rows[holes]);
+        let at = |freed: u32| (self.time_ns(holes, freed as usize), freed);
+        let mut least = row.least.last().map_or((f64::INFINITY, 0), |&freed| at(freed));
+        for number in row.least.len()..=last {
+            let freed = number * self.step;
+            // All that follow cost as much or more for their copies alone.
+            row.is_whole |= self.block_ns >= 0.0 && self.time_by(holes, freed, self.least_ns) >= least.0;
+            if row.is_whole {
+                break;
+            }
+            let time_ns = self.time_ns(holes, freed);
+            if time_ns < least.0 {
+                least = (time_ns, freed as u32);
+            }
+            row.least.push(least.1);
+        }
+        let found = row.least.get(last).map_or(least, |&freed| at(freed));
+        self.rows[holes] = row;
+        (found.0, found.1 as usize)
+    }
+
+    /// The best of the sums of lengths, none of which the least over all numbers is.
+    fn of_sums(&self, stretch: &Stretch) -> usize {
+        let mut least = (f64::INFINITY, 0);
+        for freed in (0..=stretch.blocks).step_by(self.step).filter(|&freed| stretch.sums.has(freed)) {
+            let time_ns = self.time_ns(stretch.holes as usize, freed);
+            if time_ns < least.0 {
+                least = (time_ns, freed);
+            }
+        }
+        least.1
+    }
+
+    /// The time of the holes in one request with what is freed, and what freeing it costs more than
+    /// leaving it.
+    #[inline]
+    fn time_ns(&self, holes: usize, freed: usize) -> f64 {
+        self.time_by(holes, freed, self.request_ns.get(holes + freed).copied().unwrap_or(0.0))
+    }
+
+    #[inline]
+    fn time_by(&self, holes: usize, freed: usize, request_ns: f64) -> f64 {
+        // Without holes there is no request.
+        let filled = if holes == 0 { 0.0 } else { holes as f64 * request_ns };
+        self.block_ns * freed as f64 + filled
+    }
+}
+
+/// The largest number that divides both.
+fn common(mut one: usize, mut other: usize) -> usize {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
+#[cfg(test)]
+mod tests {
+    use nandkit_units::random::Random;
+
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_all_subsets() {
+        let mut random = Random::new(1, "lengths");
+        for _ in 0..200 {
+            let lengths: Vec<u16> = (0..random.between(1, 9)).map(|_| 1 + random.below(150) as u16).collect();
+            let runs: Vec<ValidRun> =
+                lengths.iter().map(|&length| ValidRun { length, ..ValidRun::default() }).collect();
+            let mut sums = Sums::default();
+            (0..=runs.len()).step_by(2).for_each(|count| sums.follow(&runs[..count]));
+            sums.follow(&runs);
+            let of = |chosen: u32| lengths.iter().enumerate().filter(move |(at, _)| chosen >> at & 1 != 0);
+            let all: Vec<usize> =
+                (0..1 << runs.len()).map(|chosen| of(chosen).map(|(_, &length)| usize::from(length)).sum()).collect();
+            (0..1500).for_each(|sum| assert_eq!(sums.has(sum), all.contains(&sum), "{lengths:?}: {sum}"));
+        }
+    }
+}
