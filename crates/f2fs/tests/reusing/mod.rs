@@ -69,12 +69,22 @@ impl Mode {
 
     /// Sets a mounted volume to it; its counters, where it has some.
     pub fn begin<D: BlockDevice>(&self, volume: &mut Volume<D>, times: RequestTimes) -> Option<Arc<Published>> {
+        self.begin_with(volume, times, 1)
+    }
+
+    /// The same, with so many segments treated before a checkpoint.
+    pub fn begin_with<D: BlockDevice>(
+        &self,
+        volume: &mut Volume<D>,
+        times: RequestTimes,
+        segments: u32,
+    ) -> Option<Arc<Published>> {
         if self.by_age {
             volume.set_search(Box::new(PolicySearch::new("age-threshold".parse().unwrap(), 1)));
         }
         let review = match self.learns {
-            true => PartialCollection::learning(LearnedTimes::default(), self.method?, 1),
-            false => PartialCollection::new(times, self.method?, 1),
+            true => PartialCollection::learning(LearnedTimes::default(), self.method?, segments),
+            false => PartialCollection::new(times, self.method?, segments),
         };
         let statistics = review.statistics();
         volume.set_review(Box::new(review));

@@ -98,7 +98,7 @@ pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
     let (soak, before) = (Soak { shape, seed, course }, tally.cuts.len());
     match shape.work {
         Work::Files => {
-            let model = if filler > 0 { Model::with_filler(filler) } else { Model::default() };
+            let model = if filler > 0 { Model::with_filler(filler).with_bursts(shape.burst) } else { Model::default() };
             soak.lives(medium, if shape.drafts { model.with_drafts() } else { model }, tally);
         }
         Work::Names => {
@@ -183,7 +183,11 @@ impl Soak {
         let mut volume = Volume::mount(vec![device], clock(), self.options()).unwrap();
         volume.segments_mut().options.urgent = self.shape.urgent;
         volume.segments_mut().sit_mut().keep_truth();
-        let counters = self.shape.mode.and_then(|mode| mode.begin(&mut volume, slow_requests()));
+        let counters = self.shape.mode.and_then(|mode| {
+            // One to three segments before each checkpoint.
+            let segments = 1 + (self.seed / self.course.modes.len().max(1) as u64 % 3) as u32;
+            mode.begin_with(&mut volume, slow_requests(), segments)
+        });
         let mut snapshots = vec![(0, oracle.clone())];
         for step in 0..self.course.steps {
             let mut before = |known: &O| snapshots.push((log.count(), known.clone()));

@@ -37,6 +37,8 @@ pub struct Shape {
     pub urgent: bool,
     /// Some writes go through drafts that are committed.
     pub drafts: bool,
+    /// Pages that a write of the file that fills the volume has at most.
+    pub burst: u64,
     /// How segments are treated before their gaps are filled.
     pub mode: Option<Mode>,
     pub survivals: &'static [Survival],
@@ -64,6 +66,7 @@ pub fn shapes() -> Vec<Shape> {
         full: false,
         urgent: false,
         drafts: false,
+        burst: 0,
         mode: None,
         survivals: ANY,
     };
@@ -153,5 +156,8 @@ pub fn shape_in(seed: u64, modes: &[Mode]) -> Shape {
     let shape = shapes[(turn % shapes.len() as u64) as usize];
     // Blocks are not overwritten where they stand: logs fill gaps then.
     let options = mode.options(WriteOptions { ipu_policy: Some(0), ..shape.options });
-    Shape { options, mode: Some(mode), ..shape }
+    // A segment that was treated has room for hundreds of blocks before the next one is looked at;
+    // and gaps are filled whatever is free.
+    let burst = if mode.treats_without_time() { 256 } else { 0 };
+    Shape { options, mode: Some(mode), burst, urgent: mode.fills(), ..shape }
 }

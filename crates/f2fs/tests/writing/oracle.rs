@@ -40,6 +40,8 @@ pub const FILES: u64 = 9;
 const SMALL_FILES: u64 = 7;
 /// A file that fills the volume, where there is one: all its pages are there from the beginning on, in version 1.
 pub const FILLER: u64 = 100;
+/// Pages that a write of the filler has at most, as a rule.
+const PIECE: u64 = 4;
 /// Of the filler's pages that were never written again, each look takes one of so many.
 const STRIPES: u64 = 16;
 
@@ -249,6 +251,8 @@ pub struct Model {
     checkpoint: u64,
     /// Some writes go through drafts that are committed.
     drafts: bool,
+    /// Pages that a write of the filler has at most, if more than [`PIECE`].
+    burst: u64,
 }
 
 pub fn name(file: u64) -> Vec<u8> {
@@ -277,6 +281,11 @@ impl Model {
         Self { drafts: true, ..self }
     }
 
+    /// With writes of up to so many pages to the filler.
+    pub fn with_bursts(self, pages: u64) -> Self {
+        Self { burst: pages, ..self }
+    }
+
     /// What is there now may be there later: behind an operation that failed on a volume that goes on.
     pub fn observe<D: BlockDevice>(&mut self, volume: &Volume<D>) {
         for (&id, file) in &mut self.files {
@@ -297,9 +306,10 @@ impl Model {
     fn draw(&mut self, random: &mut Random) -> (u64, Action) {
         let filler = self.files.get(&FILLER).map(|file| file.size / BLOCK as u64).filter(|_| random.below(3) == 0);
         if let Some(pages) = filler {
-            let start = random.below(pages - 4);
+            let most = self.burst.max(PIECE);
+            let start = random.below(pages - most);
             let action = match random.below(10) {
-                0..8 => Action::Write(start, self.versions(FILLER, start..start + 1 + random.below(4))),
+                0..8 => Action::Write(start, self.versions(FILLER, start..start + 1 + random.below(most))),
                 8 => Action::Fsync(random.below(3) == 0),
                 _ => Action::Collect,
             };
