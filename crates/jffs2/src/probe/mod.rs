@@ -125,7 +125,10 @@ pub fn holds_oob_marker(bytes: &[u8]) -> bool {
 /// Offset of the first cleanmarker that NAND has in the OOB, in either byte order.
 pub fn first_oob_marker(bytes: &[u8]) -> Option<usize> {
     let markers = ByteOrder::ALL.map(crate::medium::oob_cleanmarker);
-    bytes.windows(crate::medium::OOB_CLEANMARKER_SIZE).position(|window| markers.iter().any(|marker| window == marker))
+    // The magic number first: most bytes begin none.
+    let begins = |window: &[u8]| matches!(window, [0x85, 0x19, ..] | [0x19, 0x85, ..]);
+    let is_marker = |window: &[u8]| begins(window) && markers.iter().any(|marker| window == marker);
+    bytes.windows(crate::medium::OOB_CLEANMARKER_SIZE).position(is_marker)
 }
 
 /// A node of this byte order with a right header.

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use nandkit_flash::{Look, PageRead};
-use nandkit_units::{BlockIndex, Context};
+use nandkit_units::{BlockIndex, Context, is_erased};
 use nandkit_vfs::probe::Depth;
 
 use super::{ERASE_SIZE_MIN, any_node, stored_length};
@@ -166,11 +166,11 @@ impl Survey {
                 self.node(held, at, order, &header);
                 before = if header.node_type == node_type::PADDING { Before::Padding } else { Before::Node };
                 at = at.saturating_add(stored_length(&header));
-            } else if bytes.first() == Some(&0xFF) && run(bytes, 0xFF) >= 4 {
-                at = held.end_of_run(at, 0xFF);
+            } else if bytes.starts_with(&[0xFF; 4]) {
+                at = held.end_of_erased(at);
                 before = if matches!(before, Before::Node | Before::Padding) { Before::Free } else { before };
-            } else if bytes.first() == Some(&0) && run(bytes, 0) < FILLER as usize {
-                at = at.saturating_add((run(bytes, 0) as u64).next_multiple_of(4));
+            } else if let zeroes @ 1..FILLER = zeroes(bytes) {
+                at = at.saturating_add(zeroes.next_multiple_of(4));
                 before = if before == Before::Node { Before::Padding } else { before };
             } else {
                 let next = held.end_of_junk(at, end);
@@ -283,7 +283,7 @@ impl Survey {
         for page in start / page_size..end / page_size {
             let block = u32::try_from(page / u64::from(geometry.pages_per_block)).unwrap_or(u32::MAX);
             let at = BlockIndex(block).page((page % u64::from(geometry.pages_per_block)) as u32);
-            if device.read(&Context::default(), at, PageRead::oob(&mut oob)).is_err() || run(&oob, 0xFF) == oob.len() {
+            if device.read(&Context::default(), at, PageRead::oob(&mut oob)).is_err() || is_erased(&oob) {
                 continue;
             }
             let marker = oob.get(offset as usize..).and_then(|rest| rest.first_chunk::<OOB_CLEANMARKER_SIZE>());
@@ -341,11 +341,29 @@ fn has_sound_data(order: Order, bytes: &[u8]) -> Option<bool> {
     Some(data.is_some_and(|data| crc(data) == inode.data_crc))
 }
 
-/// Bytes from the beginning that are all `byte`.
-fn run(bytes: &[u8], byte: u8) -> usize {
-    let (chunks, _) = bytes.as_chunks::<32>();
-    let whole = chunks.iter().take_while(|chunk| **chunk == [byte; 32]).count() * 32;
-    whole + bytes.get(whole..).unwrap_or(&[]).iter().take_while(|found| **found == byte).count()
+/// Zero bytes at the beginning, as far as they may fill a page up.
+fn zeroes(bytes: &[u8]) -> u64 {
+    bytes.iter().take(FILLER as usize).take_while(|byte| **byte == 0).count() as u64
+}
+
+/// Bytes at the beginning that are 0xFF. Cost: a compare at memory speed.
+fn erased_run(bytes: &[u8]) -> usize {
+    let mut whole = 0;
+    for chunk in bytes.chunks_exact(512) {
+        if !is_erased(chunk) {
+            break;
+        }
+        whole += chunk.len();
+    }
+    let rest = bytes.get(whole..).unwrap_or(&[]);
+    whole + rest.iter().position(|byte| *byte != 0xFF).unwrap_or(rest.len())
+}
+
+/// Whether the next node or free flash may begin with this word: the magic numbers of both byte
+/// orders, or 0xFF.
+fn may_end_junk(word: [u8; 4]) -> bool {
+    let word = u32::from_le_bytes(word);
+    word == u32::MAX || matches!(word & 0xFFFF, 0x1985 | 0x8519 | 0x8419)
 }
 
 /// Some bytes of a device.
@@ -390,12 +408,12 @@ impl<'a> Held<'a> {
         self.device.geometry().capacity()
     }
 
-    /// Where a run of whole words of one value ends.
-    pub(super) fn end_of_run(&mut self, mut at: u64, byte: u8) -> u64 {
+    /// Where a run of whole words of 0xFF ends.
+    pub(super) fn end_of_erased(&mut self, mut at: u64) -> u64 {
         let end = self.end();
         while at < end {
             let bytes = self.from(at);
-            let (length, found) = (bytes.len(), run(bytes, byte));
+            let (length, found) = (bytes.len(), erased_run(bytes));
             at += (found - found % 4) as u64;
             if found < length {
                 break;
@@ -410,20 +428,21 @@ impl<'a> Held<'a> {
         while next < end {
             let bytes = self.from(next);
             // What is held is looked through at once; its end is looked at again with what follows.
-            let places = (0..bytes.len().saturating_sub(2 * BLANK_MIN) + 4).step_by(4);
+            let count = (bytes.len().saturating_sub(2 * BLANK_MIN) + 4).div_ceil(4);
+            let words = bytes.as_chunks::<4>().0.iter().take(count);
             let is_end = |place: &usize| {
                 let rest = bytes.get(*place..).unwrap_or(&[]);
                 match rest.first() {
-                    Some(0x85 | 0x19) => any_node(rest).is_some(),
-                    Some(0xFF) => run(rest.get(..BLANK_MIN).unwrap_or(rest), 0xFF) == BLANK_MIN,
-                    _ => false,
+                    Some(0xFF) => is_erased(rest.get(..BLANK_MIN).unwrap_or(rest)),
+                    _ => any_node(rest).is_some(),
                 }
             };
-            let last = places.clone().next_back().unwrap_or(0) as u64;
-            if let Some(place) = places.clone().find(is_end) {
+            // Words first: of what is no node's few can begin one.
+            let mut likely = words.enumerate().filter(|(_, word)| may_end_junk(**word)).map(|(number, _)| 4 * number);
+            if let Some(place) = likely.find(is_end) {
                 return (next + place as u64).min(end);
             }
-            next += last + 4;
+            next += 4 * count as u64;
         }
         end
     }

@@ -68,7 +68,7 @@ impl Walk {
                 }
                 at = next;
             } else if bytes.starts_with(&[0xFF; 4]) {
-                at = held.end_of_run(at, 0xFF);
+                at = held.end_of_erased(at);
             } else {
                 let next = held.end_of_junk(at, end);
                 is_foreign |= next - at >= FOREIGN_MIN;
