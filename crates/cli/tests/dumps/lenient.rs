@@ -126,7 +126,10 @@ fn jffs2_of_the_old_magic_number_is_read_and_not_changed() {
     let nodes = [cleanmarker(false), file("hello.txt", 2, 1, b"hello\n"), file("more", 3, 2, &code(3000))].concat();
     let old = with_magic(block(0x2000, &[&nodes]), [0x84, 0x19]);
     let blank = with_magic(block(0x2000, &[&cleanmarker(false)]), [0x84, 0x19]).repeat(3);
-    for dump in [[old.clone(), blank.clone()].concat(), [block(0x1_0000, &[&code(0x3000)]), old, blank].concat()] {
+    let boot = |length| block(0x1_0000, &[&code(length)]);
+    let volume = [old, blank].concat();
+    // Behind blank flash, and directly behind code.
+    for dump in [volume.clone(), [boot(0x3000), volume.clone()].concat(), [boot(0x1_0000), volume].concat()] {
         let directory = with_dump(&dump);
         let path = directory.path();
         assert_eq!(succeeds(path, &["ls", "dump", "/"]), "hello.txt\nmore\n");

@@ -360,10 +360,10 @@ fn erased_run(bytes: &[u8]) -> usize {
 }
 
 /// Whether the next node or free flash may begin with this word: the magic numbers of both byte
-/// orders, or 0xFF.
+/// orders, old and new, or 0xFF.
 fn may_end_junk(word: [u8; 4]) -> bool {
     let word = u32::from_le_bytes(word);
-    word == u32::MAX || matches!(word & 0xFFFF, 0x1985 | 0x8519 | 0x8419)
+    word == u32::MAX || matches!(word & 0xFFFF, 0x1985 | 0x1984 | 0x8519 | 0x8419)
 }
 
 /// Some bytes of a device.
