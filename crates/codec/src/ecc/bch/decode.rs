@@ -38,14 +38,24 @@ fn syndromes(field: &Field, correctable: u32, parity_bits: usize, remainder: &Re
             powers.push((parity_bits - 1).saturating_sub(place * 64 + bit));
         }
     }
-    let at = |number: usize| powers.iter().fold(0, |sum, power| sum ^ field.power(power * number));
+    let order = field.order();
+    // Exponents of the power that is next, and what a step to the next odd one adds.
+    let mut terms: Vec<(usize, usize)> =
+        powers.into_iter().map(|power: usize| (power % order, 2 * power % order)).collect();
     let mut syndromes: Vec<u16> = vec![0; 2 * correctable as usize];
     for number in 1..=syndromes.len() {
         // Squaring is linear here, so that the even ones follow.
-        syndromes[number - 1] = match number % 2 {
-            0 => field.multiply(syndromes[number / 2 - 1], syndromes[number / 2 - 1]),
-            _ => at(number),
-        };
+        if number % 2 == 0 {
+            syndromes[number - 1] = field.multiply(syndromes[number / 2 - 1], syndromes[number / 2 - 1]);
+            continue;
+        }
+        for (exponent, step) in &mut terms {
+            syndromes[number - 1] ^= field.power(*exponent);
+            *exponent += *step;
+            if *exponent >= order {
+                *exponent -= order;
+            }
+        }
     }
     syndromes
 }
@@ -90,7 +100,12 @@ fn splits(field: &Field, polynomial: &[u16]) -> bool {
         return true;
     }
     let top = polynomial[degree];
-    let monic: Vec<u16> = polynomial.iter().map(|term| field.divide(*term, top)).collect();
+    // What x to the degree is modulo the polynomial: place and logarithm of each term.
+    let terms: Vec<(usize, usize)> = (0..degree)
+        .map(|place| (place, field.divide(polynomial[place], top)))
+        .filter(|(_, term)| *term != 0)
+        .map(|(place, term)| (place, field.logarithm(term)))
+        .collect();
     let mut x = vec![0; degree];
     x[1] = 1;
     let mut power = x.clone();
@@ -101,8 +116,12 @@ fn splits(field: &Field, polynomial: &[u16]) -> bool {
         }
         for place in (degree..square.len()).rev() {
             let factor = square[place];
-            for (into, term) in square[place - degree..=place].iter_mut().zip(&monic) {
-                *into ^= field.multiply(factor, *term);
+            if factor == 0 {
+                continue;
+            }
+            let logarithm = field.logarithm(factor);
+            for (below, term) in &terms {
+                square[place - degree + below] ^= field.power(logarithm + term);
             }
         }
         square.truncate(degree);
