@@ -99,7 +99,10 @@ fn damage_is_told_by_inode_and_address_and_repaired() {
     assert_eq!(report["repaired"]["remaining"], serde_json::json!([]), "{report}");
     assert!(!report["repaired"]["mended"].as_array().expect("a list").is_empty(), "{report}");
     fsck_f2fs(path, "out.img");
-    assert_eq!(check(path, &["out.img"]).0, Some(0));
+    let (status, whole) = check(path, &["out.img"]);
+    let held = &report["repaired"]["holds"];
+    assert_eq!((status, held["sound"].as_bool()), (Some(0), Some(true)), "{report}");
+    assert_eq!((&held["findings"], &held["files"]), (&serde_json::json!([]), &whole["files"]), "{report}");
     succeeds(path, &["extract", "out.img", "out"]);
     let told = run(path, "diff -r -x lost+found tree out || true");
     assert!(told.lines().all(|line| line.starts_with("Only in tree/many: file ")), "{told}");

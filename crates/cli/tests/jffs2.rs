@@ -228,6 +228,17 @@ fn damage_is_told_with_file_offset_and_cause_and_the_rest_is_delivered() {
     let told =
         end[1].starts_with("r.jffs2 holds ") && end[1].contains("its structure is sound, and these data are lost");
     assert!(told && end[0].contains("missing data") && end[0].contains("/noise"), "{end:?}");
+    // The same for programs.
+    let outcome = exits(path, &["check", "i.jffs2", "--repair", "j.jffs2", "--json"], 1);
+    let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let held = &report["repaired"]["holds"];
+    assert_eq!(
+        (held["sound"].as_bool(), &held["findings"][0]["kind"]),
+        (Some(true), &"missing data".into()),
+        "{report}"
+    );
+    assert_eq!((&held["files"], &held["directories"]), (&report["files"], &report["directories"]), "{report}");
+    run(path, "cmp r.jffs2 j.jffs2");
     // What is lost stays lost, and stays told; nothing else is wrong any more.
     let outcome = nandkit(path, &["check", "r.jffs2", "--json"]);
     let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
