@@ -49,7 +49,7 @@ fn is_found(directory: &Path, tree: &str, erase_size: u32, what: &str) -> bool {
 /// One in so many is made by default, and with `NANDKIT_ROUNDS=1` each: of every size and way of
 /// making one at least one.
 fn is_left_out(number: u32, every: u32) -> bool {
-    count(0) == 0 && (number + number / 6) % every != 0
+    count(0) == 0 && !(number + number / 6).is_multiple_of(every)
 }
 
 /// 4 KiB to 1 MiB.

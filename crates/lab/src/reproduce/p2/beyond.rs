@@ -23,7 +23,7 @@ pub fn later_work(points: &[Point<'_>], layers: &[Point<'_>], beyond: &[Point<'_
         if *setting == PRIMARY {
             for layer in LAYERS {
                 let slower = View::new(layers, setting).ratio_to(view, (layer, ""), (CAT, "none"), Point::speed);
-                checks.push(Check::new(&format!("JFFS2 with CAT writes faster than {layer}"), slower, |x| x < 1.0));
+                checks.push(Check::new(format!("JFFS2 with CAT writes faster than {layer}"), slower, |x| x < 1.0));
             }
         }
         checks

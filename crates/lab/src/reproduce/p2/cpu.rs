@@ -133,7 +133,7 @@ pub fn sequential(points: &[Point<'_>], host: Option<HostTimes>) -> Claim {
                     .map(|spread| (*regions, spread))
             });
             let best = ratios.map(|(_, spread)| spread).max_by(|a, b| a.mean.total_cmp(&b.mean));
-            checks.push(Check::new(&format!("{collector}: R=1 is at least 2 % faster than any other"), best, |x| {
+            checks.push(Check::new(format!("{collector}: R=1 is at least 2 % faster than any other"), best, |x| {
                 x <= 1.0 - SAME
             }));
         }

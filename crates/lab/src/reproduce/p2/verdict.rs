@@ -106,14 +106,14 @@ fn dac_adds_nothing(points: &[Point<'_>], setting: &Setting) -> Vec<Check> {
         let ratios = over_one_region(View::new(points, setting), collector);
         let most = ratios.iter().max_by_key(|(regions, _)| *regions).filter(|(regions, _)| *regions > 2);
         let least = ratios.iter().min_by_key(|(regions, _)| *regions).map(|(_, spread)| spread.mean);
-        checks.push(Check::new(&format!("{collector}: the best R above 1 adds nothing"), best(&ratios), |x| {
+        checks.push(Check::new(format!("{collector}: the best R above 1 adds nothing"), best(&ratios), |x| {
             x <= 1.0 + SAME
         }));
         let most = most.map(|(_, spread)| *spread);
-        checks.push(Check::new(&format!("{collector}: the greatest R loses a little"), most, |x| {
+        checks.push(Check::new(format!("{collector}: the greatest R loses a little"), most, |x| {
             (0.8..1.0).contains(&x)
         }));
-        checks.push(Check::new(&format!("{collector}: the greatest R loses more than R=2"), most, |x| {
+        checks.push(Check::new(format!("{collector}: the greatest R loses more than R=2"), most, |x| {
             least.is_some_and(|least| x < least)
         }));
     }
@@ -168,7 +168,7 @@ pub fn random(points: &[Point<'_>]) -> Claim {
         ];
         for collector in [BASELINE, CAT] {
             let ratios = over_one_region(view, collector);
-            checks.push(Check::new(&format!("{collector}: DAC has no effect"), farthest(&ratios), |x| {
+            checks.push(Check::new(format!("{collector}: DAC has no effect"), farthest(&ratios), |x| {
                 (x - 1.0).abs() <= NO_EFFECT
             }));
         }
