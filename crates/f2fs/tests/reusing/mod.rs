@@ -72,7 +72,7 @@ impl Mode {
         self.begin_with(volume, times, 1)
     }
 
-    /// The same, with so many segments treated before a checkpoint.
+    /// The way of reuse with so many segments treated before a checkpoint.
     pub fn begin_with<D: BlockDevice>(
         &self,
         volume: &mut Volume<D>,
