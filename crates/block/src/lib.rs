@@ -107,6 +107,14 @@ pub trait BlockDevice: Send + Sync {
         Extent { sectors: most, holds: true }
     }
 
+    /// Which die holds a sector, where the device tells: consecutive sectors are read at once from
+    /// different dies, and one after the other from one. `None`: it does not tell, or nothing on
+    /// flash holds the sector (outside the device, too). Cost: a lookup in the map, no device time.
+    fn placement(&self, at: Lba) -> Option<Placement> {
+        let _ = at;
+        None
+    }
+
     /// Says that a write of these sectors will come soon, as who keeps a queue knows: a device may have its own tables at hand then. Nothing changes, and no simulated time passes.
     #[inline]
     fn expect_write(&mut self, _at: Lba) {}
@@ -136,6 +144,15 @@ pub struct Extent {
     pub holds: bool,
 }
 
+/// Where a sector lies in the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Placement {
+    /// The die, from 0 on.
+    pub die: u32,
+    /// How many dies the device has.
+    pub dies: u32,
+}
+
 /// Telling the device that content is no longer needed.
 pub trait Trim {
     /// The content of `sectors` sectors from `at` on is no longer needed. They then read as zeroes; after a power cut without a flush between, as
@@ -143,10 +160,26 @@ pub trait Trim {
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done>;
 }
 
+/// What one command of [`Remap`] may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RemapLimits {
+    /// Bytes that are remapped together, at addresses that are multiples of it; a multiple of the
+    /// sector.
+    pub unit: u32,
+    /// The most pairs of a [`Remap::share`]; a [`Remap::remap_move`] takes half as many, and at
+    /// least one. Never 0.
+    pub pairs_max: u32,
+}
+
 /// Pointing sectors at others' content without writing (P3).
 pub trait Remap {
+    /// What a command may be. Never changes. Cost: none.
+    fn limits(&self) -> RemapLimits;
+
     /// The unit that can be remapped, in bytes: addresses and counts are multiples of it. Cost: none.
-    fn unit(&self) -> u32;
+    fn unit(&self) -> u32 {
+        self.limits().unit
+    }
 
     /// Makes each target read what its source holds; the sources keep theirs. Atomic per command across a power cut.
     /// Errors: `OutOfRange`, `Unmapped` (a source without content), `Overlap` (an address is a target twice, or target and source), `Full` (the log), `PowerLost`. Cost: the update of the map; no data are copied.
@@ -186,6 +219,9 @@ macro_rules! forward_block_device {
             }
             fn extent(&self, at: Lba, most: u64) -> Extent {
                 (**self).extent(at, most)
+            }
+            fn placement(&self, at: Lba) -> Option<Placement> {
+                (**self).placement(at)
             }
             #[inline]
             fn expect_write(&mut self, at: Lba) {

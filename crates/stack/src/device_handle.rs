@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim};
+use nandkit_block::{
+    BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Placement, Remap, RemapLimits, Result, Trim,
+};
 use nandkit_units::{Content, Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, Ticket};
 
 /// A handle on a block device of any type; clones are handles on the same device, and requests
@@ -14,8 +16,8 @@ pub struct DeviceHandle {
     geometry: BlockGeometry,
     trims: bool,
     is_paced: bool,
-    /// 0: the device remaps nothing.
-    remap_unit: u32,
+    /// A unit of 0: the device remaps nothing.
+    remap_limits: RemapLimits,
     device: Arc<Mutex<dyn BlockDevice>>,
 }
 
@@ -28,12 +30,12 @@ impl DeviceHandle {
     /// A handle on a device that its maker may keep, for its counters or its end.
     pub(crate) fn new<D: BlockDevice + 'static>(device: Arc<Mutex<D>>) -> Self {
         let device: Arc<Mutex<dyn BlockDevice>> = device;
-        let (geometry, trims, is_paced, remap_unit) = {
+        let (geometry, trims, is_paced, remap_limits) = {
             let mut device = lock(&device);
-            let remap_unit = device.remap().map_or(0, |remap| remap.unit());
-            (*device.geometry(), device.trim().is_some(), device.pacing().is_some(), remap_unit)
+            let remap_limits = device.remap().map_or_else(RemapLimits::default, |remap| remap.limits());
+            (*device.geometry(), device.trim().is_some(), device.pacing().is_some(), remap_limits)
         };
-        Self { geometry, trims, is_paced, remap_unit, device }
+        Self { geometry, trims, is_paced, remap_limits, device }
     }
 
     /// Does work on the device, which is locked meanwhile: one lock for any number of requests.
@@ -81,6 +83,10 @@ impl BlockDevice for DeviceHandle {
         lock(&self.device).extent(at, most)
     }
 
+    fn placement(&self, at: Lba) -> Option<Placement> {
+        lock(&self.device).placement(at)
+    }
+
     fn expect_write(&mut self, at: Lba) {
         lock(&self.device).expect_write(at);
     }
@@ -94,7 +100,7 @@ impl BlockDevice for DeviceHandle {
     }
 
     fn remap(&mut self) -> Option<&mut dyn Remap> {
-        if self.remap_unit > 0 { Some(self) } else { None }
+        if self.remap_limits.unit > 0 { Some(self) } else { None }
     }
 }
 
@@ -123,8 +129,8 @@ impl Pacing for DeviceHandle {
 }
 
 impl Remap for DeviceHandle {
-    fn unit(&self) -> u32 {
-        self.remap_unit
+    fn limits(&self) -> RemapLimits {
+        self.remap_limits
     }
 
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {

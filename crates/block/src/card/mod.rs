@@ -49,8 +49,10 @@ pub use curve::Curve;
 pub use spec::{CardGeometry, CardSpec, CardTiming, CurveSpec, OpenUnitSpec, Pattern};
 pub use spec_check::{CardFigure, CardSpecError};
 
-use crate::wrap::{forward_extents, no_capability, offer_capabilities, remap_unit};
-use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, RamDevice, Remap, Result, Trim};
+use crate::wrap::{forward_extents, no_capability, offer_capabilities, remap_limits};
+use crate::{
+    BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, RamDevice, Remap, RemapLimits, Result, Trim,
+};
 use open_units::OpenUnits;
 
 /// What a card remembers between requests.
@@ -83,7 +85,7 @@ pub struct Card<D> {
     inner: D,
     spec: Arc<CardSpec>,
     geometry: BlockGeometry,
-    remap_unit: u32,
+    remap_limits: RemapLimits,
     state: Mutex<State>,
 }
 
@@ -93,7 +95,7 @@ impl<D: Clone> Clone for Card<D> {
             inner: self.inner.clone(),
             spec: Arc::clone(&self.spec),
             geometry: self.geometry,
-            remap_unit: self.remap_unit,
+            remap_limits: self.remap_limits,
             state: Mutex::new(self.locked().clone()),
         }
     }
@@ -169,8 +171,8 @@ impl<D: BlockDevice> Card<D> {
             recycling_size: unit,
             ..below
         };
-        let remap_unit = remap_unit(&mut inner);
-        Ok(Self { inner, spec: Arc::new(spec.clone()), geometry, remap_unit, state: Mutex::default() })
+        let remap_limits = remap_limits(&mut inner);
+        Ok(Self { inner, spec: Arc::new(spec.clone()), geometry, remap_limits, state: Mutex::default() })
     }
 
     /// The byte address of a sector.
@@ -212,7 +214,7 @@ impl<D: BlockDevice> Card<D> {
         }
         let time = Nanos(self.spec.timing.command_ns);
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        state.counters.count_remap((pairs as u64).saturating_mul(u64::from(self.remap_unit)), time);
+        state.counters.count_remap((pairs as u64).saturating_mul(u64::from(self.remap_limits.unit)), time);
         Ok(state.serve(context, time, below))
     }
 }
@@ -288,8 +290,8 @@ impl<D: BlockDevice> Trim for Card<D> {
 }
 
 impl<D: BlockDevice> Remap for Card<D> {
-    fn unit(&self) -> u32 {
-        self.remap_unit
+    fn limits(&self) -> RemapLimits {
+        self.remap_limits
     }
 
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {

@@ -37,8 +37,8 @@ use nandkit_units::{
 pub use spec::HostLinkSpec;
 
 use self::line::Line;
-use crate::wrap::{forward_extents, no_capability, remap_unit};
-use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
+use crate::wrap::{forward_extents, no_capability, remap_limits};
+use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, RemapLimits, Result, Trim};
 
 /// Bytes of a pair of addresses in a remap command.
 const PAIR_BYTES: u64 = 16;
@@ -129,7 +129,7 @@ impl State {
 pub struct HostLink<D> {
     inner: D,
     spec: HostLinkSpec,
-    remap_unit: u32,
+    remap_limits: RemapLimits,
     state: Mutex<State>,
 }
 
@@ -173,8 +173,8 @@ impl<D: BlockDevice> HostLink<D> {
     /// The idle interface before `inner`. Errors: `Unfit` for figures that no drive has.
     pub fn new(spec: &HostLinkSpec, mut inner: D) -> Result<Self> {
         spec.check().map_err(|detail| BlockError::new(ErrorKind::Unfit, Operation::Open, Lba(0), detail))?;
-        let remap_unit = remap_unit(&mut inner);
-        Ok(Self { inner, spec: spec.clone(), remap_unit, state: Mutex::default() })
+        let remap_limits = remap_limits(&mut inner);
+        Ok(Self { inner, spec: spec.clone(), remap_limits, state: Mutex::default() })
     }
 
     /// A command without data to the host: taken, its bytes received, carried out after `latency_ns`.
@@ -316,8 +316,8 @@ impl<D: BlockDevice> Trim for HostLink<D> {
 }
 
 impl<D: BlockDevice> Remap for HostLink<D> {
-    fn unit(&self) -> u32 {
-        self.remap_unit
+    fn limits(&self) -> RemapLimits {
+        self.remap_limits
     }
 
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
 
-use super::{no_capability, offer_capabilities, remap_unit};
+use super::{no_capability, offer_capabilities, remap_limits};
 use crate::check::{check_range, sectors_of};
-use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
+use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, RemapLimits, Result, Trim};
 
 /// When, relative to the request, the power goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,14 +75,14 @@ pub struct CutDevice<D> {
     cache: BTreeMap<u64, Version>,
     /// Every version of every sector since the last flush, in order.
     log: Vec<(u64, Version)>,
-    remap_unit: u32,
+    remap_limits: RemapLimits,
 }
 
 impl<D: BlockDevice> CutDevice<D> {
     /// `inner` under a plan; the next request is number 1.
     pub fn new(mut inner: D, plan: DeviceCutPlan) -> Self {
         let geometry = *inner.geometry();
-        let remap_unit = remap_unit(&mut inner);
+        let remap_limits = remap_limits(&mut inner);
         Self {
             inner,
             geometry,
@@ -92,7 +92,7 @@ impl<D: BlockDevice> CutDevice<D> {
             off: false,
             cache: BTreeMap::new(),
             log: Vec::new(),
-            remap_unit,
+            remap_limits,
         }
     }
 
@@ -362,8 +362,8 @@ impl<D: BlockDevice> Trim for CutDevice<D> {
 }
 
 impl<D: BlockDevice> Remap for CutDevice<D> {
-    fn unit(&self) -> u32 {
-        self.remap_unit
+    fn limits(&self) -> RemapLimits {
+        self.remap_limits
     }
 
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {

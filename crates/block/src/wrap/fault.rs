@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use nandkit_units::{Content, Context, Done, Lba, Payload, Pieces, ReadInto};
 
-use super::{no_capability, offer_capabilities, remap_unit};
-use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
+use super::{no_capability, offer_capabilities, remap_limits};
+use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, RemapLimits, Result, Trim};
 
 /// At which requests of its kind a fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +52,15 @@ pub struct FaultDevice<D> {
     inner: D,
     faults: Vec<(DeviceFault, AtomicU64)>,
     counts: [AtomicU64; 6],
-    remap_unit: u32,
+    remap_limits: RemapLimits,
 }
 
 impl<D: BlockDevice> FaultDevice<D> {
     /// `inner` with these faults; the first that strikes wins.
     pub fn new(mut inner: D, faults: impl IntoIterator<Item = DeviceFault>) -> Self {
-        let remap_unit = remap_unit(&mut inner);
+        let remap_limits = remap_limits(&mut inner);
         let faults = faults.into_iter().map(|fault| (fault, AtomicU64::new(0))).collect();
-        Self { inner, faults, counts: Default::default(), remap_unit }
+        Self { inner, faults, counts: Default::default(), remap_limits }
     }
 
     /// How often each fault of the script struck.
@@ -207,8 +207,8 @@ impl<D: BlockDevice> FaultDevice<D> {
 }
 
 impl<D: BlockDevice> Remap for FaultDevice<D> {
-    fn unit(&self) -> u32 {
-        self.remap_unit
+    fn limits(&self) -> RemapLimits {
+        self.remap_limits
     }
 
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {

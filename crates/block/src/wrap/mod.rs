@@ -54,17 +54,22 @@ macro_rules! offer_capabilities {
 }
 pub(crate) use offer_capabilities;
 
-/// The extents of the device below, which has the same sectors.
+/// The extents and places of the device below, which has the same sectors.
 macro_rules! forward_extents {
     () => {
         fn extent(&self, at: nandkit_units::Lba, most: u64) -> $crate::Extent {
             self.inner.extent(at, most)
         }
+
+        fn placement(&self, at: nandkit_units::Lba) -> Option<$crate::Placement> {
+            self.inner.placement(at)
+        }
     };
 }
 pub(crate) use forward_extents;
 
-/// The unit of the remap capability of a device; 0 where it has none. It never changes, so wrappers ask once.
-pub(crate) fn remap_unit<D: crate::BlockDevice>(device: &mut D) -> u32 {
-    device.remap().map_or(0, |remap| remap.unit())
+/// The limits of the remap capability of a device; zeroes where it has none. They never change, so
+/// wrappers ask once.
+pub(crate) fn remap_limits<D: crate::BlockDevice>(device: &mut D) -> crate::RemapLimits {
+    device.remap().map_or_else(Default::default, |remap| remap.limits())
 }

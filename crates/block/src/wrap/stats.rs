@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use nandkit_units::{Cause, Content, Context, Done, Lba, Payload, Pieces, ReadInto, StatisticValue, Statistics};
 
 use super::histogram::{Histogram, HistogramSnapshot};
-use super::{forward_extents, no_capability, offer_capabilities, remap_unit};
-use crate::{BlockDevice, BlockGeometry, Operation, Remap, Result, Trim};
+use super::{forward_extents, no_capability, offer_capabilities, remap_limits};
+use crate::{BlockDevice, BlockGeometry, Operation, Remap, RemapLimits, Result, Trim};
 
 /// The kinds of requests that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -233,14 +233,14 @@ impl Statistics for DeviceSnapshot {
 pub struct StatsDevice<D> {
     inner: D,
     counters: Arc<DeviceCounters>,
-    remap_unit: u32,
+    remap_limits: RemapLimits,
 }
 
 impl<D: BlockDevice> StatsDevice<D> {
     /// Counts the requests to `inner`, from zero.
     pub fn new(mut inner: D) -> Self {
-        let remap_unit = remap_unit(&mut inner);
-        Self { inner, counters: Arc::default(), remap_unit }
+        let remap_limits = remap_limits(&mut inner);
+        Self { inner, counters: Arc::default(), remap_limits }
     }
 
     /// The counters, to be watched while the device is in use.
@@ -345,12 +345,12 @@ impl<D: BlockDevice> Trim for StatsDevice<D> {
 }
 
 impl<D: BlockDevice> Remap for StatsDevice<D> {
-    fn unit(&self) -> u32 {
-        self.remap_unit
+    fn limits(&self) -> RemapLimits {
+        self.remap_limits
     }
 
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
-        let bytes = pairs.len() as u64 * u64::from(self.remap_unit);
+        let bytes = pairs.len() as u64 * u64::from(self.remap_limits.unit);
         let result = match self.inner.remap() {
             Some(remap) => remap.share(context, pairs),
             None => Err(no_capability(Operation::Remap)),
@@ -360,7 +360,7 @@ impl<D: BlockDevice> Remap for StatsDevice<D> {
     }
 
     fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
-        let bytes = pairs.len() as u64 * u64::from(self.remap_unit);
+        let bytes = pairs.len() as u64 * u64::from(self.remap_limits.unit);
         let result = match self.inner.remap() {
             Some(remap) => remap.remap_move(context, pairs),
             None => Err(no_capability(Operation::Remap)),

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use nandkit_units::{Content, Context, Done, Lba, Payload, Pieces, ReadInto};
 
-use super::{forward_extents, no_capability, offer_capabilities, remap_unit};
-use crate::{BlockDevice, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
+use super::{forward_extents, no_capability, offer_capabilities, remap_limits};
+use crate::{BlockDevice, BlockGeometry, ErrorKind, Operation, Remap, RemapLimits, Result, Trim};
 
 /// What was asked of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +64,14 @@ struct Tracer<S> {
 pub struct TraceDevice<D, S> {
     inner: D,
     tracer: Mutex<Tracer<S>>,
-    remap_unit: u32,
+    remap_limits: RemapLimits,
 }
 
 impl<D: BlockDevice, S: FnMut(DeviceEvent) + Send> TraceDevice<D, S> {
     /// Traces `inner` into `sink`.
     pub fn new(mut inner: D, sink: S) -> Self {
-        let remap_unit = remap_unit(&mut inner);
-        Self { inner, tracer: Mutex::new(Tracer { next_number: 0, sink }), remap_unit }
+        let remap_limits = remap_limits(&mut inner);
+        Self { inner, tracer: Mutex::new(Tracer { next_number: 0, sink }), remap_limits }
     }
 
     /// The device below.
@@ -158,8 +158,8 @@ impl<D: BlockDevice, S: FnMut(DeviceEvent) + Send> Trim for TraceDevice<D, S> {
 }
 
 impl<D: BlockDevice, S: FnMut(DeviceEvent) + Send> Remap for TraceDevice<D, S> {
-    fn unit(&self) -> u32 {
-        self.remap_unit
+    fn limits(&self) -> RemapLimits {
+        self.remap_limits
     }
 
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {

@@ -1,6 +1,8 @@
 //! The layer as a block device.
 
-use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim, check};
+use nandkit_block::{
+    BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Placement, Remap, Result, Trim, check,
+};
 use nandkit_flash::{Flash, PageRead};
 use nandkit_units::{Assembly, Content, Context, Done, Lba, Nanos, Pacing, Payload, Pieces, ReadInto};
 
@@ -131,6 +133,16 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         let first = holds(at.0);
         let same = (at.0..end).take_while(|page| holds(*page) == first).count() as u64;
         Extent { sectors: same.max(1), holds: first }
+    }
+
+    fn placement(&self, at: Lba) -> Option<Placement> {
+        if at.0 >= self.block.sectors || self.buffer.is_used() && self.buffer.holds(at.0 as u32) {
+            return None;
+        }
+        let slot = self.map.get(usize::try_from(at.0).ok()?).copied().filter(|slot| *slot != NOWHERE)?;
+        let geometry = self.flash.geometry();
+        let (address, _) = self.superblocks.address(slot);
+        Some(Placement { die: geometry.die_of(address.block), dies: geometry.dies })
     }
 
     #[inline]

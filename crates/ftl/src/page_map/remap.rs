@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nandkit_block::{BlockError, ErrorKind, Operation, Remap, Result};
+use nandkit_block::{BlockError, ErrorKind, Operation, Remap, RemapLimits, Result};
 use nandkit_flash::Flash;
 use nandkit_units::{Context, Done, Lba, Nanos};
 
@@ -11,8 +11,8 @@ use super::{NOWHERE, PageMapFtl};
 use crate::failure::{Failure, Outcome};
 
 impl<F: Flash> Remap for PageMapFtl<F> {
-    fn unit(&self) -> u32 {
-        self.block.sector_size
+    fn limits(&self) -> RemapLimits {
+        RemapLimits { unit: self.block.sector_size, pairs_max: self.pairs_max(false) as u32 }
     }
 
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {

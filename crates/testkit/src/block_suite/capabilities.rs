@@ -31,7 +31,9 @@ pub fn trim(bench: &mut Bench<'_>) -> Result<(), String> {
 
 /// Shared and moved sectors, independence afterwards, and what must be refused.
 pub fn remap(bench: &mut Bench<'_>) -> Result<(), String> {
-    let Some(unit) = bench.device.remap().map(|remap| remap.unit()) else { return Ok(()) };
+    let Some(limits) = bench.device.remap().map(|remap| remap.limits()) else { return Ok(()) };
+    let unit = limits.unit;
+    ensure!(limits.pairs_max >= 2, "commands of at most {} pairs; the suite needs two", limits.pairs_max);
     let size = bench.geometry.sector_size;
     ensure!(unit >= size && unit.is_multiple_of(size), "a remap unit of {unit} bytes for sectors of {size}");
     let step = u64::from(unit / size);

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, RamDevice, Remap, Result, Trim};
+use nandkit_block::{
+    BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, RamDevice, Remap, RemapLimits, Result, Trim,
+};
 use nandkit_units::{Assembly, Context, Done, Lba, Nanos, Payload, ReadInto, random};
 
 use crate::block_suite::Reopen;
@@ -275,8 +277,8 @@ impl Trim for PlantedDevice {
 }
 
 impl Remap for PlantedDevice {
-    fn unit(&self) -> u32 {
-        self.inner.geometry().sector_size
+    fn limits(&self) -> RemapLimits {
+        RemapLimits { unit: self.inner.geometry().sector_size, pairs_max: 16 }
     }
 
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
