@@ -4,9 +4,11 @@
 //! lead to the same decision. One policy serves every translation layer and file system alike.
 
 pub mod allocation;
+pub mod gather;
 pub mod log_victim;
 pub mod partial;
 pub mod recycling;
 pub mod search;
 pub mod separation;
+pub mod unified;
 pub mod victim;

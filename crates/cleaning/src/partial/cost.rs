@@ -91,13 +91,13 @@ impl RunTimes {
 
 /// The part of one request into a stretch of `holes + freed` blocks that falls on `holes` blocks:
 /// what is written anyway goes on into what was freed.
-pub(super) fn fill(times: &RequestTimes, holes: u32, freed: u32) -> f64 {
+pub(crate) fn fill(times: &RequestTimes, holes: u32, freed: u32) -> f64 {
     let all = holes + freed;
     if holes == 0 { 0.0 } else { f64::from(holes) / f64::from(all) * times.write(all) }
 }
 
 /// The time of reading a run and writing it into holes of a mean size.
-pub(super) fn copy(times: &RequestTimes, valid: u32, mean: f64) -> f64 {
+pub(crate) fn copy(times: &RequestTimes, valid: u32, mean: f64) -> f64 {
     times.read(valid) + f64::from(valid) * times.write_per_block(mean)
 }
 

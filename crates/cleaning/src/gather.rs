@@ -1,0 +1,226 @@
+//! Which parts of files are gathered so that later reads are few and large, and how (P3's future
+//! work: whole files, chosen by size and fragments).
+//!
+//! A read is a request for each run of neighbouring addresses, up to the largest one that the host
+//! makes. A request takes the device's time for its size, or as long as its busiest die reads its
+//! pages one after the other: fragmented files are slow less by the number of requests than by
+//! pages that came to one die (Jun et al., FAST 2024). Remapping makes runs longer and leaves every
+//! page on its die; copying puts the pages on the dies in turn.
+
+use crate::partial::RequestTimes;
+use crate::unified::RemapCost;
+
+/// What reads cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadCosts {
+    /// The device's times by request size.
+    pub times: RequestTimes,
+    /// A page from one die.
+    pub page_ns: f64,
+    /// What a request costs the host, whatever its size; 0: it is not counted.
+    pub request_ns: f64,
+    /// Blocks of the largest request; 0 counts as 1.
+    pub request_max: u32,
+}
+
+/// Pages of a file, one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a> {
+    /// The lengths of the runs in which they lie.
+    pub runs: &'a [u32],
+    /// The die of each page; shorter or empty where the device does not tell.
+    pub dies: &'a [Option<u32>],
+    /// How many dies the device has; 0 where it does not tell.
+    pub of_dies: u32,
+}
+
+impl ReadCosts {
+    /// The time of reading all pages once, as they lie. Cost: a step for each page.
+    pub fn read_ns(&self, window: &Window<'_>) -> f64 {
+        let (mut time_ns, mut first) = (0.0, 0_usize);
+        for run in window.runs {
+            let mut left = *run;
+            while left > 0 {
+                let blocks = left.min(self.request_max.max(1));
+                let dies = window.dies.get(first..first + blocks as usize).unwrap_or_default();
+                time_ns += self.request(blocks, busiest(dies, window.of_dies));
+                (left, first) = (left - blocks, first + blocks as usize);
+            }
+        }
+        time_ns
+    }
+
+    fn request(&self, blocks: u32, busiest: u32) -> f64 {
+        self.request_ns + self.times.read(blocks).max(f64::from(busiest) * self.page_ns)
+    }
+
+    /// The same in one run whose pages lie on the dies in turn.
+    fn striped_ns(&self, pages: u32, of_dies: u32) -> f64 {
+        let most = self.request_max.max(1);
+        let on_one = |blocks: u32| if of_dies == 0 { 0 } else { blocks.div_ceil(of_dies) };
+        let rest = pages % most;
+        let last = if rest == 0 { 0.0 } else { self.request(rest, on_one(rest)) };
+        f64::from(pages / most) * self.request(most, on_one(most)) + last
+    }
+}
+
+/// The most pages on one die.
+fn busiest(dies: &[Option<u32>], of_dies: u32) -> u32 {
+    let mut pages = vec![0_u32; of_dies.min(4096) as usize];
+    for die in dies.iter().flatten() {
+        if let Some(count) = pages.get_mut(*die as usize) {
+            *count += 1;
+        }
+    }
+    pages.into_iter().max().unwrap_or(0)
+}
+
+/// What becomes of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Gathering {
+    /// It stays as it is.
+    #[default]
+    Leave,
+    /// It gets addresses one behind the other, and its pages stay on their dies.
+    Remap,
+    /// It is read and written in one piece.
+    Copy,
+}
+
+/// What gathering costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatherCosts {
+    /// Reads, now and later.
+    pub reads: ReadCosts,
+    /// `None`: the device cannot remap single blocks.
+    pub remap: Option<RemapCost>,
+}
+
+/// A decision about a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// What is done.
+    pub gathering: Gathering,
+    /// What reads save, less what it costs; 0 for a window that stays.
+    pub gain_ns: f64,
+}
+
+/// Decides about a window that will be read so often again, from its first page to its last. Of
+/// equal gains the one that does less. Cost: some steps for each page.
+pub fn decide(window: &Window<'_>, reads: f64, costs: &GatherCosts) -> Decision {
+    let pages: u32 = window.runs.iter().sum();
+    let now_ns = costs.reads.read_ns(window);
+    let mut best = Decision::default();
+    let mut weigh = |gathering, later_ns: f64, cost_ns: f64| {
+        let gain_ns = reads * (now_ns - later_ns) - cost_ns;
+        if gain_ns > best.gain_ns {
+            best = Decision { gathering, gain_ns };
+        }
+    };
+    // One run already: a remap changes nothing.
+    if let Some(remap) = costs.remap.filter(|_| window.runs.len() > 1) {
+        weigh(Gathering::Remap, costs.reads.read_ns(&Window { runs: &[pages], ..*window }), remap.of_pairs(pages));
+    }
+    let times = &costs.reads.times;
+    weigh(Gathering::Copy, costs.reads.striped_ns(pages, window.of_dies), now_ns + times.write(pages));
+    best
+}
+
+/// A window of a file that may be gathered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// Its file.
+    pub file: u64,
+    /// Its first page.
+    pub page: u64,
+    /// Its pages.
+    pub pages: u32,
+    /// What is to be done, and what it gains.
+    pub decision: Decision,
+}
+
+/// The candidates that are gathered for a budget of pages: those first that gain most for a page,
+/// and none that gains nothing. Ties go by file and page.
+pub fn choose(mut candidates: Vec<Candidate>, budget: u32) -> Vec<Candidate> {
+    candidates.retain(|candidate| candidate.decision.gathering != Gathering::Leave && candidate.pages > 0);
+    let for_a_page = |candidate: &Candidate| candidate.decision.gain_ns / f64::from(candidate.pages);
+    candidates.sort_by(|one, other| {
+        let gains = for_a_page(other).total_cmp(&for_a_page(one));
+        gains.then((one.file, one.page).cmp(&(other.file, other.page)))
+    });
+    let mut left = budget;
+    candidates.retain(|candidate| {
+        let fits = candidate.pages <= left;
+        left -= if fits { candidate.pages } else { 0 };
+        fits
+    });
+    candidates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs() -> GatherCosts {
+        let times = RequestTimes::new(64, |blocks| 50 + u64::from(blocks), |blocks| 500 + 10 * u64::from(blocks));
+        let reads = ReadCosts { times, page_ns: 40.0, request_ns: 10.0, request_max: 16 };
+        GatherCosts { reads, remap: Some(RemapCost { command_ns: 160.0, pair_ns: 1.0, pairs_max: 16, unit: 1 }) }
+    }
+
+    #[test]
+    fn reads_are_requests_that_wait_for_their_busiest_die() {
+        let reads = costs().reads;
+        let in_turn: Vec<_> = (0..16).map(|page| Some(page % 4)).collect();
+        let window = |runs, dies| Window { runs, dies, of_dies: 4 };
+        // Four pages on each die: 160 beside 66.
+        assert_eq!(reads.read_ns(&window(&[16], &in_turn)), 10.0 + 160.0);
+        assert_eq!(reads.read_ns(&window(&[16], &[])), 10.0 + 66.0);
+        assert_eq!(reads.read_ns(&window(&[1; 16], &in_turn)), 16.0 * (10.0 + 51.0));
+        assert_eq!(reads.read_ns(&window(&[16], &[Some(3); 16])), 10.0 + 16.0 * 40.0);
+        // Requests of 16 at most.
+        assert_eq!(reads.read_ns(&window(&[20], &[])), 10.0 + 66.0 + 10.0 + 54.0);
+        assert_eq!(reads.striped_ns(20, 4), 10.0 + 160.0 + 10.0 + 54.0);
+        assert_eq!(reads.read_ns(&window(&[2], &[Some(9), None])), 10.0 + 52.0);
+    }
+
+    #[test]
+    fn what_is_read_decides_and_what_lies_on_one_die_is_copied() {
+        let costs = costs();
+        let in_turn: Vec<_> = (0..16).map(|page| Some(page % 4)).collect();
+        let (scattered, one_die) = (Window { runs: &[1; 16], dies: &in_turn, of_dies: 4 }, [Some(2); 16]);
+        // A read saves 976 - 170; the remap costs 160 * 15 / 16 + 16 * 11.
+        let once = decide(&scattered, 1.0, &costs);
+        assert_eq!(once.gathering, Gathering::Remap);
+        assert!((once.gain_ns - (976.0 - 170.0 - 326.0)).abs() < 1e-9, "{once:?}");
+        assert_eq!(decide(&scattered, 0.0, &costs), Decision::default());
+        // On one die a remap saves 326 of a read, and a copy 806.
+        let collides = Window { dies: &one_die, ..scattered };
+        assert_eq!(decide(&collides, 1.0, &costs).gathering, Gathering::Leave);
+        assert_eq!(decide(&collides, 9.0, &costs).gathering, Gathering::Copy);
+        // One run on one die: nothing but a copy helps, and only where it pays.
+        let run = Window { runs: &[16], ..collides };
+        assert_eq!(decide(&run, 2.0, &costs).gathering, Gathering::Leave);
+        assert_eq!(decide(&run, 3.0, &costs).gathering, Gathering::Copy);
+        let without = GatherCosts { remap: None, ..costs };
+        assert_eq!(decide(&scattered, 1.0, &without).gathering, Gathering::Leave);
+        assert_eq!(decide(&scattered, 3.0, &without).gathering, Gathering::Copy);
+    }
+
+    #[test]
+    fn the_budget_goes_to_what_gains_most_for_a_page() {
+        let candidate = |file, pages, gain_ns| Candidate {
+            file,
+            page: 0,
+            pages,
+            decision: Decision { gathering: Gathering::Remap, gain_ns },
+        };
+        let mut all =
+            vec![candidate(1, 10, 100.0), candidate(2, 100, 2_000.0), candidate(3, 5, 100.0), candidate(4, 5, 90.0)];
+        all.push(Candidate { decision: Decision::default(), ..candidate(5, 1, 0.0) });
+        let files = |budget| choose(all.clone(), budget).iter().map(|chosen| chosen.file).collect::<Vec<_>>();
+        assert_eq!(files(200), [2, 3, 4, 1]);
+        assert_eq!(files(20), [3, 4, 1]);
+        assert_eq!(files(5), [3]);
+        assert_eq!(files(0), Vec::<u64>::new());
+    }
+}
