@@ -207,7 +207,13 @@ impl<D: BlockDevice> Volume<D> {
         if !self.writer.options.discard || !self.device.takes_discards() {
             return;
         }
-        let remapped = mapped.into_iter().map(|at| at.0..at.0.saturating_add(1));
+        // A place that was left and taken again since holds something.
+        let sit = self.writer.segments.sit();
+        let is_valid = |at: &BlockAddress| {
+            let place = self.device.geometry().main(*at);
+            place.is_some_and(|(segment, block)| sit.is_valid(segment, block))
+        };
+        let remapped = neighbours_together(mapped.into_iter().filter(|at| !is_valid(at)).collect());
         let long = freed.into_iter().filter(|range| range.end - range.start >= DISCARD_LEAST);
         for range in long.chain(remapped) {
             if let Err(error) = self.device.discard(Cause::Checkpoint, range.clone()) {
@@ -224,4 +230,17 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
     }
+}
+
+/// Addresses as ranges, ascending.
+fn neighbours_together(mut addresses: Vec<BlockAddress>) -> Vec<Range<u32>> {
+    addresses.sort_unstable();
+    let mut ranges: Vec<Range<u32>> = Vec::new();
+    for at in addresses {
+        match ranges.last_mut() {
+            Some(last) if at.0 <= last.end => last.end = last.end.max(at.0.saturating_add(1)),
+            _ => ranges.push(at.0..at.0.saturating_add(1)),
+        }
+    }
+    ranges
 }

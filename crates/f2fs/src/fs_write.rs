@@ -55,6 +55,9 @@ impl<D: BlockDevice> Access<WritableBlocks<D>> for Writer {
     }
 
     fn read(volume: &Volume<D>, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
+        if let Some(reads) = &volume.writer.reads {
+            reads.note(inode.nid, into.len());
+        }
         volume.read_at(inode, offset, into)
     }
 

@@ -1,9 +1,14 @@
 //! The collection of one section (gc.c, `do_garbage_collect`, `gc_node_segment`,
 //! `gc_data_segment`).
 
+use std::collections::BTreeSet;
+
+use nandkit_block::Placement;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use super::mover::{BlockMover, LiveBlock, Mover, Sources};
+use super::mover::{BlockMover, LiveBlock, Mover};
+use super::units;
+use crate::device::RemapsSeen;
 use crate::ids::{BlockAddress, NodeId, SegmentIndex};
 use crate::segments::sit::runs;
 use crate::segments::{Segments, Space, Summary};
@@ -55,6 +60,23 @@ pub trait Collected {
 
     /// Seconds of the checkpoint's clock.
     fn now(&self) -> u64;
+
+    /// How often a file was read of late, from its first page to its last; 0 where nobody counts.
+    fn reads_of(&self, inode: NodeId) -> f64 {
+        let _ = inode;
+        0.0
+    }
+
+    /// The remap commands since the mount.
+    fn remaps_seen(&self) -> RemapsSeen {
+        RemapsSeen::default()
+    }
+
+    /// Which die holds a block, where the device tells.
+    fn placement(&self, at: BlockAddress) -> Option<Placement> {
+        let _ = at;
+        None
+    }
 }
 
 /// What came of the collection of a section.
@@ -148,20 +170,8 @@ fn move_data<V: Collected>(
         // An order is all that was asked for.
         live = original;
     }
-    let now = volume.now();
-    let pairs = volume.with_space(|space| {
-        let mut pairs = Vec::with_capacity(live.len());
-        for block in &live {
-            match space.allocate_moved(block.from, block.owner, now) {
-                Ok(to) => pairs.push((block.from, to)),
-                Err(error) => {
-                    pairs.iter().for_each(|&(_, to)| space.free(to, now));
-                    return Err(error);
-                }
-            }
-        }
-        Ok(pairs)
-    })?;
+    let unit = mover.unit(volume.mover());
+    let (live, pairs) = units::place(volume, live, unit)?;
     carry(volume, mover, (&live, &pairs), &mut |_, mapped| {
         result.data += 1;
         result.mapped.extend(mapped);
@@ -172,15 +182,15 @@ fn move_data<V: Collected>(
 /// the places that they leave. `moved` hears of each where it lies now, and where it lay if the
 /// device still reads it from there until the checkpoint. Errors: those of the transfer, behind
 /// which the new places are free again, and of the map.
-pub(super) fn carry<V: Collected>(
+pub(crate) fn carry<V: Collected>(
     volume: &mut V,
     mover: &mut dyn BlockMover,
     (live, pairs): (&[LiveBlock], &[(BlockAddress, BlockAddress)]),
     moved: &mut dyn FnMut(BlockAddress, Option<BlockAddress>),
 ) -> Result<()> {
     let now = volume.now();
-    let sources = match mover.transfer(volume.mover(), pairs) {
-        Ok(sources) => sources,
+    let mapped: BTreeSet<BlockAddress> = match mover.transfer(volume.mover(), pairs) {
+        Ok(mapped) => mapped.into_iter().collect(),
         Err(error) => {
             volume.with_space(|space| {
                 pairs.iter().for_each(|&(_, to)| space.free(to, now));
@@ -195,7 +205,7 @@ pub(super) fn carry<V: Collected>(
             space.free(from, now);
             Ok(())
         })?;
-        moved(to, (sources == Sources::TrimAfterCheckpoint).then_some(from));
+        moved(to, mapped.contains(&from).then_some(from));
     }
     Ok(())
 }

@@ -15,6 +15,8 @@ pub mod review;
 pub mod section_search;
 #[cfg(test)]
 mod tests;
+pub mod unified;
+mod units;
 
 use nandkit_units::Nanos;
 

@@ -4,7 +4,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Content, Payload};
 use nandkit_vfs::Result;
 
-use crate::device::{Submission, WritableBlocks};
+use crate::device::{Pair, RemapUnits, Submission, WritableBlocks};
 use crate::ids::{BlockAddress, Log, NodeId};
 use crate::segments::Summary;
 
@@ -24,32 +24,22 @@ pub struct LiveBlock {
     pub owner: Summary,
 }
 
-/// What becomes of the blocks that were moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Sources {
-    /// They are free from the next checkpoint on, as what is overwritten.
-    Free,
-    /// The device still maps them, and is told after the next checkpoint that they are without use.
-    TrimAfterCheckpoint,
-}
-
 /// What a device offers to who moves blocks.
 pub trait Mover {
     /// Copies blocks, neighbours in few requests; written to the log of cold data. Errors:
     /// `Device`.
-    fn copy(&mut self, pairs: &[(BlockAddress, BlockAddress)]) -> Result<()>;
+    fn copy(&mut self, pairs: &[Pair]) -> Result<()>;
 
-    /// Blocks that are remapped together, at addresses that are multiples of it; `None` where the
-    /// device cannot remap.
-    fn remap_blocks(&mut self) -> Option<u32>;
+    /// What a remap command may be; `None` where the device cannot remap.
+    fn remap_units(&mut self) -> Option<RemapUnits>;
 
-    /// Makes each second block read what the first holds, `remap_blocks` of them each. Errors:
-    /// `Device`, `NotSupported`.
-    fn share(&mut self, pairs: &[(BlockAddress, BlockAddress)]) -> Result<()>;
+    /// Makes each second block read what the first holds, a unit of blocks each. Returns the pairs
+    /// that the device did not take. Errors: `Device`, `NotSupported`.
+    fn share(&mut self, pairs: &[Pair]) -> Result<Vec<Pair>>;
 }
 
 impl<D: BlockDevice> Mover for WritableBlocks<D> {
-    fn copy(&mut self, pairs: &[(BlockAddress, BlockAddress)]) -> Result<()> {
+    fn copy(&mut self, pairs: &[Pair]) -> Result<()> {
         for pairs in pairs.chunks(RUN) {
             let mut contents = vec![Content::new(); pairs.len()];
             let (mut rest, mut into) = (pairs, contents.as_mut_slice());
@@ -75,12 +65,12 @@ impl<D: BlockDevice> Mover for WritableBlocks<D> {
         Ok(())
     }
 
-    fn remap_blocks(&mut self) -> Option<u32> {
-        WritableBlocks::remap_blocks(self)
+    fn remap_units(&mut self) -> Option<RemapUnits> {
+        WritableBlocks::remap_units(self)
     }
 
-    fn share(&mut self, pairs: &[(BlockAddress, BlockAddress)]) -> Result<()> {
-        WritableBlocks::share(self, Cause::Cleaning, pairs)
+    fn share(&mut self, pairs: &[Pair]) -> Result<Vec<Pair>> {
+        self.share_what_goes(Cause::Cleaning, pairs)
     }
 }
 
@@ -93,13 +83,22 @@ fn neighbours(mut addresses: impl Iterator<Item = BlockAddress>) -> usize {
 /// The order and the transfer of a victim's live data blocks. Nodes are never handed to it: each
 /// has its log, and its footer changes.
 pub trait BlockMover: Send {
+    /// Blocks that are moved together where they are a unit of the victim, live throughout: they
+    /// get places that lie alike. 1: each block goes its own way.
+    fn unit(&mut self, device: &mut dyn Mover) -> u32 {
+        let _ = device;
+        1
+    }
+
     /// Puts the blocks into the order in which they get new addresses. None may be added or taken
     /// out; who does is not heeded.
     fn arrange(&mut self, live: &mut [LiveBlock]);
 
-    /// Brings content from the first address of each pair to the second. Errors: `Device`; the
-    /// targets are given up then.
-    fn transfer(&mut self, device: &mut dyn Mover, pairs: &[(BlockAddress, BlockAddress)]) -> Result<Sources>;
+    /// Brings content from the first address of each pair to the second. Returns the sources that
+    /// the device still maps, since it was not copied what they hold: after the next checkpoint it
+    /// is told that they are without use. All others are free from that checkpoint on, as what is
+    /// overwritten. Errors: `Device`; the targets are given up then.
+    fn transfer(&mut self, device: &mut dyn Mover, pairs: &[Pair]) -> Result<Vec<BlockAddress>>;
 }
 
 /// Linux: in the order of addresses, read and written.
@@ -111,26 +110,48 @@ impl BlockMover for CopyMover {
         live.sort_unstable_by_key(|block| block.from);
     }
 
-    fn transfer(&mut self, device: &mut dyn Mover, pairs: &[(BlockAddress, BlockAddress)]) -> Result<Sources> {
+    fn transfer(&mut self, device: &mut dyn Mover, pairs: &[Pair]) -> Result<Vec<BlockAddress>> {
         device.copy(pairs)?;
-        Ok(Sources::Free)
+        Ok(Vec::new())
     }
 }
 
-/// P3: in the order of files and their pages, remapped where the device can and whole units lie
-/// alike, else copied.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RemapMover;
+/// P3: remapped where the device can and whole units lie alike, else copied.
+#[derive(Clone, Copy, Debug)]
+pub struct RemapMover {
+    /// Whether blocks go in the order of files and their pages, and not in that of addresses: what
+    /// a victim holds of a file lies together then (P3, step 2).
+    pub sorts: bool,
+}
 
-impl BlockMover for RemapMover {
-    fn arrange(&mut self, live: &mut [LiveBlock]) {
-        live.sort_unstable_by_key(|block| (block.inode, block.page, block.from));
+impl RemapMover {
+    /// P3's six steps.
+    pub const fn sorted() -> Self {
+        Self { sorts: true }
     }
 
-    fn transfer(&mut self, device: &mut dyn Mover, pairs: &[(BlockAddress, BlockAddress)]) -> Result<Sources> {
-        let Some(unit) = device.remap_blocks() else {
+    /// Without the second, to tell its effect from that of remapping.
+    pub const fn as_they_lie() -> Self {
+        Self { sorts: false }
+    }
+}
+
+impl BlockMover for RemapMover {
+    fn unit(&mut self, device: &mut dyn Mover) -> u32 {
+        device.remap_units().map_or(1, |units| units.blocks)
+    }
+
+    fn arrange(&mut self, live: &mut [LiveBlock]) {
+        match self.sorts {
+            true => live.sort_unstable_by_key(|block| (block.inode, block.page, block.from)),
+            false => live.sort_unstable_by_key(|block| block.from),
+        }
+    }
+
+    fn transfer(&mut self, device: &mut dyn Mover, pairs: &[Pair]) -> Result<Vec<BlockAddress>> {
+        let Some(RemapUnits { blocks: unit, .. }) = device.remap_units() else {
             device.copy(pairs)?;
-            return Ok(Sources::Free);
+            return Ok(Vec::new());
         };
         let (mut shared, mut copied, mut rest) = (Vec::new(), Vec::new(), pairs);
         while let Some(&(from, to)) = rest.first() {
@@ -148,11 +169,15 @@ impl BlockMover for RemapMover {
             }
             rest = rest.get(count..).unwrap_or_default();
         }
-        device.copy(&copied)?;
-        if shared.is_empty() {
-            return Ok(Sources::Free);
+        let refused = if shared.is_empty() { Vec::new() } else { device.share(&shared)? };
+        shared.retain(|pair| !refused.contains(pair));
+        let blocks_of = |(from, to): Pair| {
+            (0..unit).map(move |n| (BlockAddress(from.0.saturating_add(n)), BlockAddress(to.0.saturating_add(n))))
+        };
+        copied.extend(refused.into_iter().flat_map(blocks_of));
+        if !copied.is_empty() {
+            device.copy(&copied)?;
         }
-        device.share(&shared)?;
-        Ok(Sources::TrimAfterCheckpoint)
+        Ok(shared.into_iter().flat_map(blocks_of).map(|(from, _)| from).collect())
     }
 }

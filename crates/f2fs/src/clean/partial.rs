@@ -166,7 +166,8 @@ impl ReuseReview for PartialCollection {
     }
 }
 
-fn mean(holes: &[HoleRun]) -> Option<f64> {
+/// The mean length of holes.
+pub(super) fn mean(holes: &[HoleRun]) -> Option<f64> {
     let blocks: u32 = holes.iter().map(|hole| u32::from(hole.length)).sum();
     (!holes.is_empty()).then(|| f64::from(blocks) / holes.len() as f64)
 }
@@ -232,6 +233,8 @@ mod tests {
             valid,
             cold_holes: Vec::new(),
             current: SegmentIndex(1),
+            pages: Vec::new(),
+            remaps: Default::default(),
         }
     }
 

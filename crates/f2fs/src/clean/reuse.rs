@@ -8,6 +8,7 @@ use nandkit_vfs::Result;
 use super::collect::{Collected, Liveness, carry};
 use super::mover::{BlockMover, LiveBlock};
 use super::review::{self, HoleRun, ReusePlan, ReuseReview, Treatment};
+use super::unified;
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::segments::Summary;
 
@@ -48,7 +49,12 @@ pub fn prepare<V: Collected>(
     let found = segments.ssr_victim(log);
     segments.set_greedy_cursor(cursor);
     let Some(segment) = found else { return Ok(Reuse::default()) };
-    let (holes, facts) = (review::holes(segments, segment), review::facts(segments, segment, log));
+    let segments = volume.segments();
+    let (holes, mut facts) = (review::holes(segments, segment), review::facts(segments, segment, log));
+    if reviewer.wants_pages() {
+        facts.pages = unified::live_pages(volume, segment, &facts)?;
+        facts.remaps = volume.remaps_seen();
+    }
     let plan = reviewer.review(&holes, &facts, &mut || volume.checkpoint_requests());
     let ReusePlan::Treat(treated) = review::checked(plan, &facts) else {
         return Ok(Reuse::default());
@@ -101,6 +107,13 @@ fn treat<V: Collected>(
         }
     }
     let mut targets = Targets::new(holes, treated);
+    let (remapped, live): (Vec<_>, Vec<_>) = live.into_iter().partition(|(_, treatment)| treatment.remaps());
+    if !remapped.is_empty() {
+        unified::remap_runs(volume, segment, remapped, &mut targets.0, result)?;
+    }
+    if live.is_empty() {
+        return Ok(());
+    }
     let now = volume.now();
     let mut pairs = Vec::with_capacity(live.len());
     for (block, treatment) in &live {

@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
+use nandkit_block::Placement;
 use nandkit_units::Nanos;
 
-use crate::device::SeenRequest;
-use crate::ids::{Log, SegmentIndex};
+use crate::device::{RemapsSeen, SeenRequest};
+use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::segments::Segments;
 use crate::segments::sit::{BLOCKS, runs};
 
@@ -17,6 +18,21 @@ pub struct HoleRun {
     pub start: u16,
     /// How many.
     pub length: u16,
+}
+
+/// A live block of a segment, for who [`ReuseReview::wants_pages`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LivePage {
+    /// Where it is.
+    pub from: BlockAddress,
+    /// Whose.
+    pub inode: NodeId,
+    /// The page of the file.
+    pub page: u32,
+    /// How often the file was read of late, from its first page to its last.
+    pub reads: f64,
+    /// The die that holds it, where the device tells.
+    pub placement: Option<Placement>,
 }
 
 /// What a review may know besides the holes.
@@ -33,6 +49,10 @@ pub struct ReuseFacts {
     pub cold_holes: Vec<HoleRun>,
     /// Where the log stands now.
     pub current: SegmentIndex,
+    /// The live blocks, for who [`ReuseReview::wants_pages`]; else empty.
+    pub pages: Vec<LivePage>,
+    /// The remap commands since the mount, for the same.
+    pub remaps: RemapsSeen,
 }
 
 /// The sizes in blocks of the requests that a checkpoint now would make. Cost of a call: a pass over
@@ -46,6 +66,19 @@ pub enum Treatment {
     Inter,
     /// To holes of its own segment.
     Intra,
+    /// To the cold data log, remapped where the device can.
+    RemapOut,
+    /// To holes of its own segment, remapped where the device can.
+    RemapWithin,
+    /// As [`Treatment::RemapOut`], in the order of files and their pages.
+    RemapSorted,
+}
+
+impl Treatment {
+    /// Whether it is the device that moves it.
+    pub const fn remaps(self) -> bool {
+        matches!(self, Self::RemapOut | Self::RemapWithin | Self::RemapSorted)
+    }
 }
 
 /// What is done before a segment's holes are filled.
@@ -80,6 +113,12 @@ pub trait ReuseReview: Send {
 
     /// Whether it hears of each request.
     fn learns(&self) -> bool {
+        false
+    }
+
+    /// Whether it weighs whose the live blocks are and how often they are read
+    /// ([`ReuseFacts::pages`]): costs a look at their nodes.
+    fn wants_pages(&self) -> bool {
         false
     }
 
@@ -129,6 +168,8 @@ pub fn facts(segments: &Segments, segment: SegmentIndex, log: Log) -> ReuseFacts
         valid: runs(&segments.sit().map(segment)).map(|(start, length)| start..start + length).collect(),
         cold_holes: cold_holes.into_iter().filter(|hole| hole.start + hole.length > cold.next).collect(),
         current: segments.current(log),
+        pages: Vec::new(),
+        remaps: RemapsSeen::default(),
     }
 }
 

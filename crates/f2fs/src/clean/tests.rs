@@ -9,11 +9,12 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::balance::{Background, Foreground, Need, is_short};
 use super::collect::{Collected, Liveness, collect};
-use super::mover::{BlockMover, CopyMover, LiveBlock, Mover, RemapMover, Sources};
+use super::mover::{BlockMover, CopyMover, LiveBlock, Mover, RemapMover};
 use super::policy::{PolicySearch, SearchByKind};
 use super::review::{HoleRun, ReusePlan, Treatment, checked, facts, holes};
 use super::section_search::SectionSearch;
 use super::{Collection, VictimSearch};
+use crate::device::{Pair, RemapUnits};
 use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::segments::tests::{Bench, shape};
 use crate::segments::{DirtyPages, Options, Segments, Space, SpaceOn, Summary, Way};
@@ -43,6 +44,8 @@ struct Small {
     unit: Option<u32>,
     copied: u32,
     shared: u32,
+    /// Pairs that the device's log has room for.
+    most_shared: usize,
     fails: bool,
 }
 
@@ -50,7 +53,7 @@ impl Small {
     fn new(segments: u32, per_section: u32) -> Self {
         let bench = Bench::new(&shape(segments, per_section, 1), options(2));
         let (map, content) = (BTreeMap::new(), BTreeMap::new());
-        Self { bench, map, content, now: 1, unit: None, copied: 0, shared: 0, fails: false }
+        Self { bench, map, content, now: 1, unit: None, copied: 0, shared: 0, most_shared: usize::MAX, fails: false }
     }
 
     fn write(&mut self, log: Log, inode: u32, page: u32) {
@@ -86,12 +89,14 @@ impl Mover for Small {
         Ok(())
     }
 
-    fn remap_blocks(&mut self) -> Option<u32> {
-        self.unit
+    fn remap_units(&mut self) -> Option<RemapUnits> {
+        self.unit.map(|blocks| RemapUnits { blocks, pairs_max: 16 })
     }
 
-    fn share(&mut self, pairs: &[(BlockAddress, BlockAddress)]) -> Result<()> {
+    fn share(&mut self, pairs: &[Pair]) -> Result<Vec<Pair>> {
         let unit = self.unit.unwrap();
+        let (pairs, refused) = pairs.split_at(pairs.len().min(self.most_shared));
+        self.most_shared -= pairs.len();
         self.shared += pairs.len() as u32 * unit;
         for (from, to) in pairs {
             assert!(from.0.is_multiple_of(unit) && to.0.is_multiple_of(unit));
@@ -99,7 +104,7 @@ impl Mover for Small {
                 self.content.insert(BlockAddress(to.0 + n), self.content[&BlockAddress(from.0 + n)]);
             }
         }
-        Ok(())
+        Ok(refused.to_vec())
     }
 }
 
@@ -194,18 +199,21 @@ fn a_remapping_cleaner_puts_files_in_order_and_shares_whole_units() {
         let mut small = Small::new(40, 1);
         interleaved(&mut small);
         small.unit = unit;
-        let outcome = collect(&mut small, 1, &mut RemapMover).unwrap();
+        let outcome = collect(&mut small, 1, &mut RemapMover::sorted()).unwrap();
         small.check();
         let places = |inode| -> Vec<u32> {
             let pages = small.map.range((inode, 0)..(inode, 256)).map(|(_, at)| at.0);
             pages.collect()
         };
-        // The file of which nothing was written again lies in one run.
-        assert!(places(11).windows(2).all(|pair| pair[1] == pair[0] + 1));
+        if unit != Some(4) {
+            // The file of which nothing was written again lies in one run.
+            assert!(places(11).windows(2).all(|pair| pair[1] == pair[0] + 1));
+        }
         match unit {
-            // A block of the victim has another file's on either side: no four of them lie alike
-            // before and after.
-            None | Some(4) => assert_eq!((small.shared, outcome.mapped.len()), (0, 0)),
+            None => assert_eq!((small.shared, outcome.mapped.len()), (0, 0)),
+            // Of four units three are live throughout and move as they are, with blocks of both files;
+            // two blocks of the fourth are copied.
+            Some(4) => assert_eq!((small.shared, small.copied, outcome.mapped.len()), (384, 64, 384)),
             Some(_) => assert_eq!((small.copied, outcome.mapped.len()), (0, outcome.data as usize)),
         }
     }
@@ -216,7 +224,7 @@ fn units_of_four_are_shared_where_they_lie_alike() {
     let mut small = Small::new(40, 1);
     (0..512).for_each(|page| small.write(Log::WarmData, 10, page));
     small.unit = Some(4);
-    let outcome = collect(&mut small, 1, &mut RemapMover).unwrap();
+    let outcome = collect(&mut small, 1, &mut RemapMover::sorted()).unwrap();
     assert_eq!((outcome.data, small.shared, small.copied), (512, 512, 0));
     small.check();
 }
@@ -230,9 +238,13 @@ fn a_mover_that_drops_blocks_is_not_heeded() {
                 *second = *first;
             }
         }
-        fn transfer(&mut self, device: &mut dyn Mover, pairs: &[(BlockAddress, BlockAddress)]) -> Result<Sources> {
+        fn transfer(
+            &mut self,
+            device: &mut dyn Mover,
+            pairs: &[(BlockAddress, BlockAddress)],
+        ) -> Result<Vec<BlockAddress>> {
             device.copy(pairs)?;
-            Ok(Sources::Free)
+            Ok(Vec::new())
         }
     }
     let mut small = Small::new(40, 1);
@@ -476,4 +488,67 @@ fn going_by_age_moves_a_third_of_the_blocks_as_linux_says() {
     let after = collect_all(&mut small, &mut PolicySearch::new("age-threshold".parse().unwrap(), 1));
     println!("before {before:?}, after {after:?}");
     assert!(after[0] <= 80 && after[1] <= 12_544 && after[2] * 25 >= after[1] * 24, "{after:?}");
+}
+
+/// Units of four in a segment whose log stands anywhere: what can lie alike does, the rest is
+/// copied.
+#[test]
+fn units_get_places_that_align_and_the_rest_is_copied() {
+    for ahead in 0..6 {
+        let mut small = Small::new(40, 1);
+        (0..512).for_each(|page| small.write(Log::WarmData, 10, page));
+        (0..ahead).for_each(|page| small.write(Log::ColdData, 11, page));
+        // Of every fourth unit a block is written again: three single blocks are left of it.
+        (0..512).filter(|page| page % 16 == 5).for_each(|page| small.write(Log::HotData, 10, page));
+        small.unit = Some(4);
+        let outcome = collect(&mut small, 1, &mut RemapMover::sorted()).unwrap();
+        small.check();
+        assert_eq!((outcome.data, small.copied, small.shared), (480, 96, 384), "{ahead} ahead");
+        assert_eq!(outcome.mapped.len(), 384);
+    }
+}
+
+/// Without single blocks before the first place that aligns, a unit is broken up.
+#[test]
+fn a_unit_is_broken_up_where_nothing_else_brings_the_log_to_an_aligned_place() {
+    let mut small = Small::new(40, 1);
+    (0..512).for_each(|page| small.write(Log::WarmData, 10, page));
+    small.write(Log::ColdData, 11, 0);
+    small.unit = Some(4);
+    let outcome = collect(&mut small, 1, &mut RemapMover::as_they_lie()).unwrap();
+    small.check();
+    assert_eq!((outcome.data, small.copied, small.shared), (512, 4, 508));
+}
+
+#[test]
+fn what_the_log_of_remaps_has_no_room_for_is_copied() {
+    for unit in [1, 4] {
+        let mut small = Small::new(40, 1);
+        (0..512).for_each(|page| small.write(Log::WarmData, 10, page));
+        (small.unit, small.most_shared) = (Some(unit), 30);
+        let outcome = collect(&mut small, 1, &mut RemapMover::sorted()).unwrap();
+        small.check();
+        let shared = 30 * unit;
+        assert_eq!((small.shared, small.copied, outcome.mapped.len() as u32), (shared, 512 - shared, shared));
+        assert!(
+            outcome.mapped.iter().all(|at| small.bench.segments.geometry().main(*at).unwrap().0 == SegmentIndex(1))
+        );
+    }
+}
+
+/// A plan of remaps: runs go out and within, the last in the order of pages.
+#[test]
+fn runs_of_a_plan_are_remapped_and_the_segment_waits_for_the_checkpoint() {
+    let mut small = with_gaps();
+    small.unit = Some(1);
+    let mut plan = Plan(vec![(100..104, Treatment::RemapWithin), (300..310, Treatment::RemapSorted)]);
+    let reuse = super::reuse::prepare(&mut small, Log::WarmData, &mut plan, &mut CopyMover).unwrap();
+    assert_eq!((reuse.treated, reuse.inter, reuse.intra), (Some(SegmentIndex(1)), 10, 4));
+    assert_eq!((small.copied, small.shared, reuse.mapped.len()), (0, 14, 14));
+    small.check();
+    // A device that cannot: the same by copies.
+    let mut small = with_gaps();
+    let reuse = super::reuse::prepare(&mut small, Log::WarmData, &mut plan, &mut CopyMover).unwrap();
+    assert_eq!((reuse.inter, reuse.intra, small.copied, reuse.mapped.len()), (10, 4, 14, 0));
+    small.check();
 }

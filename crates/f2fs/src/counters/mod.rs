@@ -12,6 +12,7 @@ use crate::clean::reuse::Reuse;
 use crate::ids::Log;
 use crate::over_time::{OverTime, Sample};
 use crate::segments::{Segments, Usage, Way};
+use crate::write::Gathered;
 
 /// Classes of valid blocks in a segment.
 const CLASSES: usize = 16;
@@ -79,6 +80,10 @@ pub struct Counters {
     pub treated_segments: u64,
     /// Blocks that such treatments moved to the cold log, and within their segment.
     pub treated_blocks: [u64; 2],
+    /// Blocks of data that the device remapped for the collector and for such treatments.
+    pub remapped: u64,
+    /// Windows of files that were gathered, and their blocks: remapped, and copied.
+    pub gathered: [u64; 3],
 }
 
 impl Counters {
@@ -98,12 +103,26 @@ impl Counters {
         of.emptied += u64::from(outcome.emptied);
         of.data += u64::from(outcome.data);
         of.nodes += u64::from(outcome.nodes);
+        self.remapped += outcome.mapped.len() as u64;
     }
 
     pub(crate) fn treated(&mut self, reuse: &Reuse) {
         self.treated_segments += u64::from(reuse.treated.is_some());
         self.treated_blocks[0] += u64::from(reuse.inter);
         self.treated_blocks[1] += u64::from(reuse.intra);
+        self.remapped += reuse.mapped.len() as u64;
+    }
+
+    pub(crate) fn gathered(&mut self, gathered: &Gathered) {
+        for (count, more) in self.gathered.iter_mut().zip([gathered.windows, gathered.remapped, gathered.copied]) {
+            *count += u64::from(more);
+        }
+    }
+
+    /// Blocks of data that the collector and treatments moved by reading and writing them.
+    pub fn copied(&self) -> u64 {
+        let moved = self.foreground.data + self.background.data + self.treated_blocks.iter().sum::<u64>();
+        moved.saturating_sub(self.remapped)
     }
 }
 
@@ -170,6 +189,11 @@ impl Statistics for Published {
             ("treated_segments", all.treated_segments),
             ("treated_blocks_to_cold_log", all.treated_blocks[0]),
             ("treated_blocks_within_segment", all.treated_blocks[1]),
+            ("moved_by_remap_blocks", all.remapped),
+            ("moved_by_copy_blocks", all.copied()),
+            ("gathered_windows", all.gathered[0]),
+            ("gathered_by_remap_blocks", all.gathered[1]),
+            ("gathered_by_copy_blocks", all.gathered[2]),
             ("sit_blocks", all.metadata.tables[0]),
             ("nat_blocks", all.metadata.tables[1]),
             ("ssa_blocks", all.metadata.tables[2]),

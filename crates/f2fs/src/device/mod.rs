@@ -11,7 +11,7 @@ use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::BlockAddress;
 use crate::layout::Geometry;
 
-pub use write::{Atomicity, REMAP_PAIRS, SeenRequest, Submission, WritableBlocks};
+pub use write::{Atomicity, Pair, RemapUnits, RemapsSeen, SeenRequest, Submission, WritableBlocks};
 
 /// One device, and where the volume's bytes begin that it holds.
 #[derive(Debug)]

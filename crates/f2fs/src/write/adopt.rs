@@ -17,7 +17,6 @@ use super::Volume;
 use super::back::Why;
 use super::tree::Slot;
 use crate::blocks::{Blocks, Nodes};
-use crate::device::REMAP_PAIRS;
 use crate::ids::{BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::inode::advise;
@@ -51,7 +50,7 @@ fn refused(kind: ErrorKind, detail: String) -> FsError {
 impl<D: BlockDevice> Volume<D> {
     /// Whether the device remaps single blocks.
     pub(crate) fn can_adopt(&mut self) -> bool {
-        self.device.remap_blocks() == Some(1)
+        self.device.remap_units().is_some_and(|units| units.blocks == 1)
     }
 
     /// [`nandkit_vfs::Adopt::adopt`]; times are the caller's to set.
@@ -306,10 +305,11 @@ impl<D: BlockDevice> Volume<D> {
     /// Has the device share all pairs. Errors: `Device`; the blocks are free again then, and the
     /// device is told.
     fn share(&mut self, pairs: &[Pair]) -> Result<()> {
-        for (number, command) in pairs.chunks(REMAP_PAIRS).enumerate() {
+        let most = self.device.remap_units().map_or(1, |units| units.pairs_max);
+        for (number, command) in pairs.chunks(most).enumerate() {
             let addresses: Vec<_> = command.iter().map(|pair| (pair.from, pair.to)).collect();
             if let Err(error) = self.device.share(Cause::UserData, &addresses) {
-                self.give_back(pairs, number * REMAP_PAIRS);
+                self.give_back(pairs, number * most);
                 return Err(error);
             }
         }

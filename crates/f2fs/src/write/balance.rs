@@ -83,6 +83,9 @@ impl<D: BlockDevice> Volume<D> {
     /// Another look at segments before their gaps are filled.
     pub fn set_review(&mut self, review: Box<dyn ReuseReview>) {
         self.writer.cleaners.reviews = review.wants();
+        if review.wants_pages() {
+            self.count_reads();
+        }
         self.device.keep_seen(review.learns());
         *own(&mut self.writer.cleaners.review) = review;
         self.writer.cleaners.asked = [None; 3];

@@ -1,6 +1,6 @@
 //! The volume as the collector sees it (gc.c, `is_alive`, `move_data_block`, `gc_node_segment`).
 
-use nandkit_block::BlockDevice;
+use nandkit_block::{BlockDevice, Placement};
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FileKind, Result};
 
@@ -9,6 +9,7 @@ use super::tree::Slot;
 use crate::blocks::{Blocks, Nodes};
 use crate::clean::collect::{Collected, Liveness};
 use crate::clean::mover::{LiveBlock, Mover};
+use crate::device::RemapsSeen;
 use crate::ids::{BlockAddress, DataAddress, NodeId, SegmentIndex};
 use crate::inode::Inode;
 use crate::layout::inode::inline;
@@ -145,6 +146,22 @@ impl<D: BlockDevice> Collected for Volume<D> {
 
     fn now(&self) -> u64 {
         self.elapsed_seconds()
+    }
+
+    fn reads_of(&self, inode: NodeId) -> f64 {
+        let Some(reads) = &self.writer.reads else { return 0.0 };
+        match reads.of(inode) {
+            0 => 0.0,
+            bytes => self.inode_at(inode).map_or(0.0, |inode| bytes as f64 / inode.head.size.get().max(1) as f64),
+        }
+    }
+
+    fn remaps_seen(&self) -> RemapsSeen {
+        self.device.remaps_seen()
+    }
+
+    fn placement(&self, at: BlockAddress) -> Option<Placement> {
+        self.device.placement(at)
     }
 }
 

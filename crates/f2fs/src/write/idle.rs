@@ -82,6 +82,9 @@ impl<D: BlockDevice> Volume<D> {
         }
         if now >= self.writer.idle.collection_due {
             did |= self.collect_when_idle(is_idle)?;
+            if is_idle {
+                did |= self.gather_files()?.windows > 0;
+            }
             self.writer.idle.sleep(now);
         }
         Ok(did)

@@ -15,6 +15,7 @@ mod collected;
 mod data;
 mod extents;
 mod fsync;
+mod gather;
 mod idle;
 mod inodes;
 mod lazy_times;
@@ -23,6 +24,7 @@ mod names;
 mod nodes;
 mod options;
 mod quota;
+mod read_counts;
 mod runs;
 mod since_checkpoint;
 mod sync;
@@ -47,11 +49,14 @@ use crate::quota::usage::Quotas;
 use crate::segments::Segments;
 use crate::segments::sit_table::SitTable;
 use crate::volume::MountedVolume;
+use gather::Gather;
 use idle::Idle;
 use lazy_times::LazyTimes;
+use read_counts::ReadCounts;
 use since_checkpoint::SinceCheckpoint;
 
 pub use balance::Cleaners;
+pub use gather::{GatherOptions, Gathered};
 pub use mount::obstacle;
 pub use options::{WriteOptions, ipu};
 
@@ -102,6 +107,10 @@ pub struct Writer {
     /// Blocks that were moved by remapping: the device is told after the next checkpoint that they
     /// are without use.
     pub(crate) mapped: Vec<BlockAddress>,
+    /// How often files are read, where somebody asks.
+    pub(crate) reads: Option<ReadCounts>,
+    /// How files are gathered in idle times, where they are.
+    pub(crate) gather: Option<Gather>,
     /// Nothing is to be allocated or written yet.
     pub(crate) recovering: bool,
     /// A checkpoint was made since the mount ([`Volume::begin_anew`]).

@@ -122,6 +122,8 @@ impl<D: BlockDevice> Volume<D> {
             lazy_times: Default::default(),
             moved_files: None,
             mapped: Vec::new(),
+            reads: None,
+            gather: None,
             idle: Idle::new(device.now()),
             segments,
             mounted_at: device.now(),

@@ -6,6 +6,10 @@
 //! of everything before it ([`WritableBlocks::commit`]): a durable write makes nothing durable but
 //! itself.
 
+mod remap;
+
+pub use remap::{Pair, RemapUnits, RemapsSeen};
+
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -23,10 +27,6 @@ use crate::layout::Geometry;
 
 /// Requests under way at most, unless told otherwise.
 const DEPTH: usize = 32;
-/// Pairs of one remap command. A page-mapped layer takes as many as a page of its journal holds
-/// lines for, which its contract has no question for: 32 with pages of 4 KiB, fewer with smaller
-/// ones.
-pub const REMAP_PAIRS: usize = 16;
 /// The smallest sector under which a block of 4 KiB is whole after a power cut.
 const BLOCK_SECTOR: u32 = 4096;
 
@@ -104,6 +104,7 @@ pub struct WritableBlocks<D> {
     busy: (Nanos, Nanos),
     /// The last requests, where somebody wants them.
     seen: Option<Mutex<VecDeque<SeenRequest>>>,
+    remaps: RemapsSeen,
 }
 
 impl<D: BlockDevice> WritableBlocks<D> {
@@ -137,7 +138,16 @@ impl<D: BlockDevice> WritableBlocks<D> {
         }
         let unflushed = vec![false; blocks.devices.parts.len()];
         let (pending, busy) = (VecDeque::new(), Default::default());
-        Ok(Self { blocks, pending, depth: DEPTH, tickets: 0, unflushed, busy, seen: None })
+        Ok(Self {
+            blocks,
+            pending,
+            depth: DEPTH,
+            tickets: 0,
+            unflushed,
+            busy,
+            seen: None,
+            remaps: RemapsSeen::default(),
+        })
     }
 
     /// Whether the times of requests are kept for [`WritableBlocks::take_seen`], the last 4096 of
@@ -250,16 +260,29 @@ impl<D: BlockDevice> WritableBlocks<D> {
         context: impl FnOnce(Nanos) -> Context,
         request: impl FnOnce(&mut D, &Context) -> nandkit_block::Result<Done>,
     ) -> Result<Done> {
+        self.try_submit(part, context, request)?.map_err(failed)
+    }
+
+    /// The same, with the device's own error.
+    fn try_submit(
+        &mut self,
+        part: usize,
+        context: impl FnOnce(Nanos) -> Context,
+        request: impl FnOnce(&mut D, &Context) -> nandkit_block::Result<Done>,
+    ) -> Result<nandkit_block::Result<Done>> {
         self.make_room();
         self.tickets = self.tickets % (u16::MAX - 1) + 1;
         let ticket = Ticket(self.tickets);
         let context = Context { ticket, ..context(self.now()) };
         let Some(place) = self.blocks.devices.parts.get_mut(part) else { return Err(ends_before(0)) };
-        let done = request(&mut place.device, &context).map_err(failed)?;
+        let done = match request(&mut place.device, &context) {
+            Ok(done) => done,
+            Err(error) => return Ok(Err(error)),
+        };
         let (end, time) = self.busy;
         self.busy = (end.max(done.completed), time + done.completed.since(end.max(context.issued)));
         self.pending.push_back(Pending { part, ticket, told: done.completed });
-        Ok(done)
+        Ok(Ok(done))
     }
 
     /// Hands blocks that lie one behind the other to the device, as one request where one device
@@ -398,40 +421,6 @@ impl<D: BlockDevice> WritableBlocks<D> {
             )?;
             at = BlockAddress(at.0.saturating_add(here as u32));
             left -= here;
-        }
-        Ok(())
-    }
-
-    /// Blocks that a remap command moves together, where the volume lies on one device that can
-    /// remap whole blocks; asked, not found out by an error.
-    pub fn remap_blocks(&mut self) -> Option<u32> {
-        let block_size = self.blocks.geometry.block_size() as u32;
-        let [part] = self.blocks.devices.parts.as_mut_slice() else { return None };
-        let unit = part.device.remap()?.unit();
-        (unit > 0 && unit.is_multiple_of(block_size)).then_some(unit / block_size)
-    }
-
-    /// Makes each second block read what the first holds, without writing; both are first blocks of
-    /// units as [`WritableBlocks::remap_blocks`] says. What was written before is waited for first.
-    /// More than [`REMAP_PAIRS`] are several commands. Errors: `Device` (the log of the device is
-    /// full, a source holds nothing; the commands before have happened), `NotSupported`.
-    pub fn share(&mut self, cause: Cause, pairs: &[(BlockAddress, BlockAddress)]) -> Result<()> {
-        if self.remap_blocks().is_none() {
-            return Err(FsError::new(ErrorKind::NotSupported, "the volume's device cannot remap its blocks"));
-        }
-        self.drain();
-        let what = Submission { cause, log: None, priority: Priority::Normal };
-        for pairs in pairs.chunks(REMAP_PAIRS) {
-            let mut sectors = Vec::with_capacity(pairs.len());
-            for &(from, to) in pairs {
-                sectors.push((self.place(from, 1)?.1, self.place(to, 1)?.1));
-            }
-            self.set_unflushed(0);
-            let request = |device: &mut D, context: &Context| match device.remap() {
-                Some(remap) => remap.share(context, &sectors),
-                None => Ok(Done::immediately(context)),
-            };
-            self.submit(0, |issued| what.context(issued, Area::Main), request)?;
         }
         Ok(())
     }

@@ -1,0 +1,327 @@
+//! The one cleaner in F2FS: the plans of `cleaning::unified` for segments that a log would fill
+//! next, and the cheaper transport for those that are collected.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nandkit_cleaning::gather::{GatherCosts, Window};
+use nandkit_cleaning::partial::MeanHoles;
+use nandkit_cleaning::unified::{Costs, Plan, RemapCost, Way};
+use nandkit_units::{Better, StatisticDefinition, StatisticValue, Statistics};
+use nandkit_vfs::Result;
+
+use super::collect::{Collected, Liveness, carry};
+use super::mover::{BlockMover, LiveBlock, Mover, RemapMover};
+use super::partial::{mean, valid_runs};
+use super::reuse::Reuse;
+use super::review::{CheckpointRequests, HoleRun, LivePage, ReuseFacts, ReusePlan, ReuseReview, Treatment};
+use super::units;
+use crate::device::{Pair, RemapsSeen};
+use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
+use crate::segments::sit::BLOCKS;
+
+/// Commands from which on their mean time counts.
+const COMMANDS_LEAST: u64 = 16;
+
+/// Looks at a segment before its holes are filled, and weighs all ways.
+#[derive(Debug)]
+pub struct UnifiedCollection {
+    costs: GatherCosts,
+    segments_per_checkpoint: u32,
+    published: Arc<UnifiedCounters>,
+}
+
+impl UnifiedCollection {
+    /// By what the device's requests, remaps and reads cost. So many segments are treated before a
+    /// checkpoint.
+    pub fn new(costs: GatherCosts, segments_per_checkpoint: u32) -> Self {
+        Self { costs, segments_per_checkpoint: segments_per_checkpoint.max(1), published: Arc::default() }
+    }
+
+    /// What was decided, for who watches the volume.
+    pub fn statistics(&self) -> Arc<UnifiedCounters> {
+        Arc::clone(&self.published)
+    }
+}
+
+impl ReuseReview for UnifiedCollection {
+    fn segments_per_checkpoint(&self) -> u32 {
+        self.segments_per_checkpoint
+    }
+
+    fn wants_pages(&self) -> bool {
+        true
+    }
+
+    fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts, checkpoint: CheckpointRequests<'_>) -> ReusePlan {
+        // What is moved goes to the cold log: it is not made ready by more of the same.
+        if facts.log == Log::ColdData {
+            return ReusePlan::AsIs;
+        }
+        let runs = valid_runs(holes, &facts.valid);
+        let times = &self.costs.reads.times;
+        let means =
+            MeanHoles { inter: mean(&facts.cold_holes).unwrap_or(BLOCKS.into()), intra: mean(holes).unwrap_or(1.0) };
+        let check_ns: f64 = checkpoint().iter().map(|blocks| times.write(*blocks)).sum();
+        let costs = Costs {
+            times,
+            means,
+            remap: self.costs.remap.map(|remap| as_seen(remap, facts.remaps)),
+            checkpoint_ns: check_ns / f64::from(self.segments_per_checkpoint),
+            sorted_gain_ns: gain_of_order(&facts.pages, &self.costs),
+        };
+        let plan = Plan::of(&runs, &costs);
+        self.published.count(&plan);
+        let treated = runs.iter().zip(&plan.ways).filter_map(|(run, way)| {
+            let treatment = match way {
+                Way::Leave => return None,
+                Way::CopyOut => Treatment::Inter,
+                Way::CopyWithin => Treatment::Intra,
+                Way::RemapOut if plan.sorted => Treatment::RemapSorted,
+                Way::RemapOut => Treatment::RemapOut,
+                Way::RemapWithin => Treatment::RemapWithin,
+            };
+            Some((run.start..run.start + run.length, treatment))
+        });
+        let treated: Vec<_> = treated.collect();
+        if treated.is_empty() { ReusePlan::AsIs } else { ReusePlan::Treat(treated) }
+    }
+}
+
+/// The cost of a command as it was since the mount, with what the device's log was cleaned for;
+/// the figures of the parts until some were seen.
+fn as_seen(remap: RemapCost, seen: RemapsSeen) -> RemapCost {
+    if seen.commands < COMMANDS_LEAST {
+        return remap;
+    }
+    RemapCost { command_ns: seen.time.0 as f64 / seen.commands as f64, ..remap }
+}
+
+/// What reads save where the pages of each file lie one behind the other afterwards, by how often
+/// each was read.
+fn gain_of_order(pages: &[LivePage], costs: &GatherCosts) -> f64 {
+    let mut files: BTreeMap<NodeId, Vec<&LivePage>> = BTreeMap::new();
+    for page in pages.iter().filter(|page| page.reads > 0.0) {
+        files.entry(page.inode).or_default().push(page);
+    }
+    let gain = |mut pages: Vec<&LivePage>| {
+        pages.sort_unstable_by_key(|page| page.page);
+        let dies: Vec<Option<u32>> = pages.iter().map(|page| page.placement.map(|place| place.die)).collect();
+        let of_dies = pages.iter().find_map(|page| page.placement).map_or(0, |place| place.dies);
+        let runs_where = |joined: &dyn Fn(&LivePage, &LivePage) -> bool| {
+            let mut runs: Vec<u32> = Vec::new();
+            for (number, page) in pages.iter().enumerate() {
+                let before = number.checked_sub(1).and_then(|before| pages.get(before));
+                match runs.last_mut() {
+                    Some(run) if before.is_some_and(|before| joined(before, page)) => *run += 1,
+                    _ => runs.push(1),
+                }
+            }
+            runs
+        };
+        let follows = |before: &LivePage, page: &LivePage| before.page.checked_add(1) == Some(page.page);
+        let now = runs_where(&|before, page| follows(before, page) && before.from.0 + 1 == page.from.0);
+        let then = runs_where(&follows);
+        let read = |runs: &[u32]| costs.reads.read_ns(&Window { runs, dies: &dies, of_dies });
+        pages.first().map_or(0.0, |page| page.reads) * (read(&now) - read(&then))
+    };
+    files.into_values().map(gain).sum::<f64>().max(0.0)
+}
+
+/// The pages of a segment that a review may weigh. Errors: `Device`.
+pub(super) fn live_pages<V: Collected>(
+    volume: &mut V,
+    segment: SegmentIndex,
+    facts: &ReuseFacts,
+) -> Result<Vec<LivePage>> {
+    let owners = volume.summaries(segment)?;
+    let start = volume.segments().geometry().segment_start(segment);
+    let mut pages = Vec::new();
+    for block in facts.valid.iter().cloned().flatten() {
+        let Some(&owner) = owners.get(usize::from(block)) else { continue };
+        let from = BlockAddress(start.0 + u32::from(block));
+        if let Liveness::Live(inode, page) = volume.liveness(from, owner)? {
+            let (reads, placement) = (volume.reads_of(inode), volume.placement(from));
+            pages.push(LivePage { from, inode, page, reads, placement });
+        }
+    }
+    Ok(pages)
+}
+
+/// Remaps runs of a segment, as its plan says: within it to `targets`, taken from the end, or to
+/// the cold log; in the order of files where that is the plan. Errors: as of a collection.
+pub(super) fn remap_runs<V: Collected>(
+    volume: &mut V,
+    segment: SegmentIndex,
+    live: Vec<(LiveBlock, Treatment)>,
+    targets: &mut Vec<u16>,
+    result: &mut Reuse,
+) -> Result<()> {
+    let mut mover = RemapMover { sorts: live.iter().any(|(_, treatment)| *treatment == Treatment::RemapSorted) };
+    let start = volume.segments().geometry().segment_start(segment);
+    let now = volume.now();
+    let (mut within, mut pairs, mut out) = (Vec::new(), Vec::<Pair>::new(), Vec::new());
+    for (block, treatment) in live {
+        let target = if treatment == Treatment::RemapWithin { targets.pop() } else { None };
+        let Some(to) = target.map(|target| BlockAddress(start.0 + u32::from(target))) else {
+            out.push(block);
+            continue;
+        };
+        if volume.with_space(|space| space.claim(to, block.owner, now)).is_ok() {
+            within.push(block);
+            pairs.push((block.from, to));
+        }
+    }
+    let inside = within.len() as u32;
+    if inside > 0 {
+        carry(volume, &mut mover, (&within, &pairs), &mut |_, mapped| result.mapped.extend(mapped))?;
+        result.intra += inside;
+    }
+    if out.is_empty() {
+        return Ok(());
+    }
+    mover.arrange(&mut out);
+    let unit = mover.unit(volume.mover());
+    let (out, pairs) = units::place(volume, out, unit)?;
+    carry(volume, &mut mover, (&out, &pairs), &mut |_, mapped| result.mapped.extend(mapped))?;
+    result.inter += out.len() as u32;
+    Ok(())
+}
+
+/// The transport of a victim that is collected: all of it remapped in the order of files, or
+/// copied as it lies, whichever is predicted to take less time.
+#[derive(Clone, Debug)]
+pub struct UnifiedMover {
+    costs: GatherCosts,
+    remaps: bool,
+}
+
+impl UnifiedMover {
+    /// By what the device's requests and remaps cost.
+    pub const fn new(costs: GatherCosts) -> Self {
+        Self { costs, remaps: false }
+    }
+}
+
+impl BlockMover for UnifiedMover {
+    fn unit(&mut self, device: &mut dyn Mover) -> u32 {
+        if self.remaps { RemapMover::sorted().unit(device) } else { 1 }
+    }
+
+    fn arrange(&mut self, live: &mut [LiveBlock]) {
+        live.sort_unstable_by_key(|block| block.from);
+        let (times, count) = (&self.costs.reads.times, live.len() as u32);
+        let (mut copy_ns, mut run) = (times.write(count), 0);
+        for (number, block) in live.iter().enumerate() {
+            run += 1;
+            let goes_on = live.get(number + 1).is_some_and(|next| next.from.0 == block.from.0 + 1);
+            if !goes_on {
+                copy_ns += times.read(std::mem::take(&mut run));
+            }
+        }
+        let remap = self.costs.remap;
+        self.remaps = remap.is_some_and(|remap| remap.of_pairs(count.div_ceil(remap.unit.max(1))) < copy_ns);
+        if self.remaps {
+            RemapMover::sorted().arrange(live);
+        }
+    }
+
+    fn transfer(&mut self, device: &mut dyn Mover, pairs: &[Pair]) -> Result<Vec<BlockAddress>> {
+        if self.remaps {
+            return RemapMover::sorted().transfer(device, pairs);
+        }
+        device.copy(pairs)?;
+        Ok(Vec::new())
+    }
+}
+
+/// What was decided about segments: looked at, treated, in the order of files; runs by
+/// [`Way::ALL`]; predicted times, left and as planned.
+#[derive(Debug, Default)]
+pub struct UnifiedCounters(Mutex<([u64; 3], [u64; 5], [f64; 2])>);
+
+impl UnifiedCounters {
+    fn count(&self, plan: &Plan) {
+        let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (segments, runs, times) = &mut *counters;
+        let moves = plan.ways.iter().any(|way| *way != Way::Leave);
+        for (count, is) in segments.iter_mut().zip([true, moves, plan.sorted]) {
+            *count += u64::from(is);
+        }
+        for way in &plan.ways {
+            let places = runs.iter_mut().zip(Way::ALL).filter(|(_, known)| known == way);
+            places.for_each(|(count, _)| *count += 1);
+        }
+        times[0] += plan.left_ns;
+        times[1] += plan.predicted_ns;
+    }
+
+    /// Segments that were treated.
+    pub fn treated(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0[1]
+    }
+}
+
+/// Name, unit, text.
+const ROWS: [(&str, &str, &str); 10] = [
+    ("reviewed_segments", "", "used segments looked at before their gaps were filled"),
+    ("treated_segments", "", "of these, those of which runs were moved before"),
+    ("sorted_segments", "", "of these, those remapped away as a whole in the order of files"),
+    ("left_runs", "", "runs of valid blocks that stayed"),
+    ("copied_out_runs", "", "runs copied to the log of cold data"),
+    ("copied_within_runs", "", "runs copied within their segment"),
+    ("remapped_out_runs", "", "runs remapped to the log of cold data"),
+    ("remapped_within_runs", "", "runs remapped within their segment"),
+    ("left_expected_ns", "ns", "time of filling the segments' gaps as they were, as expected"),
+    ("planned_expected_ns", "ns", "time of the plans that were made, less what reads save, as expected"),
+];
+
+impl Statistics for UnifiedCounters {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        let (segments, runs, times) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = times.map(|time_ns| time_ns.max(0.0).round() as u64);
+        for (&(name, ..), value) in ROWS.iter().zip(segments.into_iter().chain(runs).chain(times)) {
+            sink(name, StatisticValue::Count(value));
+        }
+    }
+
+    fn definitions() -> Vec<StatisticDefinition> {
+        let definition = |&(name, unit, text): &(&str, &'static str, &str)| StatisticDefinition {
+            name: name.to_owned(),
+            unit,
+            better: Better::Neither,
+            text: text.to_owned(),
+        };
+        ROWS.iter().map(definition).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nandkit_block::Placement;
+    use nandkit_cleaning::gather::ReadCosts;
+    use nandkit_cleaning::partial::RequestTimes;
+
+    use super::*;
+
+    #[test]
+    fn order_gains_what_reads_save_and_nothing_where_one_die_has_all() {
+        let times = RequestTimes::new(64, |blocks| 50 + u64::from(blocks), |_| 0);
+        let reads = ReadCosts { times, page_ns: 40.0, request_ns: 10.0, request_max: 64 };
+        let costs = GatherCosts { reads, remap: None };
+        let page = |number: u32, die: u32, reads: f64| LivePage {
+            from: BlockAddress(1000 + 2 * number),
+            inode: NodeId(7),
+            page: number,
+            reads,
+            placement: Some(Placement { die, dies: 4 }),
+        };
+        let in_turn: Vec<LivePage> = (0..8).map(|number| page(number, number % 4, 3.0)).collect();
+        // Eight requests of 61 become one that waits for two pages of a die, 10 + 80.
+        assert_eq!(gain_of_order(&in_turn, &costs), 3.0 * (8.0 * 61.0 - 90.0));
+        let on_one: Vec<LivePage> = (0..8).map(|number| page(number, 1, 3.0)).collect();
+        assert_eq!(gain_of_order(&on_one, &costs), 3.0 * (8.0 * 61.0 - 330.0));
+        let unread: Vec<LivePage> = (0..8).map(|number| page(number, 1, 0.0)).collect();
+        assert_eq!(gain_of_order(&unread, &costs), 0.0);
+    }
+}

@@ -1,0 +1,238 @@
+//! Whole files gathered in idle times (P3's future work): which is
+//! [`nandkit_cleaning::gather`]'s to say; acting is that of the collector, for pages that a file
+//! names instead of those that a segment holds.
+
+use nandkit_block::BlockDevice;
+use nandkit_cleaning::gather::{Candidate, GatherCosts, Gathering, Window, choose, decide};
+use nandkit_vfs::{ErrorKind, FileKind, Result};
+
+use super::Volume;
+use super::read_counts::ReadCounts;
+use super::tree::Slot;
+use crate::blocks::Blocks;
+use crate::clean::collect::carry;
+use crate::clean::mover::{BlockMover, CopyMover, LiveBlock, RemapMover};
+use crate::device::Pair;
+use crate::ids::{BlockAddress, Log, NodeId};
+use crate::inode::Inode;
+use crate::layout::inode::inline;
+use crate::runs::run_at;
+use crate::segments::{Space, SpaceOn, Summary};
+
+/// Pages of a window: what one segment takes.
+const WINDOW: u64 = 512;
+/// Files that are looked at in one round, the most read ones.
+const FILES: usize = 64;
+/// Free sections beside the reserve below which nothing is gathered: one for each log.
+const SPARE_SECTIONS: u32 = 6;
+
+/// How files are gathered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatherOptions {
+    /// What reads, requests and remaps cost on the volume's device.
+    pub costs: GatherCosts,
+    /// Pages that are moved between two checkpoints, at most.
+    pub budget: u32,
+}
+
+/// What gathering remembers.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    options: GatherOptions,
+    /// Pages that may still be moved before the checkpoint behind this version.
+    left: (u64, u32),
+}
+
+/// What a round did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gathered {
+    /// Windows that were moved.
+    pub windows: u32,
+    /// Pages that were remapped.
+    pub remapped: u32,
+    /// Pages that were copied.
+    pub copied: u32,
+}
+
+/// A window's pages with their blocks, holes left out.
+struct Placed {
+    pages: Vec<(u64, BlockAddress)>,
+    runs: Vec<u32>,
+}
+
+/// What contradicts itself stays as it is: the check tells. A failing device is an error.
+fn or_none<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind == ErrorKind::Device => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// Files are gathered in idle times from now on, by how often they are read; `None`: no longer.
+    pub fn set_gather(&mut self, options: Option<GatherOptions>) {
+        if options.is_some() {
+            self.count_reads();
+        }
+        self.writer.gather = options.map(|options| Gather { options, left: (0, 0) });
+    }
+
+    /// Reads are counted by file.
+    pub(super) fn count_reads(&mut self) {
+        self.writer.reads.get_or_insert_with(ReadCounts::default);
+    }
+
+    /// One round: the files that were read most are looked at, and what is worth most of them is
+    /// gathered, within the budget. Reads of earlier rounds count half each time. Nothing happens
+    /// where logs fill gaps or free sections are few. Errors: those of a collection. Cost: a pass
+    /// over the addresses of at most 64 files, and the moves.
+    pub fn gather_files(&mut self) -> Result<Gathered> {
+        self.expect_running()?;
+        let version = self.state.head.version.get();
+        let Some(gather) = &mut self.writer.gather else { return Ok(Gathered::default()) };
+        if gather.left.0 != version {
+            gather.left = (version, gather.options.budget);
+        }
+        let (budget, costs) = (gather.left.1, gather.options.costs.clone());
+        let reads = self.writer.reads.as_ref().map(|reads| reads.most_read(FILES)).unwrap_or_default();
+        if budget == 0 || reads.is_empty() || !self.has_room_to_gather(0) {
+            return Ok(Gathered::default());
+        }
+        self.balance()?;
+        let mut candidates = Vec::new();
+        for (inode, bytes) in reads {
+            self.candidates_of(inode, bytes, &costs, &mut candidates)?;
+        }
+        let mut gathered = Gathered::default();
+        for candidate in choose(candidates, budget) {
+            if !self.has_room_to_gather(candidate.pages) {
+                break;
+            }
+            let moved = self.gather_window(&candidate);
+            let (remapped, copied) = match self.or_stop(moved) {
+                Ok(moved) => moved,
+                Err(error) if error.kind == ErrorKind::NoSpace => break,
+                Err(error) => return Err(error),
+            };
+            gathered.windows += 1;
+            gathered.remapped += remapped;
+            gathered.copied += copied;
+        }
+        if let Some(gather) = &mut self.writer.gather {
+            let spent = gathered.remapped + gathered.copied;
+            gather.left = (version, budget.saturating_sub(spent));
+        }
+        self.writer.reads.iter().for_each(ReadCounts::fade);
+        self.writer.counters.gathered(&gathered);
+        Ok(gathered)
+    }
+
+    fn has_room_to_gather(&mut self, pages: u32) -> bool {
+        let segments = &self.writer.segments;
+        let sections = pages.div_ceil(segments.section_blocks().max(1));
+        let kept = segments.options.reserved_sections + segments.options.min_ssr_sections + SPARE_SECTIONS;
+        !segments.needs_ssr() && segments.free_map().sections() > kept + sections
+    }
+
+    /// The windows of a file that gain by being gathered. Files that may not be moved have none.
+    fn candidates_of(
+        &mut self,
+        file: NodeId,
+        bytes: u64,
+        costs: &GatherCosts,
+        into: &mut Vec<Candidate>,
+    ) -> Result<()> {
+        // It may be gone by now.
+        let Ok(inode) = self.inode_at(file) else { return Ok(()) };
+        if !self.may_be_gathered(&inode) {
+            return Ok(());
+        }
+        let block = self.geometry().block_size() as u64;
+        let reads = bytes as f64 / inode.head.size.get().max(1) as f64;
+        let mut offset = 0;
+        while let Some(first) = or_none(self.data_after(&inode, offset))?.flatten() {
+            let page = first.start / block / WINDOW * WINDOW;
+            offset = (page + WINDOW).saturating_mul(block);
+            let Some(placed) = or_none(self.placed(&inode, page, WINDOW))? else { break };
+            let count = placed.pages.len() as u32;
+            if count < 2 {
+                continue;
+            }
+            let places: Vec<_> = placed.pages.iter().map(|(_, at)| self.device.placement(*at)).collect();
+            let dies: Vec<Option<u32>> = places.iter().map(|place| place.map(|place| place.die)).collect();
+            let of_dies = places.iter().flatten().next().map_or(0, |place| place.dies);
+            let decision = decide(&Window { runs: &placed.runs, dies: &dies, of_dies }, reads, costs);
+            if decision.gathering != Gathering::Leave {
+                into.push(Candidate { file: file.0.into(), page, pages: count, decision });
+            }
+        }
+        Ok(())
+    }
+
+    fn may_be_gathered(&self, inode: &Inode) -> bool {
+        inode.kind == FileKind::Regular
+            && inode.inline_data().is_none()
+            && !inode.is_compressed()
+            && !inode.is_device_alias()
+            && !inode.head.has_inline(inline::PINNED)
+            && self.drafted(inode.nid).is_none()
+            && inode.head.links.get() > 0
+    }
+
+    /// Where pages lie that are on the device, and the runs that they make.
+    fn placed(&self, inode: &Inode, first: u64, count: u64) -> Result<Placed> {
+        let mut placed = Placed { pages: Vec::new(), runs: Vec::new() };
+        let (mut page, end) = (first, first + count);
+        while page < end {
+            let run = run_at(self, inode, page, end - page)?;
+            let pages = run.pages.clamp(1, end - page);
+            if let Some(at) = run.at {
+                let follows = placed.pages.last().is_some_and(|(last, block)| last + 1 == page && block.0 + 1 == at.0);
+                match placed.runs.last_mut() {
+                    Some(run) if follows => *run += pages as u32,
+                    _ => placed.runs.push(pages as u32),
+                }
+                placed.pages.extend((0..pages).map(|n| (page + n, BlockAddress(at.0 + n as u32))));
+            }
+            page += pages;
+        }
+        Ok(placed)
+    }
+
+    /// Moves a window. Returns pages that were remapped and copied.
+    fn gather_window(&mut self, candidate: &Candidate) -> Result<(u32, u32)> {
+        let inode = self.inode_at(NodeId(candidate.file as u32))?;
+        let placed = self.placed(&inode, candidate.page, WINDOW)?;
+        let mut leaf: Option<(u64, Slot, u8)> = None;
+        let mut live = Vec::with_capacity(placed.pages.len());
+        for (page, from) in placed.pages {
+            let (slot, version) = self.leaf_of(&inode, page, &mut leaf)?;
+            let owner = Summary { nid: slot.nid, version, offset: slot.index };
+            let in_use = self.geometry().main(from);
+            let in_use = in_use.is_some_and(|(segment, block)| self.writer.segments.sit().is_valid(segment, block));
+            let Some(page) = u32::try_from(page).ok().filter(|_| in_use) else { continue };
+            live.push(LiveBlock { from, inode: inode.nid, page, owner });
+        }
+        let now = self.elapsed_seconds();
+        let mut pairs: Vec<Pair> = Vec::with_capacity(live.len());
+        for block in &live {
+            let mut space = SpaceOn { segments: &mut self.writer.segments, device: &self.device };
+            match space.allocate(Log::ColdData, block.owner, now) {
+                Ok(to) => pairs.push((block.from, to.at)),
+                Err(error) => {
+                    pairs.iter().for_each(|&(_, to)| self.writer.segments.free(to, now));
+                    return Err(error);
+                }
+            }
+        }
+        let (mut remaps, mut copies) = (RemapMover::as_they_lie(), CopyMover);
+        let mover: &mut dyn BlockMover =
+            if candidate.decision.gathering == Gathering::Remap { &mut remaps } else { &mut copies };
+        let mut mapped = Vec::new();
+        carry(self, mover, (&live, &pairs), &mut |_, source| mapped.extend(source))?;
+        let remapped = mapped.len() as u32;
+        self.writer.mapped.extend(mapped);
+        Ok((remapped, live.len() as u32 - remapped))
+    }
+}
