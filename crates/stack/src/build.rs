@@ -68,6 +68,7 @@ impl Stack {
             given: given.map(|(chip, _)| chip),
             keeping: None,
             card: None,
+            parts: (spec.device.clone(), spec.ftl.clone()),
         };
         let mounted = match &spec.fs {
             FsSpec::Model => Mounted::Files(Box::new(ModelFileSystem::new(ModelOptions::POSIX, frame.clock.clone()))),

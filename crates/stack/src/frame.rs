@@ -9,7 +9,7 @@ use nandkit_nand_sim::QueueStatistics;
 use nandkit_units::{Clock, Nanos, Statistics};
 
 use crate::chip_file::{EmulatedChip, Keep, NewFile};
-use crate::{HostSpec, StackError};
+use crate::{DeviceSpec, FtlSpec, HostSpec, StackError};
 
 /// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts: FAT's time stamps need
 /// one.
@@ -54,6 +54,8 @@ pub struct Frame {
     pub(crate) host: Option<HostSpec>,
     /// The card that the stack stands on, where it does.
     pub(crate) card: Option<Box<CardSpec>>,
+    /// The device and its layer, as the spec has them.
+    pub(crate) parts: (DeviceSpec, FtlSpec),
     /// A chip that is there already; it outlives the stack.
     pub(crate) given: Option<Box<dyn EmulatedChip>>,
     /// What is expected on that chip; its volume is seen from its root, and not from a directory of

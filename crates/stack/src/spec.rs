@@ -78,7 +78,7 @@ impl StackSpec {
             return Ok(());
         }
         if let FsSpec::Format(spec) = &self.fs {
-            spec.check_device(&self.device)?;
+            spec.check_device(&self.device, &self.ftl)?;
         }
         if self.fs.is_on_flash() {
             return self.check_on_flash();
@@ -237,6 +237,12 @@ mod tests {
                 "stack.device",
             ),
             ("ftl = 'none'", "stack.ftl"),
+            ("device = 'ram'\nfs = { kind = 'f2fs', mover = 'remap' }", "stack.fs"),
+            ("device = 'p3-ssd'\nftl = 'fast'\nfs = { kind = 'f2fs', mover = 'remap-sorted' }", "stack.fs"),
+            ("device = 'card-c'\nfs = { kind = 'f2fs', mover = 'remap-sorted' }", "stack.fs"),
+            ("device = 'ram'\nfs = { kind = 'f2fs', gather = 100 }", "stack.fs"),
+            ("device = 'ram'\nfs = { kind = 'f2fs', reuse = 'unified' }", "stack.fs"),
+            ("device = 'p3-ssd'\nfs = { kind = 'f2fs', reuse = 'unified:curve=learned' }", "stack.fs"),
             ("device = { preset = 'k9l8g08u0m', store = 'shadow' }", "stack.device.store"),
             // 64 MiB are 128 Ki pages of 512 bytes, 1024 map pages.
             (
@@ -263,6 +269,9 @@ mod tests {
         address.check().unwrap();
         assert!(!address.keeps_content());
         read("ftl = 'page-map'").check().unwrap();
+        read("device = 'p3-ssd'\nfs = { kind = 'f2fs', mover = 'remap-sorted', gather = 4096 }").check().unwrap();
+        read("device = 'nvme-tlc'\nfs = { kind = 'f2fs', reuse = 'unified:segments=2' }").check().unwrap();
+        read("device = 'card-c'\nfs = { kind = 'f2fs', reuse = 'unified' }").check().unwrap();
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod fat_cuts;
 
 mod drives;
 mod f2fs_adopt;
+mod f2fs_remap;
 mod fat_on_block_map;
 mod jffs2_on_chip;
 mod page_map;

@@ -12,12 +12,12 @@ use serde::Serialize;
 use toml::Table;
 
 use super::Format;
-use crate::DeviceSpec;
 use crate::SpecError;
 use crate::StackError;
 use crate::frame::Frame;
 use crate::in_directory::for_next_run;
 use crate::mounted::MountedFileSystem;
+use crate::{DeviceSpec, FtlSpec};
 
 /// What a format has for stacks on emulated devices.
 pub trait EmulateFormat: Sync {
@@ -45,9 +45,9 @@ pub trait FormatSpec: SpecValue + fmt::Debug + Send + Sync {
     /// In few words, for people; the parts joined by ` | `.
     fn title(&self) -> String;
 
-    /// Refuses a device that these options cannot go with, and files that they name and that cannot
+    /// Refuses a device, or its layer, that these options cannot go with, and files that they name and that cannot
     /// be used. Nothing is made.
-    fn check_device(&self, _device: &DeviceSpec) -> Result<(), StackError> {
+    fn check_device(&self, _device: &DeviceSpec, _ftl: &FtlSpec) -> Result<(), StackError> {
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 pub mod build;
 mod change;
 mod check;
+mod costs;
 mod devices;
 mod extents;
 mod history;

@@ -1,25 +1,29 @@
 //! F2FS on a block device: made on a new one, mounted where it is there already.
 
-use nandkit_block::BlockDevice;
+use nandkit_block::{BlockDevice, RemapLimits};
 use nandkit_cleaning::search::AgedGaps;
 use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_f2fs::F2fs;
 use nandkit_f2fs::clean::VictimSearch;
+use nandkit_f2fs::clean::mover::RemapMover;
 use nandkit_f2fs::clean::policy::{PolicySearch, SearchByKind};
 use nandkit_f2fs::clean::section_search::SectionSearch;
+use nandkit_f2fs::clean::unified::{UnifiedCollection, UnifiedMover};
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::write::ActiveLogs;
 use nandkit_f2fs::write::Atomicity;
+use nandkit_f2fs::write::GatherOptions;
 use nandkit_f2fs::write::PageLimits;
 use nandkit_f2fs::write::{Volume, WriteOptions};
 
-use super::reuse::{BY_AGE, Reuse};
-use super::spec::{F2fsModeName, F2fsSpec, RulesName};
+use super::costs;
+use super::reuse::{BY_AGE, Curve, Reuse};
+use super::spec::{F2fsModeName, F2fsSpec, MoverName, RulesName};
 use crate::format::Format;
 use crate::format::emulate::{FormatSpec, WatchedBlocks, wrong};
 use crate::frame::Frame;
 use crate::mounted::MountedFileSystem;
-use crate::{DeviceSpec, HostSpec, StackError};
+use crate::{DeviceSpec, FtlSpec, HostSpec, SpecError, StackError};
 
 /// Bytes of a block, and of a page in memory.
 const BLOCK_BYTES: u32 = 4096;
@@ -35,12 +39,25 @@ impl FormatSpec for F2fsSpec {
         F2fsSpec::title(self)
     }
 
-    fn check_device(&self, device: &DeviceSpec) -> Result<(), StackError> {
+    fn check_device(&self, device: &DeviceSpec, ftl: &FtlSpec) -> Result<(), StackError> {
         let own = match device {
             DeviceSpec::Card { card, .. } => Some(&**card),
             _ => None,
         };
         let reuse = Reuse::parse(&self.reuse).map_err(|detail| StackError::new("stack.fs", detail))?;
+        if self.mover != MoverName::Copy && !costs::remaps(device, ftl) {
+            let detail = format!(
+                "mover is {}, and the device of this stack cannot remap; expected {}, or mover = \"copy\"",
+                self.mover.name(),
+                costs::CAN_REMAP
+            );
+            return Err(StackError::new("stack.fs", SpecError::conflict(detail)));
+        }
+        if self.gather > 0 && !costs::has_times(device) {
+            let detail = "gather weighs reads by the device's times, and this device has none; expected a drive or a card, or gather = 0";
+            return Err(StackError::new("stack.fs", SpecError::conflict(detail)));
+        }
+        reuse.costs(&self.reuse_curve, (device, ftl), None)?;
         reuse.card(&self.reuse_curve, own).map(drop)
     }
 
@@ -59,6 +76,7 @@ impl FormatSpec for F2fsSpec {
         }
         let reuse = Reuse::parse(&self.reuse).map_err(|detail| StackError::new("stack.fs", detail))?;
         let options = write_options(self, &reuse, frame.host.as_ref());
+        let limits = device.remap().map(|remap| remap.limits());
         let mut mounted = Volume::mount(vec![device], frame.clock.clone(), options).map_err(wrong)?;
         let mut policies = self.policies().map_err(|detail| StackError::new("stack.fs", detail))?;
         if reuse.way.goes_by_age && policies[1].is_none() {
@@ -72,8 +90,37 @@ impl FormatSpec for F2fsSpec {
             frame.watch("reuse", review.statistics());
             mounted.set_review(Box::new(review));
         }
+        self.set_cleaners(&mut mounted, &reuse, limits, frame)?;
         frame.watch("fs", mounted.statistics());
         frame.top(mounted, is_there)
+    }
+}
+
+impl F2fsSpec {
+    /// Sets how blocks move, and what is gathered.
+    fn set_cleaners<D: BlockDevice>(
+        &self,
+        mounted: &mut Volume<D>,
+        reuse: &Reuse,
+        limits: Option<RemapLimits>,
+        frame: &mut Frame,
+    ) -> Result<(), StackError> {
+        let (device, ftl) = &frame.parts;
+        let gather = costs::costs_of(device, ftl, limits, Curve::default()).filter(|_| self.gather > 0);
+        let unified = reuse.costs(&self.reuse_curve, (device, ftl), limits)?;
+        match self.mover {
+            MoverName::Copy => {}
+            MoverName::Remap => mounted.set_mover(Box::new(RemapMover::as_they_lie())),
+            MoverName::RemapSorted => mounted.set_mover(Box::new(RemapMover::sorted())),
+        }
+        if let Some(costs) = unified {
+            let review = UnifiedCollection::new(costs.clone(), reuse.segments);
+            frame.watch("unified", review.statistics());
+            mounted.set_review(Box::new(review));
+            mounted.set_mover(Box::new(UnifiedMover::new(costs)));
+        }
+        mounted.set_gather(gather.map(|costs| GatherOptions { costs, budget: self.gather }));
+        Ok(())
     }
 }
 

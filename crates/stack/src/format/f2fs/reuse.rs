@@ -2,17 +2,20 @@
 
 use std::path::Path;
 
+use nandkit_block::RemapLimits;
 use nandkit_block::card::{CardSpec, Pattern};
+use nandkit_cleaning::gather::GatherCosts;
 use nandkit_cleaning::partial::{LearnedTimes, Method, RequestTimes};
 use nandkit_f2fs::clean::partial::PartialCollection;
 
+use super::costs;
 use crate::frame::Frame;
-use crate::{SpecError, StackError, suggest};
+use crate::{DeviceSpec, FtlSpec, SpecError, StackError, suggest};
 
 /// Blocks of a segment, the largest request that is asked about.
-const MOST: u32 = 512;
+pub(super) const MOST: u32 = 512;
 /// Bytes of a block.
-const BLOCK_BYTES: u64 = 4096;
+pub(super) const BLOCK_BYTES: u64 = 4096;
 /// The most segments that are treated for one checkpoint.
 const SEGMENTS_MOST: u32 = 8;
 
@@ -28,6 +31,8 @@ pub(crate) struct Way {
     pub never_fills: bool,
     /// Whether the collector goes by age, and fills gaps of segments as old.
     pub goes_by_age: bool,
+    /// Whether all ways of each run are weighed, remaps too.
+    pub weighs_all: bool,
 }
 
 /// What the key `reuse` says.
@@ -55,11 +60,11 @@ pub(crate) enum Curve {
 }
 
 const fn way(name: &'static str, method: Option<Method>) -> Way {
-    Way { name, method, plugs_holes: false, never_fills: false, goes_by_age: false }
+    Way { name, method, plugs_holes: false, never_fills: false, goes_by_age: false, weighs_all: false }
 }
 
 /// The names, with what each does before gaps are filled.
-const WAYS: [Way; 7] = [
+const WAYS: [Way; 8] = [
     way("ssr", None),
     way("pgc", Some(Method::RunByRun)),
     way("pgc-optimal", Some(Method::Optimal)),
@@ -67,6 +72,7 @@ const WAYS: [Way; 7] = [
     Way { plugs_holes: true, ..way("hole-plugging", Some(Method::Everything)) },
     Way { never_fills: true, ..way("zoned", None) },
     Way { goes_by_age: true, ..way("atgc", None) },
+    Way { weighs_all: true, ..way("unified", None) },
 ];
 
 /// The victims of [`Way::goes_by_age`] in idle times.
@@ -83,7 +89,7 @@ impl Reuse {
         };
         let mut reuse = Self { way, segments: 1, curve: Curve::Spread };
         for option in options.split(',').filter(|option| !option.is_empty()) {
-            if way.method.is_none() {
+            if way.method.is_none() && !way.weighs_all {
                 return Err(SpecError::form(format!("reuse: {option:?} of {name}; it has no options")));
             }
             reuse.set(option)?;
@@ -93,8 +99,8 @@ impl Reuse {
 
     /// What contradicts `mode=lfs`. Errors: a way that fills gaps.
     pub fn check_lfs(&self) -> Result<(), SpecError> {
-        let Way { name, method, goes_by_age, .. } = self.way;
-        if method.is_some() || goes_by_age {
+        let Way { name, method, goes_by_age, weighs_all, .. } = self.way;
+        if method.is_some() || goes_by_age || weighs_all {
             return Err(SpecError::form(format!("reuse is {name}, but with mode=lfs no gap is ever filled")));
         }
         Ok(())
@@ -118,6 +124,31 @@ impl Reuse {
             }
         }
         Ok(())
+    }
+
+    /// What the device's requests and remaps cost, where all ways are weighed: by a card file, or by
+    /// the figures of the device itself. Errors: no such file, a device without figures.
+    pub fn costs(
+        &self,
+        curve: &str,
+        (device, ftl): (&DeviceSpec, &FtlSpec),
+        limits: Option<RemapLimits>,
+    ) -> Result<Option<GatherCosts>, StackError> {
+        if !self.way.weighs_all {
+            return Ok(None);
+        }
+        if self.curve == Curve::Learned {
+            let detail =
+                "reuse: curve=learned of unified; expected curve=spread or curve=unit: it goes by the device's figures";
+            return Err(StackError::new("stack.fs", SpecError::form(detail.to_string())));
+        }
+        if !curve.is_empty() {
+            return card_of(Path::new(curve)).map(|card| Some(costs::of_card(&card, self.curve)));
+        }
+        let found = costs::costs_of(device, ftl, limits, self.curve);
+        let detail = "reuse: unified needs the device's times; expected a drive or a card as device, or reuse_curve = 'FILE.toml' \
+                      as `nandkit calibrate` writes it";
+        found.map(Some).ok_or_else(|| StackError::new("stack.fs", SpecError::form(detail.to_string())))
     }
 
     /// The card whose times are gone by: that of a card file, or the one that the stack stands on;
@@ -161,7 +192,7 @@ fn card_of(path: &Path) -> Result<CardSpec, StackError> {
 }
 
 /// P1's curves of a card: reads and writes at random places.
-fn times_of(card: &CardSpec, curve: Curve) -> RequestTimes {
+pub(super) fn times_of(card: &CardSpec, curve: Curve) -> RequestTimes {
     RequestTimes::new(
         MOST,
         |blocks| card.read_time(Pattern::Random, u64::from(blocks) * BLOCK_BYTES).0,
@@ -186,7 +217,7 @@ mod tests {
         assert_eq!(Reuse::parse("gc:segments=3,curve=unit").unwrap(), gc);
         assert!(Reuse::parse("hole-plugging").unwrap().way.plugs_holes);
         assert_eq!(Reuse::parse("pgc:curve=learned").unwrap().curve, Curve::Learned);
-        for (text, goes) in [("ssr", true), ("zoned", true), ("atgc", false), ("pgc", false)] {
+        for (text, goes) in [("ssr", true), ("zoned", true), ("atgc", false), ("pgc", false), ("unified", false)] {
             assert_eq!(Reuse::parse(text).unwrap().check_lfs().is_ok(), goes, "{text}");
         }
         assert!(BY_AGE.parse::<nandkit_cleaning::victim::VictimPolicy>().is_ok());
@@ -196,6 +227,7 @@ mod tests {
             ("pgc:x=1", "segments=N"),
             ("ssr:segments=2", "no options"),
             ("atgc:x", "no options"),
+            ("unified:segments=0", "1 to 8"),
         ] {
             let error = Reuse::parse(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

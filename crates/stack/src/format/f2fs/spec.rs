@@ -19,6 +19,33 @@ pub enum F2fsModeName {
     Lfs,
 }
 
+/// How collection moves blocks of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MoverName {
+    /// They are read and written, in the order of their addresses. Linux's.
+    #[default]
+    Copy,
+    /// The device remaps them, in the order of their addresses.
+    Remap,
+    /// The device remaps them, in the order of files and their pages.
+    RemapSorted,
+}
+
+impl MoverName {
+    /// The name in specs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Remap => "remap",
+            Self::RemapSorted => "remap-sorted",
+        }
+    }
+}
+
+/// The most pages that are gathered for one checkpoint: 64 GiB.
+const GATHER_MOST: u32 = 1 << 24;
+
 /// Whose rules F2FS goes by where Linux has changed them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RulesName {
@@ -55,11 +82,20 @@ pub struct F2fsSpec {
     /// (they fill gaps); these four with `:segments=N` for so many a checkpoint, `curve=unit` for
     /// the times within an open unit of a card, `curve=learned` for those that the volume sees.
     /// `zoned`: gaps are never filled. `atgc`: Linux's age-threshold collection, which moves blocks
-    /// into gaps of segments as old.
+    /// into gaps of segments as old. `unified`: of all these ways and remaps the one for each run
+    /// that is predicted to take the least time, by the device's figures; also for blocks that are
+    /// collected.
     pub reuse: String,
     /// A card file with the device's times, for `reuse`; empty for those of the card that the stack
     /// stands on.
     pub reuse_curve: String,
+    /// How collection moves blocks of data: `copy` (Linux), `remap` (the device points their new
+    /// addresses at the old pages), `remap-sorted` (P3: in the order of files and their pages).
+    /// Needs a device that remaps.
+    pub mover: MoverName,
+    /// Pages that are gathered in idle times between two checkpoints, of the files that are read
+    /// most: remapped, or copied where that pays; 0: none.
+    pub gather: u32,
     /// Whose rules it goes by where they have changed.
     pub rules: RulesName,
     /// Spare in per cent; 0 for what leaves the most room to users, as mkfs.f2fs chooses.
@@ -88,6 +124,8 @@ impl Default for F2fsSpec {
             background_victim: String::new(),
             reuse: "ssr".to_string(),
             reuse_curve: String::new(),
+            mover: MoverName::Copy,
+            gather: 0,
             rules: RulesName::Linux,
             overprovision: 0.0,
             segments_per_section: 1,
@@ -130,6 +168,16 @@ impl F2fsSpec {
         if self.mode == F2fsModeName::Lfs {
             reuse.check_lfs()?;
         }
+        if self.mover != MoverName::Copy && reuse.way.weighs_all {
+            let detail = format!(
+                "mover is {}, but reuse = \"unified\" chooses how blocks move; expected mover = \"copy\", or another reuse",
+                self.mover.name()
+            );
+            return Err(SpecError::conflict(detail));
+        }
+        if self.gather > GATHER_MOST {
+            return Err(SpecError::range(format!("gather is {}; expected 0 to {GATHER_MOST} pages", self.gather)));
+        }
         if nandkit_f2fs::write::ActiveLogs::of(self.active_logs).is_none() {
             return Err(SpecError::range(format!("active_logs is {}; expected 2, 4 or 6", self.active_logs)));
         }
@@ -169,6 +217,12 @@ impl F2fsSpec {
         }
         if self.reuse != standard.reuse {
             title += &format!(" | {}", self.reuse);
+        }
+        if self.mover != MoverName::Copy {
+            title += &format!(" | {}", self.mover.name());
+        }
+        if self.gather > 0 {
+            title += &format!(" | gathers {} pages", self.gather);
         }
         if self.rules == RulesName::Linux38 {
             title += " | linux-3.8";

@@ -1,0 +1,152 @@
+//! What requests, remaps and reads cost on a stack's device, by the figures of its parts.
+
+use nandkit_block::card::CardSpec;
+use nandkit_block::{HostLinkSpec, RemapLimits};
+use nandkit_cleaning::gather::{GatherCosts, ReadCosts};
+use nandkit_cleaning::partial::RequestTimes;
+use nandkit_cleaning::unified::RemapCost;
+use nandkit_nand_sim::ChipSpec;
+
+use super::reuse::{BLOCK_BYTES, Curve, MOST, times_of};
+use crate::{DeviceSpec, FtlSpec};
+
+/// Blocks of the largest read that a program makes for itself: Linux reads ahead 128 KiB
+/// (`read_ahead_kb`, mm/readahead.c).
+const READ_AHEAD: u32 = 32;
+
+/// The devices that can remap, as messages name them.
+pub(super) const CAN_REMAP: &str =
+    "the page-mapped layer with journal = true, as p3-ssd, nvme-tlc, sata-tlc and dramless-tlc have it";
+
+/// Whether the layer of a stack can remap.
+pub(super) fn remaps(device: &DeviceSpec, ftl: &FtlSpec) -> bool {
+    let on_flash = matches!(device, DeviceSpec::Chip { .. } | DeviceSpec::Kept { .. });
+    matches!(ftl, FtlSpec::PageMap(spec) if spec.journal) && on_flash
+}
+
+/// Whether the device has figures of its times.
+pub(super) const fn has_times(device: &DeviceSpec) -> bool {
+    matches!(device, DeviceSpec::Chip { .. } | DeviceSpec::Card { .. })
+}
+
+/// The costs; `limits` are what the device said of remaps. `None` where it has no figures.
+pub(super) fn costs_of(
+    device: &DeviceSpec,
+    ftl: &FtlSpec,
+    limits: Option<RemapLimits>,
+    curve: Curve,
+) -> Option<GatherCosts> {
+    match device {
+        DeviceSpec::Card { card, .. } => Some(of_card(card, curve)),
+        DeviceSpec::Chip { chip, interface, .. } => {
+            let buffered = matches!(ftl, FtlSpec::PageMap(spec) if spec.write_buffer > 0);
+            let parts = Parts::new(chip, interface.as_ref(), buffered);
+            Some(parts.costs(limits))
+        }
+        DeviceSpec::Kept { .. } | DeviceSpec::Ram { .. } => None,
+    }
+}
+
+/// A card's: its curves. Where its pages lie it does not tell.
+pub(super) fn of_card(card: &CardSpec, curve: Curve) -> GatherCosts {
+    let reads = ReadCosts { times: times_of(card, curve), page_ns: 0.0, request_ns: 0.0, request_max: READ_AHEAD };
+    GatherCosts { reads, remap: None }
+}
+
+/// A chip array and what lies before it.
+struct Parts {
+    command_ns: u64,
+    read_latency_ns: u64,
+    write_latency_ns: u64,
+    /// Of one block, over the link or all channels, whichever is slower.
+    transfer_ns: u64,
+    read_ns: u64,
+    program_ns: u64,
+    blocks_per_page: u32,
+    dies: u32,
+    /// Whether writes wait in the device until they fill pages on all dies.
+    buffered: bool,
+}
+
+impl Parts {
+    fn new(chip: &ChipSpec, interface: Option<&HostLinkSpec>, buffered: bool) -> Self {
+        let plain = HostLinkSpec::default();
+        let link = interface.unwrap_or(&plain);
+        let geometry = chip.geometry.build();
+        let mean = |times: &[u64]| times.iter().sum::<u64>() / (times.len() as u64).max(1);
+        let bus = chip.timing.bus_ps_per_byte / u64::from(geometry.channels.max(1));
+        let dies = if chip.timing.overlap { geometry.dies.max(1) } else { 1 };
+        Self {
+            command_ns: link.command_ns,
+            read_latency_ns: link.read_latency_ns,
+            write_latency_ns: link.write_latency_ns,
+            transfer_ns: BLOCK_BYTES * link.link_ps_per_byte.max(bus) / 1000,
+            read_ns: mean(chip.timing.read_ns.as_slice()) + chip.timing.command_ns,
+            program_ns: mean(chip.timing.program_ns.as_slice()) + chip.timing.command_ns,
+            blocks_per_page: (geometry.page_size / BLOCK_BYTES as u32).max(1),
+            dies,
+            buffered,
+        }
+    }
+
+    /// A read waits for its pages, those of different dies at once.
+    fn read(&self, blocks: u32) -> u64 {
+        let rounds = blocks.div_ceil(self.blocks_per_page).div_ceil(self.dies);
+        let fixed = self.command_ns + self.read_latency_ns;
+        fixed + u64::from(rounds) * self.read_ns + u64::from(blocks) * self.transfer_ns
+    }
+
+    /// A write that the device holds back costs its part of the pages that all dies program.
+    fn write(&self, blocks: u32) -> u64 {
+        let fixed = self.command_ns + self.write_latency_ns + u64::from(blocks) * self.transfer_ns;
+        let at_once = u64::from(self.blocks_per_page) * u64::from(self.dies);
+        match self.buffered {
+            true => fixed + u64::from(blocks) * self.program_ns / at_once.max(1),
+            false => {
+                let rounds = blocks.div_ceil(self.blocks_per_page).div_ceil(self.dies);
+                fixed + u64::from(rounds) * self.program_ns
+            }
+        }
+    }
+
+    fn costs(&self, limits: Option<RemapLimits>) -> GatherCosts {
+        let times = RequestTimes::new(MOST, |blocks| self.read(blocks), |blocks| self.write(blocks));
+        let page_ns = self.read_ns as f64 / f64::from(self.blocks_per_page);
+        let reads = ReadCosts { times, page_ns, request_ns: 0.0, request_max: READ_AHEAD };
+        // The page of the journal that makes a command durable; what the log's cleaning costs later
+        // on is learned from the commands.
+        let command_ns = (self.command_ns + self.program_ns) as f64;
+        let remap = limits.map(|RemapLimits { unit, pairs_max }| RemapCost {
+            command_ns,
+            pair_ns: 0.0,
+            pairs_max,
+            unit: unit / BLOCK_BYTES as u32,
+        });
+        GatherCosts { reads, remap: remap.filter(|remap| remap.unit > 0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of specs/ssds/p3-ssd.toml: 64 dies, reads of 80 us, programs of 800 us, 4096 bytes in
+    /// 7.3 us over the link, 10.5 us a command, 20 and 7.5 us besides, a buffer of 1 MiB.
+    #[test]
+    fn the_costs_of_a_drive_follow_from_its_parts() {
+        let device = DeviceSpec::preset("p3-ssd").unwrap();
+        let limits = RemapLimits { unit: 4096, pairs_max: 30 };
+        let costs = costs_of(&device, &device.default_layer(), Some(limits), Curve::default()).unwrap();
+        let times = &costs.reads.times;
+        assert_eq!(times.read(1), 10_500.0 + 20_000.0 + 80_000.0 + 7_315.0);
+        assert_eq!(times.read(65), 10_500.0 + 20_000.0 + 160_000.0 + 65.0 * 7_315.0);
+        assert_eq!(times.write(64), 10_500.0 + 7_500.0 + 800_000.0 + 64.0 * 7_315.0);
+        assert_eq!(costs.reads.page_ns, 80_000.0);
+        let remap = costs.remap.unwrap();
+        assert_eq!((remap.command_ns, remap.pairs_max, remap.unit), (810_500.0, 30, 1));
+        assert!(remaps(&device, &device.default_layer()) && !remaps(&device, &FtlSpec::None));
+        let card = DeviceSpec::preset("card-c").unwrap();
+        assert!(costs_of(&card, &FtlSpec::None, None, Curve::default()).unwrap().remap.is_none());
+        assert!(!has_times(&DeviceSpec::preset("ram").unwrap()));
+    }
+}
