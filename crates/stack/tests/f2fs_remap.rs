@@ -60,10 +60,13 @@ enum Mode {
 
 const MODES: [Mode; 4] = [Mode::Copy, Mode::Remap, Mode::Sorted, Mode::Unified];
 
-/// A device on which a request takes long, and a remap command less.
+/// About as long as the chip takes: 51 us a block over two channels, pages of eight dies at once.
 fn costs() -> GatherCosts {
-    let times =
-        RequestTimes::new(512, |blocks| 100_000 + u64::from(blocks), |blocks| 2_000_000 + 1_000 * u64::from(blocks));
+    let times = RequestTimes::new(
+        512,
+        |blocks| 80_000 + 51_000 * u64::from(blocks),
+        |blocks| 250_000 + 51_000 * u64::from(blocks),
+    );
     let reads = ReadCosts { times, page_ns: 25_000.0, request_ns: 0.0, request_max: 32 };
     GatherCosts { reads, remap: Some(RemapCost { command_ns: 200_000.0, pair_ns: 0.0, pairs_max: 16, unit: 1 }) }
 }
@@ -198,9 +201,10 @@ fn read_through<D: BlockDevice>(volume: &Volume<D>, file: usize) {
 /// The same work by each way, with room and without: what is left is whole.
 #[test]
 fn volumes_that_each_mover_leaves_are_whole() {
-    for (mode, aliases) in
-        [(Mode::Copy, 0), (Mode::Remap, 6000), (Mode::Sorted, 6000), (Mode::Unified, 6000), (Mode::Sorted, 40)]
-    {
+    // Room for one command, and for no second one before a checkpoint.
+    let few = layer(80, 0).remap().unwrap().limits().pairs_max + 8;
+    let plenty = [(Mode::Copy, 0), (Mode::Remap, 6000), (Mode::Sorted, 6000), (Mode::Unified, 6000)];
+    for (mode, aliases) in plenty.into_iter().chain([(Mode::Sorted, few)]) {
         let context = format!("{mode:?}, {aliases} aliases");
         let mut random = Random::new(1, "remapped");
         let mut volume = mount(made(layer(80, aliases)), mode);
@@ -225,7 +229,7 @@ fn volumes_that_each_mover_leaves_are_whole() {
         println!("{context}: {remapped} remapped, {copied} copied, fragments {before} to {after}");
         match (mode, aliases) {
             (Mode::Copy, _) => assert!(remapped == 0 && copied > 0),
-            (_, 40) => assert!(remapped > 0 && copied > 0, "the log of 40 aliases was never full"),
+            _ if aliases == few => assert!(remapped > 0 && copied > 0, "{remapped} remapped, {copied} copied"),
             (Mode::Unified, _) => assert!(remapped > 0),
             _ => assert!(remapped > 1000 && copied == 0, "{remapped} remapped, {copied} copied"),
         }
@@ -271,9 +275,9 @@ fn gather<D: BlockDevice>(volume: &mut Volume<D>) -> Gathered {
 fn a_file_that_is_read_is_gathered_whole() {
     for remaps in [true, false] {
         let context = format!("gathered, remaps {remaps}");
-        let mut volume = mount(made(layer(144, 8000)), Mode::Copy);
+        let mut volume = mount(made(layer(192, 8000)), Mode::Copy);
         let mut model = Model::default();
-        fill(&mut volume, &mut model, 0.25, &mut Random::new(3, "gathered"), false);
+        fill(&mut volume, &mut model, 0.15, &mut Random::new(3, "gathered"), false);
         let of = |volume: &Volume<Layer>, file| all_extents(volume, inode(volume, file)).unwrap().len();
         let (before, other) = (of(&volume, 1), of(&volume, 2));
         let costs = GatherCosts { remap: costs().remap.filter(|_| remaps), ..costs() };

@@ -227,7 +227,8 @@ impl BlockMover for UnifiedMover {
     }
 
     fn transfer(&mut self, device: &mut dyn Mover, pairs: &[Pair]) -> Result<Vec<BlockAddress>> {
-        if self.remaps {
+        // What comes without having been arranged is a plan's copy.
+        if std::mem::take(&mut self.remaps) {
             return RemapMover::sorted().transfer(device, pairs);
         }
         device.copy(pairs)?;
