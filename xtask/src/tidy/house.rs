@@ -55,6 +55,7 @@ pub const HOUSE: &[Room] = &[
     room("f2fs", &["units", "codec", "block", "cache", "cleaning", "vfs"], &["testkit"]),
     // driving
     room("tree", &["units", "vfs"], &[]).with_system(),
+    room("remap", &["units", "vfs"], &[]),
     room("workload", &["units", "vfs", "block"], &["testkit", "flash", "nand-sim"]).with_system(),
     room(
         "stack",
@@ -72,7 +73,7 @@ pub const HOUSE: &[Room] = &[
             "jffs2",
             "f2fs",
         ],
-        &["testkit"],
+        &["testkit", "remap"],
     )
     .with_system(),
     room("record", &["units"], &[]),
@@ -87,7 +88,10 @@ pub const HOUSE: &[Room] = &[
     ),
     room(
         "cli",
-        &["units", "block", "nbd", "fuse", "vfs", "tree", "cleaning", "workload", "stack", "lab", "record", "report"],
+        &[
+            "units", "block", "nbd", "fuse", "vfs", "tree", "remap", "cleaning", "workload", "stack", "lab", "record",
+            "report",
+        ],
         &["testkit"],
     )
     .as_door(),

@@ -1,0 +1,84 @@
+//! Which pieces of which files are shared, and where in the temporary file they are to stand.
+
+use nandkit_vfs::{Attributes, ExtentKind, FileKind, FileSystem, InodeNumber, Place, Result, Timestamp, all_extents};
+
+/// What tells whether a file is still what it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    pub size: u64,
+    modified: Timestamp,
+    changed: Timestamp,
+}
+
+impl Version {
+    pub fn of(attributes: &Attributes) -> Self {
+        Self { size: attributes.size, modified: attributes.modified, changed: attributes.changed }
+    }
+}
+
+/// A run of data, in whole units: where the file has it, and where the temporary file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub offset: u64,
+    pub at: u64,
+    pub length: u64,
+}
+
+impl Piece {
+    pub const fn end(&self) -> u64 {
+        self.offset + self.length
+    }
+}
+
+/// The runs of a file that hold data, to stand from `at` on; `None` where some of its content has no
+/// unit of its own. Errors: those of asking for extents.
+pub fn pieces_of(
+    fs: &dyn FileSystem,
+    inode: InodeNumber,
+    version: &Version,
+    unit: u64,
+    at: u64,
+) -> Result<Option<Vec<Piece>>> {
+    let Some(extents) = fs.extents() else { return Ok(None) };
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut at = at;
+    for extent in all_extents(extents, inode)? {
+        match extent.kind {
+            ExtentKind::Inline | ExtentKind::Encoded => return Ok(None),
+            ExtentKind::Unwritten => continue,
+            ExtentKind::Written | ExtentKind::Delayed => {}
+        }
+        let start = extent.offset - extent.offset % unit;
+        let most = version.size.checked_next_multiple_of(unit).unwrap_or(u64::MAX);
+        let end = extent.end().checked_next_multiple_of(unit).unwrap_or(u64::MAX).min(most);
+        let start = pieces.last().map_or(start, |last| start.max(last.end()));
+        if start >= end {
+            continue;
+        }
+        let length = end - start;
+        match pieces.last_mut() {
+            Some(last) if last.end() == start => last.length += length,
+            _ => pieces.push(Piece { offset: start, at, length }),
+        }
+        at = at.saturating_add(length);
+    }
+    Ok(Some(pieces))
+}
+
+/// The places that an adoption is to be asked for.
+pub fn places(inode: InodeNumber, pieces: &[Piece]) -> impl Iterator<Item = Place> {
+    pieces.iter().map(move |piece| Place {
+        offset: piece.at,
+        source: inode,
+        source_offset: piece.offset,
+        length: piece.length,
+    })
+}
+
+/// A regular file's attributes. Errors: those of `stat`; another kind has no content, and its
+/// version says so.
+pub fn look(fs: &dyn FileSystem, inode: InodeNumber) -> Result<Attributes> {
+    let attributes = fs.stat(inode)?;
+    let size = if attributes.kind == FileKind::Regular { attributes.size } else { 0 };
+    Ok(Attributes { size, ..attributes })
+}
