@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nandkit_vfs::source::{SourceNode, SourceTree, TreeBuilder, components, path, same_inode};
 use nandkit_vfs::{ErrorKind, FileKind, FsError};
+use rayon::prelude::*;
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
 use crate::error::show;
-use crate::{Result, TreeError, host};
+use crate::{Note, Result, TreeError, host};
 
 /// How a host's directory is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,9 @@ pub struct DirectoryOptions {
     pub exclude: Vec<Vec<u8>>,
     /// Leaves out all extended attributes, POSIX access-control lists among them.
     pub no_xattrs: bool,
+    /// Leaves out and notes what is gone when it is looked at, or cannot be read, instead of ending
+    /// there: of a tree that is in use.
+    pub keeps_going: bool,
 }
 
 /// A host's directory as a tree. Names, attributes and extended attributes are those of the moment
@@ -37,12 +41,13 @@ pub struct HostDirectory {
     directory: OwnedFd,
     nodes: Vec<SourceNode>,
     identities: Vec<Option<Identity>>,
+    left_out: Vec<Note>,
     open: Mutex<Vec<(usize, Arc<File>)>>,
 }
 
 /// What tells whether a file is still the one that was seen: device, inode, size, time of
 /// modification.
-type Identity = (u64, u64, u64, i64);
+pub(crate) type Identity = (u64, u64, u64, i64);
 
 /// Files that stay open between reads.
 const OPEN_MAX: usize = 16;
@@ -56,26 +61,61 @@ impl HostDirectory {
         let directory =
             rustix::fs::open(root, flags, Mode::empty()).map_err(|e| TreeError::host(&shown, "opening", e))?;
         let found = rustix::fs::fstat(&directory).map_err(|e| TreeError::host(&shown, "reading attributes", e))?;
-        let mut reader = Reader { root, options, exclude: Vec::new(), seen: BTreeMap::new() };
+        let mut reader = Reader { root, options, exclude: Vec::new() };
         for excluded in &options.exclude {
             let names = components(excluded).map_err(|error| TreeError::node(excluded, error))?;
             reader.exclude.push(names.join(&b'/'));
         }
         let mut node = node_of(&found, FileKind::Directory);
         node.xattrs = reader.xattrs(directory.as_fd(), b"", b"")?;
-        let mut builder = TreeBuilder::new(node, SourceNode::new(FileKind::Directory, 0o755));
-        let mut next = vec![Vec::new()];
-        while let Some(path) = next.pop() {
-            reader.directory(directory.as_fd(), &path, &mut builder, &mut next)?;
+        let mut scan = Scan {
+            keeps_going: options.keeps_going,
+            builder: TreeBuilder::new(node, SourceNode::new(FileKind::Directory, 0o755)),
+            seen: BTreeMap::new(),
+            left_out: Vec::new(),
+        };
+        let mut level = vec![Vec::new()];
+        while !level.is_empty() {
+            let listed: Vec<_> =
+                level.into_par_iter().map(|path| (reader.directory(directory.as_fd(), &path), path)).collect();
+            level = Vec::new();
+            for (listing, path) in listed {
+                scan.take(listing, path, &mut level)?;
+            }
         }
+        let Scan { builder, mut left_out, .. } = scan;
+        left_out.sort();
         let built = builder.finish();
         Ok(Self {
             root: root.to_path_buf(),
             directory,
             nodes: built.nodes,
             identities: built.contents,
+            left_out,
             open: Mutex::new(Vec::new()),
         })
+    }
+
+    /// What [`DirectoryOptions::keeps_going`] left out, by path.
+    pub fn left_out(&self) -> &[Note] {
+        &self.left_out
+    }
+
+    /// A node. Errors: there is none.
+    pub(crate) fn nodes_at(&self, node: usize) -> nandkit_vfs::Result<&SourceNode> {
+        self.nodes.get(node).ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("no node {node}")))
+    }
+
+    /// What tells whether a regular file is still the one that was seen.
+    pub(crate) fn identity(&self, node: usize) -> Option<Identity> {
+        self.identities.get(node).copied().flatten()
+    }
+
+    /// Opens the file of a node as it is now, whatever it is. Errors: it is gone, or a symbolic link.
+    pub(crate) fn open_now(&self, node: usize) -> io::Result<File> {
+        let relative = path(&self.nodes, node);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        host::open_beneath(self.directory.as_fd(), &relative, flags).map(File::from)
     }
 
     /// The file of a node, from those that are open if it is there.
@@ -85,11 +125,9 @@ impl HostDirectory {
             return Ok(Arc::clone(file));
         }
         drop(open);
-        let relative = path(&self.nodes, node);
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = host::open_beneath(self.directory.as_fd(), &relative, flags)
-            .map_err(|error| FsError::device(format!("{}: opening", self.show(node)), error))?;
-        let file = Arc::new(File::from(file));
+        let file =
+            self.open_now(node).map_err(|error| FsError::device(format!("{}: opening", self.show(node)), error))?;
+        let file = Arc::new(file);
         self.check(node, &file, expected)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.len() >= OPEN_MAX {
@@ -111,7 +149,8 @@ impl HostDirectory {
         Err(FsError::new(ErrorKind::Corrupt, detail))
     }
 
-    fn show(&self, node: usize) -> String {
+    /// The host's path of a node, for messages.
+    pub(crate) fn show(&self, node: usize) -> String {
         format!("{}{}", self.root.display(), show(&path(&self.nodes, node)))
     }
 }
@@ -169,13 +208,18 @@ impl SourceTree for HostDirectory {
     }
 }
 
-/// What goes along while names are read.
+/// One name of a directory, or why it cannot be looked at.
+struct Found {
+    name: Vec<u8>,
+    path: Vec<u8>,
+    looked: Result<(Stat, SourceNode)>,
+}
+
+/// Reads directories; several at once.
 struct Reader<'a> {
     root: &'a Path,
     options: &'a DirectoryOptions,
     exclude: Vec<Vec<u8>>,
-    /// The first path of each inode that has several names.
-    seen: BTreeMap<(u64, u64), Vec<u8>>,
 }
 
 impl Reader<'_> {
@@ -190,14 +234,8 @@ impl Reader<'_> {
         host::xattrs(directory, name).map_err(|error| self.failed(path, "reading extended attributes", error))
     }
 
-    /// Reads the names of one directory.
-    fn directory(
-        &mut self,
-        root: BorrowedFd<'_>,
-        path: &[u8],
-        builder: &mut TreeBuilder<Identity>,
-        next: &mut Vec<Vec<u8>>,
-    ) -> Result<()> {
+    /// The names of one directory, in their order.
+    fn directory(&self, root: BorrowedFd<'_>, path: &[u8]) -> Result<Vec<Found>> {
         let opened = host::open_beneath(root, path, OFlags::RDONLY | OFlags::DIRECTORY)
             .map_err(|error| self.failed(path, "opening", error))?;
         let listing = rustix::fs::Dir::read_from(&opened).map_err(|error| self.failed(path, "listing", error))?;
@@ -205,59 +243,94 @@ impl Reader<'_> {
         for entry in listing {
             let entry = entry.map_err(|error| self.failed(path, "listing", error))?;
             let name = entry.file_name().to_bytes();
-            if !matches!(name, b"." | b"..") {
-                names.push(name.to_vec());
+            let below = if path.is_empty() { name.to_vec() } else { [path, name].join(&b'/') };
+            if !matches!(name, b"." | b"..") && !self.exclude.contains(&below) {
+                names.push((entry.ino(), name.to_vec(), below));
             }
         }
-        // Hard links name the first of their paths: the same on every host.
+        // File systems keep inodes in the order of their numbers, and not of names.
         names.sort();
-        for name in names {
-            let below = if path.is_empty() { name.clone() } else { [path, &name].join(&b'/') };
-            if !self.exclude.contains(&below) {
-                self.entry(opened.as_fd(), &name, below, builder, next)?;
-            }
-        }
-        Ok(())
+        let look = |(_, name, path): (u64, Vec<u8>, Vec<u8>)| Found {
+            looked: self.look(opened.as_fd(), &name, &path),
+            name,
+            path,
+        };
+        let mut found: Vec<Found> = names.into_par_iter().with_min_len(64).map(look).collect();
+        // Hard links name the first of their paths: the same on every host.
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
     }
 
-    fn entry(
-        &mut self,
-        directory: BorrowedFd<'_>,
-        name: &[u8],
-        path: Vec<u8>,
-        builder: &mut TreeBuilder<Identity>,
-        next: &mut Vec<Vec<u8>>,
-    ) -> Result<()> {
+    fn look(&self, directory: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Result<(Stat, SourceNode)> {
         let found = rustix::fs::statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|error| self.failed(&path, "reading attributes", error))?;
+            .map_err(|error| self.failed(path, "reading attributes", error))?;
         let Some(kind) = FileKind::of_mode(found.st_mode) else {
             let error = FsError::new(ErrorKind::NotSupported, format!("mode {:o} is of no known kind", found.st_mode));
-            return Err(TreeError::node(&path, error));
+            return Err(TreeError::node(path, error));
         };
-        let inode = (found.st_dev, found.st_ino);
-        if kind != FileKind::Directory && found.st_nlink > 1 {
-            if let Some(first) = self.seen.get(&inode) {
-                return builder.link(&path, first).map_err(|error| TreeError::node(&path, error));
-            }
-            self.seen.insert(inode, path.clone());
-        }
         let mut node = node_of(&found, kind);
         if kind == FileKind::Symlink {
             let target = rustix::fs::readlinkat(directory, OsStr::from_bytes(name), Vec::new())
-                .map_err(|error| self.failed(&path, "reading the link", error))?;
+                .map_err(|error| self.failed(path, "reading the link", error))?;
             node.target = target.into_bytes();
             node.size = node.target.len() as u64;
         }
-        node.xattrs = self.xattrs(directory, name, &path)?;
-        builder.put(&path, node, Some(identity(&found))).map_err(|error| TreeError::node(&path, error))?;
-        if kind == FileKind::Directory {
-            next.push(path);
-        }
-        Ok(())
+        node.xattrs = self.xattrs(directory, name, path)?;
+        Ok((found, node))
     }
 }
 
-fn identity(found: &Stat) -> Identity {
+/// What has been taken so far.
+struct Scan {
+    keeps_going: bool,
+    builder: TreeBuilder<Identity>,
+    /// The first path of each inode that has several names.
+    seen: BTreeMap<(u64, u64), Vec<u8>>,
+    left_out: Vec<Note>,
+}
+
+impl Scan {
+    /// Takes the names of a directory; adds the directories among them to `next`.
+    fn take(&mut self, listing: Result<Vec<Found>>, path: Vec<u8>, next: &mut Vec<Vec<u8>>) -> Result<()> {
+        let found = match listing {
+            Ok(found) => found,
+            Err(error) => return self.leave_out(path, error),
+        };
+        for Found { path, looked, .. } in found {
+            match looked.and_then(|(stat, node)| self.entry(&path, &stat, node)) {
+                Ok(true) => next.push(path),
+                Ok(false) => {}
+                Err(error) => self.leave_out(path, error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, path: Vec<u8>, error: TreeError) -> Result<()> {
+        // Of the root nothing would be left.
+        if !self.keeps_going || path.is_empty() {
+            return Err(error);
+        }
+        self.left_out.push(Note { path, reason: error.reason() });
+        Ok(())
+    }
+
+    /// Takes one name; says whether it is a directory.
+    fn entry(&mut self, path: &[u8], found: &Stat, node: SourceNode) -> Result<bool> {
+        let is_directory = node.kind == FileKind::Directory;
+        let inode = (found.st_dev, found.st_ino);
+        if !is_directory && found.st_nlink > 1 {
+            if let Some(first) = self.seen.get(&inode) {
+                return self.builder.link(path, first).map(|()| false).map_err(|error| TreeError::node(path, error));
+            }
+            self.seen.insert(inode, path.to_vec());
+        }
+        self.builder.put(path, node, Some(identity(found))).map_err(|error| TreeError::node(path, error))?;
+        Ok(is_directory)
+    }
+}
+
+pub(crate) fn identity(found: &Stat) -> Identity {
     let modified = host::timestamp(found.st_mtime, found.st_mtime_nsec as i64);
     (found.st_dev, found.st_ino, u64::try_from(found.st_size).unwrap_or(0), modified.0)
 }

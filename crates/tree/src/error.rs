@@ -71,6 +71,15 @@ impl TreeError {
         Self::Host { path: path.into(), doing, source: source.into() }
     }
 
+    /// What is wrong, without the path.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Host { doing, source, .. } => format!("{doing}: {source}"),
+            Self::Node { source, .. } => source.to_string(),
+            other => other.to_string(),
+        }
+    }
+
     #[cold]
     pub(crate) fn node(path: &[u8], source: FsError) -> Self {
         Self::Node { path: show(path), source }

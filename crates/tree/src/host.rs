@@ -112,9 +112,21 @@ fn path_through(directory: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
 pub fn xattrs(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let path = path_through(directory, name);
     let path = OsStr::from_bytes(&path);
+    all_xattrs(|names| rustix::fs::llistxattr(path, names), |name, value| rustix::fs::lgetxattr(path, name, value))
+}
+
+/// The same of an open file.
+pub fn file_xattrs(file: &File) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    all_xattrs(|names| rustix::fs::flistxattr(file, names), |name, value| rustix::fs::fgetxattr(file, name, value))
+}
+
+fn all_xattrs(
+    list: impl Fn(&mut [u8]) -> rustix::io::Result<usize>,
+    get: impl Fn(&OsStr, &mut [u8]) -> rustix::io::Result<usize>,
+) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut names: Vec<u8> = vec![0; 1024];
     let length = loop {
-        match rustix::fs::llistxattr(path, names.as_mut_slice()) {
+        match list(names.as_mut_slice()) {
             Err(Errno::RANGE) if names.len() < 1 << 20 => names.resize(names.len() * 4, 0),
             Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
             result => break result?,
@@ -125,7 +137,7 @@ pub fn xattrs(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<Vec<(Vec<u8>
     for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
         let mut value = vec![0; 4096];
         let length = loop {
-            match rustix::fs::lgetxattr(path, OsStr::from_bytes(name), value.as_mut_slice()) {
+            match get(OsStr::from_bytes(name), value.as_mut_slice()) {
                 Err(Errno::RANGE) if value.len() < 1 << 20 => value.resize(value.len() * 4, 0),
                 // Listed, but gone or not for this user.
                 Err(Errno::NODATA | Errno::OPNOTSUPP) => break None,

@@ -1,6 +1,6 @@
 //! A tree of files on its way into an image or out of one.
 //!
-//! In: a host's directory ([`HostDirectory`]), a tar archive ([`TarArchive`]) or a mounted file
+//! In: a host's directory ([`HostDirectory`], [`OrderedDirectory`]), a tar archive ([`TarArchive`]) or a mounted file
 //! system ([`MountedTree`]) as a [`SourceTree`](nandkit_vfs::source::SourceTree), changed by
 //! [`Adjustments`], a [`DeviceTable`] and [`AndroidFiles`] ([`AdjustedTree`]). Out: into a
 //! directory ([`extract`](extract::extract)) or a tar archive ([`pack`](pack::pack)). By path,
@@ -23,6 +23,7 @@ mod host;
 mod inward;
 pub mod large;
 pub mod mounted;
+pub mod ordered;
 pub mod pack;
 mod salvage;
 
@@ -35,3 +36,4 @@ pub use edit::{Edit, Editor, HostFile, ModeChange, OwnerChange, host_file};
 pub use error::{Result, TreeError, show};
 pub use extract::{ExtractOptions, ExtractReport, Note, Progress};
 pub use mounted::{MountLimits, MountedTree};
+pub use ordered::OrderedDirectory;

@@ -42,7 +42,7 @@ fn all_that_a_host_holds_is_in_the_tree() {
     assert_eq!((tree.read(1, 5, &mut two).unwrap(), &two), (2, b"nt"));
     assert_eq!(tree.read(1, 7, &mut two).unwrap(), 0);
 
-    let options = DirectoryOptions { exclude: vec![b"/d/".to_vec()], no_xattrs: true };
+    let options = DirectoryOptions { exclude: vec![b"/d/".to_vec()], no_xattrs: true, ..DirectoryOptions::default() };
     let less = HostDirectory::open(root, &options).unwrap();
     assert_eq!(less.nodes().iter().map(|node| node.name.clone()).collect::<Vec<_>>(), [&b""[..], b"again", b"l", b"p"]);
     assert!(less.nodes().iter().all(|node| node.xattrs.is_empty() && node.hard_link_of.is_none()));

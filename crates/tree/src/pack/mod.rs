@@ -63,11 +63,27 @@ impl Default for PackOptions {
     }
 }
 
+/// A node as it is when its turn comes, where that may be otherwise than the tree has it; its
+/// content is read as it was then. `None`: as the tree has it. Errors: why it is left out.
+pub type Turn<'a> = dyn Fn(usize) -> nandkit_vfs::Result<Option<SourceNode>> + 'a;
+
 /// Writes a tree as a tar archive, as [`pack`] does. Sockets are skipped: an archive holds none.
 pub fn pack_tree(tree: &dyn SourceTree, out: &mut dyn Write, options: &PackOptions) -> Result<ExtractReport> {
+    pack_in_turn(tree, &|_| Ok(None), out, options)
+}
+
+/// The same of a tree that may change meanwhile: `turn` is asked for each node once, in their order.
+/// Its name, its place and whose hard link it is stay those of the tree.
+pub fn pack_in_turn(
+    tree: &dyn SourceTree,
+    turn: &Turn<'_>,
+    out: &mut dyn Write,
+    options: &PackOptions,
+) -> Result<ExtractReport> {
     nandkit_vfs::source::check(tree.nodes()).map_err(|error| TreeError::node(&[], error))?;
     let report = ExtractReport { owners: true, ..ExtractReport::default() };
-    let mut packing = Packing { tree, out, options: *options, left_out: BTreeSet::new(), report };
+    let (left_out, buffer) = (BTreeSet::new(), vec![0; 1 << 20]);
+    let mut packing = Packing { tree, turn, out, options: *options, left_out, buffer, report };
     let failed = |error| TreeError::host("archive", "writing", error);
     for (index, node) in tree.nodes().iter().enumerate() {
         packing.entry(index, node).map_err(failed)?;
@@ -79,25 +95,34 @@ pub fn pack_tree(tree: &dyn SourceTree, out: &mut dyn Write, options: &PackOptio
 
 struct Packing<'a> {
     tree: &'a dyn SourceTree,
+    turn: &'a Turn<'a>,
     out: &'a mut dyn Write,
     options: PackOptions,
     /// Nodes that the archive does not have.
     left_out: BTreeSet<usize>,
+    /// Content on its way.
+    buffer: Vec<u8>,
     report: ExtractReport,
 }
 
 impl Packing<'_> {
     fn entry(&mut self, index: usize, node: &SourceNode) -> io::Result<()> {
         let nodes = self.tree.nodes();
+        let present = match (self.turn)(index) {
+            Ok(present) => present,
+            Err(error) => {
+                self.leave_out(index, error.to_string(), true);
+                return Ok(());
+            }
+        };
+        let node = present.as_ref().unwrap_or(node);
         let kind = entry_type(node);
         let runs = match kind {
             EntryType::Regular if self.options.holes == Holes::Kept => sparse::runs(self.tree, index, node.size),
             _ => Ok(None),
         };
         if let Some((reason, is_loss)) = self.refusal(index, node, runs.is_err()) {
-            let list = if is_loss { &mut self.report.refused } else { &mut self.report.skipped };
-            list.push(Note { path: path(nodes, index), reason });
-            self.left_out.insert(index);
+            self.leave_out(index, reason, is_loss);
             return Ok(());
         }
         *self.counter(kind) += 1;
@@ -130,6 +155,12 @@ impl Packing<'_> {
         self.block(&mut header)?;
         self.out.write_all(&map)?;
         if kind == EntryType::Regular { self.content(index, node, &runs) } else { Ok(()) }
+    }
+
+    fn leave_out(&mut self, index: usize, reason: String, is_loss: bool) {
+        let list = if is_loss { &mut self.report.refused } else { &mut self.report.skipped };
+        list.push(Note { path: path(self.tree.nodes(), index), reason });
+        self.left_out.insert(index);
     }
 
     /// Why the archive does not hold a node, if it does not, and whether that is a loss: of what an
@@ -178,7 +209,8 @@ impl Packing<'_> {
 
     /// Some runs of a file, one behind the other, padded at their end.
     fn content(&mut self, index: usize, node: &SourceNode, runs: &[Range<u64>]) -> io::Result<()> {
-        let mut copy = Copy { buffer: vec![0; 1 << 20], end: node.size, damage: Damage::default() };
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut copy = Copy { buffer, end: node.size, damage: Damage::default() };
         let mut bytes = 0;
         for run in runs {
             copy.run(self.tree, index, node.size, run.clone(), self.out)?;
@@ -187,6 +219,7 @@ impl Packing<'_> {
         let padding = (bytes.next_multiple_of(BLOCK as u64) - bytes) as usize;
         self.out.write_all([0; BLOCK].get(..padding).unwrap_or_default())?;
         self.report.bytes = self.report.bytes.saturating_add(node.size);
+        self.buffer = std::mem::take(&mut copy.buffer);
         if let Some(reason) = copy.damage.note(node.size) {
             self.report.damaged.push(Note { path: path(self.tree.nodes(), index), reason });
         }
