@@ -13,4 +13,5 @@ mod directory;
 mod extract;
 mod hostile;
 mod lists;
+mod ordered;
 mod random;
