@@ -19,7 +19,8 @@ pub use tree::RemappedTree;
 /// What reading takes of memories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the buffer: a request is at most so large.
+    /// Bytes of the buffer: a request is at most so large. A file that is read by itself takes as
+    /// many besides.
     pub memory: usize,
     /// Bytes that are shared at a time. What the device or the volume has no room for is found out
     /// in any case.

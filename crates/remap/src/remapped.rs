@@ -34,14 +34,6 @@ struct Entry {
     is_begun: bool,
 }
 
-/// A stretch of the temporary file, or of a file that is read by itself, in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Window {
-    /// `None`: the temporary file.
-    file: Option<usize>,
-    start: u64,
-}
-
 /// Files whose pages are shared into one temporary file. The file system is handed to each call, so
 /// that others can use it in between: a file of which a reading has begun stays the version that it
 /// was then. Who drops this without [`Remapped::remap_delete`] leaves the temporary file until the
@@ -60,8 +52,12 @@ pub struct Remapped {
     /// Files that the last group had: what the next one is tried with is twice as many.
     fits: usize,
     failed: u32,
-    window: Option<Window>,
+    /// Where in the temporary file the buffer begins.
+    window: Option<u64>,
     buffer: Vec<u8>,
+    /// The file that is read by itself and is whole in memory.
+    copied: Option<usize>,
+    copy: Vec<u8>,
     counters: Counters,
 }
 
@@ -97,6 +93,8 @@ pub fn remap_create(fs: &mut dyn FileSystem, files: &[InodeNumber], limits: Limi
         failed: 0,
         window: None,
         buffer: Vec::new(),
+        copied: None,
+        copy: Vec::new(),
         counters: Counters::default(),
     };
     if !files.is_empty() {
@@ -122,9 +120,7 @@ impl Remapped {
         let attributes = look(fs, inode)?;
         let version = Version::of(&attributes);
         self.entry_mut(file)?.is_begun = false;
-        if self.window.is_some_and(|window| window.file == Some(file)) {
-            self.window = None;
-        }
+        self.copied = None;
         match self.entry(file)?.held {
             Held::Waiting => self.share_from(fs, file)?,
             Held::Shared(_) if self.entry(file)?.version == version => {}
@@ -338,10 +334,8 @@ impl Remapped {
 
     /// What the buffer has of the temporary file from `at` on: at least one byte.
     fn window_at(&mut self, fs: &dyn FileSystem, at: u64) -> Result<&[u8]> {
-        let holds = |window: &Window, bytes: usize| {
-            window.file.is_none() && (window.start..window.start + bytes as u64).contains(&at)
-        };
-        if !self.window.is_some_and(|window| holds(&window, self.buffer.len())) {
+        let bytes = self.buffer.len() as u64;
+        if !self.window.is_some_and(|start| (start..start + bytes).contains(&at)) {
             let start = at - at % self.unit;
             let most = self.length.saturating_sub(start).min((self.limits.memory as u64).max(self.unit));
             self.window = None;
@@ -352,33 +346,30 @@ impl Remapped {
                 let detail = format!("{count} bytes of the temporary file at {start}; expected {most}");
                 return Err(FsError::new(ErrorKind::Corrupt, detail));
             }
-            self.window = Some(Window { file: None, start });
+            self.window = Some(start);
         }
-        let start = self.window.map_or(at, |window| window.start);
+        let start = self.window.unwrap_or(at);
         let part = self.buffer.get((at - start) as usize..).filter(|part| !part.is_empty());
         part.ok_or_else(|| FsError::new(ErrorKind::Corrupt, format!("nothing in the temporary file at {at}")))
     }
 
-    /// Takes all of a file into the buffer, where it has room: then it is one version.
+    /// Takes all of a file into memory, where it has room: then it is one version.
     fn copy_whole(&mut self, fs: &dyn FileSystem, file: usize) -> Result<()> {
         let (inode, size) = (self.entry(file)?.inode, self.entry(file)?.version.size);
         if size == 0 || size > self.limits.memory as u64 {
             return Ok(());
         }
-        self.window = None;
-        self.buffer.resize(size as usize, 0);
+        self.copy.resize(size as usize, 0);
         // What cannot be read is told when it is asked for.
-        let whole = fs.read(inode, 0, ReadInto::Bytes(&mut self.buffer));
-        if whole.is_ok_and(|count| count as u64 == size) {
-            self.window = Some(Window { file: Some(file), start: 0 });
-        }
+        let whole = fs.read(inode, 0, ReadInto::Bytes(&mut self.copy));
+        self.copied = whole.is_ok_and(|count| count as u64 == size).then_some(file);
         Ok(())
     }
 
     fn read_direct(&mut self, fs: &dyn FileSystem, file: usize, offset: u64, into: &mut [u8]) -> Result<()> {
-        if self.window.is_some_and(|window| window.file == Some(file)) {
+        if self.copied == Some(file) {
             let start = offset as usize;
-            if let Some(part) = self.buffer.get(start..start + into.len()) {
+            if let Some(part) = self.copy.get(start..start + into.len()) {
                 into.copy_from_slice(part);
             }
             return Ok(());

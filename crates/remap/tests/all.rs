@@ -92,6 +92,16 @@ fn many_small_files_are_one_request() {
     }
     assert_eq!(fs.reads.lock().unwrap().len(), 1);
     assert_eq!(remapped.counters().windows, 1);
+    // Those that are read by themselves in between leave the window as it is.
+    let mixed: Vec<InodeNumber> = (0..100)
+        .map(|number| fs.file(&format!("mixed-{number}"), &pattern([5000, 50][number as usize % 2], number)))
+        .collect();
+    let mut remapped = remap_create(&mut fs, &mixed, Limits::default()).unwrap();
+    for place in 0..mixed.len() {
+        let read = read_all(&mut fs, &mut remapped, place, 4096).unwrap();
+        assert!(read == pattern([5000, 50][place % 2], place as u64));
+    }
+    assert_eq!((remapped.counters().windows, remapped.counters().files_direct), (1, 50));
 }
 
 /// A change of a file between two calls of the library; all versions that the file has had.
