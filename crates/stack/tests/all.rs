@@ -10,3 +10,4 @@ mod fat_on_block_map;
 mod jffs2_on_chip;
 mod page_map;
 mod random_dumps;
+mod remapped;

@@ -14,15 +14,15 @@ use nandkit_units::random::hash;
 use nandkit_units::{Cause, Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Place};
 
-type Layer = PageMapFtl<ContentChip>;
+pub type Layer = PageMapFtl<ContentChip>;
 
-const PAGE: u64 = 4096;
+pub const PAGE: u64 = 4096;
 
-fn clock() -> Clock {
+pub fn clock() -> Clock {
     Clock::starting_at(0)
 }
 
-fn layer(aliases: u32) -> Layer {
+pub fn layer(aliases: u32) -> Layer {
     let mut spec = ChipSpec::default();
     let geometry = &mut spec.geometry;
     (geometry.page_size, geometry.write_unit, geometry.oob_size) = (4096, 4096, 128);
@@ -37,31 +37,31 @@ fn layer(aliases: u32) -> Layer {
     layer
 }
 
-fn made<D: BlockDevice>(mut device: D) -> D {
+pub fn made<D: BlockDevice>(mut device: D) -> D {
     let options = MkfsOptions::default();
     Mkfs::new(&EmptyTree::new(&options), options.clone()).unwrap().write(&mut device, &clock(), &|_| {}).unwrap();
     device
 }
 
-fn mount<D: BlockDevice>(device: D) -> Volume<D> {
+pub fn mount<D: BlockDevice>(device: D) -> Volume<D> {
     Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
 }
 
-fn unmount<D: BlockDevice + std::fmt::Debug>(volume: Volume<D>) -> D {
+pub fn unmount<D: BlockDevice + std::fmt::Debug>(volume: Volume<D>) -> D {
     volume.unmount().map_err(|(_, error)| error).unwrap().remove(0)
 }
 
-fn pattern(length: usize, seed: u64) -> Vec<u8> {
+pub fn pattern(length: usize, seed: u64) -> Vec<u8> {
     (0..length as u64).map(|at| (hash(seed, at, 3) as u8).max(1)).collect()
 }
 
-fn file<D: BlockDevice>(volume: &mut Volume<D>, name: &str, content: &[u8]) -> InodeNumber {
+pub fn file<D: BlockDevice>(volume: &mut Volume<D>, name: &str, content: &[u8]) -> InodeNumber {
     let inode = volume.create(volume.root(), name.as_bytes(), &NewNode::FILE).unwrap();
     assert_eq!(Changes::write(volume, inode, 0, Payload::Bytes(content)).unwrap(), content.len());
     inode
 }
 
-fn content<D: BlockDevice>(volume: &Volume<D>, inode: InodeNumber) -> Vec<u8> {
+pub fn content<D: BlockDevice>(volume: &Volume<D>, inode: InodeNumber) -> Vec<u8> {
     let mut bytes = vec![0; volume.stat(inode).unwrap().size as usize];
     assert_eq!(FileSystem::read(volume, inode, 0, ReadInto::Bytes(&mut bytes)).unwrap(), bytes.len());
     bytes
@@ -92,7 +92,7 @@ fn block_image(device: &impl BlockDevice) -> Vec<u8> {
 }
 
 /// Neither our check nor, where asked, fsck.f2fs has anything to say of an unmounted volume.
-fn assert_sound(device: &impl BlockDevice, with_fsck: bool, context: &str) {
+pub fn assert_sound(device: &impl BlockDevice, with_fsck: bool, context: &str) {
     let image = block_image(device);
     let mut copy = RamDevice::with_sectors(4096, device.geometry().sectors).unwrap();
     copy.write(&Context::default(), Lba(0), Payload::Bytes(&image)).unwrap();

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::Path;
 
+use nandkit_block::BlockDevice;
 use nandkit_flash::Flash;
 use nandkit_flash_image::regions::{Signature, SignatureProbe};
 use nandkit_flash_image::{DumpFlash, Image};
@@ -49,8 +50,8 @@ pub use volume::{
     VolumeInfo,
 };
 
-use crate::StackError;
 use crate::frame::EPOCH_UNIX_NS;
+use crate::{MountedFileSystem, StackError};
 
 /// Bytes in which a file's kind is recognised.
 pub(crate) const BEGINNING: u64 = 512;
@@ -182,6 +183,15 @@ pub trait ChangeFormat: Sync {
 
     /// Opens a volume for changes.
     fn open(&self, image: Image, found: &Found, how: &Changing<'_>) -> Result<OpenedForChanges, FormatError>;
+
+    /// Mounts the volume on a device in memory for changes; `None` where that is not offered.
+    fn mount_on_blocks(
+        &self,
+        _device: Box<dyn BlockDevice>,
+        _clock: &Clock,
+    ) -> Option<Result<Box<dyn MountedFileSystem>, FormatError>> {
+        None
+    }
 }
 
 /// What a format has for images that are repaired.

@@ -65,7 +65,7 @@ pub struct OpenOptions {
 impl OpenOptions {
     /// The key of the first option given that says something about a dump of flash, which a chip of
     /// nandkit's knows itself.
-    pub(crate) fn first_given(&self) -> Option<&'static str> {
+    pub fn first_given(&self) -> Option<&'static str> {
         [
             (self.region.is_some(), "region"),
             (self.offset.is_some(), "offset"),

@@ -168,7 +168,7 @@ fn of_volume(options: &OpenOptions) -> OpenOptions {
 }
 
 /// The volume on a chip, and what it stands on.
-fn volume(path: &Path) -> Result<(&'static dyn Format, Medium, Clock), StackError> {
+pub(super) fn volume(path: &Path) -> Result<(&'static dyn Format, Medium, Clock), StackError> {
     let (_, _, chip) = chip_file::look(path)?;
     let clock = clock_at(chip.last_instant().get());
     if let Some(format) = format_on(&*chip, &clock) {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use nandkit_f2fs::write::Atomicity;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout};
+use nandkit_units::Clock;
 use nandkit_vfs::check::Finding;
 
 use super::F2fsFormat;
 use super::devices::{device_names, told};
 use super::recovery::{Reader, boxed};
+use crate::MountedFileSystem;
 use crate::format::found::Found;
 use crate::format::on_sectors::{OnSectors, shared};
 use crate::format::sectors::DumpSectors;
@@ -30,6 +32,16 @@ impl ChangeFormat for F2fsFormat {
         let told = told.iter().filter(|(count, _)| *count > 0);
         let notes = told.map(|(count, what)| format!("the volume was not unmounted: {count} {what}")).collect();
         Ok(OpenedForChanges { volume: Box::new(OnSectors::new(volume, sectors)), notes, bad, held })
+    }
+
+    fn mount_on_blocks(
+        &self,
+        device: Reader,
+        clock: &Clock,
+    ) -> Option<Result<Box<dyn MountedFileSystem>, FormatError>> {
+        let write = WriteOptions { atomicity: Atomicity::Told, ..WriteOptions::default() };
+        let volume = Volume::mount(vec![device], clock.clone(), write).map_err(|error| told(&error, &[]));
+        Some(volume.map(|volume| Box::new(volume) as Box<dyn MountedFileSystem>))
     }
 }
 
