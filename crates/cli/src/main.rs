@@ -63,6 +63,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Ls(arguments) => image::ls(&arguments),
         Command::Cat(arguments) => image::cat(&arguments),
         Command::Extract(arguments) => image::extract(&arguments),
+        Command::Qtar(arguments) => image::qtar(&arguments),
         Command::Check(arguments) => image::check(&arguments),
         Command::Rescue(arguments) => image::rescue(&arguments),
         Command::Resize(arguments) => image::resize(&arguments),

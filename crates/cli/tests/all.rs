@@ -44,5 +44,6 @@ mod mount_parallel;
 mod mutated;
 mod oob_layout;
 mod overlay;
+mod qtar;
 mod serve;
 mod shipped;

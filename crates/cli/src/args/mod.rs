@@ -8,6 +8,7 @@ mod image;
 mod mkfs;
 mod mount;
 mod overlay;
+mod qtar;
 mod rescue;
 mod resize;
 mod serve;
@@ -31,6 +32,7 @@ pub use image::{
 pub use mkfs::{Asked, MkfsArguments, TreeOptions};
 pub use mount::{MountArguments, UmountArguments};
 pub use overlay::{OverlayAction, OverlayArguments};
+pub use qtar::{QtarAction, QtarArguments, QtarCreateArguments, QtarExtractArguments};
 pub use rescue::RescueArguments;
 pub use resize::ResizeArguments;
 pub use serve::{LatencyName, ServeArguments};
@@ -70,6 +72,9 @@ pub enum Command {
     Cat(CatArguments),
     /// Write the files of an image into a directory, or into a tar archive.
     Extract(ExtractArguments),
+    /// Tar that reads many files in few large requests: cf ARCHIVE DIR|IMAGE, xf ARCHIVE DIR, tf
+    /// ARCHIVE.
+    Qtar(QtarArguments),
     /// Check an image; exit status 1 where something is wrong.
     Check(CheckArguments),
     /// Find the files of a volume whose superblocks, checkpoints or tables are lost, and write them

@@ -52,8 +52,7 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     let tree = MountedTree::read(image.fs(), start, &limits).map_err(failed)?;
     let packing = PackOptions { holes, xattrs: !arguments.no_xattrs, inward_links_only: arguments.inward_links_only };
     let mut report = match (&arguments.to_tar, &arguments.directory) {
-        (Some(_), _) if to_stdout => archive_to_stdout(&tree, &packing)?,
-        (Some(file), _) => archive(&tree, file, arguments.merge, &packing)?,
+        (Some(file), _) => archive(file, arguments.merge, &|out| pack_tree(&tree, out, &packing))?,
         (None, Some(directory)) => directory_of(&tree, directory, &extracting(arguments))?,
         (None, None) => return Err(Failure::Input("expected DIR or --to-tar".to_owned())),
     };
@@ -129,7 +128,7 @@ impl<'a> AndroidTargets<'a> {
 
 /// How many files, directories and links the host refused, for whatever cause: those are told among what was skipped. Devices and the like, and single attributes, ask for rights that not
 /// everybody has: leaving them out is no failure.
-pub(super) fn missing(tree: &MountedTree<'_>, report: &ExtractReport) -> usize {
+pub(super) fn missing(tree: &dyn SourceTree, report: &ExtractReport) -> usize {
     let first_names = |kind| {
         let nodes = tree.nodes().iter().filter(|node| node.kind == kind && node.hard_link_of.is_none());
         nodes.count() as u64
@@ -170,7 +169,7 @@ fn extracting(arguments: &ExtractArguments) -> ExtractOptions {
 /// Writes a tree into a directory, which a stop leaves as it was before. Errors: a target that
 /// cannot be used; the host can take no more.
 pub(super) fn directory_of(
-    tree: &MountedTree<'_>,
+    tree: &dyn SourceTree,
     directory: &Path,
     options: &ExtractOptions,
 ) -> Result<ExtractReport, Failure> {
@@ -228,24 +227,26 @@ fn remove_again(target: &Path, keep: bool) {
     }
 }
 
-fn archive(
-    tree: &MountedTree<'_>,
-    path: &Path,
-    replace: bool,
-    options: &PackOptions,
-) -> Result<ExtractReport, Failure> {
+/// Writes an archive.
+pub(super) type Packer<'a> = dyn Fn(&mut dyn Write) -> nandkit_tree::Result<ExtractReport> + 'a;
+
+/// An archive in a file, or with `-` on standard output.
+pub(super) fn archive(path: &Path, replace: bool, pack: &Packer<'_>) -> Result<ExtractReport, Failure> {
+    if path == Path::new("-") {
+        return archive_to_stdout(pack);
+    }
     let mut file = NewFile::begin(path)?;
     let mut out = BufWriter::with_capacity(1 << 20, file.file());
-    let report = pack_tree(tree, &mut out, options).map_err(tree_input)?;
+    let report = pack(&mut out).map_err(tree_input)?;
     out.flush().map_err(|error| Failure::Input(format!("{}: cannot write: {error}", path.display())))?;
     drop(out);
     file.keep(replace)?;
     Ok(report)
 }
 
-fn archive_to_stdout(tree: &MountedTree<'_>, options: &PackOptions) -> Result<ExtractReport, Failure> {
+fn archive_to_stdout(pack: &Packer<'_>) -> Result<ExtractReport, Failure> {
     let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-    let packed = pack_tree(tree, &mut out, options).and_then(|report| match out.flush() {
+    let packed = pack(&mut out).and_then(|report| match out.flush() {
         Ok(()) => Ok(report),
         Err(source) => Err(TreeError::Host { path: "archive".to_owned(), doing: "writing", source }),
     });

@@ -56,7 +56,7 @@ pub fn source(from: &Path, exclude: &[String], no_xattrs: bool, option: &str) ->
     }
     if from.is_dir() {
         let exclude = exclude.iter().map(|path| path.as_bytes().to_vec()).collect();
-        let options = DirectoryOptions { exclude, no_xattrs };
+        let options = DirectoryOptions { exclude, no_xattrs, ..DirectoryOptions::default() };
         return HostDirectory::open(from, &options).map(Source::new).map_err(tree_input);
     }
     TarArchive::open(from, &archive).map(Source::new).map_err(|error| {
