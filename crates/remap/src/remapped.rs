@@ -36,7 +36,8 @@ struct Entry {
 
 /// Files whose pages are shared into one temporary file. The file system is handed to each call, so
 /// that others can use it in between: a file of which a reading has begun stays the version that it
-/// was then. Who drops this without [`Remapped::remap_delete`] leaves the temporary file until the
+/// was then. What tells versions apart are size and times, so that the file system's clock has to
+/// move between two changes. Who drops this without [`Remapped::remap_delete`] leaves the temporary file until the
 /// next mount.
 #[derive(Debug)]
 pub struct Remapped {

@@ -12,21 +12,31 @@ use nandkit_flash::Flash;
 use nandkit_flash::wrap::StatsFlash;
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity, PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{AddressStore, ChipSpec, ContentStore, DescribedStore, NandChip, ShadowStore, Store};
-use nandkit_units::{Clock, Context, Done, Statistics};
+use nandkit_units::{Clock, Context, Done, Nanos, Statistics};
 
 use crate::chip_file::{self, EmulatedChip};
 use crate::chip_layer::check_owner;
 use crate::device_handle::DeviceHandle;
 use crate::device_spec::SECTOR_MAX;
 use crate::frame::{Frame, Keeping};
+use crate::host_cost::HostCost;
 use crate::traced::{EVENTS, TracedBlock};
 use crate::{
     AlphaName, BlockMapSpec, DeviceSpec, FastSpec, FtlSpec, PageMapSpec, PolicyName, StackError, StackSpec, StoreKind,
     VictimName,
 };
 
-/// The device of a stack with its translation layer, behind the host interface of a drive.
+/// The device of a stack as its host sees it: requests may cost the host something.
 pub(crate) fn block_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceHandle, StackError> {
+    let device = behind_interface(spec, seed, frame)?;
+    match frame.host.map_or(0, |host| host.request_ns) {
+        0 => Ok(device),
+        ns => Ok(DeviceHandle::new(watch("host", HostCost::new(device, Nanos(ns)), frame))),
+    }
+}
+
+/// The device with its translation layer, behind the host interface of a drive.
+fn behind_interface(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceHandle, StackError> {
     let layer = layer_stack(spec, seed, frame)?;
     let DeviceSpec::Chip { interface: Some(interface), .. } = &spec.device else { return Ok(layer) };
     let link = HostLink::new(interface, layer);

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use crate::SpecError;
 use crate::named::whole;
 
-/// The memory of the host. Without it, a file system has the memory that its own options say.
+/// The memory of the host, and what requests cost it. Without it, a file system has the memory that its own options say.
 ///
 /// It stands in for those options: FAT's sector cache, with data and written back; F2FS's pages. JFFS2 writes through, as Linux's does: it gets the rule of time alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,11 +21,23 @@ pub struct HostSpec {
     pub dirty: u64,
     /// In simulated milliseconds: so long after a change everything is made durable by a sync; 0 for never.
     pub sync_ms: u64,
+    /// Nanoseconds of the host's processor that each request to a block device costs, whatever its
+    /// size; 0: none, as on bare flash.
+    #[serde(skip_serializing_if = "is_free")]
+    pub request_ns: u64,
+}
+
+/// More than any host takes for a request: 10 ms.
+const REQUEST_NS_MAX: u64 = 10_000_000;
+
+/// Records of hosts whose requests cost nothing say nothing of it.
+fn is_free(request_ns: &u64) -> bool {
+    *request_ns == 0
 }
 
 impl Default for HostSpec {
     fn default() -> Self {
-        Self { cache: 4 << 20, dirty: 1 << 20, sync_ms: 5_000 }
+        Self { cache: 4 << 20, dirty: 1 << 20, sync_ms: 5_000, request_ns: 0 }
     }
 }
 
@@ -36,7 +48,7 @@ impl HostSpec {
         for part in text.split(',').filter(|part| !part.is_empty() && text != "default") {
             let Some((key, value)) = part.split_once('=') else {
                 return Err(SpecError::range(format!(
-                    "\"{part}\"; expected none, default, or cache=BYTES,dirty=BYTES,sync_ms=N"
+                    "\"{part}\"; expected none, default, or cache=BYTES,dirty=BYTES,sync_ms=N,request_ns=N"
                 )));
             };
             let value = value.parse().map_or_else(|_| Value::String(value.to_string()), Value::Integer);
@@ -53,8 +65,12 @@ impl HostSpec {
             0 => "Nothing is synced before a phase ends.".to_string(),
             ms => format!("A sync makes everything durable {ms} ms after a change, and at the end of each phase."),
         };
+        let request = match self.request_ns {
+            0 => String::new(),
+            ns => format!(" Each request to a block device costs {ns} ns of its processor."),
+        };
         format!(
-            "One host for all: {} of its memory hold what was read or written, of which {} may wait to be written (jffs2 writes at once, as in Linux). {sync}",
+            "One host for all: {} of its memory hold what was read or written, of which {} may wait to be written (jffs2 writes at once, as in Linux). {sync}{request}",
             format_bytes(self.cache),
             format_bytes(self.dirty)
         )
@@ -71,6 +87,10 @@ impl HostSpec {
     }
 
     pub(crate) fn check(&self) -> Result<(), SpecError> {
+        if self.request_ns > REQUEST_NS_MAX {
+            let detail = format!("request_ns is {}; expected up to {REQUEST_NS_MAX}", self.request_ns);
+            return Err(SpecError::range(detail));
+        }
         for (name, bytes) in [("cache", self.cache), ("dirty", self.dirty)] {
             if !(256 << 10..=64 << 30).contains(&bytes) {
                 return Err(SpecError::range(format!("{name} is {}; expected 256 KiB to 64 GiB", format_bytes(bytes))));
@@ -82,6 +102,22 @@ impl HostSpec {
     /// In few words, for people.
     pub(crate) fn title(&self) -> String {
         let sync = if self.sync_ms > 0 { format!(", a sync after {} ms", self.sync_ms) } else { String::new() };
-        format!("host of {}, {} dirty{sync}", format_bytes(self.cache), format_bytes(self.dirty))
+        let request = if self.request_ns > 0 { format!(", {} ns a request", self.request_ns) } else { String::new() };
+        format!("host of {}, {} dirty{sync}{request}", format_bytes(self.cache), format_bytes(self.dirty))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_for_requests_is_told_and_bounded() {
+        let host = HostSpec::parse("request_ns=3000").unwrap();
+        assert_eq!(host, HostSpec { request_ns: 3000, ..HostSpec::default() });
+        assert!(host.told().contains("costs 3000 ns") && host.title().ends_with("3000 ns a request"));
+        let error = HostSpec::parse("request_ns=20000000").unwrap_err().to_string();
+        assert!(error.contains("request_ns is 20000000; expected up to 10000000"), "{error}");
+        assert!(!toml::to_string(&HostSpec::default()).unwrap().contains("request_ns"));
     }
 }

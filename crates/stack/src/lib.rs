@@ -15,6 +15,7 @@ pub mod format;
 mod frame;
 mod fs_spec;
 mod ftl_spec;
+mod host_cost;
 mod host_spec;
 pub mod image;
 mod in_directory;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, RequestKind, StatsDevice, Survival};
-use nandkit_f2fs::Volume;
+use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_ftl::PageMapOptions;
 use nandkit_remap::{Limits, Remapped, RemappedTree, remap_create};
 use nandkit_units::random::hash;
-use nandkit_units::{Cause, Payload};
+use nandkit_units::{Cause, Clock, Nanos, Payload};
 use nandkit_vfs::source::{SourceNode, SourceTree};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileKind, FileSystem, InodeNumber, Result};
 
@@ -110,7 +110,7 @@ fn many_small_files_take_few_requests_and_no_page_is_programmed_for_them() {
     let device = unmount(volume);
     let stats = Arc::clone(device.counters());
     let data_reads = || stats.snapshot().of(RequestKind::Read, Cause::UserData).requests;
-    let mut volume = mount(device);
+    let volume = mount(device);
     let before = data_reads();
     all.iter().for_each(|inode| drop(content(&volume, *inode)));
     let one_by_one = data_reads() - before;
@@ -129,8 +129,17 @@ fn many_small_files_take_few_requests_and_no_page_is_programmed_for_them() {
     assert_sound(&unmount(volume), true, "gathered");
 }
 
+/// A volume that files change on, and the clock by which they do.
+struct Changing {
+    volume: Volume<Layer>,
+    clock: Clock,
+}
+
 /// A change of a file between two calls of the library; all versions that the file has had.
-fn change(volume: &mut Volume<Layer>, inode: InodeNumber, seed: u64, versions: &mut Vec<Vec<u8>>) {
+fn change(changing: &mut Changing, inode: InodeNumber, seed: u64, versions: &mut Vec<Vec<u8>>) {
+    let Changing { volume, clock } = changing;
+    // What is changed in memory takes no simulated time, and a host's does.
+    clock.advance_to(Nanos(clock.now().0 + 1000));
     let draw = |purpose| hash(seed, purpose, 5);
     let length = [50, 3000, 4096, 9000, 30_000, 100_000][draw(1) as usize % 6] + draw(2) as usize % 50;
     match draw(3) % 4 {
@@ -154,23 +163,23 @@ fn change(volume: &mut Volume<Layer>, inode: InodeNumber, seed: u64, versions: &
 
 /// Reads a file in small steps while it changes. `None`: it was told.
 fn raced(
-    volume: &mut Volume<Layer>,
+    changing: &mut Changing,
     remapped: &mut Remapped,
     (place, inode): (usize, InodeNumber),
     seed: u64,
     versions: &mut Vec<Vec<u8>>,
 ) -> Option<Vec<u8>> {
     if hash(seed, 1, 9).is_multiple_of(2) {
-        change(volume, inode, seed, versions);
+        change(changing, inode, seed, versions);
     }
-    let size = remapped.begin(volume, place).unwrap().size as usize;
+    let size = remapped.begin(&mut changing.volume, place).unwrap().size as usize;
     let mut bytes = vec![0xEE; size];
     let step = (size / 3).max(1);
     for (number, part) in bytes.chunks_mut(step).enumerate() {
         if hash(seed, 2 + number as u64, 9).is_multiple_of(3) {
-            change(volume, inode, seed + 10_000 * (1 + number as u64), versions);
+            change(changing, inode, seed + 10_000 * (1 + number as u64), versions);
         }
-        match remapped.remap_read(volume, place, (number * step) as u64, part) {
+        match remapped.remap_read(&mut changing.volume, place, (number * step) as u64, part) {
             Ok(count) => assert_eq!(count, part.len()),
             Err(error) if error.kind == ErrorKind::Corrupt => return None,
             Err(error) => panic!("{error}"),
@@ -183,17 +192,21 @@ fn raced(
 fn a_thousand_races_mix_no_versions() {
     let (mut told, mut newest) = (0, 0);
     for round in 0..50_u64 {
-        let mut volume = mount(made(layer([2000, 40][round as usize % 2])));
-        let all = files(&mut volume);
+        let clock = Clock::starting_at(0);
+        let device = vec![made(layer([2000, 40][round as usize % 2]))];
+        let mut changing =
+            Changing { volume: Volume::mount(device, clock.clone(), WriteOptions::default()).unwrap(), clock };
+        let volume = &mut changing.volume;
+        let all = files(volume);
         let memory = [1 << 20, 8192, 1][round as usize % 3];
         let shared = [u64::MAX, 60_000][round as usize / 3 % 2];
-        let mut versions: Vec<Vec<Vec<u8>>> = all.iter().map(|inode| vec![content(&volume, *inode)]).collect();
-        let mut remapped = remap_create(&mut volume, &all, Limits { memory, shared }).unwrap();
+        let mut versions: Vec<Vec<Vec<u8>>> = all.iter().map(|inode| vec![content(volume, *inode)]).collect();
+        let mut remapped = remap_create(volume, &all, Limits { memory, shared }).unwrap();
         for race in 0..20_u64 {
             let seed = round * 20 + race;
             let place = hash(seed, 0, 9) as usize % (all.len() - 1);
             let known = versions[place].len();
-            let read = raced(&mut volume, &mut remapped, (place, all[place]), seed, &mut versions[place]);
+            let read = raced(&mut changing, &mut remapped, (place, all[place]), seed, &mut versions[place]);
             match read {
                 None => told += 1,
                 Some(bytes) => {
@@ -204,9 +217,9 @@ fn a_thousand_races_mix_no_versions() {
                 }
             }
         }
-        remapped.remap_delete(&mut volume).unwrap();
-        volume.sync().unwrap();
-        assert_sound(&unmount(volume), round % 10 == 0, "raced");
+        remapped.remap_delete(&mut changing.volume).unwrap();
+        changing.volume.sync().unwrap();
+        assert_sound(&unmount(changing.volume), round % 10 == 0, "raced");
     }
     println!("{told} of 1000 were told, {newest} newer than at first");
     assert!(newest > 100 && told < 500, "{told} told, {newest} newer");

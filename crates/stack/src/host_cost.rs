@@ -1,0 +1,194 @@
+//! What each request to a block device costs its host: processor time of file system, block layer
+//! and driver, one request after the other (docs/design/11-host-model.md).
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nandkit_block::{BlockDevice, BlockGeometry, Extent, Remap, Result, Trim};
+use nandkit_units::{
+    Content, Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, StatisticValue, Statistics, Ticket,
+};
+
+use crate::device_handle::DeviceHandle;
+
+/// A device whose host has one processor for its requests: each occupies it for so long before it
+/// goes out.
+pub(crate) struct HostCost {
+    below: DeviceHandle,
+    request: Nanos,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// When the processor has done with the requests until now.
+    free: Nanos,
+    requests: u64,
+    time: Nanos,
+    /// What requests waited for it.
+    wait: Nanos,
+}
+
+impl HostCost {
+    pub(crate) fn new(below: DeviceHandle, request: Nanos) -> Self {
+        Self { below, request, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The request as it reaches the device.
+    fn out(&self, context: &Context) -> Context {
+        let mut state = self.lock();
+        let start = context.issued.max(state.free);
+        state.wait += start.since(context.issued);
+        state.free = start + self.request;
+        state.requests += 1;
+        state.time += self.request;
+        context.issued_at(state.free)
+    }
+}
+
+impl Statistics for HostCost {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        let State { requests, time, wait, .. } = *self.lock();
+        sink("host_requests", StatisticValue::Count(requests));
+        sink("host_request_time_ns", StatisticValue::Count(time.0));
+        sink("host_request_wait_ns", StatisticValue::Count(wait.0));
+    }
+}
+
+impl BlockDevice for HostCost {
+    fn geometry(&self) -> &BlockGeometry {
+        self.below.geometry()
+    }
+
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+        self.below.read(&self.out(context), at, into)
+    }
+
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        let context = self.out(context);
+        self.below.write(&context, at, data)
+    }
+
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        self.below.read_parts(&self.out(context), at, unit, into)
+    }
+
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        let context = self.out(context);
+        self.below.write_parts(&context, at, parts)
+    }
+
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        let context = self.out(context);
+        self.below.write_durable(&context, at, data)
+    }
+
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        let context = self.out(context);
+        self.below.flush(&context)
+    }
+
+    fn extent(&self, at: Lba, most: u64) -> Extent {
+        self.below.extent(at, most)
+    }
+
+    fn expect_write(&mut self, at: Lba) {
+        self.below.expect_write(at);
+    }
+
+    fn trim(&mut self) -> Option<&mut dyn Trim> {
+        if BlockDevice::trim(&mut self.below).is_some() { Some(self) } else { None }
+    }
+
+    fn pacing(&mut self) -> Option<&mut dyn Pacing> {
+        if self.below.pacing().is_some() { Some(self) } else { None }
+    }
+
+    fn remap(&mut self) -> Option<&mut dyn Remap> {
+        if self.below.remap().is_some() { Some(self) } else { None }
+    }
+}
+
+impl Trim for HostCost {
+    fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
+        let context = self.out(context);
+        Trim::trim(&mut self.below, &context, at, sectors)
+    }
+}
+
+impl Pacing for HostCost {
+    fn quiet_until(&mut self, instant: Nanos) {
+        Pacing::quiet_until(&mut self.below, instant);
+    }
+
+    fn end_of(&mut self, ticket: Ticket, told: Nanos) -> Nanos {
+        Pacing::end_of(&mut self.below, ticket, told)
+    }
+}
+
+impl Remap for HostCost {
+    fn unit(&self) -> u32 {
+        Remap::unit(&self.below)
+    }
+
+    fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        let context = self.out(context);
+        Remap::share(&mut self.below, &context, pairs)
+    }
+
+    fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        let context = self.out(context);
+        Remap::remap_move(&mut self.below, &context, pairs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nandkit_block::RamDevice;
+
+    use super::*;
+
+    #[test]
+    fn requests_take_the_processor_one_after_the_other() {
+        let ram = Arc::new(Mutex::new(RamDevice::with_sectors(4096, 64).unwrap()));
+        let mut device = HostCost::new(DeviceHandle::new(ram), Nanos(2500));
+        let mut page = [0; 4096];
+        let read = |device: &HostCost, issued, page: &mut [u8]| {
+            device.read(&Context::at(Nanos(issued)), Lba(0), ReadInto::Bytes(page)).unwrap().completed
+        };
+        // Memory takes no time.
+        assert_eq!(read(&device, 1000, &mut page), Nanos(3500));
+        assert_eq!(read(&device, 1000, &mut page), Nanos(6000), "the second of two at once waits");
+        assert_eq!(read(&device, 9000, &mut page), Nanos(11_500));
+        // A large request costs as much as a small one.
+        let mut pages = vec![0; 32 * 4096];
+        assert_eq!(read(&device, 20_000, &mut pages), Nanos(22_500));
+        let context = Context::at(Nanos(30_000));
+        assert_eq!(device.write(&context, Lba(0), Payload::Bytes(&page)).unwrap().completed, Nanos(32_500));
+        assert_eq!(device.flush(&context).unwrap().completed, Nanos(35_000));
+        let mut counted = Vec::new();
+        device.collect(&mut |name, value| counted.push((name, value)));
+        let count = StatisticValue::Count;
+        let expected = [
+            ("host_requests", count(6)),
+            ("host_request_time_ns", count(15_000)),
+            ("host_request_wait_ns", count(5000)),
+        ];
+        assert_eq!(counted, expected);
+    }
+
+    #[test]
+    fn it_can_what_the_device_can() {
+        let ram = Arc::new(Mutex::new(RamDevice::with_sectors(4096, 64).unwrap()));
+        let mut device = HostCost::new(DeviceHandle::new(ram), Nanos(1));
+        let mut plain = RamDevice::with_sectors(4096, 64).unwrap();
+        assert_eq!(device.remap().is_some(), plain.remap().is_some());
+        assert_eq!(BlockDevice::trim(&mut device).is_some(), BlockDevice::trim(&mut plain).is_some());
+        assert_eq!(device.geometry(), plain.geometry());
+    }
+}
