@@ -48,8 +48,8 @@ pub struct Remapped {
     pieces: Vec<Piece>,
     /// Bytes of the temporary file.
     length: u64,
-    /// The files of the group that is shared.
-    group: Range<usize>,
+    /// The files that the temporary file has.
+    shared: Vec<usize>,
     /// Files that the last group had: what the next one is tried with is twice as many.
     fits: usize,
     failed: u32,
@@ -89,7 +89,7 @@ pub fn remap_create(fs: &mut dyn FileSystem, files: &[InodeNumber], limits: Limi
         files: files.iter().map(entry).collect(),
         pieces: Vec::new(),
         length: 0,
-        group: 0..0,
+        shared: Vec::new(),
         fits: files.len(),
         failed: 0,
         window: None,
@@ -207,16 +207,16 @@ impl Remapped {
         if self.length > 0 {
             self.temporary.empty(fs)?;
         }
-        for entry in self.files.get_mut(self.group.clone()).unwrap_or_default() {
-            entry.held = if matches!(entry.held, Held::Shared(_)) { Held::Waiting } else { entry.held.clone() };
+        for file in std::mem::take(&mut self.shared) {
+            self.entry_mut(file)?.held = Held::Waiting;
         }
-        (self.length, self.group, self.window) = (0, first..first, None);
+        (self.length, self.window) = (0, None);
         self.pieces.clear();
         let mut count = self.fits.saturating_mul(2).clamp(1, self.files.len().saturating_sub(first).max(1));
         loop {
             match self.share_group(fs, first..first + count) {
                 Ok(shared) => {
-                    (self.failed, self.fits, self.group) = (0, shared, first..first + shared);
+                    (self.failed, self.fits) = (0, shared);
                     self.counters.groups += 1;
                     return Ok(());
                 }
@@ -262,8 +262,12 @@ impl Remapped {
         adopt(fs, self.temporary.inode, &wanted)?;
         (self.pieces, self.length) = (pieces, length);
         let shared = found.len();
-        for (entry, (version, held)) in self.files.get_mut(files).unwrap_or_default().iter_mut().zip(found) {
-            self.counters.files_shared += u64::from(matches!(held, Held::Shared(_)));
+        let entries = self.files.get_mut(files.clone()).unwrap_or_default().iter_mut();
+        for ((file, entry), (version, held)) in files.zip(entries).zip(found) {
+            if matches!(held, Held::Shared(_)) {
+                self.shared.push(file);
+                self.counters.files_shared += 1;
+            }
             if held != Held::Lost {
                 entry.version = version;
             }
@@ -291,6 +295,8 @@ impl Remapped {
         self.length += bytes;
         self.counters.files_shared += 1;
         self.counters.bytes_shared += bytes;
+        self.shared.retain(|known| *known != file);
+        self.shared.push(file);
         // The window may end where the file did.
         self.window = None;
         let entry = self.entry_mut(file)?;
@@ -300,6 +306,7 @@ impl Remapped {
 
     fn settle_direct(&mut self, fs: &mut dyn FileSystem, file: usize) -> Result<()> {
         let version = Version::of(&look(fs, self.entry(file)?.inode)?);
+        self.shared.retain(|known| *known != file);
         let entry = self.entry_mut(file)?;
         entry.held = if entry.is_begun && entry.version != version { Held::Lost } else { Held::Direct };
         if !entry.is_begun {

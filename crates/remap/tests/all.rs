@@ -150,7 +150,7 @@ fn raced(
 fn a_thousand_races_mix_no_versions() {
     let (mut told, mut newest) = (0, 0);
     for round in 0..50_u64 {
-        let mut fs = Adopting::new([u64::MAX, 40 * UNIT][round as usize % 2]);
+        let mut fs = Adopting::new([u64::MAX, 40 * UNIT, 12 * UNIT, 4 * UNIT][round as usize % 4]);
         let all = files(&mut fs);
         let memory = [1 << 20, 8192, 1][round as usize % 3];
         let shared = [u64::MAX, 60_000][round as usize / 3 % 2];
@@ -173,6 +173,25 @@ fn a_thousand_races_mix_no_versions() {
     }
     println!("{told} of 1000 were told, {newest} newer than at first");
     assert!(newest > 100 && told < 500, "{told} told, {newest} newer");
+}
+
+#[test]
+fn a_file_that_was_shared_late_is_shared_again_behind_others() {
+    let mut fs = Adopting::new(4 * UNIT);
+    let all: Vec<InodeNumber> = [10, 3, 3]
+        .iter()
+        .enumerate()
+        .map(|(number, units)| fs.file(&format!("{number}"), &pattern(units * UNIT as usize, number as u64)))
+        .collect();
+    let mut remapped = remap_create(&mut fs, &all, Limits::default()).unwrap();
+    // There was no room for the first one; now there is.
+    let shorter = AttributeChange { size: Some(2 * UNIT), ..AttributeChange::default() };
+    fs.set_attributes(all[0], &shorter).unwrap();
+    for place in [0, 1, 0, 2, 0] {
+        let read = read_all(&mut fs, &mut remapped, place, 1000).unwrap();
+        assert!(read == fs.content(all[place]), "file {place}");
+    }
+    assert_eq!(remapped.counters().renewed, 1);
 }
 
 #[test]
