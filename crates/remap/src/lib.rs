@@ -1,6 +1,6 @@
-//! Many files as one, by remapping (P3): the pages of all files that are going to be read are shared
-//! into one temporary file, in the order of reading, and that file is read in requests as large as
-//! memory allows. The host's cost for each request is paid once for many small files.
+//! Many files as one, by remapping (P3): the pages of all files that are going to be read are
+//! shared into one temporary file, in the order of reading, and that file is read in requests as
+//! large as memory allows. The host's cost for each request is paid once for many small files.
 //!
 //! The paper's three functions: [`remap_create`], [`Remapped::remap_read`],
 //! [`Remapped::remap_delete`]. A tool hands over its list of files, replaces its reads, and deletes

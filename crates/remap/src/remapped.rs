@@ -37,8 +37,8 @@ struct Entry {
 /// Files whose pages are shared into one temporary file. The file system is handed to each call, so
 /// that others can use it in between: a file of which a reading has begun stays the version that it
 /// was then. What tells versions apart are size and times, so that the file system's clock has to
-/// move between two changes. Who drops this without [`Remapped::remap_delete`] leaves the temporary file until the
-/// next mount.
+/// move between two changes. Who drops this without [`Remapped::remap_delete`] leaves the temporary
+/// file until the next mount.
 #[derive(Debug)]
 pub struct Remapped {
     limits: Limits,
@@ -67,9 +67,9 @@ fn no_remap() -> FsError {
     FsError::new(ErrorKind::NotSupported, detail)
 }
 
-/// Shares the content of `files`, which will be read in this order, into a temporary file. Those for
-/// which there is no room, or that cannot be shared, are read later, or by themselves: that is no
-/// error.
+/// Shares the content of `files`, which will be read in this order, into a temporary file. Those
+/// for which there is no room, or that cannot be shared, are read later, or by themselves: that is
+/// no error.
 ///
 /// Errors: `NotSupported` (nothing can be remapped here), `ReadOnly`, and those of making a file.
 /// Cost: a look at each file's attributes and extents, and the remap commands; no content is read.
@@ -111,8 +111,8 @@ impl Remapped {
     }
 
     /// Begins to read a file, by its place in the list: from now on its content is that of the
-    /// attributes that are returned, whatever happens to the file. One that has changed since it was
-    /// shared is shared, or read, again.
+    /// attributes that are returned, whatever happens to the file. One that has changed since it
+    /// was shared is shared, or read, again.
     ///
     /// Errors: `NotFound` (also of a place that the list does not have), `Corrupt`, `Device`. Cost:
     /// that of `stat`; of sharing, where that is due.
@@ -141,12 +141,12 @@ impl Remapped {
         Ok(attributes)
     }
 
-    /// Reads a file's content from `offset` on, as [`FileSystem::read`] does, out of the buffer where
-    /// it is there: a request that was not expected in this order costs a window. A file that nobody
-    /// began is begun.
+    /// Reads a file's content from `offset` on, as [`FileSystem::read`] does, out of the buffer
+    /// where it is there: a request that was not expected in this order costs a window. A file that
+    /// nobody began is begun.
     ///
-    /// Errors: those of [`Remapped::begin`], and `Corrupt` where the file has changed and the version
-    /// that was begun is nowhere any more.
+    /// Errors: those of [`Remapped::begin`], and `Corrupt` where the file has changed and the
+    /// version that was begun is nowhere any more.
     pub fn remap_read(&mut self, fs: &mut dyn FileSystem, file: usize, offset: u64, into: &mut [u8]) -> Result<usize> {
         if !self.entry(file)?.is_begun {
             self.begin(fs, file)?;
@@ -232,8 +232,8 @@ impl Remapped {
         }
     }
 
-    /// Shares these files, or the first of them that together keep to the limit, at once. Returns how
-    /// many. Errors: those of the adoption; nothing is shared then.
+    /// Shares these files, or the first of them that together keep to the limit, at once. Returns
+    /// how many. Errors: those of the adoption; nothing is shared then.
     fn share_group(&mut self, fs: &mut dyn FileSystem, files: Range<usize>) -> Result<usize> {
         let (mut wanted, mut found): (Vec<Place>, Vec<(Version, Held)>) = (Vec::new(), Vec::new());
         let (mut pieces, mut length) = (Vec::new(), 0_u64);
@@ -277,8 +277,8 @@ impl Remapped {
         Ok(shared)
     }
 
-    /// Shares the present version of one file, behind all others; where that cannot be, it is read by
-    /// itself.
+    /// Shares the present version of one file, behind all others; where that cannot be, it is read
+    /// by itself.
     fn share_again(&mut self, fs: &mut dyn FileSystem, file: usize) -> Result<()> {
         let inode = self.entry(file)?.inode;
         let version = Version::of(&look(fs, inode)?);

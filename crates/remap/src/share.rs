@@ -30,8 +30,8 @@ impl Piece {
     }
 }
 
-/// The runs of a file that hold data, to stand from `at` on; `None` where some of its content has no
-/// unit of its own. Errors: those of asking for extents.
+/// The runs of a file that hold data, to stand from `at` on; `None` where some of its content has
+/// no unit of its own. Errors: those of asking for extents.
 pub fn pieces_of(
     fs: &dyn FileSystem,
     inode: InodeNumber,

@@ -10,8 +10,8 @@ use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Result}
 
 use crate::{Counters, Limits, Remapped, remap_create};
 
-/// A tree of a file system, whose contents come through [`Remapped`]: read in the tree's order, they
-/// take the fewest requests. Who wants each file to be of one version calls
+/// A tree of a file system, whose contents come through [`Remapped`]: read in the tree's order,
+/// they take the fewest requests. Who wants each file to be of one version calls
 /// [`RemappedTree::begin`] in front of it.
 pub struct RemappedTree<'a> {
     nodes: Vec<SourceNode>,
@@ -54,8 +54,8 @@ impl<'a> RemappedTree<'a> {
         Ok(Self { nodes, files, inner: Mutex::new(Inner { fs, remapped }) })
     }
 
-    /// Begins to read a node's content: the node as it is in the version that will be read, or `None`
-    /// where it has no content of its own. Errors: those of [`Remapped::begin`].
+    /// Begins to read a node's content: the node as it is in the version that will be read, or
+    /// `None` where it has no content of its own. Errors: those of [`Remapped::begin`].
     pub fn begin(&self, node: usize) -> Result<Option<SourceNode>> {
         let (Some(file), Some(known)) = (self.files.get(&node), self.nodes.get(node)) else { return Ok(None) };
         let Inner { fs, remapped } = &mut *self.lock();

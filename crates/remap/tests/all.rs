@@ -1,6 +1,6 @@
 //! Files that are read through one temporary file, against the model file system: what is read is
-//! what each file holds, whatever memory there is and whatever changes meanwhile. On F2FS and a layer
-//! that remaps: crates/stack/tests/remapped.rs.
+//! what each file holds, whatever memory there is and whatever changes meanwhile. On F2FS and a
+//! layer that remaps: crates/stack/tests/remapped.rs.
 
 mod adopting;
 

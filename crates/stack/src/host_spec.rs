@@ -7,9 +7,11 @@ use toml::{Table, Value};
 use crate::SpecError;
 use crate::named::whole;
 
-/// The memory of the host, and what requests cost it. Without it, a file system has the memory that its own options say.
+/// The memory of the host, and what requests cost it. Without it, a file system has the memory that
+/// its own options say.
 ///
-/// It stands in for those options: FAT's sector cache, with data and written back; F2FS's pages. JFFS2 writes through, as Linux's does: it gets the rule of time alone.
+/// It stands in for those options: FAT's sector cache, with data and written back; F2FS's pages.
+/// JFFS2 writes through, as Linux's does: it gets the rule of time alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
@@ -19,7 +21,8 @@ pub struct HostSpec {
     /// Bytes that wait to be written, beyond which some are.
     #[serde(deserialize_with = "crate::named::size")]
     pub dirty: u64,
-    /// In simulated milliseconds: so long after a change everything is made durable by a sync; 0 for never.
+    /// In simulated milliseconds: so long after a change everything is made durable by a sync; 0
+    /// for never.
     pub sync_ms: u64,
     /// Nanoseconds of the host's processor that each request to a block device costs, whatever its
     /// size; 0: none, as on bare flash.
@@ -42,7 +45,8 @@ impl Default for HostSpec {
 }
 
 impl HostSpec {
-    /// Reads options as `cache=4M,dirty=1M,sync_ms=5000`, or `default`; what is left out is the default. Errors: a sentence.
+    /// Reads options as `cache=4M,dirty=1M,sync_ms=5000`, or `default`; what is left out is the
+    /// default. Errors: a sentence.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let mut table = Table::new();
         for part in text.split(',').filter(|part| !part.is_empty() && text != "default") {

@@ -111,7 +111,8 @@ impl HostDirectory {
         self.identities.get(node).copied().flatten()
     }
 
-    /// Opens the file of a node as it is now, whatever it is. Errors: it is gone, or a symbolic link.
+    /// Opens the file of a node as it is now, whatever it is. Errors: it is gone, or a symbolic
+    /// link.
     pub(crate) fn open_now(&self, node: usize) -> io::Result<File> {
         let relative = path(&self.nodes, node);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;

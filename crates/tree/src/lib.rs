@@ -1,9 +1,9 @@
 //! A tree of files on its way into an image or out of one.
 //!
-//! In: a host's directory ([`HostDirectory`], [`OrderedDirectory`]), a tar archive ([`TarArchive`]) or a mounted file
-//! system ([`MountedTree`]) as a [`SourceTree`](nandkit_vfs::source::SourceTree), changed by
-//! [`Adjustments`], a [`DeviceTable`] and [`AndroidFiles`] ([`AdjustedTree`]). Out: into a
-//! directory ([`extract`](extract::extract)) or a tar archive ([`pack`](pack::pack)). By path,
+//! In: a host's directory ([`HostDirectory`], [`OrderedDirectory`]), a tar archive ([`TarArchive`])
+//! or a mounted file system ([`MountedTree`]) as a [`SourceTree`](nandkit_vfs::source::SourceTree),
+//! changed by [`Adjustments`], a [`DeviceTable`] and [`AndroidFiles`] ([`AdjustedTree`]). Out: into
+//! a directory ([`extract`](extract::extract)) or a tar archive ([`pack`](pack::pack)). By path,
 //! inside a file system: [`Editor`]. [`compare`](compare::compare) says where two trees differ.
 //!
 //! The same tree always comes in the same order with the same attributes. What comes from an image

@@ -107,9 +107,9 @@ impl OrderedDirectory {
         self.windows.counters()
     }
 
-    /// A node as it is now, where it is otherwise than when it was listed; from now on its content is
-    /// that of this moment. Errors: it is gone, no file any more, cannot be read, or changes all the
-    /// time.
+    /// A node as it is now, where it is otherwise than when it was listed; from now on its content
+    /// is that of this moment. Errors: it is gone, no file any more, cannot be read, or changes all
+    /// the time.
     pub fn turn(&self, node: usize) -> nandkit_vfs::Result<Option<SourceNode>> {
         let nodes = self.source.directory.nodes();
         let is_file =

@@ -107,7 +107,8 @@ impl Windows {
         member
     }
 
-    /// Begins windows, as many as may be on their way; from `node` on where none has begun behind it.
+    /// Begins windows, as many as may be on their way; from `node` on where none has begun behind
+    /// it.
     fn send(&self, source: &Arc<Source>, state: &mut State, node: usize) {
         if state.flights.is_empty() && node > state.next {
             state.next = node;
