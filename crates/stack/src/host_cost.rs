@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nandkit_block::{BlockDevice, BlockGeometry, Extent, Remap, Result, Trim};
+use nandkit_block::{BlockDevice, BlockGeometry, Extent, Placement, Remap, RemapLimits, Result, Trim};
 use nandkit_units::{
     Content, Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, StatisticValue, Statistics, Ticket,
 };
@@ -95,6 +95,10 @@ impl BlockDevice for HostCost {
         self.below.extent(at, most)
     }
 
+    fn placement(&self, at: Lba) -> Option<Placement> {
+        self.below.placement(at)
+    }
+
     fn expect_write(&mut self, at: Lba) {
         self.below.expect_write(at);
     }
@@ -130,8 +134,8 @@ impl Pacing for HostCost {
 }
 
 impl Remap for HostCost {
-    fn unit(&self) -> u32 {
-        Remap::unit(&self.below)
+    fn limits(&self) -> RemapLimits {
+        Remap::limits(&self.below)
     }
 
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {

@@ -71,9 +71,9 @@ fn every_file_reads_as_itself_whatever_memory_there_is() {
         let mut remapped = remap_create(&mut volume, &all, limits).unwrap();
         assert_eq!(names(&volume), listed, "the temporary file has no name");
         for step in [1 << 20, 1000] {
-            for place in 0..all.len() {
+            for (place, whole) in whole.iter().enumerate() {
                 let read = read_all(&mut volume, &mut remapped, place, step).unwrap();
-                assert!(read == whole[place], "file {place} by {step} bytes, {limits:?}, {aliases} aliases");
+                assert!(read == *whole, "file {place} by {step} bytes, {limits:?}, {aliases} aliases");
             }
         }
         // In any order, within files too.
@@ -288,9 +288,9 @@ fn a_mount_behind_a_cut_has_the_files_and_no_temporary_one() {
             // In groups: each is followed by a sync.
             let limits = Limits { memory: 8192, shared: 300_000 };
             let mut remapped = remap_create(&mut volume, &all, limits)?;
-            for place in 0..all.len() {
+            for (place, whole) in whole.iter().enumerate() {
                 let read = read_all(&mut volume, &mut remapped, place, 1 << 20)?;
-                assert!(read == whole[place], "{context}: file {place}");
+                assert!(read == *whole, "{context}: file {place}");
             }
             remapped.remap_delete(&mut volume)?;
             volume.sync()

@@ -31,9 +31,11 @@ impl<F: Flash> PageMapFtl<F> {
         self.remap_checked(context, &pairs, moves).map_err(|failure| failure.at(Operation::Remap, first))
     }
 
-    /// The most pairs of one command: what one group of lines may hold.
+    /// The most pairs of one command: what one group of lines may hold, and no more than the log of
+    /// aliases ever has room for.
     fn pairs_max(&self, moves: bool) -> usize {
-        self.journal.as_ref().map_or(0, |journal| journal.lines_due / if moves { 2 } else { 1 })
+        let Some(journal) = &self.journal else { return 0 };
+        if moves { journal.lines_due / 2 } else { journal.lines_due.min(journal.aliases_max as usize) }
     }
 
     /// The pairs as page numbers, once everything is right with them.

@@ -82,7 +82,10 @@ impl Windows {
         let mut state = lock(&self.state);
         while !state.here.contains_key(&node) {
             self.send(source, &mut state, node);
-            let Some(flight) = state.flights.pop_front_if(|flight| flight.nodes.start <= node) else { break };
+            if state.flights.front().is_none_or(|flight| flight.nodes.start > node) {
+                break;
+            }
+            let Some(flight) = state.flights.pop_front() else { break };
             let (slot, ready) = &*flight.read;
             let mut read = lock(slot);
             while read.is_none() {

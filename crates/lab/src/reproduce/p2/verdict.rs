@@ -110,9 +110,8 @@ fn dac_adds_nothing(points: &[Point<'_>], setting: &Setting) -> Vec<Check> {
             x <= 1.0 + SAME
         }));
         let most = most.map(|(_, spread)| *spread);
-        checks.push(Check::new(format!("{collector}: the greatest R loses a little"), most, |x| {
-            (0.8..1.0).contains(&x)
-        }));
+        checks
+            .push(Check::new(format!("{collector}: the greatest R loses a little"), most, |x| (0.8..1.0).contains(&x)));
         checks.push(Check::new(format!("{collector}: the greatest R loses more than R=2"), most, |x| {
             least.is_some_and(|least| x < least)
         }));
