@@ -54,7 +54,7 @@ impl ReadCosts {
         self.request_ns + self.times.read(blocks).max(f64::from(busiest) * self.page_ns)
     }
 
-    /// The same in one run whose pages lie on the dies in turn.
+    /// Reading the pages in one run, on the dies in turn.
     fn striped_ns(&self, pages: u32, of_dies: u32) -> f64 {
         let most = self.request_max.max(1);
         let on_one = |blocks: u32| if of_dies == 0 { 0 } else { blocks.div_ceil(of_dies) };

@@ -198,7 +198,7 @@ fn read_through<D: BlockDevice>(volume: &Volume<D>, file: usize) {
     FileSystem::read(volume, inode(volume, file), 0, ReadInto::Nothing { length }).unwrap();
 }
 
-/// The same work by each way, with room and without: what is left is whole.
+/// One work by each way, with room and without: what is left is whole.
 #[test]
 fn volumes_that_each_mover_leaves_are_whole() {
     // Room for one command, and for no second one before a checkpoint.

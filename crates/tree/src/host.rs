@@ -115,7 +115,7 @@ pub fn xattrs(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<Vec<(Vec<u8>
     all_xattrs(|names| rustix::fs::llistxattr(path, names), |name, value| rustix::fs::lgetxattr(path, name, value))
 }
 
-/// The same of an open file.
+/// The attributes of an open file.
 pub fn file_xattrs(file: &File) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     all_xattrs(|names| rustix::fs::flistxattr(file, names), |name, value| rustix::fs::fgetxattr(file, name, value))
 }

@@ -23,7 +23,7 @@ mod host;
 mod inward;
 pub mod large;
 pub mod mounted;
-pub mod ordered;
+mod ordered;
 pub mod pack;
 mod salvage;
 
@@ -36,4 +36,4 @@ pub use edit::{Edit, Editor, HostFile, ModeChange, OwnerChange, host_file};
 pub use error::{Result, TreeError, show};
 pub use extract::{ExtractOptions, ExtractReport, Note, Progress};
 pub use mounted::{MountLimits, MountedTree};
-pub use ordered::OrderedDirectory;
+pub use ordered::{HostClock, OrderedDirectory, OrderedOptions};

@@ -8,15 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nandkit_tree::large::Holes;
-use nandkit_tree::ordered::{HostClock, OrderedOptions};
 use nandkit_tree::pack::{PackOptions, pack_in_turn, pack_tree};
-use nandkit_tree::{ArchiveOptions, DirectoryOptions, ExtractReport, HostDirectory, OrderedDirectory, TarArchive};
+use nandkit_tree::{
+    ArchiveOptions, DirectoryOptions, ExtractReport, HostClock, HostDirectory, OrderedDirectory, OrderedOptions,
+    TarArchive,
+};
 use nandkit_vfs::source::{SourceTree, path};
 use nandkit_vfs::{FileKind, Timestamp};
 
 fn options(memory: u64, holes: bool) -> OrderedOptions {
     let now = || Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64);
-    let clock = HostClock { now, wait: std::thread::sleep };
+    let clock = HostClock { now, wait: |time| std::thread::sleep(Duration::from_nanos(time.0)) };
     let directory = DirectoryOptions { keeps_going: true, ..DirectoryOptions::default() };
     OrderedOptions { directory, memory, threads: 4, holes, clock }
 }

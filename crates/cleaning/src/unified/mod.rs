@@ -94,7 +94,7 @@ pub struct Plan {
     pub sorted: bool,
     /// Moving, the checkpoint, filling the present holes, less what reads save.
     pub predicted_ns: f64,
-    /// The same with all runs left.
+    /// The time of the segment with all runs left.
     pub left_ns: f64,
 }
 

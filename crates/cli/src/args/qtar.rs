@@ -12,7 +12,7 @@ or told. Of a chip that a run has kept in a file, with F2FS on a layer that can 
 refused, is damaged, was changed or has gone.
 
 Examples:
-  nandkit qtar cf home.tar /home/me
+  nandkit qtar cf photos.tar photos
   nandkit qtar cf - /usr/src/linux | zstd > linux.tar.zst
   nandkit qtar cf card.tar card.nand
   nandkit qtar tf home.tar
@@ -56,7 +56,7 @@ pub enum QtarAction {
 #[command(
     mut_arg("image", |arg| arg.value_name("DIR|IMAGE").help("A directory of this host, or an image: as every command that reads images takes them")),
     after_help = "Examples:
-  nandkit qtar cf home.tar /home/me --exclude .cache
+  nandkit qtar cf photos.tar photos --exclude .cache
   nandkit qtar cf - /usr/src/linux | zstd > linux.tar.zst
   nandkit qtar cf card.tar card.nand
   nandkit qtar cf data.tar userdata.img --sparse"

@@ -8,11 +8,10 @@ use nandkit_block::wrap::{DeviceSnapshot, RequestKind};
 use nandkit_remap::{Limits, RemappedTree};
 use nandkit_stack::image::{LiveChip, open_live};
 use nandkit_tree::large::Holes;
-use nandkit_tree::ordered::{HostClock, OrderedOptions};
 use nandkit_tree::pack::{PackOptions, pack_in_turn, pack_tree};
 use nandkit_tree::{
-    ArchiveOptions, DirectoryOptions, ExtractOptions, ExtractReport, HostDirectory, MountLimits, MountedTree, Note,
-    OrderedDirectory, TarArchive,
+    ArchiveOptions, DirectoryOptions, ExtractOptions, ExtractReport, HostClock, HostDirectory, MountLimits,
+    MountedTree, Note, OrderedDirectory, OrderedOptions, TarArchive,
 };
 use nandkit_units::{Nanos, format_bytes};
 use nandkit_vfs::path::{Follow, resolve};
@@ -40,7 +39,7 @@ const CLOCK: HostClock = HostClock {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
     },
-    wait: std::thread::sleep,
+    wait: |time| std::thread::sleep(std::time::Duration::from_nanos(time.0)),
 };
 
 /// Makes, takes apart or lists a tar archive.

@@ -6,6 +6,7 @@
 
 pub mod balance;
 pub mod collect;
+pub mod collected;
 pub mod mover;
 pub mod partial;
 pub mod partial_counters;

@@ -5,26 +5,13 @@ use std::ops::Range;
 
 use nandkit_vfs::Result;
 
-use super::collect::{Collected, Liveness, carry};
+use super::collect::carry;
+use super::collected::{Collected, Liveness};
 use super::mover::{BlockMover, LiveBlock};
-use super::review::{self, HoleRun, ReusePlan, ReuseReview, Treatment};
+use super::review::{self, HoleRun, Reuse, ReusePlan, ReuseReview, Treatment};
 use super::unified;
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::segments::Summary;
-
-/// What came of a review.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reuse {
-    /// The segment that was treated; the log gets it after the next checkpoint. `None`: nothing was
-    /// done.
-    pub treated: Option<SegmentIndex>,
-    /// Blocks that went to the cold log.
-    pub inter: u32,
-    /// Blocks that went elsewhere in the segment.
-    pub intra: u32,
-    /// Sources that the device still maps, to be discarded after the next checkpoint.
-    pub mapped: Vec<BlockAddress>,
-}
 
 /// Asks a review about the segment whose gaps a data log would fill next, and does what it says.
 /// Nothing happens while the log needs no gaps, or a segment is kept for it already. What is

@@ -138,6 +138,20 @@ pub trait ReuseReview: Send {
     fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts, checkpoint: CheckpointRequests<'_>) -> ReusePlan;
 }
 
+/// What came of a review.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reuse {
+    /// The segment that was treated; the log gets it after the next checkpoint. `None`: nothing was
+    /// done.
+    pub treated: Option<SegmentIndex>,
+    /// Blocks that went to the cold log.
+    pub inter: u32,
+    /// Blocks that went elsewhere in the segment.
+    pub intra: u32,
+    /// Sources that the device still maps, to be discarded after the next checkpoint.
+    pub mapped: Vec<BlockAddress>,
+}
+
 /// Linux: every segment as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoReview;

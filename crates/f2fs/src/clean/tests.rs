@@ -8,7 +8,8 @@ use nandkit_units::Nanos;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::balance::{Background, Foreground, Need, is_short};
-use super::collect::{Collected, Liveness, collect};
+use super::collect::collect;
+use super::collected::{Collected, Liveness};
 use super::mover::{BlockMover, CopyMover, LiveBlock, Mover, RemapMover};
 use super::policy::{PolicySearch, SearchByKind};
 use super::review::{HoleRun, ReusePlan, Treatment, checked, facts, holes};
@@ -437,7 +438,7 @@ fn a_treated_segment_is_taken_after_the_checkpoint_with_its_holes_joined() {
 #[test]
 fn without_a_plan_or_without_need_nothing_is_done() {
     let mut small = with_gaps();
-    let nothing = super::reuse::Reuse::default();
+    let nothing = super::review::Reuse::default();
     let mut none = super::review::NoReview;
     assert_eq!(super::reuse::prepare(&mut small, Log::WarmData, &mut none, &mut CopyMover).unwrap(), nothing);
     small.bench.segments.options.lfs = true;

@@ -10,11 +10,11 @@ use nandkit_cleaning::unified::{Costs, Plan, RemapCost, Way};
 use nandkit_units::{Better, StatisticDefinition, StatisticValue, Statistics};
 use nandkit_vfs::Result;
 
-use super::collect::{Collected, Liveness, carry};
+use super::collect::carry;
+use super::collected::{Collected, Liveness};
 use super::mover::{BlockMover, LiveBlock, Mover, RemapMover};
 use super::partial::{mean, valid_runs};
-use super::reuse::Reuse;
-use super::review::{CheckpointRequests, HoleRun, LivePage, ReuseFacts, ReusePlan, ReuseReview, Treatment};
+use super::review::{CheckpointRequests, HoleRun, LivePage, Reuse, ReuseFacts, ReusePlan, ReuseReview, Treatment};
 use super::units;
 use crate::device::{Pair, RemapsSeen};
 use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};

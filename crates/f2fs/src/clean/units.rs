@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use nandkit_vfs::Result;
 
-use super::collect::Collected;
+use super::collected::Collected;
 use super::mover::LiveBlock;
 use crate::device::Pair;
 use crate::ids::{BlockAddress, Log};

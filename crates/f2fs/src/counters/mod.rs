@@ -8,11 +8,10 @@ use nandkit_units::{Nanos, StatisticDefinition, StatisticValue, Statistics};
 
 use crate::clean::Collection;
 use crate::clean::collect::Outcome;
-use crate::clean::reuse::Reuse;
+use crate::clean::review::Reuse;
 use crate::ids::Log;
 use crate::over_time::{OverTime, Sample};
 use crate::segments::{Segments, Usage, Way};
-use crate::write::Gathered;
 
 /// Classes of valid blocks in a segment.
 const CLASSES: usize = 16;
@@ -113,8 +112,9 @@ impl Counters {
         self.remapped += reuse.mapped.len() as u64;
     }
 
-    pub(crate) fn gathered(&mut self, gathered: &Gathered) {
-        for (count, more) in self.gathered.iter_mut().zip([gathered.windows, gathered.remapped, gathered.copied]) {
+    /// Windows of files that were gathered, pages of them remapped and copied.
+    pub(crate) fn gathered(&mut self, counts: [u32; 3]) {
+        for (count, more) in self.gathered.iter_mut().zip(counts) {
             *count += u64::from(more);
         }
     }

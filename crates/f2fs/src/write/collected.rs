@@ -7,7 +7,7 @@ use nandkit_vfs::{ErrorKind, FileKind, Result};
 use super::Volume;
 use super::tree::Slot;
 use crate::blocks::{Blocks, Nodes};
-use crate::clean::collect::{Collected, Liveness};
+use crate::clean::collected::{Collected, Liveness};
 use crate::clean::mover::{LiveBlock, Mover};
 use crate::device::RemapsSeen;
 use crate::ids::{BlockAddress, DataAddress, NodeId, SegmentIndex};

@@ -124,7 +124,7 @@ impl<D: BlockDevice> Volume<D> {
             gather.left = (version, budget.saturating_sub(spent));
         }
         self.writer.reads.iter().for_each(ReadCounts::fade);
-        self.writer.counters.gathered(&gathered);
+        self.writer.counters.gathered([gathered.windows, gathered.remapped, gathered.copied]);
         Ok(gathered)
     }
 

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::time::Duration;
 
+use nandkit_units::Nanos;
 use nandkit_vfs::source::SourceNode;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Timestamp};
 use rustix::fs::{SeekFrom, Stat};
@@ -20,7 +20,7 @@ pub const WHOLE_MAX: u64 = 4 << 20;
 /// Times of files have a grain: that of the kernel's tick, at most 10 ms (CONFIG_HZ=100;
 /// Documentation/filesystems/multigrain-ts.rst). A change within the grain of another one may not
 /// show, so that a file is taken only as long behind its last change.
-const GRAIN: Duration = Duration::from_millis(20);
+const GRAIN: Nanos = Nanos(20_000_000);
 
 /// Times that a file is read before it is told as one that changes all the time.
 const TRIES: u32 = 10;
@@ -114,7 +114,7 @@ pub fn read(source: &Source, node: usize, file: File) -> nandkit_vfs::Result<Mem
 /// Whether a second change may not show in the time of the last one. Times that lie far ahead are
 /// another machine's: nothing can be said of them.
 fn is_fresh(changed: Timestamp, now: Timestamp) -> bool {
-    let grain = GRAIN.as_nanos() as i64;
+    let grain = GRAIN.0 as i64;
     let age = now.0.saturating_sub(changed.0);
     age < grain && age > -50 * grain
 }

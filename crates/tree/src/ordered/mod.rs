@@ -11,8 +11,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use nandkit_units::Nanos;
 use nandkit_vfs::source::{SourceNode, SourceTree, same_inode};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Timestamp};
 use rustix::fs::Advice;
@@ -27,7 +27,7 @@ pub struct HostClock {
     /// The present.
     pub now: fn() -> Timestamp,
     /// Waits so long.
-    pub wait: fn(Duration),
+    pub wait: fn(Nanos),
 }
 
 /// How a directory is read.

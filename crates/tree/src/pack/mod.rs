@@ -72,7 +72,7 @@ pub fn pack_tree(tree: &dyn SourceTree, out: &mut dyn Write, options: &PackOptio
     pack_in_turn(tree, &|_| Ok(None), out, options)
 }
 
-/// The same of a tree that may change meanwhile: `turn` is asked for each node once, in their
+/// Packs a tree that may change meanwhile: `turn` is asked for each node once, in their
 /// order. Its name, its place and whose hard link it is stay those of the tree.
 pub fn pack_in_turn(
     tree: &dyn SourceTree,

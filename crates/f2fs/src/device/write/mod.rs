@@ -263,7 +263,7 @@ impl<D: BlockDevice> WritableBlocks<D> {
         self.try_submit(part, context, request)?.map_err(failed)
     }
 
-    /// The same, with the device's own error.
+    /// As above, with the device's own error.
     fn try_submit(
         &mut self,
         part: usize,

@@ -1,18 +1,49 @@
 //! What requests, remaps and reads cost on a stack's device, by the figures of its parts.
 
-use nandkit_block::card::CardSpec;
+use nandkit_block::card::{CardSpec, Pattern};
 use nandkit_block::{HostLinkSpec, RemapLimits};
 use nandkit_cleaning::gather::{GatherCosts, ReadCosts};
 use nandkit_cleaning::partial::RequestTimes;
 use nandkit_cleaning::unified::RemapCost;
 use nandkit_nand_sim::ChipSpec;
 
-use super::reuse::{BLOCK_BYTES, Curve, MOST, times_of};
 use crate::{DeviceSpec, FtlSpec};
 
+/// Blocks of a segment, the largest request that is asked about.
+pub(super) const MOST: u32 = 512;
+/// Bytes of a block.
+pub(super) const BLOCK_BYTES: u64 = 4096;
 /// Blocks of the largest read that a program makes for itself: Linux reads ahead 128 KiB
 /// (`read_ahead_kb`, mm/readahead.c).
 const READ_AHEAD: u32 = 32;
+
+/// Times of writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Curve {
+    /// At random places over the whole card, with the merges that each causes: what a benchmark of
+    /// random writes shows (P1's figure 5).
+    #[default]
+    Spread,
+    /// At random places within an open unit.
+    Unit,
+    /// As the volume's own requests take.
+    Learned,
+}
+
+/// P1's curves of a card: reads and writes at random places.
+pub(super) fn times_of(card: &CardSpec, curve: Curve) -> RequestTimes {
+    RequestTimes::new(
+        MOST,
+        |blocks| card.read_time(Pattern::Random, u64::from(blocks) * BLOCK_BYTES).0,
+        |blocks| {
+            let bytes = u64::from(blocks) * BLOCK_BYTES;
+            match curve {
+                Curve::Spread | Curve::Learned => card.spread_write_time(bytes).0,
+                Curve::Unit => card.write_time(Pattern::Random, bytes).0,
+            }
+        },
+    )
+}
 
 /// The devices that can remap, as messages name them.
 pub(super) const CAN_REMAP: &str =

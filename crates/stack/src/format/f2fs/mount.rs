@@ -17,7 +17,8 @@ use nandkit_f2fs::write::PageLimits;
 use nandkit_f2fs::write::{Volume, WriteOptions};
 
 use super::costs;
-use super::reuse::{BY_AGE, Curve, Reuse};
+use super::costs::Curve;
+use super::reuse::{BY_AGE, Reuse};
 use super::spec::{F2fsModeName, F2fsSpec, MoverName, RulesName};
 use crate::format::Format;
 use crate::format::emulate::{FormatSpec, WatchedBlocks, wrong};

@@ -3,19 +3,15 @@
 use std::path::Path;
 
 use nandkit_block::RemapLimits;
-use nandkit_block::card::{CardSpec, Pattern};
+use nandkit_block::card::CardSpec;
 use nandkit_cleaning::gather::GatherCosts;
-use nandkit_cleaning::partial::{LearnedTimes, Method, RequestTimes};
+use nandkit_cleaning::partial::{LearnedTimes, Method};
 use nandkit_f2fs::clean::partial::PartialCollection;
 
-use super::costs;
+use super::costs::{self, Curve};
 use crate::frame::Frame;
 use crate::{DeviceSpec, FtlSpec, SpecError, StackError, suggest};
 
-/// Blocks of a segment, the largest request that is asked about.
-pub(super) const MOST: u32 = 512;
-/// Bytes of a block.
-pub(super) const BLOCK_BYTES: u64 = 4096;
 /// The most segments that are treated for one checkpoint.
 const SEGMENTS_MOST: u32 = 8;
 
@@ -44,19 +40,6 @@ pub(crate) struct Reuse {
     pub segments: u32,
     /// Which times of random writes a card's curve is.
     pub curve: Curve,
-}
-
-/// Times of writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Curve {
-    /// At random places over the whole card, with the merges that each causes: what a benchmark of
-    /// random writes shows (P1's figure 5).
-    #[default]
-    Spread,
-    /// At random places within an open unit.
-    Unit,
-    /// As the volume's own requests take.
-    Learned,
 }
 
 const fn way(name: &'static str, method: Option<Method>) -> Way {
@@ -179,7 +162,7 @@ impl Reuse {
     pub fn review(&self, curve: &str, frame: &Frame) -> Result<Option<PartialCollection>, StackError> {
         let Some(method) = self.way.method else { return Ok(None) };
         Ok(Some(match self.card(curve, frame.card.as_deref())? {
-            Some(card) => PartialCollection::new(times_of(&card, self.curve), method, self.segments),
+            Some(card) => PartialCollection::new(costs::times_of(&card, self.curve), method, self.segments),
             None => PartialCollection::learning(LearnedTimes::default(), method, self.segments),
         }))
     }
@@ -189,21 +172,6 @@ fn card_of(path: &Path) -> Result<CardSpec, StackError> {
     let wrong = |detail: String| StackError::new("stack.fs.reuse_curve", format!("{}: {detail}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot read: {error}")))?;
     CardSpec::from_toml(&text).map_err(|error| wrong(error.to_string()))
-}
-
-/// P1's curves of a card: reads and writes at random places.
-pub(super) fn times_of(card: &CardSpec, curve: Curve) -> RequestTimes {
-    RequestTimes::new(
-        MOST,
-        |blocks| card.read_time(Pattern::Random, u64::from(blocks) * BLOCK_BYTES).0,
-        |blocks| {
-            let bytes = u64::from(blocks) * BLOCK_BYTES;
-            match curve {
-                Curve::Spread | Curve::Learned => card.spread_write_time(bytes).0,
-                Curve::Unit => card.write_time(Pattern::Random, bytes).0,
-            }
-        },
-    )
 }
 
 #[cfg(test)]
