@@ -1,5 +1,7 @@
 //! Contents as far as they can be read.
 
+use std::ops::Range;
+
 use nandkit_vfs::source::SourceTree;
 
 /// Bytes that are read by themselves where a chunk cannot be read, and that become zeroes where
@@ -11,25 +13,44 @@ pub const UNIT: usize = 4096;
 /// its units.
 const FAILED_MAX: u32 = 4096;
 
+/// Reads of files of which nothing can be read, over a whole tree: each of its nodes has an equal
+/// share. Thousands of names may promise gigabytes each that are not there.
+const PROBES_ALL: usize = 1 << 20;
+
+/// The least share of a file: one of 256 KiB is tried unit by unit.
+const PROBES_MIN: usize = 64;
+
 /// The first offset of a file that could not be read, and how much of the file is missing.
 #[derive(Debug, Default)]
 pub struct Damage {
     first: Option<(u64, String)>,
     bytes: u64,
     failed: u32,
+    /// Whether a read was answered, or units all over the file were looked at.
+    known: bool,
+    /// Units all over the file of which none could be read, where no more are tried.
+    lost: Option<u64>,
 }
 
 impl Damage {
+    /// Whether the rest of the file is given up, since nothing of it could be read.
+    pub const fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
     /// What to say of a file of `size` bytes; nothing where all of it was read.
     pub fn note(&self, size: u64) -> Option<String> {
         let (offset, cause) = self.first.as_ref()?;
-        Some(format!("{} of {size} bytes are missing, first at {offset}: {cause}", self.bytes))
+        let tried = self.lost.map_or_else(String::new, |units| {
+            format!("; {units} parts of {UNIT} bytes all over it were tried, none can be read")
+        });
+        Some(format!("{} of {size} bytes are missing, first at {offset}: {cause}{tried}", self.bytes))
     }
 }
 
 /// Fills all of `chunk` with the content from `offset` on of a file of `size` bytes. Returns where
 /// the content ends: before `size` where a read answered short, and then nothing behind it can be
-/// read.
+/// read. Behind a file that is lost ([`Damage::is_lost`]) nothing needs to be asked for.
 pub fn read(
     tree: &dyn SourceTree,
     node: usize,
@@ -39,14 +60,20 @@ pub fn read(
 ) -> u64 {
     let whole = tree.read(node, offset, chunk);
     match whole {
-        Ok(count) if count >= chunk.len() => return size,
-        Ok(count) => return damage.ends(offset + count as u64, size, chunk.get_mut(count..)),
-        Err(error) if damage.failed >= FAILED_MAX => {
-            chunk.fill(0);
-            damage.missing(offset, chunk.len() as u64, error.to_string());
+        Ok(count) if count >= chunk.len() => {
+            damage.known = true;
             return size;
         }
-        Err(_) => {}
+        Ok(count) => return damage.ends(offset + count as u64, size, chunk.get_mut(count..)),
+        Err(error) => {
+            damage.probe(tree, node, offset..size, chunk);
+            if damage.is_lost() || damage.failed >= FAILED_MAX {
+                chunk.fill(0);
+                let missing = if damage.is_lost() { size - offset } else { chunk.len() as u64 };
+                damage.missing(offset, missing, error.to_string());
+                return size;
+            }
+        }
     }
     for number in 0..chunk.len().div_ceil(UNIT) {
         let from = number * UNIT;
@@ -55,7 +82,7 @@ pub fn read(
         let length = rest.len().min(UNIT);
         let Some(unit) = rest.get_mut(..length) else { break };
         match tree.read(node, at, unit) {
-            Ok(count) if count >= length => {}
+            Ok(count) if count >= length => damage.known = true,
             Ok(count) => return damage.ends(at + count as u64, size, rest.get_mut(count..)),
             Err(error) => {
                 unit.fill(0);
@@ -68,6 +95,28 @@ pub fn read(
 }
 
 impl Damage {
+    /// Looks at as many units all over the rest of a file as its share is, until one can be read.
+    /// Without any, the file is lost. One that has no more units than that is not looked at: all of
+    /// them are tried. The same files are lost in whatever order they are read.
+    fn probe(&mut self, tree: &dyn SourceTree, node: usize, rest: Range<u64>, buffer: &mut [u8]) {
+        let share = (PROBES_ALL / tree.nodes().len().max(1)).clamp(PROBES_MIN, FAILED_MAX as usize) as u64;
+        let units = rest.end.saturating_sub(rest.start).div_ceil(UNIT as u64);
+        if self.known || units <= share {
+            return;
+        }
+        self.known = true;
+        let length = buffer.len().min(UNIT);
+        let can_be_read = |number: u64| {
+            // No overflow: files have less than 2^64 bytes, which are 2^52 units.
+            let at = rest.start + number * units / share * UNIT as u64;
+            let wanted = length.min(usize::try_from(rest.end - at).unwrap_or(length));
+            tree.read(node, at, buffer.get_mut(..wanted).unwrap_or_default()).is_ok()
+        };
+        if !(0..share).any(can_be_read) {
+            self.lost = Some(share);
+        }
+    }
+
     fn missing(&mut self, at: u64, bytes: u64, cause: String) {
         self.bytes += bytes;
         self.first.get_or_insert((at, cause));
@@ -85,25 +134,28 @@ impl Damage {
 mod tests {
     use super::*;
     use nandkit_vfs::source::SourceNode;
-    use nandkit_vfs::{ErrorKind, FsError};
+    use nandkit_vfs::{ErrorKind, FileKind, FsError};
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Content of ones up to an end, and then errors or short answers; counts the reads.
+    /// Content of ones in one stretch, and errors before it and behind it, or short answers behind
+    /// it; counts the reads.
     struct Ending {
+        start: u64,
         end: u64,
         short: bool,
+        nodes: Vec<SourceNode>,
         reads: AtomicU64,
     }
 
     impl SourceTree for Ending {
         fn nodes(&self) -> &[SourceNode] {
-            &[]
+            &self.nodes
         }
 
         fn read(&self, _: usize, offset: u64, into: &mut [u8]) -> nandkit_vfs::Result<usize> {
             self.reads.fetch_add(1, Ordering::Relaxed);
             let count = (self.end.saturating_sub(offset) as usize).min(into.len());
-            if count < into.len() && !self.short {
+            if offset < self.start || count < into.len() && !self.short {
                 return Err(FsError::new(ErrorKind::Corrupt, "nothing there"));
             }
             into[..count].fill(1);
@@ -111,19 +163,52 @@ mod tests {
         }
     }
 
-    /// Reads a file of 4 GiB of which 6 KiB are there; returns the number of reads, the bytes that
-    /// are right, where it ended, and the note.
-    fn read_all(short: bool) -> (u64, u64, u64, String) {
-        let tree = Ending { end: 6144, short, reads: AtomicU64::new(0) };
-        let (size, mut damage, mut chunk) = (0xFFFF_FFF0, Damage::default(), vec![9; 1 << 20]);
+    /// Reads a file in a tree of so many files, of which a stretch is there; returns the number of
+    /// reads, the bytes that are right, where it ended, and the note.
+    fn read_one(size: u64, there: Range<u64>, short: bool, files: usize) -> (u64, u64, u64, String) {
+        let nodes = vec![SourceNode::new(FileKind::Regular, 0o644); files];
+        let tree = Ending { start: there.start, end: there.end, short, nodes, reads: AtomicU64::new(0) };
+        let (mut damage, mut buffer) = (Damage::default(), vec![9; 1 << 20]);
         let (mut offset, mut end, mut right) = (0, size, 0);
-        while offset < end {
-            end = read(&tree, 0, (offset, size), &mut chunk, &mut damage);
+        while offset < end && !damage.is_lost() {
+            let chunk = &mut buffer[..(size - offset).min(1 << 20) as usize];
+            end = read(&tree, 0, (offset, size), chunk, &mut damage);
             assert!(chunk.iter().all(|byte| *byte <= 1), "what is missing is zero");
             right += chunk.iter().filter(|byte| **byte == 1).count() as u64;
             offset += chunk.len() as u64;
         }
         (tree.reads.into_inner(), right, end, damage.note(size).unwrap())
+    }
+
+    /// Reads a file of 4 GiB of which 6 KiB are there.
+    fn read_all(short: bool) -> (u64, u64, u64, String) {
+        read_one(0xFFFF_FFF0, 0..6144, short, 1)
+    }
+
+    #[test]
+    fn files_of_which_nothing_can_be_read_are_given_up_together() {
+        let size = 16 << 20;
+        // A whole chunk, and 64 units: 20,000 files have 1.3 million reads, not 80 million.
+        let (reads, right, end, note) = read_one(size, size..size, false, 20_000);
+        assert_eq!((reads, right, end), (65, 0, size));
+        let told = "16777216 of 16777216 bytes are missing, first at 0: damaged: nothing there; \
+                    64 parts of 4096 bytes all over it were tried, none can be read";
+        assert_eq!(note, told);
+        // A file alone is tried at as many places as ever.
+        assert_eq!(read_one(size, size..size, false, 1).0, 4112);
+        assert_eq!(read_one(1 << 30, 0..0, false, 1).0, 4097);
+    }
+
+    #[test]
+    fn what_lies_behind_a_lost_beginning_is_delivered_among_thousands_of_files() {
+        let size = 16 << 20;
+        for there in [size - (1 << 20)..size, (5 << 20) + 4096..6 << 20, size / 2..size / 2 + 4096] {
+            let (_, right, end, note) = read_one(size, there.clone(), false, 20_000);
+            assert_eq!((right, end), (there.end - there.start, size));
+            assert!(note.starts_with(&format!("{} of {size} bytes are missing, first at 0", size - right)), "{note}");
+        }
+        // Of 256 KiB each unit is tried, wherever the only one is.
+        assert_eq!(read_one(256 << 10, 4096..8192, false, 20_000).1, 4096);
     }
 
     #[test]

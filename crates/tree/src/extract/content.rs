@@ -53,7 +53,7 @@ impl Work<'_> {
         // Up to where the file has been written, or nothing follows but zeroes.
         let mut written = 0;
         let (mut offset, mut end) = (0, size);
-        while offset < end {
+        while offset < end && !damage.is_lost() {
             let data = to_read(self.tree.data_after(index, offset), offset..end);
             if data.is_empty() {
                 break;

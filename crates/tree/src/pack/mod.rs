@@ -283,7 +283,8 @@ impl Copy {
                 data = to_read(tree.data_after(index, offset), offset..size);
             }
             if offset < self.end && data.start < offset + wanted as u64 {
-                self.end = salvage::read(tree, index, (offset, size), chunk, &mut self.damage);
+                let end = salvage::read(tree, index, (offset, size), chunk, &mut self.damage);
+                self.end = if self.damage.is_lost() { offset } else { end };
             } else {
                 chunk.fill(0);
             }
