@@ -29,6 +29,7 @@
 mod access;
 mod arrivals;
 pub mod calls;
+pub mod copyfiles;
 mod drive;
 mod embedded;
 mod error;
@@ -36,6 +37,7 @@ pub mod event_recorder;
 pub mod fax;
 mod holes;
 mod inputs;
+pub mod interleaved;
 mod latency;
 mod operation;
 mod outside;
@@ -49,8 +51,11 @@ mod script;
 pub mod sequential;
 mod spec;
 mod stream;
+mod streams;
+pub mod tiobench;
 pub mod trace;
 pub mod tree;
+pub mod varmail;
 
 pub use access::{AccessBlocks, AccessFile};
 pub use drive::{BlockDriver, FileDriver, PIECE_BYTES_MAX};

@@ -59,13 +59,21 @@ impl Script {
         }
     }
 
+    pub fn read(&mut self, slot: FileSlot, offset: u64, length: u64) {
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        self.queue.push_back(FileOperation::Read { slot, offset, length });
+    }
+
+    pub fn truncate(&mut self, slot: FileSlot, size: u64) {
+        self.queue.push_back(FileOperation::Truncate { slot, size });
+    }
+
     /// Reads `length` bytes from the start in pieces.
     pub fn read_in_pieces(&mut self, slot: FileSlot, length: u64, piece: u64) {
         let mut offset = 0;
         while offset < length {
             let step = piece.clamp(1, length - offset);
-            let length = u32::try_from(step).unwrap_or(u32::MAX);
-            self.queue.push_back(FileOperation::Read { slot, offset, length });
+            self.read(slot, offset, step);
             offset += step;
         }
     }

@@ -10,11 +10,13 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::access::{AccessBlocks, AccessFile};
 use crate::calls::CallReplay;
+use crate::copyfiles::CopyFiles;
 use crate::error::{Nearest, Result, SpecError, WorkloadError};
 use crate::event_recorder::EventRecorder;
 use crate::fax::Fax;
 use crate::holes::{self, Holes};
 use crate::inputs::Inputs;
+use crate::interleaved::Interleaved;
 use crate::operation::FileWorkload;
 use crate::overwrite::{Overwrite, OverwriteBlocks, OverwriteFiles};
 use crate::parameters::{ParameterDescription, Parameters, Value};
@@ -23,8 +25,10 @@ use crate::postmark::{ChurnFiles, Postmark, PostmarkFiles, PostmarkLarge, Postma
 use crate::random::RandomAccess;
 use crate::sequential::SequentialAccess;
 use crate::stream::BlockStream;
+use crate::tiobench::Tiobench;
 use crate::trace::{Trace, TraceBlocks, TraceFiles};
 use crate::tree::{Tree, TreeFiles};
+use crate::varmail::Varmail;
 
 /// A workload and its parameters.
 ///
@@ -41,6 +45,10 @@ pub enum WorkloadSpec {
     EventRecorder(EventRecorder),
     Overwrite(Overwrite),
     Holes(Holes),
+    CopyFiles(CopyFiles),
+    Tiobench(Tiobench),
+    Varmail(Varmail),
+    Interleaved(Interleaved),
     Random(RandomAccess),
     Sequential(SequentialAccess),
     Tree(Tree),
@@ -76,6 +84,10 @@ macro_rules! with_parameters {
             WorkloadSpec::EventRecorder($parameters) => $body,
             WorkloadSpec::Overwrite($parameters) => $body,
             WorkloadSpec::Holes($parameters) => $body,
+            WorkloadSpec::CopyFiles($parameters) => $body,
+            WorkloadSpec::Tiobench($parameters) => $body,
+            WorkloadSpec::Varmail($parameters) => $body,
+            WorkloadSpec::Interleaved($parameters) => $body,
             WorkloadSpec::Random($parameters) => $body,
             WorkloadSpec::Sequential($parameters) => $body,
             WorkloadSpec::Tree($parameters) => $body,
@@ -108,6 +120,10 @@ impl WorkloadSpec {
             Self::EventRecorder(EventRecorder::default()),
             Self::Overwrite(Overwrite::default()),
             Self::Holes(Holes::default()),
+            Self::CopyFiles(CopyFiles::default()),
+            Self::Tiobench(Tiobench::default()),
+            Self::Varmail(Varmail::default()),
+            Self::Interleaved(Interleaved::default()),
             Self::Random(RandomAccess::default()),
             Self::Sequential(SequentialAccess::default()),
             Self::Tree(Tree::default()),
@@ -161,6 +177,16 @@ impl WorkloadSpec {
             Self::EventRecorder(_) => "an event recorder: small durable records at the end of a cyclic log",
             Self::Overwrite(_) => "files filled in order, then records overwritten: in order, at random, hot and cold",
             Self::Holes(_) => "warm and cold files full of holes by overwrites, then new files (P1)",
+            Self::CopyFiles(_) => "copies files of 1 MB one after the other (P3)",
+            Self::Tiobench(_) => {
+                "threads that write records of 4 to 16 KiB in a file each: at random places, or in order"
+            }
+            Self::Varmail(_) => {
+                "filebench's mail server: small files deleted, created, appended to, made durable, read"
+            }
+            Self::Interleaved(_) => {
+                "writers that append pieces in turn, so that fragments form; then reads in order (P3)"
+            }
             Self::Random(_) => "reads and writes at random places: uniform, Zipf, or hot and cold",
             Self::Sequential(_) => "reads and writes in order",
             Self::Tree(_) => "a real directory copied in, changed, read back and compared",
@@ -201,6 +227,10 @@ impl WorkloadSpec {
             Self::Phone(spec) => spec.check(),
             Self::Overwrite(spec) => spec.check(),
             Self::Holes(spec) => behind_holes(spec).and_then(|_| spec.check()),
+            Self::CopyFiles(spec) => spec.check(),
+            Self::Tiobench(spec) => spec.check(),
+            Self::Varmail(spec) => spec.check(),
+            Self::Interleaved(spec) => spec.check(),
             Self::Random(spec) => spec.check(),
             Self::Sequential(spec) => spec.check(),
             Self::Tree(spec) => spec.check(),
@@ -235,6 +265,10 @@ impl WorkloadSpec {
                 let files = |free| behind.map(|behind| behind.file_workload(free, seed, inputs)).transpose();
                 Box::new(spec.files(seed, free_bytes, files)?)
             }
+            Self::CopyFiles(spec) => Box::new(spec.files(seed, free_bytes)?),
+            Self::Tiobench(spec) => Box::new(spec.files(seed, free_bytes)?),
+            Self::Varmail(spec) => Box::new(spec.files(seed, free_bytes)?),
+            Self::Interleaved(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::Random(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),
             Self::Sequential(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),
             Self::Tree(spec) => Box::new(TreeFiles::new(spec.clone(), inputs.tree(&spec.dir)?, seed, free_bytes)?),

@@ -10,7 +10,7 @@ use nandkit_workload::{
     DriverReport, FileDriver, FileOperation, HostInputs, OperationKind, Phase, WorkloadError, WorkloadSpec,
 };
 
-const SPECS: [&str; 14] = [
+const SPECS: [&str; 20] = [
     "postmark:transactions=200,number=50,delete=false,subdirectories=4",
     "postmark-small:transactions=10",
     "postmark-large:transactions=3,write=64K",
@@ -23,6 +23,12 @@ const SPECS: [&str; 14] = [
     "random:footprint_size=1M,distribution=zipf,operations=300",
     "random:footprint_size=1M,distribution=hotcold,bytes=1M",
     "sequential:footprint_size=4M,block_size=16K,reads=50%",
+    "copyfiles:size=50000,count=3,bytes=400K,keep=4,sync=true,piece=16K",
+    "copyfiles:size=64K,count=2,bytes=256K,piece=64K",
+    "tiobench:file_size=64K,operations=100,reads=40,sync_every=16",
+    "tiobench:file_size=64K,order=sequential,reads=10",
+    "varmail:files=100,loops=10,threads=8,mean_size=4K,append=4K",
+    "interleaved:size=30000,read_size=16K,sync_every=7,reads=2",
     "trace:fixtures/sample.iolog",
     "trace:fixtures/fio-3.33.iolog,timing=recorded,fill=false",
 ];
@@ -73,6 +79,12 @@ fn the_same_seed_gives_the_same_operations_and_report() {
         let first = operations(text, 7);
         assert!(!first.is_empty() && first == operations(text, 7), "{text}");
         assert_eq!(run(text, 7).1, run(text, 7).1, "{text}");
+    }
+    for text in [
+        "tiobench:file_size=256K,operations=99",
+        "varmail:files=100,loops=2,threads=8",
+    ] {
+        assert_ne!(operations(text, 1), operations(text, 2), "{text}");
     }
     for text in ["random:footprint_size=1M", "fax:pages_max=9", "phone:days=2", "overwrite:start=0", "postmark:seed=0"]
     {
