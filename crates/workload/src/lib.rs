@@ -30,6 +30,7 @@ mod access;
 mod arrivals;
 pub mod calls;
 pub mod copyfiles;
+pub mod dbench;
 mod drive;
 mod embedded;
 mod error;

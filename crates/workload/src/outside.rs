@@ -10,7 +10,7 @@ use crate::{Inputs, WorkloadError, WorkloadSpec};
 /// What of a workload is named in its spec only, and may change while the spec stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outside<'a> {
-    /// A trace, by its path.
+    /// A trace or a load file, by its path.
     Trace(&'a str),
     /// A directory, by its path.
     Tree(&'a str),
@@ -22,6 +22,7 @@ impl WorkloadSpec {
         match self {
             Self::Trace(spec) => Some(Outside::Trace(&spec.file)),
             Self::Tree(spec) => Some(Outside::Tree(&spec.dir)),
+            Self::Dbench(spec) => spec.file().map(Outside::Trace),
             _ => None,
         }
     }

@@ -11,6 +11,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::access::{AccessBlocks, AccessFile};
 use crate::calls::CallReplay;
 use crate::copyfiles::CopyFiles;
+use crate::dbench::Dbench;
 use crate::error::{Nearest, Result, SpecError, WorkloadError};
 use crate::event_recorder::EventRecorder;
 use crate::fax::Fax;
@@ -48,6 +49,7 @@ pub enum WorkloadSpec {
     CopyFiles(CopyFiles),
     Tiobench(Tiobench),
     Varmail(Varmail),
+    Dbench(Dbench),
     Interleaved(Interleaved),
     Random(RandomAccess),
     Sequential(SequentialAccess),
@@ -87,6 +89,7 @@ macro_rules! with_parameters {
             WorkloadSpec::CopyFiles($parameters) => $body,
             WorkloadSpec::Tiobench($parameters) => $body,
             WorkloadSpec::Varmail($parameters) => $body,
+            WorkloadSpec::Dbench($parameters) => $body,
             WorkloadSpec::Interleaved($parameters) => $body,
             WorkloadSpec::Random($parameters) => $body,
             WorkloadSpec::Sequential($parameters) => $body,
@@ -123,6 +126,7 @@ impl WorkloadSpec {
             Self::CopyFiles(CopyFiles::default()),
             Self::Tiobench(Tiobench::default()),
             Self::Varmail(Varmail::default()),
+            Self::Dbench(Dbench::default()),
             Self::Interleaved(Interleaved::default()),
             Self::Random(RandomAccess::default()),
             Self::Sequential(SequentialAccess::default()),
@@ -163,6 +167,7 @@ impl WorkloadSpec {
         match self {
             Self::Tree(_) => Some("dir"),
             Self::Trace(_) => Some("file"),
+            Self::Dbench(_) => Some("load"),
             _ => None,
         }
     }
@@ -184,6 +189,7 @@ impl WorkloadSpec {
             Self::Varmail(_) => {
                 "filebench's mail server: small files deleted, created, appended to, made durable, read"
             }
+            Self::Dbench(_) => "clients that follow a load file of dbench, or a generated one with its proportions",
             Self::Interleaved(_) => {
                 "writers that append pieces in turn, so that fragments form; then reads in order (P3)"
             }
@@ -230,6 +236,7 @@ impl WorkloadSpec {
             Self::CopyFiles(spec) => spec.check(),
             Self::Tiobench(spec) => spec.check(),
             Self::Varmail(spec) => spec.check(),
+            Self::Dbench(spec) => spec.check(),
             Self::Interleaved(spec) => spec.check(),
             Self::Random(spec) => spec.check(),
             Self::Sequential(spec) => spec.check(),
@@ -268,6 +275,7 @@ impl WorkloadSpec {
             Self::CopyFiles(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::Tiobench(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::Varmail(spec) => Box::new(spec.files(seed, free_bytes)?),
+            Self::Dbench(spec) => Box::new(spec.files(seed, free_bytes, inputs)?),
             Self::Interleaved(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::Random(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),
             Self::Sequential(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),

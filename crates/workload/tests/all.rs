@@ -5,6 +5,7 @@ mod common;
 
 mod blocks;
 mod calls;
+mod dbench;
 mod files;
 mod fio;
 mod requests_in_time;

@@ -10,7 +10,7 @@ use nandkit_workload::{
     DriverReport, FileDriver, FileOperation, HostInputs, OperationKind, Phase, WorkloadError, WorkloadSpec,
 };
 
-const SPECS: [&str; 20] = [
+const SPECS: [&str; 23] = [
     "postmark:transactions=200,number=50,delete=false,subdirectories=4",
     "postmark-small:transactions=10",
     "postmark-large:transactions=3,write=64K",
@@ -28,6 +28,9 @@ const SPECS: [&str; 20] = [
     "tiobench:file_size=64K,operations=100,reads=40,sync_every=16",
     "tiobench:file_size=64K,order=sequential,reads=10",
     "varmail:files=100,loops=10,threads=8,mean_size=4K,append=4K",
+    "dbench:fixtures/small.load,clients=3,loops=3",
+    "dbench:clients=2,operations=300,data=1M",
+    "dbench:clients=1,operations=100,data=1M,loops=3",
     "interleaved:size=30000,read_size=16K,sync_every=7,reads=2",
     "trace:fixtures/sample.iolog",
     "trace:fixtures/fio-3.33.iolog,timing=recorded,fill=false",
@@ -83,6 +86,8 @@ fn the_same_seed_gives_the_same_operations_and_report() {
     for text in [
         "tiobench:file_size=256K,operations=99",
         "varmail:files=100,loops=2,threads=8",
+        "dbench:operations=99,clients=2,data=1M",
+        "dbench:fixtures/small.load",
     ] {
         assert_ne!(operations(text, 1), operations(text, 2), "{text}");
     }
