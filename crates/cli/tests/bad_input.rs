@@ -146,6 +146,11 @@ fn inputs_from_outside_that_are_wrong_are_refused_with_their_place() {
             &["compare", "--fs", "none", "--device", "ram", "--workload", "trace:t.csv"],
             &["t.csv, line 1", "expected"],
         ),
+        with(
+            &[("c.load", "Mkdir \"\\a\" NT_STATUS_OK\nWritX 1 0 1 1 NT_STATUS_OK\n")],
+            &["compare", "--fs", "model", "--workload", "dbench:c.load"],
+            &["c.load, line 2", "WritX", "did you mean \"WriteX\""],
+        ),
     ]);
 }
 
