@@ -64,7 +64,9 @@ fn files_on_a_chip_that_remaps_become_one_and_the_chip_stays_as_it_is() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     chip(path);
-    let before = run(path, "sha256sum p.nand");
+    // Nine gigabytes, most of it holes, which tar does not read; its time is in the sum as well.
+    let sum = "tar --create --sparse --hole-detection=seek p.nand | sha256sum";
+    let before = run(path, sum);
     succeeds(path, &["extract", "p.nand", "--to-tar", "plain.tar"]);
     let told = json(path, &["qtar", "cf", "shared.tar", "p.nand", "--json"]);
     run(path, "cmp plain.tar shared.tar");
@@ -80,7 +82,7 @@ fn files_on_a_chip_that_remaps_become_one_and_the_chip_stays_as_it_is() {
     let small = ["qtar", "cf", "small.tar", "p.nand", "--memory", "1M", "--sparse"];
     assert!(succeeds(path, &small).contains("were shared into one in 1 groups"));
     run(path, "tar --extract --file small.tar --one-top-level=out && tar --compare --file plain.tar --directory out");
-    assert_eq!(run(path, "sha256sum p.nand"), before);
+    assert_eq!(run(path, sum), before);
 }
 
 #[test]
