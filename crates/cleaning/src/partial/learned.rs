@@ -28,7 +28,7 @@ pub struct LearnedTimes {
 }
 
 impl Default for LearnedTimes {
-    /// With [`HALF_LIFE`].
+    /// With the usual half-life.
     fn default() -> Self {
         Self::new(HALF_LIFE)
     }
