@@ -55,8 +55,8 @@ fn modes(arguments: &Arguments) -> Result<&'static [Mode], String> {
     found.or((name == "all").then_some(&MODES)).ok_or_else(|| format!("--reuse {name}: expected all, {}", names()))
 }
 
-/// A mode that treats a segment less than once in so many cuts is hardly tested: a treatment and its
-/// checkpoint have some 30 requests, each of which is cut.
+/// A mode that treats a segment less than once in so many cuts is hardly tested: a treatment and
+/// its checkpoint have some 30 requests, each of which is cut.
 const CUTS_FOR_A_TREATMENT: u64 = 500;
 
 fn reaches_all(tally: &Tally, course: Course) -> Result<(), String> {

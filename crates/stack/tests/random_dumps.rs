@@ -242,8 +242,8 @@ fn one_dump(round: u64, path: &Path) {
         }
         assert!(opened.damage().iter().all(|(_, finding)| finding.is_harmless()), "{what}: {:?}", opened.damage());
         drop(opened);
-        // Every command finds the layout of pages in one way, by the bytes alone. That was none, and
-        // is dear to search.
+        // Every command finds the layout of pages in one way, by the bytes alone. That was none,
+        // and is dear to search.
         let options = OpenOptions { oob_layout: OobLayoutChoice::AsStored, ..options };
         let checked = image::check(path, &options).unwrap_or_else(|error| panic!("{what}: {error}"));
         let bad: Vec<_> = checked.report.findings.iter().filter(|finding| !finding.is_harmless()).collect();

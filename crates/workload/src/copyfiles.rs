@@ -1,7 +1,7 @@
 //! `copyfiles`: files copied one after the other (P3, section 5: sequential copies of 1 MB files).
 //!
-//! The originals are the fill. A copy reads its original in pieces and writes each; its content is not
-//! the original's but a record for each write, so that a lost or exchanged write shows.
+//! The originals are the fill. A copy reads its original in pieces and writes each; its content is
+//! not the original's but a record for each write, so that a lost or exchanged write shows.
 
 use crate::embedded::fits;
 use crate::error::{Result, SpecError};
@@ -21,7 +21,8 @@ parameters! {
         bytes: u64 = 64 << 20, 1..=1 << 44;
         /// Copies that stay: the oldest is removed before one more is made; 0: all.
         keep: u64 = 0, 0..=1_000_000;
-        /// Bytes of each read and write; the default is what cp of GNU coreutils 8 asks for at once.
+        /// Bytes of each read and write; the default is what cp of GNU coreutils 8 asks for at
+        /// once.
         piece: u64 = 128 << 10, 512..=16 << 20;
         /// Whether each copy is made durable at its end.
         sync: bool = false, ();

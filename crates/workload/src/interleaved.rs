@@ -1,7 +1,7 @@
 //! `interleaved`: writers that append pieces in turn, so that fragments form, and the files read in order (P3, section 5).
 //!
-//! The writers come strictly by turns: piece k of all of them, then piece k + 1. A log-structured file
-//! system puts the pieces one behind the other in the order in which they come.
+//! The writers come strictly by turns: piece k of all of them, then piece k + 1. A log-structured
+//! file system puts the pieces one behind the other in the order in which they come.
 
 use crate::embedded::fits;
 use crate::error::{Result, SpecError};
@@ -31,7 +31,8 @@ parameters! {
         size: u64 = 4 << 20, 1..=1 << 40;
         /// Bytes of each append.
         piece: u64 = 4096, 1..=16 << 20;
-        /// Appends of all writers between two syncs of the volume; 0: one sync at the end of the writing.
+        /// Appends of all writers between two syncs of the volume; 0: one sync at the end of the
+        /// writing.
         sync_every: u64 = 0, 0..=1 << 40;
         /// both, read (the writing is the fill), or write.
         measure: Measured = Measured::Both, ();

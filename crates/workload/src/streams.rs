@@ -1,8 +1,8 @@
 //! Several streams of one workload, of which one operation at a time reaches the file system.
 //!
-//! A file system is called by one caller (`vfs::Changes` takes `&mut`), and the driver waits for each
-//! call. Threads and clients are therefore streams that take turns: in each round every stream has
-//! one turn, in an order that is drawn anew from the seed. What of it is modelled is how their
+//! A file system is called by one caller (`vfs::Changes` takes `&mut`), and the driver waits for
+//! each call. Threads and clients are therefore streams that take turns: in each round every stream
+//! has one turn, in an order that is drawn anew from the seed. What of it is modelled is how their
 //! operations mix on the volume; that they wait for each other in the drive's queue is not.
 
 use nandkit_units::random::Random;

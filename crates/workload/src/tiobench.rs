@@ -1,8 +1,8 @@
 //! `tiobench`: threads that write, each in a file of its own (M. Kuoppala's tiotest; P1, P3).
 //!
 //! With order=random the files are the fill, and records at random places are overwritten. With
-//! order=sequential new files are written from the first byte to the last. At the end each file is made
-//! durable, as tiotest does.
+//! order=sequential new files are written from the first byte to the last. At the end each file is
+//! made durable, as tiotest does.
 
 use nandkit_units::random::Random;
 
@@ -24,7 +24,8 @@ choices! {
 }
 
 parameters! {
-    /// Parameters of `tiobench`. Threads, file_size, operations: tiotest's and tiobench.pl's; records: P3's 4 to 16 KiB.
+    /// Parameters of `tiobench`. Threads, file_size, operations: tiotest's and tiobench.pl's;
+    /// records: P3's 4 to 16 KiB.
     pub struct Tiobench as "tiobench" {
         /// Threads, each with a file of its own.
         threads: u64 = 4, 1..=1024;

@@ -1,8 +1,9 @@
 //! `varmail`: filebench's personality of a mail server (workloads/varmail.f).
 //!
-//! Each thread does the same again and again: a file deleted; one created, appended to, made durable; one
-//! opened, read, appended to, made durable; one opened and read. Each of these ten steps is a turn. As in
-//! filebench files are drawn from the set at random, and one that a thread has open is not deleted.
+//! Each thread does the same again and again: a file deleted; one created, appended to, made
+//! durable; one opened, read, appended to, made durable; one opened and read. Each of these ten
+//! steps is a turn. As in filebench files are drawn from the set at random, and one that a thread
+//! has open is not deleted.
 
 use nandkit_units::random::Random;
 
@@ -14,13 +15,15 @@ use crate::script::Script;
 use crate::streams::{StreamFiles, Streams};
 
 parameters! {
-    /// Parameters of `varmail`; the defaults are those of filebench's varmail.f, which runs for 60 seconds instead of loops.
+    /// Parameters of `varmail`; the defaults are those of filebench's varmail.f, which runs for 60
+    /// seconds instead of loops.
     pub struct Varmail as "varmail" {
         /// Files of the set, of which prealloc are there at first (nfiles).
         files: u64 = 1000, 4..=1_000_000;
         /// Share of the files that are there at first (prealloc).
         prealloc: f64 = 0.8, 0.1..=0.99;
-        /// Mean bytes of a file at first; sizes follow a gamma distribution of shape 1.5 (filesize).
+        /// Mean bytes of a file at first; sizes follow a gamma distribution of shape 1.5
+        /// (filesize).
         mean_size: u64 = 16 << 10, 1..=16 << 20;
         /// Most bytes of an append, drawn evenly from 1 (meanappendsize).
         append: u64 = 16 << 10, 1..=16 << 20;
@@ -79,7 +82,8 @@ impl Varmail {
 
 /// A draw of the gamma distribution of shape 1.5 and mean 1.
 ///
-/// The sum of a draw of shape 1 (exponential) and one of shape 1/2 (half the square of a normal one, by Marsaglia's polar method).
+/// The sum of a draw of shape 1 (exponential) and one of shape 1/2 (half the square of a normal
+/// one, by Marsaglia's polar method).
 fn gamma(random: &mut Random) -> f64 {
     let exponential = -(1.0 - random.fraction()).ln();
     let half_square = loop {

@@ -1,9 +1,9 @@
 //! The choices for a segment that together cost least, where each run has costs of its own.
 //!
-//! P1's copies cost the same a block whichever run it is of, so that [`crate::partial::freed`] looks
-//! for the number of freed blocks alone. A remap costs by the command and the pair, and each run goes
-//! by the cheaper transport, so this search goes from each run that stays to the next one over all
-//! numbers of blocks that are freed between. Cost: `runs² * valid blocks` steps at most.
+//! P1's copies cost the same a block whichever run it is of, so that [`crate::partial::freed`]
+//! looks for the number of freed blocks alone. A remap costs by the command and the pair, and each
+//! run goes by the cheaper transport, so this search goes from each run that stays to the next one
+//! over all numbers of blocks that are freed between. Cost: `runs² * valid blocks` steps at most.
 
 use crate::partial::cost::fill;
 use crate::partial::{Choice, RequestTimes, ValidRun};

@@ -225,7 +225,9 @@ pub struct CompareArguments {
     /// Keep the chip in FILE, from run to run: made if there is none, else it must be the chip asked for (without --device any). Takes one run at a time.
     #[arg(long, value_name = "FILE")]
     pub device_file: Option<String>,
-    /// The host's memory, alike for every file system: none (each has what its own options say), default, or cache=4M,dirty=1M,sync_ms=5000,request_ns=0. Without it: default where different file systems are compared, else none.
+    /// The host's memory, alike for every file system: none (each has what its own options say),
+    /// default, or cache=4M,dirty=1M,sync_ms=5000,request_ns=0. Without it: default where different
+    /// file systems are compared, else none.
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
     /// A workload, NAME or NAME:key=value,...; see `nandkit workloads`. May be given several times.

@@ -55,8 +55,8 @@ pub struct ReuseFacts {
     pub remaps: RemapsSeen,
 }
 
-/// The sizes in blocks of the requests that a checkpoint now would make. Cost of a call: a pass over
-/// what has changed since the last one, so that only who wants to move something asks.
+/// The sizes in blocks of the requests that a checkpoint now would make. Cost of a call: a pass
+/// over what has changed since the last one, so that only who wants to move something asks.
 pub type CheckpointRequests<'a> = &'a mut dyn FnMut() -> Vec<u32>;
 
 /// Where a run of live blocks goes.
@@ -133,8 +133,9 @@ pub trait ReuseReview: Send {
         let _ = what;
     }
 
-    /// What is to be done with a segment, from the facts and the next checkpoint alone. It is asked for each segment that a
-    /// log writes in about the one that comes next, and again behind each checkpoint.
+    /// What is to be done with a segment, from the facts and the next checkpoint alone. It is asked
+    /// for each segment that a log writes in about the one that comes next, and again behind each
+    /// checkpoint.
     fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts, checkpoint: CheckpointRequests<'_>) -> ReusePlan;
 }
 

@@ -212,8 +212,8 @@ fn a_remapping_cleaner_puts_files_in_order_and_shares_whole_units() {
         }
         match unit {
             None => assert_eq!((small.shared, outcome.mapped.len()), (0, 0)),
-            // Of four units three are live throughout and move as they are, with blocks of both files;
-            // two blocks of the fourth are copied.
+            // Of four units three are live throughout and move as they are, with blocks of both
+            // files; two blocks of the fourth are copied.
             Some(4) => assert_eq!((small.shared, small.copied, outcome.mapped.len()), (384, 64, 384)),
             Some(_) => assert_eq!((small.copied, outcome.mapped.len()), (0, outcome.data as usize)),
         }

@@ -69,8 +69,8 @@ struct Source {
     dirty: usize,
 }
 
-/// Pages whose content is taken along at once: who stops behind one of them comes back for the rest,
-/// and must not have passed over all that wait.
+/// Pages whose content is taken along at once: who stops behind one of them comes back for the
+/// rest, and must not have passed over all that wait.
 const PAGES_AT_ONCE: usize = 128;
 
 impl<D: BlockDevice> Volume<D> {

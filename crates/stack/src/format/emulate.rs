@@ -45,8 +45,8 @@ pub trait FormatSpec: SpecValue + fmt::Debug + Send + Sync {
     /// In few words, for people; the parts joined by ` | `.
     fn title(&self) -> String;
 
-    /// Refuses a device, or its layer, that these options cannot go with, and files that they name and that cannot
-    /// be used. Nothing is made.
+    /// Refuses a device, or its layer, that these options cannot go with, and files that they name
+    /// and that cannot be used. Nothing is made.
     fn check_device(&self, _device: &DeviceSpec, _ftl: &FtlSpec) -> Result<(), StackError> {
         Ok(())
     }

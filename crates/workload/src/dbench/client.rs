@@ -379,7 +379,8 @@ impl<'a> Trial<'a> {
         Self { load, client: Client { times_max: 1, ..Client::new(1, 1, seed) } }
     }
 
-    /// The most bytes that the client's files have at a time. Errors: an operation that cannot succeed as its status says, by its line.
+    /// The most bytes that the client's files have at a time. Errors: an operation that cannot
+    /// succeed as its status says, by its line.
     pub fn run(mut self, file: &str, operations: u64, inputs: &dyn Inputs) -> Result<u64> {
         let mut volume = Volume { names: Names::new() };
         let mut script = Script::default();
@@ -439,7 +440,8 @@ impl Streams for Clients {
             return false;
         }
         let Some(line) = client.next(&self.load) else { return false };
-        // What the trial found possible may not be so where clients share files: then nothing happens, as in dbench.
+        // What the trial found possible may not be so where clients share files: then nothing
+        // happens, as in dbench.
         let _ = apply(&mut self.volume, client, (&self.load, line), script);
         true
     }

@@ -1,10 +1,12 @@
-//! A load with the proportions of the file that dbench 4.0 ships (Debian 4.0-2.1, `client.txt`, 458,344 lines).
+//! A load with the proportions of the file that dbench 4.0 ships (Debian 4.0-2.1, `client.txt`,
+//! 458,344 lines).
 //!
-//! Counted in it: ReadX 124,199, NTCreateX 79,230 (58,200 succeed, 16,056 of them create), QUERY_PATH_INFORMATION 71,814,
-//! Close 58,200, WriteX 39,502, FIND_FIRST 27,765, Unlink 16,000, QUERY_FS_INFORMATION 13,168,
-//! QUERY_FILE_INFORMATION 12,585, SET_FILE_INFORMATION 6,454, Flush 5,553, Rename 3,355, LockX and UnlockX 258 each.
-//! Reads: 83,172 of 4,096 bytes, 16,641 of 61,440; writes: 12,658 of 65,536, 9,942 of 4,096, 7,424 of 1; the others
-//! are drawn evenly around their mean. The file is dbench's (GPL); nothing of it but these counts is here.
+//! Counted in it: ReadX 124,199, NTCreateX 79,230 (58,200 succeed, 16,056 of them create),
+//! QUERY_PATH_INFORMATION 71,814, Close 58,200, WriteX 39,502, FIND_FIRST 27,765, Unlink 16,000,
+//! QUERY_FS_INFORMATION 13,168, QUERY_FILE_INFORMATION 12,585, SET_FILE_INFORMATION 6,454, Flush
+//! 5,553, Rename 3,355, LockX and UnlockX 258 each. Reads: 83,172 of 4,096 bytes, 16,641 of 61,440;
+//! writes: 12,658 of 65,536, 9,942 of 4,096, 7,424 of 1; the others are drawn evenly around their
+//! mean. The file is dbench's (GPL); nothing of it but these counts is here.
 
 use nandkit_units::random::Random;
 
@@ -19,7 +21,8 @@ const CREATED: f64 = 16_056.0;
 /// Bytes of each file that is there at first.
 const FILLER: u64 = 1 << 20;
 const FILLER_PIECE: u32 = 64 << 10;
-/// Small files that are there at first, so that there is something to delete and rename (the shipped file leaves 48 of them).
+/// Small files that are there at first, so that there is something to delete and rename (the
+/// shipped file leaves 48 of them).
 const SMALL: u64 = 48;
 const DIRECTORY: &str = "/clients/client1/~dmtmp";
 

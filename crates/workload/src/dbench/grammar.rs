@@ -1,9 +1,10 @@
-//! The grammar of load files: a line is an operation, its arguments, and the status that it must have.
+//! The grammar of load files: a line is an operation, its arguments, and the status that it must
+//! have.
 //!
-//! Source: the files that dbench 4.0 ships, and what its reader takes (`child.c`): words between blanks or in
-//! quotes, a backslash for a slash, `#` for a comment, an instant in seconds before the operation,
-//! numbers as strtol reads them, names of operations in any case; and of later versions LOOP, ENDLOOP,
-//! REPEAT and random offsets (`loadfiles/nfs.txt`).
+//! Source: the files that dbench 4.0 ships, and what its reader takes (`child.c`): words between
+//! blanks or in quotes, a backslash for a slash, `#` for a comment, an instant in seconds before
+//! the operation, numbers as strtol reads them, names of operations in any case; and of later
+//! versions LOOP, ENDLOOP, REPEAT and random offsets (`loadfiles/nfs.txt`).
 
 use std::collections::HashMap;
 use std::io::{BufRead, Read};

@@ -1,8 +1,8 @@
 //! `dbench`: clients that do what a load file of dbench says (A. Tridgell's dbench 4, `client.txt`).
 //!
-//! Each client goes through the load file in a directory of its own: `client1` in a path becomes `client2`
-//! and so on, as dbench has it. The load file is read as a whole and tried once with one client before
-//! anything runs. Its operations become those of a file system as follows:
+//! Each client goes through the load file in a directory of its own: `client1` in a path becomes
+//! `client2` and so on, as dbench has it. The load file is read as a whole and tried once with one
+//! client before anything runs. Its operations become those of a file system as follows:
 //!
 //! | load file | what the file system is asked |
 //! | --- | --- |
@@ -13,8 +13,8 @@
 //! | what must fail | the path is looked up as far as it leads |
 //! | Close, QUERY_FILE_, QUERY_FS_, SET_FILE_INFORMATION, LockX, UnlockX, Sleep | nothing |
 //!
-//! The instants at the beginning of lines are not waited for. Where no file is given, a generator draws sessions
-//! with the proportions of the shipped file.
+//! The instants at the beginning of lines are not waited for. Where no file is given, a generator
+//! draws sessions with the proportions of the shipped file.
 
 mod client;
 mod generator;
@@ -39,7 +39,8 @@ const GENERATED_OPERATIONS: u64 = 10_000;
 parameters! {
     /// Parameters of `dbench`. Clients: P3's.
     pub struct Dbench as "dbench" {
-        /// A load file of dbench, for example /usr/share/dbench/client.txt of Debian; none: generated operations with its proportions.
+        /// A load file of dbench, for example /usr/share/dbench/client.txt of Debian; none:
+        /// generated operations with its proportions.
         load: String = GENERATED.to_string(), "a path, or none";
         /// Clients, each in a directory of its own.
         clients: u64 = 8, 1..=1024;
@@ -47,7 +48,8 @@ parameters! {
         operations: u64 = 0, 0..=1 << 32;
         /// How often each client goes through the load file.
         loops: u64 = 1, 1..=1 << 20;
-        /// Generated: bytes of the files of 1 MiB that each client has at first (the shipped file makes 20).
+        /// Generated: bytes of the files of 1 MiB that each client has at first (the shipped file
+        /// makes 20).
         data: u64 = 20 << 20, 1 << 20..=1 << 40;
     }
 }

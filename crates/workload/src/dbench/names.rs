@@ -1,10 +1,12 @@
-//! The directories and files that the clients have made, by their names, so that it is known what an operation comes to.
+//! The directories and files that the clients have made, by their names, so that it is known what
+//! an operation comes to.
 
 use std::collections::BTreeMap;
 
 use crate::operation::FileSlot;
 
-/// A file or directory. Its place is free for another one after its removal, which the generation tells.
+/// A file or directory. Its place is free for another one after its removal, which the generation
+/// tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     place: u32,

@@ -58,8 +58,9 @@ impl<D: BlockDevice> WritableBlocks<D> {
         Ok(())
     }
 
-    /// Shares as above, but what the device does not take comes back: its log of remaps is full, behind
-    /// which nothing more is tried, or a source holds nothing. Errors: `Device`, `NotSupported`.
+    /// Shares as above, but what the device does not take comes back: its log of remaps is full,
+    /// behind which nothing more is tried, or a source holds nothing. Errors: `Device`,
+    /// `NotSupported`.
     pub fn share_what_goes(&mut self, cause: Cause, pairs: &[Pair]) -> Result<Vec<Pair>> {
         let units = self.expect_remap()?;
         let (mut refused, mut is_full) = (Vec::new(), false);

@@ -109,8 +109,8 @@ impl Reuse {
         Ok(())
     }
 
-    /// What the device's requests and remaps cost, where all ways are weighed: by a card file, or by
-    /// the figures of the device itself. Errors: no such file, a device without figures.
+    /// What the device's requests and remaps cost, where all ways are weighed: by a card file, or
+    /// by the figures of the device itself. Errors: no such file, a device without figures.
     pub fn costs(
         &self,
         curve: &str,
