@@ -11,12 +11,12 @@ use super::{Choice, MeanHoles, RequestTimes, ValidRun};
 
 /// The cheapest way to the end of one run: its time, and how it came there.
 #[derive(Clone, Copy)]
-struct Way {
-    time_ns: f64,
+pub(crate) struct Way {
+    pub time_ns: f64,
     /// The run that stayed last before this one (or the start), one higher; 0 for the start.
-    from: usize,
+    pub from: usize,
     /// Blocks freed by Inter-GC in the stretch between.
-    freed: usize,
+    pub freed: usize,
 }
 
 /// The choices of least time by the model of [`super::Plan::predicted_ns`]. Of equal ones those
@@ -37,7 +37,7 @@ pub(super) fn optimal(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles)
 
 /// The least time of copying the runs of a stretch so that a number of blocks is freed, and the
 /// last run's choice, for each number.
-type ByFreed = Vec<Option<(f64, Choice)>>;
+pub(crate) type ByFreed = Vec<Option<(f64, Choice)>>;
 
 fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Vec<Choice> {
     let count = runs.len();
@@ -67,7 +67,7 @@ fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> 
 }
 
 /// The hole behind the run that stays, or before the island's first run.
-fn hole_behind(runs: &[ValidRun], place: usize) -> u32 {
+pub(crate) fn hole_behind(runs: &[ValidRun], place: usize) -> u32 {
     match place {
         0 => runs.first().map_or(0, |run| u32::from(run.left)),
         _ => runs.get(place - 1).map_or(0, |run| u32::from(run.right)),
@@ -75,7 +75,7 @@ fn hole_behind(runs: &[ValidRun], place: usize) -> u32 {
 }
 
 /// One more run of the stretch is moved, either way.
-fn moved(by_freed: &ByFreed, length: usize, [inter, intra]: &[f64; 2]) -> ByFreed {
+pub(crate) fn moved(by_freed: &ByFreed, length: usize, [inter, intra]: &[f64; 2]) -> ByFreed {
     let mut next: ByFreed = vec![None; by_freed.len() + length];
     for (freed, copied) in by_freed.iter().enumerate() {
         let Some((copied, _)) = copied else { continue };
@@ -92,7 +92,7 @@ fn moved(by_freed: &ByFreed, length: usize, [inter, intra]: &[f64; 2]) -> ByFree
     next
 }
 
-fn walk_back(runs: &[ValidRun], copies: &[[f64; 2]], best: &[Way]) -> Vec<Choice> {
+pub(crate) fn walk_back(runs: &[ValidRun], copies: &[[f64; 2]], best: &[Way]) -> Vec<Choice> {
     let mut choices = vec![Choice::Ssr; runs.len()];
     let mut place = runs.len() + 1;
     while place > 0 {

@@ -6,17 +6,8 @@
 //! over all numbers of blocks that are freed between. Cost: `runs² * valid blocks` steps at most.
 
 use crate::partial::cost::fill;
+use crate::partial::optimal::{ByFreed, Way, hole_behind, moved, walk_back};
 use crate::partial::{Choice, RequestTimes, ValidRun};
-
-/// The cheapest way to the end of one run: its time, and how it came there.
-#[derive(Clone, Copy)]
-struct Way {
-    time_ns: f64,
-    /// The run that stayed last before this one (or the start), one higher; 0 for the start.
-    from: usize,
-    /// Blocks freed by Inter-GC in the stretch between.
-    freed: usize,
-}
 
 /// The choices of least time where moving each run away, and within its segment, takes `moves`. Of
 /// equal ones those that move less.
@@ -33,10 +24,6 @@ pub(super) fn cheapest(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2
     }
     choices
 }
-
-/// The least time of copying the runs of a stretch so that a number of blocks is freed, and the
-/// last run's choice, for each number.
-type ByFreed = Vec<Option<(f64, Choice)>>;
 
 fn optimal_island(runs: &[ValidRun], times: &RequestTimes, copies: &[[f64; 2]]) -> Vec<Choice> {
     let count = runs.len();
@@ -62,54 +49,4 @@ fn optimal_island(runs: &[ValidRun], times: &RequestTimes, copies: &[[f64; 2]]) 
         }
     }
     walk_back(runs, copies, &best)
-}
-
-/// The hole behind the run that stays, or before the island's first run.
-fn hole_behind(runs: &[ValidRun], place: usize) -> u32 {
-    match place {
-        0 => runs.first().map_or(0, |run| u32::from(run.left)),
-        _ => runs.get(place - 1).map_or(0, |run| u32::from(run.right)),
-    }
-}
-
-/// One more run of the stretch is moved, either way.
-fn moved(by_freed: &ByFreed, length: usize, [inter, intra]: &[f64; 2]) -> ByFreed {
-    let mut next: ByFreed = vec![None; by_freed.len() + length];
-    for (freed, copied) in by_freed.iter().enumerate() {
-        let Some((copied, _)) = copied else { continue };
-        for (to, time_ns, choice) in
-            [(freed + length, copied + inter, Choice::Inter), (freed, copied + intra, Choice::Intra)]
-        {
-            if let Some(place) = next.get_mut(to)
-                && place.is_none_or(|(best, _)| time_ns < best)
-            {
-                *place = Some((time_ns, choice));
-            }
-        }
-    }
-    next
-}
-
-fn walk_back(runs: &[ValidRun], copies: &[[f64; 2]], best: &[Way]) -> Vec<Choice> {
-    let mut choices = vec![Choice::Ssr; runs.len()];
-    let mut place = runs.len() + 1;
-    while place > 0 {
-        let Way { from, freed, .. } = best[place];
-        // The stretch's choices again, which are not kept for all of them.
-        let mut steps: Vec<ByFreed> = vec![vec![Some((0.0, Choice::Ssr))]];
-        for number in from..place - 1 {
-            let step = moved(&steps[steps.len() - 1], runs[number].length.into(), &copies[number]);
-            steps.push(step);
-        }
-        let mut left = freed;
-        for (number, step) in (from..place - 1).zip(steps.get(1..).unwrap_or_default()).rev() {
-            let choice = step.get(left).copied().flatten().map_or(Choice::Ssr, |(_, choice)| choice);
-            choices[number] = choice;
-            if choice == Choice::Inter {
-                left = left.saturating_sub(runs[number].length.into());
-            }
-        }
-        place = from;
-    }
-    choices
 }
