@@ -87,7 +87,7 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
     let mounts = dead_mounts().into_iter().map(|mount| (mount.clone(), fate(&|| mount.clean()))).collect();
     // A mount that was removed leaves its directory.
     let directories = leftover::directories().into_iter();
-    let directories = directories.map(|path| (path.clone(), fate(&|| std::fs::remove_dir(&path)))).collect();
+    let directories = directories.map(|left| (left.path.clone(), fate(&|| left.remove()))).collect();
     let found = Found { fuse, mounts, directories };
     if arguments.json {
         output::json(&as_json(&found))?;
