@@ -77,7 +77,11 @@ pub const HOUSE: &[Room] = &[
     )
     .with_system(),
     room("record", &["units"], &[]),
-    room("lab", &["units", "flash", "block", "vfs", "cleaning", "theory", "workload", "stack", "record"], &["testkit"])
+    room(
+        "lab",
+        &["units", "flash", "block", "vfs", "cleaning", "theory", "remap", "workload", "stack", "record"],
+        &["testkit"],
+    )
         .with_system(),
     room("report", &["record"], &[]),
     // doors

@@ -96,6 +96,7 @@ mod tests {
         let everything = |_: &str| true;
         let mut claims = super::super::p4::judge(&Default::default(), &everything);
         claims.extend(super::super::p2::judge(&Default::default(), &everything));
+        claims.extend(super::super::p3::judge(&Default::default(), &everything));
         claims.extend(super::super::p1::judge(&Default::default(), &everything));
         let mut seen = 0;
         for (id, named) in &baseline.checks {

@@ -7,6 +7,7 @@ mod baseline;
 pub mod check;
 pub mod p1;
 pub mod p2;
+pub mod p3;
 pub mod p4;
 pub mod theory;
 
@@ -75,7 +76,7 @@ pub trait Paper: Sync {
 
 /// All papers.
 pub fn papers() -> &'static [&'static dyn Paper] {
-    &[&p1::P1, &p2::P2, &p4::P4, &theory::Theory]
+    &[&p1::P1, &p2::P2, &p3::P3, &p4::P4, &theory::Theory]
 }
 
 /// Reproduces a paper (`P4`), one claim (`P4.3`), or with `None` everything, from `papers`.

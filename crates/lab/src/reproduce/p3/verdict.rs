@@ -1,0 +1,472 @@
+//! The verdicts on P3's claims.
+//!
+//! The tolerances stand here, in one place: a factor that the paper gives is met within a fifth,
+//! "close to" and "a little" are within a tenth, "no gain" is within a tenth of 1.
+
+use nandkit_record::RunRecord;
+use serde_json::{Value, json};
+
+use super::super::Claim;
+use super::super::check::{self, Check, Stated, judge_in};
+use super::Runs;
+use super::plan::{CLEANING, GATHER, MOVERS, READING, Scale, Setting, WRITERS};
+use super::point::{change, count, find, gain, name_of, series, speed, way};
+
+/// Within so much a factor of the paper's is met.
+const MET: f64 = 0.2;
+/// A little; no gain; close to.
+const LITTLE: f64 = 0.1;
+const MIB: u64 = 1 << 20;
+/// Blocks of a segment.
+const SEGMENT: f64 = 512.0;
+
+fn met(paper: f64) -> impl FnOnce(f64) -> bool {
+    move |ours| (ours / paper - 1.0).abs() <= MET
+}
+
+fn is_about_one(ours: f64) -> bool {
+    (ours - 1.0).abs() <= LITTLE
+}
+
+fn shown(bytes: u64) -> String {
+    if bytes >= MIB { format!("{} MiB", bytes / MIB) } else { format!("{} KiB", bytes >> 10) }
+}
+
+pub(super) fn rounded(value: Option<f64>) -> Value {
+    value.map_or(Value::Null, |value| json!((value * 1e3).round() / 1e3))
+}
+
+/// A table as the command line shows it.
+pub(super) fn table(title: &str, columns: &[&str], rows: Vec<Vec<Value>>) -> Value {
+    let columns: Vec<Value> = columns.iter().map(|name| json!({"name": name})).collect();
+    json!({"title": title, "columns": columns, "rows": rows})
+}
+
+fn claim(
+    stated: Stated<'_>,
+    settings: &[Setting],
+    checks: impl Fn(&Setting) -> Vec<Check>,
+    tables: Vec<Value>,
+    causes: &str,
+) -> Claim {
+    check::claim(stated, &judge_in(settings.to_vec(), checks), ("tables", tables.into()), causes)
+}
+
+/// The archive of files of one size.
+fn of_size(runs: &Runs, size: u64) -> Option<&RunRecord> {
+    find(&runs.archives, &[("/workload/files", json!("even")), ("/workload/size", json!(size))])
+}
+
+/// The archive of the tree.
+fn of_tree(runs: &Runs) -> Option<&RunRecord> {
+    find(&runs.archives, &[("/workload/files", json!("linux"))])
+}
+
+/// A row of the table of archives.
+fn archive_row(name: String, record: Option<&RunRecord>) -> Vec<Value> {
+    let speed = |name, host| rounded(record.and_then(|record| way(record, name, host)?.read_mb_per_s));
+    let counted = |name| record.map_or(Value::Null, |record| json!(count(record, "archive", name)));
+    let gained = |host| rounded(record.and_then(|record| gain(record, host)));
+    vec![
+        json!(name),
+        counted("files"),
+        counted("tar_requests"),
+        counted("qtar_requests"),
+        speed("tar", false),
+        speed("qtar", false),
+        gained(false),
+        speed("tar", true),
+        speed("qtar", true),
+        gained(true),
+    ]
+}
+
+const ARCHIVE_COLUMNS: [&str; 10] = [
+    "files of",
+    "files",
+    "tar: reads",
+    "qtar: reads",
+    "tar MB/s",
+    "qtar MB/s",
+    "qtar by tar",
+    "with host: tar MB/s",
+    "qtar MB/s",
+    "qtar by tar",
+];
+
+/// P3.1.
+pub fn sizes(runs: &Runs) -> Claim {
+    let all = Scale::new(runs.quick).sizes();
+    let checks = |setting: &Setting| {
+        let gain = |size| of_size(runs, size).and_then(|record| gain(record, setting.request_ns > 0));
+        let each = all.iter().map(|size| match *size {
+            size if size <= MIB => Check::new(format!("{}: qtar by tar", shown(size)), gain(size), |x| x > 1.0),
+            size => Check::new(format!("{}: qtar by tar", shown(size)), gain(size), |x| x >= 1.0 - LITTLE),
+        });
+        each.chain([Check::new("4 KiB: the gain", gain(4 << 10), met(3.4))]).collect()
+    };
+    let stated = Stated {
+        id: "P3.1",
+        text: "qtar is faster than tar for every file size up to 1 MB, 3.4 times at 4 KB; for big files it may lose a little",
+        paper: json!({"qtar_by_tar_at_4_kb": 3.4, "qtar_by_tar_up_to_1_mb": "> 1"}),
+    };
+    let rows = all.iter().map(|size| archive_row(shown(*size), of_size(runs, *size))).collect();
+    let causes = of_size(runs, 4 << 10).map_or(String::new(), time_of_small);
+    claim(stated, &READING, checks, vec![table("tar and qtar by file size", &ARCHIVE_COLUMNS, rows)], &causes)
+}
+
+/// Where the time of a file of a page goes.
+fn time_of_small(record: &RunRecord) -> String {
+    let files = count(record, "archive", "files").max(1.0);
+    let each = |name| way(record, name, false).map_or(0.0, |figures| figures.elapsed_ns as f64 / files / 1e3);
+    let reads = |name| count(record, "archive", name) / files;
+    format!(
+        "Cause: of {:.2} reads a file that tar makes {:.2} stay for qtar, those of inodes and directories, which no \
+         remap spares; a file of 4 KiB takes tar {:.0} us and qtar {:.0} us of the device.",
+        reads("tar_requests"),
+        reads("qtar_requests"),
+        each("tar"),
+        each("qtar")
+    )
+}
+
+/// P3.2.
+pub fn trees(runs: &Runs) -> Claim {
+    let large = *Scale::new(runs.quick).sizes().last().unwrap_or(&(16 * MIB));
+    let checks = |setting: &Setting| {
+        let of = |record: Option<&RunRecord>| record.and_then(|record| gain(record, setting.request_ns > 0));
+        vec![
+            Check::new("a tree of Linux's shape: qtar by tar", of(of_tree(runs)), met(2.4)),
+            Check::new(format!("files of {}: qtar by tar", shown(large)), of(of_size(runs, large)), is_about_one),
+        ]
+    };
+    let stated = Stated {
+        id: "P3.2",
+        text: "Linux sources: qtar is 2.4 times as fast as tar; directories of large files: no gain or a slight loss",
+        paper: json!({"linux": 2.4, "large_files": "no gain or a slight loss"}),
+    };
+    let rows = vec![archive_row("Linux 4.4.52's shape".into(), of_tree(runs)), archive_row(shown(large), of_size(runs, large))];
+    claim(stated, &READING, checks, vec![table("tar and qtar of trees", &ARCHIVE_COLUMNS, rows)], "")
+}
+
+/// The run of a workload under a mover in a setting.
+fn cleaned<'a>(runs: &'a Runs, setting: &Setting, workload: &str, mover: &str) -> Option<&'a RunRecord> {
+    let mode = if setting.lfs { "lfs" } else { "adaptive" };
+    runs.cleaning.iter().find(|record| {
+        let wanted = [
+            ("/stack/fs/mode", json!(mode)),
+            ("/stack/fs/mover", json!(mover)),
+            ("/stack/host/request_ns", json!(setting.request_ns)),
+            ("/stack/ftl/aliases", json!(setting.aliases)),
+        ];
+        name_of(record) == workload && find(std::slice::from_ref(*record), &wanted).is_some()
+    })
+}
+
+/// The workloads that gain in the paper, and those that do not.
+const GAINS: [&str; 2] = ["copyfiles", "tiobench"];
+const SAME: [&str; 2] = ["varmail", "dbench"];
+
+/// A figure of one mover's run by that of copies.
+fn by_copy(runs: &Runs, setting: &Setting, of: (&str, &str), figure: fn(&RunRecord) -> f64) -> Option<f64> {
+    let figure = |mover| cleaned(runs, setting, of.0, mover).map(figure);
+    let copies = figure("copy")?;
+    (copies > 0.0).then_some(figure(of.1)? / copies)
+}
+
+/// Blocks that were moved for each section that was collected, by those of a segment.
+fn valid_share(record: &RunRecord) -> Option<f64> {
+    let of = |name: &str| ["foreground", "background"].map(|why| count(record, "fs", &format!("{why}_{name}"))).iter().sum();
+    let (sections, moved): (f64, f64) = (of("sections"), of("moved_data_blocks"));
+    (sections > 0.0).then_some(moved / sections / SEGMENT)
+}
+
+/// P3.3.
+pub fn writes(runs: &Runs) -> Claim {
+    let checks = |setting: &Setting| {
+        let gain = |workload| by_copy(runs, setting, (workload, "remap-sorted"), speed);
+        let valid = |workload| cleaned(runs, setting, workload, "copy").and_then(valid_share);
+        let mut checks = Vec::new();
+        for name in GAINS {
+            checks.push(Check::new(format!("{name}: remap by copy"), gain(name), |x| x > 2.0));
+        }
+        for name in SAME {
+            checks.push(Check::new(format!("{name}: remap by copy"), gain(name), is_about_one));
+            checks.push(Check::new(format!("{name}: valid share of victims"), valid(name), |x| x <= LITTLE));
+        }
+        checks
+    };
+    let stated = Stated {
+        id: "P3.3",
+        text: "Writes while cleaning: over 2 times as fast (up to 2.2) for copyfiles and tiobench; no gain for varmail and dbench, whose victims hold almost no valid blocks",
+        paper: json!({"copyfiles": "> 2", "tiobench": "> 2", "varmail": 1.0, "dbench": 1.0}),
+    };
+    claim(stated, &CLEANING, checks, CLEANING.map(|setting| writes_table(runs, &setting)).to_vec(), &causes_of(runs))
+}
+
+fn writes_table(runs: &Runs, setting: &Setting) -> Value {
+    let columns = [
+        "workload", "copy MB/s", "remap", "remap-sorted", "valid % of victims", "sections", "copied pages", "remapped",
+        "copied by remap-sorted",
+    ];
+    let rows = GAINS.iter().chain(&SAME).map(|workload| {
+        let copy = cleaned(runs, setting, workload, "copy");
+        let sorted = cleaned(runs, setting, workload, "remap-sorted");
+        let of = |record: Option<&RunRecord>, name: &str| rounded(record.map(|record| count(record, "fs", name)));
+        let sections = copy.map(|record| count(record, "fs", "foreground_sections") + count(record, "fs", "background_sections"));
+        vec![
+            json!(workload),
+            rounded(copy.map(speed)),
+            rounded(by_copy(runs, setting, (workload, "remap"), speed)),
+            rounded(by_copy(runs, setting, (workload, "remap-sorted"), speed)),
+            rounded(copy.and_then(valid_share).map(|share| share * 100.0)),
+            rounded(sections),
+            of(copy, "moved_by_copy_blocks"),
+            of(sorted, "moved_by_remap_blocks"),
+            of(sorted, "moved_by_copy_blocks"),
+        ]
+    });
+    table(&format!("Writes while cleaning, by copies: {}", setting.name), &columns, rows.collect())
+}
+
+/// What remaps cost the device: the time of their commands, and of it that of making room in the
+/// log.
+fn causes_of(runs: &Runs) -> String {
+    let Some(setting) = CLEANING.first() else { return String::new() };
+    let each = GAINS.iter().filter_map(|workload| {
+        let record = cleaned(runs, setting, workload, "remap-sorted")?;
+        let elapsed = (record.figures.elapsed_ns as f64).max(1.0);
+        let share = |name| count(record, "ftl", name) / elapsed * 100.0;
+        Some(format!("{workload} {:.0} % of the time, {:.0} % for room in the log", share("ftl_remap_ns"), share("ftl_remap_fold_ns")))
+    });
+    let each: Vec<String> = each.collect();
+    if each.is_empty() { String::new() } else { format!("Remap commands take: {}.", each.join("; ")) }
+}
+
+/// The volume of files in turns under a mover and a budget of gathering.
+fn in_turns<'a>(runs: &'a Runs, setting: &Setting, (writers, mover, gather): (u64, &str, u32)) -> Option<&'a RunRecord> {
+    find(
+        &runs.fragments,
+        &[
+            ("/workload/writers", json!(writers)),
+            ("/stack/fs/mover", json!(mover)),
+            ("/stack/fs/gather", json!(gather)),
+            ("/stack/host/request_ns", json!(setting.request_ns)),
+        ],
+    )
+}
+
+fn ends(record: Option<&RunRecord>, name: &str) -> [Option<f64>; 2] {
+    let series = record.map_or(&[][..], |record| series(record, name));
+    [series.first().copied(), series.last().copied()]
+}
+
+/// P3.4.
+pub fn defragmented(runs: &Runs) -> Claim {
+    let checks = |setting: &Setting| {
+        let of = |mover| in_turns(runs, setting, (9, mover, 0));
+        let sorted = of("remap-sorted");
+        let whole = in_turns(runs, setting, (1, "copy", 0));
+        let [_, last] = ends(sorted, "read_mb_per_s");
+        let by_whole = last.zip(ends(whole, "read_mb_per_s")[0]).map(|(ours, whole)| ours / whole.max(f64::MIN_POSITIVE));
+        let apart = of("remap").and_then(|record| change(record, "fragments"));
+        vec![
+            Check::new("fragments at the end by those at first", sorted.and_then(|of| change(of, "fragments")), |x| {
+                x <= 828.0 / 51_167.0 * (1.0 + MET)
+            }),
+            Check::new("read speed at the end by that at first", sorted.and_then(|of| change(of, "read_mb_per_s")), |x| {
+                x >= 2.1 * (1.0 - MET)
+            }),
+            Check::new("read speed by that of a file never fragmented", by_whole, |x| x >= 1.0 - LITTLE),
+            Check::new("without the order: fragments at the end by those at first", apart, |x| x >= 1.0 - LITTLE),
+        ]
+    };
+    let stated = Stated {
+        id: "P3.4",
+        text: "Fragments fall from 51,167 to 828 as cleaning goes on; reads become 2.1 times as fast, close to those of an unfragmented file",
+        paper: json!({"fragments": [51_167, 828], "read_speed": 2.1}),
+    };
+    let tables = READING.map(|setting| rounds_table(runs, &setting)).to_vec();
+    claim(stated, &READING, checks, tables, "")
+}
+
+/// Fragments and read speeds by round.
+fn rounds_table(runs: &Runs, setting: &Setting) -> Value {
+    let of = |mover, name| in_turns(runs, setting, (9, mover, 0)).map_or(&[][..], |record| series(record, name));
+    let columns = ["round", "copy: fragments", "remap", "remap-sorted", "copy: read MB/s", "remap", "remap-sorted"];
+    let figures = ["fragments", "read_mb_per_s"].into_iter().flat_map(|name| MOVERS.map(|(mover, _)| of(mover, name)));
+    let figures: Vec<&[f64]> = figures.collect();
+    let rounds = figures.iter().map(|series| series.len()).max().unwrap_or(0);
+    let row = |round: usize| {
+        let each = figures.iter().map(|series| rounded(series.get(round).copied()));
+        [json!(round)].into_iter().chain(each).collect()
+    };
+    table(&format!("Cleaning in idle times: {}", setting.name), &columns, (0..rounds).map(row).collect())
+}
+
+/// The volume of P3.5.
+fn of_pieces<'a>(runs: &'a Runs, setting: &Setting, writers: u64, piece: u64, fewer: bool) -> Option<&'a RunRecord> {
+    let mut all: Vec<&RunRecord> = runs
+        .fragments
+        .iter()
+        .filter(|record| {
+            let wanted = [
+                ("/workload/writers", json!(writers)),
+                ("/workload/piece", json!(piece)),
+                ("/stack/host/request_ns", json!(setting.request_ns)),
+            ];
+            find(std::slice::from_ref(*record), &wanted).is_some()
+        })
+        .collect();
+    all.sort_by_key(|record| record.spec.pointer("/workload/size").and_then(Value::as_u64));
+    if fewer { all.first().filter(|_| all.len() > 1).copied() } else { all.last().copied() }
+}
+
+fn read_speed(record: &RunRecord) -> Option<f64> {
+    series(record, "read_mb_per_s").first().copied()
+}
+
+/// P3.5.
+pub fn pieces(runs: &Runs) -> Claim {
+    let all = Scale::new(runs.quick).pieces();
+    let checks = |setting: &Setting| {
+        let mut checks = Vec::new();
+        for writers in WRITERS {
+            let of = |piece, fewer| of_pieces(runs, setting, writers, piece, fewer).and_then(read_speed);
+            let speeds: Option<Vec<f64>> = all.iter().map(|piece| of(*piece, false)).collect();
+            let least = speeds.as_ref().and_then(|all| all.windows(2).map(|two| two[1] / two[0]).reduce(f64::min));
+            let most = speeds.as_ref().and_then(|all| Some(all.last()? / all.first()?));
+            let name = format!("{writers} writers");
+            checks.push(Check::new(format!("{name}: speed from size to size, the least step"), least, |x| x >= 0.98));
+            checks.push(Check::new(format!("{name}: speed of the largest by the smallest pieces"), most, |x| x > 1.5));
+            for piece in all.iter().filter(|piece| **piece <= 64 << 10) {
+                let ratio = of(*piece, false).zip(of(*piece, true)).map(|(more, fewer)| more / fewer);
+                let name = format!("{name}, {}: speed of 4 times as many pieces", shown(*piece));
+                checks.push(Check::new(name, ratio, is_about_one));
+            }
+        }
+        checks
+    };
+    let stated = Stated {
+        id: "P3.5",
+        text: "Read speed follows the size of the fragments, not their number",
+        paper: json!({"by": "size, not number"}),
+    };
+    let columns = ["piece", "fragments of 63 files", "63 files MB/s", "fragments of 64", "64 MB/s", "with host: 63 MB/s", "64 MB/s"];
+    let rows = all.iter().map(|piece| {
+        let of = |setting: usize, writers| of_pieces(runs, &READING[setting], writers, *piece, false);
+        let fragments = |record: Option<&RunRecord>| rounded(ends(record, "fragments")[0]);
+        let speed = |record: Option<&RunRecord>| rounded(record.and_then(read_speed));
+        vec![
+            json!(shown(*piece)),
+            fragments(of(1, 63)),
+            speed(of(1, 63)),
+            fragments(of(1, 64)),
+            speed(of(1, 64)),
+            speed(of(0, 63)),
+            speed(of(0, 64)),
+        ]
+    });
+    let title = "Reads by the size of pieces: pages of 63 files stand on all dies, those of 64 on few";
+    claim(stated, &READING, checks, vec![table(title, &columns, rows.collect())], &costs_of_pieces(runs, all))
+}
+
+/// What split requests and what dies in common cost, in microseconds for each 128 KiB.
+fn costs_of_pieces(runs: &Runs, pieces: &[u64]) -> String {
+    let each = READING.iter().filter_map(|setting| {
+        let time = |writers, piece: Option<&u64>| {
+            let speed = of_pieces(runs, setting, writers, *piece?, false).and_then(read_speed)?;
+            Some((128 << 10) as f64 / speed.max(f64::MIN_POSITIVE))
+        };
+        let whole = time(63, pieces.last())?;
+        let (split, together) = (time(63, pieces.first())?, time(64, pieces.first())?);
+        Some(format!("{}: {:.0} us whole, {:.0} more by split requests, {:.0} more by dies", setting.name, whole, split - whole, together - split))
+    });
+    let each: Vec<String> = each.collect();
+    if each.is_empty() { String::new() } else { format!("128 KiB in pieces of a page take: {}.", each.join("; ")) }
+}
+
+fn erases_per_byte(record: &RunRecord) -> f64 {
+    record.figures.erases as f64 / (record.figures.user_bytes_written as f64).max(1.0)
+}
+
+fn programmed_per_byte(record: &RunRecord) -> f64 {
+    record.figures.waf.unwrap_or(0.0)
+}
+
+/// P3.6.
+pub fn lifetime(runs: &Runs) -> Claim {
+    let checks = |setting: &Setting| {
+        let mut checks = Vec::new();
+        for workload in GAINS.iter().chain(&SAME) {
+            let most = if GAINS.contains(workload) { 1.0 } else { 1.0 + LITTLE };
+            for (what, figure) in [("programmed", programmed_per_byte as fn(&RunRecord) -> f64), ("erases", erases_per_byte)] {
+                let ratio = by_copy(runs, setting, (workload, "remap-sorted"), figure);
+                let name = format!("{workload}: {what} per user byte, remap by copy");
+                checks.push(Check::new(name, ratio, |x| if most > 1.0 { x <= most } else { x < most }));
+            }
+        }
+        checks
+    };
+    let stated = Stated {
+        id: "P3.6",
+        text: "Remapping also saves lifetime: cleaning programs fewer pages",
+        paper: json!({"programmed_per_user_byte": "less", "erases": "fewer"}),
+    };
+    let columns = ["workload", "copy: programmed by user bytes", "remap-sorted", "copy: erases for each MiB", "remap-sorted"];
+    let tables = CLEANING.map(|setting| {
+        let rows = GAINS.iter().chain(&SAME).map(|workload| {
+            let of = |mover, figure: fn(&RunRecord) -> f64, by: f64| {
+                rounded(cleaned(runs, &setting, workload, mover).map(|record| figure(record) * by))
+            };
+            let mib = MIB as f64;
+            vec![
+                json!(workload),
+                of("copy", programmed_per_byte, 1.0),
+                of("remap-sorted", programmed_per_byte, 1.0),
+                of("copy", erases_per_byte, mib),
+                of("remap-sorted", erases_per_byte, mib),
+            ]
+        });
+        table(&format!("What the flash wears: {}", setting.name), &columns, rows.collect())
+    });
+    claim(stated, &CLEANING, checks, tables.to_vec(), "")
+}
+
+/// P3.F.
+pub fn gathered(runs: &Runs) -> Claim {
+    let ways = [("copy", 0), ("remap-sorted", 0), ("copy", GATHER)];
+    let checks = |setting: &Setting| {
+        let mut checks = Vec::new();
+        for (writers, dies) in [(512, "one die"), (513, "all dies")] {
+            let of = |(mover, gather), name: &str| change(in_turns(runs, setting, (writers, mover, gather))?, name);
+            let (sorted, gathered) = (of(ways[1], "fragments"), of(ways[2], "fragments"));
+            let name = |what: &str| format!("pages on {dies}: {what}");
+            checks.push(Check::new(name("fragments behind sorting by those before"), sorted, |x| x >= 1.0 - LITTLE));
+            checks.push(Check::new(name("fragments behind gathering by those before"), gathered, |x| x <= LITTLE));
+            let faster = of(ways[2], "read_mb_per_s");
+            checks.push(Check::new(name("read speed behind gathering by that before"), faster, |x| x > 1.0 + MET));
+        }
+        checks
+    };
+    let stated = Stated {
+        id: "P3.F",
+        text: "A sort within segments cannot help a file with one block in each of many: whole files, chosen by size, fragments and reads, are gathered",
+        paper: json!(null),
+    };
+    let columns = ["files in turns", "cleaner", "fragments at first", "at the end", "read MB/s at first", "at the end", "gathered by remap", "by copy"];
+    let tables = READING.map(|setting| {
+        let cases = [512, 513].into_iter().flat_map(|writers| ways.map(|way| (writers, way)));
+        let rows = cases.map(|(writers, (mover, gather))| {
+            let record = in_turns(runs, &setting, (writers, mover, gather));
+            let name = if gather > 0 { "gather" } else { mover };
+            let series = ["fragments", "read_mb_per_s"].map(|name| ends(record, name));
+            let counted = ["gathered_by_remap_blocks", "gathered_by_copy_blocks"];
+            let counted = counted.map(|name| rounded(record.map(|record| count(record, "fs", name))));
+            let figures = series.into_iter().flatten().map(rounded).chain(counted);
+            [json!(writers), json!(name)].into_iter().chain(figures).collect()
+        });
+        table(&format!("Files with a page in each of many segments: {}", setting.name), &columns, rows.collect())
+    });
+    claim(stated, &READING, checks, tables.to_vec(), "")
+}
