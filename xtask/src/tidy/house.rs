@@ -82,7 +82,7 @@ pub const HOUSE: &[Room] = &[
         &["units", "flash", "block", "vfs", "cleaning", "theory", "remap", "workload", "stack", "record"],
         &["testkit"],
     )
-        .with_system(),
+    .with_system(),
     room("report", &["record"], &[]),
     // doors
     room(

@@ -20,7 +20,7 @@ use super::plan::REQUEST_NS;
 use crate::LabError;
 use crate::job::{Inside, Job};
 use crate::run_spec::VERSION;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, layers};
 
 /// Bytes that tar reads at a time: what Linux reads ahead for it (`read_ahead_kb`).
 const READ_AHEAD: usize = 128 << 10;
@@ -109,7 +109,8 @@ pub(super) fn changes(fs: &mut dyn FileSystem) -> Result<&mut dyn Changes, LabEr
 
 /// A write of bytes that are of this file and place.
 pub(super) fn write(fs: &mut dyn FileSystem, inode: InodeNumber, offset: u64, length: u64) -> Result<(), LabError> {
-    let description = Description { record: inode.0 << 32 | offset >> 12, version: 1, offset: 0, generator: Generator::Record };
+    let description =
+        Description { record: inode.0 << 32 | offset >> 12, version: 1, offset: 0, generator: Generator::Record };
     let data = Payload::Described(Described { description, length: length as u32 });
     match changes(fs)?.write(inode, offset, data).map_err(failed)? as u64 {
         written if written == length => Ok(()),
@@ -181,7 +182,8 @@ impl Archive {
 
     /// Reads the files of a chip one way, with caches as behind a mount.
     fn read(&self, chip: &CrashChip, request_ns: u64, way: Way) -> Result<Reading, LabError> {
-        let spec = StackSpec { host: Some(HostSpec { request_ns, sync_ms: 0, ..HostSpec::default() }), ..self.stack.clone() };
+        let spec =
+            StackSpec { host: Some(HostSpec { request_ns, sync_ms: 0, ..HostSpec::default() }), ..self.stack.clone() };
         let mut stack = Stack::build_on(&spec, self.seed, chip.snapshot(), Existing::Volume).map_err(failed)?;
         let counters = stack.watched.block.clone();
         let requests = || counters.as_ref().map_or(0, |all| all.snapshot().total(RequestKind::Read).requests);
@@ -207,10 +209,12 @@ impl Archive {
                 read
             }
         };
-        let mut figures = Snapshot::take(&stack).since(&before);
+        let after = Snapshot::take(&stack);
+        let mut figures = after.since(&before);
         figures.user_bytes_read = bytes;
         figures.derive();
-        Ok(Reading { figures, requests: requests() - requested, sum, files: files.len() as u64 })
+        let layer = layers(&before, &after).remove("ftl").unwrap_or_default();
+        Ok(Reading { figures, requests: requests() - requested, sum, files: files.len() as u64, layer })
     }
 }
 
@@ -220,7 +224,16 @@ struct Reading {
     requests: u64,
     sum: u32,
     files: u64,
+    layer: BTreeMap<String, LayerValue>,
 }
+
+/// What the record has of the layer, for qtar on the device alone.
+const REMAPS: [(&str, &str); 4] = [
+    ("remaps", "ftl_remaps"),
+    ("remapped_pages", "ftl_remapped_pages"),
+    ("remap_ns", "ftl_remap_ns"),
+    ("remap_fold_ns", "ftl_remap_fold_ns"),
+];
 
 /// The name of the phase in records: `tar`, `qtar`, or with the host's cost `tar-host`.
 pub fn phase(way: &str, with_host: bool) -> String {
@@ -248,6 +261,12 @@ impl Job for Archive {
                 let name = phase(name, request_ns > 0);
                 counted.insert(format!("{name}_requests"), LayerValue::Count(reading.requests));
                 counted.insert("files".to_string(), LayerValue::Count(reading.files));
+                if way == Way::Qtar && request_ns == 0 {
+                    let each = REMAPS
+                        .iter()
+                        .filter_map(|(name, key)| Some((name.to_string(), reading.layer.get(*key)?.clone())));
+                    counted.extend(each);
+                }
                 phases.insert(name, reading.figures);
                 sums.push(reading.sum);
             }

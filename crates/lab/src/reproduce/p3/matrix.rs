@@ -37,7 +37,8 @@ struct Cell {
 }
 
 fn run_of<'a>(records: &'a [RunRecord], device: &str, cleaner: &Cleaner, workload: &str) -> Option<&'a RunRecord> {
-    let is = |record: &RunRecord, path: &str, value: &str| record.spec.pointer(path).and_then(Value::as_str) == Some(value);
+    let is =
+        |record: &RunRecord, path: &str, value: &str| record.spec.pointer(path).and_then(Value::as_str) == Some(value);
     records.iter().find(|record| {
         is(record, "/stack/device/preset", device)
             && is(record, "/stack/fs/reuse", cleaner.reuse(device))
@@ -70,7 +71,8 @@ impl Cell {
             None if !cleaner.is_possible(self.device) => json!("cannot remap"),
             speed => rounded(*speed),
         });
-        let (ratio, best) = self.unified().map_or((Value::Null, Value::Null), |(x, best)| (rounded(Some(x)), json!(best)));
+        let (ratio, best) =
+            self.unified().map_or((Value::Null, Value::Null), |(x, best)| (rounded(Some(x)), json!(best)));
         [json!(self.device), json!(self.mix)].into_iter().chain(speeds).chain([best, ratio]).collect()
     }
 }
@@ -87,7 +89,11 @@ pub fn compared(runs: &Runs) -> Claim {
     };
     let checks = |_: &Whole| {
         vec![
-            Check::new("cells in which unified is more than 3 % slower than the best of the others", count(|x| x < 1.0 - NO_WORSE), |x| x < 1.0),
+            Check::new(
+                "cells in which unified is more than 3 % slower than the best of the others",
+                count(|x| x < 1.0 - NO_WORSE),
+                |x| x < 1.0,
+            ),
             Check::new("cells in which it is faster than all others", count(|x| x > 1.0), |x| x >= 1.0),
         ]
     };
@@ -97,7 +103,8 @@ pub fn compared(runs: &Runs) -> Claim {
         paper: json!(null),
     };
     let names = CLEANERS.iter().map(|cleaner| cleaner.name);
-    let columns: Vec<&str> = ["device", "mix"].into_iter().chain(names).chain(["best of others", "unified by it"]).collect();
+    let columns: Vec<&str> =
+        ["device", "mix"].into_iter().chain(names).chain(["best of others", "unified by it"]).collect();
     let title = "User MB/s while each cleaner works";
     let rows = cells.iter().filter(|cell| cell.speeds.iter().any(Option::is_some)).map(Cell::row).collect();
     let tables = Value::from(vec![table(title, &columns, rows)]);
@@ -108,13 +115,22 @@ pub fn compared(runs: &Runs) -> Claim {
 fn exceptions(ratios: &[(f64, &Cell, &str)]) -> String {
     let mut slower: Vec<_> = ratios.iter().filter(|(ratio, ..)| *ratio < 1.0 - NO_WORSE).collect();
     slower.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let named: Vec<String> =
-        slower.iter().take(NAMED).map(|(ratio, cell, best)| format!("{} ({ratio:.2} of {best})", cell.name())).collect();
+    let named: Vec<String> = slower
+        .iter()
+        .take(NAMED)
+        .map(|(ratio, cell, best)| format!("{} ({ratio:.2} of {best})", cell.name()))
+        .collect();
     let mut by: BTreeMap<&str, u32> = BTreeMap::new();
     slower.iter().for_each(|(_, _, best)| *by.entry(best).or_default() += 1);
     let by: Vec<String> = by.into_iter().map(|(best, cells)| format!("{best} in {cells}")).collect();
     match named.as_slice() {
         [] => String::new(),
-        named => format!("Slower in {} of {} cells, than {}: {}.", slower.len(), ratios.len(), by.join(", "), named.join("; ")),
+        named => format!(
+            "Slower in {} of {} cells, than {}: {}.",
+            slower.len(),
+            ratios.len(),
+            by.join(", "),
+            named.join("; ")
+        ),
     }
 }

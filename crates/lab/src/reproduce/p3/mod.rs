@@ -1,9 +1,10 @@
 //! P3: remapping, for file utilities and for the cleaner of F2FS.
 //!
-//! [`plan`] says which runs are made, [`archive`] and [`fragments`] are those that no workload has,
+//! [`plan`] says which runs are made, [`archive`], [`dies`] and [`fragments`] are those that no workload has,
 //! [`verdict`] judges each claim from records alone, [`matrix`] compares all cleaners.
 
 pub mod archive;
+pub mod dies;
 pub mod fragments;
 pub mod matrix;
 pub mod plan;
@@ -51,6 +52,9 @@ impl Paper for P3 {
                 runs.fragments.extend(run(request, &planned)?);
             }
         }
+        if wanted(&["P3.5"]) {
+            runs.dies = run(request, &plan::dies()?)?;
+        }
         if wanted(&["P3.3", "P3.6"]) {
             runs.cleaning = all(request, &plan::cleaning(scale)?)?;
         }
@@ -82,6 +86,8 @@ pub struct Runs {
     pub archives: Vec<RunRecord>,
     /// P3.4, P3.5, P3.F: files in pieces.
     pub fragments: Vec<RunRecord>,
+    /// P3.5: read-aheads in pieces on the bare device.
+    pub dies: Vec<RunRecord>,
     /// P3.3, P3.6: workloads on an aged volume.
     pub cleaning: Vec<RunRecord>,
     /// P3.M: all cleaners.

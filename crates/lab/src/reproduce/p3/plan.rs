@@ -1,11 +1,12 @@
 //! Which runs the claims of P3 need.
 
 use nandkit_stack::format::f2fs::spec::{F2fsModeName, F2fsSpec, MoverName, RulesName};
-use nandkit_stack::{DeviceSpec, FtlSpec, HostSpec, StackSpec};
+use nandkit_stack::{DeviceSpec, FsSpec, FtlSpec, HostSpec, StackSpec};
 use nandkit_workload::WorkloadSpec;
 
 use super::super::check::Judged;
 use super::archive::{Archive, Files, LINUX};
+use super::dies::Dies;
 use super::fragments::{Fragments, Shape};
 use crate::{Experiment, LabError, SpecError};
 
@@ -89,7 +90,7 @@ const fn cleaner(name: &'static str, on_card: &'static str, on_drive: &'static s
 /// The cleaners of the matrix. Drives have no table of times: there P1's rules learn them.
 pub const CLEANERS: [Cleaner; 8] = [
     cleaner("ssr", "ssr", "ssr", MoverName::Copy),
-    cleaner("gc", "gc", "gc", MoverName::Copy),
+    cleaner("gc", "gc", "gc:curve=learned", MoverName::Copy),
     cleaner("pgc", "pgc", "pgc:curve=learned", MoverName::Copy),
     cleaner("pgc-optimal", "pgc-optimal", "pgc-optimal:curve=learned", MoverName::Copy),
     cleaner("atgc", "atgc", "atgc", MoverName::Copy),
@@ -129,8 +130,12 @@ const SIZES: [u64; 7] = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 1
 /// Sizes of pieces that are written in turns.
 const PIECES: [u64; 6] = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB];
 
-/// Writers in turns whose pages all fall on few of the 64 dies, and such whose pages do not.
+/// Writers in turns of P3.5.
+pub const IN_TURNS: u64 = 63;
+/// Writers whose pages all fall on few of the 64 dies, and such whose pages do not.
 pub const WRITERS: [u64; 2] = [64, 63];
+/// Pages of the pieces of a read-ahead.
+pub const DIE_PAGES: [u64; 4] = [1, 4, 16, 32];
 
 impl Scale {
     /// All of it, or a quick look.
@@ -162,10 +167,10 @@ impl Scale {
                 "dbench:clients=8,data=8M,operations=20000",
             ],
             [
-                "copyfiles:bytes=96M,count=8",
-                "tiobench:file_size=8M,operations=2000",
-                "varmail:loops=20",
-                "dbench:clients=2,data=2M,operations=1000",
+                "copyfiles:bytes=40M,count=4",
+                "tiobench:file_size=8M,operations=3000",
+                "varmail:loops=50",
+                "dbench:clients=2,data=2M,operations=4000",
             ],
         )
     }
@@ -175,23 +180,34 @@ impl Scale {
 /// open or free, so blocks are shorter and as many more; erases are shorter alike.
 const SMALL: [(&str, u32, u32); 2] = [(DEVICE, 8448, 32), ("nvme-tlc", 8192, 8)];
 /// Bytes of a card that are used.
-const CARD_CAPACITY: u64 = 256 * MIB;
+const CARD_CAPACITY: u64 = 512 * MIB;
 /// The write buffer of [`DEVICE`]. Its preset has 1 MiB, half of the requests of F2FS: pages of a
 /// request that is larger than the buffer are programmed one by one, which is the layer's and not
 /// the paper's.
 const WRITE_BUFFER: u64 = 8 * MIB;
 
-/// A stack on a device of a gigabyte, or on a card of a quarter; `whole`: all of it.
-fn stack(name: &str, whole: bool, fs: F2fsSpec, host: Option<HostSpec>) -> Result<StackSpec, LabError> {
+/// How much of a device is used.
+#[derive(Clone, Copy, PartialEq)]
+enum Size {
+    /// All of it.
+    Whole,
+    /// A gigabyte, or half of one of a card.
+    Small,
+    /// A quarter of that.
+    Least,
+}
+
+fn stack(name: &str, size: Size, fs: impl Into<FsSpec>, host: Option<HostSpec>) -> Result<StackSpec, LabError> {
     let mut device = DeviceSpec::preset(name).map_err(|error| SpecError::new("stack.device", error))?;
     let mut ftl = device.default_layer();
+    let parts = if size == Size::Least { 4 } else { 1 };
     match &mut device {
-        DeviceSpec::Card { card, .. } => card.geometry.capacity = CARD_CAPACITY,
-        DeviceSpec::Chip { chip, .. } if !whole => {
+        DeviceSpec::Card { card, .. } => card.geometry.capacity = CARD_CAPACITY / u64::from(parts),
+        DeviceSpec::Chip { chip, .. } if size != Size::Whole => {
             if let Some((_, blocks, pages)) = SMALL.iter().find(|(of, ..)| *of == name) {
-                let before = chip.geometry.pages_per_block.max(1);
-                chip.timing.erase_ns = chip.timing.erase_ns * u64::from(*pages) / u64::from(before);
-                (chip.geometry.blocks, chip.geometry.pages_per_block) = (*blocks, *pages);
+                let (before, pages) = (chip.geometry.pages_per_block.max(1), pages / parts);
+                chip.timing.erase_ns = chip.timing.erase_ns * u64::from(pages) / u64::from(before);
+                (chip.geometry.blocks, chip.geometry.pages_per_block) = (*blocks, pages);
             }
         }
         _ => {}
@@ -215,14 +231,23 @@ pub fn archives(scale: Scale) -> Result<Vec<Archive>, LabError> {
     let total = scale.of(256 * MIB, 16 * MIB);
     let even = scale.sizes().iter().map(|size| Files::Even { size: *size, total: total.max(*size) });
     let linux = Files::Linux { count: scale.of(LINUX.0, 1000) };
-    let stack = stack(DEVICE, true, F2fsSpec::default(), host(0, 4 * MIB))?;
+    let size = scale.of(Size::Whole, Size::Least);
+    let mut stack = stack(DEVICE, size, F2fsSpec::default(), host(0, 4 * MIB))?;
+    if let FtlSpec::PageMap(layer) = &mut stack.ftl {
+        // As many as the whole drive has by default.
+        layer.aliases = 32_768;
+    }
     Ok(even.chain([linux]).map(|files| Archive { stack: stack.clone(), files, seed: SEED }).collect())
 }
 
 /// A volume whose files were written in turns.
+///
+/// Sections are collected by their valid blocks: files that were written within a second have no
+/// ages by which Linux would choose in idle times.
 fn fragments(shape: Shape, mover: MoverName, gather: u32, request_ns: u64) -> Result<Fragments, LabError> {
-    let fs = F2fsSpec { mover, gather, ipu_policy: 0, ..F2fsSpec::default() };
-    Ok(Fragments { stack: stack(DEVICE, false, fs, host(request_ns, LEAST))?, shape, seed: SEED })
+    let victim = "greedy".to_string();
+    let fs = F2fsSpec { mover, gather, victim, ipu_policy: 0, ..F2fsSpec::default() };
+    Ok(Fragments { stack: stack(DEVICE, Size::Small, fs, host(request_ns, LEAST))?, shape, seed: SEED })
 }
 
 /// P3.4: eight files written in turns of a page and a ninth that goes, under each mover; and files
@@ -240,19 +265,30 @@ pub fn defragmentation(scale: Scale) -> Result<Vec<Fragments>, LabError> {
     Ok(all)
 }
 
-/// P3.5: pieces of each size, by writers whose pages meet on dies and by such whose pages do not;
-/// of the smallest pieces also a quarter of the number.
+/// P3.5: pieces of each size; of those that files of a quarter have several of, also such files.
 pub fn pieces(scale: Scale) -> Result<Vec<Fragments>, LabError> {
     let size = scale.of(8 * MIB, MIB);
     let mut all = Vec::new();
     for setting in READING {
+        let writers = IN_TURNS;
+        let shape = |piece, size| Shape { writers, piece, size, removed: 0, read: writers, rounds: 0 };
+        let each = scale.pieces().iter().map(|piece| shape(*piece, size));
+        let fewer = scale.pieces().iter().filter(|piece| **piece <= size / 8).map(|piece| shape(*piece, size / 4));
+        for shape in each.chain(fewer) {
+            all.push(fragments(shape, MoverName::Copy, 0, setting.request_ns)?);
+        }
+    }
+    Ok(all)
+}
+
+/// P3.5 on the bare device: what of a read-ahead in pieces is the dies'.
+pub fn dies() -> Result<Vec<Dies>, LabError> {
+    let mut all = Vec::new();
+    for setting in READING {
+        let stack = stack(DEVICE, Size::Small, FsSpec::None, host(setting.request_ns, LEAST))?;
         for writers in WRITERS {
-            let shape = |piece, size| Shape { writers, piece, size, removed: 0, read: writers, rounds: 0 };
-            let each = scale.pieces().iter().map(|piece| shape(*piece, size));
-            let fewer = scale.pieces().iter().filter(|piece| **piece <= size / 8).map(|piece| shape(*piece, size / 4));
-            for shape in each.chain(fewer) {
-                all.push(fragments(shape, MoverName::Copy, 0, setting.request_ns)?);
-            }
+            let each = DIE_PAGES.into_iter().map(|pages| Dies { stack: stack.clone(), writers, pages, seed: SEED });
+            all.extend(each);
         }
     }
     Ok(all)
@@ -266,7 +302,7 @@ pub fn gathering(scale: Scale) -> Result<Vec<Fragments>, LabError> {
     let mut all = Vec::new();
     for setting in READING {
         for writers in [512, 513] {
-            let size = scale.of(512 * KIB, 32 * KIB);
+            let size = scale.of(512 * KIB, 128 * KIB);
             let shape = Shape { writers, piece: 4 * KIB, size, removed: 57, read: 32, rounds: 24 };
             for (mover, gather) in [(MoverName::Copy, 0), (MoverName::RemapSorted, 0), (MoverName::Copy, GATHER)] {
                 all.push(fragments(shape, mover, gather, setting.request_ns)?);
@@ -296,7 +332,7 @@ pub fn cleaning(scale: Scale) -> Result<Vec<Experiment>, LabError> {
         for (_, mover) in MOVERS {
             let mode = if setting.lfs { F2fsModeName::Lfs } else { F2fsModeName::Adaptive };
             let fs = F2fsSpec { mover, mode, ipu_policy: 0, ..F2fsSpec::default() };
-            let mut stack = stack(DEVICE, false, fs, host(setting.request_ns, 4 * MIB))?;
+            let mut stack = stack(DEVICE, scale.of(Size::Small, Size::Least), fs, host(setting.request_ns, 4 * MIB))?;
             if let FtlSpec::PageMap(layer) = &mut stack.ftl {
                 layer.aliases = setting.aliases;
             }
@@ -313,19 +349,20 @@ const MIXED: &str = "written=1.02,cold_share=0.2";
 
 /// The workloads of the matrix by their names: P1's mixes, and what users do on half valid volumes.
 pub fn mixes(scale: Scale) -> Vec<(String, String)> {
-    let bytes = scale.of("24M", "2M");
+    let bytes = scale.of("64M", "2M");
     let mix = |cold: u8, warm: u8| {
         let share = if cold == 0 { "cold_share=0".to_string() } else { format!("cold_share=0.4,cold_valid={cold}%") };
         (format!("cold {cold} warm {warm}"), format!("holes:written=1.02,warm_valid={warm}%,{share},bytes={bytes}"))
     };
-    let mixes = [0, 70].into_iter().flat_map(|cold| [30, 50, 70].map(|warm| mix(cold, warm)));
+    let warm = scale.of(&[30, 50, 70][..], &[50]);
+    let mixes = [0, 70].into_iter().flat_map(|cold| warm.iter().map(move |warm| mix(cold, *warm)));
     let users = scale.of(
         [
-            "copyfiles:bytes=32M,keep=8,count=8",
-            "tiobench:file_size=4M,operations=4000",
-            "varmail:loops=60",
-            "dbench:clients=4,data=4M,operations=3000",
-            "postmark:number=300,transactions=1500,size_high=64K",
+            "copyfiles:bytes=64M,keep=16,count=16",
+            "tiobench:file_size=8M,operations=8000",
+            "varmail:loops=120",
+            "dbench:clients=4,data=4M,operations=6000",
+            "postmark:number=500,transactions=3000,size_high=64K",
         ],
         [
             "copyfiles:bytes=2M,keep=2,count=2",
@@ -350,7 +387,7 @@ pub fn matrix(scale: Scale) -> Result<Vec<Experiment>, LabError> {
         for cleaner in CLEANERS.iter().filter(|cleaner| cleaner.is_possible(name)) {
             let (reuse, mover) = (cleaner.reuse(name).to_string(), cleaner.mover);
             let fs = F2fsSpec { reuse, mover, ipu_policy: 0, rules: RulesName::Linux38, ..F2fsSpec::default() };
-            stacks.push(stack(name, false, fs, None)?);
+            stacks.push(stack(name, scale.of(Size::Small, Size::Least), fs, host(0, 4 * MIB))?);
         }
         all.push(Experiment::product(&stacks, &workloads, &[SEED])?);
     }

@@ -8,9 +8,7 @@ use super::archive::phase;
 /// The first record whose spec has these values at these places; a number that is left out is 0.
 pub fn find<'a>(records: &'a [RunRecord], wanted: &[(&str, Value)]) -> Option<&'a RunRecord> {
     let zero = Value::from(0);
-    records.iter().find(|record| {
-        wanted.iter().all(|(path, value)| record.spec.pointer(path).unwrap_or(&zero) == value)
-    })
+    records.iter().find(|record| wanted.iter().all(|(path, value)| record.spec.pointer(path).unwrap_or(&zero) == value))
 }
 
 /// A count of a layer; 0 where it has none of this name.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::Claim;
 use super::super::check::{self, Check, Stated, judge_in};
 use super::Runs;
-use super::plan::{CLEANING, GATHER, MOVERS, READING, Scale, Setting, WRITERS};
+use super::plan::{CLEANING, DIE_PAGES, GATHER, IN_TURNS, MOVERS, READING, Scale, Setting, WRITERS};
 use super::point::{change, count, find, gain, name_of, series, speed, way};
 
 /// Within so much a factor of the paper's is met.
@@ -111,8 +111,25 @@ pub fn sizes(runs: &Runs) -> Claim {
         paper: json!({"qtar_by_tar_at_4_kb": 3.4, "qtar_by_tar_up_to_1_mb": "> 1"}),
     };
     let rows = all.iter().map(|size| archive_row(shown(*size), of_size(runs, *size))).collect();
-    let causes = of_size(runs, 4 << 10).map_or(String::new(), time_of_small);
-    claim(stated, &READING, checks, vec![table("tar and qtar by file size", &ARCHIVE_COLUMNS, rows)], &causes)
+    let small = of_size(runs, 4 << 10).map_or(String::new(), time_of_small);
+    let large = all.last().and_then(|size| of_size(runs, *size)).map_or(String::new(), time_of_large);
+    let causes = format!("{small} {large}");
+    claim(stated, &READING, checks, vec![table("tar and qtar by file size", &ARCHIVE_COLUMNS, rows)], causes.trim())
+}
+
+/// What remap commands take of the time of large files.
+fn time_of_large(record: &RunRecord) -> String {
+    let of = |name| count(record, "archive", name);
+    let whole = way(record, "qtar", false).map_or(0.0, |figures| figures.elapsed_ns as f64).max(1.0);
+    format!(
+        "Of qtar's time for the largest files the remap commands take {:.0} %: {:.1} us a page, in commands of {:.0} \
+         pages and {:.0} us, {:.0} % of it for room in the log.",
+        of("remap_ns") / whole * 100.0,
+        of("remap_ns") / of("remapped_pages").max(1.0) / 1e3,
+        of("remapped_pages") / of("remaps").max(1.0),
+        of("remap_ns") / of("remaps").max(1.0) / 1e3,
+        of("remap_fold_ns") / of("remap_ns").max(1.0) * 100.0
+    )
 }
 
 /// Where the time of a file of a page goes.
@@ -145,7 +162,10 @@ pub fn trees(runs: &Runs) -> Claim {
         text: "Linux sources: qtar is 2.4 times as fast as tar; directories of large files: no gain or a slight loss",
         paper: json!({"linux": 2.4, "large_files": "no gain or a slight loss"}),
     };
-    let rows = vec![archive_row("Linux 4.4.52's shape".into(), of_tree(runs)), archive_row(shown(large), of_size(runs, large))];
+    let rows = vec![
+        archive_row("Linux 4.4.52's shape".into(), of_tree(runs)),
+        archive_row(shown(large), of_size(runs, large)),
+    ];
     claim(stated, &READING, checks, vec![table("tar and qtar of trees", &ARCHIVE_COLUMNS, rows)], "")
 }
 
@@ -176,7 +196,8 @@ fn by_copy(runs: &Runs, setting: &Setting, of: (&str, &str), figure: fn(&RunReco
 
 /// Blocks that were moved for each section that was collected, by those of a segment.
 fn valid_share(record: &RunRecord) -> Option<f64> {
-    let of = |name: &str| ["foreground", "background"].map(|why| count(record, "fs", &format!("{why}_{name}"))).iter().sum();
+    let of =
+        |name: &str| ["foreground", "background"].map(|why| count(record, "fs", &format!("{why}_{name}"))).iter().sum();
     let (sections, moved): (f64, f64) = (of("sections"), of("moved_data_blocks"));
     (sections > 0.0).then_some(moved / sections / SEGMENT)
 }
@@ -206,14 +227,22 @@ pub fn writes(runs: &Runs) -> Claim {
 
 fn writes_table(runs: &Runs, setting: &Setting) -> Value {
     let columns = [
-        "workload", "copy MB/s", "remap", "remap-sorted", "valid % of victims", "sections", "copied pages", "remapped",
+        "workload",
+        "copy MB/s",
+        "remap",
+        "remap-sorted",
+        "valid % of victims",
+        "sections",
+        "copied pages",
+        "remapped",
         "copied by remap-sorted",
     ];
     let rows = GAINS.iter().chain(&SAME).map(|workload| {
         let copy = cleaned(runs, setting, workload, "copy");
         let sorted = cleaned(runs, setting, workload, "remap-sorted");
         let of = |record: Option<&RunRecord>, name: &str| rounded(record.map(|record| count(record, "fs", name)));
-        let sections = copy.map(|record| count(record, "fs", "foreground_sections") + count(record, "fs", "background_sections"));
+        let sections =
+            copy.map(|record| count(record, "fs", "foreground_sections") + count(record, "fs", "background_sections"));
         vec![
             json!(workload),
             rounded(copy.map(speed)),
@@ -229,22 +258,42 @@ fn writes_table(runs: &Runs, setting: &Setting) -> Value {
     table(&format!("Writes while cleaning, by copies: {}", setting.name), &columns, rows.collect())
 }
 
-/// What remaps cost the device: the time of their commands, and of it that of making room in the
-/// log.
+/// What remaps cost the device in its log: room for more of them, and the checkpoints that the
+/// lines of remaps and of given up sources make it write. What the gain were without either.
 fn causes_of(runs: &Runs) -> String {
-    let Some(setting) = CLEANING.first() else { return String::new() };
-    let each = GAINS.iter().filter_map(|workload| {
-        let record = cleaned(runs, setting, workload, "remap-sorted")?;
-        let elapsed = (record.figures.elapsed_ns as f64).max(1.0);
-        let share = |name| count(record, "ftl", name) / elapsed * 100.0;
-        Some(format!("{workload} {:.0} % of the time, {:.0} % for room in the log", share("ftl_remap_ns"), share("ftl_remap_fold_ns")))
+    let settings = [&CLEANING[0], &CLEANING[3]];
+    let each = settings.into_iter().flat_map(|setting| GAINS.map(|workload| (setting, workload)));
+    let each = each.filter_map(|(setting, workload)| {
+        let [copy, sorted] = ["copy", "remap-sorted"].map(|mover| cleaned(runs, setting, workload, mover));
+        let (copy, sorted) = (copy?, sorted?);
+        let elapsed = |record: &RunRecord| record.figures.elapsed_ns as f64;
+        let of = |record, name| count(record, "ftl", name);
+        let log = |record| of(record, "ftl_remap_fold_ns") + of(record, "ftl_checkpoint_stalls_ns");
+        let share = |name| of(sorted, name) / elapsed(sorted).max(1.0) * 100.0;
+        let bare = |record| (elapsed(record) - log(record)).max(1.0);
+        Some(format!(
+            "{workload} ({}) {:.0} % for room in the log, {:.0} % for checkpoints of the layer, {:.2} times as fast as \
+             copies without these of both",
+            setting.name,
+            share("ftl_remap_fold_ns"),
+            share("ftl_checkpoint_stalls_ns"),
+            bare(copy) / bare(sorted)
+        ))
     });
     let each: Vec<String> = each.collect();
-    if each.is_empty() { String::new() } else { format!("Remap commands take: {}.", each.join("; ")) }
+    if each.is_empty() {
+        String::new()
+    } else {
+        format!("Cause: the log of remaps takes of the time: {}.", each.join("; "))
+    }
 }
 
 /// The volume of files in turns under a mover and a budget of gathering.
-fn in_turns<'a>(runs: &'a Runs, setting: &Setting, (writers, mover, gather): (u64, &str, u32)) -> Option<&'a RunRecord> {
+fn in_turns<'a>(
+    runs: &'a Runs,
+    setting: &Setting,
+    (writers, mover, gather): (u64, &str, u32),
+) -> Option<&'a RunRecord> {
     find(
         &runs.fragments,
         &[
@@ -268,15 +317,18 @@ pub fn defragmented(runs: &Runs) -> Claim {
         let sorted = of("remap-sorted");
         let whole = in_turns(runs, setting, (1, "copy", 0));
         let [_, last] = ends(sorted, "read_mb_per_s");
-        let by_whole = last.zip(ends(whole, "read_mb_per_s")[0]).map(|(ours, whole)| ours / whole.max(f64::MIN_POSITIVE));
+        let by_whole =
+            last.zip(ends(whole, "read_mb_per_s")[0]).map(|(ours, whole)| ours / whole.max(f64::MIN_POSITIVE));
         let apart = of("remap").and_then(|record| change(record, "fragments"));
         vec![
             Check::new("fragments at the end by those at first", sorted.and_then(|of| change(of, "fragments")), |x| {
                 x <= 828.0 / 51_167.0 * (1.0 + MET)
             }),
-            Check::new("read speed at the end by that at first", sorted.and_then(|of| change(of, "read_mb_per_s")), |x| {
-                x >= 2.1 * (1.0 - MET)
-            }),
+            Check::new(
+                "read speed at the end by that at first",
+                sorted.and_then(|of| change(of, "read_mb_per_s")),
+                |x| x >= 2.1 * (1.0 - MET),
+            ),
             Check::new("read speed by that of a file never fragmented", by_whole, |x| x >= 1.0 - LITTLE),
             Check::new("without the order: fragments at the end by those at first", apart, |x| x >= 1.0 - LITTLE),
         ]
@@ -305,13 +357,13 @@ fn rounds_table(runs: &Runs, setting: &Setting) -> Value {
 }
 
 /// The volume of P3.5.
-fn of_pieces<'a>(runs: &'a Runs, setting: &Setting, writers: u64, piece: u64, fewer: bool) -> Option<&'a RunRecord> {
+fn of_pieces<'a>(runs: &'a Runs, setting: &Setting, piece: u64, fewer: bool) -> Option<&'a RunRecord> {
     let mut all: Vec<&RunRecord> = runs
         .fragments
         .iter()
         .filter(|record| {
             let wanted = [
-                ("/workload/writers", json!(writers)),
+                ("/workload/writers", json!(IN_TURNS)),
                 ("/workload/piece", json!(piece)),
                 ("/stack/host/request_ns", json!(setting.request_ns)),
             ];
@@ -331,19 +383,16 @@ pub fn pieces(runs: &Runs) -> Claim {
     let all = Scale::new(runs.quick).pieces();
     let checks = |setting: &Setting| {
         let mut checks = Vec::new();
-        for writers in WRITERS {
-            let of = |piece, fewer| of_pieces(runs, setting, writers, piece, fewer).and_then(read_speed);
-            let speeds: Option<Vec<f64>> = all.iter().map(|piece| of(*piece, false)).collect();
-            let least = speeds.as_ref().and_then(|all| all.windows(2).map(|two| two[1] / two[0]).reduce(f64::min));
-            let most = speeds.as_ref().and_then(|all| Some(all.last()? / all.first()?));
-            let name = format!("{writers} writers");
-            checks.push(Check::new(format!("{name}: speed from size to size, the least step"), least, |x| x >= 0.98));
-            checks.push(Check::new(format!("{name}: speed of the largest by the smallest pieces"), most, |x| x > 1.5));
-            for piece in all.iter().filter(|piece| **piece <= 64 << 10) {
-                let ratio = of(*piece, false).zip(of(*piece, true)).map(|(more, fewer)| more / fewer);
-                let name = format!("{name}, {}: speed of 4 times as many pieces", shown(*piece));
-                checks.push(Check::new(name, ratio, is_about_one));
-            }
+        let of = |piece, fewer| of_pieces(runs, setting, piece, fewer).and_then(read_speed);
+        let speeds: Option<Vec<f64>> = all.iter().map(|piece| of(*piece, false)).collect();
+        let least = speeds.as_ref().and_then(|all| all.windows(2).map(|two| two[1] / two[0]).reduce(f64::min));
+        let most = speeds.as_ref().and_then(|all| Some(all.last()? / all.first()?));
+        checks.push(Check::new("speed from size to size, the least step", least, |x| x >= 0.98));
+        checks.push(Check::new("speed of the largest by the smallest pieces", most, |x| x > 1.5));
+        for piece in all.iter().filter(|piece| **piece <= 64 << 10) {
+            let ratio = of(*piece, false).zip(of(*piece, true)).map(|(more, fewer)| more / fewer);
+            let name = format!("{}: speed of 4 times as many pieces", shown(*piece));
+            checks.push(Check::new(name, ratio, is_about_one));
         }
         checks
     };
@@ -352,38 +401,69 @@ pub fn pieces(runs: &Runs) -> Claim {
         text: "Read speed follows the size of the fragments, not their number",
         paper: json!({"by": "size, not number"}),
     };
-    let columns = ["piece", "fragments of 63 files", "63 files MB/s", "fragments of 64", "64 MB/s", "with host: 63 MB/s", "64 MB/s"];
+    let columns =
+        ["piece", "fragments", "read MB/s", "of a quarter as many", "with host: read MB/s", "of a quarter as many"];
     let rows = all.iter().map(|piece| {
-        let of = |setting: usize, writers| of_pieces(runs, &READING[setting], writers, *piece, false);
-        let fragments = |record: Option<&RunRecord>| rounded(ends(record, "fragments")[0]);
-        let speed = |record: Option<&RunRecord>| rounded(record.and_then(read_speed));
+        let of = |setting: &Setting, fewer| of_pieces(runs, setting, *piece, fewer);
+        let speed = |setting, fewer| rounded(of(setting, fewer).and_then(read_speed));
+        let [host, device] = &READING;
+        let fragments = rounded(ends(of(device, false), "fragments")[0]);
         vec![
             json!(shown(*piece)),
-            fragments(of(1, 63)),
-            speed(of(1, 63)),
-            fragments(of(1, 64)),
-            speed(of(1, 64)),
-            speed(of(0, 63)),
-            speed(of(0, 64)),
+            fragments,
+            speed(device, false),
+            speed(device, true),
+            speed(host, false),
+            speed(host, true),
         ]
     });
-    let title = "Reads by the size of pieces: pages of 63 files stand on all dies, those of 64 on few";
-    claim(stated, &READING, checks, vec![table(title, &columns, rows.collect())], &costs_of_pieces(runs, all))
+    let tables = vec![table("Reads by the size of pieces", &columns, rows.collect()), dies_table(runs)];
+    claim(stated, &READING, checks, tables, &costs_of_pieces(runs))
 }
 
-/// What split requests and what dies in common cost, in microseconds for each 128 KiB.
-fn costs_of_pieces(runs: &Runs, pieces: &[u64]) -> String {
+/// Microseconds of a read-ahead in pieces of so many pages.
+fn window_us(runs: &Runs, setting: &Setting, writers: u64, pages: u64) -> Option<f64> {
+    let wanted = [
+        ("/workload/writers", json!(writers)),
+        ("/workload/pages", json!(pages)),
+        ("/stack/host/request_ns", json!(setting.request_ns)),
+    ];
+    Some(count(find(&runs.dies, &wanted)?, "dies", "window_ns") / 1e3)
+}
+
+fn dies_table(runs: &Runs) -> Value {
+    let columns = ["pieces of", "on all dies us", "on few dies us", "with host: on all dies us", "on few dies us"];
+    let rows = DIE_PAGES.map(|pages| {
+        let [host, device] = &READING;
+        let of = |setting, writers| rounded(window_us(runs, setting, writers, pages));
+        let [few, all] = WRITERS;
+        vec![json!(shown(pages << 12)), of(device, all), of(device, few), of(host, all), of(host, few)]
+    });
+    table("A read-ahead of 128 KiB on the bare device, its pieces at once", &columns, rows.to_vec())
+}
+
+/// What split requests and what dies in common cost, in microseconds for each read-ahead.
+fn costs_of_pieces(runs: &Runs) -> String {
+    let [few, all] = WRITERS;
     let each = READING.iter().filter_map(|setting| {
-        let time = |writers, piece: Option<&u64>| {
-            let speed = of_pieces(runs, setting, writers, *piece?, false).and_then(read_speed)?;
-            Some((128 << 10) as f64 / speed.max(f64::MIN_POSITIVE))
-        };
-        let whole = time(63, pieces.last())?;
-        let (split, together) = (time(63, pieces.first())?, time(64, pieces.first())?);
-        Some(format!("{}: {:.0} us whole, {:.0} more by split requests, {:.0} more by dies", setting.name, whole, split - whole, together - split))
+        let whole = window_us(runs, setting, all, *DIE_PAGES.last()?)?;
+        let (split, together) = (window_us(runs, setting, all, 1)?, window_us(runs, setting, few, 1)?);
+        Some(format!(
+            "{}: {whole:.0} us whole, {:.0} more by split requests, {:.0} more by dies in common",
+            setting.name,
+            split - whole,
+            together - split
+        ))
     });
     let each: Vec<String> = each.collect();
-    if each.is_empty() { String::new() } else { format!("128 KiB in pieces of a page take: {}.", each.join("; ")) }
+    if each.is_empty() {
+        return String::new();
+    }
+    format!(
+        "128 KiB in pieces of a page, asked for at once: {}. F2FS here asks for a piece when the one before it has \
+         come, so that a read of a file pays the whole latency of each piece and never meets itself on a die.",
+        each.join("; ")
+    )
 }
 
 fn erases_per_byte(record: &RunRecord) -> f64 {
@@ -400,7 +480,9 @@ pub fn lifetime(runs: &Runs) -> Claim {
         let mut checks = Vec::new();
         for workload in GAINS.iter().chain(&SAME) {
             let most = if GAINS.contains(workload) { 1.0 } else { 1.0 + LITTLE };
-            for (what, figure) in [("programmed", programmed_per_byte as fn(&RunRecord) -> f64), ("erases", erases_per_byte)] {
+            for (what, figure) in
+                [("programmed", programmed_per_byte as fn(&RunRecord) -> f64), ("erases", erases_per_byte)]
+            {
                 let ratio = by_copy(runs, setting, (workload, "remap-sorted"), figure);
                 let name = format!("{workload}: {what} per user byte, remap by copy");
                 checks.push(Check::new(name, ratio, |x| if most > 1.0 { x <= most } else { x < most }));
@@ -413,7 +495,8 @@ pub fn lifetime(runs: &Runs) -> Claim {
         text: "Remapping also saves lifetime: cleaning programs fewer pages",
         paper: json!({"programmed_per_user_byte": "less", "erases": "fewer"}),
     };
-    let columns = ["workload", "copy: programmed by user bytes", "remap-sorted", "copy: erases for each MiB", "remap-sorted"];
+    let columns =
+        ["workload", "copy: programmed by user bytes", "remap-sorted", "copy: erases for each MiB", "remap-sorted"];
     let tables = CLEANING.map(|setting| {
         let rows = GAINS.iter().chain(&SAME).map(|workload| {
             let of = |mover, figure: fn(&RunRecord) -> f64, by: f64| {
@@ -454,7 +537,16 @@ pub fn gathered(runs: &Runs) -> Claim {
         text: "A sort within segments cannot help a file with one block in each of many: whole files, chosen by size, fragments and reads, are gathered",
         paper: json!(null),
     };
-    let columns = ["files in turns", "cleaner", "fragments at first", "at the end", "read MB/s at first", "at the end", "gathered by remap", "by copy"];
+    let columns = [
+        "files in turns",
+        "cleaner",
+        "fragments at first",
+        "at the end",
+        "read MB/s at first",
+        "at the end",
+        "gathered by remap",
+        "by copy",
+    ];
     let tables = READING.map(|setting| {
         let cases = [512, 513].into_iter().flat_map(|writers| ways.map(|way| (writers, way)));
         let rows = cases.map(|(writers, (mover, gather))| {

@@ -1,0 +1,109 @@
+//! What a read-ahead takes whose pieces lie apart: how much of it is that of more requests, and how
+//! much that of pieces on the same dies (FAST 2024: fragments are slow by their dies).
+//!
+//! On the bare device, since F2FS here asks for a piece when the one before it has come, while
+//! Linux hands all pieces of a read-ahead to the device at once. Pages of writers in turns are
+//! written at addresses as a log gives them; 64 writers come to the same dies each time, 63 do not.
+
+use std::collections::BTreeMap;
+
+use nandkit_block::BlockDevice;
+use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA, run_key};
+use nandkit_stack::{Mounted, Stack, StackSpec};
+use nandkit_units::{Clock, Context, Described, Description, Generator, Lba, Payload, ReadInto};
+use serde_json::{Value, json};
+
+use super::archive::failed;
+use crate::LabError;
+use crate::job::{Inside, Job};
+use crate::run_spec::VERSION;
+
+/// Pages of a read-ahead, 128 KiB.
+const WINDOW: u64 = 32;
+/// Read-aheads of each writer's pages.
+const WINDOWS: u64 = 4;
+const PAGE: u32 = 4096;
+
+/// Writers in turns on a device.
+#[derive(Clone, Debug)]
+pub struct Dies {
+    /// The device, without a file system.
+    pub stack: StackSpec,
+    /// How many.
+    pub writers: u64,
+    /// Pages of a piece.
+    pub pages: u64,
+    /// Of faults.
+    pub seed: u64,
+}
+
+impl Dies {
+    pub(super) fn spec(&self) -> Value {
+        let workload = json!({"kind": "dies", "writers": self.writers, "pages": self.pages});
+        json!({"stack": self.stack, "workload": workload, "verify": false})
+    }
+
+    fn write(&self, device: &mut dyn BlockDevice, clock: &Clock) -> nandkit_block::Result<()> {
+        for at in (0..self.writers * WINDOW * WINDOWS).step_by(self.pages as usize) {
+            let length = self.pages as u32 * PAGE;
+            let description = Description { record: at, version: 0, offset: 0, generator: Generator::Record };
+            let data = Payload::Described(Described { description, length });
+            clock.advance_to(device.write(&Context::at(clock.now()), Lba(at), data)?.completed);
+        }
+        clock.advance_to(device.flush(&Context::at(clock.now()))?.completed);
+        Ok(())
+    }
+
+    /// Reads all pages of each writer, the pieces of a read-ahead at once.
+    fn read(&self, device: &dyn BlockDevice, clock: &Clock) -> nandkit_block::Result<()> {
+        let pieces = WINDOW / self.pages;
+        for writer in 0..self.writers {
+            for window in 0..WINDOWS {
+                let (issued, mut ended) = (clock.now(), clock.now());
+                for piece in window * pieces..(window + 1) * pieces {
+                    let at = Lba((piece * self.writers + writer) * self.pages);
+                    let into = ReadInto::Nothing { length: self.pages as u32 * PAGE };
+                    ended = ended.max(device.read(&Context::at(issued), at, into)?.completed);
+                }
+                clock.advance_to(ended);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Job for Dies {
+    fn key(&self) -> String {
+        run_key(VERSION, self.seed, &self.spec())
+    }
+
+    fn title(&self) -> String {
+        format!("{} writers of {} pages in turns on {}", self.writers, self.pages, self.stack.title())
+    }
+
+    fn run(&self, _: Inside<'_>) -> Result<RunRecord, LabError> {
+        let stack = Stack::build(&self.stack, self.seed).map_err(failed)?;
+        let Mounted::Blocks(blocks) = &stack.mounted else { return Err(failed("a file system")) };
+        let clock = &stack.clock;
+        let read_ns = blocks.locked(|device| {
+            self.write(device, clock)?;
+            let began = clock.now();
+            self.read(device, clock).map(|()| clock.now().since(began).0)
+        });
+        let window_ns = read_ns.map_err(failed)? / (self.writers * WINDOWS).max(1);
+        let counted = BTreeMap::from([("window_ns".to_string(), LayerValue::Count(window_ns))]);
+        Ok(RunRecord {
+            schema: SCHEMA,
+            nandkit: VERSION.to_string(),
+            spec: self.spec(),
+            seed: self.seed,
+            stack: self.stack.title(),
+            workload: "dies".to_string(),
+            figures: Figures::default(),
+            host_time_ns: 0,
+            host_peak_bytes: 0,
+            layers: BTreeMap::from([("dies".to_string(), counted)]),
+            phases: BTreeMap::new(),
+        })
+    }
+}
