@@ -16,14 +16,19 @@ use nandkit_vfs::{Changes, FileKind, FileSystem, InodeNumber, NewNode};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::plan::REQUEST_NS;
 use crate::LabError;
 use crate::job::{Inside, Job};
 use crate::run_spec::VERSION;
 use crate::snapshot::{Snapshot, layers};
 
+/// What a request costs the host: a read of 512 bytes through system call, ext4 and block layer on
+/// Linux 5.12 (Zhong et al., XRP, OSDI 2022, table 1; docs/design/11-host-model.md).
+pub const REQUEST_NS: u64 = 3_048;
 /// Bytes that tar reads at a time: what Linux reads ahead for it (`read_ahead_kb`).
 const READ_AHEAD: usize = 128 << 10;
+/// Bytes that qtar shares at a time, half of what the drive's log of remaps has room for: a group
+/// that the device refuses for room has been looked at for nothing.
+const SHARED: u64 = 64 << 20;
 /// Bytes of a write of the fill.
 const PIECE: u64 = 1 << 20;
 /// Files of a directory. Assumption; Linux has about as many.
@@ -198,7 +203,8 @@ impl Archive {
                 read_all(&files, begin, read).map_err(failed)?
             }
             Way::Qtar => {
-                let remapped = remap_create(fs, &files, Limits::default()).map_err(failed)?;
+                let limits = Limits { shared: SHARED, ..Limits::default() };
+                let remapped = remap_create(fs, &files, limits).map_err(failed)?;
                 let (fs, remapped) = (std::cell::RefCell::new(fs), std::cell::RefCell::new(remapped));
                 let begin = |place| Ok(remapped.borrow_mut().begin(*fs.borrow_mut(), place)?.size);
                 let read = |place, offset, into: &mut [u8]| {
@@ -228,7 +234,8 @@ struct Reading {
 }
 
 /// What the record has of the layer, for qtar on the device alone.
-const REMAPS: [(&str, &str); 4] = [
+const REMAPS: [(&str, &str); 5] = [
+    ("checkpoint_ns", "ftl_checkpoint_stalls_ns"),
     ("remaps", "ftl_remaps"),
     ("remapped_pages", "ftl_remapped_pages"),
     ("remap_ns", "ftl_remap_ns"),

@@ -5,14 +5,10 @@ use nandkit_stack::{DeviceSpec, FsSpec, FtlSpec, HostSpec, StackSpec};
 use nandkit_workload::WorkloadSpec;
 
 use super::super::check::Judged;
-use super::archive::{Archive, Files, LINUX};
+use super::archive::{Archive, Files, LINUX, REQUEST_NS};
 use super::dies::Dies;
 use super::fragments::{Fragments, Shape};
 use crate::{Experiment, LabError, SpecError};
-
-/// What a request costs the host: a read of 512 bytes through system call, ext4 and block layer on
-/// Linux 5.12 (Zhong et al., XRP, OSDI 2022, table 1; docs/design/11-host-model.md).
-pub const REQUEST_NS: u64 = 3_048;
 
 /// The emulated SSD of the paper.
 pub const DEVICE: &str = "p3-ssd";

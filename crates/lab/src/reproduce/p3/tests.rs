@@ -208,7 +208,7 @@ fn each_claim_can_fail() {
         text(record, "/stack/fs/reuse") == UNIFIED && text(record, "/stack/device/preset") == "nvme-tlc"
     };
     let slow = |record: &mut RunRecord| record.figures.write_mb_per_s = Some(20.0);
-    fails("P3.M", |runs| where_it_is(&mut runs.matrix, unified, slow), "nvme-tlc, cold 0 warm 30 (0.95 of remap");
+    fails("P3.M", |runs| where_it_is(&mut runs.matrix, unified, slow), "nvme-tlc, copyfiles (0.95 of remap");
 }
 
 /// Every run that is planned is one that the stack takes.
