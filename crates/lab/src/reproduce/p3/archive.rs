@@ -147,7 +147,7 @@ fn read_all(
     for place in 0..files.len() {
         let (size, mut offset) = (begin(place)?, 0);
         while offset < size {
-            let count = read(place, offset, &mut buffer)?.min(READ_AHEAD).max(1);
+            let count = read(place, offset, &mut buffer)?.clamp(1, READ_AHEAD);
             sum.update(buffer.get(..count).unwrap_or_default());
             offset += count as u64;
         }

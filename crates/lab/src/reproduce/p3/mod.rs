@@ -94,9 +94,12 @@ pub struct Runs {
     pub matrix: Vec<RunRecord>,
 }
 
+/// Makes a claim of the records.
+type Judge = fn(&Runs) -> Claim;
+
 /// Judges the wanted claims: the same records give the same verdicts, whoever made them.
 pub fn judge(runs: &Runs, wanted: &dyn Fn(&str) -> bool) -> Vec<Claim> {
-    let judges: [(&str, fn(&Runs) -> Claim); 8] = [
+    let judges: [(&str, Judge); 8] = [
         ("P3.1", verdict::sizes),
         ("P3.2", verdict::trees),
         ("P3.3", verdict::writes),
