@@ -363,7 +363,7 @@ pub fn mixes(scale: Scale) -> Vec<(String, String)> {
         [
             "copyfiles:bytes=2M,keep=2,count=2",
             "tiobench:file_size=1M,operations=200",
-            "varmail:loops=4",
+            "varmail:files=200,threads=4,loops=16",
             "dbench:clients=2,data=1M,operations=300",
             "postmark:number=50,transactions=100,size_high=64K",
         ],
