@@ -15,7 +15,7 @@ use nandkit_vfs::check::Finding;
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, InodeNumber, Result};
 
 use super::dump_handle::DumpHandle;
-use super::{Jffs2Format, bad_blocks, refuse_mixed, refuse_old_magic};
+use super::{Jffs2Format, bad_blocks, cleanmarker_on_nand, refuse_mixed, refuse_old_magic};
 use crate::format::found::Found;
 use crate::format::{ByteOrder, ChangeFormat, Changing, ChangingVolume, FormatError, OpenVolume, OpenedForChanges};
 use crate::{MountedFileSystem, suggest};
@@ -127,7 +127,7 @@ fn mount(
     // A dump without OOB and pages may be one of NAND as well, which has no cleanmarkers in its
     // blocks.
     let cleanmarker = match (device.geometry().kind, habits.cleanmarkers) {
-        (FlashKind::Nand, _) => None,
+        (FlashKind::Nand, _) => cleanmarker_on_nand(&device),
         (FlashKind::Nor, true) => Some(Cleanmarker::Inline),
         (FlashKind::Nor, false) => Some(Cleanmarker::None),
     };

@@ -17,6 +17,7 @@ use nandkit_flash::Flash;
 use nandkit_flash_image::regions::Signature;
 use nandkit_flash_image::{DumpFlash, EccReport};
 use nandkit_jffs2::layout::ByteOrder as Order;
+use nandkit_jffs2::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE};
 use nandkit_jffs2::probe::{ERASE_SIZE_MIN, begins_with_node, has_old_magic, mixed_orders};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{Clock, Context};
@@ -214,7 +215,16 @@ fn mount_dump(device: DumpFlash, found: &Found, options: &OpenOptions) -> Result
     }
     let has_old_magic = has_old_magic(&device);
     let order = order_of(options.byte_order.or(found.detection.byte_order));
-    mount(Box::new(device), clock_at(0), MountOptions { order, has_old_magic, ..for_reading(options) })
+    let cleanmarker = cleanmarker_on_nand(&device);
+    mount(Box::new(device), clock_at(0), MountOptions { order, has_old_magic, cleanmarker, ..for_reading(options) })
+}
+
+/// None where the pages keep ECC in place of a cleanmarker; else as Linux places it.
+fn cleanmarker_on_nand(device: &DumpFlash) -> Option<Cleanmarker> {
+    let layout = device.oob_layout()?;
+    let Cleanmarker::Oob { offset } = Cleanmarker::of_nand(layout.page_size(), layout.oob_size()) else { return None };
+    let mut bytes = (0..OOB_CLEANMARKER_SIZE).map(|byte| offset as usize + byte);
+    (!bytes.all(|byte| layout.keeps_oob(byte))).then_some(Cleanmarker::None)
 }
 
 /// Mounts the bare flash of a chip for reading.
