@@ -310,6 +310,25 @@ fn a_dump_shows_its_layout_and_noise_shows_none() {
     assert_eq!(oob::find(&even, 0, oob::all()), None);
 }
 
+/// More pages of noise than are tried, in a block that is marked bad.
+#[test]
+fn a_bad_block_of_noise_hides_no_layout() {
+    let mut random = Random::new(5, "layouts");
+    let (layout, stored) = ("linux-bch8-2048-64", 2048 + 64);
+    let mut dump = vec![0xFF; stored * 128];
+    for raw in dump.chunks_mut(stored).take(64) {
+        raw.copy_from_slice(&bytes(stored, &mut random));
+    }
+    dump[2048] = 0;
+    for raw in dump.chunks_mut(stored).skip(64).take(3) {
+        raw.copy_from_slice(&made(layout, &bytes(2048, &mut random)));
+    }
+    assert_eq!(oob::find(&dump, 0, oob::all()).map(|found| found.layout.name().to_owned()).as_deref(), Some(layout));
+    // Without the mark nothing says that the noise is none of the dump's.
+    dump[2048] = 0xFF;
+    assert_eq!(oob::find(&dump, 0, oob::all()), None);
+}
+
 const BLOCK: u32 = 128 << 10;
 
 fn with_ecc(name: &str) -> ImageLayout {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use nandkit_codec::ecc::Correction;
 
 use super::bits;
-use super::layout::OobLayout;
+use super::layout::{OobLayout, Stretch};
 
 /// What a code word was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,11 +136,20 @@ impl OobLayout {
         PageContent { data, oob, codewords: Vec::new() }
     }
 
+    /// A byte of the OOB that a raw page shows, as it is; `None` where the flash keeps none there.
+    pub(super) fn oob_byte(&self, raw: &[u8], byte: usize) -> Option<u8> {
+        let holds = |stretch: &&Stretch| (stretch.shown..stretch.shown + stretch.bits).contains(&(byte * 8));
+        let stretch = self.oob.iter().find(holds)?;
+        let mut found = [0xFF];
+        bits::copy(raw, stretch.stored + byte * 8 - stretch.shown, &mut found, 0, 8);
+        Some(found[0])
+    }
+
     /// The raw page that shows these data and this OOB, where `before` is the raw page until now:
     /// bits that the layout does not use stay as they are there, and so do code words in which
     /// nothing changes, errors included. Code words of which nothing is programmed stay erased.
     pub fn encode_page(&self, data: &[u8], oob: &[u8], before: &[u8]) -> Vec<u8> {
-        let (was, _) = self.corrected(before);
+        let was = self.mended(before);
         let mut raw = was.clone();
         for (stretches, from) in [(&self.data, data), (&self.oob, oob)] {
             for stretch in stretches {
@@ -181,7 +190,7 @@ impl OobLayout {
     pub(crate) fn keeps_in_place(&self, byte: u32) -> bool {
         let (shown, stored) = (byte as usize * 8, (self.page_size() + byte) as usize * 8);
         let holds = |first: usize, bits: usize, bit: usize| (first..first + bits).contains(&bit);
-        let keeps = |stretch: &super::layout::Stretch| {
+        let keeps = |stretch: &Stretch| {
             holds(stretch.shown, stretch.bits, shown)
                 && holds(stretch.stored, stretch.bits, stored)
                 && shown - stretch.shown == stored - stretch.stored

@@ -55,17 +55,32 @@ pub fn find<'a>(
     })
 }
 
-/// How a dump fits a layout.
+/// How a dump fits a layout. Blocks that are marked bad count only where nothing else does: what
+/// they hold may be noise.
 pub fn try_layout(bytes: &[u8], offset: usize, layout: &Arc<OobLayout>) -> LayoutMatch {
-    let mut found = LayoutMatch { layout: Arc::clone(layout), tried: 0, right: 0, certain: 0 };
     let bytes = bytes.get(offset..).unwrap_or(&[]);
+    let good = try_pages(bytes, layout, |page| !is_in_bad_block(bytes, layout, page));
+    if good.tried > 0 { good } else { try_pages(bytes, layout, |_| true) }
+}
+
+/// Whether the first page of a page's block is marked bad, by this layout. Blocks have 32 small
+/// pages or 64 large ones, as most parts have them.
+fn is_in_bad_block(bytes: &[u8], layout: &OobLayout, page: usize) -> bool {
+    let (mark, block_pages) = if layout.page_size() <= 512 { (5, 32) } else { (0, 64) };
+    let (first, stored) = (page - page % block_pages, layout.raw_bytes());
+    let raw = bytes.get(first * stored..(first + 1) * stored).unwrap_or(&[]);
+    layout.oob_byte(raw, mark).is_some_and(|byte| byte != 0xFF)
+}
+
+fn try_pages(bytes: &[u8], layout: &Arc<OobLayout>, counts: impl Fn(usize) -> bool) -> LayoutMatch {
+    let mut found = LayoutMatch { layout: Arc::clone(layout), tried: 0, right: 0, certain: 0 };
     let stored = layout.raw_bytes();
     let pages = (bytes.len() / stored) as u64;
     let mut decoded = 0;
     for sample in 0..pages.min(PAGES_SEEN) {
         let page = (sample * pages / pages.min(PAGES_SEEN)) as usize;
         let Some(raw) = bytes.get(page * stored..(page + 1) * stored) else { continue };
-        if nandkit_units::is_erased(raw) {
+        if nandkit_units::is_erased(raw) || !counts(page) {
             continue;
         }
         count(layout, raw, &mut found);
