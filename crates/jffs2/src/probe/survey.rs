@@ -359,11 +359,21 @@ fn erased_run(bytes: &[u8]) -> usize {
     whole + rest.iter().position(|byte| *byte != 0xFF).unwrap_or(rest.len())
 }
 
-/// Whether the next node or free flash may begin with this word: the magic numbers of both byte
-/// orders, old and new, or 0xFF.
-fn may_end_junk(word: [u8; 4]) -> bool {
-    let word = u32::from_le_bytes(word);
-    word == u32::MAX || matches!(word & 0xFFFF, 0x1985 | 0x1984 | 0x8519 | 0x8419)
+/// Offsets of the words with which the next node or free flash may begin: the magic numbers of both
+/// byte orders, old and new, or 0xFF. Cost: what holds neither 0x19 nor 0xFF, as the zeroes of an
+/// empty file system, is passed over at memory speed.
+fn may_end_junk(words: &[[u8; 4]]) -> impl Iterator<Item = usize> {
+    let (bytes, mut next) = (words.as_flattened(), 0);
+    std::iter::from_fn(move || {
+        loop {
+            let number = (next + memchr::memchr2(0x19, 0xFF, bytes.get(next..)?)?) / 4;
+            next = 4 * (number + 1);
+            let word = u32::from_le_bytes(*words.get(number)?);
+            if word == u32::MAX || matches!(word & 0xFFFF, 0x1985 | 0x1984 | 0x8519 | 0x8419) {
+                return Some(4 * number);
+            }
+        }
+    })
 }
 
 /// Some bytes of a device.
@@ -429,7 +439,8 @@ impl<'a> Held<'a> {
             let bytes = self.from(next);
             // What is held is looked through at once; its end is looked at again with what follows.
             let count = (bytes.len().saturating_sub(2 * BLANK_MIN) + 4).div_ceil(4);
-            let words = bytes.as_chunks::<4>().0.iter().take(count);
+            let words = bytes.as_chunks::<4>().0;
+            let words = words.get(..count).unwrap_or(words);
             let is_end = |place: &usize| {
                 let rest = bytes.get(*place..).unwrap_or(&[]);
                 match rest.first() {
@@ -438,8 +449,7 @@ impl<'a> Held<'a> {
                 }
             };
             // Words first: of what is no node's few can begin one.
-            let mut likely = words.enumerate().filter(|(_, word)| may_end_junk(**word)).map(|(number, _)| 4 * number);
-            if let Some(place) = likely.find(is_end) {
+            if let Some(place) = may_end_junk(words).find(is_end) {
                 return (next + place as u64).min(end);
             }
             next += 4 * count as u64;
