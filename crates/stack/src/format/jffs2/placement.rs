@@ -8,7 +8,7 @@ use nandkit_jffs2::probe::{self, Assumptions, ERASE_SIZE_MIN, Probe, VolumeExten
 use nandkit_units::FlashKind;
 use nandkit_vfs::probe::{Depth, SURE};
 
-use super::volumes::volumes;
+use super::volumes::{end_with_a_block, volumes};
 use crate::format::OpenOptions;
 use crate::format::found::Within;
 use crate::format::recognise::asked_for;
@@ -53,12 +53,16 @@ impl Seen {
         // With the OOB behind blocks, where the OOB stands tells the size.
         let block_with_oob = (layout.oob == OobPlacement::AfterBlock).then_some(layout.block_size);
         let known = Assumptions { page_size, erase_sizes: &asked, block_with_oob };
-        let volumes = if within.1.is_none() && depth == Depth::Thorough { inside(&device, &known) } else { Vec::new() };
+        let mut volumes =
+            if within.1.is_none() && depth == Depth::Thorough { inside(&device, &known) } else { Vec::new() };
         let parts: Vec<_> = volumes.iter().map(|volume| volume.range.clone()).collect();
         let probe = match parts.as_slice() {
             [] => probe::probe(&device, depth, &known)?,
             parts => probe::probe_parts(&device, parts, depth, &known)?,
         };
+        if let Some(block) = probe.proven_erase_size().filter(|_| layout.oob != OobPlacement::None) {
+            volumes.iter_mut().for_each(|volume| end_with_a_block(volume, block.into()));
+        }
         let whole_pages = within != (0, None) || (image.bytes().len() as u64).is_multiple_of(layout.stored_page());
         Some(Self { layout, probe, volumes, share: 1000, whole_pages })
     }

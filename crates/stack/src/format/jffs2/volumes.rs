@@ -9,9 +9,12 @@ use nandkit_jffs2::probe::{self, Assumptions, VolumeExtent};
 /// Every volume in a dump: what nodes show, cut where a table, or `mtdparts` outside of all
 /// volumes, lets a partition begin or end.
 pub(super) fn volumes(device: &DumpFlash, known: &Assumptions<'_>) -> Vec<VolumeExtent> {
-    let shown = probe::volumes(device, known);
+    let mut shown = probe::volumes(device, known);
     if shown.is_empty() {
         return shown;
+    }
+    if device.layout().oob != OobPlacement::None {
+        shown.iter_mut().for_each(|volume| end_with_a_block(volume, device.geometry().block_size()));
     }
     let mut borders: Vec<u64> = named(device)
         .iter()
@@ -21,6 +24,15 @@ pub(super) fn volumes(device: &DumpFlash, known: &Assumptions<'_>) -> Vec<Volume
     borders.sort_unstable();
     borders.dedup();
     shown.into_iter().flat_map(|volume| cut(volume, &borders)).collect()
+}
+
+/// On NAND a volume ends with an erase block of the dump, whether its own nodes prove the size or
+/// not: a block behind that is blank only at its beginning is none of its own.
+pub(super) fn end_with_a_block(volume: &mut VolumeExtent, block: u64) {
+    let end = volume.range.end / block.max(1) * block;
+    if end >= volume.used_end && end > volume.range.start {
+        volume.range.end = end;
+    }
 }
 
 /// Whether a region's borders are those of volumes: a text in a file of a volume says nothing of
