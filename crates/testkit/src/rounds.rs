@@ -8,8 +8,9 @@ use std::thread;
 /// How many rounds are made, in place of the usual number: `NANDKIT_ROUNDS=20000`.
 pub const ROUNDS_VARIABLE: &str = "NANDKIT_ROUNDS";
 
-/// What is run again, and nothing else: `round:17` of drawn cases, a plan of power cuts as
-/// [`nandkit_flash::wrap::CutPlan`] is written (`at:2@after`).
+/// What is run again, and nothing else: `round:17` of drawn cases, or a slice of a long run without
+/// its end, `round:500..1000`; a plan of power cuts as [`nandkit_flash::wrap::CutPlan`] is written
+/// (`at:2@after`).
 pub const REPLAY_VARIABLE: &str = "NANDKIT_REPLAY";
 
 /// The number of rounds: the usual one, or what the environment says.
@@ -33,15 +34,16 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// So many rounds from 0 on, as the environment says, or the one that it names.
+    /// So many rounds from 0 on, as the environment says, or those that it names.
     pub fn of(usual: u64) -> Self {
         Self::from(usual, env::var(REPLAY_VARIABLE).ok().as_deref())
     }
 
     fn from(usual: u64, replay: Option<&str>) -> Self {
-        let one = replay.and_then(|text| text.strip_prefix("round:")?.parse::<u64>().ok());
-        let left = one.map_or_else(|| 0..count(usual), |round| round..round.saturating_add(1));
-        Self { count: left.end - left.start, left, current: None, is_replay: one.is_some() }
+        let named = replay.and_then(named);
+        let is_replay = named.is_some();
+        let left = named.unwrap_or_else(|| 0..count(usual));
+        Self { count: left.end.saturating_sub(left.start), left, current: None, is_replay }
     }
 
     /// How many there are in all.
@@ -49,9 +51,19 @@ impl Rounds {
         self.count
     }
 
-    /// Whether one round is run again, so that nothing is to be asked of the sum of all.
+    /// Whether named rounds are run, so that nothing is to be asked of the sum of all.
     pub fn is_replay(&self) -> bool {
         self.is_replay
+    }
+}
+
+/// The rounds that a text names; `None` where it names something else.
+fn named(replay: &str) -> Option<Range<u64>> {
+    let text = replay.strip_prefix("round:")?;
+    let number = |text: &str| text.parse::<u64>().ok();
+    match text.split_once("..") {
+        Some((start, end)) => Some(number(start)?..number(end)?),
+        None => number(text).map(|round| round..round.saturating_add(1)),
     }
 }
 
@@ -126,6 +138,8 @@ mod tests {
         assert_eq!((&mut all).next(), Some(0));
         let mut one = Rounds::from(3, Some("round:17"));
         assert_eq!(((&mut one).collect::<Vec<_>>(), one.count(), one.is_replay()), (vec![17], 1, true));
+        let mut slice = Rounds::from(3, Some("round:5..8"));
+        assert_eq!(((&mut slice).collect::<Vec<_>>(), slice.count(), slice.is_replay()), (vec![5, 6, 7], 3, true));
         assert!(!Rounds::from(3, Some("at:2@after")).is_replay());
     }
 }
