@@ -109,7 +109,7 @@ fn border(first: u64, last: u64, openings: &[Opening]) -> Border {
     }
     let roundest = possible.iter().max_by_key(|opening| opening.at.trailing_zeros()).unwrap_or(low);
     let doubt = format!(
-        "two volumes meet between {:#x} and {:#x}: which of the blank blocks there belong to which is not proven; {:#x} is taken, the roundest of these",
+        "two volumes meet between {:#x} and {:#x}: which of the blocks there belong to which is not proven; {:#x} is taken, the roundest of these, and files in them may be missing or the other volume's",
         low.at, high.at, roundest.at
     );
     Border { doubt: Some(doubt), ..of(roundest) }
