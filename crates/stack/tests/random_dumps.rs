@@ -39,12 +39,15 @@ const ANY_LAYOUT_SELDOM: u64 = 8;
 /// Layouts of small pages, whose volumes are small: the other dumps with OOB have one of them.
 const SMALL_LAYOUTS: [&str; 2] = ["linux-hamming-512-16", "smartmedia-512-16"];
 
+/// Names and contents.
+type Files = Vec<(String, Vec<u8>)>;
+
 /// A volume in a dump, by its data bytes.
 struct Volume {
     format: &'static str,
     start: usize,
     end: usize,
-    files: Vec<(String, Vec<u8>)>,
+    files: Files,
 }
 
 struct Dump {
@@ -120,7 +123,7 @@ fn noise(random: &mut Random, length: usize) -> Vec<u8> {
 }
 
 /// Files with names of their own, so that volumes side by side say different things.
-fn files(random: &mut Random) -> Vec<(String, Vec<u8>)> {
+fn files(random: &mut Random) -> Files {
     let stem = random.below(1 << 30);
     let count = 1 + random.below(5);
     (0..count)
@@ -186,8 +189,8 @@ fn all_of(device: &RamDevice) -> Vec<u8> {
 }
 
 /// A volume of F2FS of the smallest size, made once: each is the same.
-fn f2fs() -> &'static (Vec<u8>, Vec<(String, Vec<u8>)>) {
-    static MADE: OnceLock<(Vec<u8>, Vec<(String, Vec<u8>)>)> = OnceLock::new();
+fn f2fs() -> &'static (Vec<u8>, Files) {
+    static MADE: OnceLock<(Vec<u8>, Files)> = OnceLock::new();
     MADE.get_or_init(|| {
         let files = files(&mut Random::new(0, "f2fs"));
         let options = MkfsOptions::default();
@@ -345,7 +348,7 @@ fn add_jffs2(random: &mut Random, dump: &mut Dump) {
 }
 
 /// Puts a volume at the next beginning of a block, behind blank flash where that is not here.
-fn add(dump: &mut Dump, format: &'static str, volume: (usize, Vec<u8>), files: Vec<(String, Vec<u8>)>) {
+fn add(dump: &mut Dump, format: &'static str, volume: (usize, Vec<u8>), files: Files) {
     let (erase_size, bytes) = volume;
     dump.bytes.resize(dump.bytes.len().next_multiple_of(erase_size), 0xFF);
     let start = dump.bytes.len();
