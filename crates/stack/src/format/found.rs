@@ -68,6 +68,18 @@ impl Detection {
     }
 }
 
+/// Bytes behind a volume that partitioning leaves over: the rest of an alignment, which is blank,
+/// or of a track, whatever it holds.
+const BEHIND_VOLUME: usize = 1 << 20;
+const TRACK: usize = 63 * 512;
+
+/// Whether what stands behind a volume on blocks is what partitioning leaves over, so that the
+/// volume is the whole image.
+pub(super) fn is_left_over(behind: &[u8]) -> bool {
+    let is_blank = || nandkit_units::is_erased(behind) || nandkit_units::is_zeroed(behind);
+    behind.len() < TRACK || behind.len() < BEHIND_VOLUME && is_blank()
+}
+
 /// What a format claims of the image beside being found in it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claims {

@@ -33,7 +33,7 @@ use self::recovery::Mounted;
 use self::spec::F2fsSpec;
 use super::emulate::{EmulateFormat, FormatSpec};
 use super::extents::PlacedExtent;
-use super::found::{Claims, Found, View};
+use super::found::{Claims, Found, View, is_left_over};
 use super::history::History;
 use super::sectors::DumpSectors;
 use super::{
@@ -80,13 +80,14 @@ impl Format for F2fsFormat {
         let end = likeness.extent.as_ref().map_or(0, |extent| extent.end);
         let described = format!("blocks of {} bytes", likeness.layout.block_size);
         let sure = likeness.points >= SURE;
+        let fills = usize::try_from(end).ok().and_then(|end| bytes.get(end..)).is_none_or(is_left_over);
         let mut found = Found::on_blocks(&FORMAT, likeness, layout, described);
         if end > length {
             let note = format!("the volume has {end} bytes, of which {length} are in the image");
             found.detection.notes.push(note);
         }
         // It says its length on its own account.
-        found.claims = Claims { whole_image: sure, ends_search: sure, ..Claims::default() };
+        found.claims = Claims { whole_image: sure && fills, ends_search: sure, ..Claims::default() };
         vec![found]
     }
 

@@ -17,7 +17,7 @@ use toml::Table;
 
 use self::spec::FatSpec;
 use super::emulate::{EmulateFormat, FormatSpec};
-use super::found::{Claims, Found, View};
+use super::found::{Claims, Found, View, is_left_over};
 use super::history::History;
 use super::sectors::DumpSectors;
 use super::{ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo};
@@ -29,11 +29,6 @@ pub static FORMAT: FatFormat = FatFormat;
 
 /// FAT.
 pub struct FatFormat;
-
-/// Bytes behind a volume that partitioning leaves over: the rest of an alignment, which is blank,
-/// or of a track, whatever it holds.
-const BEHIND_VOLUME: u64 = 1 << 20;
-const TRACK: u64 = 63 * 512;
 
 impl Format for FatFormat {
     fn name(&self) -> &'static str {
@@ -58,11 +53,7 @@ impl Format for FatFormat {
         let length = bytes.len() as u64;
         let Some(likeness) = nandkit_fat::probe(bytes, length) else { return Vec::new() };
         let behind = likeness.extent.as_ref().and_then(|extent| bytes.get(usize::try_from(extent.end).ok()?..));
-        let is_blank = |rest: &[u8]| nandkit_units::is_erased(rest) || nandkit_units::is_zeroed(rest);
-        let fills = likeness.extent.is_some()
-            && behind.is_none_or(|rest| {
-                (rest.len() as u64) < TRACK || ((rest.len() as u64) < BEHIND_VOLUME && is_blank(rest))
-            });
+        let fills = likeness.extent.is_some() && behind.is_none_or(is_left_over);
         let found = Found::on_blocks(&FORMAT, likeness, layout, "sectors".to_owned());
         vec![Found { claims: Claims { whole_image: fills, ..Claims::default() }, ..found }]
     }
