@@ -1,6 +1,8 @@
-//! Records for tests.
+//! Records and verdicts for tests.
 
 use nandkit_record::{Figures, RunRecord, SCHEMA};
+
+use crate::reproduce::Claim;
 
 /// A record that only its seed tells from others.
 pub(crate) fn record(seed: u64) -> RunRecord {
@@ -17,4 +19,12 @@ pub(crate) fn record(seed: u64) -> RunRecord {
         layers: Default::default(),
         phases: Default::default(),
     }
+}
+
+/// The verdict on the claim that alone was wanted, with its note.
+#[track_caller]
+pub(crate) fn only(claim: &str, judged: Vec<Claim>) -> (bool, String) {
+    let [judged] = &judged[..] else { panic!("{} claims in place of {claim}", judged.len()) };
+    assert_eq!(judged.claim, claim);
+    (judged.holds, judged.note.clone())
 }

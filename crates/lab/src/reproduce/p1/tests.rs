@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA};
+use nandkit_record::{Figures, LayerValue, RunRecord};
 use serde_json::json;
 
 use super::plan::{Cell, LFS, MODES, READINGS, Reading, Role, Scale, at_random, batched, cells};
 use super::{CLAIMS, Runs, judge};
+use crate::testing::only;
 
 /// What a made-up run gives: its speed; runs to the cold log, within the segment, left; segments
 /// left for their checkpoint; the time of treated segments by what was expected; the milliseconds
@@ -48,17 +49,11 @@ fn record(reading: &Reading, cell: Cell, mode: &str, seed: u64, given: Given) ->
         counts.into_iter().map(|(name, count)| (name.to_string(), LayerValue::Count(count))).collect();
     reuse.insert("treated_by_expected".into(), LayerValue::Series([vec![9.0; 20], vec![given.ratio; 10]].concat()));
     RunRecord {
-        schema: SCHEMA,
-        nandkit: "0".into(),
         spec,
-        seed,
-        stack: String::new(),
         workload: "holes".into(),
         figures: Figures { write_mb_per_s: Some(speed), elapsed_ns: 1_000_000_000, ..Figures::default() },
-        host_time_ns: 0,
-        host_peak_bytes: 0,
         layers: BTreeMap::from([("reuse".to_string(), reuse)]),
-        phases: BTreeMap::new(),
+        ..crate::testing::record(seed)
     }
 }
 
@@ -106,10 +101,7 @@ fn runs(given: impl Fn(Cell, &str) -> Given) -> Runs {
 
 #[track_caller]
 fn verdict(claim: &str, runs: &Runs) -> (bool, String) {
-    let judged = judge(runs, &|id| id == claim);
-    assert_eq!(judged.len(), 1);
-    assert_eq!(judged[0].claim, claim);
-    (judged[0].holds, judged[0].note.clone())
+    only(claim, judge(runs, &|id| id == claim))
 }
 
 /// The paper's runs, but for those of a mode in the cells that are chosen.

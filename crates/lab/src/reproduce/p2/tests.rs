@@ -9,6 +9,7 @@ use super::plan::{
     BASELINE, CAT, CAT_OPEN_WIDE, FILLS, LAYERS, LAYOUTS, PATTERNS, PRIMARY, REGIONS, Scale, dac, grid, separations,
 };
 use super::{CLAIMS, Runs, judge};
+use crate::testing::only;
 
 /// What a made-up run gives: speed, erases, write amplification, blocks never erased, evaluations, and the share of the collector's moves that go to the top region.
 #[derive(Clone, Copy)]
@@ -105,10 +106,7 @@ fn paper() -> Runs {
 
 #[track_caller]
 fn verdict(claim: &str, runs: &Runs) -> (bool, String) {
-    let judged = judge(runs, &|id| id == claim);
-    assert_eq!(judged.len(), 1);
-    assert_eq!(judged[0].claim, claim);
-    (judged[0].holds, judged[0].note.clone())
+    only(claim, judge(runs, &|id| id == claim))
 }
 
 #[track_caller]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use nandkit_block::wrap::RequestKind;
-use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA, run_key};
+use nandkit_record::{Figures, LayerValue, RunRecord, run_key};
 use nandkit_remap::{Limits, remap_create};
 use nandkit_stack::crash::{CrashChip, Existing};
 use nandkit_stack::{HostSpec, Mounted, Stack, StackSpec};
@@ -14,13 +14,16 @@ use nandkit_units::random::Random;
 use nandkit_units::{Described, Description, Generator, Payload, ReadInto};
 use nandkit_vfs::{Changes, FileKind, FileSystem, InodeNumber, NewNode};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::{empty_record, spec_of};
 use crate::LabError;
 use crate::job::{Inside, Job};
 use crate::run_spec::VERSION;
 use crate::snapshot::{Snapshot, layers};
 
+/// What records call it.
+const KIND: &str = "archive";
 /// What a request costs the host: a read of 512 bytes through system call, ext4 and block layer on
 /// Linux 5.12 (Zhong et al., XRP, OSDI 2022, table 1; docs/design/11-host-model.md).
 pub const REQUEST_NS: u64 = 3_048;
@@ -158,11 +161,7 @@ fn read_all(
 
 impl Archive {
     pub(super) fn spec(&self) -> Value {
-        let mut workload = json!(self.files);
-        if let Some(workload) = workload.as_object_mut() {
-            workload.insert("kind".into(), "archive".into());
-        }
-        json!({"stack": self.stack, "workload": workload, "verify": true})
+        spec_of(KIND, &self.files, &self.stack, true)
     }
 
     fn fill(&self, fs: &mut dyn FileSystem, inside: &mut Inside<'_>) -> Result<(), LabError> {
@@ -282,18 +281,7 @@ impl Job for Archive {
         if sums.iter().any(|sum| Some(sum) != sums.first()) {
             return Err(failed("the two ways read other bytes"));
         }
-        Ok(RunRecord {
-            schema: SCHEMA,
-            nandkit: VERSION.to_string(),
-            spec: self.spec(),
-            seed: self.seed,
-            stack: self.stack.title(),
-            workload: "archive".to_string(),
-            figures: Figures::default(),
-            host_time_ns: 0,
-            host_peak_bytes: 0,
-            layers: BTreeMap::from([("archive".to_string(), counted)]),
-            phases,
-        })
+        let layers = BTreeMap::from([(KIND.to_string(), counted)]);
+        Ok(RunRecord { layers, phases, ..empty_record(KIND, self.spec(), &self.stack, self.seed) })
     }
 }

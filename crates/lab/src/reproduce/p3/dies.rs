@@ -8,16 +8,19 @@
 use std::collections::BTreeMap;
 
 use nandkit_block::BlockDevice;
-use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA, run_key};
+use nandkit_record::{LayerValue, RunRecord, run_key};
 use nandkit_stack::{Mounted, Stack, StackSpec};
 use nandkit_units::{Clock, Context, Described, Description, Generator, Lba, Payload, ReadInto};
 use serde_json::{Value, json};
 
 use super::archive::failed;
+use super::{empty_record, spec_of};
 use crate::LabError;
 use crate::job::{Inside, Job};
 use crate::run_spec::VERSION;
 
+/// What records call it.
+const KIND: &str = "dies";
 /// Pages of a read-ahead, 128 KiB.
 const WINDOW: u64 = 32;
 /// Read-aheads of each writer's pages.
@@ -39,8 +42,7 @@ pub struct Dies {
 
 impl Dies {
     pub(super) fn spec(&self) -> Value {
-        let workload = json!({"kind": "dies", "writers": self.writers, "pages": self.pages});
-        json!({"stack": self.stack, "workload": workload, "verify": false})
+        spec_of(KIND, &json!({"writers": self.writers, "pages": self.pages}), &self.stack, false)
     }
 
     fn write(&self, device: &mut dyn BlockDevice, clock: &Clock) -> nandkit_block::Result<()> {
@@ -92,18 +94,7 @@ impl Job for Dies {
         });
         let window_ns = read_ns.map_err(failed)? / (self.writers * WINDOWS).max(1);
         let counted = BTreeMap::from([("window_ns".to_string(), LayerValue::Count(window_ns))]);
-        Ok(RunRecord {
-            schema: SCHEMA,
-            nandkit: VERSION.to_string(),
-            spec: self.spec(),
-            seed: self.seed,
-            stack: self.stack.title(),
-            workload: "dies".to_string(),
-            figures: Figures::default(),
-            host_time_ns: 0,
-            host_peak_bytes: 0,
-            layers: BTreeMap::from([("dies".to_string(), counted)]),
-            phases: BTreeMap::new(),
-        })
+        let layers = BTreeMap::from([(KIND.to_string(), counted)]);
+        Ok(RunRecord { layers, ..empty_record(KIND, self.spec(), &self.stack, self.seed) })
     }
 }

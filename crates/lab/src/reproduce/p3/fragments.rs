@@ -3,19 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use nandkit_record::{LayerValue, RunRecord, SCHEMA, run_key};
+use nandkit_record::{LayerValue, RunRecord, run_key};
 use nandkit_stack::{Stack, StackSpec};
 use nandkit_units::ReadInto;
 use nandkit_vfs::{FileSystem, InodeNumber, NewNode, all_extents};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::archive::{changes, failed, top, write};
+use super::{empty_record, spec_of};
 use crate::LabError;
 use crate::job::{Inside, Job};
 use crate::run_spec::VERSION;
 use crate::snapshot::{Snapshot, layers};
 
+/// What records call it.
+const KIND: &str = "fragments";
 /// Bytes of each read: what Linux reads ahead.
 const READ: u64 = 128 << 10;
 const PAGE: u64 = 4096;
@@ -54,11 +57,7 @@ pub struct Fragments {
 
 impl Fragments {
     pub(super) fn spec(&self) -> Value {
-        let mut workload = json!(self.shape);
-        if let Some(workload) = workload.as_object_mut() {
-            workload.insert("kind".into(), "fragments".into());
-        }
-        json!({"stack": self.stack, "workload": workload, "verify": false})
+        spec_of(KIND, &self.shape, &self.stack, false)
     }
 
     /// Writes the files and returns those that are read.
@@ -156,19 +155,8 @@ impl Job for Fragments {
             ("fragments".to_string(), LayerValue::series(fragments)),
             ("read_mb_per_s".to_string(), LayerValue::series(speeds)),
         ]);
-        counted.insert("fragments".to_string(), series);
-        Ok(RunRecord {
-            schema: SCHEMA,
-            nandkit: VERSION.to_string(),
-            spec: self.spec(),
-            seed: self.seed,
-            stack: self.stack.title(),
-            workload: "fragments".to_string(),
-            figures: after.since(&before),
-            host_time_ns: 0,
-            host_peak_bytes: 0,
-            layers: counted,
-            phases: BTreeMap::new(),
-        })
+        counted.insert(KIND.to_string(), series);
+        let figures = after.since(&before);
+        Ok(RunRecord { figures, layers: counted, ..empty_record(KIND, self.spec(), &self.stack, self.seed) })
     }
 }

@@ -14,11 +14,17 @@ pub mod verdict;
 #[cfg(test)]
 mod tests;
 
-use nandkit_record::RunRecord;
+use std::collections::BTreeMap;
+
+use nandkit_record::{Figures, RunRecord, SCHEMA};
+use nandkit_stack::StackSpec;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{Claim, Paper, Request};
 use crate::execute::execute;
 use crate::job::Job;
+use crate::run_spec::VERSION;
 use crate::{Experiment, LabError};
 
 /// The paper on remapping.
@@ -110,4 +116,30 @@ pub fn judge(runs: &Runs, wanted: &dyn Fn(&str) -> bool) -> Vec<Claim> {
         ("P3.M", matrix::compared),
     ];
     judges.into_iter().filter(|(claim, _)| wanted(claim)).map(|(_, judge)| judge(runs)).collect()
+}
+
+/// The spec of a run that no workload has: what kind it is, and its shape.
+fn spec_of(kind: &str, shape: &impl Serialize, stack: &StackSpec, verify: bool) -> Value {
+    let mut workload = json!(shape);
+    if let Some(workload) = workload.as_object_mut() {
+        workload.insert("kind".into(), kind.into());
+    }
+    json!({"stack": stack, "workload": workload, "verify": verify})
+}
+
+/// The record of such a run, without anything that was measured.
+fn empty_record(kind: &str, spec: Value, stack: &StackSpec, seed: u64) -> RunRecord {
+    RunRecord {
+        schema: SCHEMA,
+        nandkit: VERSION.to_string(),
+        spec,
+        seed,
+        stack: stack.title(),
+        workload: kind.to_string(),
+        figures: Figures::default(),
+        host_time_ns: 0,
+        host_peak_bytes: 0,
+        layers: BTreeMap::new(),
+        phases: BTreeMap::new(),
+    }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA};
+use nandkit_record::{Figures, LayerValue, RunRecord};
 use nandkit_workload::NoInputs;
 use serde_json::Value;
 
@@ -14,21 +14,10 @@ use super::plan::{self, CLEANING, Scale, UNIFIED};
 use super::{CLAIMS, Runs, judge};
 use crate::RunSpec;
 use crate::job::{Inside, Job};
+use crate::testing::only;
 
 fn record(spec: Value, workload: String) -> RunRecord {
-    RunRecord {
-        schema: SCHEMA,
-        nandkit: "0".into(),
-        spec,
-        seed: 1,
-        stack: String::new(),
-        workload,
-        figures: Figures::default(),
-        host_time_ns: 0,
-        host_peak_bytes: 0,
-        layers: BTreeMap::new(),
-        phases: BTreeMap::new(),
-    }
+    RunRecord { spec, workload, ..crate::testing::record(1) }
 }
 
 fn text<'a>(record: &'a RunRecord, path: &str) -> &'a str {
@@ -113,10 +102,7 @@ fn as_the_paper() -> Runs {
 
 #[track_caller]
 fn verdict(claim: &str, runs: &Runs) -> (bool, String) {
-    let judged = judge(runs, &|id| id == claim);
-    assert_eq!(judged.len(), 1);
-    assert_eq!(judged[0].claim, claim);
-    (judged[0].holds, judged[0].note.clone())
+    only(claim, judge(runs, &|id| id == claim))
 }
 
 #[track_caller]

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::plan::{LIMITS, LOG_BLOCKS, SETTINGS, Setting, WORKLOADS};
 use super::{Runs, judge};
+use crate::testing::only;
 
 /// A record as a run with these parameters would leave it, `seconds` long.
 fn record(workload: &str, mut ftl: serde_json::Value, setting: &Setting, seed: u64, seconds: f64) -> RunRecord {
@@ -79,10 +80,7 @@ fn traced(series: Vec<f64>) -> Vec<RunRecord> {
 #[track_caller]
 fn verdict(claim: &str, records: &[RunRecord]) -> (bool, String) {
     let runs = Runs { policies: records.to_vec(), growth: records.to_vec(), log_blocks: records.to_vec() };
-    let judged = judge(&runs, &|id| id == claim);
-    assert_eq!(judged.len(), 1);
-    assert_eq!(judged[0].claim, claim);
-    (judged[0].holds, judged[0].note.clone())
+    only(claim, judge(&runs, &|id| id == claim))
 }
 
 #[track_caller]
