@@ -127,29 +127,33 @@ impl<F: Flash> PageMapFtl<F> {
             let region = self.streams.of_write(page, context.issued);
             self.buffer.add(region, page, part);
         }
-        // The older half goes to flash as soon as it fills pages; the younger half may still be overwritten.
-        let keep = (self.buffer.capacity / 2).max(self.superblocks.slots_per_page() as usize - 1);
-        self.drain(&context, keep)?;
+        self.drain(&context, self.younger_half())?;
         Ok(Done::immediately(&context))
     }
 
-    /// Lets time pass until a logical page finds room.
+    /// Logical pages that stay: the older half goes to flash as soon as it fills pages, the younger
+    /// half may still be overwritten.
+    fn younger_half(&self) -> usize {
+        (self.buffer.capacity / 2).max(self.superblocks.slots_per_page() as usize - 1)
+    }
+
+    /// Lets time pass until a logical page finds room. The older half is programmed meanwhile, on
+    /// all dies at once, also where one request is larger than the buffer.
     fn wait_for_room(&mut self, context: &mut Context) -> Outcome<()> {
         loop {
             self.buffer.land(context.issued);
-            if self.buffer.entries.len() + self.buffer.flying < self.buffer.capacity {
+            let waiting = self.buffer.entries.len();
+            if waiting + self.buffer.flying < self.buffer.capacity {
                 return Ok(());
             }
-            match self.buffer.in_flight.peek() {
-                Some(std::cmp::Reverse((end, _))) => {
-                    let waited = end.0.saturating_sub(context.issued.0);
-                    self.counters.buffer_wait = Nanos(self.counters.buffer_wait.0 + waited);
-                    context.issued = context.issued.max(*end);
-                }
-                None => {
-                    let left = self.buffer.entries.len().saturating_sub(1);
-                    self.drain(context, left)?;
-                }
+            let keep = self.younger_half();
+            if waiting > keep || self.buffer.in_flight.is_empty() {
+                self.drain(context, keep.min(waiting.saturating_sub(1)))?;
+            }
+            if let Some(std::cmp::Reverse((end, _))) = self.buffer.in_flight.peek() {
+                let waited = end.0.saturating_sub(context.issued.0);
+                self.counters.buffer_wait = Nanos(self.counters.buffer_wait.0 + waited);
+                context.issued = context.issued.max(*end);
             }
         }
     }
