@@ -13,13 +13,17 @@ use nandkit_vfs::{Changes, FileSystem, NewNode};
 const KNOWN: Assumptions<'_> = Assumptions { page_size: 1, erase_sizes: &[], block_with_oob: None };
 const UNIT: usize = 64 << 10;
 
-/// A volume with files of its own names, on so many blocks of NOR.
+/// A volume with five files of its own names, on so many blocks of NOR.
 fn volume(name: &str, erase_size: u32, blocks: u32, order: ByteOrder) -> Vec<u8> {
+    volume_of(5, name, erase_size, blocks, order)
+}
+
+fn volume_of(files: u8, name: &str, erase_size: u32, blocks: u32, order: ByteOrder) -> Vec<u8> {
     let write = WriteOptions { summaries: false, ..WriteOptions::default() };
     let cleanmarker = Some(Cleanmarker::Inline);
     let options = MountOptions { order: Some(order), cleanmarker, write, ..MountOptions::default() };
     let mut fs = formatted(nor(erase_size, blocks), &options);
-    for number in 0..5_u8 {
+    for number in 0..files {
         let inode = fs.create(fs.root(), format!("{name}-{number}").as_bytes(), &NewNode::FILE).unwrap();
         let noise: Vec<u8> =
             (0..3000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 ^ number ^ name.len() as u8).collect();
@@ -78,6 +82,15 @@ fn what_contradicts_itself_is_two_volumes() {
     assert!(doubtful.len() == 2 && doubtful.iter().all(|volume| volume.doubts.len() == 1), "{doubtful:?}");
 }
 
+/// Two names of one version are too little for two volumes, and are told.
+#[test]
+fn one_contradiction_alone_is_a_doubt() {
+    let small = |name| volume_of(1, name, 8192, 16, ByteOrder::Little);
+    let doubtful = found(&[&small("a"), &small("another")]);
+    assert!(doubtful.iter().all(|volume| volume.doubts.len() == 1), "{doubtful:?}");
+    assert!(found(&[&small("a")]).iter().all(|volume| volume.doubts.is_empty()));
+}
+
 /// What a power cut leaves is one volume: a contradiction of its own is none of two volumes.
 #[test]
 fn a_volume_that_was_cut_is_one() {
@@ -91,7 +104,8 @@ fn a_volume_that_was_cut_is_one() {
             let page_size = if geometry.oob_size > 0 { geometry.page_size } else { 1 };
             let known = Assumptions { page_size, ..KNOWN };
             let found = volumes(device, &known);
-            assert!(found.len() <= 1, "{geometry:?}, cut {number}: {found:?}");
+            let is_one = found.len() <= 1 && found.iter().all(|volume| volume.doubts.is_empty());
+            assert!(is_one, "{geometry:?}, cut {number}: {found:?}");
         }
     }
 }

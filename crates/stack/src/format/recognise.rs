@@ -44,6 +44,13 @@ pub struct RegionInfo {
     pub doubts: Vec<String>,
 }
 
+impl RegionInfo {
+    /// What who opens it is told.
+    pub fn told(&self) -> Vec<String> {
+        self.notes.iter().chain(&self.doubts).cloned().collect()
+    }
+}
+
 /// Everything that a part of an image may be, the likeliest first.
 pub(crate) fn look(image: &Image, within: Within, options: &OpenOptions) -> Vec<Found> {
     look_at(&View { image, within, options, depth: Depth::Thorough })

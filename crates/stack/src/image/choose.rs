@@ -98,7 +98,7 @@ pub(super) fn whole_region(
         );
         return Err(wrong(path, detail));
     }
-    let notes = region.map_or_else(Vec::new, |region| region.notes);
+    let notes = region.as_ref().map_or_else(Vec::new, RegionInfo::told);
     Ok(Some(WholeRegion { layout, range: start..end, notes }))
 }
 
@@ -173,7 +173,7 @@ pub(super) fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Resul
 /// the one that shows by its content; else the whole, if there is any trace.
 fn chosen(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
     if let Some(Part { within, region, options }) = part(path, image, options)? {
-        let notes = region.as_ref().map_or_else(Vec::new, |region| region.notes.clone());
+        let notes = region.as_ref().map_or_else(Vec::new, RegionInfo::told);
         return match look(image, within, &options).into_iter().next() {
             Some(found) => Ok(Selected { found, region, notes }),
             None => Err(unknown(path, image, within)),
@@ -207,7 +207,7 @@ fn chosen(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected,
                 Some(found) => {
                     let mut notes =
                         vec![format!("opened region {} \"{}\" at {}", region.number, region.name, region.offset)];
-                    notes.extend(region.notes.iter().cloned());
+                    notes.extend(region.told());
                     Ok(Selected { found, region: Some(region.clone()), notes })
                 }
                 None => Err(unknown(path, image, (region.offset, Some(region.size)))),

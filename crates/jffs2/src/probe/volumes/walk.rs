@@ -133,8 +133,24 @@ impl Walk {
             }
             found.push(rest);
         }
+        for stretch in &mut found {
+            stretch.doubt = stretch.doubt.take().or_else(|| contradiction(stretch, &self.conflicts));
+        }
         found
     }
+}
+
+/// Two names of one version in what is taken for one volume: too little to part it by, and too much
+/// to say nothing.
+fn contradiction(stretch: &Stretch, conflicts: &[Conflict]) -> Option<String> {
+    let is_inside = |conflict: &&Conflict| {
+        let nodes = [conflict.earlier, conflict.later];
+        conflict.is_name && nodes.iter().all(|node| stretch.nodes.contains(node))
+    };
+    let Conflict { earlier, later, .. } = conflicts.iter().find(is_inside)?;
+    Some(format!(
+        "the nodes at {earlier:#x} and {later:#x} give one version of a directory two names: two volumes may meet between them, and files in them may be missing or the other volume's"
+    ))
 }
 
 /// Whether a byte order comes back of which nothing shows that it is another volume's: then nobody
