@@ -116,14 +116,20 @@ pub(crate) fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
 
 /// The layout by which the regions of a whole dump are looked for: the likeliest.
 pub(crate) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions) -> ImageLayout {
-    if let Some(best) = found.iter().find(|found| found.detection.erase_size > 0) {
+    // What surely is a file system on blocks stands in no pages with OOB, whatever flash shows
+    // behind it in pages that happen to fit the length.
+    let is_on_blocks = is_sure(found) && found.first().is_some_and(|best| best.format.medium() == MediumKind::Blocks);
+    let fits = |layout: &ImageLayout| !is_on_blocks || layout.oob == OobPlacement::None;
+    if let Some(best) = found.iter().find(|found| found.detection.erase_size > 0 && fits(&found.layout)) {
         return options.with_blocks(ImageLayout { offset: 0, size: None, ..best.layout.clone() });
     }
     if let Some(asked) = asked_for(options) {
         return options.with_blocks(asked);
     }
     let candidates = candidates(image, options);
-    let is_shown = |best: &&Candidate| best.layout.oob != OobPlacement::None && best.points >= OOB_POINTS_MIN;
+    let is_shown = |best: &&Candidate| {
+        best.layout.oob != OobPlacement::None && best.points >= OOB_POINTS_MIN && fits(&best.layout)
+    };
     let with_oob = detect::by_layout(&candidates).into_iter().next().filter(is_shown);
     // Without OOB all sizes read the same; 512 bytes divide every length.
     with_oob.map_or_else(|| ImageLayout::nor(4096), |best| best.layout.clone())
