@@ -27,6 +27,29 @@ pub struct MeanHoles {
     pub intra: f64,
 }
 
+impl MeanHoles {
+    /// What writing a block into such holes takes.
+    pub(crate) fn per_block(&self, times: &RequestTimes) -> PerBlock {
+        PerBlock { inter_ns: times.write_per_block(self.inter), intra_ns: times.write_per_block(self.intra) }
+    }
+}
+
+/// The times of writing a block of a copy, once for all runs of a segment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct PerBlock {
+    /// To the cold segment.
+    pub inter_ns: f64,
+    /// Within the segment.
+    pub intra_ns: f64,
+}
+
+impl PerBlock {
+    /// Both, Inter-GC's first.
+    pub(crate) const fn by_copy(&self) -> [f64; 2] {
+        [self.inter_ns, self.intra_ns]
+    }
+}
+
 /// What becomes of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Choice {
@@ -57,13 +80,13 @@ pub struct RunTimes {
 
 impl RunTimes {
     /// P1's three formulas. Cost: some look-ups.
-    pub fn of(run: &ValidRun, times: &RequestTimes, means: MeanHoles) -> Self {
+    pub(crate) fn of(run: &ValidRun, times: &RequestTimes, written: PerBlock) -> Self {
         let (left, right, valid) = (u32::from(run.left), u32::from(run.right), u32::from(run.length));
         let holes = left + right;
         Self {
             ssr: times.write(left) + times.write(right),
-            inter: fill(times, holes, valid) + copy(times, valid, means.inter),
-            intra: fill(times, holes, 0) + copy(times, valid, means.intra),
+            inter: fill(times, holes, valid) + copy(times, valid, written.inter_ns),
+            intra: fill(times, holes, 0) + copy(times, valid, written.intra_ns),
         }
     }
 
@@ -96,9 +119,9 @@ pub(crate) fn fill(times: &RequestTimes, holes: u32, freed: u32) -> f64 {
     if holes == 0 { 0.0 } else { f64::from(holes) / f64::from(all) * times.write(all) }
 }
 
-/// The time of reading a run and writing it into holes of a mean size.
-pub(crate) fn copy(times: &RequestTimes, valid: u32, mean: f64) -> f64 {
-    times.read(valid) + f64::from(valid) * times.write_per_block(mean)
+/// The time of reading a run and writing it, where a block takes so long.
+pub(crate) fn copy(times: &RequestTimes, valid: u32, written_ns: f64) -> f64 {
+    times.read(valid) + f64::from(valid) * written_ns
 }
 
 #[cfg(test)]
@@ -112,25 +135,26 @@ mod tests {
             RequestTimes::new(512, |blocks| 40 + 7 * u64::from(blocks), |blocks| 1_000 + 30 * u64::from(blocks));
         let run = ValidRun { start: 3, length: 1, left: 3, right: 3, shares_left: false };
         let means = MeanHoles { inter: 512.0, intra: 3.0 };
-        let by = RunTimes::of(&run, &times, means);
+        let by = RunTimes::of(&run, &times, means.per_block(&times));
         assert_eq!(by.ssr, 2.0 * 1_090.0);
         let inter = 6.0 / 7.0 * 1_210.0 + 47.0 + 1.0 / 512.0 * (1_000.0 + 30.0 * 512.0);
         let intra = 1_180.0 + 47.0 + 1.0 / 3.0 * 1_090.0;
         assert!((by.inter - inter).abs() < 1e-9 && (by.intra - intra).abs() < 1e-9, "{by:?}");
         assert_eq!(by.best(), Choice::Inter);
         // Where the cold segment is as full of small holes, the run stays nearer.
-        let scattered = RunTimes::of(&run, &times, MeanHoles { inter: 1.0, intra: 3.0 });
+        let small = MeanHoles { inter: 1.0, intra: 3.0 }.per_block(&times);
+        let scattered = RunTimes::of(&run, &times, small);
         assert_eq!(scattered.best(), Choice::Intra);
         // On a device without a cost per request nothing is gained by moving.
         let plain = RequestTimes::new(512, u64::from, |blocks| 10 * u64::from(blocks));
-        assert_eq!(RunTimes::of(&run, &plain, means).best(), Choice::Ssr);
+        assert_eq!(RunTimes::of(&run, &plain, means.per_block(&plain)).best(), Choice::Ssr);
     }
 
     #[test]
     fn a_run_without_holes_stays() {
         let times = RequestTimes::new(8, |_| 5, |_| 100);
         let run = ValidRun { length: 4, ..ValidRun::default() };
-        let by = RunTimes::of(&run, &times, MeanHoles { inter: 8.0, intra: 1.0 });
+        let by = RunTimes::of(&run, &times, MeanHoles { inter: 8.0, intra: 1.0 }.per_block(&times));
         assert_eq!((by.ssr, by.best()), (0.0, Choice::Ssr));
     }
 }

@@ -41,8 +41,9 @@ pub(crate) type ByFreed = Vec<Option<(f64, Choice)>>;
 
 fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Vec<Choice> {
     let count = runs.len();
+    let written = means.per_block(times).by_copy();
     let copies: Vec<[f64; 2]> =
-        runs.iter().map(|run| [means.inter, means.intra].map(|mean| copy(times, run.length.into(), mean))).collect();
+        runs.iter().map(|run| written.map(|written_ns| copy(times, run.length.into(), written_ns))).collect();
     let mut freed = Freed::new(runs, times, means);
     // best[k]: the way to run k - 1, which stays; best[count + 1]: to the end of the island.
     let mut best = vec![Way { time_ns: f64::INFINITY, from: 0, freed: 0 }; count + 2];
@@ -168,8 +169,8 @@ mod tests {
 
     impl<'a> Brute<'a> {
         fn least(runs: &'a [ValidRun], times: &RequestTimes, means: MeanHoles) -> f64 {
-            let copies =
-                runs.iter().map(|run| [means.inter, means.intra].map(|mean| copy(times, run.length.into(), mean)));
+            let written = [means.inter, means.intra].map(|mean| times.write_per_block(mean));
+            let copies = runs.iter().map(|run| written.map(|written_ns| copy(times, run.length.into(), written_ns)));
             let most: u32 = runs.iter().map(|run| u32::from(run.left) + u32::from(run.length + run.right)).sum();
             let of_all = |all: u32| if all == 0 { 0.0 } else { times.write(all) / f64::from(all) };
             let fill_ns: Vec<f64> = (0..=most).map(of_all).collect();

@@ -1,6 +1,6 @@
 //! What is done with all runs of a segment.
 
-use super::cost::{copy, fill};
+use super::cost::{PerBlock, copy, fill};
 use super::optimal::optimal;
 use super::{Choice, MeanHoles, RequestTimes, RunTimes, ValidRun};
 
@@ -41,17 +41,18 @@ impl Plan {
     /// Plans a segment. Cost: some look-ups a run; [`Method::Optimal`] some for each pair of
     /// runs, and at worst as many more as `holes * valid blocks`.
     pub fn of(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles, method: Method) -> Self {
-        let by: Vec<RunTimes> = runs.iter().map(|run| RunTimes::of(run, times, means)).collect();
+        let written = means.per_block(times);
+        let by: Vec<RunTimes> = runs.iter().map(|run| RunTimes::of(run, times, written)).collect();
         let choices: Vec<Choice> = match method {
             Method::RunByRun => by.iter().map(RunTimes::best).collect(),
             Method::Optimal => optimal(runs, times, means),
             Method::Everything => vec![Choice::Inter; runs.len()],
         };
-        let (copy_ns, fill_ns) = predict(runs, &choices, times, means);
+        let (copy_ns, fill_ns) = predict(runs, &choices, times, written);
         let gain_ns = match method {
             Method::Optimal => {
                 let left = vec![Choice::Ssr; runs.len()];
-                predict(runs, &left, times, means).1 - copy_ns - fill_ns
+                predict(runs, &left, times, written).1 - copy_ns - fill_ns
             }
             _ => by.iter().zip(&choices).map(|(times, choice)| times.ssr - times.by(*choice)).sum(),
         };
@@ -63,7 +64,7 @@ impl Plan {
 /// P1's formulas over stretches of several holes. A stretch between two runs that stay is one
 /// request; what Inter-GC frees in it is written too, so that the holes have a part of that
 /// request's time, and what Intra-GC frees makes room for the copies.
-pub(super) fn predict(runs: &[ValidRun], choices: &[Choice], times: &RequestTimes, means: MeanHoles) -> (f64, f64) {
+pub(super) fn predict(runs: &[ValidRun], choices: &[Choice], times: &RequestTimes, written: PerBlock) -> (f64, f64) {
     let (mut copy_ns, mut fill_ns) = (0.0, 0.0);
     let (mut holes, mut freed) = (0, 0);
     for (run, choice) in runs.iter().zip(choices) {
@@ -77,10 +78,10 @@ pub(super) fn predict(runs: &[ValidRun], choices: &[Choice], times: &RequestTime
                 (holes, freed) = (0, 0);
             }
             Choice::Inter => {
-                copy_ns += copy(times, run.length.into(), means.inter);
+                copy_ns += copy(times, run.length.into(), written.inter_ns);
                 freed += u32::from(run.length);
             }
-            Choice::Intra => copy_ns += copy(times, run.length.into(), means.intra),
+            Choice::Intra => copy_ns += copy(times, run.length.into(), written.intra_ns),
         }
         holes += u32::from(run.right);
     }

@@ -10,13 +10,13 @@ pub(super) fn move_ns(run: &ValidRun, way: Way, costs: &Costs<'_>) -> f64 {
     let length = u32::from(run.length);
     match way {
         Way::Leave => 0.0,
-        Way::CopyOut => copy(costs.times, length, costs.means.inter),
-        Way::CopyWithin => copy(costs.times, length, costs.means.intra),
+        Way::CopyOut => copy(costs.times, length, costs.times.write_per_block(costs.means.inter)),
+        Way::CopyWithin => copy(costs.times, length, costs.times.write_per_block(costs.means.intra)),
         Way::RemapOut | Way::RemapWithin => {
             let Some(remap) = &costs.remap else { return f64::INFINITY };
             let mean = if way == Way::RemapOut { costs.means.inter } else { costs.means.intra };
             let (pairs, rest) = units(run, remap);
-            let copied = if rest > 0 { copy(costs.times, rest, mean) } else { 0.0 };
+            let copied = if rest > 0 { copy(costs.times, rest, costs.times.write_per_block(mean)) } else { 0.0 };
             f64::from(pairs) * remap.of_pair() + copied
         }
     }

@@ -173,8 +173,8 @@ impl<D: BlockDevice> Volume<D> {
         let asked = |log: Log| Some((self.writer.segments.current(log), version));
         self.writer.cleaners.reviews
             && !self.writer.recovering
-            && self.writer.segments.needs_ssr()
             && REVIEWED.into_iter().zip(self.writer.cleaners.asked).any(|(log, last)| last != asked(log))
+            && self.writer.segments.needs_ssr()
     }
 
     /// Segments whose gaps data logs would fill next are looked at.
