@@ -9,6 +9,9 @@ use nandkit_vfs::Result;
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::layout::{Geometry, NatEntry};
 
+/// Where a stretch of blocks begins, and what takes its bytes.
+pub type Piece<'a> = (BlockAddress, &'a mut [u8]);
+
 /// Blocks at addresses.
 pub trait Blocks: Sync {
     /// The volume's shape. Cost: a field access.
@@ -17,6 +20,13 @@ pub trait Blocks: Sync {
     /// Reads whole blocks from `at` on; the length of `into` is a multiple of the block size.
     /// Errors: `Device`, `Corrupt` (the device ends before).
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()>;
+
+    /// Reads several stretches of whole blocks that are handed to the devices together, as Linux does
+    /// with the pieces of a read-ahead (data.c, `f2fs_mpage_readpages`): they take as long as the
+    /// last one to come. Errors: those of [`Blocks::read`].
+    fn read_together(&self, cause: Cause, pieces: &mut [Piece<'_>]) -> Result<()> {
+        pieces.iter_mut().try_for_each(|(at, into)| self.read(cause, *at, into))
+    }
 
     /// Whether the devices reach as far as the block: not those of a volume that was cut short.
     fn reaches(&self, at: BlockAddress) -> bool {

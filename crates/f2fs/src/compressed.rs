@@ -54,7 +54,11 @@ impl Clusters {
                 let page = at / size;
                 let wanted = (at % size + into.len() as u64).div_ceil(size);
                 let run = run_at(volume, inode, page, (first + u64::from(inode.cluster) - page).min(wanted))?;
-                return read_run(volume, run, at % size, into);
+                let mut pieces = Vec::new();
+                let mut rest = into;
+                let done = read_run(volume, run, at % size, &mut rest, &mut pieces)?;
+                volume.read_together(Cause::UserData, &mut pieces)?;
+                return Ok(done);
             }
         };
         let content = self.content(volume, inode, cluster, &addresses)?;

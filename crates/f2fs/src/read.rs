@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::blocks::{Blocks, Nodes};
@@ -49,19 +50,23 @@ pub fn read(
     }
     let size = volume.geometry().block_size() as u64;
     let (mut at, mut rest) = (offset, into);
+    if inode.is_compressed() {
+        while !rest.is_empty() {
+            let done = clusters.read(volume, inode, at, rest)?;
+            at = at.saturating_add(done as u64);
+            rest = rest.get_mut(done..).unwrap_or_default();
+        }
+        return Ok(());
+    }
+    let mut pieces = Vec::new();
     while !rest.is_empty() {
         let (page, within) = (at / size, at % size);
         let pages = (within + rest.len() as u64).div_ceil(size);
-        let done = if inode.is_compressed() {
-            clusters.read(volume, inode, at, rest)?
-        } else {
-            let run = run_at(volume, inode, page, pages)?;
-            read_run(volume, run, within, rest)?
-        };
+        let run = run_at(volume, inode, page, pages)?;
+        let done = read_run(volume, run, within, &mut rest, &mut pieces)?;
         at = at.saturating_add(done as u64);
-        rest = rest.get_mut(done..).unwrap_or_default();
     }
-    Ok(())
+    volume.read_together(Cause::UserData, &mut pieces)
 }
 
 /// The next range of bytes at or behind `offset` that has blocks, within the size. Errors:

@@ -3,7 +3,7 @@
 use nandkit_units::Cause;
 use nandkit_vfs::Result;
 
-use crate::blocks::{Blocks, Nodes};
+use crate::blocks::{Blocks, Nodes, Piece};
 use crate::findings::{Defect, FindingKind};
 use crate::ids::{BlockAddress, DataAddress};
 use crate::inode::Inode;
@@ -53,22 +53,32 @@ fn run_of(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses,
     }
 }
 
-/// Reads from byte `within` of a run on as much as the run and `into` have, and says how much.
-/// Whole blocks go straight to where they are wanted.
-pub(crate) fn read_run(volume: &impl Blocks, run: Run, within: u64, into: &mut [u8]) -> Result<usize> {
+/// Takes from byte `within` of a run on as much as the run and `into` have, and says how much:
+/// zeros and the part of one block at once, whole blocks as a piece that is still to be read.
+pub(crate) fn read_run<'a>(
+    volume: &impl Blocks,
+    run: Run,
+    within: u64,
+    into: &mut &'a mut [u8],
+    pieces: &mut Vec<Piece<'a>>,
+) -> Result<usize> {
     let size = volume.geometry().block_size();
     let bytes = run.pages.saturating_mul(size as u64).saturating_sub(within);
     let length = usize::try_from(bytes).unwrap_or(usize::MAX).min(into.len());
-    let into = into.get_mut(..length).unwrap_or_default();
+    let mut take = |length: usize| {
+        let (now, later) = std::mem::take(into).split_at_mut(length);
+        *into = later;
+        now
+    };
     let Some(at) = run.at else {
-        into.fill(0);
+        take(length).fill(0);
         return Ok(length);
     };
     let behind = |blocks: usize| BlockAddress(at.0.saturating_add(blocks as u32));
     let skip = within as usize;
     if skip == 0 && length >= size {
         let whole = length - length % size;
-        volume.read(Cause::UserData, at, into.get_mut(..whole).unwrap_or_default())?;
+        pieces.push((at, take(whole)));
         return Ok(whole);
     }
     // The part of one block.
@@ -76,6 +86,6 @@ pub(crate) fn read_run(volume: &impl Blocks, run: Run, within: u64, into: &mut [
     volume.read(Cause::UserData, behind(skip / size), &mut block)?;
     let part = block.get(skip % size..).unwrap_or_default();
     let length = part.len().min(length);
-    into.get_mut(..length).unwrap_or_default().copy_from_slice(part.get(..length).unwrap_or_default());
+    take(length).copy_from_slice(part.get(..length).unwrap_or_default());
     Ok(length)
 }

@@ -6,7 +6,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Clock};
 use nandkit_vfs::{Attributes, Changes, ErrorKind, FileExtent, FsError, InodeNumber, Result};
 
-use crate::blocks::{Blocks, Nodes};
+use crate::blocks::{Blocks, Nodes, Piece};
 use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
 use crate::device::DeviceBlocks;
@@ -239,6 +239,10 @@ impl<B: Blocks, W: Sync> Blocks for MountedVolume<B, W> {
 
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
         self.device.read(cause, at, into)
+    }
+
+    fn read_together(&self, cause: Cause, pieces: &mut [Piece<'_>]) -> Result<()> {
+        self.device.read_together(cause, pieces)
     }
 }
 

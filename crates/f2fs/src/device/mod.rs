@@ -3,10 +3,10 @@
 mod write;
 
 use nandkit_block::BlockDevice;
-use nandkit_units::{Area, Cause, Clock, Context, Lba, ReadInto};
+use nandkit_units::{Area, Cause, Clock, Context, Lba, Nanos, ReadInto};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, Piece};
 use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::BlockAddress;
 use crate::layout::Geometry;
@@ -69,21 +69,39 @@ impl<D: BlockDevice> Devices<D> {
 
     /// Reads bytes from `at` on, over the borders of devices. Errors: `Corrupt` where the devices
     /// end before, `Device`.
-    pub fn read(&self, context: Context, mut at: u64, mut into: &mut [u8]) -> Result<()> {
+    pub fn read(&self, context: Context, at: u64, into: &mut [u8]) -> Result<()> {
+        self.read_together(context, &mut [(at, into)])
+    }
+
+    /// Reads several stretches of bytes, all asked for at once; time goes on to the last that comes.
+    /// Errors: those of [`Devices::read`].
+    pub fn read_together(&self, context: Context, pieces: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let context = Context { issued: self.clock.now(), ..context };
+        let mut ended = context.issued;
+        for (at, into) in pieces {
+            ended = ended.max(self.read_parts(context, *at, into)?);
+        }
+        self.clock.advance_to(ended);
+        Ok(())
+    }
+
+    /// One stretch, from each device that holds some of it. When the last of it comes.
+    fn read_parts(&self, context: Context, mut at: u64, mut into: &mut [u8]) -> Result<Nanos> {
+        let mut ended = context.issued;
         while !into.is_empty() {
             let part = self.parts.iter().find(|part| at >= part.start && at - part.start < part.bytes);
             let part = part.ok_or_else(|| ends_before(at))?;
             let within = at - part.start;
             let length = usize::try_from(part.bytes - within).unwrap_or(usize::MAX).min(into.len());
             let (now, later) = into.split_at_mut(length);
-            self.read_part(part, context, within, now)?;
+            ended = ended.max(self.read_part(part, context, within, now)?);
             at += length as u64;
             into = later;
         }
-        Ok(())
+        Ok(ended)
     }
 
-    fn read_part(&self, part: &Part<D>, context: Context, at: u64, into: &mut [u8]) -> Result<()> {
+    fn read_part(&self, part: &Part<D>, context: Context, at: u64, into: &mut [u8]) -> Result<Nanos> {
         let geometry = *part.device.geometry();
         let sector = u64::from(geometry.sector_size);
         let end = at + into.len() as u64;
@@ -97,23 +115,18 @@ impl<D: BlockDevice> Devices<D> {
         let first = at / sector;
         let bytes = (end.div_ceil(sector) - first) * sector;
         let mut whole = vec![0; usize::try_from(bytes).unwrap_or(0)];
-        self.request(part, context, first, &mut whole)?;
+        let ended = self.request(part, context, first, &mut whole)?;
         let skip = (at - first * sector) as usize;
         match whole.get(skip..skip + into.len()) {
             Some(wanted) => into.copy_from_slice(wanted),
             None => return Err(ends_before(at)),
         }
-        Ok(())
+        Ok(ended)
     }
 
-    fn request(&self, part: &Part<D>, context: Context, sector: u64, into: &mut [u8]) -> Result<()> {
-        let context = Context { issued: self.clock.now(), ..context };
-        let done = part
-            .device
-            .read(&context, Lba(sector), ReadInto::Bytes(into))
-            .map_err(|error| FsError::device(format!("reading sector {sector}"), error))?;
-        self.clock.advance_to(done.completed);
-        Ok(())
+    fn request(&self, part: &Part<D>, context: Context, sector: u64, into: &mut [u8]) -> Result<Nanos> {
+        let done = part.device.read(&context, Lba(sector), ReadInto::Bytes(into));
+        done.map(|done| done.completed).map_err(|error| FsError::device(format!("reading sector {sector}"), error))
     }
 
     /// Whether the devices have the byte: one that is shorter than its part of the volume ends
@@ -156,15 +169,31 @@ pub struct DeviceBlocks<D> {
     pub geometry: Geometry,
 }
 
+impl<D> DeviceBlocks<D> {
+    fn context(&self, cause: Cause, at: BlockAddress) -> Context {
+        let area = if at < self.geometry.main_address() { Area::Metadata } else { Area::Main };
+        Context::default().for_cause(cause).in_area(area)
+    }
+
+    fn place(&self, at: BlockAddress) -> u64 {
+        u64::from(at.0) << self.geometry.log_block_size()
+    }
+}
+
 impl<D: BlockDevice> Blocks for DeviceBlocks<D> {
     fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
-        let area = if at < self.geometry.main_address() { Area::Metadata } else { Area::Main };
-        let context = Context::default().for_cause(cause).in_area(area);
-        self.devices.read(context, u64::from(at.0) << self.geometry.log_block_size(), into)
+        self.devices.read(self.context(cause, at), self.place(at), into)
+    }
+
+    fn read_together(&self, cause: Cause, pieces: &mut [Piece<'_>]) -> Result<()> {
+        let Some((first, _)) = pieces.first() else { return Ok(()) };
+        let context = self.context(cause, *first);
+        let mut placed: Vec<_> = pieces.iter_mut().map(|(at, into)| (self.place(*at), &mut **into)).collect();
+        self.devices.read_together(context, &mut placed)
     }
 
     fn reaches(&self, at: BlockAddress) -> bool {
@@ -172,3 +201,6 @@ impl<D: BlockDevice> Blocks for DeviceBlocks<D> {
         self.devices.reach(((u64::from(at.0) + 1) << self.geometry.log_block_size()) - 1)
     }
 }
+
+#[cfg(test)]
+mod tests;

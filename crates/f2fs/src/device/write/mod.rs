@@ -20,7 +20,7 @@ use nandkit_units::{
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::{DeviceBlocks, ends_before};
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, Piece};
 use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{BlockAddress, Log};
 use crate::layout::Geometry;
@@ -437,6 +437,14 @@ impl<D: BlockDevice> Blocks for WritableBlocks<D> {
         let blocks = into.len() / self.blocks.geometry.block_size();
         self.see(false, blocks as u32, self.now().since(begun));
         Ok(())
+    }
+
+    fn read_together(&self, cause: Cause, pieces: &mut [Piece<'_>]) -> Result<()> {
+        // Only a request by itself tells what its size takes.
+        match pieces {
+            [(at, into)] => self.read(cause, *at, into),
+            several => self.blocks.read_together(cause, several),
+        }
     }
 }
 
