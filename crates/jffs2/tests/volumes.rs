@@ -1,13 +1,14 @@
 //! The volumes in a dump: where each begins and ends, whatever stands around it.
 
 use crate::promise::formatted;
+use nandkit_flash::Flash;
 use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::medium::Cleanmarker;
 use nandkit_jffs2::probe::{Assumptions, VolumeExtent, volumes};
 use nandkit_jffs2::write::WriteOptions;
 use nandkit_testkit::flash_memory::{StrictFlash, nor};
-use nandkit_units::Payload;
+use nandkit_units::{BlockIndex, Context, Payload};
 use nandkit_vfs::{Changes, FileSystem, NewNode};
 
 const KNOWN: Assumptions<'_> = Assumptions { page_size: 1, erase_sizes: &[], block_with_oob: None };
@@ -80,6 +81,20 @@ fn what_contradicts_itself_is_two_volumes() {
     let same = volume("another", 8192, 16, ByteOrder::Little);
     let doubtful = found(&[&one, &same]);
     assert!(doubtful.len() == 2 && doubtful.iter().all(|volume| volume.doubts.len() == 1), "{doubtful:?}");
+}
+
+/// Noise in a bad block is no sign that a volume begins behind it.
+#[test]
+fn what_stands_in_a_bad_block_is_no_border() {
+    let block = 8192;
+    let (one, other) = (volume_of(1, "a", 8192, 16, ByteOrder::Little), volume("another", 8192, 16, ByteOrder::Little));
+    // The first block of the second volume says nothing that contradicts the first one.
+    let parts = [&one[..], &other[block..2 * block], &[0x5A; 8192], &other[..block], &other[2 * block..]];
+    let mut flash = StrictFlash::new(nor(8192, 33));
+    flash.poke_all(&parts.concat());
+    flash.mark_bad(&Context::default(), BlockIndex(17)).unwrap();
+    let found = volumes(&flash, &KNOWN);
+    assert!(found.len() == 2 && found.iter().all(|volume| volume.doubts.len() == 1), "{found:?}");
 }
 
 /// Two names of one version are too little for two volumes, and are told.

@@ -60,6 +60,9 @@ struct Dump {
     has_table: bool,
 }
 
+/// Pages that prove a code of one bit by its code words.
+const PAGES_OF_PROOF: usize = 4;
+
 /// NAND with OOB.
 struct Nand {
     layout: Arc<OobLayout>,
@@ -100,11 +103,13 @@ impl Dump {
         let Some(nand) = &self.nand else { return self.bytes.clone() };
         let layout = &nand.layout;
         let (blank, oob_size) = (vec![0xFF; layout.raw_bytes()], layout.oob_size() as usize);
+        // Fewer pages prove no ECC, so that nothing in them can be corrected.
+        let programmed = self.bytes.chunks(nand.page()).filter(|data| data.iter().any(|byte| *byte != 0xFF)).count();
         let mut stored = Vec::new();
         for (data, oob) in self.bytes.chunks(nand.page()).zip(nand.oob.chunks(oob_size)) {
             let start = stored.len();
             stored.extend(layout.encode_page(data, oob, &blank));
-            if data.iter().any(|byte| *byte != 0xFF) && random.below(8) == 0 {
+            if data.iter().any(|byte| *byte != 0xFF) && random.below(8) == 0 && programmed >= PAGES_OF_PROOF {
                 // The first 256 bytes are in a code word, whatever the layout.
                 stored[start + random.index(256)] ^= 1 << random.below(8);
             }
@@ -410,12 +415,24 @@ struct Stored {
 }
 
 impl Stored {
+    /// Where the blank flash behind a volume ends, bad blocks in it left out of account; where a
+    /// table names the volume, at its end.
+    fn end_of_blank(&self, mut at: usize) -> usize {
+        while !self.dump.has_table && at < self.file.len() {
+            match self.dump.bad().iter().find(|bad| bad.contains(&at)) {
+                Some(bad) => at = bad.end,
+                None if self.file[at] == 0xFF => at += 1,
+                None => break,
+            }
+        }
+        at
+    }
+
     /// Whether all is as it was in front of a volume, in bad blocks and behind it. Behind a volume
     /// that no table names its own blank blocks may go on: what is not blank is as it was.
     fn is_same_outside(&self, volume: &Volume, after: &[u8]) -> Result<(), String> {
         let (start, end) = (self.dump.place(volume.start), self.dump.place(volume.end));
-        let blank = self.file[end..].iter().take_while(|byte| **byte == 0xFF && !self.dump.has_table).count();
-        let mut outside = vec![0..start, end + blank..self.file.len()];
+        let mut outside = vec![0..start, self.end_of_blank(end)..self.file.len()];
         outside.extend(self.dump.bad());
         let is_same = |range: &Range<usize>| after.get(range.clone()) == self.file.get(range.clone());
         match outside.iter().find(|range| !is_same(range)) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use nandkit_flash::Look;
+use nandkit_units::BlockIndex;
 
 use super::borders::{Border, Conflict, Opening, are_two_volumes, borders};
 use crate::layout::{ACCURATE, ByteOrder, Header, node_type};
@@ -54,7 +55,18 @@ impl Walk {
         // Where the last node ended, and whether something stood behind it that is neither a node
         // nor blank.
         let (mut ended, mut is_foreign) = (0, false);
+        let block_bytes = device.geometry().block_size().max(1);
+        let mut sound_to = 0;
         while at < end {
+            if at >= sound_to {
+                let block = at / block_bytes;
+                sound_to = (block + 1).saturating_mul(block_bytes);
+                // What stands in a bad block is nobody's, and no sign of something between volumes.
+                if u32::try_from(block).is_ok_and(|block| device.is_bad(BlockIndex(block))) {
+                    at = sound_to;
+                    continue;
+                }
+            }
             let bytes = held.from(at);
             if let Some((order, header)) = any_node(bytes) {
                 let next = at.saturating_add(stored_length(&header)).min(end);
