@@ -14,9 +14,9 @@ use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::segments::Summary;
 
 /// Asks a review about the segment whose gaps a data log would fill next, and does what it says.
-/// Nothing happens while the log needs no gaps, or a segment is kept for it already. The segment is
-/// kept for the log, which gets it next, or where it is treated once a checkpoint has completed;
-/// until then, allocation finds another. Errors: those of the volume's work; what was moved until then is
+/// Nothing happens while the log needs no gaps, or a segment is kept for it already. What is
+/// treated is kept for the log, which gets it once a checkpoint has completed; until then,
+/// allocation finds another. Errors: those of the volume's work; what was moved until then is
 /// moved, and the segment is kept nevertheless.
 pub fn prepare<V: Collected>(
     volume: &mut V,
@@ -31,8 +31,11 @@ pub fn prepare<V: Collected>(
     if log.is_node() || waits || !segments.needs_ssr() {
         return Ok(Reuse::default());
     }
+    // Looked at, not taken: the search goes on from the same place when the log takes it.
     let cursor = segments.greedy_cursor();
-    let Some(segment) = segments.ssr_victim(log) else { return Ok(Reuse::default()) };
+    let found = segments.ssr_victim(log);
+    segments.set_greedy_cursor(cursor);
+    let Some(segment) = found else { return Ok(Reuse::default()) };
     let segments = volume.segments();
     let (holes, mut facts) = (review::holes(segments, segment), review::facts(segments, segment, log));
     if reviewer.wants_pages() {
@@ -41,12 +44,8 @@ pub fn prepare<V: Collected>(
     }
     let plan = reviewer.review(&holes, &facts, &mut || volume.checkpoint_requests());
     let ReusePlan::Treat(treated) = review::checked(plan, &facts) else {
-        // The log gets what was looked at, without a second search.
-        volume.segments().prepare(segment, log, true);
         return Ok(Reuse::default());
     };
-    // The log finds another one, from the same place on.
-    volume.segments().set_greedy_cursor(cursor);
     if !volume.segments().prepare(segment, log, false) {
         return Ok(Reuse::default());
     }

@@ -18,7 +18,7 @@ use super::{Collection, VictimSearch};
 use crate::device::{Pair, RemapUnits};
 use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::segments::tests::{Bench, shape};
-use crate::segments::{DirtyPages, Options, Preparation, Segments, Space, SpaceOn, Summary, Way};
+use crate::segments::{DirtyPages, Options, Segments, Space, SpaceOn, Summary, Way};
 
 fn options(reserved: u32) -> Options {
     Options {
@@ -436,14 +436,11 @@ fn a_treated_segment_is_taken_after_the_checkpoint_with_its_holes_joined() {
 }
 
 #[test]
-fn without_need_nothing_is_done_and_without_a_plan_the_segment_is_kept() {
+fn without_a_plan_or_without_need_nothing_is_done() {
     let mut small = with_gaps();
     let nothing = super::review::Reuse::default();
     let mut none = super::review::NoReview;
     assert_eq!(super::reuse::prepare(&mut small, Log::WarmData, &mut none, &mut CopyMover).unwrap(), nothing);
-    let kept = Preparation { segment: SegmentIndex(1), log: Log::WarmData, ready: true };
-    assert_eq!(small.bench.segments.preparations(), [kept]);
-    small.bench.segments.release_prepared(kept.segment);
     small.bench.segments.options.lfs = true;
     let mut plan = Plan(vec![(100..104, Treatment::Intra)]);
     assert_eq!(super::reuse::prepare(&mut small, Log::WarmData, &mut plan, &mut CopyMover).unwrap(), nothing);
