@@ -35,8 +35,30 @@ pub struct Window<'a> {
 }
 
 impl ReadCosts {
-    /// The time of reading all pages once, as they lie. Cost: a step for each page.
+    /// The time of reading all pages once, as they lie: where the device tells of its dies, the
+    /// pieces of a read-ahead are asked for together; else one waits for the other. Cost: a step for
+    /// each page.
     pub fn read_ns(&self, window: &Window<'_>) -> f64 {
+        if window.of_dies > 0 { self.together_ns(window) } else { self.in_turn_ns(window) }
+    }
+
+    /// By read-aheads, each of which waits for its busiest die.
+    fn together_ns(&self, window: &Window<'_>) -> f64 {
+        let most = self.request_max.max(1);
+        let pages: u32 = window.runs.iter().sum();
+        // Where a run begins behind another one.
+        let breaks: Vec<u32> =
+            window.runs.iter().scan(0, |end, run| Some(std::mem::replace(end, *end + run))).collect();
+        let of_window = |first: u32| {
+            let end = pages.min(first.saturating_add(most));
+            let pieces = 1 + breaks.iter().filter(|start| (first + 1..end).contains(start)).count();
+            let dies = window.dies.get(first as usize..end as usize).unwrap_or_default();
+            (pieces - 1) as f64 * self.request_ns + self.request(end - first, busiest(dies, window.of_dies))
+        };
+        (0..pages).step_by(most as usize).map(of_window).sum()
+    }
+
+    fn in_turn_ns(&self, window: &Window<'_>) -> f64 {
         let (mut time_ns, mut first) = (0.0, 0_usize);
         for run in window.runs {
             let mut left = *run;
@@ -94,6 +116,16 @@ pub struct GatherCosts {
     pub reads: ReadCosts,
     /// `None`: the device cannot remap single blocks.
     pub remap: Option<RemapCost>,
+    /// What a flush takes beyond its command: what waits in the device's memory is programmed.
+    pub flush_ns: f64,
+}
+
+impl GatherCosts {
+    /// Where each request also costs the host so long.
+    pub fn with_host(mut self, request_ns: u64) -> Self {
+        self.reads.request_ns = request_ns as f64;
+        self
+    }
 }
 
 /// A decision about a window.
@@ -164,7 +196,11 @@ mod tests {
     fn costs() -> GatherCosts {
         let times = RequestTimes::new(64, |blocks| 50 + u64::from(blocks), |blocks| 500 + 10 * u64::from(blocks));
         let reads = ReadCosts { times, page_ns: 40.0, request_ns: 10.0, request_max: 16 };
-        GatherCosts { reads, remap: Some(RemapCost { command_ns: 160.0, pair_ns: 1.0, pairs_max: 16, unit: 1 }) }
+        GatherCosts {
+            reads,
+            remap: Some(RemapCost { command_ns: 160.0, pair_ns: 1.0, pairs_max: 16, unit: 1 }),
+            flush_ns: 0.0,
+        }
     }
 
     #[test]
@@ -175,7 +211,11 @@ mod tests {
         // Four pages on each die: 160 beside 66.
         assert_eq!(reads.read_ns(&window(&[16], &in_turn)), 10.0 + 160.0);
         assert_eq!(reads.read_ns(&window(&[16], &[])), 10.0 + 66.0);
-        assert_eq!(reads.read_ns(&window(&[1; 16], &in_turn)), 16.0 * (10.0 + 51.0));
+        // Pieces come together; each is a request of the host.
+        assert_eq!(reads.read_ns(&window(&[1; 16], &in_turn)), 16.0 * 10.0 + 160.0);
+        assert_eq!(reads.read_ns(&window(&[1, 18, 1], &[])), 2.0 * 10.0 + 66.0 + 2.0 * 10.0 + 54.0);
+        // A device that tells of no dies takes them one by one.
+        assert_eq!(reads.read_ns(&Window { runs: &[1; 16], dies: &[], of_dies: 0 }), 16.0 * (10.0 + 51.0));
         assert_eq!(reads.read_ns(&window(&[16], &[Some(3); 16])), 10.0 + 16.0 * 40.0);
         // Requests of 16 at most.
         assert_eq!(reads.read_ns(&window(&[20], &[])), 10.0 + 66.0 + 10.0 + 54.0);
@@ -188,12 +228,16 @@ mod tests {
         let costs = costs();
         let in_turn: Vec<_> = (0..16).map(|page| Some(page % 4)).collect();
         let (scattered, one_die) = (Window { runs: &[1; 16], dies: &in_turn, of_dies: 4 }, [Some(2); 16]);
-        // A read saves 976 - 170; the remap costs 160 * 15 / 16 + 16 * 11.
-        let once = decide(&scattered, 1.0, &costs);
-        assert_eq!(once.gathering, Gathering::Remap);
-        assert!((once.gain_ns - (976.0 - 170.0 - 326.0)).abs() < 1e-9, "{once:?}");
+        // A read saves 15 requests of 10; the remap costs 160 * 15 / 16 + 16 * 11.
+        assert_eq!(decide(&scattered, 2.0, &costs).gathering, Gathering::Leave);
+        let often = decide(&scattered, 3.0, &costs);
+        assert_eq!(often.gathering, Gathering::Remap);
+        assert!((often.gain_ns - (450.0 - 326.0)).abs() < 1e-9, "{often:?}");
         assert_eq!(decide(&scattered, 0.0, &costs), Decision::default());
-        // On one die a remap saves 326 of a read, and a copy 806.
+        // Where pieces are read one by one, a read saves 976 - 76.
+        let in_pieces = Window { of_dies: 0, dies: &[], ..scattered };
+        assert_eq!(decide(&in_pieces, 1.0, &costs).gathering, Gathering::Remap);
+        // On one die a remap saves 150 of a read, and a copy 630.
         let collides = Window { dies: &one_die, ..scattered };
         assert_eq!(decide(&collides, 1.0, &costs).gathering, Gathering::Leave);
         assert_eq!(decide(&collides, 9.0, &costs).gathering, Gathering::Copy);
@@ -202,8 +246,8 @@ mod tests {
         assert_eq!(decide(&run, 2.0, &costs).gathering, Gathering::Leave);
         assert_eq!(decide(&run, 3.0, &costs).gathering, Gathering::Copy);
         let without = GatherCosts { remap: None, ..costs };
-        assert_eq!(decide(&scattered, 1.0, &without).gathering, Gathering::Leave);
-        assert_eq!(decide(&scattered, 3.0, &without).gathering, Gathering::Copy);
+        assert_eq!(decide(&scattered, 6.0, &without).gathering, Gathering::Leave);
+        assert_eq!(decide(&scattered, 9.0, &without).gathering, Gathering::Copy);
     }
 
     #[test]

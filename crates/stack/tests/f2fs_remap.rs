@@ -68,7 +68,11 @@ fn costs() -> GatherCosts {
         |blocks| 250_000 + 51_000 * u64::from(blocks),
     );
     let reads = ReadCosts { times, page_ns: 25_000.0, request_ns: 0.0, request_max: 32 };
-    GatherCosts { reads, remap: Some(RemapCost { command_ns: 200_000.0, pair_ns: 0.0, pairs_max: 16, unit: 1 }) }
+    GatherCosts {
+        reads,
+        remap: Some(RemapCost { command_ns: 200_000.0, pair_ns: 0.0, pairs_max: 16, unit: 1 }),
+        flush_ns: 0.0,
+    }
 }
 
 fn mount<D: BlockDevice>(device: D, mode: Mode) -> Volume<D> {

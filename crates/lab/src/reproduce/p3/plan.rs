@@ -177,11 +177,6 @@ impl Scale {
 const SMALL: [(&str, u32, u32); 2] = [(DEVICE, 8448, 32), ("nvme-tlc", 8192, 8)];
 /// Bytes of a card that are used.
 const CARD_CAPACITY: u64 = 512 * MIB;
-/// The write buffer of [`DEVICE`]. Its preset has 1 MiB, half of the requests of F2FS: pages of a
-/// request that is larger than the buffer are programmed one by one, which is the layer's and not
-/// the paper's.
-const WRITE_BUFFER: u64 = 8 * MIB;
-
 /// How much of a device is used.
 #[derive(Clone, Copy, PartialEq)]
 enum Size {
@@ -195,7 +190,7 @@ enum Size {
 
 fn stack(name: &str, size: Size, fs: impl Into<FsSpec>, host: Option<HostSpec>) -> Result<StackSpec, LabError> {
     let mut device = DeviceSpec::preset(name).map_err(|error| SpecError::new("stack.device", error))?;
-    let mut ftl = device.default_layer();
+    let ftl = device.default_layer();
     let parts = if size == Size::Least { 4 } else { 1 };
     match &mut device {
         DeviceSpec::Card { card, .. } => card.geometry.capacity = CARD_CAPACITY / u64::from(parts),
@@ -207,9 +202,6 @@ fn stack(name: &str, size: Size, fs: impl Into<FsSpec>, host: Option<HostSpec>) 
             }
         }
         _ => {}
-    }
-    if let FtlSpec::PageMap(layer) = &mut ftl {
-        layer.write_buffer = layer.write_buffer.max(WRITE_BUFFER);
     }
     Ok(StackSpec { ftl, device, fs: fs.into(), host })
 }

@@ -70,8 +70,8 @@ pub(super) fn costs_of(
     match device {
         DeviceSpec::Card { card, .. } => Some(of_card(card, curve)),
         DeviceSpec::Chip { chip, interface, .. } => {
-            let buffered = matches!(ftl, FtlSpec::PageMap(spec) if spec.write_buffer > 0);
-            let parts = Parts::new(chip, interface.as_ref(), buffered);
+            let buffer = if let FtlSpec::PageMap(spec) = ftl { spec.write_buffer } else { 0 };
+            let parts = Parts::new(chip, interface.as_ref(), buffer);
             Some(parts.costs(limits))
         }
         DeviceSpec::Kept { .. } | DeviceSpec::Ram { .. } => None,
@@ -81,7 +81,7 @@ pub(super) fn costs_of(
 /// A card's: its curves. Where its pages lie it does not tell.
 pub(super) fn of_card(card: &CardSpec, curve: Curve) -> GatherCosts {
     let reads = ReadCosts { times: times_of(card, curve), page_ns: 0.0, request_ns: 0.0, request_max: READ_AHEAD };
-    GatherCosts { reads, remap: None }
+    GatherCosts { reads, remap: None, flush_ns: 0.0 }
 }
 
 /// A chip array and what lies before it.
@@ -95,12 +95,12 @@ struct Parts {
     program_ns: u64,
     blocks_per_page: u32,
     dies: u32,
-    /// Whether writes wait in the device until they fill pages on all dies.
-    buffered: bool,
+    /// Blocks that wait in the device until they fill pages on all dies.
+    buffer: u64,
 }
 
 impl Parts {
-    fn new(chip: &ChipSpec, interface: Option<&HostLinkSpec>, buffered: bool) -> Self {
+    fn new(chip: &ChipSpec, interface: Option<&HostLinkSpec>, buffer: u64) -> Self {
         let plain = HostLinkSpec::default();
         let link = interface.unwrap_or(&plain);
         let geometry = chip.geometry.build();
@@ -116,7 +116,7 @@ impl Parts {
             program_ns: mean(chip.timing.program_ns.as_slice()) + chip.timing.command_ns,
             blocks_per_page: (geometry.page_size / BLOCK_BYTES as u32).max(1),
             dies,
-            buffered,
+            buffer: buffer / BLOCK_BYTES,
         }
     }
 
@@ -130,14 +130,19 @@ impl Parts {
     /// A write that the device holds back costs its part of the pages that all dies program.
     fn write(&self, blocks: u32) -> u64 {
         let fixed = self.command_ns + self.write_latency_ns + u64::from(blocks) * self.transfer_ns;
-        let at_once = u64::from(self.blocks_per_page) * u64::from(self.dies);
-        match self.buffered {
-            true => fixed + u64::from(blocks) * self.program_ns / at_once.max(1),
+        match self.buffer > 0 {
+            true => fixed + self.program_all(blocks.into()),
             false => {
                 let rounds = blocks.div_ceil(self.blocks_per_page).div_ceil(self.dies);
                 fixed + u64::from(rounds) * self.program_ns
             }
         }
+    }
+
+    /// So many blocks, on all dies at once.
+    fn program_all(&self, blocks: u64) -> u64 {
+        let at_once = u64::from(self.blocks_per_page) * u64::from(self.dies);
+        blocks * self.program_ns / at_once.max(1)
     }
 
     fn costs(&self, limits: Option<RemapLimits>) -> GatherCosts {
@@ -153,7 +158,9 @@ impl Parts {
             pairs_max,
             unit: unit / BLOCK_BYTES as u32,
         });
-        GatherCosts { reads, remap: remap.filter(|remap| remap.unit > 0) }
+        // The older half of the buffer is on its way already.
+        let flush_ns = self.program_all(self.buffer / 2) as f64;
+        GatherCosts { reads, remap: remap.filter(|remap| remap.unit > 0), flush_ns }
     }
 }
 
@@ -172,7 +179,7 @@ mod tests {
         assert_eq!(times.read(1), 10_500.0 + 20_000.0 + 80_000.0 + 7_315.0);
         assert_eq!(times.read(65), 10_500.0 + 20_000.0 + 160_000.0 + 65.0 * 7_315.0);
         assert_eq!(times.write(64), 10_500.0 + 7_500.0 + 800_000.0 + 64.0 * 7_315.0);
-        assert_eq!(costs.reads.page_ns, 80_000.0);
+        assert_eq!((costs.reads.page_ns, costs.flush_ns), (80_000.0, 2.0 * 800_000.0));
         let remap = costs.remap.unwrap();
         assert_eq!((remap.command_ns, remap.pairs_max, remap.unit), (810_500.0, 30, 1));
         assert!(remaps(&device, &device.default_layer()) && !remaps(&device, &FtlSpec::None));

@@ -1,6 +1,7 @@
 //! F2FS on a block device: made on a new one, mounted where it is there already.
 
 use nandkit_block::{BlockDevice, RemapLimits};
+use nandkit_cleaning::gather::GatherCosts;
 use nandkit_cleaning::search::AgedGaps;
 use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_f2fs::F2fs;
@@ -107,8 +108,10 @@ impl F2fsSpec {
         frame: &mut Frame,
     ) -> Result<(), StackError> {
         let (device, ftl) = &frame.parts;
-        let gather = costs::costs_of(device, ftl, limits, Curve::default()).filter(|_| self.gather > 0);
-        let unified = reuse.costs(&self.reuse_curve, (device, ftl), limits)?;
+        let request_ns = frame.host.map_or(0, |host| host.request_ns);
+        let with_host = |costs: GatherCosts| costs.with_host(request_ns);
+        let gather = costs::costs_of(device, ftl, limits, Curve::default()).filter(|_| self.gather > 0).map(with_host);
+        let unified = reuse.costs(&self.reuse_curve, (device, ftl), limits)?.map(with_host);
         match self.mover {
             MoverName::Copy => {}
             MoverName::Remap => mounted.set_mover(Box::new(RemapMover::as_they_lie())),
