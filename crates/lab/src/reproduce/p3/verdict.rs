@@ -459,8 +459,8 @@ fn costs_of_pieces(runs: &Runs) -> String {
         return String::new();
     }
     format!(
-        "128 KiB in pieces of a page, asked for at once: {}. F2FS here asks for a piece when the one before it has \
-         come, so that a read of a file pays the whole latency of each piece and never meets itself on a die.",
+        "128 KiB in pieces of a page, asked for at once: {}. F2FS asks for the pieces of a read together, and files in \
+         turns lie on all dies, so that their pieces come as fast as one.",
         each.join("; ")
     )
 }
