@@ -56,6 +56,11 @@ pub trait Collected {
     /// Seconds of the checkpoint's clock.
     fn now(&self) -> u64;
 
+    /// Whether any file was read of late: never where nobody counts. Cost: a look at a counter.
+    fn reads_any(&self) -> bool {
+        false
+    }
+
     /// How often a file was read of late, from its first page to its last; 0 where nobody counts.
     fn reads_of(&self, inode: NodeId) -> f64 {
         let _ = inode;

@@ -39,7 +39,10 @@ pub fn prepare<V: Collected>(
     let segments = volume.segments();
     let (holes, mut facts) = (review::holes(segments, segment), review::facts(segments, segment, log));
     if reviewer.wants_pages() {
-        facts.pages = unified::live_pages(volume, segment, &facts)?;
+        // Whose the blocks are takes a read of the summary block, and matters where files are read.
+        if volume.reads_any() {
+            facts.pages = unified::live_pages(volume, segment, &facts)?;
+        }
         facts.remaps = volume.remaps_seen();
     }
     let plan = reviewer.review(&holes, &facts, &mut || volume.checkpoint_requests());

@@ -49,7 +49,8 @@ pub struct ReuseFacts {
     pub cold_holes: Vec<HoleRun>,
     /// Where the log stands now.
     pub current: SegmentIndex,
-    /// The live blocks, for who [`ReuseReview::wants_pages`]; else empty.
+    /// The live blocks, for who [`ReuseReview::wants_pages`], where a file was read of late; else
+    /// empty.
     pub pages: Vec<LivePage>,
     /// The remap commands since the mount, for the same.
     pub remaps: RemapsSeen,

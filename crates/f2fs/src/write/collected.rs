@@ -148,6 +148,10 @@ impl<D: BlockDevice> Collected for Volume<D> {
         self.elapsed_seconds()
     }
 
+    fn reads_any(&self) -> bool {
+        self.writer.reads.as_ref().is_some_and(|reads| !reads.is_empty())
+    }
+
     fn reads_of(&self, inode: NodeId) -> f64 {
         let Some(reads) = &self.writer.reads else { return 0.0 };
         match reads.of(inode) {

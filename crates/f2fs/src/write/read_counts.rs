@@ -30,6 +30,11 @@ impl ReadCounts {
         fade(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Whether nothing was read of late.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Bytes read of a file.
     pub fn of(&self, inode: NodeId) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&inode).copied().unwrap_or(0)
@@ -59,7 +64,9 @@ mod tests {
     #[test]
     fn earlier_reads_count_less_and_memory_is_bounded() {
         let counts = ReadCounts::default();
+        assert!(counts.is_empty());
         counts.note(NodeId(5), 40_000);
+        assert!(!counts.is_empty());
         counts.note(NodeId(6), 9_000);
         counts.note(NodeId(5), 1);
         assert_eq!(counts.most_read(9), [(NodeId(5), 40_001), (NodeId(6), 9_000)]);
