@@ -36,8 +36,8 @@ pub struct Window<'a> {
 
 impl ReadCosts {
     /// The time of reading all pages once, as they lie: where the device tells of its dies, the
-    /// pieces of a read-ahead are asked for together; else one waits for the other. Cost: a step for
-    /// each page.
+    /// pieces of a read-ahead are asked for together; else one waits for the other. Cost: a step
+    /// for each page.
     pub fn read_ns(&self, window: &Window<'_>) -> f64 {
         if window.of_dies > 0 { self.together_ns(window) } else { self.in_turn_ns(window) }
     }

@@ -21,9 +21,9 @@ pub trait Blocks: Sync {
     /// Errors: `Device`, `Corrupt` (the device ends before).
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()>;
 
-    /// Reads several stretches of whole blocks that are handed to the devices together, as Linux does
-    /// with the pieces of a read-ahead (data.c, `f2fs_mpage_readpages`): they take as long as the
-    /// last one to come. Errors: those of [`Blocks::read`].
+    /// Reads several stretches of whole blocks that are handed to the devices together, as Linux
+    /// does with the pieces of a read-ahead (data.c, `f2fs_mpage_readpages`): they take as long as
+    /// the last one to come. Errors: those of [`Blocks::read`].
     fn read_together(&self, cause: Cause, pieces: &mut [Piece<'_>]) -> Result<()> {
         pieces.iter_mut().try_for_each(|(at, into)| self.read(cause, *at, into))
     }

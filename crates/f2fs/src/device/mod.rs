@@ -73,7 +73,7 @@ impl<D: BlockDevice> Devices<D> {
         self.read_together(context, &mut [(at, into)])
     }
 
-    /// Reads several stretches of bytes, all asked for at once; time goes on to the last that comes.
+    /// Reads several stretches of bytes, all asked for at once; time goes on to the last to come.
     /// Errors: those of [`Devices::read`].
     pub fn read_together(&self, context: Context, pieces: &mut [(u64, &mut [u8])]) -> Result<()> {
         let context = Context { issued: self.clock.now(), ..context };

@@ -1,9 +1,9 @@
 //! What a read-ahead takes whose pieces lie apart: how much of it is that of more requests, and how
 //! much that of pieces on the same dies (FAST 2024: fragments are slow by their dies).
 //!
-//! On the bare device, as F2FS asks for the pieces of a read-ahead: all at once. Pages of writers in
-//! turns are written at addresses as a log gives them; 64 writers come to the same dies each time,
-//! 63 do not.
+//! On the bare device, as F2FS asks for the pieces of a read-ahead: all at once. Pages of writers
+//! in turns are written at addresses as a log gives them; 64 writers come to the same dies each
+//! time, 63 do not.
 
 use std::collections::BTreeMap;
 
