@@ -124,7 +124,10 @@ fn keep_convincing(found: &mut Vec<Seen>) {
     let plain = found.iter().find(|seen| !has_oob(seen));
     let Some((quality, nodes)) = plain.map(|plain| (plain.quality(), plain.probe.node_bytes())) else { return };
     found.retain(|seen| {
-        let is_better = seen.quality() > (quality + OOB_MARGIN).max(SURE) && seen.probe.node_bytes() >= nodes;
+        // Of a dump that ends within a page more nodes have to show: such a placement may as well
+        // cut out the blank flash between the few nodes that there are.
+        let least = nodes + u64::from(!seen.whole_pages);
+        let is_better = seen.quality() > (quality + OOB_MARGIN).max(SURE) && seen.probe.node_bytes() >= least;
         !has_oob(seen) || seen.probe.oob_markers() > 0 || is_better
     });
 }
