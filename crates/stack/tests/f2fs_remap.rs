@@ -2,6 +2,8 @@
 //! was written last, neither the check nor fsck.f2fs nor the layer's own check has anything to say,
 //! and cuts lose nothing that was durable.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_cleaning::gather::{GatherCosts, ReadCosts};
@@ -17,6 +19,7 @@ use nandkit_ftl::page_map::{JournalOptions, Spare};
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip};
 use nandkit_testkit::judges;
+use nandkit_testkit::rounds::in_parallel;
 use nandkit_units::random::{Random, hash};
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode, all_extents};
@@ -310,49 +313,66 @@ fn a_file_that_is_read_is_gathered_whole() {
 }
 
 /// A cut at many requests of collections and a round of gathering, with the layer's memory lost as
-/// well.
+/// well. More by `NANDKIT_ROUNDS=2400 cargo test --release -p nandkit-stack --test all
+/// cuts_of_remapping -- --nocapture`.
 #[test]
 fn cuts_of_remapping_cleaners_lose_nothing() {
-    for (mode, survival) in
-        [(Mode::Remap, Survival::Subset), (Mode::Sorted, Survival::None), (Mode::Unified, Survival::Subset)]
-    {
-        let mut volume = mount(made(layer(80, 3000)), mode);
-        let mut model = Model::default();
-        fill(&mut volume, &mut model, 0.2, &mut Random::new(4, "cuts"), true);
-        let chip = unmount(volume).into_flash();
-        let options = layer_options(3000);
-        let (mut request, mut cuts) = (1, 0);
-        loop {
-            let moment = [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After][cuts % 3];
-            let plan = DeviceCutPlan::at(request, moment, survival, request);
-            let context = format!("{mode:?}, {plan:?}");
-            let device = CutDevice::new(Layer::attach(chip.clone(), options).unwrap(), plan);
-            let (mut volume, mut model) = (mount(device, mode), model.clone());
-            let done = cleaned(&mut volume, &mut model);
-            let device = volume.abandon().remove(0);
-            if !device.is_off() {
-                done.unwrap();
-                break;
-            }
-            let chip = device.into_inner().unwrap().into_flash();
-            let device = Layer::attach(chip, options).unwrap();
-            device.check().unwrap();
-            let volume = mount(device, mode);
-            model.judge(&volume, &context);
-            let device = unmount(volume);
-            if cuts % 4 == 0 {
-                assert_sound(&device, cuts % 8 == 0, &context);
-            }
-            (request, cuts) = (request + 19, cuts + 1);
+    let counts: [[AtomicU64; 3]; 3] = Default::default();
+    in_parallel(3, |round| {
+        let mode = (round % 3) as usize;
+        for (sum, count) in counts[mode].iter().zip(cuts_of(MODES[mode + 1], round)) {
+            sum.fetch_add(count, Ordering::Relaxed);
         }
-        println!("{mode:?}, {survival:?}: {cuts} cuts of {request} requests");
-        assert!(cuts > 8, "{cuts} cuts");
+    });
+    for (mode, counts) in MODES[1..].iter().zip(&counts) {
+        let [cuts, checked, shown] = counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        println!("{mode:?}: {cuts} cuts, {checked} volumes checked, {shown} of them by fsck.f2fs too");
     }
 }
 
+/// How many cuts of a life were made, how many volumes were checked behind them, and how many of
+/// these by fsck.f2fs.
+fn cuts_of(mode: Mode, round: u64) -> [u64; 3] {
+    const SURVIVALS: [Survival; 4] = [Survival::Subset, Survival::None, Survival::Prefix, Survival::All];
+    let (life, survival) = (round / 3, SURVIVALS[(round % 4) as usize]);
+    let mut volume = mount(made(layer(80, 3000)), mode);
+    let mut model = Model::default();
+    fill(&mut volume, &mut model, 0.2, &mut Random::new(4 + life, "cuts"), true);
+    let chip = unmount(volume).into_flash();
+    let options = layer_options(3000);
+    let (mut request, mut counts) = (1 + life % 19, [0; 3]);
+    loop {
+        let moment = [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After][counts[0] as usize % 3];
+        let plan = DeviceCutPlan::at(request, moment, survival, request);
+        let context = format!("round {round}, {mode:?}, {plan:?}");
+        let device = CutDevice::new(Layer::attach(chip.clone(), options).unwrap(), plan);
+        let (mut volume, mut model) = (mount(device, mode), model.clone());
+        let done = cleaned(&mut volume, &mut model, life);
+        let device = volume.abandon().remove(0);
+        if !device.is_off() {
+            done.unwrap();
+            break;
+        }
+        let chip = device.into_inner().unwrap().into_flash();
+        let device = Layer::attach(chip, options).unwrap();
+        device.check().unwrap();
+        let volume = mount(device, mode);
+        model.judge(&volume, &context);
+        let device = unmount(volume);
+        if counts[0] % 4 == 0 {
+            let is_shown = counts[0] % 8 == 0;
+            assert_sound(&device, is_shown, &context);
+            (counts[1], counts[2]) = (counts[1] + 1, counts[2] + u64::from(is_shown));
+        }
+        (request, counts[0]) = (request + 19, counts[0] + 1);
+    }
+    assert!(counts[0] > 8, "round {round}, {mode:?}: {} cuts", counts[0]);
+    counts
+}
+
 /// Some writes, collections, a round of gathering, and a sync between.
-fn cleaned<D: BlockDevice>(volume: &mut Volume<D>, model: &mut Model) -> nandkit_vfs::Result<()> {
-    let mut random = Random::new(5, "cleaned");
+fn cleaned<D: BlockDevice>(volume: &mut Volume<D>, model: &mut Model, life: u64) -> nandkit_vfs::Result<()> {
+    let mut random = Random::new(5 + life, "cleaned");
     volume.set_gather(Some(GatherOptions { costs: costs(), budget: 600 }));
     for round in 0..2 {
         for _ in 0..20 {
