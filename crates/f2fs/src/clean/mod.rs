@@ -39,3 +39,8 @@ pub trait VictimSearch: Send {
     /// foreground takes them first. `now` in the seconds of the checkpoint's clock.
     fn choose(&mut self, segments: &mut Segments, why: Collection, now: Nanos) -> Option<u32>;
 }
+
+/// The code of the guide page, which `cargo test` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/guide/cleaning.md")]
+struct GuideToCleaning;
