@@ -57,7 +57,7 @@ pub fn style() -> Style {
     }
     let locale = variable("LC_ALL").or_else(|| variable("LC_CTYPE")).or_else(|| variable("LANG")).unwrap_or_default();
     let locale = locale.to_string_lossy().to_ascii_lowercase();
-    Style { unicode: locale.contains("utf-8") || locale.contains("utf8"), colour: true }
+    Style { unicode: locale.contains("utf-8") || locale.contains("utf8"), colour: true, markdown: false }
 }
 
 /// Emphasis in help texts and in errors of the command line. Clap alone would emphasize on a dumb terminal too where `CI` is set.

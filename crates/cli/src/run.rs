@@ -55,7 +55,7 @@ pub fn read_text(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Refuses metrics that no record has, as far as that can be told before a run: what stands below `layers` depends on the stack.
-fn check_metrics(asked: &[String]) -> Result<(), Failure> {
+pub fn check_metrics(asked: &[String]) -> Result<(), Failure> {
     asked.iter().try_for_each(|path| check_path(path, path))
 }
 
@@ -96,7 +96,7 @@ fn check_path(whole: &str, rest: &str) -> Result<(), Failure> {
 }
 
 /// Refuses what could not be told before: paths below `layers` that none of the records has.
-fn check_layers(asked: &[String], records: &[RunRecord]) -> Result<(), Failure> {
+pub fn check_layers(asked: &[String], records: &[RunRecord]) -> Result<(), Failure> {
     let is_open = |path: &str| path.strip_prefix("layers.").is_some();
     match asked.iter().find(|path| is_open(path) && !records.iter().any(|record| has_path(record, path))) {
         Some(path) => Err(Failure::Input(format!(

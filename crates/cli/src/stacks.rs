@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use nandkit_lab::{Precondition, UsedRule};
 use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, HostSpec, PolicyName, StackSpec, suggest};
 use toml::{Table, Value};
 
@@ -20,6 +21,9 @@ const DEFAULT_FILE_SYSTEMS: [&str; 3] = ["f2fs", "fat", "jffs2"];
 const ON_A_CHIP: [&str; 2] = ["fat", "jffs2"];
 /// The card on which file systems for block devices meet where no device is named: of class 10, and of those of P5's table the one in the middle.
 const DEFAULT_CARD: &str = "sd-pny-10";
+/// Bytes of the chip, and of the card, where no device is named: a partition as boards have it, small
+/// enough to be used up before each run.
+const DEFAULT_CAPACITY: i64 = 256 << 20;
 
 /// The device, in a file where one is named.
 fn device(arguments: &CompareArguments) -> Result<DeviceSpec, Failure> {
@@ -117,18 +121,21 @@ pub struct Compared {
     pub stacks: Vec<StackSpec>,
     /// Sentences for people.
     pub notes: Vec<String>,
+    /// What happens before each run where the options do not say it.
+    pub precondition: Precondition,
 }
 
 /// Every combination of the file systems and translation layers asked for, on the device, or on those that suit each file system. Where different file systems meet, all have the same host.
 pub fn stacks(arguments: &CompareArguments) -> Result<Compared, Failure> {
     let names_layers = !arguments.ftl.is_empty() || !arguments.policy.is_empty() || arguments.log_blocks.is_some();
     let names_device = arguments.device.is_some() || arguments.device_file.is_some();
-    let mut compared = Compared { stacks: Vec::new(), notes: Vec::new() };
+    let mut compared = Compared { stacks: Vec::new(), notes: Vec::new(), precondition: Precondition::None };
     if names_layers || names_device || arguments.fs.iter().any(|name| !DEFAULT_FILE_SYSTEMS.contains(&name.as_str())) {
         compared.stacks = on_the_device(arguments, names_layers)?;
     } else {
         compared.stacks = where_each_belongs(&arguments.fs)?;
         compared.notes = place_notes(&compared.stacks);
+        compared.precondition = Precondition::Used(UsedRule::default());
     }
     put_host(arguments, &mut compared)?;
     Ok(compared)
@@ -136,7 +143,13 @@ pub fn stacks(arguments: &CompareArguments) -> Result<Compared, Failure> {
 
 /// Each file system where it belongs: those for block devices on a card and on a chip with the page-mapped layer, those for flash on the same chip bare.
 fn where_each_belongs(names: &[String]) -> Result<Vec<StackSpec>, Failure> {
-    let (chip, card) = (named_device(DEFAULT_DEVICE)?, named_device(DEFAULT_CARD)?);
+    let DeviceSpec::Chip { chip: whole, .. } = named_device(DEFAULT_DEVICE)? else {
+        return Err(Failure::Input(format!("{DEFAULT_DEVICE} is no chip")));
+    };
+    let block_size = i64::from(whole.geometry.page_size) * i64::from(whole.geometry.pages_per_block);
+    let blocks = DEFAULT_CAPACITY / block_size.max(1);
+    let chip = part_of(DEFAULT_DEVICE, "blocks", blocks)?;
+    let card = part_of(DEFAULT_CARD, "capacity", DEFAULT_CAPACITY)?;
     let page_map = Table::from_iter([("kind".to_string(), Value::String("page-map".to_string()))]);
     let page_map = chip.layer(page_map).map_err(input("--ftl"))?;
     let mut stacks = Vec::new();
@@ -154,6 +167,16 @@ fn where_each_belongs(names: &[String]) -> Result<Vec<StackSpec>, Failure> {
         }
     }
     Ok(stacks)
+}
+
+/// A preset with another size.
+fn part_of(preset: &str, key: &str, size: i64) -> Result<DeviceSpec, Failure> {
+    let geometry = Table::from_iter([(key.to_string(), Value::Integer(size))]);
+    let table = Table::from_iter([
+        ("preset".to_string(), Value::String(preset.to_string())),
+        ("geometry".to_string(), Value::Table(geometry)),
+    ]);
+    table.try_into().map_err(|error: toml::de::Error| Failure::Input(format!("{preset}: {}", error.message())))
 }
 
 /// Which file system stands where, and why.

@@ -15,6 +15,7 @@ use crate::job::Inside;
 use crate::run_spec::RunSpec;
 use crate::snapshot::{Snapshot, Watch};
 use crate::steady::Settling;
+use crate::used::use_up;
 use crate::{LabError, Precondition};
 
 /// One phase, between two snapshots.
@@ -29,7 +30,7 @@ pub(crate) struct PhaseOutcome {
 pub(crate) struct Driven {
     pub phases: Vec<PhaseOutcome>,
     pub report: DriverReport,
-    /// Before and after every sector was written, where it was.
+    /// Before and after the device was filled or used, where it was.
     pub filled: Option<(Snapshot, Snapshot)>,
     /// The windows of a device that was to settle.
     pub settling: Option<Settling>,
@@ -84,8 +85,17 @@ fn on_files(
     watch: &Watch<'_>,
     inside: Inside<'_>,
 ) -> Result<Driven, LabError> {
+    let filled = match &spec.precondition {
+        Precondition::Used(rule) => {
+            let before = watch.snapshot();
+            let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
+            use_up(fs, watch.clock, rule, spec.seed, &mut progress)?;
+            Some((before, watch.snapshot()))
+        }
+        _ => None,
+    };
     if let Some(calls) = spec.workload.calls(inside.inputs).map_err(explain)? {
-        return on_calls(calls, fs, watch, inside);
+        return Ok(Driven { filled, ..on_calls(calls, fs, watch, inside)? });
     }
     let mut workload = files_workload(spec, fs, inside.inputs)?;
     let sync_after = spec.stack.host.and_then(|host| host.sync_after());
@@ -106,7 +116,7 @@ fn on_files(
     if spec.verify {
         driver.verify_all(&mut *workload, fs, &mut progress).map_err(explain)?;
     }
-    Ok(Driven { phases, report: driver.report().clone(), ..Driven::default() })
+    Ok(Driven { phases, report: driver.report().clone(), filled, ..Driven::default() })
 }
 
 /// Recorded calls: what they cost is measured, and nothing goes before.
@@ -136,7 +146,7 @@ fn on_blocks(spec: &RunSpec, blocks: &DeviceHandle, watch: &Watch<'_>, inside: I
     let mut driver = BlockDriver::new(geometry, watch.clock.clone(), spec.verify);
     let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
     let filled = match spec.precondition {
-        Precondition::None => None,
+        Precondition::None | Precondition::Used(_) => None,
         Precondition::Fill | Precondition::Steady(_) => {
             let before = watch.snapshot();
             blocks.locked(|device| fill(device, watch.clock, &mut progress))?;

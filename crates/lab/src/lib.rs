@@ -22,13 +22,14 @@ mod run_spec;
 mod single;
 mod snapshot;
 mod steady;
+mod used;
 
 pub use error::{LabError, SpecError};
 pub use experiment::Experiment;
 pub use grid::{parse_setting, set};
 pub use host::{HostMeter, Progress, Unmeasured};
 pub use job::Options;
-pub use precondition::{Precondition, SteadyRule};
+pub use precondition::{Precondition, SteadyRule, UsedRule};
 pub use program::{ProgramRun, Seen};
 pub use results::{Results, ResultsError};
 pub use run_spec::RunSpec;

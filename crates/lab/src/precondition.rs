@@ -1,4 +1,4 @@
-//! What happens to a device before a workload on blocks is measured.
+//! What happens to a device before a workload is measured.
 
 use nandkit_stack::suggest;
 use nandkit_workload::WorkloadSpec;
@@ -6,7 +6,7 @@ use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// What happens to a device before a workload on blocks is measured. In a spec a name, or a table with the key `kind` and the figures of the rule.
+/// What happens to a device before a workload is measured. In a spec a name, or a table with the key `kind` and the figures of the rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Precondition {
@@ -17,6 +17,25 @@ pub enum Precondition {
     Fill,
     /// The same, and then the workload's own operations until windows of write amplification agree; then they are measured until the mean of the windows is known.
     Steady(SteadyRule),
+    /// Of a file system: it is filled with files, and these are overwritten at random, so that
+    /// whoever cleans has to.
+    Used(UsedRule),
+}
+
+/// How a file system was used before it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UsedRule {
+    /// The share of the room that files take.
+    pub fill: f64,
+    /// How many times all of the room is overwritten in them, in pages at random.
+    pub overwritten: f64,
+}
+
+impl Default for UsedRule {
+    fn default() -> Self {
+        Self { fill: 0.7, overwritten: 1.0 }
+    }
 }
 
 /// When a device has settled, and when its figure is known: the same rule for both, first over the later half of the windows, `windows` at the least, then over all that are measured.
@@ -43,7 +62,7 @@ impl Default for SteadyRule {
     }
 }
 
-const KINDS: [&str; 3] = ["none", "fill", "steady"];
+const KINDS: [&str; 4] = ["none", "fill", "steady", "used"];
 
 impl Precondition {
     /// The one of this name, with its defaults. Errors: a name that is none, with the nearest right one.
@@ -57,6 +76,24 @@ impl Precondition {
             Self::None => "none",
             Self::Fill => "fill",
             Self::Steady(_) => "steady",
+            Self::Used(_) => "used",
+        }
+    }
+
+    /// What it does, for people; `None` where nothing is done.
+    pub fn told(&self) -> Option<String> {
+        let percent = |share: f64| (share * 100.0).round();
+        match self {
+            Self::None => None,
+            Self::Fill => Some("Before each run every sector is written once, in order.".to_string()),
+            Self::Steady(_) => {
+                Some("Before each run the device is written until its write amplification settles.".into())
+            }
+            Self::Used(rule) => Some(format!(
+                "Used devices: before each run files take {} % of the room, and {} % of the room is overwritten in them, in pages of 4 KiB at random.",
+                percent(rule.fill),
+                percent(rule.overwritten)
+            )),
         }
     }
 
@@ -64,23 +101,30 @@ impl Precondition {
         let mut table = match value {
             Value::String(name) => Table::from_iter([("kind".to_string(), Value::String(name))]),
             Value::Table(table) => table,
-            other => return Err(format!("found {other}, expected none, fill or steady, or a table with the key kind")),
+            other => {
+                return Err(format!(
+                    "found {other}, expected none, fill, steady or used, or a table with the key kind"
+                ));
+            }
         };
         let kind = match table.remove("kind") {
             None => "steady".to_string(),
             Some(Value::String(kind)) => kind,
-            Some(other) => return Err(format!("kind is {other}; expected none, fill or steady")),
+            Some(other) => return Err(format!("kind is {other}; expected none, fill, steady or used")),
         };
-        if let (true, Some(key)) = (kind != "steady", table.keys().next()) {
-            return Err(format!("unknown key \"{key}\": only steady has options"));
+        if let (true, Some(key)) = (!matches!(kind.as_str(), "steady" | "used"), table.keys().next()) {
+            return Err(format!("unknown key \"{key}\": only steady and used have options"));
         }
         match kind.as_str() {
             "none" => Ok(Self::None),
             "fill" => Ok(Self::Fill),
             "steady" => {
-                let rule: SteadyRule =
-                    table.try_into().map_err(|error: toml::de::Error| suggest::explain(error.message()))?;
+                let rule: SteadyRule = rule_of(table)?;
                 rule.check().map(|()| Self::Steady(rule))
+            }
+            "used" => {
+                let rule: UsedRule = rule_of(table)?;
+                rule.check().map(|()| Self::Used(rule))
             }
             other => Err(suggest::unknown("precondition", other, &KINDS)),
         }
@@ -117,15 +161,27 @@ impl Precondition {
     }
 }
 
+fn rule_of<R: serde::de::DeserializeOwned>(table: Table) -> Result<R, String> {
+    table.try_into().map_err(|error: toml::de::Error| suggest::explain(error.message()))
+}
+
+fn within(name: &str, value: f64, low: f64, high: f64) -> Result<(), String> {
+    let text = format!("{name} is {value}; expected {low} to {high}");
+    if (low..=high).contains(&value) { Ok(()) } else { Err(text) }
+}
+
+impl UsedRule {
+    fn check(&self) -> Result<(), String> {
+        within("fill", self.fill, 0.01, 0.95)?;
+        within("overwritten", self.overwritten, 0.0, 1000.0)
+    }
+}
+
 /// More operations than any rule lets pass.
 const ENDLESS: u64 = 1 << 40;
 
 impl SteadyRule {
     fn check(&self) -> Result<(), String> {
-        let within = |name: &str, value: f64, low: f64, high: f64| {
-            let text = format!("{name} is {value}; expected {low} to {high}");
-            if (low..=high).contains(&value) { Ok(()) } else { Err(text) }
-        };
         within("window", self.window, 0.001, 10.0)?;
         within("windows", f64::from(self.windows), 3.0, 1000.0)?;
         within("tolerance", self.tolerance, 1e-6, 0.5)?;
@@ -161,7 +217,9 @@ mod tests {
         assert_eq!(read("precondition = 'fill'").unwrap(), Precondition::Fill);
         let steady = read("precondition = { kind = 'steady', tolerance = 0.01 }").unwrap();
         assert_eq!(steady, Precondition::Steady(SteadyRule { tolerance: 0.01, ..SteadyRule::default() }));
-        for spec in [Precondition::None, Precondition::Fill, steady] {
+        let used = read("precondition = { kind = 'used', fill = 0.5 }").unwrap();
+        assert_eq!(used, Precondition::Used(UsedRule { fill: 0.5, ..UsedRule::default() }));
+        for spec in [Precondition::None, Precondition::Fill, steady, used] {
             let line = serde_json::to_string(&spec).unwrap();
             assert_eq!(serde_json::from_str::<Precondition>(&line).unwrap(), spec, "{line}");
         }
@@ -171,8 +229,9 @@ mod tests {
     fn rules_that_cannot_be_are_refused_with_what_would_be_right() {
         for (text, expected) in [
             ("precondition = 'stedy'", "did you mean \"steady\""),
-            ("precondition = 3", "expected none, fill or steady"),
-            ("precondition = { kind = 'fill', window = 0.1 }", "only steady has options"),
+            ("precondition = 3", "expected none, fill, steady or used"),
+            ("precondition = { kind = 'fill', window = 0.1 }", "only steady and used have options"),
+            ("precondition = { kind = 'used', fill = 0.99 }", "fill is 0.99; expected 0.01 to 0.95"),
             ("precondition = { windws = 9 }", "did you mean `windows`"),
             ("precondition = { windows = 2 }", "windows is 2; expected 3 to 1000"),
             ("precondition = { tolerance = 0.0 }", "tolerance is 0"),

@@ -70,8 +70,15 @@ impl RunSpec {
             return Ok(());
         }
         let name = self.precondition.name();
-        if !self.stack.is_block_device() {
-            return Err(format!("{name} is for workloads on blocks; expected stack.fs = \"none\", or none"));
+        let is_used = matches!(self.precondition, Precondition::Used(_));
+        if !is_used && !self.stack.is_block_device() {
+            return Err(format!("{name} is for workloads on blocks; expected stack.fs = \"none\", used or none"));
+        }
+        if is_used && self.stack.is_block_device() {
+            return Err("used is for file systems; expected stack.fs, or fill or steady".to_string());
+        }
+        if is_used && self.stack.device_file().is_some() {
+            return Err("a chip in a file is as used as its runs left it; expected none".to_string());
         }
         let is_steady = matches!(self.precondition, Precondition::Steady(_));
         if is_steady && matches!(self.stack.device, DeviceSpec::Ram { .. } | DeviceSpec::Card { .. }) {

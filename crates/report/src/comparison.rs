@@ -2,10 +2,14 @@
 
 use nandkit_record::RunRecord;
 
+use crate::deciding::{bytes, cleaning_share, erases_per_mb, lifetime_bytes, of_records, p99_ns, rate, time};
+use crate::fold::fold;
+use crate::label::short_names;
+use crate::remarks::{remarks, what_would_change};
 use crate::summary::{Group, Summary, groups, number, shared_parts};
 use crate::{Align, Style, Table};
 
-const BAR_WIDTH: usize = 24;
+const BAR_WIDTH: usize = 6;
 
 /// Who is best on one workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,9 +28,9 @@ pub struct Verdict {
     pub first: String,
 }
 
-struct Row<'a> {
-    label: String,
-    group: Group<'a>,
+pub(crate) struct Row<'a> {
+    pub label: String,
+    pub group: Group<'a>,
     decisive: Option<Summary>,
 }
 
@@ -71,15 +75,28 @@ impl Section<'_> {
     }
 }
 
-fn sections(records: &[RunRecord]) -> (Vec<&str>, Vec<Section<'_>>) {
+/// Records side by side.
+struct Sides<'a> {
+    /// What all stacks share.
+    shared: Vec<&'a str>,
+    /// The short names, each with what it stands for; none where the names are the stacks' own.
+    legend: Vec<(String, String)>,
+    sections: Vec<Section<'a>>,
+}
+
+fn sides(records: &[RunRecord]) -> Sides<'_> {
     let groups = groups(records);
-    let mut stacks: Vec<&str> = Vec::new();
-    for group in &groups {
-        if !stacks.contains(&group.stack) {
-            stacks.push(group.stack);
+    let mut firsts: Vec<&RunRecord> = Vec::new();
+    for record in groups.iter().filter_map(|group| group.records.first()) {
+        if !firsts.iter().any(|first| first.stack == record.stack) {
+            firsts.push(record);
         }
     }
-    let (shared, labels) = shared_parts(&stacks);
+    let stacks: Vec<&str> = firsts.iter().map(|first| first.stack.as_str()).collect();
+    let (shared, own) = shared_parts(&stacks);
+    let short = short_names(&firsts).filter(|names| names.len() > 1);
+    let legend = short.iter().flatten().cloned().zip(own.clone()).collect();
+    let labels = short.unwrap_or(own);
     let mut sections: Vec<Section<'_>> = Vec::new();
     for group in groups {
         let label = stacks.iter().position(|stack| *stack == group.stack).and_then(|at| labels.get(at));
@@ -96,77 +113,126 @@ fn sections(records: &[RunRecord]) -> (Vec<&str>, Vec<Section<'_>>) {
             row.decisive = row.group.summary(section.metric);
         }
     }
-    (shared, sections)
+    Sides { shared, legend, sections }
 }
 
 /// The best stack on each workload, in the order of the records.
 pub fn verdicts(records: &[RunRecord]) -> Vec<Verdict> {
-    sections(records).1.iter().filter_map(Section::verdict).collect()
+    sides(records).sections.iter().filter_map(Section::verdict).collect()
 }
 
-/// The comparison for people: one section for each workload, the best row marked, the outcome in words at the end.
+/// The comparison for people, within 80 columns: who is best and what would change it, then a table
+/// for each workload, and what names and columns stand for.
 pub fn comparison(records: &[RunRecord], style: Style) -> String {
-    let (shared, sections) = sections(records);
-    let mut text = String::new();
-    if !shared.is_empty() {
-        text.push_str(&format!("{}\n", shared.join(", ")));
-    }
+    let Sides { shared, legend, sections } = sides(records);
     let seeds = sections.iter().flat_map(|s| &s.rows).map(|row| row.group.records.len()).max().unwrap_or(0);
-    text.push_str(&match seeds {
-        0 => "no records\n".to_string(),
-        1 => "one seed\n".to_string(),
-        2 => "mean and range of 2 seeds\n".to_string(),
-        _ => format!("mean of {seeds} seeds, with its 95 % interval\n"),
-    });
+    if seeds == 0 {
+        return "no records\n".to_string();
+    }
+    let mut text = String::new();
+    let outcome = words(&sections.iter().filter_map(Section::verdict).collect::<Vec<_>>());
+    let changed = what_would_change(records);
+    for sentence in [outcome, changed].into_iter().filter(|sentence| !sentence.is_empty()) {
+        text.push_str(&format!("{}\n", fold(&sentence)));
+    }
     for section in &sections {
         text.push('\n');
-        text.push_str(&section_table(section, style).text());
+        let table = section_table(section, style);
+        text.push_str(&if style.markdown { table.markdown() } else { table.text() });
+        for (at, remark) in remarks(&section.rows).iter().enumerate() {
+            // Markdown takes the line behind a table for one of its rows.
+            let gap = if style.markdown && at == 0 { "\n" } else { "" };
+            text.push_str(&format!("{gap}{}\n", fold(remark)));
+        }
     }
-    let outcome = words(&sections.iter().filter_map(Section::verdict).collect::<Vec<_>>());
-    if !outcome.is_empty() {
-        text.push_str(&format!("\n{outcome}\n"));
+    text.push('\n');
+    for (name, stands_for) in legend {
+        text.push_str(&format!("{}\n", fold(&format!("{name}: {stands_for}"))));
     }
+    if !shared.is_empty() {
+        text.push_str(&format!("{}\n", fold(&format!("All: {}", shared.join(", ")))));
+    }
+    text.push_str(&format!("{}\n", fold(&columns_told(seeds))));
     text
 }
 
+/// What the columns are.
+fn columns_told(seeds: usize) -> String {
+    let spread = match seeds {
+        1 => "one seed",
+        2 => "means of 2 seeds, +- half of their range",
+        _ => "means of several seeds, +- half of their 95 % interval",
+    };
+    format!(
+        "Rates: {spread}. p99: of the slowest kind of operation. waf: bytes programmed for each that the user wrote; clean: how much of these are copies to make room. erases: for each MB that the user wrote. life: what the user can write until the part's rated erases are used up, if wear stays even."
+    )
+}
+
 fn section_table(section: &Section<'_>, style: Style) -> Table {
-    let rate = if section.metric == "write_mb_per_s" { "write MB/s" } else { "read MB/s" };
+    let head = if section.metric == "write_mb_per_s" { "write" } else { "read" };
+    let right = |head: &str| (head.to_string(), Align::Right);
     let mut table = Table::new([
         (String::new(), Align::Left),
         (style.strong(&in_short(section.workload)), Align::Left),
-        (rate.to_string(), Align::Right),
+        right(head),
+        right(""),
         (String::new(), Align::Left),
-        (String::new(), Align::Left),
-        ("vs first".to_string(), Align::Right),
-        ("waf".to_string(), Align::Right),
-        ("erases/MB".to_string(), Align::Right),
+        right("p99"),
+        right("waf"),
+        right("clean"),
+        right("erases"),
+        right("life"),
     ]);
     let best = section.best();
     let whole = best.map_or(0.0, |(_, summary)| summary.mean);
-    let base = section.rows.first().and_then(|row| row.decisive).map(|summary| summary.mean);
-    for (index, row) in section.rows.iter().enumerate() {
+    let mut known: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
+    for row in &section.rows {
         let is_best = best.is_some_and(|(best, _)| best.label == row.label);
-        let mean = row.decisive.map(|summary| summary.mean);
-        let versus = match (mean, base) {
-            (Some(mean), Some(base)) if index > 0 && base > 0.0 => format!("{:+.1} %", (mean / base - 1.0) * 100.0),
-            _ => String::new(),
-        };
-        let erases_per_mb = row.group.summary_of(|figures| {
-            (figures.user_bytes_written > 0).then(|| figures.erases as f64 * 1e6 / figures.user_bytes_written as f64)
-        });
-        let or_dash = |summary: Option<Summary>| summary.map_or_else(|| "-".to_string(), |s| number(s.mean));
-        table.row([
-            if is_best { style.best().to_string() } else { String::new() },
-            if is_best { style.strong(&row.label) } else { row.label.clone() },
-            or_dash(row.decisive),
-            row.decisive.map_or_else(String::new, |summary| summary.spread(style)),
-            format!("{:<BAR_WIDTH$}", style.bar(mean.unwrap_or(0.0), whole, BAR_WIDTH)),
-            versus,
-            or_dash(row.group.summary("waf")),
-            or_dash(erases_per_mb),
-        ]);
+        let cells = cells(row, if is_best { style.best() } else { "" }, whole, style);
+        // Rows that are equal throughout are one.
+        match known.iter_mut().find(|(other, _)| *other == cells) {
+            Some((_, labels)) => labels.push(&row.label),
+            None => known.push((cells, vec![&row.label])),
+        }
+    }
+    for (cells, labels) in known {
+        let is_best = cells.first().is_some_and(|mark| !mark.is_empty());
+        let label = labels.join(" = ");
+        let mut cells = cells.into_iter();
+        let mark = cells.next().unwrap_or_default();
+        table.row([mark, if is_best { style.strong(&label) } else { label }].into_iter().chain(cells));
     }
     table
+}
+
+/// The cells of a row but for its label.
+fn cells(row: &Row<'_>, mark: &str, whole: f64, style: Style) -> Vec<String> {
+    let or_dash = |summary: Option<Summary>, shown: &dyn Fn(f64) -> String| {
+        summary.map_or_else(|| "-".to_string(), |summary| shown(summary.mean))
+    };
+    let of_figures = |figure: &dyn Fn(&nandkit_record::Figures) -> Option<f64>| row.group.summary_of(figure);
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    vec![
+        mark.to_string(),
+        or_dash(row.decisive, &rate),
+        row.decisive.map_or_else(String::new, |summary| spread(summary, style)),
+        style.bar(row.decisive.map_or(0.0, |summary| summary.mean), whole, BAR_WIDTH),
+        or_dash(of_figures(&p99_ns), &time),
+        or_dash(row.group.summary("waf"), &number),
+        or_dash(of_figures(&cleaning_share), &percent),
+        or_dash(of_figures(&erases_per_mb), &number),
+        or_dash(of_records(&row.group, lifetime_bytes), &bytes),
+    ]
+}
+
+/// Half the interval as a share of the mean; empty for one value.
+fn spread(summary: Summary, style: Style) -> String {
+    let (low, high) = summary.interval();
+    match summary.count {
+        0 | 1 => String::new(),
+        _ if summary.mean == 0.0 => String::new(),
+        _ => format!("{}{:.0} %", style.plus_minus(), (high - low) / 2.0 / summary.mean * 100.0),
+    }
 }
 
 /// What the verdicts say, in words.
@@ -239,21 +305,39 @@ mod tests {
     #[test]
     fn the_table_in_plain_text() {
         let expected = "\
-fat, chip
-mean and range of 2 seeds
-
-   fax    write MB/s                                        vs first   waf  erases/MB
-   merge        2.10  2.00..2.20  #################                   2.00       16.0
-*  limit        3.00  3.00..3.00  ########################   +42.9 %  2.00       16.0
-
-   phone  write MB/s                            vs first   waf  erases/MB
-*  merge        4.00  ########################            2.00       16.0
-   limit        3.00  ##################         -25.0 %  2.00       16.0
-
 limit is best on fax (+42.9 % over merge).
 merge is best on phone.
+
+   fax        write                 p99   waf  clean  erases  life
+   merge  2.10 MB/s  +-5 %  ####      -  2.00    0 %    16.0     -
+*  limit  3.00 MB/s  +-0 %  ######    -  2.00    0 %    16.0     -
+
+   phone      write          p99   waf  clean  erases  life
+*  merge  4.00 MB/s  ######    -  2.00    0 %    16.0     -
+   limit  3.00 MB/s  #####     -  2.00    0 %    16.0     -
+
+All: fat, chip
+Rates: means of 2 seeds, +- half of their range. p99: of the slowest kind of
+operation. waf: bytes programmed for each that the user wrote; clean: how much
+of these are copies to make room. erases: for each MB that the user wrote. life:
+what the user can write until the part's rated erases are used up, if wear stays
+even.
 ";
         assert_eq!(comparison(&records(), Style::PLAIN), expected);
+    }
+
+    #[test]
+    fn as_markdown_the_same_cells_stand_between_bars() {
+        let text = comparison(&records(), Style { markdown: true, ..Style::PLAIN });
+        assert!(text.contains("|  | fax | write |"), "{text}");
+        assert!(text.contains("| * | limit | 3.00 MB/s | +-0 % | ###### | - | 2.00 | 0 % | 16.0 | - |"), "{text}");
+    }
+
+    #[test]
+    fn rows_that_are_equal_are_one() {
+        let records = [record("fat | a", "w", 1, 2.0), record("fat | b", "w", 1, 1.0), record("fat | c", "w", 1, 1.0)];
+        let text = comparison(&records, Style::PLAIN);
+        assert!(text.lines().any(|line| line.contains("   b = c  1.00 MB/s")), "{text}");
     }
 
     #[test]
@@ -288,7 +372,7 @@ merge is best on phone.
         read.figures.read_mb_per_s = Some(7.0);
         read.figures.waf = None;
         assert_eq!(verdicts(std::slice::from_ref(&read))[0].metric, "read_mb_per_s");
-        assert!(comparison(&[read], Style::PLAIN).contains("7.00"));
+        assert!(comparison(&[read], Style::PLAIN).contains("7.00 MB/s"));
     }
 
     #[test]

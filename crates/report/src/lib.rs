@@ -3,13 +3,18 @@
 //! [`comparison`] sets stacks side by side on each workload, [`listing`] shows the records of any experiment with the metrics one asks for.
 
 mod comparison;
+mod deciding;
+mod fold;
+mod label;
 mod listing;
+mod remarks;
 mod style;
 mod summary;
 mod table;
 mod tree;
 
 pub use comparison::{Verdict, comparison, verdicts, words};
+pub use fold::{WIDTH, fold};
 pub use listing::listing;
 pub use style::Style;
 pub use summary::{Group, Summary, groups, shared_parts};

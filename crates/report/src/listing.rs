@@ -32,7 +32,7 @@ pub fn listing(records: &[RunRecord], paths: &[&str], style: Style) -> String {
         table.row(row);
     }
     let head = if shared.is_empty() || groups.len() < 2 { String::new() } else { format!("{}\n\n", shared.join(", ")) };
-    head + &table.text()
+    head + &if style.markdown { table.markdown() } else { table.text() }
 }
 
 #[cfg(test)]

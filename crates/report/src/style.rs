@@ -7,11 +7,13 @@ pub struct Style {
     pub unicode: bool,
     /// ANSI escape sequences for emphasis.
     pub colour: bool,
+    /// Whether tables are Markdown's.
+    pub markdown: bool,
 }
 
 impl Style {
     /// Plain ASCII without emphasis: for files, pipes and `NO_COLOR`.
-    pub const PLAIN: Self = Self { unicode: false, colour: false };
+    pub const PLAIN: Self = Self { unicode: false, colour: false, markdown: false };
 
     /// A bar of `width` cells of which `value / whole` is filled; in eighths of a cell where Unicode may be used.
     pub fn bar(self, value: f64, whole: f64, width: usize) -> String {
@@ -48,7 +50,7 @@ mod tests {
     #[test]
     fn bars_have_the_length_of_their_value() {
         let plain = Style::PLAIN;
-        let fancy = Style { unicode: true, colour: false };
+        let fancy = Style { unicode: true, ..Style::PLAIN };
         assert_eq!(plain.bar(0.5, 1.0, 8), "####");
         assert_eq!(fancy.bar(0.5, 1.0, 8), "████");
         assert_eq!(fancy.bar(0.3, 1.0, 10), "███");

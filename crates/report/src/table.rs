@@ -65,6 +65,23 @@ impl Table {
         lines
     }
 
+    /// The table as Markdown (GitHub's), without emphasis of its own.
+    pub fn markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let escaped = |cell: &String| cell.replace('|', "\\|");
+        let heads = self.columns.iter().map(|(head, _)| escaped(head)).collect();
+        let rules = self.columns.iter().map(|(_, align)| match align {
+            Align::Left => "---".to_string(),
+            Align::Right => "---:".to_string(),
+        });
+        let mut text = line(heads) + &line(rules.collect());
+        for row in &self.rows {
+            let cells = (0..self.columns.len()).map(|column| row.get(column).map(escaped).unwrap_or_default());
+            text += &line(cells.collect());
+        }
+        text
+    }
+
     /// The lines, each ended by a line feed.
     pub fn text(&self) -> String {
         self.lines().into_iter().map(|line| line + "\n").collect()

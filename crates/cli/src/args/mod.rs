@@ -170,6 +170,19 @@ pub struct Format {
     pub csv: bool,
 }
 
+/// A form of a printed comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Printed {
+    /// For a terminal.
+    Text,
+    /// Markdown, for an issue or a page.
+    Md,
+    /// A line of comma-separated values for each run.
+    Csv,
+    /// JSON.
+    Json,
+}
+
 /// More threads than any machine has processors only cost memory.
 const THREADS_MAX: usize = 1024;
 
@@ -233,9 +246,16 @@ pub struct CompareArguments {
     /// A workload, NAME or NAME:key=value,...; see `nandkit workloads`. May be given several times.
     #[arg(long = "workload", value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
-    /// What happens before workloads on blocks are measured: none, fill (every sector is written once), or steady (then the workload runs until its write amplification has settled and is known).
+    /// What happens before the measurement. Of file systems: none, or used (files fill 70 % of the
+    /// room, which is overwritten once in them at random; the default where no device is named). Of
+    /// blocks: none, fill (every sector is written once), or steady (then the workload runs until
+    /// its write amplification has settled and is known).
     #[arg(long, value_name = "HOW")]
     pub precondition: Option<String>,
+    /// Metrics as columns, in place of those that people decide by: names and dotted paths, as
+    /// `run --metrics` takes them.
+    #[arg(long, value_name = "METRIC,...", value_delimiter = ',')]
+    pub metrics: Vec<String>,
     /// Runs of each combination, with seeds 1, 2, ...; by default 2, and 1 with --device-file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: Option<u64>,
@@ -248,6 +268,9 @@ pub struct CompareArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub format: Format,
+    /// How the result is printed: text, md (Markdown), csv or json.
+    #[arg(long = "format", value_name = "FORMAT", conflicts_with_all = ["json", "csv"])]
+    pub printed: Option<Printed>,
 }
 
 const RUN_EXAMPLES: &str = "Examples:
