@@ -221,10 +221,9 @@ impl<D: BlockDevice> Changes for Fat<D> {
         // Whoever asks for durability is told that there is none, not that the volume is read-only.
         self.volume_mut().expect_whole(ErrorKind::Device)?;
         self.volume_mut().change(|volume| {
-            if let Some(inode) = inode {
-                volume.inode(inode.0)?;
-            }
-            volume.sync()
+            let Some(inode) = inode else { return volume.sync() };
+            volume.inode(inode.0)?;
+            volume.sync_file(inode.0)
         })
     }
 

@@ -38,6 +38,6 @@ pub use check::{FindingKind, check};
 pub use deleted::{CONTENT_MAX, DeletedEntry, Doubt};
 pub use file_system::Fat;
 pub use format::{Alignment, FormatOptions, format};
-pub use options::{Cache, MountOptions, WriteBack};
+pub use options::{Cache, FileSync, MountOptions, WriteBack};
 pub use probe::{probe, signature};
 pub use recover::RecoveryReport;

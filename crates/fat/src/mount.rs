@@ -11,7 +11,7 @@ use crate::allocate::FreeMap;
 use crate::bpb::{FatKind, Geometry};
 use crate::inode::{Inode, ROOT};
 use crate::layout::{FsInfo, STATE_DIRTY, ShortEntry, attribute};
-use crate::options::{Cache, MountOptions};
+use crate::options::{Cache, FileSync, MountOptions};
 use crate::recover::RecoveryReport;
 use crate::sectors::{Mirrors, Sectors};
 use crate::table::entry_value;
@@ -222,6 +222,19 @@ impl<D: BlockDevice> Volume<D> {
     /// Makes everything durable.
     pub fn sync(&mut self) -> Result<()> {
         self.commit()?;
+        self.flush()
+    }
+
+    /// Makes a file durable, and what else [`FileSync`] says.
+    pub fn sync_file(&mut self, number: u64) -> Result<()> {
+        match self.options.file_sync {
+            FileSync::Everything => self.commit()?,
+            FileSync::OwnData => self.commit_file(number)?,
+        }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<()> {
         if self.marked_dirty {
             self.write_fs_info()?;
         }

@@ -37,6 +37,17 @@ pub enum Cache {
     },
 }
 
+/// What a sync of one file makes durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileSync {
+    /// Everything that waits.
+    #[default]
+    Everything,
+    /// Its own data and all metadata, as Linux's `fsync` does (fs/fat/file.c, `fat_file_fsync`):
+    /// data of other files may be lost, and their new sizes show what was in their clusters before.
+    OwnData,
+}
+
 /// How a volume is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountOptions {
@@ -46,6 +57,8 @@ pub struct MountOptions {
     /// must complete writes in order of issue for a power cut to cost no more than lost clusters;
     /// sync flushes in any case.
     pub barriers: bool,
+    /// What a sync of one file makes durable.
+    pub file_sync: FileSync,
     /// No changes, not even repair.
     pub read_only: bool,
     /// The page of the bytes above 0x7F in short names.
@@ -54,6 +67,12 @@ pub struct MountOptions {
 
 impl Default for MountOptions {
     fn default() -> Self {
-        Self { cache: Cache::None, barriers: true, read_only: false, code_page: CodePage::default() }
+        Self {
+            cache: Cache::None,
+            barriers: true,
+            file_sync: FileSync::Everything,
+            read_only: false,
+            code_page: CodePage::default(),
+        }
     }
 }

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Range;
 
 use nandkit_block::BlockDevice;
 use nandkit_cache::PageCache;
@@ -411,7 +412,26 @@ impl<D: BlockDevice> Sectors<D> {
 
     /// Whether a commit would write anything.
     pub fn has_changes(&self) -> bool {
-        !self.data.is_empty() || self.pending.values().any(|pending| pending.phases() != 0)
+        !self.data.is_empty() || self.has_metadata()
+    }
+
+    /// Whether metadata waits.
+    pub fn has_metadata(&self) -> bool {
+        self.pending.values().any(|pending| pending.phases() != 0)
+    }
+
+    /// Writes the batch but for the data outside of these sectors (ascending), which go on waiting:
+    /// the metadata that speak of them are on the medium before them.
+    pub fn commit_with_data_of(&mut self, own: &[Range<u64>]) -> Result<()> {
+        let is_own = |lba: u64| {
+            let behind = own.partition_point(|range| range.start <= lba);
+            behind.checked_sub(1).and_then(|at| own.get(at)).is_some_and(|range| range.contains(&lba))
+        };
+        let (due, others) = std::mem::take(&mut self.data).into_iter().partition(|(lba, _)| is_own(*lba));
+        self.data = due;
+        let done = self.commit();
+        self.data.extend(others);
+        done
     }
 
     /// Writes the batch, phase by phase, with a flush at each border between phases that have

@@ -1,6 +1,7 @@
 //! The mounted volume: its parts, and the end of each batch of changes.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Nanos;
@@ -8,6 +9,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result, Timestamp};
 
 use crate::allocate::FreeMap;
 use crate::bpb::Geometry;
+use crate::chain::Chain;
 use crate::directory::Directory;
 use crate::inode::Inode;
 use crate::options::{Cache, MountOptions, WriteBack};
@@ -110,15 +112,37 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Writes the running batch in its safe order.
     pub fn commit(&mut self) -> Result<()> {
+        self.commit_by(Sectors::commit)?;
+        self.waiting_since = None;
+        self.finish_batch()
+    }
+
+    /// Writes a file's data and all metadata; data of others go on waiting.
+    pub fn commit_file(&mut self, number: u64) -> Result<()> {
+        let clusters = self.inode(number)?.chain.iter().flat_map(Chain::iter).collect::<Vec<u32>>();
+        let mut own: Vec<Range<u64>> = clusters.into_iter().map(|cluster| self.sectors_of(cluster)).collect();
+        own.sort_unstable_by_key(|range| range.start);
+        self.commit_by(|sectors| sectors.commit_with_data_of(&own))?;
+        if !self.sectors.has_changes() {
+            self.waiting_since = None;
+        }
+        self.finish_batch()
+    }
+
+    fn sectors_of(&self, cluster: u32) -> Range<u64> {
+        let (first, count) = self.cluster_sectors(cluster);
+        first..first + count
+    }
+
+    fn commit_by(&mut self, commit: impl FnOnce(&mut Sectors<D>) -> Result<()>) -> Result<()> {
         if self.sectors.has_changes() {
             self.mark_dirty()?;
-            if let Err(error) = self.sectors.commit() {
+            if let Err(error) = commit(&mut self.sectors) {
                 self.broken = Some(error.to_string());
                 return Err(error);
             }
         }
-        self.waiting_since = None;
-        self.finish_batch()
+        Ok(())
     }
 
     /// Before bytes behind a file's end are written: a shorter size must be durable, or a cut would
@@ -136,7 +160,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// What only waited for the batch to be on the medium.
     fn finish_batch(&mut self) -> Result<()> {
-        if self.sectors.has_changes() {
+        if self.sectors.has_metadata() {
             return Ok(());
         }
         for cluster in std::mem::take(&mut self.freed) {

@@ -5,13 +5,14 @@ use crate::common::judges::judge_image;
 use crate::common::*;
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
-use nandkit_fat::{Fat, FatKind, MountOptions};
+use nandkit_fat::{Fat, FatKind, FileSync, MountOptions};
 use nandkit_testkit::durability::per_file::{History, step};
 use nandkit_testkit::listing::contents_of_volume;
 use nandkit_testkit::rounds;
 use nandkit_testkit::vfat::Judges;
+use nandkit_units::Payload;
 use nandkit_units::random::Random;
-use nandkit_vfs::ErrorKind;
+use nandkit_vfs::{Changes, ErrorKind, FileSystem, NewNode};
 
 struct Case {
     kind: FatKind,
@@ -123,4 +124,39 @@ fn fat16_survives_cuts_at_every_request() {
 #[test]
 fn fat32_survives_cuts_at_every_request() {
     cuts(FatKind::Fat32, 20, 500);
+}
+
+/// Linux's `fsync`: what a file holds is durable, what others hold in memory is not, though their
+/// names and sizes may be; whoever is written next finds a sound volume.
+#[test]
+fn a_sync_of_one_file_leaves_the_data_of_others_in_memory() {
+    let options = MountOptions { file_sync: FileSync::OwnData, ..WRITE_BACK };
+    let mut fat = mount(volume(FatKind::Fat16, 512, Some(2048), 16 << 20), options);
+    let content = |byte: u8| vec![byte; 10_000];
+    let root = fat.root();
+    let made = |fat: &mut Fat<RamDevice>, name: &str, byte: u8| {
+        let inode = fat.create(root, name.as_bytes(), &NewNode::FILE).unwrap();
+        Changes::write(fat, inode, 0, Payload::Bytes(&content(byte))).unwrap();
+        inode
+    };
+    let removed = made(&mut fat, "GONE", 1);
+    Changes::sync(&mut fat, Some(removed)).unwrap();
+    made(&mut fat, "DATA", 2);
+    fat.remove(root, b"GONE").unwrap();
+    let marker = made(&mut fat, "MARKER", 3);
+    Changes::sync(&mut fat, Some(marker)).unwrap();
+    // As a cut leaves it, and as it goes on.
+    let cut = mount(fat.device_mut().clone(), options);
+    let found = contents_of_volume(&cut);
+    let of = |name: &str| found.get(name).and_then(|file| file.as_deref());
+    assert_eq!(of("MARKER"), Some(&content(3)[..]));
+    assert!(of("DATA") != Some(&content(2)[..]) && of("GONE").is_none());
+    let more = made(&mut fat, "MORE", 4);
+    Changes::sync(&mut fat, Some(more)).unwrap();
+    fat.unmount().unwrap();
+    let mut device = fat.into_device();
+    let found = contents_of_volume(&mount(device.clone(), options));
+    let of = |name: &str| found.get(name).and_then(|file| file.as_deref());
+    assert!([("DATA", 2), ("MARKER", 3), ("MORE", 4)].iter().all(|(name, byte)| of(name) == Some(&content(*byte)[..])));
+    judge_image(&mut device, &found, Judges::ALL, "unmounted");
 }

@@ -66,7 +66,7 @@ impl HostSpec {
     /// What it does, in sentences for people.
     pub fn told(&self) -> String {
         let sync = match self.sync_ms {
-            0 => "Nothing is synced before a phase ends.".to_string(),
+            0 => "Nothing is synced by time.".to_string(),
             ms => format!("A sync makes everything durable {ms} ms after a change, and at the end of each phase."),
         };
         let request = match self.request_ns {
@@ -74,7 +74,7 @@ impl HostSpec {
             ns => format!(" Each request to a block device costs {ns} ns of its processor."),
         };
         format!(
-            "One host for all: {} of its memory hold what was read or written, of which {} may wait to be written (jffs2 writes at once, as in Linux). {sync}{request}",
+            "The host: {} of its memory hold what was read or written, of which {} may wait to be written (jffs2 writes at once, as in Linux). {sync}{request}",
             format_bytes(self.cache),
             format_bytes(self.dirty)
         )

@@ -25,6 +25,7 @@ const WRITE_BACK: MountOptions = MountOptions {
         data: true,
     },
     barriers: true,
+    file_sync: nandkit_fat::FileSync::Everything,
     read_only: false,
     code_page: CodePage::CP437,
 };

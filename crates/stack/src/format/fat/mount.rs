@@ -1,7 +1,7 @@
 //! FAT on a block device: made on a new one, mounted where it is there already.
 
 use nandkit_block::BlockDevice;
-use nandkit_fat::{self as fat, Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions, WriteBack};
+use nandkit_fat::{self as fat, Alignment, Cache, Fat, FatKind, FileSync, FormatOptions, MountOptions, WriteBack};
 use nandkit_units::Nanos;
 
 use super::spec::{AlignmentName, FatSpec, FatTypeName, WriteBackName};
@@ -35,7 +35,8 @@ impl FormatSpec for FatSpec {
             None => fat_cache(self),
             Some(host) => host_cache(host, sector_size),
         };
-        let options = MountOptions { cache, barriers: self.barriers, ..MountOptions::default() };
+        let file_sync = if frame.host.is_some() { FileSync::OwnData } else { FileSync::Everything };
+        let options = MountOptions { cache, barriers: self.barriers, file_sync, ..MountOptions::default() };
         let mounted = Fat::mount(device, frame.clock.clone(), options).map_err(wrong)?;
         if is_there {
             check_same(&mounted, self)?;
