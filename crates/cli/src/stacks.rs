@@ -125,7 +125,7 @@ pub struct Compared {
     pub precondition: Precondition,
 }
 
-/// Every combination of the file systems and translation layers asked for, on the device, or on those that suit each file system. Where different file systems meet, all have the same host.
+/// Every combination of the file systems and translation layers asked for, on the device, or on those that suit each file system. All have the same host.
 pub fn stacks(arguments: &CompareArguments) -> Result<Compared, Failure> {
     let names_layers = !arguments.ftl.is_empty() || !arguments.policy.is_empty() || arguments.log_blocks.is_some();
     let names_device = arguments.device.is_some() || arguments.device_file.is_some();
@@ -203,24 +203,20 @@ fn place_notes(stacks: &[StackSpec]) -> Vec<String> {
     notes
 }
 
-/// The host of all stacks: the one asked for, else where different file systems meet the default one, as each would else have the memory that suits it.
+/// The host of all stacks with a file system: the one asked for, else the default one, as each
+/// would else have the memory that suits it.
 fn put_host(arguments: &CompareArguments, compared: &mut Compared) -> Result<(), Failure> {
-    let kinds: Vec<&str> = compared.stacks.iter().map(|stack| stack.fs.name()).collect();
-    let differ = kinds.iter().any(|kind| Some(kind) != kinds.first());
     let host = match arguments.host.as_deref() {
         Some("none") => None,
         Some(text) => Some(HostSpec::parse(text).map_err(input("--host"))?),
-        None => differ.then(HostSpec::default),
+        None => Some(HostSpec::default()),
     };
-    for stack in compared.stacks.iter_mut().filter(|stack| stack.fs != FsSpec::None && stack.fs != FsSpec::Model) {
-        stack.host = host;
-    }
-    match host {
-        Some(host) => compared.notes.push(host.told()),
-        None if differ => {
-            compared.notes.push("No host: each file system has the memory that its own options say.".to_string())
-        }
-        None => {}
+    let mut with_files: Vec<&mut StackSpec> =
+        compared.stacks.iter_mut().filter(|stack| stack.fs != FsSpec::None && stack.fs != FsSpec::Model).collect();
+    with_files.iter_mut().for_each(|stack| stack.host = host);
+    if !with_files.is_empty() {
+        let none = || "No host: each file system has the memory that its own options say.".to_string();
+        compared.notes.push(host.map_or_else(none, |host| host.told()));
     }
     Ok(())
 }

@@ -37,13 +37,13 @@ fn without_a_device_each_file_system_stands_where_it_belongs_and_the_output_says
     ];
     assert_eq!(places, expected.map(|(a, b, c)| (a.into(), b.into(), c.into())).into());
     let notes = value["notes"].to_string();
-    for part in ["f2fs and fat", "page-mapped layer", "sd-pny-10", "jffs2", "One host for all", "1 MiB", "5000 ms"] {
+    for part in ["f2fs and fat", "page-mapped layer", "sd-pny-10", "jffs2", "The host: 4 MiB", "1 MiB", "5000 ms"] {
         assert!(notes.contains(part), "{part}: {notes}");
     }
     assert!(value["metrics"].to_string().contains("layers.fs.valid_blocks_over_time"));
     let directory = tempfile::tempdir().expect("a directory");
     let text = succeeds(directory.path(), &[&["compare"], &SHORT[..]].concat());
-    assert!(text.contains("One host for all") && text.contains("for flash itself"), "{text}");
+    assert!(text.contains("The host: 4 MiB") && text.contains("for flash itself"), "{text}");
 }
 
 /// What was written reaches the device in the measured phase under every file system, whoever caches.
@@ -62,9 +62,9 @@ fn file_systems_that_differ_have_one_host_and_everything_they_were_given_reaches
     let without = compared(&["--fs", "f2fs,fat", "--device", "nandsim-256m", "--ftl", "page-map", "--host", "none"]);
     assert!(records(&without).iter().all(|record| record["spec"]["stack"].get("host").is_none()));
     assert!(without["notes"].to_string().contains("No host"), "{}", without["notes"]);
-    // One kind alone keeps its own options.
+    // One kind alone has it too, and workloads on blocks have none.
     let alone = compared(&["--fs", "fat", "--device", "nandsim-256m", "--ftl", "page-map"]);
-    assert!(records(&alone)[0]["spec"]["stack"].get("host").is_none());
+    assert_eq!(records(&alone)[0]["spec"]["stack"]["host"]["dirty"], 1 << 20);
 }
 
 #[test]

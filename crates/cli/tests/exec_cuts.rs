@@ -52,6 +52,30 @@ fn a_loss_is_told_with_the_cut_that_shows_it_again() {
     assert!(outcome.stdout.contains("1 power cuts in"), "{}", outcome.stdout);
 }
 
+/// The classic mistake: the data are never synced, only what says that they are there. Linux loses
+/// them on FAT (`fat_file_fsync` writes the marker's own data) and F2FS (the marker's node alone is
+/// recovered); JFFS2 writes at once.
+#[test]
+fn data_behind_a_synced_marker_are_lost_where_the_host_had_them_in_memory() {
+    let load = "head -c 60000 /dev/zero | tr '\\0' x > data; echo done > marker; sync marker
+for i in 1 2 3 4; do head -c 9000 $NOISE > f$i; sync f$i; done";
+    let check = "test ! -s marker || test \"$(tr -d x < data | wc -c) $(wc -c < data)\" = '0 60000' || { echo no data; exit 3; }";
+    for (stack, host, is_lost) in [
+        (&["--fs", "fat", "--device", "nandsim-32m-16k"][..], "default", true),
+        (&["--fs", "f2fs", "--device", "nandsim-256m", "--ftl", "page-map"], "default", true),
+        (STACKS[0], "default", false),
+        (STACKS[1], "none", false),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let arguments =
+            [&["exec"], stack, &["--host", host, "--cut-at", "random:10", "--check", check, "--", "sh", "-c", load]]
+                .concat();
+        let outcome = nandkit(directory.path(), &arguments);
+        let (status, told) = if is_lost { (1, "no data") } else { (0, "") };
+        assert!(outcome.status == Some(status) && outcome.stdout.contains(told), "{stack:?} {host}: {outcome:?}");
+    }
+}
+
 #[test]
 fn a_cut_that_is_not_reached_is_no_pass_and_mistakes_are_told() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -47,7 +47,7 @@ fn the_shipped_trace_and_tree_run() {
 #[test]
 fn fat_on_the_page_mapped_layer_is_compared() {
     let arguments = ["compare", "--ftl", "block-map,page-map", "--policy", "merge", "--device", "nandsim-32m-128k"];
-    let short = ["--workload", "overwrite:files=64,operations=4096", "--seeds", "1", "--json"];
+    let short = ["--workload", "overwrite:files=64,operations=4096", "--seeds", "1", "--host", "none", "--json"];
     let compared = json(&succeeds(&root(), &[&arguments[..], &short].concat()));
     let records = compared["records"].as_array().expect("a list");
     let stacks: Vec<&str> = records.iter().filter_map(|record| record["stack"].as_str()).collect();

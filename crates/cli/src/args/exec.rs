@@ -74,6 +74,10 @@ pub struct ExecArguments {
     /// The translation layer below F2FS or FAT: block-map, fast or page-map.
     #[arg(long, value_name = "FTL")]
     pub ftl: Option<String>,
+    /// The host's memory: none, or cache=4M,dirty=1M,request_ns=0, which is the default. What waits
+    /// there is lost in a power cut; nothing but a sync of the command's, and room, sends it on.
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
     /// Lays a value over the stack's spec, as stack.ftl.log_blocks=16; may be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,

@@ -239,8 +239,7 @@ pub struct CompareArguments {
     #[arg(long, value_name = "FILE")]
     pub device_file: Option<String>,
     /// The host's memory, alike for every file system: none (each has what its own options say),
-    /// default, or cache=4M,dirty=1M,sync_ms=5000,request_ns=0. Without it: default where different
-    /// file systems are compared, else none.
+    /// or cache=4M,dirty=1M,sync_ms=5000,request_ns=0, which is the default.
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
     /// A workload, NAME or NAME:key=value,...; see `nandkit workloads`. May be given several times.

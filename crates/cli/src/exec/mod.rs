@@ -16,7 +16,7 @@ use nandkit_lab::{HostMeter, ProgramRun, Seen};
 use nandkit_record::RunRecord;
 use nandkit_stack::crash::{CrashChip, Existing};
 use nandkit_stack::image::{EmulatedImage, OpenOptions};
-use nandkit_stack::{Below, DEFAULT_DEVICE, FsSpec, Mounted, Stack, StackError, StackSpec};
+use nandkit_stack::{Below, DEFAULT_DEVICE, FsSpec, HostSpec, Mounted, Stack, StackError, StackSpec};
 use nandkit_units::Nanos;
 use nandkit_vfs::FileSystem;
 use nandkit_vfs::wrap::Wrapped;
@@ -77,6 +77,9 @@ fn asked_for(arguments: &ExecArguments) -> Result<(StackSpec, Option<CrashChip>)
     };
     let (ftl, settings) = (arguments.ftl.as_deref(), &arguments.settings[..]);
     let mut spec = stacks::single(&Single { fs, device, ftl, settings })?;
+    if spec.host.is_none() && spec.fs != FsSpec::Model {
+        spec.host = host_of(arguments)?;
+    }
     if !spec.keeps_content() {
         let detail = "stack.device.store: the stores shadow and address keep no content; expected content or described";
         return Err(Failure::Input(detail.to_owned()));
@@ -88,6 +91,18 @@ fn asked_for(arguments: &ExecArguments) -> Result<(StackSpec, Option<CrashChip>)
     image.settle(&mut spec);
     let chip = image.load(&spec, arguments.seed).map_err(input)?;
     Ok((spec, Some(chip)))
+}
+
+/// The host's memory. Nobody syncs by time: the command has the clock.
+fn host_of(arguments: &ExecArguments) -> Result<Option<HostSpec>, Failure> {
+    match arguments.host.as_deref() {
+        Some("none") => Ok(None),
+        None => Ok(Some(HostSpec { sync_ms: 0, ..HostSpec::default() })),
+        Some(text) => {
+            let host = HostSpec::parse(text).map_err(|error| Failure::Input(format!("--host: {error}")))?;
+            Ok(Some(HostSpec { sync_ms: 0, ..host }))
+        }
+    }
 }
 
 fn open_image(path: &Path, arguments: &ExecArguments) -> Result<EmulatedImage, Failure> {
@@ -150,6 +165,7 @@ pub fn exec(arguments: &ExecArguments) -> Result<(), Failure> {
     } else if ended.is_ok() {
         let passed = "what passed the kernel's cache";
         summary::lines(&record, passed, space.as_ref()).iter().for_each(|line| output::message(line));
+        spec.host.iter().for_each(|host| output::message(&host.told()));
         output::message("pages that programs map and what the kernel reads ahead arrive when it likes");
     }
     let recorded = recording.map_or(Ok(()), Recording::finish);

@@ -13,6 +13,7 @@ use nandkit_testkit::judges;
 use serde_json::Value;
 
 /// What a call of nandkit gave.
+#[derive(Debug)]
 pub struct Outcome {
     pub status: Option<i32>,
     pub stdout: String,
