@@ -79,7 +79,7 @@ fn write(
     length: u64,
     version: u64,
 ) -> Result<(), LabError> {
-    let record = inode.0 << 32 | offset / PAGE;
+    let record = (inode.0 << 32) | (offset / PAGE);
     let description = Description { record, version: version as u32, offset: 0, generator: Generator::Record };
     let data = Payload::Described(Described { description, length: length as u32 });
     match changes.write(inode, offset, data).map_err(failed)? as u64 {

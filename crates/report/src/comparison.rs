@@ -5,7 +5,7 @@ use nandkit_record::RunRecord;
 use crate::deciding::{bytes, cleaning_share, erases_per_mb, lifetime_bytes, of_records, p99_ns, rate, time};
 use crate::fold::fold;
 use crate::label::short_names;
-use crate::remarks::{remarks, what_would_change};
+use crate::remarks::{Named, remarks, what_would_change};
 use crate::summary::{Group, Summary, groups, number, shared_parts};
 use crate::{Align, Style, Table};
 
@@ -28,9 +28,9 @@ pub struct Verdict {
     pub first: String,
 }
 
-pub(crate) struct Row<'a> {
-    pub label: String,
-    pub group: Group<'a>,
+struct Row<'a> {
+    label: String,
+    group: Group<'a>,
     decisive: Option<Summary>,
 }
 
@@ -139,7 +139,8 @@ pub fn comparison(records: &[RunRecord], style: Style) -> String {
         text.push('\n');
         let table = section_table(section, style);
         text.push_str(&if style.markdown { table.markdown() } else { table.text() });
-        for (at, remark) in remarks(&section.rows).iter().enumerate() {
+        let named: Vec<Named<'_>> = section.rows.iter().map(|row| (row.label.as_str(), &row.group)).collect();
+        for (at, remark) in remarks(&named).iter().enumerate() {
             // Markdown takes the line behind a table for one of its rows.
             let gap = if style.markdown && at == 0 { "\n" } else { "" };
             text.push_str(&format!("{gap}{}\n", fold(remark)));

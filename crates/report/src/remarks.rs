@@ -3,21 +3,23 @@
 use nandkit_record::RunRecord;
 use serde_json::Value;
 
-use crate::comparison::Row;
 use crate::deciding::bytes;
+use crate::summary::Group;
+
+/// A row's name, and its records.
+pub(crate) type Named<'a> = (&'a str, &'a Group<'a>);
 
 /// A WAF under this is more than rounding: what was written stayed in memory or was removed there.
 const IN_MEMORY: f64 = 0.95;
 
 /// What is to be said of one workload's rows.
-pub(crate) fn remarks(rows: &[Row<'_>]) -> Vec<String> {
+pub(crate) fn remarks(rows: &[Named<'_>]) -> Vec<String> {
     let mut remarks = Vec::new();
-    let of_flash = |row: &&Row<'_>| row.group.records.iter().any(|record| record.figures.waf.is_some());
-    let kept: Vec<&Row<'_>> =
-        rows.iter().filter(|row| row.group.summary("waf").is_some_and(|waf| waf.mean < IN_MEMORY)).collect();
+    let of_flash = |row: &&Named<'_>| row.1.records.iter().any(|record| record.figures.waf.is_some());
+    let kept: Vec<&Named<'_>> =
+        rows.iter().filter(|row| row.1.summary("waf").is_some_and(|waf| waf.mean < IN_MEMORY)).collect();
     if let Some(row) = kept.first() {
-        let sum =
-            |figure: &dyn Fn(&RunRecord) -> u64| row.group.records.iter().map(|record| figure(record)).sum::<u64>();
+        let sum = |figure: &dyn Fn(&RunRecord) -> u64| row.1.records.iter().map(|record| figure(record)).sum::<u64>();
         let (written, programmed) =
             (sum(&|record| record.figures.user_bytes_written), sum(&|record| record.figures.bytes_programmed));
         remarks.push(format!(
@@ -27,7 +29,7 @@ pub(crate) fn remarks(rows: &[Row<'_>]) -> Vec<String> {
             bytes(programmed as f64)
         ));
     }
-    let idle: Vec<&Row<'_>> = rows.iter().filter(of_flash).filter(|row| !cleaned(row)).collect();
+    let idle: Vec<&Named<'_>> = rows.iter().filter(of_flash).filter(|row| !cleaned(row)).collect();
     if !idle.is_empty() {
         remarks.push(format!("{}: nothing was cleaned, as on a new device; a full one is slower.", names(&idle)));
     }
@@ -35,14 +37,14 @@ pub(crate) fn remarks(rows: &[Row<'_>]) -> Vec<String> {
 }
 
 /// Whether anything was erased or copied to make room in the measured phase.
-fn cleaned(row: &Row<'_>) -> bool {
+fn cleaned(row: &Named<'_>) -> bool {
     let did =
-        |record: &&RunRecord| record.figures.erases > 0 || record.figures.bytes_programmed_by_cause.get("cleaning") > 0;
-    row.group.records.iter().any(|record| did(&record))
+        |record: &RunRecord| record.figures.erases > 0 || record.figures.bytes_programmed_by_cause.get("cleaning") > 0;
+    row.1.records.iter().copied().any(did)
 }
 
-fn names(rows: &[&Row<'_>]) -> String {
-    rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>().join(", ")
+fn names(rows: &[&Named<'_>]) -> String {
+    rows.iter().map(|row| row.0).collect::<Vec<_>>().join(", ")
 }
 
 /// Which settings the order of the stacks hangs on.
