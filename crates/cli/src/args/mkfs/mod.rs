@@ -1,6 +1,7 @@
 //! The options of `mkfs`: one file a format, each of which says what it asks for in common terms.
 
 mod f2fs;
+mod fat;
 mod jffs2;
 
 use std::path::Path;
@@ -13,7 +14,7 @@ use super::image::AndroidOptions;
 /// Arguments of `mkfs`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nandkit mkfs jffs2 --from rootfs --erase-size 128K image.jffs2\n  nandkit mkfs f2fs --from rootfs image.f2fs"
+    after_help = "Examples:\n  nandkit mkfs jffs2 --from rootfs --erase-size 128K image.jffs2\n  nandkit mkfs f2fs --from rootfs image.f2fs\n  nandkit mkfs fat --size 16M image.fat"
 )]
 pub struct MkfsArguments {
     /// The format.
@@ -28,6 +29,8 @@ pub enum MkfsFormat {
     Jffs2(Box<jffs2::Jffs2Arguments>),
     /// An F2FS volume, empty or with a tree: the same tree and options, the same bytes.
     F2fs(Box<f2fs::F2fsArguments>),
+    /// A FAT volume, empty or with a tree: the same tree and options, the same bytes.
+    Fat(Box<fat::FatArguments>),
 }
 
 impl MkfsFormat {
@@ -36,6 +39,7 @@ impl MkfsFormat {
         match self {
             Self::Jffs2(arguments) => arguments.asked(),
             Self::F2fs(arguments) => arguments.asked(),
+            Self::Fat(arguments) => arguments.asked(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! FAT in the table of formats.
 
+pub mod build;
 mod change;
 mod history;
 mod info;

@@ -69,7 +69,7 @@ const fn kind_of(name: FatTypeName) -> Option<FatKind> {
     }
 }
 
-fn format_options(spec: &FatSpec) -> FormatOptions {
+pub(super) fn format_options(spec: &FatSpec) -> FormatOptions {
     FormatOptions {
         kind: kind_of(spec.fat_type),
         cluster_size: (spec.cluster_size > 0).then_some(spec.cluster_size),
