@@ -32,13 +32,13 @@ mod workloads;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 
 use crate::args::{Arguments, Command};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let matches = Arguments::command().color(output::emphasis_of_help()).get_matches();
+    let matches = args::command().color(output::emphasis_of_help()).get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match dispatch(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -88,7 +88,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Doctor(arguments) => doctor::doctor(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "nandkit", &mut script);
+            clap_complete::generate(shell, &mut args::command(), "nandkit", &mut script);
             output::bytes(&script)
         }
         Command::Man(arguments) => man::man(&arguments),

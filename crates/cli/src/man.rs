@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 
-use crate::args::{Arguments, ManArguments};
+use crate::args::{ManArguments, command};
 use crate::failure::Failure;
 use crate::output;
 
@@ -19,11 +19,11 @@ pub fn man(arguments: &ManArguments) -> Result<(), Failure> {
 fn write_all(folder: &Path) -> Result<(), Failure> {
     let failed = |error| Failure::Input(format!("{}: cannot write the man pages there: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(failed)?;
-    clap_mangen::generate_to(Arguments::command(), folder).map_err(failed)
+    clap_mangen::generate_to(command(), folder).map_err(failed)
 }
 
 fn print(words: &[String]) -> Result<(), Failure> {
-    let mut whole = Arguments::command().disable_help_subcommand(true);
+    let mut whole = command().disable_help_subcommand(true);
     // Commands get their whole names by it.
     whole.build();
     let mut command = &whole;

@@ -22,9 +22,14 @@ fn commands(directory: &Path) -> Vec<Vec<String>> {
     while let Some(words) = ahead.pop() {
         let call: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
         let help = succeeds(directory, &call);
-        let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+        // The program's own list is in groups, each with its heading; that of a command is below one.
+        let headings = ["Images:", "Emulated devices:", "Measuring:", "This program:", "Commands:"];
+        let listed = help.split("\n\n").filter(|part| headings.iter().any(|heading| part.starts_with(heading)));
         // What a text goes on with stands further to the right.
-        for name in listed.filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' ')) {
+        for name in listed.flat_map(str::lines).filter_map(|line| line.strip_prefix("  ")) {
+            if name.starts_with(' ') {
+                continue;
+            }
             let name = name.split_whitespace().next().expect("a name").to_string();
             if name != "help" {
                 ahead.push(words.iter().cloned().chain([name]).collect());

@@ -77,7 +77,7 @@ Examples:
   nandkit get dump.bin /etc/passwd
   nandkit get dump.bin /etc/passwd - | head
   nandkit get dump.bin -r /etc etc
-  nandkit get card.img /DCIM/IMG_0001.JPG --version 1"
+  nandkit get card.img /DCIM/_MG_0001.JPG --version 1"
 )]
 pub struct GetArguments {
     #[command(flatten)]

@@ -4,6 +4,7 @@ mod calibrate;
 mod change;
 mod exec;
 mod export;
+mod groups;
 mod image;
 mod mkfs;
 mod mount;
@@ -25,6 +26,7 @@ pub use change::{
 };
 pub use exec::{Cuts, ExecArguments};
 pub use export::{ExportArguments, Tool};
+pub use groups::command;
 pub use image::{
     AndroidOptions, CatArguments, CheckArguments, ExtractArguments, GetfattrArguments, ImageArguments, InfoArguments,
     LsArguments, SegmentsName,
@@ -52,47 +54,61 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Compare stacks on workloads; without arguments F2FS and FAT on a drive and on a memory card, and JFFS2 on the bare chip.
+    /// Compare file systems, layers and policies on workloads.
+    ///
+    /// Without arguments: F2FS and FAT on a drive and on a memory card, and JFFS2 on the bare chip.
     Compare(CompareArguments),
-    /// Run an experiment, or a grid of them, from a spec in TOML.
+    /// Run an experiment, or a grid of them, from a TOML file.
     Run(RunArguments),
-    /// List the devices that ship with nandkit, or show one with the source of each figure.
+    /// List the device presets, or one with each figure's source.
     Devices(DevicesArguments),
-    /// Measure a device's times by request size, and make a card of them.
+    /// Measure a device's times by request size; make a card file.
     Calibrate(CalibrateArguments),
-    /// Set a paper's claims beside measured figures.
+    /// Measure a paper's claims, and print its figures beside ours.
     Reproduce(ReproduceArguments),
-    /// List the workloads, or show one with its parameters.
+    /// List the workloads, or one with its parameters.
     Workloads(WorkloadsArguments),
-    /// Say what an image is, how sure that is and why, and what is in it: a dump, a volume, or a chip that a run has kept in a file.
+    /// Say what an image is, and show the evidence.
+    ///
+    /// The image is a dump, a volume, or a chip that runs have kept in a file. The report holds its
+    /// layout, its regions and its volume.
     Info(InfoArguments),
     /// List the files of an image.
     Ls(LsArguments),
     /// Write a file of an image to standard output.
     Cat(CatArguments),
-    /// Write the files of an image into a directory, or into a tar archive.
+    /// Write all files of an image into a directory or a tar archive.
     Extract(ExtractArguments),
-    /// Tar that reads many files in few large requests: cf ARCHIVE DIR|IMAGE, xf ARCHIVE DIR, tf
-    /// ARCHIVE.
+    /// Tar that reads many files in few large requests.
+    ///
+    /// nandkit qtar cf ARCHIVE DIR|IMAGE, xf ARCHIVE DIR, tf ARCHIVE.
     Qtar(QtarArguments),
-    /// Check an image; exit status 1 where something is wrong.
+    /// Check an image, and repair it into a new one.
+    ///
+    /// The exit status is 1 where something is wrong.
     Check(CheckArguments),
-    /// Find the files of a volume whose superblocks, checkpoints or tables are lost, and write them
-    /// into a directory.
+    /// Save the files of an F2FS volume that has lost its tables.
+    ///
+    /// It reads volumes whose superblocks, checkpoints or tables are lost, and says how sure each
+    /// file is.
     Rescue(RescueArguments),
-    /// Change the size of a volume in an image, old or new whatever happens meanwhile.
+    /// Change the size of a volume in an image.
+    ///
+    /// The volume has its old size or its new one, whatever happens meanwhile.
     Resize(ResizeArguments),
-    /// Make an image from a directory or a tar archive.
+    /// Make an image, empty or from a directory or a tar archive.
     Mkfs(MkfsArguments),
     /// Serve an emulated disk, or a file, over NBD.
     Serve(ServeArguments),
-    /// Run a command on a fresh stack, and say what it cost: WAF, erases, device time.
+    /// Run a program on an emulated device, and say what it cost.
+    ///
+    /// The report has write amplification by cause, erases, latencies and device time.
     Exec(ExecArguments),
-    /// Write an image of flash in the form that nandwrite, U-Boot or a programmer takes.
+    /// Write an image as nandwrite, U-Boot, fastboot etc. take it.
     Export(ExportArguments),
     /// Mount an image as a directory.
     Mount(MountArguments),
-    /// Apply, discard or list the changes that a mount kept beside an image.
+    /// Apply, discard or list changes kept beside an image.
     Overlay(OverlayArguments),
     /// Unmount an image, and wait until everything is in it.
     Umount(UmountArguments),
@@ -116,9 +132,11 @@ pub enum Command {
     Getfattr(GetfattrArguments),
     /// Set or remove extended attributes of files of an image.
     Setfattr(SetfattrArguments),
-    /// List the recycling policies.
+    /// List the cleaning policies.
     Policies(PoliciesArguments),
-    /// Say what this machine offers, and what to install; remove mounts that a killed process has left.
+    /// Say what this machine offers, and what to install.
+    ///
+    /// It removes mounts that a killed process has left, too (--clean).
     Doctor(DoctorArguments),
     /// Print a completion script for a shell.
     #[command(after_help = "Example:\n  nandkit completions bash > ~/.local/share/bash-completion/completions/nandkit")]
@@ -126,7 +144,7 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
-    /// Print the man page of nandkit, or of a command; or write all of them.
+    /// Print the man page of nandkit or of a command, or write all.
     Man(ManArguments),
 }
 
