@@ -1,6 +1,7 @@
 //! The project's own tasks; `cargo xtask help` lists them.
 
 mod bench;
+mod docs;
 mod door_speed;
 mod fuzz;
 mod judges;
@@ -22,6 +23,7 @@ const HELP: &str = "\
 The project's own tasks.
 
   cargo xtask test [--quick]                             everything that must hold before a commit; --quick: tidy, format, lints, unit tests
+  cargo xtask docs [--nandkit FILE]                      runs the commands that README.md, docs/guide and the help show
   cargo xtask tidy                                       the rules that the compiler does not know
   cargo xtask soak NAME [--cuts N] [--seed S]            power cuts under block-map, fast, page-map (translation layers), fat, jffs2, f2fs or f2fs-reuse; --replay STRING repeats a failure
   cargo xtask bench [--filter NAME]                      the criterion benches, and their table for docs/guide/speed.md
@@ -57,6 +59,7 @@ fn run(arguments: &[String]) -> Result<bool> {
     };
     match task.as_str() {
         "test" => test::run(rest),
+        "docs" => docs::run(rest),
         "tidy" => tidy::run(rest),
         "soak" => soak::run(rest),
         "bench" => bench::run(rest),

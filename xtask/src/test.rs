@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use crate::options::Options;
-use crate::{fuzz, judges, kernel, process, tidy, toolchain};
+use crate::{docs, fuzz, judges, kernel, process, tidy, toolchain};
 
 /// Runs every step, prints each with its time, and ends with one line that tells the whole.
 pub fn run(arguments: &[String]) -> Result<bool> {
@@ -29,6 +29,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     let mut counts = Counts::default();
     steps.go_on("tests", || cargo_test(quick, &mut counts));
     if let Some(kernel) = kernel {
+        steps.go_on("docs", || docs::run(&["--nandkit".into(), built_with_tests()?]));
         steps.go_on("real Linux", || {
             kernel.join().map_err(|_| anyhow!("the kernel was not prepared: see above"))??;
             kernel::test::run(&["--nandkit".into(), built_with_tests()?])
