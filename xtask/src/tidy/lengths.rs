@@ -10,6 +10,8 @@ const FILE_NOTE: usize = 600;
 const FILE_LIMIT: usize = 700;
 /// A function of so many lines asks to be two: a note.
 const FUNCTION_NOTE: usize = 70;
+/// The README is read by someone who is about to close the tab: the rest is in docs/guide.
+const README_LIMIT: usize = 150;
 /// No file of the repository is larger: fixtures are small, or made by a recipe.
 const BYTES_LIMIT: u64 = 1 << 20;
 
@@ -20,6 +22,10 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
         let lines = file.text.lines().count();
         if file.is(".rs") && lines > FILE_LIMIT {
             let what = format!("{lines} lines; the limit is {FILE_LIMIT}, and {FILE_NOTE} the aim: one idea a file");
+            violations.push(Violation::new(&file.path, 0, what));
+        }
+        if file.path == "README.md" && lines > README_LIMIT {
+            let what = format!("{lines} lines; the limit is {README_LIMIT}: details belong into docs/guide");
             violations.push(Violation::new(&file.path, 0, what));
         }
         if file.bytes > BYTES_LIMIT {
@@ -60,6 +66,14 @@ mod tests {
         }
         assert!(check(&Tree::planted(&[("docs/a.md", &"x\n".repeat(2000))])).is_empty());
         assert_eq!(check(&Tree::planted(&[("fixtures/a.img", &"x".repeat(1 << 21))])).len(), 1);
+    }
+
+    #[test]
+    fn a_long_readme_fails() {
+        for (path, lines, violations) in [("README.md", 150, 0), ("README.md", 151, 1), ("docs/README.md", 151, 0)] {
+            let tree = Tree::planted(&[(path, &"x\n".repeat(lines))]);
+            assert_eq!(check(&tree).len(), violations, "{path}, {lines}");
+        }
     }
 
     #[test]
