@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use nandkit_lab::{Experiment, Precondition, RunSpec};
 use nandkit_record::{RunRecord, csv, layer_legend, legend, read_lines};
+use nandkit_report::page::page;
 use nandkit_report::{Style, comparison, fold, listing, verdicts, words};
 use nandkit_stack::format::FORMATS;
 use nandkit_workload::{SpecError, Value, WorkloadSpec};
@@ -15,7 +16,7 @@ use crate::args::{CompareArguments, Format, Printed};
 use crate::failure::Failure;
 use crate::run::{check_layers, check_metrics, to_json};
 use crate::stacks::Compared;
-use crate::{output, session, stacks};
+use crate::{output, report, session, stacks};
 
 /// The workloads of a comparison in which none is named: mail of small files (P4's large files and
 /// its three embedded workloads beside it), all of which outgrow the host's memory or sync.
@@ -26,9 +27,11 @@ const DEFAULT_SEEDS: u64 = 2;
 /// Compares stacks on workloads, or records that are there.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     check_metrics(&arguments.metrics)?;
+    report::check(&arguments.page)?;
     let (records, notes) =
         if arguments.records.is_empty() { measure(arguments)? } else { (read(&arguments.records)?, Vec::new()) };
-    show(&records, &notes, arguments)
+    show(&records, &notes, arguments)?;
+    report::write(&arguments.page, || page("Comparison", &records, &notes))
 }
 
 /// The records of these files.

@@ -20,6 +20,7 @@ mod output;
 mod overlay;
 mod policies;
 mod progress;
+mod report;
 mod reproduce;
 mod run;
 mod serve;
@@ -27,6 +28,7 @@ mod session;
 mod stacks;
 mod stop;
 mod summary;
+mod texts;
 mod umount;
 mod workloads;
 
@@ -58,6 +60,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Devices(arguments) => devices::devices(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Workloads(arguments) => workloads::workloads(&arguments),
         Command::Info(arguments) => image::info(&arguments),
         Command::Ls(arguments) => image::ls(&arguments),

@@ -2,23 +2,30 @@
 
 use nandkit_lab::reproduce::{Claim, papers, reproduce as judge, shipped_baseline};
 
+use nandkit_report::page::claims as page;
 use nandkit_report::{Align, Style, Table, tree};
 use serde_json::Value;
 
 use crate::args::ReproduceArguments;
 use crate::failure::Failure;
-use crate::{output, session};
+use crate::{output, report, session};
 
 /// Sets the papers' claims beside measured figures.
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
+    report::check(&arguments.page)?;
     let baseline = shipped_baseline().map_err(Failure::Input)?;
     let claims = session::with_options(&arguments.running, |options| {
         Ok(judge(papers(), arguments.what.as_deref(), arguments.quick, options)?)
     })?;
+    let values = claims.iter().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>();
+    let values = values.map_err(|error| Failure::Input(format!("cannot print the claims: {error}")))?;
+    report::write(&arguments.page, || {
+        let quick = "A quick run: fewer seeds and smaller workloads; its verdicts do not count.".to_string();
+        let notes: Vec<String> = arguments.quick.then_some(quick).into_iter().collect();
+        page("Claims beside measured figures", &values, &notes)
+    })?;
     if arguments.json {
-        let list = serde_json::to_value(&claims)
-            .map_err(|error| Failure::Input(format!("cannot print the claims: {error}")))?;
-        output::json(&list)?;
+        output::json(&Value::Array(values))?;
     } else {
         output::text(&table(&claims))?;
     }

@@ -1,19 +1,17 @@
 //! `nandkit run`
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
-
 use nandkit_lab::{Experiment, parse_setting};
 use nandkit_record::{METRICS as DEFINED, RunRecord, csv, has_path, metric};
 use nandkit_report::listing;
+use nandkit_report::page::page;
 use nandkit_stack::suggest;
 use nandkit_units::Cause;
 use nandkit_workload::OperationKind;
 
 use crate::args::RunArguments;
 use crate::failure::Failure;
-use crate::{output, session};
+use crate::texts::read_spec;
+use crate::{output, report, session};
 
 const METRICS: [&str; 5] = ["write_mb_per_s", "read_mb_per_s", "waf", "erases", "latency_ns.write.p99"];
 /// What is told besides where reads go before other operations of their dies.
@@ -35,24 +33,6 @@ const AREAS: [&str; 2] = ["main", "metadata"];
 const ERASES: [&str; 6] = ["min", "p10", "p50", "p90", "max", "never"];
 const LATENCIES: [&str; 5] = ["count", "p50", "p99", "p999", "max"];
 const PHASES: [&str; 3] = ["format", "fill", "age"];
-
-/// Bytes of a spec or a table at the most: what is larger is something else.
-const TEXT_MAX: u64 = 16 << 20;
-
-/// Reads a spec.
-pub fn read_spec(path: &Path) -> io::Result<String> {
-    String::from_utf8(read_text(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
-}
-
-/// Reads a text of a sensible size, from a file or from a pipe: the shell's `<(...)` is one.
-pub fn read_text(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path)?.take(TEXT_MAX + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > TEXT_MAX {
-        return Err(io::Error::other(format!("it has more than {TEXT_MAX} bytes")));
-    }
-    Ok(text)
-}
 
 /// Refuses metrics that no record has, as far as that can be told before a run: what stands below `layers` depends on the stack.
 pub fn check_metrics(asked: &[String]) -> Result<(), Failure> {
@@ -110,6 +90,7 @@ pub fn check_layers(asked: &[String], records: &[RunRecord]) -> Result<(), Failu
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = &arguments.spec;
     check_metrics(&arguments.metrics)?;
+    report::check(&arguments.page)?;
     let text = read_spec(path).map_err(|error| {
         Failure::Input(format!(
             "cannot read {}: {error}; expected an experiment in TOML, see nandkit run --help",
@@ -122,6 +103,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let seeds = arguments.seed.map(|seed| vec![seed]);
     let experiment = Experiment::parse(&text, &path.display().to_string(), &settings, seeds.as_deref())?;
     let records = session::run(&experiment, &arguments.running)?;
+    report::write(&arguments.page, || page(&format!("Results of {}", path.display()), &records, &[]))?;
     if arguments.format.json {
         return output::json(&to_json(&records)?);
     }

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 use crate::args::CompareArguments;
 use crate::failure::Failure;
-use crate::run::read_spec;
+use crate::texts::read_spec;
 
 fn input<E: Display>(option: &str) -> impl Fn(E) -> Failure + '_ {
     move |error| Failure::Input(format!("{option}: {error}"))

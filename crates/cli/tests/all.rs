@@ -46,5 +46,6 @@ mod mutated;
 mod oob_layout;
 mod overlay;
 mod qtar;
+mod report;
 mod serve;
 mod shipped;

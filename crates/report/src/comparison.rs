@@ -269,7 +269,7 @@ fn on_workload(verdict: &Verdict) -> String {
 }
 
 /// A workload on one line of a table: commands may be scripts of many lines.
-fn in_short(workload: &str) -> String {
+pub(crate) fn in_short(workload: &str) -> String {
     const SHOWN: usize = 60;
     let line = workload.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(SHOWN) {

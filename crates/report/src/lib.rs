@@ -5,11 +5,14 @@
 mod comparison;
 mod deciding;
 mod fold;
+pub mod html;
 mod label;
 mod listing;
+pub mod page;
 mod remarks;
 mod style;
 mod summary;
+pub mod svg;
 mod table;
 mod tree;
 

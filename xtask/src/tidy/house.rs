@@ -83,7 +83,7 @@ pub const HOUSE: &[Room] = &[
         &["testkit"],
     )
     .with_system(),
-    room("report", &["record"], &[]),
+    room("report", &["units", "record"], &[]),
     // doors
     room(
         "nandkit",
@@ -160,7 +160,7 @@ mod tests {
     fn the_table_keeps_the_invariants() {
         assert_eq!(forbidden_edges(HOUSE), [""; 0]);
         assert_eq!(find("cleaning").uses, ["units"]);
-        assert_eq!(find("report").uses, ["record"]);
+        assert_eq!(find("report").uses, ["units", "record"]);
         for name in ["flash", "block", "vfs"] {
             assert_eq!(find(name).uses, ["units"]);
         }

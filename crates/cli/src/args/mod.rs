@@ -10,6 +10,7 @@ mod mkfs;
 mod mount;
 mod overlay;
 mod qtar;
+mod report;
 mod rescue;
 mod resize;
 mod serve;
@@ -35,6 +36,7 @@ pub use mkfs::{Asked, MkfsArguments, TreeOptions};
 pub use mount::{MountArguments, UmountArguments};
 pub use overlay::{OverlayAction, OverlayArguments};
 pub use qtar::{QtarAction, QtarArguments, QtarCreateArguments, QtarExtractArguments};
+pub use report::{PageOptions, ReportArguments};
 pub use rescue::RescueArguments;
 pub use resize::ResizeArguments;
 pub use serve::{LatencyName, ServeArguments};
@@ -66,6 +68,8 @@ pub enum Command {
     Calibrate(CalibrateArguments),
     /// Measure a paper's claims, and print its figures beside ours.
     Reproduce(ReproduceArguments),
+    /// Make a table and a page of records, or of two sets of them.
+    Report(ReportArguments),
     /// List the workloads, or one with its parameters.
     Workloads(WorkloadsArguments),
     /// Say what an image is, and show the evidence.
@@ -288,6 +292,9 @@ pub struct CompareArguments {
     /// How the result is printed: text, md (Markdown), csv or json.
     #[arg(long = "format", value_name = "FORMAT", conflicts_with_all = ["json", "csv"])]
     pub printed: Option<Printed>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub page: PageOptions,
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -333,6 +340,9 @@ pub struct RunArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub format: Format,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub page: PageOptions,
 }
 
 /// Arguments of `devices`.
@@ -365,6 +375,9 @@ pub struct ReproduceArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub running: Running,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub page: PageOptions,
 }
 
 /// Arguments of `workloads`.

@@ -116,7 +116,7 @@ pub fn android_mount_point(options: &AndroidOptions) -> Result<Vec<u8>, Failure>
 /// What a file of an option says.
 fn parsed<T>(path: &Path, option: &str, parse: fn(&[u8]) -> nandkit_tree::Result<T>) -> Result<T, Failure> {
     let failed = |what: String| Failure::Input(format!("{option} {}: {what}", path.display()));
-    let text = crate::run::read_text(path).map_err(|error| failed(format!("cannot read the file: {error}")))?;
+    let text = crate::texts::read_text(path).map_err(|error| failed(format!("cannot read the file: {error}")))?;
     parse(&text).map_err(|error| failed(error.to_string()))
 }
 
