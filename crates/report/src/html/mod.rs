@@ -164,12 +164,17 @@ fn put_plot(text: &mut String, item: &Item, id: &str) {
 }
 
 /// A table in a box of its own, which scrolls where it is wider than the page.
-fn put_table(text: &mut String, table: &Table, has_caption: bool) {
+fn put_table(text: &mut String, table: &Table, has_heading: bool) {
     let title = escaped(&table.title);
-    push(text, format_args!("<div class=\"box\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\">\n<table>\n"));
-    if has_caption {
-        push(text, format_args!("<caption>{title}</caption>\n"));
+    if has_heading {
+        push(text, format_args!("<h3>{title}</h3>\n"));
     }
+    push(
+        text,
+        format_args!(
+            "<div class=\"box\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\">\n<table aria-label=\"{title}\">\n"
+        ),
+    );
     text.push_str("<thead><tr>");
     for column in &table.columns {
         let class = if column.is_number { " class=\"n\"" } else { "" };

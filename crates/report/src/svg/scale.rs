@@ -59,6 +59,7 @@ impl Scale {
         let (first, last) = ((low.log10() + 1e-9).floor(), (high.log10() - 1e-9).ceil());
         let last = last.max(first + 1.0);
         let every = ((last - first) / (most - 1) as f64).ceil().max(1.0) as usize;
+        let last = first + ((last - first) / every as f64).ceil() * every as f64;
         let decades = (0..=(last - first) as usize).step_by(every);
         let ticks = decades.map(|at| 10f64.powf(first + at as f64)).collect();
         Self { from: first, to: last, is_log: true, step: 0.0, ticks, quantity: axis.quantity }
