@@ -18,7 +18,7 @@ pub struct StackBuilder {
 
 impl Default for StackBuilder {
     fn default() -> Self {
-        let (device, fs) = (DEFAULT_DEVICE.to_owned(), "fat".to_owned());
+        let (device, fs) = (DEFAULT_DEVICE.to_owned(), FsSpec::default().name().to_owned());
         Self { device, file: None, ftl: None, fs, settings: Vec::new(), seed: 1 }
     }
 }

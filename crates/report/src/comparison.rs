@@ -9,7 +9,7 @@ use crate::remarks::{Named, remarks, what_would_change};
 use crate::summary::{Group, Summary, groups, number, shared_parts};
 use crate::{Align, Style, Table};
 
-const BAR_WIDTH: usize = 6;
+const BAR_WIDTH: usize = 4;
 
 /// Who is best on one workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -309,13 +309,13 @@ mod tests {
 limit is best on fax (+42.9 % over merge).
 merge is best on phone.
 
-   fax        write                 p99   waf  clean  erases  life
-   merge  2.10 MB/s  +-5 %  ####      -  2.00    0 %    16.0     -
-*  limit  3.00 MB/s  +-0 %  ######    -  2.00    0 %    16.0     -
+   fax        write               p99   waf  clean  erases  life
+   merge  2.10 MB/s  +-5 %  ###     -  2.00    0 %    16.0     -
+*  limit  3.00 MB/s  +-0 %  ####    -  2.00    0 %    16.0     -
 
-   phone      write          p99   waf  clean  erases  life
-*  merge  4.00 MB/s  ######    -  2.00    0 %    16.0     -
-   limit  3.00 MB/s  #####     -  2.00    0 %    16.0     -
+   phone      write        p99   waf  clean  erases  life
+*  merge  4.00 MB/s  ####    -  2.00    0 %    16.0     -
+   limit  3.00 MB/s  ###     -  2.00    0 %    16.0     -
 
 All: fat, chip
 Rates: means of 2 seeds, +- half of their range. p99: of the slowest kind of
@@ -331,7 +331,7 @@ even.
     fn as_markdown_the_same_cells_stand_between_bars() {
         let text = comparison(&records(), Style { markdown: true, ..Style::PLAIN });
         assert!(text.contains("|  | fax | write |"), "{text}");
-        assert!(text.contains("| * | limit | 3.00 MB/s | +-0 % | ###### | - | 2.00 | 0 % | 16.0 | - |"), "{text}");
+        assert!(text.contains("| * | limit | 3.00 MB/s | +-0 % | #### | - | 2.00 | 0 % | 16.0 | - |"), "{text}");
     }
 
     #[test]

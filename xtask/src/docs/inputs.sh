@@ -28,3 +28,5 @@ printf 'workload = "fax:faxes=1"\n[stack]\ndevice = "nandsim-32m-128k"\nftl = "b
 printf '#!/bin/sh\necho a > a; sync\n' > load.sh; printf '#!/bin/sh\ntrue\n' > verify.sh; chmod +x load.sh verify.sh
 nandkit run spec.toml --device-file card.nand >> log
 for name in one other; do nandkit exec --fs fat --json -- sh -c 'echo a > a' > $name.json; done
+mkdir results; cp one.json results/runs.jsonl; cp one.json before.jsonl; cp other.json after.jsonl
+nandkit reproduce theory.merge --quick --json > claims.json

@@ -14,7 +14,7 @@ pub struct FormatBound {
 pub const FORMATS: &[FormatBound] = &[
     FormatBound { name: "f2fs", files_max: 8 },
     FormatBound { name: "jffs2", files_max: 7 },
-    FormatBound { name: "fat", files_max: 7 },
+    FormatBound { name: "fat", files_max: 8 },
 ];
 
 /// Public modules that a crate may have.

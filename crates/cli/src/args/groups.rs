@@ -17,7 +17,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("Emulated devices", &["exec", "serve", "devices"]),
-    ("Measuring", &["compare", "run", "workloads", "policies", "calibrate", "reproduce"]),
+    ("Measuring", &["compare", "run", "workloads", "policies", "calibrate", "reproduce", "report"]),
     ("This program", &["doctor", "completions", "man", "help"]),
 ];
 

@@ -4,6 +4,7 @@ use nandkit_record::{Latency, LayerValue, RunRecord};
 
 use super::{Axis, Bar, Bars, Cell, Column, Curve, Curves, Heat, Item, Page, Quantity, Section, Stacked, Table};
 use crate::comparison::in_short;
+use crate::label::short_names;
 use crate::summary::{Group, Summary, groups, number, shared_parts};
 use crate::{verdicts, words};
 
@@ -34,7 +35,8 @@ impl Of<'_> {
     }
 }
 
-fn by_workload(records: &[RunRecord]) -> (Vec<&str>, Vec<Of<'_>>) {
+/// What all stacks have in common, what short names stand for, and the workloads.
+fn by_workload(records: &[RunRecord]) -> (Vec<&str>, String, Vec<Of<'_>>) {
     let groups = groups(records);
     let mut stacks: Vec<&str> = Vec::new();
     for group in &groups {
@@ -43,6 +45,12 @@ fn by_workload(records: &[RunRecord]) -> (Vec<&str>, Vec<Of<'_>>) {
         }
     }
     let (shared, labels) = shared_parts(&stacks);
+    let first = |stack: &&str| records.iter().find(|record| record.stack == **stack);
+    let firsts: Option<Vec<&RunRecord>> = stacks.iter().map(first).collect();
+    let short = firsts.and_then(|firsts| short_names(&firsts)).filter(|names| names.len() > 1);
+    let named = short.iter().flatten().zip(&labels).map(|(short, own)| format!("{short} is {own}."));
+    let legend = named.collect::<Vec<_>>().join(" ");
+    let labels = short.unwrap_or(labels);
     let shared = if stacks.len() > 1 { shared } else { Vec::new() };
     let mut all: Vec<Of<'_>> = Vec::new();
     for group in groups {
@@ -66,13 +74,13 @@ fn by_workload(records: &[RunRecord]) -> (Vec<&str>, Vec<Of<'_>>) {
             }
         }
     }
-    (shared, all)
+    (shared, legend, all)
 }
 
 /// The page of these records, with further sentences that are said of them. Each workload has a
 /// section: rate with its spread, write amplification by cause, latencies, wear, a table.
 pub fn page(title: &str, records: &[RunRecord], notes: &[String]) -> Page {
-    let (shared, all) = by_workload(records);
+    let (shared, legend, all) = by_workload(records);
     let outcome = words(&verdicts(records));
     let stacks = all.iter().map(|of| of.rows.len()).max().unwrap_or(0);
     let mut lead: Vec<String> = outcome.lines().filter(|_| stacks > 1).map(str::to_string).collect();
@@ -85,6 +93,7 @@ pub fn page(title: &str, records: &[RunRecord], notes: &[String]) -> Page {
     };
     let common = if shared.is_empty() { String::new() } else { format!(" In common: {}.", shared.join(", ")) };
     lead.push(spread + " All times are simulated." + &common);
+    lead.extend(Some(legend).filter(|legend| !legend.is_empty()));
     lead.extend(notes.iter().cloned());
     let mut sections: Vec<Section> = overview(&all).into_iter().collect();
     sections.extend(all.iter().map(section));
