@@ -19,7 +19,7 @@ fn the_record_of_a_command_adds_up() {
     // 3,000,000 bytes through the cache into the stack, and the commands' standard output elsewhere.
     let script = "mkdir d && head -c 3000000 $NOISE > d/f && sync d/f && cp d/f d/g && cmp d/f d/g && rm d/g && echo noise && ls d";
     for stack in STACKS {
-        let arguments = [&["exec"], stack, &["--json", "--", "sh", "-c", script]].concat();
+        let arguments = [&["exec"], stack, &["--host", "none", "--json", "--", "sh", "-c", script]].concat();
         let record = json(directory.path(), &arguments);
         let number =
             |path: &str| record.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {record}"));

@@ -24,8 +24,8 @@ fn a_chip_lives_from_run_to_run() {
     assert_eq!(once["translation_layer"], serde_json::json!({"kind": "block-map", "clean": true}));
     // The other way to say it, and the chip from the file alone.
     succeeds(path, &["run", "s.toml", "--set", "stack.device.file=c.nand", "--seed", "2"]);
-    let compared = ["compare", "--device-file", "c.nand", "--policy", "merge", "--workload", "fax:faxes=3", "--json"];
-    let third = json(path, &compared);
+    let compared = ["compare", "--device-file", "c.nand", "--policy", "merge", "--workload", "fax:faxes=3"];
+    let third = json(path, &[&compared[..], &["--host", "none", "--json"]].concat());
     assert_eq!(third["records"][0]["spec"]["stack"]["device"]["geometry"]["blocks"], 256, "the record is resolved");
     let thrice = json(path, &["info", "c.nand", "--json"]);
     for value in ["last_instant_ns", "programmed_pages"] {
