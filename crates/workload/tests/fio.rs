@@ -1,4 +1,4 @@
-//! A trace that fio writes here and now, with the command that the README names.
+//! A trace that fio writes here and now, with the command that the guide names.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,8 +12,8 @@ use nandkit_workload::{BlockDriver, HostInputs, Phase, WorkloadSpec};
 /// The documented command on a smaller file, in a directory.
 fn record(directory: &Path) {
     let arguments = "--name=t --filename=t.img --size=1m --rw=randwrite --bs=4k --ioengine=psync --write_iolog=t.iolog";
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
-    assert!(readme.contains(&format!("fio {}", arguments.replace("--size=1m", "--size=16m"))), "as documented");
+    let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/commands.md")).unwrap();
+    assert!(guide.contains(&format!("fio {}", arguments.replace("--size=1m", "--size=16m"))), "as documented");
     let output = match Command::new("fio").args(arguments.split(' ')).current_dir(directory).output() {
         Ok(output) => output,
         Err(error) if error.kind() == ErrorKind::NotFound => {
