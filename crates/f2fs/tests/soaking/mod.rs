@@ -78,6 +78,12 @@ impl Course {
         Self { lives: 1, steps: 12, recovery_every: 1, fsck_every: 500, all: true, modes: &[] };
 }
 
+/// Of a life with more requests only some are cut: one with large bursts would be most of a soak.
+const LIFE_CUTS: u64 = 1_000;
+
+/// The rarest cause, of which every request is cut.
+const NODES_OF_AN_FSYNC: usize = 1;
+
 /// What was done.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -145,11 +151,14 @@ impl Soak {
                 return;
             }
             let chosen = random.between(1, requests.len() as u64);
+            let stride = requests.len() as u64 / LIFE_CUTS + 1;
             let mut next = None;
             let mut replay = RequestReplay::new(medium.clone(), requests);
             while let Some((number, request)) = replay.peek() {
                 let cause = cause_of(request);
-                for plan in self.plans(number, cause, &mut random) {
+                let is_cut = number % stride == 0 || number == chosen || cause == NODES_OF_AN_FSYNC;
+                let plans = if is_cut { self.plans(number, cause, &mut random) } else { Vec::new() };
+                for plan in plans {
                     let context = format!("seed {}, {}, life {life}, {plan:?}", self.seed, self.shape.title());
                     let known = known_at(&snapshots, number, plan.moment);
                     let left = replay.cut(plan).unwrap();
