@@ -18,8 +18,8 @@ use crate::run::{check_layers, check_metrics, to_json};
 use crate::stacks::Compared;
 use crate::{output, report, session, stacks};
 
-/// The workloads of a comparison in which none is named: mail of small files (P4's large files and
-/// its three embedded workloads beside it), all of which outgrow the host's memory or sync.
+/// The workloads of a comparison in which none is named: PostMark with large files and a mail
+/// server, then P4's three embedded workloads. Each outgrows the host's memory or syncs.
 const DEFAULT_WORKLOADS: [&str; 5] = ["postmark-large", "varmail", "fax", "phone", "event-recorder"];
 
 const DEFAULT_SEEDS: u64 = 2;

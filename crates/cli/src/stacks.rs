@@ -21,8 +21,8 @@ const DEFAULT_FILE_SYSTEMS: [&str; 3] = ["f2fs", "fat", "jffs2"];
 const ON_A_CHIP: [&str; 2] = ["fat", "jffs2"];
 /// The card on which file systems for block devices meet where no device is named: of class 10, and of those of P5's table the one in the middle.
 const DEFAULT_CARD: &str = "sd-pny-10";
-/// Bytes of the chip, and of the card, where no device is named: a partition as boards have it, small
-/// enough to be used up before each run.
+/// Bytes of the chip, and of the card, where no device is named: a partition as boards have it,
+/// small enough to be used up before each run.
 const DEFAULT_CAPACITY: i64 = 256 << 20;
 
 /// The device, in a file where one is named.
@@ -125,7 +125,8 @@ pub struct Compared {
     pub precondition: Precondition,
 }
 
-/// Every combination of the file systems and translation layers asked for, on the device, or on those that suit each file system. All have the same host.
+/// Every combination of the file systems and translation layers asked for, on the device, or on
+/// those that suit each file system. All have the same host.
 pub fn stacks(arguments: &CompareArguments) -> Result<Compared, Failure> {
     let names_layers = !arguments.ftl.is_empty() || !arguments.policy.is_empty() || arguments.log_blocks.is_some();
     let names_device = arguments.device.is_some() || arguments.device_file.is_some();

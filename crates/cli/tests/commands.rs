@@ -22,7 +22,8 @@ fn commands(directory: &Path) -> Vec<Vec<String>> {
     while let Some(words) = ahead.pop() {
         let call: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
         let help = succeeds(directory, &call);
-        // The program's own list is in groups, each with its heading; that of a command is below one.
+        // The program's own list is in groups, each with its heading; that of a command is below
+        // one.
         let headings = ["Images:", "Emulated devices:", "Measuring:", "This program:", "Commands:"];
         let listed = help.split("\n\n").filter(|part| headings.iter().any(|heading| part.starts_with(heading)));
         // What a text goes on with stands further to the right.

@@ -6,7 +6,8 @@ use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// What happens to a device before a workload is measured. In a spec a name, or a table with the key `kind` and the figures of the rule.
+/// What happens to a device before a workload is measured. In a spec a name, or a table with the
+/// key `kind` and the figures of the rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Precondition {

@@ -24,8 +24,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
 /// Columns of a command's name in the list, with the gap behind it.
 const NAME_COLUMNS: usize = 13;
 
-/// The command line, whose help lists the commands by group. clap has headings for options alone, so
-/// the list is part of the template.
+/// The command line, whose help lists the commands by group. clap has headings for options alone,
+/// so the list is part of the template.
 pub fn command() -> Command {
     let command = Arguments::command();
     let styles = Styles::default();

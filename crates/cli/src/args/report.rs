@@ -23,7 +23,8 @@ pub struct PageOptions {
   nandkit report after.jsonl --against before.jsonl --html changes.html
   nandkit report claims.json --html claims.html            what reproduce --json printed")]
 pub struct ReportArguments {
-    /// Records of runs, or claims: what `run --out`, `exec --json`, `run --json`, `compare --json` and `reproduce --json` write; - for standard input.
+    /// Records of runs, or claims: what `run --out`, `exec --json`, `run --json`, `compare --json`
+    /// and `reproduce --json` write; - for standard input.
     #[arg(value_name = "RECORDS", required = true)]
     pub records: Vec<PathBuf>,
     /// Records from before: say what has changed since.

@@ -1,7 +1,7 @@
 //! A page as one file of HTML: it asks for nothing from anywhere, says so to the browser (a content
 //! security policy that allows its own style and script by their hashes and nothing else), and
-//! carries what it was made from. The same page gives the same bytes. It is well-formed as XML, too,
-//! so that any reader of XML takes it apart.
+//! carries what it was made from. The same page gives the same bytes. It is well-formed as XML,
+//! too, so that any reader of XML takes it apart.
 
 mod palette;
 
@@ -83,8 +83,8 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// JSON in which nothing ends the element around it, and which XML can hold: what could is written by
-/// its number.
+/// JSON in which nothing ends the element around it, and which XML can hold: what could is written
+/// by its number.
 fn in_script(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for character in json.chars() {

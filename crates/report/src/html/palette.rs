@@ -13,8 +13,8 @@ pub struct Palette {
     axis: &'static str,
     rule: &'static str,
     heat: &'static str,
-    /// Of curves and parts of bars. After Okabe and Ito, "Color universal design" (2008), made darker
-    /// and lighter until each is told from the page.
+    /// Of curves and parts of bars. After Okabe and Ito, "Color universal design" (2008), made
+    /// darker and lighter until each is told from the page.
     kinds: [&'static str; KINDS],
 }
 

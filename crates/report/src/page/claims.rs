@@ -114,8 +114,8 @@ fn of_claim(table: &Value) -> Table {
     }
 }
 
-/// The longest run of columns of figures as a matrix, where it is long enough; its rows are named by
-/// the columns before it. Settings are whole numbers, and what is measured is not.
+/// The longest run of columns of figures as a matrix, where it is long enough; its rows are named
+/// by the columns before it. Settings are whole numbers, and what is measured is not.
 fn matrix(table: &Value) -> Option<Heat> {
     let (columns, rows) = (list(table, "columns"), list(table, "rows"));
     let is_measured = |at: usize| rows.iter().any(|row| row.get(at).is_some_and(Value::is_f64));

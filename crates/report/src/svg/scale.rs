@@ -21,8 +21,8 @@ fn nice(value: f64) -> f64 {
 }
 
 impl Scale {
-    /// A scale that holds these values, with `most` ticks or fewer; one of equal distances begins at
-    /// zero, unless all values are far from it and `from_zero` is not asked for.
+    /// A scale that holds these values, with `most` ticks or fewer; one of equal distances begins
+    /// at zero, unless all values are far from it and `from_zero` is not asked for.
     pub fn of(values: impl Iterator<Item = f64>, axis: &Axis, most: usize, from_zero: bool) -> Self {
         let fits = |value: &f64| value.is_finite() && value.abs() < 1e300 && (!axis.is_log || *value > 1e-300);
         let (low, high) = values
