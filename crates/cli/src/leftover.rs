@@ -1,4 +1,5 @@
-//! The directories on which `exec` mounts: who uses one holds its lock, so that those of killed processes can be told from the others.
+//! The directories on which `exec` mounts: who uses one holds its lock, so that those of killed
+//! processes can be told from the others.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,10 +9,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
-/// How their names begin, in the directory for temporary files.
-const PREFIX: &str = "nandkit-";
+/// How their names begin, in the directory for temporary files: as nothing else of this project's
+/// does, since other programs' directories are empty too for a moment after they were made.
+const PREFIX: &str = "nandkit-exec-";
 
-/// A directory to mount on; it goes when this is dropped, or is told to be left over once the process has gone.
+/// A directory to mount on; it goes when this is dropped, or is told to be left over once the
+/// process has gone.
 pub struct MountDirectory {
     directory: TempDir,
     /// Its lock is let go with it. Opened before the mount, it keeps nobody from unmounting.

@@ -1,4 +1,5 @@
-//! `nandkit doctor`, on machines that lack something. Needs root, and util-linux for what they lack.
+//! `nandkit doctor`, on machines that lack something. Needs root, and util-linux for what they
+//! lack.
 
 use std::fs;
 use std::path::Path;
@@ -108,12 +109,12 @@ fn directories_that_a_killed_exec_left_are_removed_and_no_others() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     let temporary = path.join("tmp");
-    for name in ["nandkit-full", "nandkit-other", "nandkit-empty", "another"] {
+    for name in ["nandkit-exec-full", "nandkit-exec-other", "nandkit-exec-empty", "nandkit-docs"] {
         fs::create_dir_all(temporary.join(name)).expect("a directory");
     }
-    fs::write(temporary.join("nandkit-full/f"), "x").expect("a file");
-    fs::write(temporary.join("nandkit-file"), "").expect("a file");
-    std::os::unix::fs::chown(temporary.join("nandkit-other"), Some(65_534), None).expect("another owner");
+    fs::write(temporary.join("nandkit-exec-full/f"), "x").expect("a file");
+    fs::write(temporary.join("nandkit-exec-file"), "").expect("a file");
+    std::os::unix::fs::chown(temporary.join("nandkit-exec-other"), Some(65_534), None).expect("another owner");
     let program = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nandkit"));
         command.args(words).current_dir(path).env("TMPDIR", &temporary);
@@ -138,12 +139,13 @@ fn directories_that_a_killed_exec_left_are_removed_and_no_others() {
         let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         (value["left_directories"].clone(), value["dead_mounts"].clone())
     };
-    let empty = temporary.join("nandkit-empty").display().to_string();
-    // That of the living process is not among them, neither where its mount is seen nor where only its directory is.
+    let empty = temporary.join("nandkit-exec-empty").display().to_string();
+    // That of the living process is not among them, neither where its mount is seen nor where only
+    // its directory is.
     assert_eq!(found(&[]).0, serde_json::json!([{"path": empty, "removed": false}]));
     let hidden = program(&["doctor", "--json"]).get_program().to_owned();
     let mut elsewhere = Command::new("unshare");
-    let script = "umount -l \"$TMPDIR\"/nandkit-??????; exec \"$N\" doctor --json";
+    let script = "umount -l \"$TMPDIR\"/nandkit-exec-??????; exec \"$N\" doctor --json";
     elsewhere.args(["-m", "sh", "-c", script]).env("N", hidden).env("TMPDIR", &temporary).current_dir(path);
     let output = elsewhere.stderr(Stdio::null()).output().expect("unshare runs");
     let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -155,6 +157,6 @@ fn directories_that_a_killed_exec_left_are_removed_and_no_others() {
     assert_eq!(left.as_array().map(Vec::len), Some(2), "{left}");
     assert!(left.as_array().expect("a list").iter().all(|one| one["removed"] == true), "{left}");
     assert!(dead.as_array().expect("a list").iter().any(|one| one["removed"] == true), "{dead}");
-    assert_eq!(names(), ["another", "nandkit-file", "nandkit-full", "nandkit-other"]);
+    assert_eq!(names(), ["nandkit-docs", "nandkit-exec-file", "nandkit-exec-full", "nandkit-exec-other"]);
     assert_eq!(nandkit(path, &["doctor"]).status, Some(0));
 }
