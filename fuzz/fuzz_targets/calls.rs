@@ -1,4 +1,5 @@
-//! Recordings of any content are replayed on a small volume to their end or refused, and time does not leave its range.
+//! Recordings of any content are replayed on a small volume to their end or refused, and time does
+//! not leave its range.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Hostile streams into bounded output: a result, within the bounds it names, and the same the second time.
+//! Hostile streams into bounded output: a result, within the bounds it names, and the same the
+//! second time.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

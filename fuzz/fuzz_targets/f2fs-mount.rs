@@ -1,6 +1,8 @@
-//! Volumes of F2FS with anything changed in their metadata: mounted for writing, changed, unmounted and checked; a sound one is mounted once more.
+//! Volumes of F2FS with anything changed in their metadata: mounted for writing, changed, unmounted
+//! and checked; a sound one is mounted once more.
 //!
-//! An input is how the volume is mounted (one byte), how many operations follow (one byte, four bytes each), and changes to a volume that is made here (`volume/mod.rs`). Where nothing was
+//! An input is how the volume is mounted (one byte), how many operations follow (one byte, four
+//! bytes each), and changes to a volume that is made here (`volume/mod.rs`). Where nothing was
 //! changed, what is left must be sound.
 
 #![no_main]

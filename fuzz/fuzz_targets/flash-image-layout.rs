@@ -1,4 +1,5 @@
-//! Dumps of any content and length under any layout, found or named: devices, or an error with a message; what is a device is read, written, and asked for its regions.
+//! Dumps of any content and length under any layout, found or named: devices, or an error with a
+//! message; what is a device is read, written, and asked for its regions.
 
 #![no_main]
 

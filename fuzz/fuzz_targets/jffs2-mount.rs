@@ -1,4 +1,5 @@
-//! Images of any content are mounted or refused; what is mounted is walked, checked, repaired and asked for its past.
+//! Images of any content are mounted or refused; what is mounted is walked, checked, repaired and
+//! asked for its past.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Whatever a client sends, handshake and requests, the server answers or drops it: no panic, no write outside the device, memory within bounds.
+//! Whatever a client sends, handshake and requests, the server answers or drops it: no panic, no
+//! write outside the device, memory within bounds.
 
 #![no_main]
 

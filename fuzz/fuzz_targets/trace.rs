@@ -1,4 +1,5 @@
-//! Traces of any content are read to their end or refused; what is read keeps the reader's promises, and what is replayed lies on the device.
+//! Traces of any content are read to their end or refused; what is read keeps the reader's
+//! promises, and what is replayed lies on the device.
 
 #![no_main]
 

@@ -49,7 +49,8 @@ fn bench_packages() -> Result<Vec<(String, String)>> {
     Ok(benches)
 }
 
-/// One measured bench: its name, the mean time of one iteration, and the work that one iteration does.
+/// One measured bench: its name, the mean time of one iteration, and the work that one iteration
+/// does.
 #[derive(Debug, PartialEq)]
 struct Row {
     time_ns: f64,

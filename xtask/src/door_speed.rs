@@ -1,5 +1,7 @@
-//! `cargo xtask door-speed`: what the doors cost beside others. NBD beside `nbdkit memory` under the same fio, and what an idle mount takes. The FUSE door's own bench is `doors` of nandkit-cli.
-//! Figures depend on the machine: none of this is a test, and docs/guide/speed.md keeps the last ones.
+//! `cargo xtask door-speed`: what the doors cost beside others. NBD beside `nbdkit memory` under
+//! the same fio, and what an idle mount takes. The FUSE door's own bench is `doors` of nandkit-cli.
+//! Figures depend on the machine: none of this is a test, and docs/guide/speed.md keeps the last
+//! ones.
 
 use std::fs;
 use std::io::Write;

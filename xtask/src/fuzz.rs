@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: the fuzz targets, through cargo-fuzz.
 //!
-//! Built without a sanitizer: the project's own code holds no `unsafe`, what is hunted are panics, endless loops and memory without bound, and
-//! so the stable toolchain is enough.
+//! Built without a sanitizer: the project's own code holds no `unsafe`, what is hunted are panics,
+//! endless loops and memory without bound, and so the stable toolchain is enough.
 
 use std::path::Path;
 
@@ -47,7 +47,8 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     Ok(passed)
 }
 
-/// Whether the targets compile without warnings against the crates as they are; run by `cargo xtask test`.
+/// Whether the targets compile without warnings against the crates as they are; run by
+/// `cargo xtask test`.
 pub fn check() -> Result<bool> {
     let lock = ["metadata", "--format-version", "1", "--locked", "--manifest-path", "fuzz/Cargo.toml"];
     if process::output(&mut process::cargo(&lock)).is_err() {
@@ -57,7 +58,8 @@ pub fn check() -> Result<bool> {
         process::cargo(&["clippy", "--no-deps", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
     // Beside what the workspace built: most of what the targets need was checked there.
     clippy.arg(process::target_directory()?).args(["--", "-D", "warnings"]);
-    // Nothing is linked, so the fuzzer's runtime need not be there: naming one keeps its build script from compiling C++.
+    // Nothing is linked, so the fuzzer's runtime need not be there: naming one keeps its build
+    // script from compiling C++.
     process::succeeds(clippy.env("CUSTOM_LIBFUZZER_PATH", "not-linked/libfuzzer.a"))
 }
 

@@ -49,8 +49,8 @@ pub const JUDGES: [Judge; 30] = [
     Judge { tool: "img2simg", package: "android-sdk-libsparse-utils" },
 ];
 
-/// Sees to it that every judge is there: installs the missing packages where apt and the rights for it are, and fails with
-/// their names otherwise. A test never passes because its judge is missing.
+/// Sees to it that every judge is there: installs the missing packages where apt and the rights for
+/// it are, and fails with their names otherwise. A test never passes because its judge is missing.
 pub fn provide() -> Result<bool> {
     provide_all(&JUDGES)
 }

@@ -26,7 +26,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Takes `arguments` apart. `flags` stand alone, `valued` take the next argument, and at most `words` bare words are allowed.
+    /// Takes `arguments` apart. `flags` stand alone, `valued` take the next argument, and at most
+    /// `words` bare words are allowed.
     pub fn parse(arguments: &[String], flags: &[&str], valued: &[&str], words: usize) -> Result<Self> {
         let mut options = Self::default();
         let mut rest = arguments.iter();

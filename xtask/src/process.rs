@@ -19,7 +19,8 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// A command that is ended, with all that it started, when it takes longer (timeout(1) of the GNU core utilities).
+/// A command that is ended, with all that it started, when it takes longer (timeout(1) of the GNU
+/// core utilities).
 pub fn within(longest: Duration, command: Command) -> Command {
     let mut limited = Command::new("timeout");
     limited
@@ -38,7 +39,8 @@ pub fn succeeds(command: &mut Command) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Runs a command, hands each line of its standard output to `see` after printing it, and says whether it succeeded.
+/// Runs a command, hands each line of its standard output to `see` after printing it, and says
+/// whether it succeeded.
 pub fn succeeds_watched(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {}", program(command)))?;
@@ -73,7 +75,8 @@ pub fn target_directory() -> Result<PathBuf> {
     Ok(metadata["target_directory"].as_str().context("cargo metadata names no target directory")?.into())
 }
 
-/// Where `tool` is: on the PATH, or in the directories of system tools that an ordinary user's PATH leaves out.
+/// Where `tool` is: on the PATH, or in the directories of system tools that an ordinary user's PATH
+/// leaves out.
 pub fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: long runs of power cuts, whose last result is recorded in docs/design/soaks.md.
+//! `cargo xtask soak`: long runs of power cuts, whose last result is recorded in
+//! docs/design/soaks.md.
 
 use std::process::Command;
 
@@ -97,14 +98,16 @@ fn command(words: &[String]) -> Command {
     process::cargo(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// The CPU time of the finished children of this process and of theirs, which Linux counts in hundredths of a second (proc(5): fields 16 and 17
-/// of `stat`, in clock ticks of `USER_HZ`, 100 on every architecture that Rust's standard library knows).
+/// The CPU time of the finished children of this process and of theirs, which Linux counts in
+/// hundredths of a second (proc(5): fields 16 and 17 of `stat`, in clock ticks of `USER_HZ`, 100 on
+/// every architecture that Rust's standard library knows).
 fn children_cpu_seconds() -> Option<f64> {
     children_ticks(&std::fs::read_to_string("/proc/self/stat").ok()?).map(|ticks| ticks as f64 / 100.0)
 }
 
 fn children_ticks(stat: &str) -> Option<u64> {
-    // The second field is the program's name in parentheses, and may hold anything; the third follows the last one.
+    // The second field is the program's name in parentheses, and may hold anything; the third
+    // follows the last one.
     let (_, fields) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();

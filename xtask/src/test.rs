@@ -56,7 +56,8 @@ fn built_with_tests() -> Result<String> {
     Ok(process::target_directory()?.join("debug/nandkit").display().to_string())
 }
 
-/// Three times what the tests take with all to be built: one that hangs ends them all, and its name is the one that did not come.
+/// Three times what the tests take with all to be built: one that hangs ends them all, and its name
+/// is the one that did not come.
 const TESTS_MAX: Duration = Duration::from_secs(3600);
 
 /// Runs the tests with their output visible, and goes on after the first failing binary. Examples
@@ -95,7 +96,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Adds a line such as `test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; ...`; other lines count nothing.
+    /// Adds a line such as `test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; ...`;
+    /// other lines count nothing.
     fn see(&mut self, line: &str) {
         let Some(result) = line.strip_prefix("test result: ") else { return };
         for part in result.split([';', '.']) {

@@ -28,7 +28,8 @@ pub fn sectors_of(geometry: &BlockGeometry, operation: Operation, at: Lba, secto
     Err(BlockError::new(ErrorKind::OutOfRange, operation, at, detail))
 }
 
-/// Whether `count` parts of `unit` bytes from `at` on are whole sectors each and lie inside the device; their bytes together.
+/// Whether `count` parts of `unit` bytes from `at` on are whole sectors each and lie inside the
+/// device; their bytes together.
 pub fn check_unit(geometry: &BlockGeometry, at: Lba, unit: u32, count: usize) -> Result<u32> {
     let total = u64::from(unit).saturating_mul(count as u64);
     match u32::try_from(total) {

@@ -28,7 +28,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// A file that holds a device is damaged, of another version, or no such file.
     Corrupt,
-    /// What was asked for cannot be had on this device, or what it holds is of another kind. Nothing has changed; the detail says what would fit.
+    /// What was asked for cannot be had on this device, or what it holds is of another kind.
+    /// Nothing has changed; the detail says what would fit.
     Unfit,
     /// The operating system or the flash below refused: the source tells.
     Io,

@@ -13,7 +13,8 @@ use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation
 /// Bytes that are moved at once where a request is made in pieces.
 const PIECE: usize = 256 << 10;
 
-/// A file, or a device node, as a block device: sector n at byte n times the sector size. Locked while it is open. Takes no simulated time.
+/// A file, or a device node, as a block device: sector n at byte n times the sector size. Locked
+/// while it is open. Takes no simulated time.
 #[derive(Debug)]
 pub struct FileDevice {
     file: File,
@@ -24,7 +25,8 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Opens an existing file. Errors: `Io` (no such file, no plain file or block device, no permission, in use), `Corrupt` (its length is not whole sectors).
+    /// Opens an existing file. Errors: `Io` (no such file, no plain file or block device, no
+    /// permission, in use), `Corrupt` (its length is not whole sectors).
     pub fn open(path: &Path, sector_size: u32, access: Access) -> Result<Self> {
         let device = Self::open_padded(path, sector_size, access)?;
         let length = device.length;
@@ -172,7 +174,8 @@ impl Trim for FileDevice {
     }
 }
 
-/// Makes a range read as zeroes; holes and zeroes are left as they are, so that a sparse file stays sparse.
+/// Makes a range read as zeroes; holes and zeroes are left as they are, so that a sparse file stays
+/// sparse.
 pub fn zero<M: Medium + ?Sized>(medium: &mut M, offset: u64, length: u64) -> std::io::Result<()> {
     let zeroes = vec![0; PIECE.min(usize::try_from(length).unwrap_or(PIECE))];
     let mut held = zeroes.clone();

@@ -1,6 +1,8 @@
-//! The block-device contract: sectors that can be read and overwritten at will, with flush, and trim and remap as capabilities.
+//! The block-device contract: sectors that can be read and overwritten at will, with flush, and
+//! trim and remap as capabilities.
 //!
-//! File systems for block devices see [`BlockDevice`] and never know whether a translation layer, a file or memory is behind it.
+//! File systems for block devices see [`BlockDevice`] and never know whether a translation layer, a
+//! file or memory is behind it.
 
 pub mod card;
 pub mod check;
@@ -26,13 +28,16 @@ use nandkit_units::{Content, Context, Done, Lba, Pacing, Payload, ReadInto};
 /// The shape of a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockGeometry {
-    /// Bytes of a sector: the unit of addressing and of atomic writes. A power of two from 512 to 65,536.
+    /// Bytes of a sector: the unit of addressing and of atomic writes. A power of two from 512 to
+    /// 65,536.
     pub sector_size: u32,
     /// Sectors of the whole device.
     pub sectors: u64,
-    /// Bytes of the unit that the device writes without reading first (a flash page); a multiple of `sector_size`, and a power of two.
+    /// Bytes of the unit that the device writes without reading first (a flash page); a multiple of
+    /// `sector_size`, and a power of two.
     pub preferred_size: u32,
-    /// Bytes of the unit that the device recycles (an erase block), on which files and file systems may be aligned; 0 where there is none.
+    /// Bytes of the unit that the device recycles (an erase block), on which files and file systems
+    /// may be aligned; 0 where there is none.
     pub recycling_size: u64,
 }
 
@@ -55,53 +60,67 @@ impl BlockGeometry {
 
 /// A block device.
 ///
-/// **Promises of the implementer.** No method panics: an address outside the device or a length that is not whole sectors is
-/// [`ErrorKind::OutOfRange`], and nothing has changed. A read returns what the last write to each sector wrote, in
-/// the order of the calls; a sector never written, or trimmed, reads as what the device says (zeroes unless stated). After a power cut each sector that was written before
-/// the last completed [`BlockDevice::flush`] holds what was written last before it, or something written later; each sector
-/// holds a whole old or a whole new version, never a mix. A request of several sectors may be there in part.
-/// `completed` is never before `context.issued`. Methods read no clock.
+/// **Promises of the implementer.** No method panics: an address outside the device or a length
+/// that is not whole sectors is [`ErrorKind::OutOfRange`], and nothing has changed. A read returns
+/// what the last write to each sector wrote, in the order of the calls; a sector never written, or
+/// trimmed, reads as what the device says (zeroes unless stated). After a power cut each sector
+/// that was written before the last completed [`BlockDevice::flush`] holds what was written last
+/// before it, or something written later; each sector holds a whole old or a whole new version,
+/// never a mix. A request of several sectors may be there in part. `completed` is never before
+/// `context.issued`. Methods read no clock.
 pub trait BlockDevice: Send + Sync {
     /// The shape of the device; never changes. Cost: a field access.
     fn geometry(&self) -> &BlockGeometry;
 
     /// Reads whole sectors from `at` on; `into`'s length says how many.
     ///
-    /// Errors: `OutOfRange`, `Unreadable` (the medium lost a sector: its address is in the error), `NoContent`, `PowerLost`, `Io`.
-    /// May run in parallel with other reads. Cost: the device time of the sectors; whole pages where a sector is part of one.
+    /// Errors: `OutOfRange`, `Unreadable` (the medium lost a sector: its address is in the error),
+    /// `NoContent`, `PowerLost`, `Io`. May run in parallel with other reads. Cost: the device time
+    /// of the sectors; whole pages where a sector is part of one.
     fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done>;
 
-    /// Writes whole sectors from `at` on. When it has completed, reads see the data; only a flush makes them durable.
+    /// Writes whole sectors from `at` on. When it has completed, reads see the data; only a flush
+    /// makes them durable.
     ///
-    /// Errors: `OutOfRange`, `Full` (a translation layer has no good block left), `ReadOnly`, `PowerLost`, `Io`. After an error
-    /// each sector of the request is old or new. Cost: the device time of the sectors, and of the recycling that they force; less than a [`BlockGeometry::preferred_size`] costs a read as well.
+    /// Errors: `OutOfRange`, `Full` (a translation layer has no good block left), `ReadOnly`,
+    /// `PowerLost`, `Io`. After an error each sector of the request is old or new. Cost: the device
+    /// time of the sectors, and of the recycling that they force; less than a
+    /// [`BlockGeometry::preferred_size`] costs a read as well.
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done>;
 
-    /// The same as one [`BlockDevice::read`] of `unit` bytes for each of `into`: one request, of which each content gets its part in the form in which the device keeps it.
-    /// Errors, contract and cost: those of the read; `unit` is whole sectors, or `OutOfRange`. After an error the contents are of any form.
+    /// The same as one [`BlockDevice::read`] of `unit` bytes for each of `into`: one request, of
+    /// which each content gets its part in the form in which the device keeps it. Errors, contract
+    /// and cost: those of the read; `unit` is whole sectors, or `OutOfRange`. After an error the
+    /// contents are of any form.
     fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
         parts::read(self, context, at, unit, into)
     }
 
-    /// The same as one [`BlockDevice::write`] of all parts one behind the other: one request. Together they are whole sectors, or `OutOfRange`.
-    /// A device that keeps descriptions keeps those of the sectors that lie within a part; one that has nothing of its own for parts joins them.
-    /// Errors, contract and cost: those of the write.
+    /// The same as one [`BlockDevice::write`] of all parts one behind the other: one request.
+    /// Together they are whole sectors, or `OutOfRange`. A device that keeps descriptions keeps
+    /// those of the sectors that lie within a part; one that has nothing of its own for parts joins
+    /// them. Errors, contract and cost: those of the write.
     fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
         parts::write(parts, |data| self.write(context, at, data))
     }
 
-    /// Writes whole sectors that are durable when this has completed, whatever else the device holds back (FUA). Errors and contract: those of a write and a flush. Cost: at most theirs; a device that can makes it less.
+    /// Writes whole sectors that are durable when this has completed, whatever else the device
+    /// holds back (FUA). Errors and contract: those of a write and a flush. Cost: at most theirs; a
+    /// device that can makes it less.
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         let written = self.write(context, at, data)?;
         let flushed = self.flush(&Context { issued: written.completed, ..*context })?;
         Ok(written.and(flushed))
     }
 
-    /// Makes every completed write durable. Errors: `PowerLost`, `Full`, `Io`. Cost: what the device holds back: its buffers, and the map where it keeps one.
+    /// Makes every completed write durable. Errors: `PowerLost`, `Full`, `Io`. Cost: what the
+    /// device holds back: its buffers, and the map where it keeps one.
     fn flush(&mut self, context: &Context) -> Result<Done>;
 
-    /// How many of the `most` sectors from `at` on are alike, at least one: `holds` without promises that they read as zeroes; with it promises nothing.
-    /// `at` to `at + most` lies in the device, and `most` is not 0; else one extent that holds. Cost: lookups in the map, no device time.
+    /// How many of the `most` sectors from `at` on are alike, at least one: `holds` without
+    /// promises that they read as zeroes; with it promises nothing. `at` to `at + most` lies in the
+    /// device, and `most` is not 0; else one extent that holds. Cost: lookups in the map, no device
+    /// time.
     fn extent(&self, at: Lba, most: u64) -> Extent {
         let _ = at;
         Extent { sectors: most, holds: true }
@@ -115,16 +134,19 @@ pub trait BlockDevice: Send + Sync {
         None
     }
 
-    /// Says that a write of these sectors will come soon, as who keeps a queue knows: a device may have its own tables at hand then. Nothing changes, and no simulated time passes.
+    /// Says that a write of these sectors will come soon, as who keeps a queue knows: a device may
+    /// have its own tables at hand then. Nothing changes, and no simulated time passes.
     #[inline]
     fn expect_write(&mut self, _at: Lba) {}
 
-    /// Telling the device that content is no longer needed, where it listens. Cost: none, as of [`BlockDevice::remap`].
+    /// Telling the device that content is no longer needed, where it listens. Cost: none, as of
+    /// [`BlockDevice::remap`].
     fn trim(&mut self) -> Option<&mut dyn Trim> {
         None
     }
 
-    /// What the host tells of its instants and asks of ends, where it matters to the device. Cost: none.
+    /// What the host tells of its instants and asks of ends, where it matters to the device. Cost:
+    /// none.
     fn pacing(&mut self) -> Option<&mut dyn Pacing> {
         None
     }
@@ -155,8 +177,9 @@ pub struct Placement {
 
 /// Telling the device that content is no longer needed.
 pub trait Trim {
-    /// The content of `sectors` sectors from `at` on is no longer needed. They then read as zeroes; after a power cut without a flush between, as
-    /// zeroes or as before. Errors: `OutOfRange`, `ReadOnly`, `PowerLost`, `Io`. Cost: the update of the map, in memory or on the medium.
+    /// The content of `sectors` sectors from `at` on is no longer needed. They then read as zeroes;
+    /// after a power cut without a flush between, as zeroes or as before. Errors: `OutOfRange`,
+    /// `ReadOnly`, `PowerLost`, `Io`. Cost: the update of the map, in memory or on the medium.
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done>;
 }
 
@@ -176,16 +199,20 @@ pub trait Remap {
     /// What a command may be. Never changes. Cost: none.
     fn limits(&self) -> RemapLimits;
 
-    /// The unit that can be remapped, in bytes: addresses and counts are multiples of it. Cost: none.
+    /// The unit that can be remapped, in bytes: addresses and counts are multiples of it. Cost:
+    /// none.
     fn unit(&self) -> u32 {
         self.limits().unit
     }
 
-    /// Makes each target read what its source holds; the sources keep theirs. Atomic per command across a power cut.
-    /// Errors: `OutOfRange`, `Unmapped` (a source without content), `Overlap` (an address is a target twice, or target and source), `Full` (the log), `PowerLost`. Cost: the update of the map; no data are copied.
+    /// Makes each target read what its source holds; the sources keep theirs. Atomic per command
+    /// across a power cut. Errors: `OutOfRange`, `Unmapped` (a source without content), `Overlap`
+    /// (an address is a target twice, or target and source), `Full` (the log), `PowerLost`. Cost:
+    /// the update of the map; no data are copied.
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done>;
 
-    /// The same, and the sources lose theirs: they read as trimmed. Errors and cost: those of [`Remap::share`].
+    /// The same, and the sources lose theirs: they read as trimmed. Errors and cost: those of
+    /// [`Remap::share`].
     fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done>;
 }
 

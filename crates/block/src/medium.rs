@@ -1,4 +1,5 @@
-//! What lies under a device in a file: the few operations of a file that the devices need, so that tests can cut them off.
+//! What lies under a device in a file: the few operations of a file that the devices need, so that
+//! tests can cut them off.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -11,8 +12,9 @@ use crate::{BlockError, ErrorKind, Operation, Result};
 
 /// A file, or something like it. Reads may run in parallel.
 ///
-/// **Promises of the implementer.** What was written reads back at once. After a crash any of the changes since the last `sync` may be there or not, in whole or
-/// in part, in any combination; those before it are all there.
+/// **Promises of the implementer.** What was written reads back at once. After a crash any of the
+/// changes since the last `sync` may be there or not, in whole or in part, in any combination;
+/// those before it are all there.
 pub trait Medium: Send + Sync {
     /// Fills the buffer from `offset` on; an error where the medium ends before.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
@@ -74,7 +76,8 @@ pub fn corrupt(path: &Path, detail: impl std::fmt::Display) -> BlockError {
     BlockError::new(ErrorKind::Corrupt, Operation::Open, Lba(0), format!("{}: {detail}", path.display()))
 }
 
-/// Opens an existing plain file or block device and takes its advisory lock. A second writer is refused, and so is a reader beside a writer.
+/// Opens an existing plain file or block device and takes its advisory lock. A second writer is
+/// refused, and so is a reader beside a writer.
 pub fn open_locked(path: &Path, access: Access) -> Result<File> {
     let failed = |error| io_error(Operation::Open, Lba(0), format!("cannot open {}", path.display()), error);
     // Asked before the opening, which on a pipe would wait for its other end.

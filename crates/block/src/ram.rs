@@ -27,7 +27,8 @@ pub struct ServiceTime {
 type Leaf = Box<[Slot]>;
 type Branch = Box<[Option<Leaf>]>;
 
-/// A block device in memory. Sectors never written cost nothing; described ones cost their description, of which small sectors that lie one behind the other share one for each 4 KiB.
+/// A block device in memory. Sectors never written cost nothing; described ones cost their
+/// description, of which small sectors that lie one behind the other share one for each 4 KiB.
 #[derive(Debug)]
 pub struct RamDevice {
     geometry: BlockGeometry,
@@ -50,7 +51,8 @@ impl Clone for RamDevice {
 }
 
 impl RamDevice {
-    /// An empty device whose requests take no time. Errors: an impossible geometry, as `OutOfRange`.
+    /// An empty device whose requests take no time. Errors: an impossible geometry, as
+    /// `OutOfRange`.
     pub fn new(geometry: BlockGeometry) -> Result<Self> {
         check_geometry(&geometry)?;
         let shape = SlotShape::of(geometry.sector_size);
@@ -59,7 +61,8 @@ impl RamDevice {
         Ok(Self { geometry, service: ServiceTime::default(), shape, branches, busy_until: AtomicU64::new(0) })
     }
 
-    /// A device of `sectors` sectors of `sector_size` bytes, with a preferred size of 4 KiB or a sector.
+    /// A device of `sectors` sectors of `sector_size` bytes, with a preferred size of 4 KiB or a
+    /// sector.
     pub fn with_sectors(sector_size: u32, sectors: u64) -> Result<Self> {
         Self::new(BlockGeometry { sector_size, sectors, preferred_size: sector_size.max(4096), recycling_size: 0 })
     }
@@ -86,7 +89,8 @@ impl RamDevice {
         slot.map_or(Held::Zero, |slot| slot.sector(self.shape, number % self.shape.sectors()))
     }
 
-    /// Whether a sector holds anything, and the next one that has to be asked: behind the leaf or branch that was never made.
+    /// Whether a sector holds anything, and the next one that has to be asked: behind the leaf or
+    /// branch that was never made.
     fn alike(&self, number: u64) -> (bool, u64) {
         let per_slot = self.shape.sectors();
         let (branch, leaf, _) = place(number / per_slot);

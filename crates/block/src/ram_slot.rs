@@ -1,4 +1,5 @@
-//! What a device in memory holds of 4 KiB, or of a sector that is larger: alike, or sector by sector.
+//! What a device in memory holds of 4 KiB, or of a sector that is larger: alike, or sector by
+//! sector.
 
 use nandkit_units::{Description, Payload};
 
@@ -137,7 +138,8 @@ impl Slot {
         let start = index as usize * shape.sector_size as usize;
         match self {
             Self::Zero => Held::Zero,
-            // Who describes a slot has said how each of its bytes is made: no offset within it is out of range.
+            // Who describes a slot has said how each of its bytes is made: no offset within it is
+            // out of range.
             Self::Described(description) => Held::Described(description.advanced(start as u32).unwrap_or(*description)),
             Self::Bytes(bytes) => bytes.get(start..start + shape.sector_size as usize).map_or(Held::Zero, Held::Bytes),
             Self::Mixed(sectors) => sectors.get(index as usize).map_or(Held::Zero, Sector::held),

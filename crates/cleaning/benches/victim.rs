@@ -1,6 +1,8 @@
-//! What one choice of a victim costs on one core, by policy and number of blocks, every block a candidate.
+//! What one choice of a victim costs on one core, by policy and number of blocks, every block a
+//! candidate.
 //!
-//! `cargo bench -p nandkit-cleaning --bench victim`: each line is one policy with its default options; the time is that of one choice.
+//! `cargo bench -p nandkit-cleaning --bench victim`: each line is one policy with its default
+//! options; the time is that of one choice.
 
 use std::hint::black_box;
 

@@ -6,15 +6,16 @@ use std::collections::BinaryHeap;
 /// The rule by which a free block is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AllocationRule {
-    /// The block with the fewest erases, the lowest index among equals: dynamic wear levelling. The default.
+    /// The block with the fewest erases, the lowest index among equals: dynamic wear levelling. The
+    /// default.
     #[default]
     LeastErased,
     /// The block that became free first.
     Fifo,
 }
 
-/// The free blocks, ready in the order of the rule. Taking and giving back cost `O(log n)` and allocate nothing once the pool has had its
-/// greatest size.
+/// The free blocks, ready in the order of the rule. Taking and giving back cost `O(log n)` and
+/// allocate nothing once the pool has had its greatest size.
 #[derive(Clone, Debug, Default)]
 pub struct FreePool {
     rule: AllocationRule,
@@ -45,8 +46,8 @@ impl FreePool {
         self.heap.pop().map(|Reverse((_, block))| block)
     }
 
-    /// Takes the most worn of the free blocks, by `erases_of`, the lowest index among equals: where cold data go so that they rest there (static wear
-    /// levelling). Cost: `O(n)`.
+    /// Takes the most worn of the free blocks, by `erases_of`, the lowest index among equals: where
+    /// cold data go so that they rest there (static wear levelling). Cost: `O(n)`.
     pub fn pop_most_worn(&mut self, erases_of: impl Fn(u32) -> u32) -> Option<u32> {
         let worn = self
             .heap

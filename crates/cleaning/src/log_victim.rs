@@ -16,7 +16,8 @@ pub struct LogView {
 /// The rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VictimRule {
-    /// The log block that was written longest ago: a file that is finished goes before metadata that are written again and again. The default.
+    /// The log block that was written longest ago: a file that is finished goes before metadata
+    /// that are written again and again. The default.
     #[default]
     LeastRecentlyWritten,
     /// The log block that was opened first.
@@ -28,8 +29,9 @@ pub enum VictimRule {
 }
 
 impl VictimRule {
-    /// The slot to give up, the lowest among equals; `None` where there is no log block. `cursor` is the slot after the last victim: read and
-    /// moved by round robin alone. Cost: of the order of the number of log blocks.
+    /// The slot to give up, the lowest among equals; `None` where there is no log block. `cursor`
+    /// is the slot after the last victim: read and moved by round robin alone. Cost: of the order
+    /// of the number of log blocks.
     pub fn choose(&self, logs: impl Iterator<Item = LogView>, cursor: &mut usize) -> Option<usize> {
         let from = *cursor;
         let victim = logs.min_by_key(|log| {

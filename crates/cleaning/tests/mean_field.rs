@@ -1,4 +1,5 @@
-//! Victim policies in a log-structured store without devices or time, against what is known of write amplification under uniform random overwrites.
+//! Victim policies in a log-structured store without devices or time, against what is known of
+//! write amplification under uniform random overwrites.
 
 use nandkit_cleaning::victim::{BlockView, Queue, VictimPolicy};
 use nandkit_theory::{self as theory, Device};
@@ -45,7 +46,8 @@ impl Store {
     }
 
     fn write(&mut self, page: u32, policy: &VictimPolicy, random: &mut Random) {
-        // At the last moment, so that no more than the one block is in reserve that takes the copies.
+        // At the last moment, so that no more than the one block is in reserve that takes the
+        // copies.
         while self.used == PAGES && self.free.len() < 2 {
             self.clean(policy, random);
         }
@@ -78,7 +80,8 @@ impl Store {
     }
 }
 
-/// Pages programmed per page overwritten, in the steady state, with a share `fill` of all pages in use.
+/// Pages programmed per page overwritten, in the steady state, with a share `fill` of all pages in
+/// use.
 fn measured(policy: &str, fill: f64) -> f64 {
     let policy: VictimPolicy = policy.parse().unwrap();
     let mut random = Random::new(3, "overwrites");

@@ -144,7 +144,8 @@ fn metrics(records: &[RunRecord]) -> Vec<serde_json::Value> {
     all
 }
 
-/// A directory that is copied to FAT gets names that FAT can hold, on all stacks of the comparison alike, unless the user says how names are to be.
+/// A directory that is copied to FAT gets names that FAT can hold, on all stacks of the comparison
+/// alike, unless the user says how names are to be.
 fn workload(text: &str, restricted: bool) -> Result<WorkloadSpec, SpecError> {
     let (mut spec, given) = WorkloadSpec::parse_with_keys(text)?;
     if restricted && matches!(spec, WorkloadSpec::Tree(_)) && !given.contains(&"names") {

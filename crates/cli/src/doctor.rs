@@ -80,7 +80,8 @@ struct Found {
     directories: Vec<(PathBuf, Fate)>,
 }
 
-/// Tells what this machine offers and what to install; with `--clean` removes what killed processes have left.
+/// Tells what this machine offers and what to install; with `--clean` removes what killed processes
+/// have left.
 pub fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
     let fate = |remove: &dyn Fn() -> io::Result<()>| if arguments.clean { Fate::of(remove()) } else { Fate::Left };
     let fuse = check_device().map_err(|error| error.to_string());

@@ -31,9 +31,11 @@ impl HostMeter for Host {
     }
 }
 
-/// A word for the program that runs, another one for every build: length and CRC-32 of its file. None where the file cannot be read.
+/// A word for the program that runs, another one for every build: length and CRC-32 of its file.
+/// None where the file cannot be read.
 pub fn program() -> Option<String> {
-    // Where the file was replaced meanwhile, its name leads to another program; Linux still knows the one that runs.
+    // Where the file was replaced meanwhile, its name leads to another program; Linux still knows
+    // the one that runs.
     let running = Path::new("/proc/self/exe");
     let path = if running.exists() { running.to_path_buf() } else { std::env::current_exe().ok()? };
     let bytes = std::fs::read(path).ok()?;

@@ -1,6 +1,7 @@
 //! The nandkit command line.
 //!
-//! Exit status: 0 done, 1 a check or claim failed or damage was found, 2 unusable input, 130 stopped by Ctrl-C.
+//! Exit status: 0 done, 1 a check or claim failed or damage was found, 2 unusable input, 130
+//! stopped by Ctrl-C.
 
 mod args;
 mod calibrate;

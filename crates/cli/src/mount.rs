@@ -153,7 +153,8 @@ fn unmount_on_signal(unmounter: Arc<OnceLock<Unmounter>>) {
     });
 }
 
-/// As the image is opened: a mount may last for days, and what it read of the image's file then stays with the kernel, not with this process.
+/// As the image is opened: a mount may last for days, and what it read of the image's file then
+/// stays with the kernel, not with this process.
 fn for_long(arguments: &MountArguments) -> OpenOptions {
     OpenOptions { resident_max: Some(RESIDENT), ..arguments.image.options() }
 }

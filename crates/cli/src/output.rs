@@ -27,10 +27,12 @@ pub fn json(value: &serde_json::Value) -> Result<(), Failure> {
     text(&format!("{value:#}\n"))
 }
 
-/// Writes a message to standard error. Where nobody reads it (`2>&1 | head`) there is nobody left to tell.
+/// Writes a message to standard error. Where nobody reads it (`2>&1 | head`) there is nobody left
+/// to tell.
 ///
-/// Messages quote names and lines of files: what would steer a terminal, or turn the direction of its text, is escaped. Line feeds and tabs are left, since
-/// our own messages and TOML's have them: a name with a line feed makes two lines.
+/// Messages quote names and lines of files: what would steer a terminal, or turn the direction of
+/// its text, is escaped. Line feeds and tabs are left, since our own messages and TOML's have them:
+/// a name with a line feed makes two lines.
 pub fn message(text: &str) {
     let _ = writeln!(io::stderr().lock(), "nandkit: {}", harmless(text));
 }
@@ -50,7 +52,8 @@ fn harmless(text: &str) -> String {
     shown
 }
 
-/// What standard output can show: bars in Unicode on a terminal that speaks UTF-8, emphasis where it is wanted. Files and pipes get plain ASCII.
+/// What standard output can show: bars in Unicode on a terminal that speaks UTF-8, emphasis where
+/// it is wanted. Files and pipes get plain ASCII.
 pub fn style() -> Style {
     if !io::stdout().is_terminal() || !is_emphasis_wanted() {
         return Style::PLAIN;
@@ -60,7 +63,8 @@ pub fn style() -> Style {
     Style { unicode: locale.contains("utf-8") || locale.contains("utf8"), colour: true, markdown: false }
 }
 
-/// Emphasis in help texts and in errors of the command line. Clap alone would emphasize on a dumb terminal too where `CI` is set.
+/// Emphasis in help texts and in errors of the command line. Clap alone would emphasize on a dumb
+/// terminal too where `CI` is set.
 pub fn emphasis_of_help() -> ColorChoice {
     if is_emphasis_wanted() { ColorChoice::Auto } else { ColorChoice::Never }
 }

@@ -121,7 +121,8 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-/// One line for each row: theory, simulation with its interval, the difference, where the formula is from.
+/// One line for each row: theory, simulation with its interval, the difference, where the formula
+/// is from.
 fn theory(rows: &[&Claim]) -> String {
     let mut table = Table::new([
         ("row", Align::Left),

@@ -34,7 +34,8 @@ const ERASES: [&str; 6] = ["min", "p10", "p50", "p90", "max", "never"];
 const LATENCIES: [&str; 5] = ["count", "p50", "p99", "p999", "max"];
 const PHASES: [&str; 3] = ["format", "fill", "age"];
 
-/// Refuses metrics that no record has, as far as that can be told before a run: what stands below `layers` depends on the stack.
+/// Refuses metrics that no record has, as far as that can be told before a run: what stands below
+/// `layers` depends on the stack.
 pub fn check_metrics(asked: &[String]) -> Result<(), Failure> {
     asked.iter().try_for_each(|path| check_path(path, path))
 }

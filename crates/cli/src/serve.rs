@@ -122,7 +122,8 @@ fn bind(arguments: &ServeArguments, latency: Latency) -> Result<Server, Failure>
 }
 
 impl Emulated {
-    /// Closes the stack, a chip in a file with it, and says what it did. Errors: what was served is not safe.
+    /// Closes the stack, a chip in a file with it, and says what it did. Errors: what was served is
+    /// not safe.
     fn end(self, now: Nanos, seen: &Seen, host: &Host) -> Result<RunRecord, Failure> {
         let Self { mounted, below, run } = self;
         below.clock.advance_to(now);
@@ -234,7 +235,8 @@ fn layer_in_file(arguments: &ServeArguments) -> Result<Option<&'static str>, Fai
     }
 }
 
-/// The device: with `--state` alone whatever chip is in the file, or the usual one where there is no file.
+/// The device: with `--state` alone whatever chip is in the file, or the usual one where there is
+/// no file.
 fn device(arguments: &ServeArguments) -> Result<DeviceSpec, Failure> {
     let Some(state) = &arguments.state else {
         return named_device(arguments.device.as_deref().unwrap_or(DEFAULT_DEVICE));

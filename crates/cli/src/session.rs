@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::host::Host;
 use crate::progress::Bar;
 
-/// Runs an experiment with a progress bar. The first Ctrl-C lets it end with what is finished, a second one ends it at once.
+/// Runs an experiment with a progress bar. The first Ctrl-C lets it end with what is finished, a
+/// second one ends it at once.
 pub fn run(experiment: &Experiment, running: &Running) -> Result<Vec<RunRecord>, Failure> {
     let experiment = &resolved(experiment)?;
     let records = with_options(running, |options| Ok(experiment.run(options)?))?;
@@ -33,7 +34,8 @@ fn unsettled(record: &RunRecord) -> Option<String> {
     ))
 }
 
-/// Looks up the chips of which only the file is named, so that the records say what they were made on.
+/// Looks up the chips of which only the file is named, so that the records say what they were made
+/// on.
 fn resolved(experiment: &Experiment) -> Result<Experiment, Failure> {
     let mut runs = Vec::with_capacity(experiment.runs().len());
     for run in experiment.runs() {

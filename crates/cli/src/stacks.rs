@@ -19,7 +19,8 @@ fn input<E: Display>(option: &str) -> impl Fn(E) -> Failure + '_ {
 const DEFAULT_FILE_SYSTEMS: [&str; 3] = ["f2fs", "fat", "jffs2"];
 /// What is compared on a bare chip that is named.
 const ON_A_CHIP: [&str; 2] = ["fat", "jffs2"];
-/// The card on which file systems for block devices meet where no device is named: of class 10, and of those of P5's table the one in the middle.
+/// The card on which file systems for block devices meet where no device is named: of class 10, and
+/// of those of P5's table the one in the middle.
 const DEFAULT_CARD: &str = "sd-pny-10";
 /// Bytes of the chip, and of the card, where no device is named: a partition as boards have it,
 /// small enough to be used up before each run.
@@ -142,7 +143,8 @@ pub fn stacks(arguments: &CompareArguments) -> Result<Compared, Failure> {
     Ok(compared)
 }
 
-/// Each file system where it belongs: those for block devices on a card and on a chip with the page-mapped layer, those for flash on the same chip bare.
+/// Each file system where it belongs: those for block devices on a card and on a chip with the
+/// page-mapped layer, those for flash on the same chip bare.
 fn where_each_belongs(names: &[String]) -> Result<Vec<StackSpec>, Failure> {
     let DeviceSpec::Chip { chip: whole, .. } = named_device(DEFAULT_DEVICE)? else {
         return Err(Failure::Input(format!("{DEFAULT_DEVICE} is no chip")));
@@ -260,7 +262,8 @@ pub struct Single<'a> {
     pub settings: &'a [String],
 }
 
-/// The stack that the options describe: on a chip with a translation layer, unless the file system works on flash itself, or in memory.
+/// The stack that the options describe: on a chip with a translation layer, unless the file system
+/// works on flash itself, or in memory.
 pub fn single(options: &Single<'_>) -> Result<StackSpec, Failure> {
     let Single { fs, device, ftl, settings } = options;
     nandkit_lab::single_stack(device.clone(), *ftl, fs.clone(), settings).map_err(|error| match error.at {

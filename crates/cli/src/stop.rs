@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: what runs ends with what is finished, and what is written unfinished goes away again.
+//! Ctrl-C and SIGTERM: what runs ends with what is finished, and what is written unfinished goes
+//! away again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +13,9 @@ use crate::failure::Failure;
 /// What asks a process to end.
 const ENDS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Calls `handle` for each of these signals, in a thread of its own. A signal that whoever started this process had ignored, as nohup has SIGHUP, stays ignored.
-/// Where no handler can be set, a signal ends the process at once: no less safe, since what was flushed is there.
+/// Calls `handle` for each of these signals, in a thread of its own. A signal that whoever started
+/// this process had ignored, as nohup has SIGHUP, stays ignored. Where no handler can be set, a
+/// signal ends the process at once: no less safe, since what was flushed is there.
 pub fn at_signals(signals: &[i32], mut handle: impl FnMut(i32) + Send + 'static) {
     let wanted: Vec<i32> = signals.iter().copied().filter(|signal| !is_ignored(*signal)).collect();
     if let Ok(mut arriving) = Signals::new(wanted) {
@@ -41,7 +43,8 @@ pub fn on_signal() -> Arc<AtomicBool> {
     stop
 }
 
-/// Calls `first` at the first signal, in a thread of its own; a second one calls `last`, and ends the process with exit status 130.
+/// Calls `first` at the first signal, in a thread of its own; a second one calls `last`, and ends
+/// the process with exit status 130.
 pub fn at_signal(first: impl FnOnce() + Send + 'static, last: impl Fn() + Send + 'static) {
     let mut first = Some(first);
     at_signals(&ENDS, move |_| match first.take() {
@@ -63,7 +66,8 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// Begins with `make`, which says how to take away what it made. From then on Ctrl-C does that, and ends the process with exit status 130.
+    /// Begins with `make`, which says how to take away what it made. From then on Ctrl-C does that,
+    /// and ends the process with exit status 130.
     pub fn begin<T>(make: impl FnOnce() -> Result<(T, Undo), Failure>) -> Result<(T, Self), Failure> {
         let stopped = Arc::new(AtomicBool::new(false));
         let undo: Arc<Mutex<Option<Undo>>> = Arc::new(Mutex::new(None));

@@ -7,7 +7,8 @@ use nandkit_vfs::VolumeStatus;
 /// Causes and kinds of requests that are told.
 const TOLD_MAX: usize = 6;
 
-/// What requests waited for inside the page-mapped layer, and what it did in idle times, in the measured phase; nothing where nothing is to be told.
+/// What requests waited for inside the page-mapped layer, and what it did in idle times, in the
+/// measured phase; nothing where nothing is to be told.
 pub fn stalls(record: &RunRecord) -> Vec<String> {
     let Some(layer) = record.layers.get("ftl") else { return Vec::new() };
     let count = |name: &str| layer.get(name).and_then(LayerValue::as_f64).unwrap_or(0.0) as u64;

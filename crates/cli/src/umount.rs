@@ -32,7 +32,8 @@ fn end(path: &Path, lazy: bool) -> Result<(), Failure> {
         return Err(Failure::Input(format!("{shown}: {expected}")));
     };
     let listener = mount.listen();
-    // What cannot be made durable is told while there is somebody to tell: umount(8) hears nothing of it.
+    // What cannot be made durable is told while there is somebody to tell: umount(8) hears nothing
+    // of it.
     let synced = File::open(&point).and_then(|directory| directory.sync_all());
     if let Err(error) = synced.as_ref()
         && !lazy

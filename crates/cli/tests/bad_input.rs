@@ -1,4 +1,5 @@
-//! Every unusable input ends with exit status 2 and a message that says what, where and what would be right; nothing is left behind.
+//! Every unusable input ends with exit status 2 and a message that says what, where and what would
+//! be right; nothing is left behind.
 
 use std::fs;
 
@@ -243,7 +244,8 @@ fn a_full_disk_is_told_and_what_was_finished_is_kept() {
     let directory = tempfile::tempdir().expect("a directory");
     let spec = "workload = \"phone:days=1\"\nstack.fs = \"model\"\nseeds = 9\n";
     fs::write(directory.path().join("s.toml"), spec).expect("a file");
-    // A limit on the size of files (in KiB) stands in for a full disk: a write beyond it takes a part and then fails.
+    // A limit on the size of files (in KiB) stands in for a full disk: a write beyond it takes a
+    // part and then fails.
     let script =
         format!("trap '' XFSZ; ulimit -f 8; exec '{}' run s.toml --out out --jobs 1", env!("CARGO_BIN_EXE_nandkit"));
     let output = std::process::Command::new("bash").args(["-c", &script]).current_dir(directory.path()).output();

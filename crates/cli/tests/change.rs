@@ -1,4 +1,5 @@
-//! Images that are changed by commands. The same commands on a directory of the machine, and jffs2dump, are the judges.
+//! Images that are changed by commands. The same commands on a directory of the machine, and
+//! jffs2dump, are the judges.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -33,7 +34,8 @@ fn with_trees() -> tempfile::TempDir {
     directory
 }
 
-/// What changes an image, and what changes a directory in the same way. `@` stands for the image with its options, or for the directory.
+/// What changes an image, and what changes a directory in the same way. `@` stands for the image
+/// with its options, or for the directory.
 const STEPS: [(&str, &str); 17] = [
     ("put @ -r over /", "cp -a over/. @/"),
     ("put @ big /etc", "cp -p big @/etc"),
@@ -54,7 +56,8 @@ const STEPS: [(&str, &str); 17] = [
     ("rm @ -r /var /etc/group-", "rm -r @/var @/etc/group-"),
 ];
 
-/// Everything that find knows of a tree; the times of directories, which commands set to the present, excepted.
+/// Everything that find knows of a tree; the times of directories, which commands set to the
+/// present, excepted.
 fn listing(directory: &Path, tree: &str) -> String {
     let format = "%P|%y|%m|%l|%n";
     let script = format!("find . -type d -printf '{format}\\n' -o -printf '{format}|%s|%Ts\\n' | LC_ALL=C sort");
@@ -268,7 +271,8 @@ fn a_nearly_full_image_takes_a_file_again_and_again() {
     succeeds(path, &["check", "i"]);
 }
 
-/// A limit on the size of files, beyond which a write ends the process, stands in for kill -9 in the middle.
+/// A limit on the size of files, beyond which a write ends the process, stands in for kill -9 in
+/// the middle.
 #[test]
 fn what_a_killed_command_leaves_goes_with_the_next_one() {
     let directory = with_trees();

@@ -1,4 +1,5 @@
-//! FAT volumes that commands change, and changes that go into an overlay. mkfs.vfat makes the volumes; fsck.vfat, mtools and the same commands on a directory of the machine are the judges.
+//! FAT volumes that commands change, and changes that go into an overlay. mkfs.vfat makes the
+//! volumes; fsck.vfat, mtools and the same commands on a directory of the machine are the judges.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,8 @@ use std::path::Path;
 use crate::common::noise::noise;
 use crate::common::{exits, fsck_vfat, run, succeeds, tells};
 
-/// A directory with what is to be put: files of many lengths, two names of one file, and what FAT does not hold.
+/// A directory with what is to be put: files of many lengths, two names of one file, and what FAT
+/// does not hold.
 fn with_tree() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
@@ -111,7 +113,8 @@ fn a_partition_is_changed_and_the_rest_of_the_card_stays() {
     assert!(run(path, "mdir -b -i now ::/dcim/100NANDK").contains("number 39.jpeg"));
 }
 
-/// As in an image, so in an overlay; and once it is applied the image is the one that was changed directly.
+/// As in an image, so in an overlay; and once it is applied the image is the one that was changed
+/// directly.
 #[test]
 fn changes_go_into_an_overlay() {
     let directory = with_tree();

@@ -1,4 +1,5 @@
-//! Images that are too large to be written anew: they are changed where they are, through a journal. fsck.f2fs and fsck.vfat are the judges.
+//! Images that are too large to be written anew: they are changed where they are, through a
+//! journal. fsck.f2fs and fsck.vfat are the judges.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -206,7 +206,8 @@ fn a_run_keeps_its_records_and_does_not_run_them_again() {
     fs::write(directory.path().join("s.toml"), spec).expect("a file");
     let first = succeeds(directory.path(), &["run", "s.toml", "--out", "out", "--json"]);
     assert_eq!(json(&first).as_array().map(Vec::len), Some(6));
-    // Records of the second call are those of the first, host figures included: nothing was run again.
+    // Records of the second call are those of the first, host figures included: nothing was run
+    // again.
     assert_eq!(succeeds(directory.path(), &["run", "s.toml", "--out", "out", "--json"]), first);
     let path = directory.path().join("out/runs.jsonl");
     let lines = fs::read_to_string(&path).expect("reads");
@@ -254,8 +255,10 @@ fn another_build_or_another_trace_does_not_reuse_records() {
     let (second, told) = run(&program);
     assert!(told.contains("1 record made from a trace or directory that has changed"), "{told}");
     assert_eq!((&first["user_bytes_written"], &second["user_bytes_written"]), (&2048.into(), &4096.into()));
-    // The same program with one more byte in its file: what a linker puts at the end of a program does not matter to it. Another process writes it: a
-    // child that some other test starts meanwhile would hold this one's descriptor for a moment, and a file that is open for writing cannot be run.
+    // The same program with one more byte in its file: what a linker puts at the end of a program
+    // does not matter to it. Another process writes it: a child that some other test starts
+    // meanwhile would hold this one's descriptor for a moment, and a file that is open for writing
+    // cannot be run.
     let other = path.join("nandkit");
     let mut maker = Command::new("sh");
     maker.args(["-c", "cp \"$0\" nandkit && printf x >> nandkit"]).arg(&program).current_dir(path);

@@ -46,7 +46,8 @@ fn without_a_device_each_file_system_stands_where_it_belongs_and_the_output_says
     assert!(text.contains("The host: 4 MiB") && text.contains("for flash itself"), "{text}");
 }
 
-/// What was written reaches the device in the measured phase under every file system, whoever caches.
+/// What was written reaches the device in the measured phase under every file system, whoever
+/// caches.
 #[test]
 fn file_systems_that_differ_have_one_host_and_everything_they_were_given_reaches_the_device() {
     let value = compared(&["--fs", "f2fs,fat", "--device", "nandsim-256m", "--ftl", "page-map"]);

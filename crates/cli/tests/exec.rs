@@ -16,7 +16,8 @@ const STACKS: [&[&str]; 4] = [
 #[test]
 fn the_record_of_a_command_adds_up() {
     let directory = tempfile::tempdir().expect("a directory");
-    // 3,000,000 bytes through the cache into the stack, and the commands' standard output elsewhere.
+    // 3,000,000 bytes through the cache into the stack, and the commands' standard output
+    // elsewhere.
     let script = "mkdir d && head -c 3000000 $NOISE > d/f && sync d/f && cp d/f d/g && cmp d/f d/g && rm d/g && echo noise && ls d";
     for stack in STACKS {
         let arguments = [&["exec"], stack, &["--host", "none", "--json", "--", "sh", "-c", script]].concat();

@@ -102,7 +102,8 @@ fn a_cut_that_is_not_reached_is_no_pass_and_mistakes_are_told() {
 
 #[test]
 fn nobody_learns_of_a_cut_and_nobody_survives_it() {
-    // Each acknowledgement follows a sync whatever came of it, as careless loads do; workers go on in the background, one in a session of its own.
+    // Each acknowledgement follows a sync whatever came of it, as careless loads do; workers go on
+    // in the background, one in a session of its own.
     let load = r#"setsid sh -c 'while echo x; do sleep 0.05; done > daemon 2> /dev/null' &
         (for i in 1 2 3 4 5 6 7 8 9; do dd if=$NOISE of=b$i bs=3000 skip=$i count=1 status=none; sync b$i; done) &
         for i in 1 2 3 4 5 6 7 8 9; do echo $i > f$i; sync f$i; echo $i >> "$OLDPWD/acked-$NANDKIT_CUT"; done"#;
@@ -115,7 +116,8 @@ fn nobody_learns_of_a_cut_and_nobody_survives_it() {
             [&["exec"], *stack, &["--cut-at", "random:10", "--check", check, "--", "sh", "-c", load]].concat();
         let outcome = nandkit(directory.path(), &arguments);
         assert!(matches!(outcome.status, Some(0 | 1)), "{stack:?}: {}", outcome.stderr);
-        // The load is not the same each time, so that a step may not be reached; what was acknowledged is there.
+        // The load is not the same each time, so that a step may not be reached; what was
+        // acknowledged is there.
         assert!(!outcome.stdout.contains("was acknowledged"), "{stack:?}: {}", outcome.stdout);
         assert!(!outcome.stdout.contains(" 0 survived"), "{stack:?}: {}", outcome.stdout);
     }

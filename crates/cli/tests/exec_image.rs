@@ -8,7 +8,8 @@ fn sh(directory: &Path, script: &str) -> String {
     crate::common::run(directory, &format!("set -e; {script}"))
 }
 
-/// A tree, and images of it by other people's tools: little-endian on NOR, big-endian on NAND with blocks that are not full, and FAT.
+/// A tree, and images of it by other people's tools: little-endian on NOR, big-endian on NAND with
+/// blocks that are not full, and FAT.
 fn images(directory: &Path) {
     let script = r#"mkdir -p tree/a/b && seq 20000 > tree/long && head -c 9000 $NOISE > tree/a/random && echo deep > tree/a/b/file
         mkfs.jffs2 -d tree -e 64KiB -l -o nor.jffs2 && mkfs.jffs2 -d tree -n -b -e 16KiB -o nand.jffs2

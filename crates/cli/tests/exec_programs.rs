@@ -1,6 +1,8 @@
-//! Programs that people have, on emulated stacks: git, tar, rsync, SQLite through power cuts, fio with verification.
+//! Programs that people have, on emulated stacks: git, tar, rsync, SQLite through power cuts, fio
+//! with verification.
 //!
-//! `NANDKIT_ROUNDS=200 cargo test --release -p nandkit-cli --test all exec_programs` makes as many cuts of each database as `docs/design/soaks.md` tells of.
+//! `NANDKIT_ROUNDS=200 cargo test --release -p nandkit-cli --test all exec_programs` makes as many
+//! cuts of each database as `docs/design/soaks.md` tells of.
 
 use nandkit_testkit::rounds;
 use std::path::Path;
@@ -28,8 +30,10 @@ const STACKS: [&[&str]; 5] = [
     ],
 ];
 
-/// Transactions of several pages, each acknowledged outside the volume once it is committed. `synchronous=extra` syncs the directory as well after the journal of
-/// a rollback is removed, which commits a transaction; without it SQLite promises no durability of the last one (sqlite.org/pragma.html, synchronous).
+/// Transactions of several pages, each acknowledged outside the volume once it is committed.
+/// `synchronous=extra` syncs the directory as well after the journal of a rollback is removed,
+/// which commits a transaction; without it SQLite promises no durability of the last one
+/// (sqlite.org/pragma.html, synchronous).
 const DATABASE: &str = r#"sqlite3 db "pragma journal_mode=$MODE; pragma synchronous=extra; create table t(a integer primary key, b blob)" > /dev/null || exit 1
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
   sqlite3 db "pragma synchronous=extra; begin; insert into t(b) values(randomblob(3000)); update t set b=randomblob(2000) where a=$i/2; commit" > /dev/null || exit 1
@@ -101,7 +105,8 @@ fn fio_finds_what_it_wrote() {
             "--verify=crc32c",
             "--verify_fatal=1",
             "--do_verify=1",
-            // No further loops: fio's own check of a second one, with all that is random repeated, fails on any file system.
+            // No further loops: fio's own check of a second one, with all that is random repeated,
+            // fails on any file system.
             "--allrandrepeat=1",
             "--randseed=7",
             "--minimal",

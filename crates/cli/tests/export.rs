@@ -10,7 +10,8 @@ const PAGE: usize = 2048;
 const OOB: usize = 64;
 const BLOCK: usize = 64 * (PAGE + OOB);
 
-/// A dump with OOB of 32 blocks of 64 pages, of which block 2 is bad: what stood there stands in the next one, as nandwrite has it. And the tree in it.
+/// A dump with OOB of 32 blocks of 64 pages, of which block 2 is bad: what stood there stands in
+/// the next one, as nandwrite has it. And the tree in it.
 fn dump(directory: &Path) {
     fs::create_dir_all(directory.join("tree/d")).expect("a directory");
     for (name, length) in [("a", 300_000_u32), ("d/b", 90_000)] {

@@ -1,4 +1,5 @@
-//! F2FS images, from the command line: mkfs.f2fs and sload.f2fs make them, diff and GNU tar say whether what comes out is what went in, dump.f2fs what `info` is to tell.
+//! F2FS images, from the command line: mkfs.f2fs and sload.f2fs make them, diff and GNU tar say
+//! whether what comes out is what went in, dump.f2fs what `info` is to tell.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -253,7 +254,8 @@ fn what_waits_behind_the_checkpoint_is_told() {
     let number = |value: &Value| value.as_u64().expect("a number");
     assert_eq!(log["name"], "warm node");
     let at = number(main) + number(&log["segment"]) * 512 + number(&log["next_block"]);
-    // A node with an fsync mark where the log goes on: nid, ino, flags, version of the checkpoint, next block.
+    // A node with an fsync mark where the log goes on: nid, ino, flags, version of the checkpoint,
+    // next block.
     let mut footer = [4000_u32.to_le_bytes(), 4000_u32.to_le_bytes(), 3_u32.to_le_bytes()].concat();
     footer.extend(number(&info["volume"]["checkpoint"]["version"]).to_le_bytes());
     footer.extend((at as u32 + 1).to_le_bytes());
@@ -299,7 +301,8 @@ fn the_segment_map_is_that_of_dump_f2fs() {
     assert!(outcome.status == Some(2) && outcome.stderr.contains("expected an image of F2FS"), "{}", outcome.stderr);
 }
 
-/// A disk of a virtual machine, say: the host keeps its holes, an archive would get zeroes for them.
+/// A disk of a virtual machine, say: the host keeps its holes, an archive would get zeroes for
+/// them.
 #[test]
 fn files_of_holes_are_taken_where_holes_cost_nothing() {
     let directory = tempfile::tempdir().expect("a directory");

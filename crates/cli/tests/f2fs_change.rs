@@ -1,4 +1,5 @@
-//! F2FS images that are changed, without a mount, in place and beside an overlay; fsck.f2fs, diff and tar are the judges.
+//! F2FS images that are changed, without a mount, in place and beside an overlay; fsck.f2fs, diff
+//! and tar are the judges.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -123,7 +124,8 @@ fn what_a_killed_process_had_synced_is_there() {
     run(path, "umount -l mnt; rm -f i.nandkit-journal.new; true");
     drop(dead);
     let outcome = nandkit(path, &["extract", "i", "out"]);
-    // fsynced names may wait behind the checkpoint, which a reader is told; a mount for changes takes them over.
+    // fsynced names may wait behind the checkpoint, which a reader is told; a mount for changes
+    // takes them over.
     assert!(outcome.status == Some(0), "{}", outcome.stderr);
     let mount = Mount::start(path, "i", &["--rw"]);
     run(path, "diff -r tree/a/b mnt/kept && touch mnt/now && sync mnt/now");

@@ -1,4 +1,5 @@
-//! `nandkit check` of F2FS images, and what `--repair` makes of them; fsck.f2fs and diff are the judges.
+//! `nandkit check` of F2FS images, and what `--repair` makes of them; fsck.f2fs and diff are the
+//! judges.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -144,7 +145,8 @@ fn what_cannot_be_repaired_is_said() {
     assert!(outcome.status == Some(2) && outcome.stderr.contains("this is fat"), "{}", outcome.stderr);
 }
 
-/// Bytes of superblocks, packs, SIT, NAT and of the first segment of nodes become others: every command ends with a status that it knows, and what a repair calls whole is so to fsck.f2fs.
+/// Bytes of superblocks, packs, SIT, NAT and of the first segment of nodes become others: every
+/// command ends with a status that it knows, and what a repair calls whole is so to fsck.f2fs.
 #[test]
 fn commands_survive_what_is_in_an_image() {
     let directory = with_image();

@@ -1,4 +1,5 @@
-//! F2FS volumes that were not unmounted: commands that read show what was fsynced behind the last checkpoint, and leave the image as it is; fsck.f2fs and diff are the judges.
+//! F2FS volumes that were not unmounted: commands that read show what was fsynced behind the last
+//! checkpoint, and leave the image as it is; fsck.f2fs and diff are the judges.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -12,7 +13,8 @@ use nandkit_vfs::path::{Follow, resolve};
 use nandkit_vfs::{NewNode, Timestamp};
 use serde_json::Value;
 
-/// An image `i` of `before`, in which files were changed and fsynced as in `after`, and that nobody unmounted.
+/// An image `i` of `before`, in which files were changed and fsynced as in `after`, and that nobody
+/// unmounted.
 fn unclean(features: &str) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();

@@ -129,7 +129,8 @@ fn files_that_are_damaged_or_in_use_are_refused() {
         }
         assert_eq!(fs::read(path.join("t.nand")).expect("reads").len(), length, "a look changes nothing");
     }
-    // Records that became zeroes: the first block's with one, and all of the pages. Behind 4096 bytes the chip has a header of 65,536, then 256 blocks' records.
+    // Records that became zeroes: the first block's with one, and all of the pages. Behind 4096
+    // bytes the chip has a header of 65,536, then 256 blocks' records.
     let (blocks, pages) = (4096 + 65_536, 4096 + 65_536 + 256 * 32);
     let record = good.iter().skip(blocks).position(|byte| *byte != 0).expect("a record") / 32 * 32 + blocks;
     for (hole, message, place) in [
@@ -164,13 +165,15 @@ fn a_run_that_fails_leaves_no_chip_behind() {
     assert!(!path.join("c.nand").exists());
 }
 
-/// The smallest FAT12 volume of 64 sectors of 512 bytes, with nothing on it: fields as Microsoft's FAT specification, version 1.03, has them.
+/// The smallest FAT12 volume of 64 sectors of 512 bytes, with nothing on it: fields as Microsoft's
+/// FAT specification, version 1.03, has them.
 fn fat_image() -> Vec<u8> {
     let mut image = vec![0_u8; 64 * 512];
     let mut put = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &[0xEB, 0x3C, 0x90]);
     put(3, b"MSDOS5.0");
-    // Sector size, sectors per cluster, reserved sectors, FATs, root entries, sectors, media, sectors per FAT.
+    // Sector size, sectors per cluster, reserved sectors, FATs, root entries, sectors, media,
+    // sectors per FAT.
     put(11, &[0, 2, 1, 1, 0, 2, 16, 0, 64, 0, 0xF8, 1, 0]);
     put(24, &[32, 0, 2, 0]);
     put(36, &[0x80, 0, 0x29, 1, 2, 3, 4]);

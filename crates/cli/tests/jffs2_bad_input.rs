@@ -1,4 +1,5 @@
-//! Images of JFFS2, options and trees that cannot be: exit status 2, what, where and what would be right, and nothing written.
+//! Images of JFFS2, options and trees that cannot be: exit status 2, what, where and what would be
+//! right, and nothing written.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +15,8 @@ fn with_tree() -> tempfile::TempDir {
     let tree = directory.path().join("tree");
     fs::create_dir(&tree).expect("a directory");
     for number in 0..40_u32 {
-        // Without cleanmarkers a dozen full blocks prove their size, two or three do not: no compression makes it less.
+        // Without cleanmarkers a dozen full blocks prove their size, two or three do not: no
+        // compression makes it less.
         let mut state = number + 1;
         let noise = (0..5000).map(|_| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -161,7 +163,8 @@ fn a_version_that_is_not_there_is_refused_with_those_that_are() {
     assert!(outcome.stderr.contains("the present content, version 9"), "{}", outcome.stderr);
 }
 
-/// A limit on the size of files stands in for a full disk: a write beyond it takes a part and then fails.
+/// A limit on the size of files stands in for a full disk: a write beyond it takes a part and then
+/// fails.
 #[test]
 fn a_full_disk_leaves_no_cut_file_under_its_own_name() {
     let directory = tempfile::tempdir().expect("a directory");

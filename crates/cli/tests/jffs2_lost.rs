@@ -1,4 +1,5 @@
-//! What an image has lost is told by every command that reads it, and what a power cut leaves by none; messages of what was.
+//! What an image has lost is told by every command that reads it, and what a power cut leaves by
+//! none; messages of what was.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

@@ -98,7 +98,8 @@ fn told<T>(result: Result<T, Errno>) -> i32 {
 
 type Attempt = (&'static str, fn(&Path) -> i32, i32, i32);
 
-/// What is tried in a directory with the file `f`, the directory `d` that holds `d/x`, and the empty directory `e`: the errors of fs/jffs2 and of fs/fat.
+/// What is tried in a directory with the file `f`, the directory `d` that holds `d/x`, and the
+/// empty directory `e`: the errors of fs/jffs2 and of fs/fat.
 const ATTEMPTS: [Attempt; 28] = [
     ("link", |p| errno(fs::hard_link(p.join("f"), p.join("l"))), 0, libc::EPERM),
     ("link a directory", |p| errno(fs::hard_link(p.join("d"), p.join("l2"))), libc::EPERM, libc::EPERM),

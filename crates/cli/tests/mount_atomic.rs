@@ -1,4 +1,5 @@
-//! F2FS's atomic writes through a mount, as a program asks for them with ioctl(2): perl is the program.
+//! F2FS's atomic writes through a mount, as a program asks for them with ioctl(2): perl is the
+//! program.
 
 use std::path::Path;
 use std::process::Command;
@@ -117,7 +118,8 @@ fn volumes_without_atomic_writes_do_not_know_the_requests() {
     }
 }
 
-/// Linux drops the draft of a process that dies before its locks go: who waited for them reads and writes the file itself.
+/// Linux drops the draft of a process that dies before its locks go: who waited for them reads and
+/// writes the file itself.
 #[test]
 fn the_draft_of_a_process_that_dies_is_gone_before_anybody_can_see_it() {
     let directory = with_volume();
@@ -163,7 +165,8 @@ fn a_draft_is_its_owners_alone() {
     assert_eq!(mount.unmount(), Some(0));
 }
 
-/// What a mapping changed before a draft is the file's, what it changed meanwhile is the draft's. Python is the program, as perl has no mmap(2).
+/// What a mapping changed before a draft is the file's, what it changed meanwhile is the draft's.
+/// Python is the program, as perl has no mmap(2).
 #[test]
 fn mappings_beside_a_draft_go_where_writes_go() {
     let directory = with_volume();

@@ -1,4 +1,5 @@
-//! How mounts end, and what becomes of an image that somebody moves, removes, or for which there is no room.
+//! How mounts end, and what becomes of an image that somebody moves, removes, or for which there is
+//! no room.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +38,8 @@ fn umount_returns_when_the_image_is_whole() {
     for round in 0..5 {
         // In the background: nobody else waits for it.
         succeeds(path, &["mount", "i", "mnt", "--rw"]);
-        // By another process: one that another test is about to start would have this one's open file for a moment, and the volume were busy.
+        // By another process: one that another test is about to start would have this one's open
+        // file for a moment, and the volume were busy.
         assert!(sh(path, &format!("printf 'round {round}' > mnt/f")));
         succeeds(path, &["umount", "mnt"]);
         assert_eq!(cat(path, "f"), format!("round {round}"));
@@ -168,7 +170,8 @@ fn begin(directory: &Path, script: &str) -> std::process::Child {
     let ready = directory.join("ready");
     let _ = fs::remove_file(&ready);
     let script = script.replace("READY", "touch \"$OLDPWD/ready\"");
-    // Whoever runs the tests may have signals ignored, as nohup and background jobs have, and nandkit leaves those so.
+    // Whoever runs the tests may have signals ignored, as nohup and background jobs have, and
+    // nandkit leaves those so.
     let child = Command::new("env")
         .args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_nandkit")])
         .args(["exec", "--fs", "jffs2", "--device", "nandsim-32m-16k", "--", "sh", "-c", &script])

@@ -1,4 +1,5 @@
-//! Images that somebody made to do harm, as mounts: directories within themselves, names that are none, sizes that no image holds. Programs see names hidden or errors, and come to an end.
+//! Images that somebody made to do harm, as mounts: directories within themselves, names that are
+//! none, sizes that no image holds. Programs see names hidden or errors, and come to an end.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -61,7 +62,8 @@ fn survives(path: &Path, arguments: &[&str], what_is_told: &str) {
     let mount = Mount::start(path, "i", &[&["--rw", "--even-if-damaged"], arguments].concat());
     look(path);
     change(path);
-    // FAT stops where it meets the damage in a change, and that is told at the end; a panic would end otherwise.
+    // FAT stops where it meets the damage in a change, and that is told at the end; a panic would
+    // end otherwise.
     let status = mount.unmount();
     assert!(status == Some(0) || status == Some(1) && what_is_told == "SharedClusters", "{status:?}");
     let mount = Mount::start(path, "i", arguments);
@@ -76,7 +78,8 @@ fn a_jffs2_image_made_to_do_harm() {
     let mut nodes = vec![
         inode_node(20, 1, 5, 0, b"sound"),
         dirent(1, 1, 20, FILE, b"SOUND"),
-        // A directory that is below itself, one with two parents, one that is its own child, and the root below itself.
+        // A directory that is below itself, one with two parents, one that is its own child, and
+        // the root below itself.
         dirent(1, 2, 2, DIRECTORY, b"outer"),
         dirent(2, 1, 3, DIRECTORY, b"inner"),
         dirent(3, 1, 2, DIRECTORY, b"back"),
@@ -110,7 +113,8 @@ fn a_jffs2_image_made_to_do_harm() {
     survives(path, &["--erase-size", "64K"], "damaged");
 }
 
-/// A FAT16 volume with these directories in each other and files; entries of 8.3 names can be found by their 11 bytes.
+/// A FAT16 volume with these directories in each other and files; entries of 8.3 names can be found
+/// by their 11 bytes.
 fn fat() -> (tempfile::TempDir, Vec<u8>) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();

@@ -1,4 +1,5 @@
-//! Mounts by a user who is not root, by way of fusermount3. Needs root to become that user, and to give everybody the kernel's device as udev does.
+//! Mounts by a user who is not root, by way of fusermount3. Needs root to become that user, and to
+//! give everybody the kernel's device as udev does.
 
 use std::fs;
 use std::path::Path;

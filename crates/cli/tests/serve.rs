@@ -309,7 +309,8 @@ fn a_server_tells_what_its_device_did() {
     }
 }
 
-/// A chip in a file is looked through before the first request: that time is in no request's latency.
+/// A chip in a file is looked through before the first request: that time is in no request's
+/// latency.
 #[test]
 fn the_first_request_does_not_wait_for_the_scan_of_the_chip() {
     let directory = tempfile::tempdir().unwrap();
@@ -340,7 +341,8 @@ fn the_first_request_does_not_wait_for_the_scan_of_the_chip() {
         assert!(child.wait().unwrap().success(), "{told}");
         let told: serde_json::Value = serde_json::from_str(&told).unwrap();
         let latency = &told["record"]["latency_ns"];
-        // Eight pages of 512 bytes, a merge or two; the scan of 65,536 pages takes longer than a hundred times that.
+        // Eight pages of 512 bytes, a merge or two; the scan of 65,536 pages takes longer than a
+        // hundred times that.
         for kind in ["read", "write", "flush"].iter().filter(|kind| !latency[**kind].is_null()) {
             let most = latency[*kind]["max"].as_u64().unwrap_or(0);
             assert!(most < 40_000_000, "round {round}, {kind}: {most} ns of {told}");

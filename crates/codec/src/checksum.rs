@@ -1,24 +1,27 @@
 //! Checksums.
 
-/// CRC-32 as zip, Ethernet and PNG use it (ISO-HDLC: polynomial 0x04C11DB7 reflected, start and final xor 0xFFFF_FFFF).
+/// CRC-32 as zip, Ethernet and PNG use it (ISO-HDLC: polynomial 0x04C11DB7 reflected, start and
+/// final xor 0xFFFF_FFFF).
 pub fn crc32(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
-/// CRC-32 as Linux's `crc32(seed, …)` computes it: the polynomial of [`crc32`], but the register starts at `seed` as it is and is handed out
-/// as it is, without the inversions before and after (source: Linux `lib/crc32.c`). JFFS2 computes
-/// each of its checksums with seed 0, UBI and UBIFS with seed 0xFFFF_FFFF. The result of one call as the seed of the next
-/// continues the checksum.
+/// CRC-32 as Linux's `crc32(seed, …)` computes it: the polynomial of [`crc32`], but the register
+/// starts at `seed` as it is and is handed out as it is, without the inversions before and after
+/// (source: Linux `lib/crc32.c`). JFFS2 computes each of its checksums with seed 0, UBI and UBIFS
+/// with seed 0xFFFF_FFFF. The result of one call as the seed of the next continues the checksum.
 ///
-/// Cost: that of [`crc32`], which uses the processor's carry-less multiplication where there is one.
+/// Cost: that of [`crc32`], which uses the processor's carry-less multiplication where there is
+/// one.
 pub fn crc32_linux(seed: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(!seed);
     hasher.update(bytes);
     !hasher.finalize()
 }
 
-/// A CRC-16 in progress: polynomial 0x1021, not reflected, start 0xFFFF, no final xor (catalogued as CRC-16/IBM-3740, commonly called
-/// "CCITT-FALSE"). Detects every burst of up to 16 bits, every one- and two-bit error in up to 4 KiB.
+/// A CRC-16 in progress: polynomial 0x1021, not reflected, start 0xFFFF, no final xor (catalogued
+/// as CRC-16/IBM-3740, commonly called "CCITT-FALSE"). Detects every burst of up to 16 bits, every
+/// one- and two-bit error in up to 4 KiB.
 ///
 /// A prefix that many messages share can be taken in once and the state copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,15 +80,17 @@ const TABLE: [u16; 256] = {
 mod tests {
     use super::*;
 
-    /// Check values of the catalogue of parametrised CRC algorithms (reveng.sourceforge.io) for the ASCII digits 1 to 9.
+    /// Check values of the catalogue of parametrised CRC algorithms (reveng.sourceforge.io) for the
+    /// ASCII digits 1 to 9.
     #[test]
     fn catalogue_check_values() {
         assert_eq!(crc16(b"123456789"), 0x29B1);
         assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
     }
 
-    /// The first eight bytes and the checksum of every JFFS2 clean marker on NOR flash, and the register's two catalogued forms: CRC-32/JAMCRC
-    /// (seed all ones, no final inversion), and the raw form with seed 0.
+    /// The first eight bytes and the checksum of every JFFS2 clean marker on NOR flash, and the
+    /// register's two catalogued forms: CRC-32/JAMCRC (seed all ones, no final inversion), and the
+    /// raw form with seed 0.
     #[test]
     fn the_form_without_inversions() {
         let clean_marker = [0x85, 0x19, 0x03, 0x20, 0x0C, 0, 0, 0];

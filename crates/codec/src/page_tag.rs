@@ -1,4 +1,5 @@
-//! The tag that a translation layer puts into the out-of-band bytes of what it programs: 48 bits of its own, a number that goes up, and a check.
+//! The tag that a translation layer puts into the out-of-band bytes of what it programs: 48 bits of
+//! its own, a number that goes up, and a check.
 //!
 //! | bits | field |
 //! | --- | --- |
@@ -6,11 +7,13 @@
 //! | 48..96 | sequence number |
 //! | 96..120 | check value over the rest |
 //!
-//! The 15 bytes lie in 16 OOB bytes around the bad-block marker, which stays 0xFF: byte 0 on parts with large pages, byte 5 on parts with
-//! 512-byte pages (Samsung and Toshiba data sheets; Linux `bbm` conventions). The chip's own ECC bytes lie outside the OOB that the
-//! contract shows. The ECC verdict is the first test of a torn page, the check value the second.
+//! The 15 bytes lie in 16 OOB bytes around the bad-block marker, which stays 0xFF: byte 0 on parts
+//! with large pages, byte 5 on parts with 512-byte pages (Samsung and Toshiba data sheets; Linux
+//! `bbm` conventions). The chip's own ECC bytes lie outside the OOB that the contract shows. The
+//! ECC verdict is the first test of a torn page, the check value the second.
 //!
-//! It is here and not in a layer because the emulated store for large devices keeps tags and no bytes: it has to know what can be made again.
+//! It is here and not in a layer because the emulated store for large devices keeps tags and no
+//! bytes: it has to know what can be made again.
 
 /// Bytes of a tag's image.
 pub const TAG_BYTES: usize = 16;
@@ -44,7 +47,8 @@ pub struct TagFormat {
     small_page: bool,
 }
 
-/// 24 bits that depend on all others; a multiplicative hash, since the ECC has the first word and this runs for each page.
+/// 24 bits that depend on all others; a multiplicative hash, since the ECC has the first word and
+/// this runs for each page.
 #[inline]
 const fn check(payload: u64, sequence: u64) -> u64 {
     let mixed = (payload ^ 0x5EED).wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -64,13 +68,15 @@ impl TagFormat {
         Self { small_page: page_size <= 512 }
     }
 
-    /// Which byte of an image is the bad-block marker's: no tag has it, and none is damaged by what it holds.
+    /// Which byte of an image is the bad-block marker's: no tag has it, and none is damaged by what
+    /// it holds.
     #[inline]
     pub const fn marker(self) -> usize {
         if self.small_page { 5 } else { 0 }
     }
 
-    /// The OOB image of a tag. `payload` is at most [`WORD_MAX`]; of the sequence number the low 48 bits count. Runs for each page.
+    /// The OOB image of a tag. `payload` is at most [`WORD_MAX`]; of the sequence number the low 48
+    /// bits count. Runs for each page.
     #[inline(always)]
     pub fn image(self, payload: u64, sequence: u64) -> [u8; TAG_BYTES] {
         let sequence = sequence & WORD_MAX;

@@ -25,7 +25,8 @@ fn methods() -> impl Strategy<Value = Compression> {
     prop::sample::select(Compression::ALL)
 }
 
-/// Decompresses, and again with an output one too short and one too long, which both must be refused unless the method cannot know.
+/// Decompresses, and again with an output one too short and one too long, which both must be
+/// refused unless the method cannot know.
 fn unpack(method: Compression, packed: &[u8], length: usize) -> Vec<u8> {
     let mut output = vec![0xA5; length];
     let mut decompressor = Decompressor::new();
@@ -85,7 +86,8 @@ fn text() -> Vec<u8> {
         .collect()
 }
 
-/// What JFFS2 needs at the end of an erase block: a prefix that uses the room well. The whole text at the prefix's ratio is the measure.
+/// What JFFS2 needs at the end of an erase block: a prefix that uses the room well. The whole text
+/// at the prefix's ratio is the measure.
 #[test]
 fn a_prefix_uses_the_room() {
     let (page, mut compressor) = (text()[..4096].to_vec(), Compressor::new());
@@ -123,7 +125,8 @@ fn one_changed_byte_in_a_zlib_stream_is_seen() {
     }
 }
 
-/// One stream by hand for each instruction of LZO1X, from the table in `docs/formats/compression.md`.
+/// One stream by hand for each instruction of LZO1X, from the table in
+/// `docs/formats/compression.md`.
 #[test]
 fn lzo_instructions() {
     let abcd = [21, b'a', b'b', b'c', b'd'];

@@ -1,5 +1,5 @@
-//! LZO1X against lzop (Debian package lzop), which is liblzo2 around a container: it must read what we write, we must read what it writes, and ours must
-//! not be longer.
+//! LZO1X against lzop (Debian package lzop), which is liblzo2 around a container: it must read what
+//! we write, we must read what it writes, and ours must not be longer.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -70,7 +70,8 @@ fn adler32(bytes: &[u8]) -> u32 {
 
 const MAGIC: &[u8] = b"\x89LZO\0\r\n\x1A\n";
 
-/// A container without checksums of its content: for each block the unpacked and the packed length and the stream.
+/// A container without checksums of its content: for each block the unpacked and the packed length
+/// and the stream.
 fn container(blocks: &[(usize, Vec<u8>)]) -> Vec<u8> {
     // Program, library and needed version, method LZO1X-1, level, flags, mode, time, no name.
     let (flags, mode, time, name) = ([0; 4], [0, 0, 0x81, 0xA4], [0; 8], [0]);
@@ -86,7 +87,8 @@ fn container(blocks: &[(usize, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// The only block of a container that lzop made, if it is packed. `plain` is the length it must unpack to.
+/// The only block of a container that lzop made, if it is packed. `plain` is the length it must
+/// unpack to.
 fn block(file: &[u8], plain: usize) -> Option<&[u8]> {
     let number = |at: usize| u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) as usize;
     assert!(file.starts_with(MAGIC));
@@ -94,7 +96,8 @@ fn block(file: &[u8], plain: usize) -> Option<&[u8]> {
     let at = 34 + name + 4;
     assert_eq!(number(at), plain);
     let packed = number(at + 4);
-    // Adler-32 of the plain bytes and, if there are any, of the packed ones; the CRC-32 of both would be two more flags.
+    // Adler-32 of the plain bytes and, if there are any, of the packed ones; the CRC-32 of both
+    // would be two more flags.
     assert_eq!(flags & 0x300, 0);
     let data = at + 8 + (flags & 3).count_ones() as usize * 4;
     (packed < plain).then(|| &file[data..data + packed])

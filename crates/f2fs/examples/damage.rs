@@ -1,9 +1,13 @@
-//! The truth about damage: one bit or one byte is changed in copies of a volume, by the class of what it hits, and counted by who tells of it.
+//! The truth about damage: one bit or one byte is changed in copies of a volume, by the class of
+//! what it hits, and counted by who tells of it.
 //!
-//! `cargo run --release -p nandkit-f2fs --example damage -- [--copies N] [--seed S]` changes N copies for each class, in a volume with every checksum that the format has and in one with none.
+//! `cargo run --release -p nandkit-f2fs --example damage -- [--copies N] [--seed S]` changes N
+//! copies for each class, in a volume with every checksum that the format has and in one with none.
 //!
-//! Columns: the check tells of a fault, and of these how many name an inode or an address; it tells of something harmless; nobody tells, and the tree is the same; **silent**: nobody tells, and the tree is
-//! another. And, whether the check tells or not: a reader gets the same tree, an error, or another tree.
+//! Columns: the check tells of a fault, and of these how many name an inode or an address; it tells
+//! of something harmless; nobody tells, and the tree is the same; **silent**: nobody tells, and the
+//! tree is another. And, whether the check tells or not: a reader gets the same tree, an error, or
+//! another tree.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -41,7 +45,8 @@ struct Entry {
 
 type Tree = BTreeMap<Vec<u8>, Entry>;
 
-/// Files with each kind of node, directories in the inode and in blocks of several levels, links, attributes in the inode and in a node.
+/// Files with each kind of node, directories in the inode and in blocks of several levels, links,
+/// attributes in the inode and in a node.
 fn source() -> MemoryTree {
     let (mut builder, mut random) = (MemoryTree::builder(), Random::new(77, "tree"));
     let mut put = |path: &str, node: SourceNode, content: Option<Vec<u8>>| {
@@ -95,7 +100,8 @@ fn tree<D: BlockDevice>(volume: &F2fs<D>) -> nandkit_vfs::Result<Option<Tree>> {
         })?;
         for (name, inode, kind) in entries {
             let below = [&path[..], b"/", &name].concat();
-            // What is listed is looked up as well: a name that a flipped hash hides is lost to who asks for it.
+            // What is listed is looked up as well: a name that a flipped hash hides is lost to who
+            // asks for it.
             volume.lookup(directory, &name)?;
             tree.insert(below.clone(), entry(volume, inode)?);
             if kind == FileKind::Directory {

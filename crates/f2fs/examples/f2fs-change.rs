@@ -1,7 +1,9 @@
-//! Changes an F2FS image at random through the file-system contract: entries of all kinds made, moved, exchanged, linked and removed, content and attributes changed, over several mounts.
+//! Changes an F2FS image at random through the file-system contract: entries of all kinds made,
+//! moved, exchanged, linked and removed, content and attributes changed, over several mounts.
 //!
-//! `f2fs-change IMAGE SEED OPERATIONS [everywhere]` prints how many operations were done and how many were refused, which some are: a directory into itself, a full inode. They are in a directory of their own, or
-//! everywhere, where some content is refused too (compressed files).
+//! `f2fs-change IMAGE SEED OPERATIONS [everywhere]` prints how many operations were done and how
+//! many were refused, which some are: a directory into itself, a full inode. They are in a
+//! directory of their own, or everywhere, where some content is refused too (compressed files).
 
 use std::collections::BTreeMap;
 use std::error::Error;

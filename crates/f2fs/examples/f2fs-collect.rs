@@ -1,7 +1,9 @@
 //! Overwrites files of an F2FS image at random until the collector has moved blocks.
 //!
-//! `f2fs-collect IMAGE SEED lfs|adaptive BLOCKS` goes on until the foreground collector has moved so many blocks with `lfs`, or the collector of idle times with `adaptive`, where gaps are filled before anybody has to
-//! wait. All pages that were written are read again behind a second mount. Prints what was done; ends with an error where the collector had nothing to do.
+//! `f2fs-collect IMAGE SEED lfs|adaptive BLOCKS` goes on until the foreground collector has moved
+//! so many blocks with `lfs`, or the collector of idle times with `adaptive`, where gaps are filled
+//! before anybody has to wait. All pages that were written are read again behind a second mount.
+//! Prints what was done; ends with an error where the collector had nothing to do.
 
 use std::collections::BTreeMap;
 use std::error::Error;

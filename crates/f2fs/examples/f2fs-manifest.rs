@@ -1,9 +1,13 @@
-//! Lists an F2FS image as `helper manifest` lists a mounted tree (xtask/src/kernel/guest/manifest.c): a line an entry, with all contents' hashes.
+//! Lists an F2FS image as `helper manifest` lists a mounted tree
+//! (xtask/src/kernel/guest/manifest.c): a line an entry, with all contents' hashes.
 //!
-//! Of files over 4 GiB, which are mostly holes, only what is in their ranges of data is read: instead of a line there is one of `data`, path, ranges and the last bytes.
+//! Of files over 4 GiB, which are mostly holes, only what is in their ranges of data is read:
+//! instead of a line there is one of `data`, path, ranges and the last bytes.
 //!
-//! `f2fs-manifest IMAGE [PATH...]`: behind the listing come the mount's notes, as lines that begin with `note`, a line `compressed` with the number of files that compression made smaller and the
-//! blocks that it saved, a line `hashed` with the number of names in directories without case that their hash led to, and for each path `found` or `absent`.
+//! `f2fs-manifest IMAGE [PATH...]`: behind the listing come the mount's notes, as lines that begin
+//! with `note`, a line `compressed` with the number of files that compression made smaller and the
+//! blocks that it saved, a line `hashed` with the number of names in directories without case that
+//! their hash led to, and for each path `found` or `absent`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -155,13 +159,15 @@ impl DirectoryPages for Pages<'_> {
     }
 }
 
-/// Whether the hash of a folded name leads to its entry: a lookup would go through all entries otherwise, and find it too.
+/// Whether the hash of a folded name leads to its entry: a lookup would go through all entries
+/// otherwise, and find it too.
 fn hash_leads(pages: &Pages<'_>, name: &[u8]) -> Anything<bool> {
     let (head, key) = (&pages.1.head, casefold::key(name));
     Ok(find_hashed(pages, hash(&key), &|found| found == name, head.depth.get(), head.directory_level)?.is_some())
 }
 
-/// How many names of directories without case, whose entries are in blocks, their hash leads to. An error for one that it does not.
+/// How many names of directories without case, whose entries are in blocks, their hash leads to. An
+/// error for one that it does not.
 fn folded(volume: &Volume, all: &BTreeMap<Vec<u8>, InodeNumber>) -> Anything<usize> {
     let mut count = 0;
     for path in all.keys().filter(|path| !path.is_empty()) {

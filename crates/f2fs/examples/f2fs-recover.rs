@@ -1,7 +1,8 @@
 //! Recoveries for `cargo xtask kernel f2fs-recover`.
 //!
-//! `f2fs-recover IMAGE` mounts a volume for writing, which recovers it, and unmounts it. `f2fs-recover --cut IMAGE SEED` makes a volume, changes files with fsyncs behind its last checkpoint,
-//! and ends as if the power had gone.
+//! `f2fs-recover IMAGE` mounts a volume for writing, which recovers it, and unmounts it.
+//! `f2fs-recover --cut IMAGE SEED` makes a volume, changes files with fsyncs behind its last
+//! checkpoint, and ends as if the power had gone.
 
 use std::error::Error;
 use std::path::Path;

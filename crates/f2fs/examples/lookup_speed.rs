@@ -1,4 +1,5 @@
-//! How long a lookup takes in a directory of many names, on an image in memory: names that are there, names that are not, and a listing.
+//! How long a lookup takes in a directory of many names, on an image in memory: names that are
+//! there, names that are not, and a listing.
 //!
 //! `cargo run --release -p nandkit-f2fs --example lookup_speed -- [NAMES]`
 

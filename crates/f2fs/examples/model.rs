@@ -1,8 +1,10 @@
-//! Random operations against the model file system, on a volume of each configuration: logs, modes, what inodes hold, directories small and large, with case and without, nearly full.
+//! Random operations against the model file system, on a volume of each configuration: logs, modes,
+//! what inodes hold, directories small and large, with case and without, nearly full.
 //!
 //! `cargo run --release -p nandkit-f2fs --example model -- [--operations N] [--seed S] [--only NUMBER] [--look-every N]`
 //!
-//! Each result is compared with the model's, and whole trees after each remount. Of the images that the remounts leave, fsck.f2fs and our check see every tenth, or `--look-every`. At the first
+//! Each result is compared with the model's, and whole trees after each remount. Of the images that
+//! the remounts leave, fsck.f2fs and our check see every tenth, or `--look-every`. At the first
 //! disagreement it prints the operations that show it, and exits with 1.
 
 #[path = "../tests/made/mod.rs"]

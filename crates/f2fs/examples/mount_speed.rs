@@ -1,6 +1,8 @@
-//! How long the mount of a clean image takes, for reading and for writing, and the most memory that the process took.
+//! How long the mount of a clean image takes, for reading and for writing, and the most memory that
+//! the process took.
 //!
-//! `cargo run --release -p nandkit-f2fs --example mount_speed -- IMAGE`, of an image by `nandkit mkfs f2fs --size 64G --from DIR IMAGE`
+//! `cargo run --release -p nandkit-f2fs --example mount_speed -- IMAGE`, of an image by
+//! `nandkit mkfs f2fs --size 64G --from DIR IMAGE`
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,6 +1,8 @@
-//! The overwrites that were counted in Linux: 576 files of 256 KiB on a volume of 256 MiB, filled in order, then 131,072 records of 4 KiB overwritten with a sync after every 256.
+//! The overwrites that were counted in Linux: 576 files of 256 KiB on a volume of 256 MiB, filled
+//! in order, then 131,072 records of 4 KiB overwritten with a sync after every 256.
 //!
-//! `cargo run --release -p nandkit-f2fs --example overwrite_figures -- [seq|rnd|hcf|hcc|hci] [lfs|ssr|default] [flusher|sync]`, the last word: who comes first at a sync (docs/formats/f2fs-writing.md, "Sync").
+//! `cargo run --release -p nandkit-f2fs --example overwrite_figures -- [seq|rnd|hcf|hcc|hci] [lfs|ssr|default] [flusher|sync]`,
+//! the last word: who comes first at a sync (docs/formats/f2fs-writing.md, "Sync").
 
 use nandkit_block::RamDevice;
 use nandkit_f2fs::layout::InodeHead;
@@ -117,7 +119,8 @@ fn main() {
     println!("WA {:.3}", all as f64 / OPERATIONS as f64);
     println!("{:?}", volume.counters());
     println!("{:?}", volume.segments().states());
-    // For `cargo xtask kernel f2fs-overwrite`: write amplification, blocks moved and nodes among them, segments taken for their gaps, checkpoints.
+    // For `cargo xtask kernel f2fs-overwrite`: write amplification, blocks moved and nodes among
+    // them, segments taken for their gaps, checkpoints.
     let counters = volume.counters();
     let moved = counters.foreground.data + counters.foreground.nodes;
     let gaps: u64 = taken(|u, log| u.used_segments_taken(log)).iter().sum();

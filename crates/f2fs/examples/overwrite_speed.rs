@@ -1,8 +1,10 @@
-//! How many random overwrites of 4 KiB a second a volume in memory takes: one file on a device in memory, through the file-system contract, in time of the host and in processor time.
+//! How many random overwrites of 4 KiB a second a volume in memory takes: one file on a device in
+//! memory, through the file-system contract, in time of the host and in processor time.
 //!
 //! `cargo run --release -p nandkit-f2fs --example overwrite_speed -- [empty|full] [adaptive|lfs] [OPERATIONS A SYNC, 0: none] [OPERATIONS]`
 //!
-//! `empty`: a file of 1 GiB on 4 GiB. `full`: the same file, and another that leaves 3 % of the volume free.
+//! `empty`: a file of 1 GiB on 4 GiB. `full`: the same file, and another that leaves 3 % of the
+//! volume free.
 
 use std::time::Instant;
 

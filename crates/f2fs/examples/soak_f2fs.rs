@@ -2,14 +2,16 @@
 //!
 //! `cargo run --release -p nandkit-f2fs --example soak_f2fs -- [--cuts N] [--seed S] [--replay seed:S] [--recovery SEEDS] [--reuse all|MODE]`
 //!
-//! A seed is a shape of volume (logs, modes, what inodes hold, how full it is) and random operations on files or names in it. Each request to the device is cut, before, inside or after, and keeps none,
-//! all, the first ones, or any subset of the writes since the last flush; so is each request of the recoveries behind every sixth cut. Each volume is recovered, held against what was known, checked, and
-//! mounted again; fsck.f2fs sees every 64th. `--recovery 14` takes short runs of 14 seeds instead:
-//! every cut of each in every way, and every cut of the recovery behind it.
-//! `--reuse all` takes full volumes only, with a way of treating segments before their gaps are
-//! filled on each in turn, `--reuse pgc` that way alone. Ends with a table of cuts by cause. At the
-//! first failure it says what `--replay` takes, and exits with 1; also where a cause got fewer than
-//! one cut in 35: then the soak no longer reaches what it is for.
+//! A seed is a shape of volume (logs, modes, what inodes hold, how full it is) and random
+//! operations on files or names in it. Each request to the device is cut, before, inside or after,
+//! and keeps none, all, the first ones, or any subset of the writes since the last flush; so is
+//! each request of the recoveries behind every sixth cut. Each volume is recovered, held against
+//! what was known, checked, and mounted again; fsck.f2fs sees every 64th. `--recovery 14` takes
+//! short runs of 14 seeds instead: every cut of each in every way, and every cut of the recovery
+//! behind it. `--reuse all` takes full volumes only, with a way of treating segments before their
+//! gaps are filled on each in turn, `--reuse pgc` that way alone. Ends with a table of cuts by
+//! cause. At the first failure it says what `--replay` takes, and exits with 1; also where a cause
+//! got fewer than one cut in 35: then the soak no longer reaches what it is for.
 
 #[path = "../tests/made/mod.rs"]
 mod made;

@@ -1,4 +1,5 @@
-//! How fast blocks are allocated and freed, and how long the search of SSR takes, on the tables of a 64 GiB volume.
+//! How fast blocks are allocated and freed, and how long the search of SSR takes, on the tables of
+//! a 64 GiB volume.
 //!
 //! `cargo run --release -p nandkit-f2fs --example space_speed`
 

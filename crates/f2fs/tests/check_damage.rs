@@ -1,4 +1,5 @@
-//! One fault planted in a sound volume, checksums mended: exactly that fault is found, with its inode and its block. What fsck.f2fs says of the same volume stands beside it.
+//! One fault planted in a sound volume, checksums mended: exactly that fault is found, with its
+//! inode and its block. What fsck.f2fs says of the same volume stands beside it.
 
 use crate::faults::{Case, DIRECTORIES, Expected, Fsck, INODES, NODES, TABLES, VOLUME};
 use crate::made::{all_kinds, block_of, clock, complaints, kind_of, node_of};

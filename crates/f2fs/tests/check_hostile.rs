@@ -16,7 +16,8 @@ fn checked(edits: &Edits) -> Option<Report> {
     let mut device = StatsDevice::new(edits.device());
     let report = nandkit_f2fs::check(vec![&mut device], Clock::default()).ok();
     let read = device.snapshot().total(RequestKind::Read);
-    // A few passes over the volume at the most, in single blocks at the worst; a table's fields may say that it is the whole volume.
+    // A few passes over the volume at the most, in single blocks at the worst; a table's fields may
+    // say that it is the whole volume.
     let size = base().bytes.len() as u64;
     assert!(read.bytes <= 4 * size, "{} bytes read of {size}", read.bytes);
     assert!(read.requests <= 4 * size / BLOCK as u64, "{} requests", read.requests);
@@ -34,7 +35,8 @@ fn peak_mib() -> u64 {
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// Damage of other kinds: bits, whole blocks of noise or of another place, in metadata, in nodes or anywhere.
+/// Damage of other kinds: bits, whole blocks of noise or of another place, in metadata, in nodes or
+/// anywhere.
 fn rough(random: &mut Random) -> Edits {
     let mut edits = Edits::default();
     let base = base();

@@ -1,4 +1,5 @@
-//! What is no fault, and damage that is more than one wrong field: unclean volumes, lost sectors, circles, quotas, compressed clusters, names without case.
+//! What is no fault, and damage that is more than one wrong field: unclean volumes, lost sectors,
+//! circles, quotas, compressed clusters, names without case.
 
 use crate::common;
 
@@ -426,7 +427,8 @@ fn volumes_on_several_devices_are_checked() {
     assert!(devices(&["first"])[0].geometry().capacity() > 0);
 }
 
-/// Of a segment in the journal the SIT's own entry counts for nobody but whoever loads it: Linux and fsck.f2fs refuse a volume for it.
+/// Of a segment in the journal the SIT's own entry counts for nobody but whoever loads it: Linux
+/// and fsck.f2fs refuse a volume for it.
 #[test]
 fn an_entry_below_the_journal_is_judged_too() {
     let scratch = tempfile::tempdir().unwrap();

@@ -43,7 +43,8 @@ fn flips(planted: &Planted, classes: &Classes, count: u32) -> BTreeMap<&'static 
 
 #[test]
 fn flipped_bits_are_witnessed_as_the_table_says() {
-    // The table: `NANDKIT_ROUNDS=1000 cargo test --release -p nandkit-f2fs --test all check_witness -- --nocapture`.
+    // The table:
+    // `NANDKIT_ROUNDS=1000 cargo test --release -p nandkit-f2fs --test all check_witness -- --nocapture`.
     let count = rounds::count(8) as u32;
     let mut both = Vec::new();
     for features in FEATURES {
@@ -63,7 +64,8 @@ fn flipped_bits_are_witnessed_as_the_table_says() {
     let all = |map: &BTreeMap<&str, Outcome>, class: &str| {
         let found = map[class];
         assert_eq!(found.silent, 0, "{class}");
-        // A flipped version, or place of its end, makes a pack look like one that a cut left behind.
+        // A flipped version, or place of its end, makes a pack look like one that a cut left
+        // behind.
         assert!(found.harmless == 0 || class.starts_with("checkpoint"), "{class}");
     };
     for class in [

@@ -157,7 +157,8 @@ fn several_devices_are_one_volume() {
     assert!(swapped.is_err() || swapped.unwrap() != expected);
 }
 
-/// Volumes from the smallest to one whose bitmaps need payload blocks: what mkfs.f2fs made opens, and its root is there.
+/// Volumes from the smallest to one whose bitmaps need payload blocks: what mkfs.f2fs made opens,
+/// and its root is there.
 #[test]
 fn volumes_of_all_sizes_open() {
     let scratch = tempfile::tempdir().unwrap();
@@ -176,7 +177,8 @@ fn volumes_of_all_sizes_open() {
     }
 }
 
-/// An unclean end with fsynced data behind the checkpoint is told. Made here by a mark in the node that mkfs.f2fs puts where the warm node log begins.
+/// An unclean end with fsynced data behind the checkpoint is told. Made here by a mark in the node
+/// that mkfs.f2fs puts where the warm node log begins.
 #[test]
 fn fsynced_data_behind_the_checkpoint_are_told() {
     let scratch = tempfile::tempdir().unwrap();

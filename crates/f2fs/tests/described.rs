@@ -1,4 +1,6 @@
-//! Content that is described stays described on its whole way: in pages in memory, on the device, and when the collector moves it. So a large volume needs memory for what its metadata hold, and no more.
+//! Content that is described stays described on its whole way: in pages in memory, on the device,
+//! and when the collector moves it. So a large volume needs memory for what its metadata hold, and
+//! no more.
 
 use nandkit_block::RamDevice;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
@@ -14,7 +16,8 @@ fn described(record: u64, version: u32, length: u64) -> Described {
     Described { description, length: length as u32 }
 }
 
-/// A volume of 2 GiB, more than half of it a file that is filled and overwritten at random until the collector has moved much of it.
+/// A volume of 2 GiB, more than half of it a file that is filled and overwritten at random until
+/// the collector has moved much of it.
 #[test]
 fn a_large_volume_holds_bytes_of_metadata_alone() {
     let (blocks, file_blocks) = (2 << 30 >> 12, 340_000_u64);

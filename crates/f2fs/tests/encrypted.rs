@@ -1,5 +1,6 @@
-//! Encrypted inodes: names are listed as Linux lists them without the key, contents are refused, and what is not encrypted is read. fscrypt needs a kernel to write; here the
-//! marks are put into an image of sload.f2fs, so that names and contents stand for ciphertext.
+//! Encrypted inodes: names are listed as Linux lists them without the key, contents are refused,
+//! and what is not encrypted is read. fscrypt needs a kernel to write; here the marks are put into
+//! an image of sload.f2fs, so that names and contents stand for ciphertext.
 
 use std::fs;
 use std::ops::ControlFlow;

@@ -4,7 +4,8 @@ use crate::common::{mkfs, mount_file, plant, sload};
 use nandkit_testkit::listing::{self, Listing};
 use nandkit_vfs::FileSystem;
 
-/// MiB and options of mkfs.f2fs. Debian's sload.f2fs is built without compression: compressed files are read from images of Linux (`cargo xtask kernel f2fs`).
+/// MiB and options of mkfs.f2fs. Debian's sload.f2fs is built without compression: compressed files
+/// are read from images of Linux (`cargo xtask kernel f2fs`).
 const IMAGES: &[(u64, &str)] = &[
     (160, ""),
     (160, "-O extra_attr,inode_checksum,sb_checksum,inode_crtime"),
@@ -25,8 +26,9 @@ fn without_lost_found(mut listing: Listing) -> Listing {
     listing
 }
 
-/// What sload.f2fs 1.15 loses: with flexible_inline_xattr it fills all words of an inode with addresses, and then says that the last 50 are of attributes. So files of more pages than an inode
-/// has addresses for read differently, to Linux and to fsck.f2fs as well.
+/// What sload.f2fs 1.15 loses: with flexible_inline_xattr it fills all words of an inode with
+/// addresses, and then says that the last 50 are of attributes. So files of more pages than an
+/// inode has addresses for read differently, to Linux and to fsck.f2fs as well.
 fn lost_by_sload(options: &str, path: &str) -> bool {
     let pages = path.strip_prefix("/sizes/of-").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0) / 4096;
     options.contains("flexible_inline_xattr") && pages > 864

@@ -26,7 +26,8 @@ fn theirs(path: &Path, bytes: u64, words: &[&str]) -> Result<(), String> {
     if status == 0 { Ok(()) } else { Err(text) }
 }
 
-/// Ours with the same options. The one thing that is taken from theirs is the name of the running kernel.
+/// Ours with the same options. The one thing that is taken from theirs is the name of the running
+/// kernel.
 fn ours(path: &Path, bytes: u64, options: &MkfsOptions, like: Option<&Path>) -> nandkit_vfs::Result<()> {
     let maker = like.map_or_else(String::new, |like| {
         let text: Vec<u8> = superblock(like).version.iter().copied().take_while(|byte| *byte != 0).collect();
@@ -56,12 +57,14 @@ fn compare(bytes: u64, words: &[&str], options: &MkfsOptions) -> bool {
     }
     let mut different = differing(&open_image(&a), &open_image(&b));
     if !different.is_empty() && complaints(&a).iter().any(|complaint| complaint.contains("free segment_count")) {
-        // mkfs.f2fs counts free segments behind the last whole zone; its checkpoints, and nat_bits which holds their checksum, differ from ours in that.
+        // mkfs.f2fs counts free segments behind the last whole zone; its checkpoints, and nat_bits
+        // which holds their checksum, differ from ours in that.
         let pack = u64::from(superblock(&a).checkpoint_address.get());
         different.retain(|at| !(pack..pack + 1024).contains(at));
     }
     if words.contains(&"extra_attr,project_quota") {
-        // Where only projects have a quota file, mkfs.f2fs names the place behind three quota inodes in the footer of its inode.
+        // Where only projects have a quota file, mkfs.f2fs names the place behind three quota
+        // inodes in the footer of its inode.
         let inode = u64::from(superblock(&a).main_address.get()) + 1;
         let (theirs, ours) = (block(&open_image(&a), inode), block(&open_image(&b), inode));
         different.retain(|at| *at != inode || theirs[..4092] != ours[..4092]);

@@ -251,7 +251,8 @@ fn judges_see_what_is_planted() {
     let directory = tempfile::tempdir().unwrap();
     let path = image(&directory);
     make(&path, &tree, Some(256 << 20), &MkfsOptions::default());
-    // The first main segments are the logs of hot, warm and cold nodes and of hot data (f2fs-mkfs.md, "Geometry"): 2560 blocks at 4096 in this volume.
+    // The first main segments are the logs of hot, warm and cold nodes and of hot data
+    // (f2fs-mkfs.md, "Geometry"): 2560 blocks at 4096 in this volume.
     let main = 4096 * 4096;
     for (what, at) in [
         ("links of the root", main + 12),
@@ -297,7 +298,8 @@ fn quotas_of_many_owners_are_those_that_fsck_counts() {
     let features = features_named("extra_attr,quota,project_quota,lost_found").unwrap();
     make(&path, &tree, Some(128 << 20), &MkfsOptions { features, ..MkfsOptions::default() });
     assert_eq!(complaints(&path), Vec::<String>::new());
-    // The judge looks at usage: one byte of a record of the users' file, which begins behind the root's block in hot data.
+    // The judge looks at usage: one byte of a record of the users' file, which begins behind the
+    // root's block in hot data.
     let image = std::fs::read(&path).unwrap();
     let start = image.windows(4).position(|bytes| bytes == 0xD9C0_1F11_u32.to_le_bytes()).unwrap();
     change(&path, start as u64 + 5 * 1024 + 16 + 24, |byte| byte ^ 2);
@@ -305,7 +307,8 @@ fn quotas_of_many_owners_are_those_that_fsck_counts() {
     assert!(told.iter().any(|line| line.contains("fsck_chk_quota_files")), "{told:?}");
 }
 
-/// Attributes of the root that need a node of their own: the volume's own inodes come behind it, and the superblock names them there.
+/// Attributes of the root that need a node of their own: the volume's own inodes come behind it,
+/// and the superblock names them there.
 #[test]
 fn quota_files_are_where_the_superblock_says_whatever_nodes_the_root_has() {
     let mut builder = MemoryTree::builder();

@@ -1,6 +1,6 @@
 //! What F2FS promises of a power cut: what was made durable is there, and the rest is old or new.
-//! Names, links, modes and attributes are held to it by what all formats are;
-//! `writing/oracle.rs` holds to it what is F2FS's own: fsyncs of a file, drafts, checkpoints and collections.
+//! Names, links, modes and attributes are held to it by what all formats are; `writing/oracle.rs`
+//! holds to it what is F2FS's own: fsyncs of a file, drafts, checkpoints and collections.
 
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};

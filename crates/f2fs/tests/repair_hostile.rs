@@ -1,4 +1,5 @@
-//! Repairs of damaged volumes: they end, never panic, and leave what our check and fsck.f2fs call sound, but for what a repair leaves.
+//! Repairs of damaged volumes: they end, never panic, and leave what our check and fsck.f2fs call
+//! sound, but for what a repair leaves.
 
 use std::fs;
 
@@ -17,7 +18,8 @@ const SEEN_EVERY: usize = 25;
 
 #[test]
 fn damaged_images_are_repaired_or_refused() {
-    // More by `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all repair_hostile`.
+    // More by
+    // `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all repair_hostile`.
     let mut rounds = Rounds::of(250);
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
@@ -36,7 +38,8 @@ fn damaged_images_are_repaired_or_refused() {
         let again = nandkit_f2fs::check(vec![&mut device], Clock::default()).unwrap();
         assert_eq!(again.findings, repair.after.findings, "round {round}");
         if !again.is_clean() {
-            // A superblock whose features contradict each other: nothing tells which of them is wrong.
+            // A superblock whose features contradict each other: nothing tells which of them is
+            // wrong.
             let is_known = again.faults().all(|fault| fault.kind == FindingKind::Superblock.name());
             assert!(is_known, "round {round}: {:?}", again.findings);
             doubtful += 1;

@@ -1,4 +1,5 @@
-//! What a repair makes of inodes to which nothing leads: names that nobody has, in `lost+found` and in the root; and nothing of those that were deleted.
+//! What a repair makes of inodes to which nothing leads: names that nobody has, in `lost+found` and
+//! in the root; and nothing of those that were deleted.
 
 use crate::made::{clock, complaints};
 use crate::writing::oracle::{Image, SECTORS, device_of, empty_image, image_of, write_image};
@@ -113,7 +114,8 @@ fn deleted_files_and_drafts_do_not_come_back() {
     }
 }
 
-/// All names of an inode of which nothing can be made go at once: a repair has a bound of passes, and files may have any number of names.
+/// All names of an inode of which nothing can be made go at once: a repair has a bound of passes,
+/// and files may have any number of names.
 #[test]
 fn an_inode_of_many_names_is_let_go_with_all_of_them() {
     let mut volume = mount(&empty_image(""));
@@ -128,7 +130,8 @@ fn an_inode_of_many_names_is_let_go_with_all_of_them() {
     assert_eq!(names(&volume), [b"kept"]);
 }
 
-/// What was renamed over another file has its earlier name in its inode: whoever has that name for certain gets it.
+/// What was renamed over another file has its earlier name in its inode: whoever has that name for
+/// certain gets it.
 #[test]
 fn names_that_are_certain_come_before_older_ones() {
     let mut volume = mount(&empty_image(""));
@@ -143,7 +146,8 @@ fn names_that_are_certain_come_before_older_ones() {
     assert_eq!(volume.lookup(root, saved.0.to_string().as_bytes()).unwrap(), saved);
 }
 
-/// Its inode says that it is in the root, as it was renamed over another file: the lost directory has its name.
+/// Its inode says that it is in the root, as it was renamed over another file: the lost directory
+/// has its name.
 #[test]
 fn what_a_lost_directory_names_gets_no_second_name() {
     let mut volume = mount(&empty_image(""));
@@ -159,7 +163,8 @@ fn what_a_lost_directory_names_gets_no_second_name() {
     assert_eq!(volume.stat(file).unwrap().links, 1);
 }
 
-/// Directories keep the names that they had before an exchange, and have no mark that says so: files come first.
+/// Directories keep the names that they had before an exchange, and have no mark that says so:
+/// files come first.
 #[test]
 fn names_of_directories_are_told_as_uncertain() {
     let mut volume = mount(&empty_image(""));
@@ -209,7 +214,8 @@ fn exchanged(device: &mut RamDevice, directory: InodeNumber, entries: &[[(u64, u
     device.write(&Context::default(), at, Payload::Bytes(&block)).unwrap();
 }
 
-/// Two directories that hold each other, and files of lower numbers in them: one of the two gets a name, and all others have theirs through it.
+/// Two directories that hold each other, and files of lower numbers in them: one of the two gets a
+/// name, and all others have theirs through it.
 #[test]
 fn what_hangs_on_a_ring_of_lost_directories_gets_no_second_name() {
     const FILE: u8 = 1;
@@ -226,7 +232,8 @@ fn what_hangs_on_a_ring_of_lost_directories_gets_no_second_name() {
     }
     let [x, y] = [one, other].map(|directory| volume.create(directory, b"x", &NewNode::FILE).unwrap());
     let mut device = unmount(volume);
-    // The names of the directories in `home` become those of the files, and those of the files the directories'.
+    // The names of the directories in `home` become those of the files, and those of the files the
+    // directories'.
     let entries = [[(one.0, 1, DIRECTORY), (x.0, 1, FILE)], [(other.0, 1, DIRECTORY), (y.0, 1, FILE)]];
     exchanged(&mut device, home, &entries);
     let above = |target: InodeNumber| [(home.0, 2, DIRECTORY), (target.0, 2, DIRECTORY)];
@@ -260,12 +267,14 @@ fn address(block: &mut [u8; 4096], page: usize) -> &mut [u8] {
     &mut block[360 + 4 * page..][..4]
 }
 
-/// Directories of one slot each: pages 0 and 1 are full, as is a part of the next level; page 3 is a hole.
+/// Directories of one slot each: pages 0 and 1 are full, as is a part of the next level; page 3 is
+/// a hole.
 fn with_many(volume: &mut Volume<RamDevice>, directory: InodeNumber, node: &NewNode<'_>) -> Vec<InodeNumber> {
     (0..600).map(|number| volume.create(directory, format!("{number}").as_bytes(), node).unwrap()).collect()
 }
 
-/// A page of a directory is there a second time, where most of its names do not belong, and is met first.
+/// A page of a directory is there a second time, where most of its names do not belong, and is met
+/// first.
 #[test]
 fn names_that_do_not_belong_do_not_take_those_along_that_do() {
     let mut volume = mount(&empty_image(""));

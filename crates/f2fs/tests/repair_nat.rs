@@ -26,7 +26,8 @@ fn device_of(image: &Image) -> RamDevice {
 
 type Change<'a> = &'a dyn Fn(&mut [u8]);
 
-/// Directories and files of three blocks of the NAT, some of several nodes; others were deleted, and their nodes stand in the main area still.
+/// Directories and files of three blocks of the NAT, some of several nodes; others were deleted,
+/// and their nodes stand in the main area still.
 fn volume() -> RamDevice {
     let mut volume =
         Volume::mount(vec![device_of(&empty_image_of("", SECTORS))], clock(), WriteOptions::default()).unwrap();
@@ -100,7 +101,8 @@ fn a_lost_block_of_the_nat_loses_nothing() {
     }
 }
 
-/// mkfs leaves the newest entries in the journal: that these are right says nothing of the block in which the others were.
+/// mkfs leaves the newest entries in the journal: that these are right says nothing of the block in
+/// which the others were.
 #[test]
 fn entries_of_the_journal_do_not_vouch_for_the_table() {
     let tree_of = |device| tree(&Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap());
@@ -209,7 +211,8 @@ fn go_on(device: RamDevice) -> RamDevice {
     unmount(volume)
 }
 
-/// A write of the NAT did not come to pass: its block leads to where nodes were, and knows none that was made since.
+/// A write of the NAT did not come to pass: its block leads to where nodes were, and knows none
+/// that was made since.
 #[test]
 fn an_old_block_of_the_nat_is_no_harm() {
     let device = volume();
@@ -261,7 +264,8 @@ fn an_old_block_of_the_sit_brings_nothing_back() {
     assert!(tree(&Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()) == whole);
 }
 
-/// A page of a file looks like a newer block of a node whose entry is lost, and the SIT has the file's segment as one of nodes.
+/// A page of a file looks like a newer block of a node whose entry is lost, and the SIT has the
+/// file's segment as one of nodes.
 #[test]
 fn a_page_that_looks_like_a_node_is_none() {
     let first = image_of(&volume());

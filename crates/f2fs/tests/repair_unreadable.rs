@@ -1,4 +1,5 @@
-//! Repairs of volumes with sectors that cannot be read: what takes their place is written, not read.
+//! Repairs of volumes with sectors that cannot be read: what takes their place is written, not
+//! read.
 
 use crate::made::{all_kinds, clock};
 use crate::planted::Planted;

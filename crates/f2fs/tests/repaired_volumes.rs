@@ -1,4 +1,5 @@
-//! Repairs of volumes that lost more than a field: the root directory, quota files, their end; marks that make files unreadable; nodes among data.
+//! Repairs of volumes that lost more than a field: the root directory, quota files, their end;
+//! marks that make files unreadable; nodes among data.
 
 use crate::faults::entry_of_many;
 use crate::made::{all_kinds, clock, complaints};
@@ -71,7 +72,8 @@ fn a_root_that_is_lost_is_made_anew_and_its_names_come_back() {
     }
 }
 
-/// `1:12809` of `repair_hostile`: a bitmap of the NAT that names the other copy of its first block, in which nothing is. All nodes stand.
+/// `1:12809` of `repair_hostile`: a bitmap of the NAT that names the other copy of its first block,
+/// in which nothing is. All nodes stand.
 #[test]
 fn a_volume_whose_nat_names_the_wrong_copy_is_whole_behind_a_repair() {
     let sound = base("quota,extra_attr,project_quota");
@@ -116,7 +118,8 @@ fn a_node_among_data_is_copied_to_a_segment_of_its_own() {
     assert_eq!(tree(&mended), tree(&sound));
 }
 
-/// A volume that was cut short has its whole length again; what of files was behind the end is told by inode, and is holes.
+/// A volume that was cut short has its whole length again; what of files was behind the end is told
+/// by inode, and is holes.
 #[test]
 fn a_volume_that_was_cut_short_is_whole_and_sound_behind_a_repair() {
     let sound = base("extra_attr,inode_checksum,quota");
@@ -167,7 +170,8 @@ fn marks_of_encryption_and_verity_without_their_attributes_go() {
     }
 }
 
-/// A word behind a quota file's end that leads to another file's inode: it was claimed as data, the file was given up, found sound, named, and given up again.
+/// A word behind a quota file's end that leads to another file's inode: it was claimed as data, the
+/// file was given up, found sound, named, and given up again.
 #[test]
 fn an_address_behind_a_quota_file_takes_nobodys_inode() {
     let sound = base("quota,extra_attr,project_quota");
@@ -198,7 +202,8 @@ fn a_root_that_is_lost_with_the_quota_files_has_its_names_again() {
     assert_eq!(tree(&mended), tree(&sound));
 }
 
-/// A word that leads to an old copy of another page of the same directory, in front of it: its names go, and not their twins.
+/// A word that leads to an old copy of another page of the same directory, in front of it: its
+/// names go, and not their twins.
 #[test]
 fn of_two_pages_with_the_same_names_the_one_in_its_place_stays() {
     let sound = base("extra_attr,inode_checksum");

@@ -1,4 +1,6 @@
-//! Volumes as Android makes them, changed without an option: names without case, verity, encrypted and compressed inodes, projects, quotas. What is not changed stays as it was, and fsck.f2fs has nothing to say behind any mount.
+//! Volumes as Android makes them, changed without an option: names without case, verity, encrypted
+//! and compressed inodes, projects, quotas. What is not changed stays as it was, and fsck.f2fs has
+//! nothing to say behind any mount.
 
 use crate::writing;
 
@@ -76,7 +78,8 @@ fn fold(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber)
     for number in 0..400 {
         file(&mut volume, below, format!("Имя {number} é").as_bytes());
     }
-    // Of bytes that are no UTF-8 Linux and fsck.f2fs think alike; not of characters later than Unicode 12.1, nor of what is too long for Linux.
+    // Of bytes that are no UTF-8 Linux and fsck.f2fs think alike; not of characters later than
+    // Unicode 12.1, nor of what is too long for Linux.
     for (opaque, agreed) in [(&[0xFF, b'A'][..], true), ("\u{1F6D6}A".as_bytes(), false), (&[b'A'; 255], false)] {
         let made = volume.create(below, opaque, &NewNode::FILE).map_err(|error| error.kind);
         match (place.strict, agreed) {
@@ -98,7 +101,8 @@ fn fold(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber)
     place.remount(volume, "folded names removed")
 }
 
-/// Gives an inode an attribute that users do not see: 9 c of encrypted ones, 11 v of those under verity.
+/// Gives an inode an attribute that users do not see: 9 c of encrypted ones, 11 v of those under
+/// verity.
 fn plant_attribute(volume: &mut Volume<FileDevice>, inode: InodeNumber, bit: u8, key: (u8, &[u8]), value: &[u8]) {
     let found = volume.inode(inode).unwrap();
     let area = nandkit_f2fs::testing::xattr::area(&*volume, &found).unwrap();
@@ -159,7 +163,8 @@ fn guard(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber
     place.remount(volume, "guarded, removed")
 }
 
-/// Apps with data of their own: users, projects, content of all sizes, written anew, cut and removed.
+/// Apps with data of their own: users, projects, content of all sizes, written anew, cut and
+/// removed.
 fn churn(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber) -> Volume<FileDevice> {
     let project_at = WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, project_id);
     for round in 0..3_u32 {

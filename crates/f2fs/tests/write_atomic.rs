@@ -23,7 +23,8 @@ fn content<D: BlockDevice>(volume: &Volume<D>, inode: InodeNumber) -> Vec<u8> {
     bytes
 }
 
-/// What is written in one draft, over a file of 5 MB with more than one node: in its middle, around the border of nodes, and behind its end.
+/// What is written in one draft, over a file of 5 MB with more than one node: in its middle, around
+/// the border of nodes, and behind its end.
 const WRITES: [(u64, usize); 5] =
     [(10_000, 9000), (3_770_000, 30_000), (100, 10), (4_999_000, 90_000), (1 << 20, 4096)];
 

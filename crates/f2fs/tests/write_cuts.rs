@@ -1,4 +1,5 @@
-//! Power cuts at every request to the device, and within the recoveries behind them: what was fsynced is there, nothing that was never written is, and the volume is sound.
+//! Power cuts at every request to the device, and within the recoveries behind them: what was
+//! fsynced is there, nothing that was never written is, and the volume is sound.
 
 use crate::writing;
 
@@ -16,7 +17,8 @@ use nandkit_vfs::{Changes, FileSystem, NewNode};
 
 struct Shape {
     features: &'static str,
-    /// The volume has gaps everywhere, its logs stand near the ends of their segments, and they fill gaps whatever is free.
+    /// The volume has gaps everywhere, its logs stand near the ends of their segments, and they
+    /// fill gaps whatever is free.
     gaps: bool,
     options: WriteOptions,
     survivals: &'static [Survival],
@@ -85,7 +87,8 @@ fn shapes() -> Vec<Shape> {
     ]
 }
 
-/// The run up to a cut; the device behind it, and what may be on it. `None` where the run ends before.
+/// The run up to a cut; the device behind it, and what may be on it. `None` where the run ends
+/// before.
 fn cut_run(image: &Image, shape: &Shape, plan: DeviceCutPlan) -> Option<(RamDevice, Model)> {
     let device = CutDevice::new(device_of(image), plan);
     let mut model = Model::default();
@@ -111,7 +114,8 @@ fn moment(number: u64) -> DeviceCutMoment {
     [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After][number as usize % 3]
 }
 
-/// Mounts behind a cut, holds it against the model, and goes on: to a second mount that has nothing to recover.
+/// Mounts behind a cut, holds it against the model, and goes on: to a second mount that has nothing
+/// to recover.
 fn judge(device: RamDevice, model: &Model, shape: &Shape, context: &str) -> RamDevice {
     let volume = Volume::mount(vec![device], clock(), shape.options);
     let volume = volume.unwrap_or_else(|error| panic!("{context}: {error}"));

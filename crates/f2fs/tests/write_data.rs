@@ -1,4 +1,5 @@
-//! Content of files against a model: random writes, truncations, holes and reservations, over many mounts. After each, fsck.f2fs and our check find nothing.
+//! Content of files against a model: random writes, truncations, holes and reservations, over many
+//! mounts. After each, fsck.f2fs and our check find nothing.
 
 use crate::writing;
 
@@ -331,7 +332,8 @@ fn inodes_are_made_and_freed() {
     assert_sound(&path, "freed");
 }
 
-/// Overwrites of single pages on a volume that is nearly full, far more than its free space: collected, or filled gap by gap, and nothing is lost.
+/// Overwrites of single pages on a volume that is nearly full, far more than its free space:
+/// collected, or filled gap by gap, and nothing is lost.
 #[test]
 fn overwrites_of_a_nearly_full_volume_are_collected() {
     let scratch = tempfile::tempdir().unwrap();
@@ -393,7 +395,8 @@ fn overwrites_of_a_nearly_full_volume_are_collected() {
     }
 }
 
-/// Write-back, checkpoints and background collection when nothing else happens, by the volume's own clock.
+/// Write-back, checkpoints and background collection when nothing else happens, by the volume's own
+/// clock.
 #[test]
 fn idle_times_are_used() {
     let scratch = tempfile::tempdir().unwrap();
@@ -436,7 +439,8 @@ fn idle_times_are_used() {
     assert_sound(&path, "idle");
 }
 
-/// Linux reserves blocks behind the end for a write, and marks the file; behind a power cut they are no content, and hold what they held before.
+/// Linux reserves blocks behind the end for a write, and marks the file; behind a power cut they
+/// are no content, and hold what they held before.
 #[test]
 fn blocks_behind_the_end_that_were_never_written_are_no_content() {
     type Change = fn(&mut Volume<FileDevice>, InodeNumber);

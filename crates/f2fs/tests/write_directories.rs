@@ -1,4 +1,5 @@
-//! Directories of a volume that is written: many names, names of one bucket and of one hash, and what fsck.f2fs and our check say of them.
+//! Directories of a volume that is written: many names, names of one bucket and of one hash, and
+//! what fsck.f2fs and our check say of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,8 @@ use nandkit_f2fs::write::Making;
 use nandkit_units::random::Random;
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, RenameFlags};
 
-/// Directories of thousands of names of all lengths grow, are changed at random, and become empty again.
+/// Directories of thousands of names of all lengths grow, are changed at random, and become empty
+/// again.
 #[test]
 fn directories_of_thousands_of_names() {
     for (level, features) in [(0, ""), (1, "extra_attr,inode_checksum")] {

@@ -1,4 +1,5 @@
-//! Devices that fail: a failed write of data is its writer's, and can be tried again; a failed write of metadata stops the volume, and what the device has is the last checkpoint.
+//! Devices that fail: a failed write of data is its writer's, and can be tried again; a failed
+//! write of metadata stops the volume, and what the device has is the last checkpoint.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -64,7 +65,8 @@ fn a_failed_write_of_data_is_its_writers_and_may_be_tried_again() {
 #[test]
 fn a_failed_checkpoint_stops_the_volume() {
     let image = empty_image("");
-    // Writes: node and directory page, or one of the checkpoint's blocks; the flush before its last block.
+    // Writes: node and directory page, or one of the checkpoint's blocks; the flush before its last
+    // block.
     let writes = [1, 2, 4].map(|nth| fault(Operation::Write, nth + FIRST_WRITES));
     for faulty in writes.into_iter().chain([fault(Operation::Flush, 1 + FIRST_FLUSHES)]) {
         let mut volume = mount(&image, vec![faulty]);
@@ -106,7 +108,8 @@ fn any_failed_write_or_flush_loses_nothing() {
                     assert!(matches!(error.kind, ErrorKind::ReadOnly | ErrorKind::NotFound), "{context}: {error}");
                     must_be_possible(&volume, &model, &context);
                 } else {
-                    // What a failed flush was to keep may be lost with the device's cache: nothing is acknowledged behind it.
+                    // What a failed flush was to keep may be lost with the device's cache: nothing
+                    // is acknowledged behind it.
                     assert_eq!(operation, Operation::Write, "{context}");
                     went_on += 1;
                     model.observe(&volume);
@@ -136,7 +139,8 @@ struct Failed {
     stopped: bool,
 }
 
-/// Operations until one request has failed, what came of them held against the oracle at once, behind more operations, and behind a mount. `None` where so many requests never came.
+/// Operations until one request has failed, what came of them held against the oracle at once,
+/// behind more operations, and behind a mount. `None` where so many requests never came.
 fn fail_once<O: Oracle>(
     image: &Image,
     seed: u64,
@@ -159,7 +163,8 @@ fn fail_once<O: Oracle>(
         assert_eq!(error.kind, ErrorKind::ReadOnly, "{context}: {error}");
     } else {
         oracle.judge(&volume, &context);
-        // Not all oracles go on behind an operation that was refused in its middle; the volume does.
+        // Not all oracles go on behind an operation that was refused in its middle; the volume
+        // does.
         volume.create(volume.root(), b"goes on", &NewNode::FILE).unwrap();
         volume.remove(volume.root(), b"goes on").unwrap();
         volume.sync().unwrap();
@@ -235,7 +240,8 @@ fn sector_of(image: &Image, content: &[u8]) -> Lba {
     Lba(image.iter().find(|(_, bytes)| bytes == content).expect("the block").0)
 }
 
-/// A block that the device never takes is no obstacle: not for its own file, whose page goes elsewhere, nor for others.
+/// A block that the device never takes is no obstacle: not for its own file, whose page goes
+/// elsewhere, nor for others.
 #[test]
 fn a_block_that_is_never_written_keeps_nothing_else_from_being_durable() {
     let mut volume = mount(&empty_image(""), Vec::new());
@@ -252,7 +258,8 @@ fn a_block_that_is_never_written_keeps_nothing_else_from_being_durable() {
     volume.write(NodeId(other.0 as u32), 0, Payload::Bytes(&page(2, 0, 1))).unwrap();
     let error = volume.sync().unwrap_err();
     assert_eq!((error.kind, volume.stopped()), (ErrorKind::Device, None), "{error}");
-    // Tried again the page goes elsewhere; that is no checkpoint, and the other file is durable without it.
+    // Tried again the page goes elsewhere; that is no checkpoint, and the other file is durable
+    // without it.
     volume.fsync(nid, false).unwrap();
     let device = volume.abandon().remove(0).into_inner();
     let left = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();

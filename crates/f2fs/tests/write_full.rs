@@ -1,4 +1,5 @@
-//! Names on volumes that are full: an operation that finds no room leaves all as it was, and nothing is lost on the way.
+//! Names on volumes that are full: an operation that finds no room leaves all as it was, and
+//! nothing is lost on the way.
 
 use std::collections::BTreeMap;
 
@@ -129,7 +130,8 @@ fn a_write_back_leaves_room_for_the_nodes_of_its_checkpoint() {
     }
 }
 
-/// Names come, go and move on a volume where every few megabytes a section has to be collected; directories are among what is moved.
+/// Names come, go and move on a volume where every few megabytes a section has to be collected;
+/// directories are among what is moved.
 #[test]
 fn names_while_sections_are_collected() {
     let image = Image::new(64 * MIB, "extra_attr,inode_checksum");
@@ -201,7 +203,8 @@ fn names_while_sections_are_collected() {
     assert!(collected > 20, "{collected} sections were collected");
 }
 
-/// A name took the place of one that was removed, and is fsynced on a full volume: the directory as the checkpoint has it is full, and the recovery finds no block for another page.
+/// A name took the place of one that was removed, and is fsynced on a full volume: the directory as
+/// the checkpoint has it is full, and the recovery finds no block for another page.
 #[test]
 fn a_name_whose_recovery_would_find_no_room_is_made_durable_by_a_checkpoint() {
     for free in 0..8 {

@@ -103,7 +103,8 @@ fn damaged_chains_are_recovered_or_refused() {
             } as usize;
             bytes[place] = random.below(256) as u8;
         }
-        // Who only reads: what memory holds is bounded by the chain, and what comes out can be listed.
+        // Who only reads: what memory holds is bounded by the chain, and what comes out can be
+        // listed.
         if let Ok(read) = recovered_several(vec![device_of(&damaged)], Clock::default()) {
             let changed: u64 = read.devices.iter().flat_map(|device| device.changed()).map(|(_, count)| count).sum();
             assert!(changed < 512, "{changed} blocks in memory for a chain of {} nodes", chain.len());

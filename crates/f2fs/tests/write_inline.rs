@@ -1,4 +1,5 @@
-//! Content and entries that leave an inode: what was durable in it stays so, and what finds no room, or a device that refuses, leaves all as it was.
+//! Content and entries that leave an inode: what was durable in it stays so, and what finds no
+//! room, or a device that refuses, leaves all as it was.
 
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{BlockDevice, Operation, RamDevice};
@@ -69,7 +70,8 @@ impl<D: BlockDevice> Leaves for Volume<D> {
     }
 }
 
-/// A checkpoint leaves the data of files out: content that only memory had was lost with the next power cut, and the inode no longer had it.
+/// A checkpoint leaves the data of files out: content that only memory had was lost with the next
+/// power cut, and the inode no longer had it.
 #[test]
 fn content_that_left_its_inode_survives_a_checkpoint_that_others_asked_for() {
     for (what, leave) in LEAVES {
@@ -110,7 +112,8 @@ fn content_stays_in_its_inode_where_the_device_does_not_take_it() {
     }
 }
 
-/// Entries of a directory whose first bucket lies behind the pages of its inode: moving them takes a node, which a full volume has no room for, or no room but for that.
+/// Entries of a directory whose first bucket lies behind the pages of its inode: moving them takes
+/// a node, which a full volume has no room for, or no room but for that.
 #[test]
 fn entries_stay_in_their_inode_where_the_volume_is_full() {
     let mut options = WriteOptions::default();
@@ -156,7 +159,8 @@ fn entries_stay_in_their_inode_where_the_volume_is_full() {
     assert_eq!(findings(unmount(volume)), Vec::<String>::new());
 }
 
-/// Linux's roll-forward leaves a node of attributes that an fsynced inode no longer has: such an fsync is a checkpoint.
+/// Linux's roll-forward leaves a node of attributes that an fsynced inode no longer has: such an
+/// fsync is a checkpoint.
 #[test]
 fn an_fsync_behind_the_last_large_attribute_is_a_checkpoint() {
     let (mut volume, ino) = with_file(device_of(&empty_image("")));

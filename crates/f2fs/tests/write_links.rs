@@ -1,4 +1,5 @@
-//! What becomes of inodes as their names come, go and move: links, the way up, the marks for roll-forward, files open without a name, and directories that are not changed.
+//! What becomes of inodes as their names come, go and move: links, the way up, the marks for
+//! roll-forward, files open without a name, and directories that are not changed.
 
 use crate::writing;
 

@@ -1,4 +1,5 @@
-//! Mounting for writing: an inode changed, checkpoints, unmounts. fsck.f2fs and our check find nothing, and nothing else changed.
+//! Mounting for writing: an inode changed, checkpoints, unmounts. fsck.f2fs and our check find
+//! nothing, and nothing else changed.
 
 use crate::common;
 use crate::made;
@@ -155,7 +156,8 @@ fn volumes_on_several_devices_are_changed() {
     }
 }
 
-/// A chain of an earlier mount may begin where the log of warm nodes goes on: its version ends with the first checkpoint of a mount, which comes before any node.
+/// A chain of an earlier mount may begin where the log of warm nodes goes on: its version ends with
+/// the first checkpoint of a mount, which comes before any node.
 #[test]
 fn the_first_change_of_a_mount_is_a_checkpoint_whatever_it_is() {
     let (image, mut volume, root) = Image::mounted(96 * MIB, "extra_attr,quota");

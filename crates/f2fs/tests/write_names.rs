@@ -1,4 +1,5 @@
-//! Names of a volume that is written: the conformance suite of file systems, and random operations against the model, with fsck.f2fs and our own check after each remount.
+//! Names of a volume that is written: the conformance suite of file systems, and random operations
+//! against the model, with fsck.f2fs and our own check after each remount.
 
 use crate::modelled::{CONFIGURATIONS, Maker, agree};
 use nandkit_testkit::fs_suite;

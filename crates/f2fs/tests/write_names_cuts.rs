@@ -1,4 +1,5 @@
-//! Power cuts at every request while names come, go and move: behind each the tree is that of the last checkpoint, with the names of what was fsynced since, and nothing in between.
+//! Power cuts at every request while names come, go and move: behind each the tree is that of the
+//! last checkpoint, with the names of what was fsynced since, and nothing in between.
 
 use crate::writing;
 

@@ -1,4 +1,5 @@
-//! Volumes with quota files that are written: behind every mount the files say what fsck.f2fs and our check count; limits are kept before anything changes.
+//! Volumes with quota files that are written: behind every mount the files say what fsck.f2fs and
+//! our check count; limits are kept before anything changes.
 
 use crate::made::{clock, open_image};
 use crate::planted::Planted;
@@ -122,7 +123,8 @@ fn projects_are_handed_on_and_not_left() {
     assert_sound(image.path(), "at the end");
 }
 
-/// Random work of many owners, whose ids need more than one block of references and of records, with remounts and what roll-forward finds.
+/// Random work of many owners, whose ids need more than one block of references and of records,
+/// with remounts and what roll-forward finds.
 #[test]
 fn many_owners_come_and_go() {
     let image = Image::new(96 * MIB, "quota");

@@ -1,4 +1,6 @@
-//! What fsync and roll-forward carry over: all of a file, over long chains, with and without content in the inode, attributes, names that were another file's; orphans; and reading without writing.
+//! What fsync and roll-forward carry over: all of a file, over long chains, with and without
+//! content in the inode, attributes, names that were another file's; orphans; and reading without
+//! writing.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -48,7 +50,8 @@ fn listing(volume: &dyn FileSystem) -> BTreeMap<Vec<u8>, String> {
     listing
 }
 
-/// Mounts behind a cut and judges: as `expected`, without a complaint of fsck.f2fs or check. Returns the volume mounted once more.
+/// Mounts behind a cut and judges: as `expected`, without a complaint of fsck.f2fs or check.
+/// Returns the volume mounted once more.
 fn recover(device: RamDevice, expected: &BTreeMap<Vec<u8>, String>, context: &str) -> Volume<RamDevice> {
     let volume = mount(device);
     assert!(volume.recovered().files > 0, "{context}: {:?}", volume.recovered());
@@ -262,7 +265,9 @@ fn an_unclean_volume_is_read_recovered_and_stays_as_it_is() {
     assert!(image_of(&overlay.into_inner()) == clean);
 }
 
-/// Of the two nodes of a fsync the cut kept the second one alone, so that nothing is recovered. It has the checkpoint's version still: the next chain must not lead into it, as its blocks are others' by then.
+/// Of the two nodes of a fsync the cut kept the second one alone, so that nothing is recovered. It
+/// has the checkpoint's version still: the next chain must not lead into it, as its blocks are
+/// others' by then.
 #[test]
 fn the_rest_of_a_chain_that_lost_its_beginning_is_never_taken_over() {
     let options = WriteOptions { ipu_policy: Some(0), ordered_fsync: true, ..WriteOptions::default() };
@@ -316,7 +321,8 @@ fn in_chain<'a>(image: &'a mut Image, ino: NodeId, name: &'a [u8], which: usize)
     blocks.nth(which).expect("a node of the chain")
 }
 
-/// Linux's recovery unlinks the directory, whatever is in it. Ours makes a checkpoint of such an fsync, and gives the directory of a volume that Linux left its number for a name.
+/// Linux's recovery unlinks the directory, whatever is in it. Ours makes a checkpoint of such an
+/// fsync, and gives the directory of a volume that Linux left its number for a name.
 #[test]
 fn a_directory_whose_old_name_a_fsynced_file_has_keeps_what_is_in_it() {
     let mut volume = mount(device_of(&empty_image("")));
@@ -365,7 +371,8 @@ fn a_chain_in_a_circle_is_refused_at_its_second_turn() {
     assert!(error.to_string().contains("in a circle after 3 nodes"), "{error}");
 }
 
-/// An exchange takes a directory's name away as a rename does: what is fsynced under it later is a checkpoint, too.
+/// An exchange takes a directory's name away as a rename does: what is fsynced under it later is a
+/// checkpoint, too.
 #[test]
 fn a_directory_whose_name_was_exchanged_keeps_what_was_fsynced_in_it() {
     for kept in [false, true] {
@@ -391,7 +398,8 @@ fn a_directory_whose_name_was_exchanged_keeps_what_was_fsynced_in_it() {
     }
 }
 
-/// As Linux can leave it, whose own recovery fails there: the directory is empty at the checkpoint, and files of the chain are in it.
+/// As Linux can leave it, whose own recovery fails there: the directory is empty at the checkpoint,
+/// and files of the chain are in it.
 #[test]
 fn an_empty_directory_in_which_files_were_fsynced_is_moved_aside() {
     let mut volume = mount(device_of(&empty_image("")));
@@ -431,7 +439,8 @@ fn a_recovery_removes_what_was_immutable_at_the_checkpoint() {
     assert_sound(&unmount(volume), "immutable");
 }
 
-/// A chain that says that a file is compressed now: by its rules it has other addresses, and Linux fsyncs no such file so.
+/// A chain that says that a file is compressed now: by its rules it has other addresses, and Linux
+/// fsyncs no such file so.
 #[test]
 fn a_chain_of_a_compressed_file_is_refused() {
     let image = empty_image("extra_attr,compression");

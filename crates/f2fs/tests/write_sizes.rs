@@ -1,4 +1,5 @@
-//! Sizes of files and what lies behind their ends, through cuts: what was cut off does not come back, and what was reserved makes no file longer.
+//! Sizes of files and what lies behind their ends, through cuts: what was cut off does not come
+//! back, and what was reserved makes no file longer.
 
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{Operation, RamDevice};
@@ -125,7 +126,8 @@ fn what_was_cut_off_does_not_come_back_where_the_device_refuses_a_write() {
     assert!(refused > 3, "{refused}");
 }
 
-/// A file that Linux marked: blocks behind its end were reserved for a write that never came to pass.
+/// A file that Linux marked: blocks behind its end were reserved for a write that never came to
+/// pass.
 #[test]
 fn what_was_reserved_for_a_write_that_never_came_is_no_content() {
     type Grow = fn(&mut Volume<RamDevice>, NodeId);

@@ -1,4 +1,5 @@
-//! The short form of `cargo xtask soak f2fs`: cuts at each request, and within recoveries, on every shape of volume.
+//! The short form of `cargo xtask soak f2fs`: cuts at each request, and within recoveries, on every
+//! shape of volume.
 
 use crate::made::clock;
 use crate::soaking::shapes::shapes;
@@ -23,7 +24,8 @@ fn cuts_on_every_shape_lose_nothing() {
     assert!(counts.iter().all(|(_, count)| *count > 10), "{counts:?}");
 }
 
-/// The new first block of a pack stands before the old last one: that is no damage, although both are whole.
+/// The new first block of a pack stands before the old last one: that is no damage, although both
+/// are whole.
 #[test]
 fn a_pack_that_a_cut_left_between_its_ends_is_no_fault() {
     let mut medium = MemoryDisk::copy_of(&device_of(&empty_image(""))).unwrap();

@@ -1,4 +1,5 @@
-//! `fsync_mode=strict`: a file that was renamed outlives the fsync of a new one that took its old name, at every cut.
+//! `fsync_mode=strict`: a file that was renamed outlives the fsync of a new one that took its old
+//! name, at every cut.
 
 use std::collections::BTreeSet;
 
@@ -84,7 +85,8 @@ fn a_renamed_file_outlives_the_fsync_of_its_successor() {
     assert_eq!(end, after);
 }
 
-/// As Linux has it without the option (f2fs.rst, "fsync_mode"): the old file is lost with the power.
+/// As Linux has it without the option (f2fs.rst, "fsync_mode"): the old file is lost with the
+/// power.
 #[test]
 fn without_the_option_the_renamed_file_is_lost() {
     let (_, end) = behind_cuts(false);

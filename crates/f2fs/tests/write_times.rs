@@ -1,4 +1,5 @@
-//! Times of overwrites wait in memory (lazytime) until a sync, an fsync, or a change of the inode takes them along.
+//! Times of overwrites wait in memory (lazytime) until a sync, an fsync, or a change of the inode
+//! takes them along.
 
 use crate::made::clock;
 use crate::writing::image::nid;

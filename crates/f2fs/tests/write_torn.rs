@@ -1,4 +1,5 @@
-//! Fsyncs in whose middle the power goes: what was durable before is there, whatever part of them the device kept.
+//! Fsyncs in whose middle the power goes: what was durable before is there, whatever part of them
+//! the device kept.
 
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
@@ -26,7 +27,8 @@ fn image(make: impl FnOnce(&mut Volume<RamDevice>, NodeId)) -> (Image, NodeId) {
     (image_of(&unmount(volume)), ino)
 }
 
-/// Does `work` with a cut inside each of its requests, and hands on what the next mount finds. Returns how many cuts these were.
+/// Does `work` with a cut inside each of its requests, and hands on what the next mount finds.
+/// Returns how many cuts these were.
 fn cut_in_each_request(
     image: &Image,
     work: impl Fn(&mut Volume<Cut>) -> Result<()>,
@@ -66,7 +68,8 @@ fn content(volume: &Volume<RamDevice>, ino: NodeId, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// The inode holds the first of them, a node of their own the rest: a new value of one moves all the others.
+/// The inode holds the first of them, a node of their own the rest: a new value of one moves all
+/// the others.
 #[test]
 fn attributes_that_nobody_touched_survive() {
     let values = |volume: &mut Volume<RamDevice>, ino: NodeId| {
@@ -146,7 +149,9 @@ fn what_a_truncation_leaves_survives() {
     assert!(cuts > 60, "{cuts}");
 }
 
-/// A fsync of which the first node is lost and the marked one is not is none, and stays none: the first block that the next mount writes to the log of nodes must not lead into what is left of it.
+/// A fsync of which the first node is lost and the marked one is not is none, and stays none: the
+/// first block that the next mount writes to the log of nodes must not lead into what is left of
+/// it.
 #[test]
 fn a_torn_fsync_is_not_completed_by_a_later_mount() {
     let options = WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() };
@@ -165,7 +170,8 @@ fn a_torn_fsync_is_not_completed_by_a_later_mount() {
     assert_eq!(volume.segments().log_state(Log::WarmNode).next, log.next + 2, "two nodes");
     let mut left = image_of(&volume.abandon().remove(0));
     left.retain(|(sector, _)| *sector != first);
-    // As Linux leaves it: something behind the end of the other file, which is cleared when that grows.
+    // As Linux leaves it: something behind the end of the other file, which is cleared when that
+    // grows.
     let (_, page) = left.iter_mut().find(|(_, bytes)| bytes[..904] == [7; 904] && bytes[904..] == [0; 3192]).unwrap();
     page.fill(7);
     let mut cuts = 0;

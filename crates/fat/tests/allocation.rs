@@ -1,4 +1,5 @@
-//! Space allocated ahead: it is there when it is written, nobody else gets it, and it ends with the file.
+//! Space allocated ahead: it is there when it is written, nobody else gets it, and it ends with the
+//! file.
 
 use crate::common::*;
 use nandkit_fat::{Fat, FatKind, FormatOptions, format};

@@ -12,7 +12,8 @@ use nandkit_testkit::vfat::Judges;
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::model::ModelOptions;
 
-/// Makes volumes of one type; a remount is clean (unmounted, and its image judged), or finds the volume as a crash after a sync leaves it.
+/// Makes volumes of one type; a remount is clean (unmounted, and its image judged), or finds the
+/// volume as a crash after a sync leaves it.
 struct Maker {
     kind: FatKind,
     options: MountOptions,
@@ -106,7 +107,8 @@ fn fat32_conforms() {
     conforms(FatKind::Fat32);
 }
 
-/// 20,000 random operations per type, through both kinds of cache, with clean and unclean remounts among them.
+/// 20,000 random operations per type, through both kinds of cache, with clean and unclean remounts
+/// among them.
 fn agrees_with_the_model(kind: FatKind) {
     for (seed, options, clean) in
         [(1, WRITE_THROUGH, true), (2, WRITE_BACK, true), (3, WRITE_THROUGH, false), (4, WRITE_BACK, false)]

@@ -1,4 +1,5 @@
-//! Damaged images: errors or repairs, never a panic or an endless loop; and what is repaired is clean.
+//! Damaged images: errors or repairs, never a panic or an endless loop; and what is repaired is
+//! clean.
 
 use std::ops::ControlFlow;
 
@@ -285,7 +286,8 @@ fn after_a_failed_commit_nothing_is_written_and_the_volume_stays_marked_as_in_us
         }
         let again = fat.changes().unwrap().sync(None);
         if again.is_ok() {
-            // It struck before anything of the batch was written, and the batch was written whole now.
+            // It struck before anything of the batch was written, and the batch was written whole
+            // now.
             continue;
         }
         failures += 1;

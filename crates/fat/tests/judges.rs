@@ -203,7 +203,8 @@ fn volumes_of_mkfs_and_mtools_are_read_and_changed() {
     }
 }
 
-/// Fewer clusters than FAT32 should have: the boot sector's fields decide, as for Linux and fsck.vfat (mtools and fatfs take it for FAT16).
+/// Fewer clusters than FAT32 should have: the boot sector's fields decide, as for Linux and
+/// fsck.vfat (mtools and fatfs take it for FAT16).
 #[test]
 fn a_fat32_volume_that_is_too_small_for_its_type_is_used_as_fat32() {
     let image = their_image(16_384, &["-F", "32", "-s", "8"], &Files::new());
@@ -215,8 +216,9 @@ fn a_fat32_volume_that_is_too_small_for_its_type_is_used_as_fat32() {
     assert_holds(&mut mount(device, WRITE_THROUGH), &files, "FAT32 with few clusters");
 }
 
-/// fsck.vfat does not judge these: the fatfs crate gives "." and ".." long names, which it reports on the crate's own images already; and its ".." names
-/// the root of FAT32 by its cluster, where the specification says 0.
+/// fsck.vfat does not judge these: the fatfs crate gives "." and ".." long names, which it reports
+/// on the crate's own images already; and its ".." names the root of FAT32 by its cluster, where
+/// the specification says 0.
 #[test]
 fn volumes_of_the_fatfs_crate_are_read_and_changed() {
     for (kind, bytes) in

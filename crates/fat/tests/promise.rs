@@ -1,5 +1,6 @@
-//! Power cuts at every request of a workload, and in the repair after it: what was synced is there, what was not is old or new, a rename is atomic, and
-//! the repaired volume is clean to our checker (always), to fsck.vfat (each 20th), and read alike by mtools and the fatfs crate (each 100th).
+//! Power cuts at every request of a workload, and in the repair after it: what was synced is there,
+//! what was not is old or new, a rename is atomic, and the repaired volume is clean to our checker
+//! (always), to fsck.vfat (each 20th), and read alike by mtools and the fatfs crate (each 100th).
 
 use crate::common::judges::judge_image;
 use crate::common::*;
@@ -21,7 +22,8 @@ struct Case {
     steps: u32,
 }
 
-/// Runs the workload until the cut; returns the device as the cut left it, or `None` where the workload ended before.
+/// Runs the workload until the cut; returns the device as the cut left it, or `None` where the
+/// workload ended before.
 fn run_until_cut(case: &Case, base: &RamDevice, plan: DeviceCutPlan) -> (CutDevice<RamDevice>, History, bool) {
     let mut fat = Fat::mount(CutDevice::new(base.clone(), plan), clock(), case.options).unwrap();
     let mut history = History::default();

@@ -1,9 +1,14 @@
-//! Android's sparse images, as `fastboot` sends them and `img2simg` makes them: a header, then chunks of raw blocks, of one repeated word, or of blocks that do not matter.
+//! Android's sparse images, as `fastboot` sends them and `img2simg` makes them: a header, then
+//! chunks of raw blocks, of one repeated word, or of blocks that do not matter.
 //!
-//! Source: libsparse of the Android Open Source Project, `sparse_format.h` (structures), `sparse_read.cpp` and `output_file.cpp` (what a checksum covers). All numbers are little-endian.
+//! Source: libsparse of the Android Open Source Project, `sparse_format.h` (structures),
+//! `sparse_read.cpp` and `output_file.cpp` (what a checksum covers). All numbers are little-endian.
 //!
-//! header, 28 bytes: magic 0xED26FF3A (4), version 1.0 (2, 2), bytes of the header and of a chunk's header (2, 2), bytes of a block, a multiple of 4 (4), blocks (4), chunks (4), checksum (4, mostly 0).
-//! chunk, 12 bytes: type (2), 0 (2), blocks (4), bytes with its header (4); behind it the blocks, or the word (types 0xCAC1, 0xCAC2), or nothing (0xCAC3), or the CRC-32 of all before (0xCAC4).
+//! header, 28 bytes: magic 0xED26FF3A (4), version 1.0 (2, 2), bytes of the header and of a chunk's
+//! header (2, 2), bytes of a block, a multiple of 4 (4), blocks (4), chunks (4), checksum (4,
+//! mostly 0). chunk, 12 bytes: type (2), 0 (2), blocks (4), bytes with its header (4); behind it
+//! the blocks, or the word (types 0xCAC1, 0xCAC2), or nothing (0xCAC3), or the CRC-32 of all before
+//! (0xCAC4).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -22,7 +27,8 @@ const DO_NOT_CARE: u16 = 0xCAC3;
 const CHECKSUM: u16 = 0xCAC4;
 /// Blocks of the images that are written.
 const BLOCK: usize = 4096;
-/// Most blocks of a raw chunk that is written: its bytes are counted in 32 bits, and it is gathered in memory.
+/// Most blocks of a raw chunk that is written: its bytes are counted in 32 bits, and it is gathered
+/// in memory.
 const RAW_MAX: usize = 256;
 /// Bytes that are moved at once.
 const PIECE: usize = 1 << 20;
@@ -74,9 +80,11 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(<[u8]>::first_chunk::<4>).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Writes the whole image to `to`, which is empty: what does not matter and what is filled with zeroes become holes. The caller gives `to` its length afterwards, [`SparseReport::bytes`].
+/// Writes the whole image to `to`, which is empty: what does not matter and what is filled with
+/// zeroes become holes. The caller gives `to` its length afterwards, [`SparseReport::bytes`].
 ///
-/// Errors: `Corrupt` for what is no sparse image, ends too early, contradicts itself, has another checksum, or is larger than `most` bytes; `Io`. Cost: the raw and filled bytes, 1 MiB of memory.
+/// Errors: `Corrupt` for what is no sparse image, ends too early, contradicts itself, has another
+/// checksum, or is larger than `most` bytes; `Io`. Cost: the raw and filled bytes, 1 MiB of memory.
 pub fn unpack(from: &mut dyn Read, to: &mut (impl Write + Seek), most: u64) -> Result<SparseReport> {
     let mut header = [0; HEADER];
     from.read_exact(&mut header).map_err(|error| failed("the header", error))?;
@@ -280,9 +288,11 @@ enum Gathered {
     Fill([u8; 4], u32),
 }
 
-/// Packs an image of whole blocks of 4 KiB. Zero blocks are written as such, since they may matter to what is in the image. `to` is empty; its header is written last.
+/// Packs an image of whole blocks of 4 KiB. Zero blocks are written as such, since they may matter
+/// to what is in the image. `to` is empty; its header is written last.
 ///
-/// Errors: `Layout` for a length that is no whole blocks or has 2^32 of them or more, `Io`. Cost: one pass, 1 MiB of memory.
+/// Errors: `Layout` for a length that is no whole blocks or has 2^32 of them or more, `Io`. Cost:
+/// one pass, 1 MiB of memory.
 pub fn pack(from: &mut impl Read, bytes: u64, to: &mut (impl Write + Seek)) -> Result<SparseReport> {
     pack_but(from, bytes, to, &mut |_, at| Ok(at))
 }
@@ -300,7 +310,8 @@ pub fn pack_file(from: &mut File, bytes: u64, to: &mut (impl Write + Seek)) -> R
     })
 }
 
-/// Behind a zero block `jump` says where the next one is that may be another, and has `from` go there.
+/// Behind a zero block `jump` says where the next one is that may be another, and has `from` go
+/// there.
 fn pack_but<R: Read>(
     from: &mut R,
     bytes: u64,

@@ -1,8 +1,11 @@
 //! The file behind a map, asked whether it still reaches as far as the map.
 //!
-//! A program that ignores the lock may shorten an image while it is mapped, and whoever reads the lost part through the map is ended by the kernel (SIGBUS). Where a map lasts, as under a mount, pages
-//! are read from the file instead, and where bytes have to come through the map the file's length is asked first: the loss is an error of the device, and what is still there can be read. Between the
-//! question and the bytes there are microseconds in which a file could still be shortened.
+//! A program that ignores the lock may shorten an image while it is mapped, and whoever reads the
+//! lost part through the map is ended by the kernel (SIGBUS). Where a map lasts, as under a mount,
+//! pages are read from the file instead, and where bytes have to come through the map the file's
+//! length is asked first: the loss is an error of the device, and what is still there can be read.
+//! Between the question and the bytes there are microseconds in which a file could still be
+//! shortened.
 
 use std::fs::File;
 use std::io;

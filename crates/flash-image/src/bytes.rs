@@ -19,7 +19,8 @@ pub(crate) enum Bytes {
     Private(Private),
 }
 
-/// A file, mapped with changes that stay in memory: those of a command before they are brought to the file, an overlay's, a journal's over a file that is only read.
+/// A file, mapped with changes that stay in memory: those of a command before they are brought to
+/// the file, an overlay's, a journal's over a file that is only read.
 #[derive(Debug)]
 pub(crate) struct Private {
     map: MmapMut,
@@ -43,7 +44,8 @@ impl Private {
         pieces::overwrite(&mut self.map, piece);
     }
 
-    /// The parts that were written to, in ascending order; all others are the file's own bytes. Cost: nothing for the others.
+    /// The parts that were written to, in ascending order; all others are the file's own bytes.
+    /// Cost: nothing for the others.
     pub fn touched(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let parts = self.touched.units(self.map.len() as u64);
         parts.map(|part| (part.start, self.map.get(part.start as usize..part.end as usize).unwrap_or_default()))
@@ -60,7 +62,8 @@ impl Bytes {
         }
     }
 
-    /// Fills `into` from `offset` on; what lies at or behind `end`, or behind the last byte, is erased. Errors: those of a file behind the bytes.
+    /// Fills `into` from `offset` on; what lies at or behind `end`, or behind the last byte, is
+    /// erased. Errors: those of a file behind the bytes.
     #[inline]
     pub fn copy(&self, offset: u64, end: u64, into: &mut [u8]) -> io::Result<()> {
         let range = self.range(offset, end, into.len());
@@ -75,7 +78,8 @@ impl Bytes {
         Ok(())
     }
 
-    /// The bytes from `offset` on that are there, at most `length`; none of a file that is shorter than it was.
+    /// The bytes from `offset` on that are there, at most `length`; none of a file that is shorter
+    /// than it was.
     #[inline]
     pub fn held(&self, offset: u64, end: u64, length: usize) -> &[u8] {
         if self.check().is_err() {

@@ -51,7 +51,8 @@ impl PageImage {
 /// What became of a block since the last sync.
 #[derive(Debug, Default)]
 pub(crate) struct BlockChange {
-    /// Whether it was erased: pages that are not in `pages` are erased then, as in the file otherwise.
+    /// Whether it was erased: pages that are not in `pages` are erased then, as in the file
+    /// otherwise.
     pub erased: bool,
     pub pages: BTreeMap<u32, PageImage>,
 }
@@ -131,7 +132,8 @@ impl Changes {
         }
     }
 
-    /// The pieces of the files that change, in an order in which later ones win. `lengths`: of the image and of the OOB file.
+    /// The pieces of the files that change, in an order in which later ones win. `lengths`: of the
+    /// image and of the OOB file.
     pub fn pieces<'a>(&'a self, shape: &Shape, lengths: [u64; 2]) -> Vec<Piece<'a>> {
         let mut pieces = Vec::new();
         for (&block, change) in &self.blocks {
@@ -157,7 +159,8 @@ fn block_pieces<'a>(
     let Some(base) = shape.place(block.page(0)) else { return };
     let layout = &shape.layout;
     let block_end = base.data + layout.stored_block();
-    // The last block may not be whole in the file; the file grows only for something that is not erased anyway.
+    // The last block may not be whole in the file; the file grows only for something that is not
+    // erased anyway.
     let grows = shape.may_grow
         && change.pages.iter().any(|(&page, image)| {
             shape.page_end(block.page(page)) > lengths[0]

@@ -20,7 +20,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// A dump of three blocks, the last not whole, and a sync that programs, erases, marks and lets the file grow, stopped after its journal was written.
+    /// A dump of three blocks, the last not whole, and a sync that programs, erases, marks and lets
+    /// the file grow, stopped after its journal was written.
     fn new(oob: OobPlacement) -> Self {
         let layout = ImageLayout::new(
             nandkit_units::FlashKind::Nand,
@@ -98,7 +99,8 @@ impl Bench {
         [read(&self.image_path()), read(&self.oob_path())]
     }
 
-    /// What readers, with and without mapping, and then a writer find; the writer leaves no journal.
+    /// What readers, with and without mapping, and then a writer find; the writer leaves no
+    /// journal.
     fn expect(&self, expected: &[Vec<u8>; 2], what: &str) {
         let before = self.on_disk();
         for copy in [false, true] {
@@ -183,7 +185,8 @@ fn a_damaged_journal_never_counts_and_a_foreign_one_is_refused() {
     }
 }
 
-/// A journal with the right checksums that erases more than there is: the samples that tell images apart lie all within what it erases.
+/// A journal with the right checksums that erases more than there is: the samples that tell images
+/// apart lie all within what it erases.
 #[test]
 fn a_journal_that_makes_files_grow_beyond_measure_is_refused() {
     let bench = Bench::new(OobPlacement::Separate);

@@ -1,4 +1,5 @@
-//! Which layouts an image may have: the plausible ones, ranked by what its length and its marks alone say, and why. What its content says is weighed where formats are known.
+//! Which layouts an image may have: the plausible ones, ranked by what its length and its marks
+//! alone say, and why. What its content says is weighed where formats are known.
 
 use nandkit_units::{BlockIndex, FlashGeometry};
 
@@ -18,8 +19,9 @@ pub struct Candidate {
     pub evidence: Vec<String>,
 }
 
-/// Pages of parts in use: data bytes, OOB bytes, and the blocks that come with them. Sources: the tables and ID decoders of Linux
-/// (`drivers/mtd/nand/raw/nand_ids.c`, `nand_samsung.c`, `nand_hynix.c`, `nand_toshiba.c`), the makers' data sheets.
+/// Pages of parts in use: data bytes, OOB bytes, and the blocks that come with them. Sources: the
+/// tables and ID decoders of Linux (`drivers/mtd/nand/raw/nand_ids.c`, `nand_samsung.c`,
+/// `nand_hynix.c`, `nand_toshiba.c`), the makers' data sheets.
 const NAND_PAGES: [(u32, &[u32], &[u32]); 5] = [
     (512, &[16], &[16 << 10]),
     (2048, &[64, 112, 128], &[128 << 10, 256 << 10]),
@@ -28,15 +30,17 @@ const NAND_PAGES: [(u32, &[u32], &[u32]); 5] = [
     (16_384, &[1280, 1664, 1872, 2208], &[2 << 20, 4 << 20]),
 ];
 
-/// Erase sizes of NOR, and of anything dumped without OOB: serial NOR has 4, 32 and 64 KiB, parallel NOR 64 to 256 KiB (also several chips side by side).
+/// Erase sizes of NOR, and of anything dumped without OOB: serial NOR has 4, 32 and 64 KiB,
+/// parallel NOR 64 to 256 KiB (also several chips side by side).
 const PLAIN_BLOCKS: [u32; 9] =
     [64 << 10, 128 << 10, 4 << 10, 256 << 10, 32 << 10, 16 << 10, 8 << 10, 512 << 10, 1 << 20];
 
 /// The most pages looked at to judge a layout.
 const SAMPLED_PAGES: u64 = 256;
 
-/// The plausible layouts of an image, the commonest first: without OOB for every erase size from 4 KiB to 1 MiB, NAND without OOB for the usual pages, and with each
-/// page's OOB after it. Cost: at most 256 pages looked at for each of some forty layouts, whatever the size of the image.
+/// The plausible layouts of an image, the commonest first: without OOB for every erase size from 4
+/// KiB to 1 MiB, NAND without OOB for the usual pages, and with each page's OOB after it. Cost: at
+/// most 256 pages looked at for each of some forty layouts, whatever the size of the image.
 pub fn candidates(bytes: &[u8]) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = PLAIN_BLOCKS.iter().map(|&block| judge(bytes, ImageLayout::nor(block))).collect();
     for (page, _, blocks) in NAND_PAGES {
@@ -56,12 +60,14 @@ pub fn pages() -> impl Iterator<Item = (u32, u32)> {
     NAND_PAGES.into_iter().flat_map(|(page, oobs, _)| oobs.iter().map(move |oob| (page, *oob)))
 }
 
-/// A layout as a candidate: how well the length of an image, and its marks, fit. Cost: at most 256 pages looked at.
+/// A layout as a candidate: how well the length of an image, and its marks, fit. Cost: at most 256
+/// pages looked at.
 pub fn judge(bytes: &[u8], layout: ImageLayout) -> Candidate {
     let (mut points, mut evidence) = (0, Vec::new());
     let length = bytes.len() as u64;
     if length.is_multiple_of(layout.stored_block()) {
-        // A length that is a multiple of 2112 * 64 says much, one that is a multiple of a power of two nearly nothing.
+        // A length that is a multiple of 2112 * 64 says much, one that is a multiple of a power of
+        // two nearly nothing.
         points += if layout.oob == OobPlacement::None { 10 } else { 60 };
         let blocks = length / layout.stored_block();
         evidence.push(format!("the file is {blocks} whole blocks of {} bytes", layout.stored_block()));
@@ -88,7 +94,8 @@ pub fn judge(bytes: &[u8], layout: ImageLayout) -> Candidate {
     Candidate { layout, points, evidence }
 }
 
-/// Whether the bytes where marks would be look like marks: 0xFF although the page is programmed, while their neighbours are not.
+/// Whether the bytes where marks would be look like marks: 0xFF although the page is programmed,
+/// while their neighbours are not.
 #[derive(Default)]
 struct Marks {
     sampled: u64,
@@ -132,7 +139,8 @@ pub fn by_layout(candidates: &[Candidate]) -> Vec<&Candidate> {
     ranked
 }
 
-/// At most `most` blocks, evenly spread over the device, in ascending order; the first is among them.
+/// At most `most` blocks, evenly spread over the device, in ascending order; the first is among
+/// them.
 pub fn sample_blocks(geometry: &FlashGeometry, most: u32) -> impl Iterator<Item = BlockIndex> + use<> {
     let blocks = u64::from(geometry.blocks);
     let count = u64::from(most).min(blocks);

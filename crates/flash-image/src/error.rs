@@ -17,7 +17,8 @@ pub enum ImageErrorKind {
     InUse,
     /// A region was asked for that is not there.
     NoSuchRegion,
-    /// The bytes are not what they claim to be: a journal of another image, a text dump with a damaged line.
+    /// The bytes are not what they claim to be: a journal of another image, a text dump with a
+    /// damaged line.
     Corrupt,
     /// The operating system refused: the source tells.
     Io,

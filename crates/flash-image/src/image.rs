@@ -29,8 +29,11 @@ pub struct Image {
 impl Image {
     /// Opens and locks a file (and the OOB file, if one is named).
     ///
-    /// A journal beside it, left by a crash, is completed: in the file when it is opened for writing, else in memory only.
-    /// With an overlay the image is only read, and `access` is that to the overlay's changes. Errors: `Io`, `InUse` (another process writes it, or reads it while this one wants to write), `Empty`, `Corrupt` (a journal that belongs to another image).
+    /// A journal beside it, left by a crash, is completed: in the file when it is opened for
+    /// writing, else in memory only. With an overlay the image is only read, and `access` is that
+    /// to the overlay's changes. Errors: `Io`, `InUse` (another process writes it, or reads it
+    /// while this one wants to write), `Empty`, `Corrupt` (a journal that belongs to another
+    /// image).
     pub fn open(path: &Path, options: &DumpOptions) -> Result<Self> {
         match &options.overlay {
             None => store::open(path, options).map(|opened| Self::of(opened, options.access)),
@@ -98,7 +101,8 @@ impl Image {
         Self { bytes, oob, store: None, overlay: None, access, notes, left_out: Vec::new() }
     }
 
-    /// The same bytes for changes that stay in memory; of a mapped file only what is changed takes any. The image itself stays locked as long as it lives. Errors: `Io`.
+    /// The same bytes for changes that stay in memory; of a mapped file only what is changed takes
+    /// any. The image itself stays locked as long as it lives. Errors: `Io`.
     pub fn private_copy(&self, path: &Path) -> Result<Self> {
         let failed = |error| ImageError::io("read", path, error);
         let bytes = match (&self.store, &*self.bytes) {
@@ -118,7 +122,8 @@ impl Image {
         Ok(Self::in_memory(bytes, oob, self.notes.clone()))
     }
 
-    /// Makes the bytes so long; what is added is erased. For images in memory: nothing is added to a file. Cost: a copy.
+    /// Makes the bytes so long; what is added is erased. For images in memory: nothing is added to
+    /// a file. Cost: a copy.
     pub fn lengthen(&mut self, length: u64) {
         if self.store.is_none() && length > self.bytes().len() as u64 {
             let mut bytes = Bytes::Owned(self.bytes().to_vec());
@@ -127,8 +132,9 @@ impl Image {
         }
     }
 
-    /// Brings what was changed in a copy of this image into its overlay, all or none. Errors: `Io`; `Layout` for an image without an overlay. Cost: that of what was changed, where the copy is a
-    /// [`Self::private_copy`] of the same length; else both are compared from end to end.
+    /// Brings what was changed in a copy of this image into its overlay, all or none. Errors: `Io`;
+    /// `Layout` for an image without an overlay. Cost: that of what was changed, where the copy is
+    /// a [`Self::private_copy`] of the same length; else both are compared from end to end.
     pub fn keep_in_overlay(&mut self, changed: &Self) -> Result<()> {
         let Some(overlay) = &mut self.overlay else {
             return Err(ImageError::layout("the image was opened without an overlay"));
@@ -137,8 +143,10 @@ impl Image {
         if pieces.is_empty() { Ok(()) } else { overlay.keep(&pieces, self.bytes.as_slice()) }
     }
 
-    /// Brings what was changed in a copy of this image into the file by its journal, all or none. Cost: as [`Self::keep_in_overlay`].
-    /// Errors: `Layout` for an image that is no file, or has its OOB in another one, and for a copy that is not as long; `Io`, with which nothing was changed, or the journal stays, as it says then: the next opening for changes completes it.
+    /// Brings what was changed in a copy of this image into the file by its journal, all or none.
+    /// Cost: as [`Self::keep_in_overlay`]. Errors: `Layout` for an image that is no file, or has
+    /// its OOB in another one, and for a copy that is not as long; `Io`, with which nothing was
+    /// changed, or the journal stays, as it says then: the next opening for changes completes it.
     pub fn keep_in_file(&mut self, changed: &Self) -> Result<()> {
         let length = changed.bytes().len();
         let Some(store) = self.store.as_mut().filter(|_| self.oob.is_none() && length == self.bytes.as_slice().len())
@@ -150,8 +158,8 @@ impl Image {
         if pieces.is_empty() { Ok(()) } else { store.change(&pieces, bytes) }
     }
 
-    /// Makes an empty journal beside the image and takes it away again, so that a directory in which none can be made is told now and not at the first sync.
-    /// Errors: `Io`.
+    /// Makes an empty journal beside the image and takes it away again, so that a directory in
+    /// which none can be made is told now and not at the first sync. Errors: `Io`.
     pub fn check_journal(&self) -> Result<()> {
         self.store.as_ref().map_or(Ok(()), Store::check_journal)
     }

@@ -1,4 +1,5 @@
-//! The journal beside an image: what a sync is about to change. Little-endian throughout; our own format, so the source of every fact is this file.
+//! The journal beside an image: what a sync is about to change. Little-endian throughout; our own
+//! format, so the source of every fact is this file.
 //!
 //! ```text
 //! header    magic "NANDKDJ1" · u32 version 1 · u32 pieces · u64 length of the journal · u64 length of the image · u64 length of the OOB file ·
@@ -7,7 +8,8 @@
 //! end       u32 CRC-32 of all before it
 //! ```
 //!
-//! The journal counts when it is as long as it says and its last CRC holds; everything else is the trace of a sync that never happened.
+//! The journal counts when it is as long as it says and its last CRC holds; everything else is the
+//! trace of a sync that never happened.
 
 use std::io::{self, Write};
 
@@ -19,7 +21,8 @@ const HEADER: usize = 48;
 const PIECE: usize = 24;
 const SAMPLES: u64 = 64;
 const SAMPLE: usize = 512;
-/// Bytes by which an image may grow, however short it is: a block, and larger ones than this are not made.
+/// Bytes by which an image may grow, however short it is: a block, and larger ones than this are
+/// not made.
 const GROWTH: u64 = 64 << 20;
 
 /// Writes the journal of these pieces. `sources`: the image and the OOB file as they are before.
@@ -65,9 +68,11 @@ fn lengths_of(sources: [&[u8]; 2]) -> [u64; 2] {
     sources.map(|source| source.len() as u64)
 }
 
-/// Whether pieces stay within what files of these lengths may become, and erase no more than that in all: an erased piece takes 24 bytes of a journal, whatever it covers.
+/// Whether pieces stay within what files of these lengths may become, and erase no more than that
+/// in all: an erased piece takes 24 bytes of a journal, whatever it covers.
 ///
-/// An image grows by less than a block, which is less than it has already, or the only one. The OOB of a page has at most as many bytes as the page.
+/// An image grows by less than a block, which is less than it has already, or the only one. The OOB
+/// of a page has at most as many bytes as the page.
 fn is_bounded(pieces: &[Piece<'_>], lengths: [u64; 2]) -> bool {
     let [image, oob] = lengths;
     let image = image.saturating_add(image.max(GROWTH));
@@ -83,7 +88,8 @@ fn is_bounded(pieces: &[Piece<'_>], lengths: [u64; 2]) -> bool {
     })
 }
 
-/// Samples of the bytes that the pieces leave alone, as far as they were there before: whether they are the same tells an image from another that took its name.
+/// Samples of the bytes that the pieces leave alone, as far as they were there before: whether they
+/// are the same tells an image from another that took its name.
 fn fingerprint(pieces: &[Piece<'_>], sources: [&[u8]; 2], lengths: [u64; 2]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     for (file, (source, length)) in sources.into_iter().zip(lengths).enumerate() {
@@ -165,7 +171,8 @@ impl Journal {
             .collect()
     }
 
-    /// Whether these files are those that the journal was written for, in whatever state the changes themselves are, and the changes such as a sync makes.
+    /// Whether these files are those that the journal was written for, in whatever state the
+    /// changes themselves are, and the changes such as a sync makes.
     pub fn belongs_to(&self, sources: [&[u8]; 2]) -> bool {
         let pieces = self.pieces();
         let grown = |file: usize, before: u64| {

@@ -1,7 +1,9 @@
 //! The file of a journal: `IMAGE.nandkit-journal` beside the image.
 //!
-//! Its directory is held open, so that no path is resolved once the image is open: the image may lie below a mount point of its own file system, and its directory may be renamed. It is written under another name and then renamed,
-//! so that a whole journal is replaced by a whole journal, and whatever stands under either name, a link above all, is never followed.
+//! Its directory is held open, so that no path is resolved once the image is open: the image may
+//! lie below a mount point of its own file system, and its directory may be renamed. It is written
+//! under another name and then renamed, so that a whole journal is replaced by a whole journal, and
+//! whatever stands under either name, a link above all, is never followed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -37,7 +39,8 @@ fn open_directory(path: &Path) -> io::Result<File> {
 }
 
 impl JournalFile {
-    /// The journal of an image, by whatever link it was opened. `image`: its open file. `None` where the name leads to another file by now. Errors: `Io`.
+    /// The journal of an image, by whatever link it was opened. `image`: its open file. `None`
+    /// where the name leads to another file by now. Errors: `Io`.
     pub fn of(path: &Path, image: &File) -> Result<Option<Self>> {
         let place = std::fs::canonicalize(path).map_err(|error| ImageError::io("find the place of", path, error))?;
         let parent = place.parent().unwrap_or(Path::new("/"));
@@ -59,7 +62,8 @@ impl JournalFile {
         &self.path
     }
 
-    /// What is in it; `None` where there is none. Errors: a link in its place, and those of reading.
+    /// What is in it; `None` where there is none. Errors: a link in its place, and those of
+    /// reading.
     pub fn read(&self) -> io::Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mut file = match rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty()) {
@@ -76,7 +80,9 @@ impl JournalFile {
         Ok(Some(bytes))
     }
 
-    /// Makes a journal durable, in place of the one that may be there. Errors: an image that has been moved or removed meanwhile, beside which nobody would find it, and those of writing; what was there before stays then.
+    /// Makes a journal durable, in place of the one that may be there. Errors: an image that has
+    /// been moved or removed meanwhile, beside which nobody would find it, and those of writing;
+    /// what was there before stays then.
     pub fn write(&self, image: &File, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let written = self.write_new(image, content);
         written.map_err(|error| {

@@ -126,8 +126,8 @@ impl ImageLayout {
     }
 
     /// The byte of the OOB that marks bad blocks by convention: byte 5 for pages of 512 bytes, byte
-    /// 0 for larger ones. Source: Linux
-    /// `include/linux/mtd/bbm.h` (`NAND_SMALL_BADBLOCK_POS`, `NAND_LARGE_BADBLOCK_POS`) and the makers' data sheets.
+    /// 0 for larger ones. Source: Linux `include/linux/mtd/bbm.h` (`NAND_SMALL_BADBLOCK_POS`,
+    /// `NAND_LARGE_BADBLOCK_POS`) and the makers' data sheets.
     pub const fn marker_byte(&self) -> u32 {
         if self.page_size <= 512 { 5 } else { 0 }
     }
@@ -162,7 +162,8 @@ impl ImageLayout {
     /// The same layout for `size` data bytes from data byte `offset` on, as partition tables count
     /// (missing blocks included, OOB not): a region.
     ///
-    /// `size` `None` is the rest. Errors: `Layout` where the region does not begin at a block while blocks are not simply side by side (OOB in the file, blocks left out).
+    /// `size` `None` is the rest. Errors: `Layout` where the region does not begin at a block while
+    /// blocks are not simply side by side (OOB in the file, blocks left out).
     pub fn region(&self, offset: u64, size: Option<u64>) -> Result<Self> {
         let block_size = u64::from(self.block_size.max(1));
         let mut region = self.clone();

@@ -1,6 +1,9 @@
-//! Changes beside an image: a file that holds the changed sectors of the image, which itself stays as it is.
+//! Changes beside an image: a file that holds the changed sectors of the image, which itself stays
+//! as it is.
 //!
-//! The file is a [`JournalledFile`] with sectors of 4 KiB, so that a sync is there as a whole or not at all; it is sparse, and takes the room of what was changed. All numbers are little-endian; our own format, so the source of every fact is this file.
+//! The file is a [`JournalledFile`] with sectors of 4 KiB, so that a sync is there as a whole or
+//! not at all; it is sparse, and takes the room of what was changed. All numbers are little-endian;
+//! our own format, so the source of every fact is this file.
 //!
 //! ```text
 //! sector 0        magic "NANDKOV1" · u32 version 1 · u32 CRC-32 of the image · u64 length of the image · u64 length with the changes ·
@@ -23,7 +26,8 @@ const MAGIC: &[u8; 8] = b"NANDKOV1";
 const VERSION: u32 = 1;
 const HEADER: usize = 44;
 const SECTOR: u64 = 4096;
-/// Bytes by which an image may grow besides becoming twice as long: as in the journal of an image that is changed in place.
+/// Bytes by which an image may grow besides becoming twice as long: as in the journal of an image
+/// that is changed in place.
 const GROWTH: u64 = 64 << 20;
 /// Sectors that are read at once.
 const RUN_MAX: u64 = 256;
@@ -71,7 +75,8 @@ fn told(error: BlockError) -> io::Error {
 }
 
 impl Overlay {
-    /// Opens the overlay of an image, or makes it. `base`: all bytes of the image. Errors: `Io`; `Corrupt` for what is no overlay, or that of another image.
+    /// Opens the overlay of an image, or makes it. `base`: all bytes of the image. Errors: `Io`;
+    /// `Corrupt` for what is no overlay, or that of another image.
     pub fn open_or_create(path: &Path, base: &[u8]) -> Result<Self> {
         match path.try_exists() {
             Ok(false) => Self::create(path, base),
@@ -113,7 +118,8 @@ impl Overlay {
         Ok(made)
     }
 
-    /// Opens an overlay of an image whose length is one of these, before or after the changes; of any, where none is given, and then without what is in it. Errors: `Io`, `Corrupt`.
+    /// Opens an overlay of an image whose length is one of these, before or after the changes; of
+    /// any, where none is given, and then without what is in it. Errors: `Io`, `Corrupt`.
     pub fn open(path: &Path, access: Access, lengths: &[u64]) -> Result<Self> {
         let failed = |error: BlockError| match error.kind {
             nandkit_block::ErrorKind::Corrupt => not_one(path, &error.to_string()),
@@ -139,7 +145,8 @@ impl Overlay {
         }
         let applied_crc = (u32_at(32) != 0).then(|| u32_at(36));
         let mut bitmap = Vec::new();
-        // An image of another length is told before anything is taken into memory that only the length bounds.
+        // An image of another length is told before anything is taken into memory that only the
+        // length bounds.
         if lengths.contains(&base_length) || lengths.contains(&length) {
             bitmap.resize((shape.bitmap_sectors * SECTOR) as usize, 0);
             file.read(&Context::default(), Lba(1), ReadInto::Bytes(&mut bitmap)).map_err(failed)?;
@@ -148,7 +155,8 @@ impl Overlay {
         Ok(Self { file: Some(file), path: path.to_owned(), base_length, base_crc, length, applied_crc, bitmap })
     }
 
-    /// Errors: `Corrupt` where the overlay was made for another image, or the image was changed since.
+    /// Errors: `Corrupt` where the overlay was made for another image, or the image was changed
+    /// since.
     pub fn expect_base(&self, base: &[u8]) -> Result<()> {
         if base.len() as u64 == self.base_length && crc32fast::hash(base) == self.base_crc {
             return Ok(());
@@ -164,7 +172,8 @@ impl Overlay {
         Err(ImageError::new(ImageErrorKind::Corrupt, detail))
     }
 
-    /// Whether the image has the changes already, all of them, by a call of [`crate::apply_overlay`] that a crash ended.
+    /// Whether the image has the changes already, all of them, by a call of
+    /// [`crate::apply_overlay`] that a crash ended.
     pub fn is_applied_to(&self, image: &[u8]) -> bool {
         image.len() as u64 == self.length && self.applied_crc == Some(crc32fast::hash(image))
     }
@@ -184,7 +193,8 @@ impl Overlay {
         self.file.as_mut().ok_or_else(|| io::Error::other("the overlay could not be opened again"))
     }
 
-    /// After a failure: opens the file again, which is as it was at one of the syncs, the failed one perhaps. Errors: it cannot be opened, or is another by now.
+    /// After a failure: opens the file again, which is as it was at one of the syncs, the failed
+    /// one perhaps. Errors: it cannot be opened, or is another by now.
     fn reopen(&mut self) -> Result<()> {
         // The lock goes with the old file.
         self.file = None;
@@ -227,7 +237,8 @@ impl Overlay {
         self.bitmap.get((sector / 8) as usize).is_some_and(|byte| byte >> (sector % 8) & 1 == 1)
     }
 
-    /// Keeps changes, all or none. `current`: the image with the changes so far. After an error the overlay is as before, or has the changes; either way they may be written again.
+    /// Keeps changes, all or none. `current`: the image with the changes so far. After an error the
+    /// overlay is as before, or has the changes; either way they may be written again.
     pub fn write(&mut self, pieces: &[Piece<'_>], current: &[u8]) -> io::Result<()> {
         if self.file.is_none() {
             self.reopen().map_err(io::Error::other)?;

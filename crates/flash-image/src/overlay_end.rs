@@ -10,8 +10,11 @@ use crate::overlay::Overlay;
 use crate::pieces::{Piece, PieceContent};
 use crate::store::{self, OpenedFiles};
 
-/// Brings the changes of an overlay into its image, all or none, whatever happens to the process or the machine, and removes the overlay; returns how many bytes these were. Where a crash came between the two, the next call finds the image with its changes, and only removes.
-/// Errors: `Io`, `InUse` (somebody has the image or the overlay open), `Corrupt` (no overlay, or that of another image).
+/// Brings the changes of an overlay into its image, all or none, whatever happens to the process or
+/// the machine, and removes the overlay; returns how many bytes these were. Where a crash came
+/// between the two, the next call finds the image with its changes, and only removes. Errors: `Io`,
+/// `InUse` (somebody has the image or the overlay open), `Corrupt` (no overlay, or that of another
+/// image).
 pub fn apply_overlay(image: &Path, overlay: &Path) -> Result<u64> {
     let OpenedFiles { bytes, mut store, .. } = store::open(image, &DumpOptions::read_write())?;
     let bytes = bytes.as_slice();
@@ -38,7 +41,8 @@ pub fn apply_overlay(image: &Path, overlay: &Path) -> Result<u64> {
     Ok(runs.iter().map(|(_, run)| run.len() as u64).sum())
 }
 
-/// The CRC-32 of an image with changes, in ascending order, laid over it; what is added between them is zeroes, as in the file.
+/// The CRC-32 of an image with changes, in ascending order, laid over it; what is added between
+/// them is zeroes, as in the file.
 fn checksum(image: &[u8], runs: &[(u64, Vec<u8>)], length: u64) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     let mut at = 0_u64;
@@ -67,7 +71,8 @@ fn checksum(image: &[u8], runs: &[(u64, Vec<u8>)], length: u64) -> u32 {
 
 const ZEROES: [u8; 4096] = [0; 4096];
 
-/// Removes an overlay with its changes. Errors: `Io`, `InUse` (somebody has it open), `Corrupt` (it is no overlay).
+/// Removes an overlay with its changes. Errors: `Io`, `InUse` (somebody has it open), `Corrupt` (it
+/// is no overlay).
 pub fn discard_overlay(overlay: &Path) -> Result<()> {
     let changes = Overlay::open(overlay, Access::ReadWrite, &[])?;
     remove(overlay)?;
@@ -75,7 +80,9 @@ pub fn discard_overlay(overlay: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes an overlay of an image of so many bytes in which nothing was changed yet: what a command left that made it, and failed. Whether it was one; somebody else's changes stay, and what somebody else has open.
+/// Removes an overlay of an image of so many bytes in which nothing was changed yet: what a command
+/// left that made it, and failed. Whether it was one; somebody else's changes stay, and what
+/// somebody else has open.
 pub fn discard_unused_overlay(overlay: &Path, image_bytes: u64) -> bool {
     let Ok(changes) = Overlay::open(overlay, Access::ReadWrite, &[image_bytes]) else { return false };
     changes.is_unused() && remove(overlay).is_ok()

@@ -1,7 +1,8 @@
 //! A mapped file of which only so much stays in this process's memory.
 //!
-//! The kernel keeps the pages of a mapped file that were read, and counts them to the process: someone who mounts an image for days and looks at its process would see the image's size. Pages are given
-//! back when so many were read; what is read again comes from the kernel's cache.
+//! The kernel keeps the pages of a mapped file that were read, and counts them to the process:
+//! someone who mounts an image for days and looks at its process would see the image's size. Pages
+//! are given back when so many were read; what is read again comes from the kernel's cache.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +12,16 @@ use memmap2::Mmap;
 use crate::backing::Backing;
 use crate::mmap;
 
-/// Bytes that come into memory with each read at the least: the kernel maps the neighbours, too (fault_around_bytes).
+/// Bytes that come into memory with each read at the least: the kernel maps the neighbours, too
+/// (fault_around_bytes).
 const AROUND: u64 = 64 << 10;
 
 /// A file, mapped for reading.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     map: Mmap,
-    /// The most bytes that may stay, where there is a limit, and how many were read since pages were last given back.
+    /// The most bytes that may stay, where there is a limit, and how many were read since pages
+    /// were last given back.
     limit: Option<u64>,
     read: AtomicU64,
     /// The file, where the map is to last.

@@ -1,4 +1,5 @@
-//! Room for changes: a file with holes takes more of the disk once they are written, and a full disk is better told before the first change than in the middle of all.
+//! Room for changes: a file with holes takes more of the disk once they are written, and a full
+//! disk is better told before the first change than in the middle of all.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +10,8 @@ use rustix::io::Errno;
 
 use crate::pieces::Piece;
 
-/// Gets room for the pieces of file `number`, whose bytes stay as they are. Where a file system knows no such request, a full disk is told as late as ever. Errors: the disk is full.
+/// Gets room for the pieces of file `number`, whose bytes stay as they are. Where a file system
+/// knows no such request, a full disk is told as late as ever. Errors: the disk is full.
 pub(crate) fn reserve(file: &File, number: u8, pieces: &[Piece<'_>]) -> io::Result<()> {
     let mut ranges: Vec<Range<u64>> =
         pieces.iter().filter(|piece| piece.file == number).map(|piece| piece.offset..piece.end()).collect();

@@ -38,7 +38,8 @@ fn what_was_lost_is_an_error_and_what_is_left_can_be_read() {
     assert_eq!(read(&device, 40), Ok(0x5A));
     shorten(&path);
     assert_eq!(read(&device, 2), Ok(0x5A));
-    // Of block 3 a hundred bytes are there, and the kernel would show zeroes behind them up to the end of its page.
+    // Of block 3 a hundred bytes are there, and the kernel would show zeroes behind them up to the
+    // end of its page.
     for lost in [3, 40, BLOCKS - 1] {
         assert_eq!(read(&device, lost), Err(ErrorKind::Io), "block {lost}");
     }

@@ -115,7 +115,8 @@ impl Store {
         Ok((load(&self.image)?, self.oob.as_ref().map(load).transpose()?))
     }
 
-    /// Changes the image by a journal, all or none. `bytes`: the image as it is. Errors: `Io`, with which nothing was changed, or the journal stays, as it says then.
+    /// Changes the image by a journal, all or none. `bytes`: the image as it is. Errors: `Io`, with
+    /// which nothing was changed, or the journal stays, as it says then.
     pub fn change(&mut self, pieces: &[Piece<'_>], bytes: &[u8]) -> Result<()> {
         let path = self.journal.path().with_extension("");
         self.write_journal(pieces, [bytes, &[]]).map_err(|error| {
@@ -130,14 +131,16 @@ impl Store {
         })
     }
 
-    /// Makes the changes durable beside the image: from here on they happen, whatever else does. `sources`: the files as they are.
+    /// Makes the changes durable beside the image: from here on they happen, whatever else does.
+    /// `sources`: the files as they are.
     pub fn write_journal(&mut self, pieces: &[Piece<'_>], sources: [&[u8]; 2]) -> io::Result<()> {
         room::reserve(&self.image, 0, pieces)?;
         self.oob.as_ref().map_or(Ok(()), |oob| room::reserve(oob, 1, pieces))?;
         self.journal.write(&self.image, |mut out| journal::encode(pieces, sources, &mut out))
     }
 
-    /// Brings the pieces of a durable journal to their places, and forgets it. May be done again and again.
+    /// Brings the pieces of a durable journal to their places, and forgets it. May be done again
+    /// and again.
     pub fn apply(&mut self, pieces: &[Piece<'_>]) -> io::Result<()> {
         for piece in pieces {
             let file = match piece.file {
@@ -192,7 +195,8 @@ fn replaced(path: &Path) -> ImageError {
     ImageError::new(ImageErrorKind::InUse, detail)
 }
 
-/// Opens a file and takes its advisory lock. A file that another one replaced before the lock was there is left for that one.
+/// Opens a file and takes its advisory lock. A file that another one replaced before the lock was
+/// there is left for that one.
 fn open_locked(path: &Path, access: Access) -> Result<File> {
     for _ in 0..REPLACED_MAX {
         let file = open_and_lock(path, access)?;

@@ -1,4 +1,5 @@
-//! Which parts of a private map were written to since the file was mapped: the others are the file's own, and nobody has to read them to know.
+//! Which parts of a private map were written to since the file was mapped: the others are the
+//! file's own, and nobody has to read them to know.
 
 use std::ops::Range;
 
@@ -25,7 +26,8 @@ impl Touched {
         }
     }
 
-    /// The noted bytes of a map of `length`, unit by unit, in ascending order. Cost: a look at 64 units at a time.
+    /// The noted bytes of a map of `length`, unit by unit, in ascending order. Cost: a look at 64
+    /// units at a time.
     pub fn units(&self, length: u64) -> impl Iterator<Item = Range<u64>> {
         let words = self.words.iter().enumerate().filter(|(_, word)| **word != 0);
         let units = words.flat_map(|(number, word)| {

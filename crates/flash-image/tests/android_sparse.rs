@@ -1,4 +1,5 @@
-//! Android's sparse images, with simg2img and img2simg (Debian package android-sdk-libsparse-utils) as judges.
+//! Android's sparse images, with simg2img and img2simg (Debian package android-sdk-libsparse-utils)
+//! as judges.
 
 use std::fs;
 use std::io::Cursor;
@@ -110,7 +111,8 @@ fn what_is_damaged_is_refused() {
     assert!(unpacked(&huge).unwrap_err().detail.contains("at most"));
 }
 
-/// Holes are not read: a file of 512 GiB with some blocks of data takes no time, and one without large holes is packed as if it were bytes.
+/// Holes are not read: a file of 512 GiB with some blocks of data takes no time, and one without
+/// large holes is packed as if it were bytes.
 #[test]
 fn holes_of_a_file_are_not_read() {
     let mut file = tempfile::tempfile().unwrap();

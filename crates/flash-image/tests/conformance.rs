@@ -1,4 +1,5 @@
-//! A dump keeps every promise of the flash contract: NAND with OOB in each place and without, and NOR; in memory and in a file.
+//! A dump keeps every promise of the flash contract: NAND with OOB in each place and without, and
+//! NOR; in memory and in a file.
 
 use nandkit_flash::Flash;
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image, ImageLayout, OobPlacement};

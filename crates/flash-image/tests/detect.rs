@@ -1,4 +1,5 @@
-//! What the length of an image and its marks alone say about its layout. What its content adds is tested where formats are known (`stack`, `cli/tests/erase_size.rs`).
+//! What the length of an image and its marks alone say about its layout. What its content adds is
+//! tested where formats are known (`stack`, `cli/tests/erase_size.rs`).
 
 use crate::common::{jffs2_like, with_oob};
 use nandkit_flash_image::detect::{by_layout, candidates};

@@ -1,4 +1,5 @@
-//! The journal's file: beside the image that is open, wherever its directory is by now, and never where a link leads.
+//! The journal's file: beside the image that is open, wherever its directory is by now, and never
+//! where a link leads.
 
 use std::fs;
 use std::os::unix::fs::symlink;

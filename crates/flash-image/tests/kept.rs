@@ -1,4 +1,5 @@
-//! Changes that were made in a private copy of an image, and are brought to the image: by its journal, or into an overlay.
+//! Changes that were made in a private copy of an image, and are brought to the image: by its
+//! journal, or into an overlay.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

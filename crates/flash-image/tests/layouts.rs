@@ -96,7 +96,8 @@ fn layouts() -> impl Strategy<Value = (ImageLayout, u32)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every page reads as it was written; so does every region of whole blocks; and changes leave exactly the file that a dump of the changed flash would be.
+    /// Every page reads as it was written; so does every region of whole blocks; and changes leave
+    /// exactly the file that a dump of the changed flash would be.
     #[test]
     fn pages_are_where_the_dump_has_them((layout, blocks) in layouts(), seed in any::<u64>(), behind in 0usize..300) {
         let mut random = Random::new(seed, "layouts");

@@ -1,4 +1,5 @@
-//! Overlays that a failed command leaves: they go where nothing is in them, and stay with what somebody else put there.
+//! Overlays that a failed command leaves: they go where nothing is in them, and stay with what
+//! somebody else put there.
 
 use std::path::{Path, PathBuf};
 

@@ -10,7 +10,8 @@ pub type Result<T> = std::result::Result<T, FlashError>;
 /// What went wrong, in the terms on which a caller can act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The caller broke a rule of the contract: a bug above, or a hostile image. Nothing has changed.
+    /// The caller broke a rule of the contract: a bug above, or a hostile image. Nothing has
+    /// changed.
     Misuse,
     /// More bit errors than the part's ECC corrects. What was read is damaged.
     Uncorrectable,
@@ -31,7 +32,8 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// All kinds in the order of their declaration: `kind as usize` is the place in a table with one entry per kind.
+    /// All kinds in the order of their declaration: `kind as usize` is the place in a table with
+    /// one entry per kind.
     pub const ALL: [Self; 9] = [
         Self::Misuse,
         Self::Uncorrectable,

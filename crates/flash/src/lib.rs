@@ -1,7 +1,8 @@
 //! The flash contract: one door to NAND and NOR, with what each side promises.
 //!
-//! [`Flash`] is what translation layers and flash file systems see. They never know whether an emulated chip, a dump or a real device is
-//! behind it. Wrappers in [`wrap`] are flash devices too, over any other.
+//! [`Flash`] is what translation layers and flash file systems see. They never know whether an
+//! emulated chip, a dump or a real device is behind it. Wrappers in [`wrap`] are flash devices too,
+//! over any other.
 
 mod error;
 mod look;
@@ -18,51 +19,62 @@ use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Pacing, PageAddres
 
 /// A flash device.
 ///
-/// **Common promises of the implementer.** No method panics, whatever the arguments: an address outside the device, a wrong length or a broken
-/// rule is an error of kind [`ErrorKind::Misuse`], and nothing has changed. Methods that take `&mut self` happen one after another in the
-/// order of the calls; what they did is seen by every later call. `completed` is never before `context.issued`, and is a function of
-/// the device's history and the arguments alone. Methods do not block and do not read a clock.
+/// **Common promises of the implementer.** No method panics, whatever the arguments: an address
+/// outside the device, a wrong length or a broken rule is an error of kind [`ErrorKind::Misuse`],
+/// and nothing has changed. Methods that take `&mut self` happen one after another in the order of
+/// the calls; what they did is seen by every later call. `completed` is never before
+/// `context.issued`, and is a function of the device's history and the arguments alone. Methods do
+/// not block and do not read a clock.
 ///
-/// **Common promises of the caller.** Operations are issued in order: `context.issued` never goes back by more than the depth of
-/// the caller's own queue explains (the device copes with any value; only the times become meaningless).
+/// **Common promises of the caller.** Operations are issued in order: `context.issued` never goes
+/// back by more than the depth of the caller's own queue explains (the device copes with any value;
+/// only the times become meaningless).
 pub trait Flash: Send + Sync {
     /// The shape of the device; never changes. Cost: a field access.
     fn geometry(&self) -> &FlashGeometry;
 
-    /// Reads bytes of one page and, if asked, bytes of its OOB from OOB offset 0 on, in one array access.
+    /// Reads bytes of one page and, if asked, bytes of its OOB from OOB offset 0 on, in one array
+    /// access.
     ///
-    /// A page that was not programmed since its block's erase reads as 0xFF in data and OOB. Bit errors up to the part's ECC strength
-    /// are corrected and counted in [`Done::corrected_bits`].
+    /// A page that was not programmed since its block's erase reads as 0xFF in data and OOB. Bit
+    /// errors up to the part's ECC strength are corrected and counted in [`Done::corrected_bits`].
     ///
-    /// Errors: `Misuse` (range), `Uncorrectable` (the buffers hold the damaged bytes), `NoContent` (a store without bytes was asked for them),
-    /// `PowerLost`, `Io`. Time: array read + bus transfer of what is delivered. May run in parallel with other reads.
+    /// Errors: `Misuse` (range), `Uncorrectable` (the buffers hold the damaged bytes), `NoContent`
+    /// (a store without bytes was asked for them), `PowerLost`, `Io`. Time: array read + bus
+    /// transfer of what is delivered. May run in parallel with other reads.
     fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> Result<Done>;
 
     /// Programs bytes of one page and, if given, bytes of its OOB.
     ///
-    /// The caller promises: `column` and length are multiples of the geometry's write unit; the block was erased since this part of the page was programmed
-    /// (NOR and parts that allow it: only bits from 1 to 0 change); pages of a block come in the order that the part asks for. A broken promise is `Misuse`, and nothing changes.
+    /// The caller promises: `column` and length are multiples of the geometry's write unit; the
+    /// block was erased since this part of the page was programmed (NOR and parts that allow it:
+    /// only bits from 1 to 0 change); pages of a block come in the order that the part asks for. A
+    /// broken promise is `Misuse`, and nothing changes.
     ///
-    /// Errors: `Misuse`, `ProgramFailed` (the page's content is undefined from now on; the block should be retired after its valid pages
-    /// have been moved), `BadBlock`, `PowerLost` (the page holds nothing, a part, all, or garbage), `ReadOnly`, `Io`.
-    /// On success the data are durable when the operation has completed, unless [`Flash::sync`] says otherwise for the device.
+    /// Errors: `Misuse`, `ProgramFailed` (the page's content is undefined from now on; the block
+    /// should be retired after its valid pages have been moved), `BadBlock`, `PowerLost` (the page
+    /// holds nothing, a part, all, or garbage), `ReadOnly`, `Io`. On success the data are durable
+    /// when the operation has completed, unless [`Flash::sync`] says otherwise for the device.
     fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> Result<Done>;
 
-    /// Erases a block: every byte of data and OOB reads 0xFF afterwards, and all pages may be programmed again.
+    /// Erases a block: every byte of data and OOB reads 0xFF afterwards, and all pages may be
+    /// programmed again.
     ///
-    /// Errors: `Misuse` (range), `EraseFailed` (content undefined; retire the block), `BadBlock`, `PowerLost` (the block may be whole, erased, or half erased:
-    /// pages may read as anything), `ReadOnly`, `Io`.
+    /// Errors: `Misuse` (range), `EraseFailed` (content undefined; retire the block), `BadBlock`,
+    /// `PowerLost` (the block may be whole, erased, or half erased: pages may read as anything),
+    /// `ReadOnly`, `Io`.
     fn erase(&mut self, context: &Context, block: BlockIndex) -> Result<Done>;
 
-    /// Whether the block is marked bad, by the factory or by [`Flash::mark_bad`]. A block outside the device is bad. Cost: no device time (tables
-    /// of bad blocks are read once, at power-on).
+    /// Whether the block is marked bad, by the factory or by [`Flash::mark_bad`]. A block outside
+    /// the device is bad. Cost: no device time (tables of bad blocks are read once, at power-on).
     fn is_bad(&self, block: BlockIndex) -> bool;
 
-    /// Marks a block bad for good. Idempotent. Errors: `Misuse` (range), `PowerLost`, `ReadOnly`, `Io`.
+    /// Marks a block bad for good. Idempotent. Errors: `Misuse` (range), `PowerLost`, `ReadOnly`,
+    /// `Io`.
     fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done>;
 
-    /// Makes everything done so far durable where the device itself holds back writes (a device in a file). Emulated chips in memory have nothing to do.
-    /// Errors: `PowerLost`, `Io`.
+    /// Makes everything done so far durable where the device itself holds back writes (a device in
+    /// a file). Emulated chips in memory have nothing to do. Errors: `PowerLost`, `Io`.
     fn sync(&mut self, context: &Context) -> Result<Done>;
 
     /// Moving pages inside the chip, where it can.
@@ -81,22 +93,28 @@ pub trait Flash: Send + Sync {
     }
 }
 
-/// Moving pages inside the chip, through its page register: no bus transfer, and no ECC unless the part has it on the die.
+/// Moving pages inside the chip, through its page register: no bus transfer, and no ECC unless the
+/// part has it on the die.
 pub trait Copyback {
-    /// Whether a page of block `from` may be copied to block `to` (commonly: the same plane of the same die). Cost: no device time.
-    /// Takes `&mut self` because wrappers reach the capability below them only through [`Flash::copyback`]; nothing changes.
+    /// Whether a page of block `from` may be copied to block `to` (commonly: the same plane of the
+    /// same die). Cost: no device time. Takes `&mut self` because wrappers reach the capability
+    /// below them only through [`Flash::copyback`]; nothing changes.
     fn can_copy(&mut self, from: BlockIndex, to: BlockIndex) -> bool;
 
-    /// Copies a page's data to an erased page. If `oob` is given it replaces the target's OOB from offset 0 on; the rest of the source's OOB goes along.
+    /// Copies a page's data to an erased page. If `oob` is given it replaces the target's OOB from
+    /// offset 0 on; the rest of the source's OOB goes along.
     ///
-    /// Errors: as [`Flash::program`] for the target; `Misuse` where [`Copyback::can_copy`] says no; `Uncorrectable` where the
-    /// source could not be read and the part checks it. Time: the part's copy time.
+    /// Errors: as [`Flash::program`] for the target; `Misuse` where [`Copyback::can_copy`] says no;
+    /// `Uncorrectable` where the source could not be read and the part checks it. Time: the part's
+    /// copy time.
     fn copy(&mut self, context: &Context, from: PageAddress, to: PageAddress, oob: Option<&[u8]>) -> Result<Done>;
 
-    /// Copies pages to one page after the other of a block, from `to` on, exactly as a [`Copyback::copy`] of each would, issued when the one before
-    /// it has completed. `oob` is as many bytes for each page, one image after the other. Stops at the first failure.
+    /// Copies pages to one page after the other of a block, from `to` on, exactly as a
+    /// [`Copyback::copy`] of each would, issued when the one before it has completed. `oob` is as
+    /// many bytes for each page, one image after the other. Stops at the first failure.
     ///
-    /// Devices that see every operation on its own leave this as it is; others may save the work that is the same for all pages.
+    /// Devices that see every operation on its own leave this as it is; others may save the work
+    /// that is the same for all pages.
     fn copy_run(&mut self, context: &Context, from: &[PageAddress], to: PageAddress, oob: &[u8]) -> CopyRun {
         copy_each(self, context, from, to, oob)
     }
@@ -147,7 +165,8 @@ pub enum TornPage {
     Whole,
     /// The first part of the page is programmed, the rest is erased.
     Prefix,
-    /// Data and OOB are a mix of old and new bits: reads deliver garbage, or fail, and may differ from read to read.
+    /// Data and OOB are a mix of old and new bits: reads deliver garbage, or fail, and may differ
+    /// from read to read.
     Garbage,
 }
 
@@ -160,11 +179,13 @@ pub enum TornErase {
     Whole,
     /// Some pages are erased, some as before, some read as garbage.
     Half,
-    /// Every page reads as erased, but the block must be erased again: programming it gives uncorrectable pages.
+    /// Every page reads as erased, but the block must be erased again: programming it gives
+    /// uncorrectable pages.
     Weak,
 }
 
-/// A device whose operations can be interrupted: emulated chips. Used by [`wrap::CutFlash`], never by translation layers or file systems.
+/// A device whose operations can be interrupted: emulated chips. Used by [`wrap::CutFlash`], never
+/// by translation layers or file systems.
 pub trait Interrupt: Flash {
     /// Does what a program that is cut off does to the page. The rules of [`Flash::program`] hold.
     fn interrupt_program(
@@ -188,7 +209,8 @@ pub trait Interrupt: Flash {
     /// Does what an erase that is cut off does to the block.
     fn interrupt_erase(&mut self, context: &Context, block: BlockIndex, torn: TornErase) -> Result<()>;
 
-    /// The power comes back: queues and registers are empty, every die is idle. Content, wear and bad blocks stay.
+    /// The power comes back: queues and registers are empty, every die is idle. Content, wear and
+    /// bad blocks stay.
     fn power_on(&mut self);
 }
 

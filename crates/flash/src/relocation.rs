@@ -4,24 +4,33 @@ use nandkit_units::{Context, Done, PageAddress};
 
 use crate::{FlashError, Result};
 
-/// Reads of whole pages and programs of what they read, many at once, whose data the caller never sees.
+/// Reads of whole pages and programs of what they read, many at once, whose data the caller never
+/// sees.
 ///
-/// It does what [`Flash::read`](crate::Flash::read) and [`Flash::program`](crate::Flash::program) of each page would, in the order of the list, in the same time and with the same
-/// counts; it saves what is the same for all pages, and works on stores that keep no content. A page that cannot go this way (one that could come back
-/// with errors, a block of doubtful state) ends the run before it, without a failure: the caller reads or programs that page itself, and goes on behind it.
+/// It does what [`Flash::read`](crate::Flash::read) and [`Flash::program`](crate::Flash::program)
+/// of each page would, in the order of the list, in the same time and with the same counts; it
+/// saves what is the same for all pages, and works on stores that keep no content. A page that
+/// cannot go this way (one that could come back with errors, a block of doubtful state) ends the
+/// run before it, without a failure: the caller reads or programs that page itself, and goes on
+/// behind it.
 pub trait Relocation {
-    /// Whether described data can be read back. Where they cannot, it makes no difference what a description says: a layer that joins several to a page need not make their bytes. Cost: none.
+    /// Whether described data can be read back. Where they cannot, it makes no difference what a
+    /// description says: a layer that joins several to a page need not make their bytes. Cost:
+    /// none.
     fn keeps_described(&mut self) -> bool {
         true
     }
 
-    /// Reads pages whole, each issued at `context.issued`, and delivers the first bytes of the OOB of each: `oob.len() / from.len()` of them. What was read can be
-    /// placed until one of these pages is erased.
+    /// Reads pages whole, each issued at `context.issued`, and delivers the first bytes of the OOB
+    /// of each: `oob.len() / from.len()` of them. What was read can be placed until one of these
+    /// pages is erased.
     fn fetch(&mut self, context: &Context, from: &[PageAddress], oob: &mut [u8]) -> PageRun;
 
-    /// Programs pages, each issued at `context.issued`, with data of pages that were fetched and the next bytes of `oob`, as many for each page. The rules of programs hold.
+    /// Programs pages, each issued at `context.issued`, with data of pages that were fetched and
+    /// the next bytes of `oob`, as many for each page. The rules of programs hold.
     ///
-    /// `parts` moves in a row, with the same target, make a page: equal parts of it, in order. `moves.len()` is a multiple of `parts`; what is behind the last whole page is left alone.
+    /// `parts` moves in a row, with the same target, make a page: equal parts of it, in order.
+    /// `moves.len()` is a multiple of `parts`; what is behind the last whole page is left alone.
     fn place(&mut self, context: &Context, moves: &[Move], parts: u32, oob: &[u8]) -> PageRun;
 }
 
@@ -51,7 +60,8 @@ pub struct PageRun {
     pub pages: usize,
     /// The time of these: the end of the last one to end, and the sum of what each kept busy.
     pub done: Done,
-    /// Why the next one failed; `None` also where the run ended before a page that has to go another way.
+    /// Why the next one failed; `None` also where the run ended before a page that has to go
+    /// another way.
     pub failed: Option<FlashError>,
 }
 

@@ -1,7 +1,10 @@
-//! The page-mapped layer on the device, and under the load, that MQSim was given: the figures of `docs/guide/mqsim.md`.
+//! The page-mapped layer on the device, and under the load, that MQSim was given: the figures of
+//! `docs/guide/mqsim.md`.
 //!
-//! `cargo bench -p nandkit-ftl --bench page_map_mqsim [-- NAME=NUMBER ...]`. Pages of 4 KiB, uniform random overwrites of whole pages, greedy, a closed loop: so many writes are in flight, and the
-//! next one is issued when the first of them completes. Every operation takes its time on its die and channel. The names are those of [`Setting`].
+//! `cargo bench -p nandkit-ftl --bench page_map_mqsim [-- NAME=NUMBER ...]`. Pages of 4 KiB,
+//! uniform random overwrites of whole pages, greedy, a closed loop: so many writes are in flight,
+//! and the next one is issued when the first of them completes. Every operation takes its time on
+//! its die and channel. The names are those of [`Setting`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,15 +28,18 @@ struct Setting {
     channels: u64,
     blocks_per_die: u64,
     pages_per_block: u64,
-    /// Pages of the host in thousandths of `spare_of` blocks a die: 850 is MQSim's over-provisioning ratio of 0.15.
+    /// Pages of the host in thousandths of `spare_of` blocks a die: 850 is MQSim's
+    /// over-provisioning ratio of 0.15.
     user_permille: u64,
-    /// The blocks a die of which the host's share is taken; 0 stands for `blocks_per_die`. Where they are more, the difference is as if held back.
+    /// The blocks a die of which the host's share is taken; 0 stands for `blocks_per_die`. Where
+    /// they are more, the difference is as if held back.
     spare_of: u64,
     /// Blocks of a superblock; 0 stands for the layer's choice.
     stripe: u64,
     /// Writes in flight.
     queue: u64,
-    /// Writes after the fill that are not measured, and those that are, in thousandths of the host's pages.
+    /// Writes after the fill that are not measured, and those that are, in thousandths of the
+    /// host's pages.
     settle_permille: u64,
     measure_permille: u64,
     /// How often it is measured.

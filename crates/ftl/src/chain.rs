@@ -1,14 +1,16 @@
 //! A chain of flash operations, each issued when the one before it has completed.
 //!
-//! Translation layers keep exactly one change of the flash in flight: recovery relies on it. So a request that the host issues while an earlier one is
-//! still being worked on begins when that one's last operation has completed ([`Chain::after`]).
+//! Translation layers keep exactly one change of the flash in flight: recovery relies on it. So a
+//! request that the host issues while an earlier one is still being worked on begins when that
+//! one's last operation has completed ([`Chain::after`]).
 
 use nandkit_units::{Cause, Context, Done, Nanos};
 
 /// The operations of one request, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain<'a> {
-    // Not a copy: it would load at once what the caller has just stored piece by piece, which no processor forwards.
+    // Not a copy: it would load at once what the caller has just stored piece by piece, which no
+    // processor forwards.
     context: &'a Context,
     completed: Nanos,
     busy: Nanos,
@@ -24,7 +26,8 @@ impl<'a> Chain<'a> {
         Self { context, completed: context.issued, busy: Nanos::ZERO, corrected_bits: 0, overriding: None }
     }
 
-    /// The beginning of a request that changes the flash: not before `last`, when the change before it has completed.
+    /// The beginning of a request that changes the flash: not before `last`, when the change before
+    /// it has completed.
     #[inline]
     pub fn after(last: Nanos, context: &'a Context) -> Self {
         let mut chain = Self::new(context);

@@ -12,7 +12,8 @@ pub(crate) enum Failure {
     Flash(Box<FlashError>),
     /// No good free block is left.
     Full,
-    /// A remap would make more logical pages than this point at what was written under another address.
+    /// A remap would make more logical pages than this point at what was written under another
+    /// address.
     TooManyAliases(usize),
     /// What a remap would point at was lost while room was made for it.
     SourceLost,

@@ -31,7 +31,8 @@ pub(crate) trait Pages {
     fn is_mapped(&self, lbn: u32) -> bool;
     /// Writes a whole page.
     fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()>;
-    /// The same as a whole request, where nothing stands in the way of a single program; `None`, and nothing has changed, where something may.
+    /// The same as a whole request, where nothing stands in the way of a single program; `None`,
+    /// and nothing has changed, where something may.
     #[inline]
     fn append(
         &mut self,
@@ -47,11 +48,13 @@ pub(crate) trait Pages {
     fn unsaved_mut(&mut self) -> &mut UnsavedTrims;
     /// Writes a page that says that the page holds nothing.
     fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> Outcome<()>;
-    /// Copies the pages of a logical block that hold anything into a new data block, without the trimmed ones.
+    /// Copies the pages of a logical block that hold anything into a new data block, without the
+    /// trimmed ones.
     fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()>;
 }
 
-/// Trimmed pages of which the flash still holds a version: by logical block, the offsets. Costs `O(log n)` in the logical blocks that have any.
+/// Trimmed pages of which the flash still holds a version: by logical block, the offsets. Costs
+/// `O(log n)` in the logical blocks that have any.
 #[derive(Debug, Default)]
 pub(crate) struct UnsavedTrims {
     offsets: BTreeMap<u32, BTreeSet<u32>>,
@@ -91,7 +94,8 @@ impl UnsavedTrims {
     }
 }
 
-/// Makes trims durable (rule 8): a few pages of a logical block by a page each that says so, many by a new data block.
+/// Makes trims durable (rule 8): a few pages of a logical block by a page each that says so, many
+/// by a new data block.
 pub(crate) fn save_trims<L: Pages>(layer: &mut L, chain: &mut Chain) -> Outcome<()> {
     while let Some((lbn, offsets)) = layer.unsaved_mut().first() {
         if offsets.len() as u32 * 4 >= layer.base().shape.np {
@@ -223,7 +227,8 @@ fn write_cut<L: Pages>(layer: &mut L, chain: &mut Chain, (at, first): (Lba, u64)
     Ok(())
 }
 
-/// Reads a content for each `unit` bytes, as one request. Where pages of the chip lie across units, each is read once.
+/// Reads a content for each `unit` bytes, as one request. Where pages of the chip lie across units,
+/// each is read once.
 pub(crate) fn read_parts<L: Pages>(
     layer: &L,
     context: &Context,
@@ -277,7 +282,8 @@ fn write_part<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &
     result
 }
 
-/// The pages of a longer request, one after the other. Apart from [`write`] so that a single page does not pay for taking a payload to pieces.
+/// The pages of a longer request, one after the other. Apart from [`write`] so that a single page
+/// does not pay for taking a payload to pieces.
 #[inline(never)]
 fn write_pieces<L: Pages>(layer: &mut L, chain: &mut Chain, (at, first): (Lba, u64), data: &Payload<'_>) -> Result<()> {
     let (total, mut start) = (data.len(), 0);
@@ -292,7 +298,8 @@ fn write_pieces<L: Pages>(layer: &mut L, chain: &mut Chain, (at, first): (Lba, u
     Ok(())
 }
 
-/// A part of a description that a description cannot name (its offset would leave 32 bits): as bytes.
+/// A part of a description that a description cannot name (its offset would leave 32 bits): as
+/// bytes.
 #[cold]
 fn write_generated<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
     let mut whole = vec![0; piece.start + piece.length as usize];
@@ -363,7 +370,8 @@ fn trim_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece) -> Outc
 }
 
 impl Shape {
-    /// The first byte of a request that is inside the device. Sectors are a power of two: this asks what `BlockGeometry::holds` asks, without division.
+    /// The first byte of a request that is inside the device. Sectors are a power of two: this asks
+    /// what `BlockGeometry::holds` asks, without division.
     #[inline]
     fn check(&self, operation: Operation, at: Lba, bytes: usize) -> Result<u64> {
         let shift = self.block.sector_size.trailing_zeros();
@@ -425,7 +433,8 @@ impl Shape {
 }
 
 impl<F: Flash> Base<F> {
-    /// A page as it will be when a part of it is written. `at`: where the rest is. Stays empty where the chip keeps no bytes.
+    /// A page as it will be when a part of it is written. `at`: where the rest is. Stays empty
+    /// where the chip keeps no bytes.
     pub fn compose(
         &mut self,
         chain: &mut Chain,

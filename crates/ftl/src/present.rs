@@ -1,6 +1,7 @@
 //! Which logical pages hold anything.
 
-/// A bit per logical page. Zero throughout for an empty device, and then costs no memory until it is written.
+/// A bit per logical page. Zero throughout for an empty device, and then costs no memory until it
+/// is written.
 #[derive(Debug)]
 pub(crate) struct Present {
     np: usize,

@@ -10,7 +10,8 @@ use crate::tag::{NO_BLOCK, TAG_BYTES, TagFormat};
 /// How much of the chip the host sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogicalCapacity {
-    /// Everything but the blocks that the layer needs and 2 % of the chip, at least 2 blocks, for blocks that go bad.
+    /// Everything but the blocks that the layer needs and 2 % of the chip, at least 2 blocks, for
+    /// blocks that go bad.
     #[default]
     Automatic,
     /// So many bytes; rounded down to whole sectors.
@@ -76,8 +77,8 @@ fn unfit<T>(detail: String) -> Outcome<T> {
 }
 
 impl Shape {
-    /// Checks the options against the chip. `working` is the number of blocks that the layer needs beside one per logical block, `most_pages` what its
-    /// tables are made for.
+    /// Checks the options against the chip. `working` is the number of blocks that the layer needs
+    /// beside one per logical block, `most_pages` what its tables are made for.
     pub fn new<F: Flash>(
         flash: &F,
         capacity: LogicalCapacity,
@@ -184,8 +185,9 @@ impl Shape {
         }
     }
 
-    /// The logical block of a page of the host's, and the page's place in it. Runs for each page: no division where there are a power of two pages to a
-    /// block, and a short one where the number fits.
+    /// The logical block of a page of the host's, and the page's place in it. Runs for each page:
+    /// no division where there are a power of two pages to a block, and a short one where the
+    /// number fits.
     #[inline]
     pub fn place_of(&self, page: u64) -> (u32, u32) {
         if let Some(shift) = self.shifts.np {
@@ -205,7 +207,8 @@ mod tests {
 
     use super::*;
 
-    /// With one sector and with four to a page, blocks of a power of two pages and of others, and a part of a page at the device's end.
+    /// With one sector and with four to a page, blocks of a power of two pages and of others, and a
+    /// part of a page at the device's end.
     #[test]
     fn whole_pages_are_the_pieces_that_are_whole() {
         for (np, sector) in [(64, 2048), (64, 512), (48, 2048), (48, 512)] {

@@ -1,5 +1,6 @@
-//! The out-of-band tag of every page that the block-mapped layers program: who the page is for, and when it was written. Its form is that of
-//! [`nandkit_codec::page_tag`], whose sequence number is one counter for the whole device.
+//! The out-of-band tag of every page that the block-mapped layers program: who the page is for, and
+//! when it was written. Its form is that of [`nandkit_codec::page_tag`], whose sequence number is
+//! one counter for the whole device.
 //!
 //! | bits of the tag's own 48 | field |
 //! | --- | --- |
@@ -28,7 +29,8 @@ pub(crate) enum Role {
     Map = 4,
     /// Recovery: what the named physical block held before this is dead.
     Kill = 5,
-    /// Recovery: the named physical block was written last before the cut and is to be written anew.
+    /// Recovery: the named physical block was written last before the cut and is to be written
+    /// anew.
     Retire = 6,
     /// The device was opened; recovery, if any, is finished.
     Open = 7,
@@ -90,7 +92,8 @@ pub(crate) enum TagRead {
     Valid(Tag),
 }
 
-/// A chip whose newest page has a higher number is refused: the numbers behind it would begin anew, and new pages look old.
+/// A chip whose newest page has a higher number is refused: the numbers behind it would begin anew,
+/// and new pages look old.
 pub const SEQUENCE_END: u64 = WORD_MAX - (1 << 32);
 
 /// The fields but for the sequence number: bits 0..48.
@@ -139,7 +142,8 @@ impl TagFormat {
 mod tests {
     use super::*;
 
-    /// Behind the last number they would begin anew, and what is written then would look older than all else.
+    /// Behind the last number they would begin anew, and what is written then would look older than
+    /// all else.
     #[test]
     fn a_chip_whose_numbers_end_is_refused() {
         use nandkit_flash::{Flash, PageProgram};

@@ -1,4 +1,5 @@
-//! All tests of the crate in one program: what they share is compiled once, and they run beside each other. `cargo test -p nandkit-ftl --test all bad_blocks::` runs those of one file.
+//! All tests of the crate in one program: what they share is compiled once, and they run beside
+//! each other. `cargo test -p nandkit-ftl --test all bad_blocks::` runs those of one file.
 
 mod common;
 

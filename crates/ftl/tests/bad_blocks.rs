@@ -118,14 +118,16 @@ fn failures_by_chance_until_no_block_is_left() {
             }
         }
         assert!(full, "the chip wears out");
-        // What was written before can still be read, also after opening again: for reading only, if need be.
+        // What was written before can still be read, also after opening again: for reading only, if
+        // need be.
         assert_eq!(model.check_pending(&device), Ok(true), "seed {seed}");
         let device = BlockMapFtl::attach(device.into_flash(), options()).unwrap();
         assert_eq!(model.settle(&device), Ok(true), "seed {seed}, opened again");
     }
 }
 
-/// A chip that takes no program is attached for reading; what a write is told is the part's first failure, not only that there was one.
+/// A chip that takes no program is attached for reading; what a write is told is the part's first
+/// failure, not only that there was one.
 #[test]
 fn a_chip_on_which_every_program_fails_says_so() {
     fn refusal<L: Layer>(options: &L::Options) -> nandkit_block::BlockError {
@@ -205,7 +207,8 @@ fn lost(model: &Model, device: &impl BlockDevice, what: &str) -> Vec<u64> {
     model.sectors.iter().enumerate().filter_map(unreadable).collect()
 }
 
-/// A run of copies meets a source that is lost: that page alone is lost, and says so from then on; what stood behind it in the run is copied.
+/// A run of copies meets a source that is lost: that page alone is lost, and says so from then on;
+/// what stood behind it in the run is copied.
 fn lost_in_a_run<L: Layer>(
     blocks: u32,
     options: &L::Options,

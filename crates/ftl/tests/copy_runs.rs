@@ -1,4 +1,5 @@
-//! What a merge hands to the chip as one run of copies is what it would have done page by page: the same pages, tags, counts and times.
+//! What a merge hands to the chip as one run of copies is what it would have done page by page: the
+//! same pages, tags, counts and times.
 
 use crate::common::model::{Mix, Model, Ops};
 use crate::common::{BlockMap, Fast, Layer, chip, spec};

@@ -1,6 +1,8 @@
-//! A power cut while the layer deals with a program or erase that failed: every pair of both on small workloads, sampled pairs on longer ones.
+//! A power cut while the layer deals with a program or erase that failed: every pair of both on
+//! small workloads, sampled pairs on longer ones.
 //!
-//! The chip lets the operations fail: the page is garbage, and everything on its block fails from then on, also after the cut.
+//! The chip lets the operations fail: the page is garbage, and everything on its block fails from
+//! then on, also after the cut.
 
 use crate::common::cuts::run;
 use crate::common::model::{Mix, Op, Ops};
@@ -24,7 +26,8 @@ fn w(at: u64, sectors: u64) -> Op {
     Op::Write { at, sectors }
 }
 
-/// Filled in order, rewritten page by page, more blocks than logs, and a trim: every kind of recycling on four blocks of four pages.
+/// Filled in order, rewritten page by page, more blocks than logs, and a trim: every kind of
+/// recycling on four blocks of four pages.
 fn short() -> Vec<Op> {
     let mut ops = vec![w(0, 4), w(0, 4), w(1, 1), w(1, 2), w(4, 3), w(0, 1), Op::Trim { at: 5, sectors: 1 }];
     ops.extend([w(8, 2), w(13, 1), w(2, 1), w(6, 1), w(9, 1), w(12, 4), w(0, 2), w(3, 1)]);
@@ -93,7 +96,8 @@ fn fast_every_failure_with_every_cut() {
     );
 }
 
-/// Two failures and three cuts, each within a few steps of the one before it; longer blocks, longer work.
+/// Two failures and three cuts, each within a few steps of the one before it; longer blocks, longer
+/// work.
 fn sampled<L: Layer>(blocks: u32, options: &L::Options, seeds: u64) -> Tried {
     let mut tried = Tried::default();
     for seed in 0..seeds {

@@ -1,4 +1,5 @@
-//! Rule 2 of docs/design/02-block-map-protocol.md: one change of the flash in flight, also when the host does not wait.
+//! Rule 2 of docs/design/02-block-map-protocol.md: one change of the flash in flight, also when the
+//! host does not wait.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! What the layers refuse to map: their tables would not fit into memory, or a journal not its chip.
+//! What the layers refuse to map: their tables would not fit into memory, or a journal not its
+//! chip.
 
 use nandkit_flash::{Flash, PageProgram, PageRead};
 use nandkit_ftl::page_map::{JournalOptions, Spare};
@@ -30,7 +31,8 @@ fn tables_that_no_memory_holds_are_refused_by_name() {
     assert_eq!(small.flash().geometry().blocks, 1_000);
 }
 
-/// A journal that is whole, on a chip that it cannot be of: whoever opens a chip says why, and does not take it for another layer's.
+/// A journal that is whole, on a chip that it cannot be of: whoever opens a chip says why, and does
+/// not take it for another layer's.
 #[test]
 fn a_journal_that_does_not_fit_its_chip_is_told_from_none() {
     let mut spec = ChipSpec::default();

@@ -1,4 +1,5 @@
-//! Random operations against a model, over an axis of geometries, with the device closed or simply left and opened again now and then.
+//! Random operations against a model, over an axis of geometries, with the device closed or simply
+//! left and opened again now and then.
 
 use crate::common::model::{Mix, Model, Ops};
 use crate::common::{BlockMap, Fast, Layer, chip, spec};

@@ -112,7 +112,8 @@ fn every_rule_frontier_and_stripe_keeps_what_was_written() {
     }
 }
 
-/// Two to eight logical pages to a page of the chip: what is programmed is the host's, copies, and what fills up.
+/// Two to eight logical pages to a page of the chip: what is programmed is the host's, copies, and
+/// what fills up.
 #[test]
 fn pages_of_several_logical_pages_keep_what_was_written() {
     let schemes = ["user-moved", "none", "chain", "sepbit"].map(|name| name.parse::<Separation>().unwrap());
@@ -136,7 +137,8 @@ fn pages_of_several_logical_pages_keep_what_was_written() {
     }
 }
 
-/// Logical pages that lie behind one another in a page of the chip are read together; what lies apart, and what was never written, is not.
+/// Logical pages that lie behind one another in a page of the chip are read together; what lies
+/// apart, and what was never written, is not.
 #[test]
 fn logical_pages_that_lie_together_are_one_read() {
     let flash = StatsFlash::new(chip_of_parts::<nandkit_nand_sim::ContentStore>(32, 8, 1, 4));
@@ -189,7 +191,8 @@ fn the_least_spare_runs_and_less_is_refused() {
     for (separation, parts, reserved) in [
         (Separation::UserMoved, 1, 4 * 8 + 1),
         (Separation::None, 1, 3 * 8 + 1),
-        // Each closed superblock may have three slots of the last page of copies wasted, and a page must be won.
+        // Each closed superblock may have three slots of the last page of copies wasted, and a page
+        // must be won.
         (Separation::UserMoved, 4, 4 * 32 + 20 * (3 + 4 - 1) + 1),
     ] {
         let spare = |pages: u64| Spare::Capacity(pages * PAGE as u64);
@@ -261,7 +264,8 @@ fn options_and_chips_that_do_not_fit_are_refused_with_what_would() {
     refused(ContentChip::new(&spec, 1).unwrap(), options, "expected at least 16");
 }
 
-/// Programs and erases that fail now and then: nothing is lost, blocks are retired, and superblocks go on as long as there are enough.
+/// Programs and erases that fail now and then: nothing is lost, blocks are retired, and superblocks
+/// go on as long as there are enough.
 #[test]
 fn blocks_that_fail_lose_nothing() {
     for (dies, separation) in
@@ -309,7 +313,8 @@ fn a_device_without_good_blocks_refuses_writes_and_is_read() {
     }
 }
 
-/// A page that cannot be read when it is to be moved is lost, says so until it is written again, and takes no other with it.
+/// A page that cannot be read when it is to be moved is lost, says so until it is written again,
+/// and takes no other with it.
 #[test]
 fn what_cannot_be_moved_is_told() {
     let mut spec = ChipSpec::default();
@@ -346,7 +351,8 @@ fn what_cannot_be_moved_is_told() {
     assert!(unreadable > 0 && unreadable < sectors / 4, "{unreadable} of {sectors}");
 }
 
-/// One frontier for host and copies, and a block in four that fails: copies open superblocks while others wait with a failed block, and none is forgotten.
+/// One frontier for host and copies, and a block in four that fails: copies open superblocks while
+/// others wait with a failed block, and none is forgotten.
 #[test]
 fn no_superblock_is_forgotten_where_copies_open_one_while_a_block_fails() {
     for seed in 0..12 {
@@ -364,7 +370,8 @@ fn no_superblock_is_forgotten_where_copies_open_one_while_a_block_fails() {
     }
 }
 
-/// A write buffer is seen by reads, takes later versions for nothing, makes full pages, and is empty after a flush; with power-loss protection a flush need not wait, and nothing is lost.
+/// A write buffer is seen by reads, takes later versions for nothing, makes full pages, and is
+/// empty after a flush; with power-loss protection a flush need not wait, and nothing is lost.
 #[test]
 fn a_write_buffer_loses_nothing_and_fills_pages() {
     for (seed, (parts, buffer)) in (0..).zip([(1, 8), (4, 4), (4, 64), (8, 20)]) {
@@ -456,7 +463,8 @@ fn a_closed_device_is_found_quickly() {
     device.check().unwrap();
 }
 
-/// A chip that outlives its layer without the capacitors' last power, as in a file: with the option a flush, and a write past the buffer, leave nothing to them, and take no time all the same.
+/// A chip that outlives its layer without the capacitors' last power, as in a file: with the option
+/// a flush, and a write past the buffer, leave nothing to them, and take no time all the same.
 #[test]
 fn what_is_flushed_under_power_loss_protection_is_on_flash_where_nobody_tells_of_the_last_power() {
     let options = PageMapOptions {
@@ -489,7 +497,8 @@ fn what_is_flushed_under_power_loss_protection_is_on_flash_where_nobody_tells_of
     }
 }
 
-/// What is written and read in parts is one request: the same content, instants and counts as the whole, with pages of several parts, and a write buffer.
+/// What is written and read in parts is one request: the same content, instants and counts as the
+/// whole, with pages of several parts, and a write buffer.
 #[test]
 fn requests_in_parts_are_the_requests_that_they_make_together() {
     use nandkit_units::{Content, Described, Description, Generator};
@@ -537,7 +546,8 @@ fn requests_in_parts_are_the_requests_that_they_make_together() {
     }
 }
 
-/// The offset of a described part may leave 32 bits in its middle: what follows lies where it belongs, and that part is kept as bytes.
+/// The offset of a described part may leave 32 bits in its middle: what follows lies where it
+/// belongs, and that part is kept as bytes.
 #[test]
 fn descriptions_that_cannot_name_their_pages_are_written_as_bytes() {
     use nandkit_units::{Described, Description, Generator};

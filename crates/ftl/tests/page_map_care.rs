@@ -1,4 +1,5 @@
-//! What the page-mapped layer does for its data's own sake: refresh after reads and after time, and static wear levelling.
+//! What the page-mapped layer does for its data's own sake: refresh after reads and after time, and
+//! static wear levelling.
 
 use crate::common::page_model::{Model, Script, check_all};
 use crate::common::page_runs;
@@ -53,7 +54,8 @@ fn unreadable(device: &impl BlockDevice, now: Nanos) -> usize {
     (0..device.geometry().sectors).filter(read).count()
 }
 
-/// Reads of one superblock damage it by one wrong bit a page in 500 reads: at 4000 a page has as many as can be corrected, and the part is read 30,000 times.
+/// Reads of one superblock damage it by one wrong bit a page in 500 reads: at 4000 a page has as
+/// many as can be corrected, and the part is read 30,000 times.
 #[test]
 fn what_is_read_often_is_moved_before_it_is_damaged() {
     for (read_refresh, journal) in [(0, true), (400, true), (400, false)] {
@@ -96,7 +98,8 @@ fn what_is_read_often_is_moved_before_it_is_damaged() {
     }
 }
 
-/// A wrong bit a page in twelve days: after a hundred days a page has as many as can be corrected; four hundred go by, with sixty writes a day to the same pages.
+/// A wrong bit a page in twelve days: after a hundred days a page has as many as can be corrected;
+/// four hundred go by, with sixty writes a day to the same pages.
 #[test]
 fn what_rests_for_long_is_moved_before_it_fades() {
     for days in [0, 10] {
@@ -133,8 +136,9 @@ fn what_rests_for_long_is_moved_before_it_fades() {
     }
 }
 
-/// A tenth of the pages take all writes, the rest is written once. The difference of the most and the least erased block, WAF, what was levelled, and how often that would be if each cold superblock rested until the most worn
-/// block is worn more by the threshold.
+/// A tenth of the pages take all writes, the rest is written once. The difference of the most and
+/// the least erased block, WAF, what was levelled, and how often that would be if each cold
+/// superblock rested until the most worn block is worn more by the threshold.
 fn hot_and_cold(options: PageMapOptions) -> (u32, f64, u64, u64) {
     let mut spec = spec(256);
     spec.bit_errors.enabled = false;
@@ -155,7 +159,8 @@ fn hot_and_cold(options: PageMapOptions) -> (u32, f64, u64, u64) {
     (most - least, device.counters().waf().unwrap(), device.leveled_superblocks(), rests)
 }
 
-/// Without levelling, cold superblocks are never erased; with a threshold no difference is much larger, at the cost of some copies. In memory, so that all blocks are the superblocks'.
+/// Without levelling, cold superblocks are never erased; with a threshold no difference is much
+/// larger, at the cost of some copies. In memory, so that all blocks are the superblocks'.
 #[test]
 fn cold_data_rest_on_worn_blocks_and_all_blocks_wear() {
     let options = PageMapOptions { spare: Spare::Ratio(0.2), journal: None, ..PageMapOptions::default() };
@@ -169,7 +174,8 @@ fn cold_data_rest_on_worn_blocks_and_all_blocks_wear() {
         );
         assert!(difference <= threshold + threshold / 2, "threshold {threshold}: {difference}");
         assert!(waf < 1.25 * waf_without, "threshold {threshold}: WAF {waf}");
-        // The most worn free one is not the most worn of all: measured 1.4 and 1.6 times as often. On the least worn free one it was 2.4 and 2.6 times.
+        // The most worn free one is not the most worn of all: measured 1.4 and 1.6 times as often.
+        // On the least worn free one it was 2.4 and 2.6 times.
         assert!(moved > rests / 2 && moved < 2 * rests, "threshold {threshold}: {moved} of {rests}");
     }
     // The victim policy's own way: its cold data go wherever copies go.
@@ -181,7 +187,8 @@ fn cold_data_rest_on_worn_blocks_and_all_blocks_wear() {
     }
 }
 
-/// Dynamic levelling takes the least erased free superblock: uniform writes wear all alike, also where the rule for victims would not.
+/// Dynamic levelling takes the least erased free superblock: uniform writes wear all alike, also
+/// where the rule for victims would not.
 #[test]
 fn dynamic_levelling_evens_out_what_all_take_part_in() {
     let differences = [AllocationRule::LeastErased, AllocationRule::Fifo].map(|allocation| {

@@ -78,7 +78,8 @@ fn fail_once(chip: &mut ContentChip, blocks: &[BlockIndex]) {
     chip.script_failures(FailureScript { pages, ..FailureScript::default() });
 }
 
-/// A block that took another one's place is no spare any more, also behind a start: two superblocks would have it.
+/// A block that took another one's place is no spare any more, also behind a start: two superblocks
+/// would have it.
 #[test]
 fn a_block_that_replaced_another_is_not_taken_twice_after_a_start() {
     let chip = chip(64, 3);

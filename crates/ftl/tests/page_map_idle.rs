@@ -1,4 +1,5 @@
-//! The page-mapped layer in idle times, and what its host waits for: timelines by hand, and random operations with pauses.
+//! The page-mapped layer in idle times, and what its host waits for: timelines by hand, and random
+//! operations with pauses.
 
 use std::sync::{Arc, Mutex};
 
@@ -50,7 +51,8 @@ fn traced(blocks: u32, dies: u32) -> (impl Flash, Events) {
     (TraceFlash::new(DescribedChip::new(&spec(blocks, dies), 1).unwrap(), sink), events)
 }
 
-/// A device in memory, on one die. Its superblocks are blocks of eight pages; four of them hold the 32 pages of the host.
+/// A device in memory, on one die. Its superblocks are blocks of eight pages; four of them hold the
+/// 32 pages of the host.
 fn in_memory(idle_after: Nanos, idle_free: u32) -> PageMapOptions {
     PageMapOptions {
         spare: Spare::Capacity(32 * u64::from(PAGE)),
@@ -90,7 +92,8 @@ impl<F: Flash> Hand<F> {
     }
 }
 
-/// Nine blocks, four of them full; overwriting the first six pages of each of three others leaves one victim with two valid pages when there is nothing free but the two that stay so.
+/// Nine blocks, four of them full; overwriting the first six pages of each of three others leaves
+/// one victim with two valid pages when there is nothing free but the two that stay so.
 fn nearly_full(idle_after: Nanos) -> Hand<DescribedChip> {
     let mut hand = Hand::new(
         DescribedChip::new(&spec(9, 1), 1).unwrap(),
@@ -105,7 +108,9 @@ fn nearly_full(idle_after: Nanos) -> Hand<DescribedChip> {
 
 #[test]
 fn idle_cleaning_removes_exactly_the_stall_that_occurs_without_it() {
-    // The next page needs a superblock, and two stay free: one of those with two valid pages is cleaned first. They are read, a superblock is opened for them that was never written, and the host goes on behind them.
+    // The next page needs a superblock, and two stay free: one of those with two valid pages is
+    // cleaned first. They are read, a superblock is opened for them that was never written, and the
+    // host goes on behind them.
     let clean = 2 * READ + 2 * PROGRAM;
     let mut busy = nearly_full(Nanos::ZERO);
     assert!(busy.device.pacing().is_none(), "drivers keep their fast path");
@@ -126,7 +131,8 @@ fn idle_cleaning_removes_exactly_the_stall_that_occurs_without_it() {
     idle.device.check().unwrap();
 }
 
-/// Idle work begins when nothing was asked for long enough, and no superblock at or after the instant that the host tells; the one before may end later, which is counted.
+/// Idle work begins when nothing was asked for long enough, and no superblock at or after the
+/// instant that the host tells; the one before may end later, which is counted.
 #[test]
 fn no_superblock_is_begun_at_the_instant_or_later_and_what_ends_later_is_counted() {
     let (after, clean) = (1000, 2 * READ + 2 * PROGRAM);
@@ -142,7 +148,8 @@ fn no_superblock_is_begun_at_the_instant_or_later_and_what_ends_later_is_counted
     hand.pause_until(Nanos(begins + 2));
     hand.write(31);
     assert_eq!(done(&hand.device), counted);
-    // Two more victims, one after the other: the second one begins when the first one has ended, and not before.
+    // Two more victims, one after the other: the second one begins when the first one has ended,
+    // and not before.
     let options = PageMapOptions { spare: Spare::Capacity(96 * u64::from(PAGE)), ..in_memory(Nanos(after), 7) };
     let victims = |until: u64| {
         let mut hand = Hand::new(DescribedChip::new(&spec(21, 1), 1).unwrap(), options);
@@ -162,7 +169,8 @@ fn no_superblock_is_begun_at_the_instant_or_later_and_what_ends_later_is_counted
     assert_eq!(victims(SECOND), victims(100 * SECOND));
 }
 
-/// File systems tell nobody how long they are quiet: their next change finds what was idle until then used.
+/// File systems tell nobody how long they are quiet: their next change finds what was idle until
+/// then used.
 #[test]
 fn without_a_word_of_the_driver_the_next_change_uses_what_was_idle() {
     type Change = fn(&mut PageMapFtl<DescribedChip>, &Context);
@@ -200,7 +208,8 @@ fn a_read_is_activity_from_which_idle_time_counts() {
     assert_eq!(quiet(&mut hand, at + SECOND + 1), 1);
 }
 
-/// Each request of twenty pages opens two superblocks of eight or three, and waits for each; it is one stall, as long as the longest of its waits.
+/// Each request of twenty pages opens two superblocks of eight or three, and waits for each; it is
+/// one stall, as long as the longest of its waits.
 #[test]
 fn a_request_that_waits_for_several_superblocks_is_one_stall() {
     let options = PageMapOptions { spare: Spare::Ratio(0.5), ..PageMapOptions::default() };
@@ -227,14 +236,16 @@ fn a_request_that_waits_for_several_superblocks_is_one_stall() {
     assert_eq!(counted.erases.count + counted.cleaning.count, 100);
     assert_eq!(counted.by_length.iter().sum::<u64>(), 100);
     assert!(counted.cleaning.count > 80 && counted.cleaning.longest >= Nanos(ERASE));
-    // One at a time: no two stalls overlap, and a request's waits lie within the longest, since all its pages are asked for at once.
+    // One at a time: no two stalls overlap, and a request's waits lie within the longest, since all
+    // its pages are asked for at once.
     assert_eq!(counted.stalled, counted.erases.total + counted.cleaning.total);
     assert!(counted.stalled < elapsed);
     let erased = events.lock().unwrap().iter().filter(|(_, cause, _)| *cause == Cause::Cleaning).count();
     assert!(erased > 250, "{erased}");
 }
 
-/// What is cleaned in one long pause is followed by checkpoints as often as if the host had written it: the next start replays no more than that.
+/// What is cleaned in one long pause is followed by checkpoints as often as if the host had written
+/// it: the next start replays no more than that.
 #[test]
 fn a_checkpoint_that_is_due_comes_before_the_next_victim() {
     let every = 64;
@@ -310,7 +321,8 @@ fn a_device_that_is_only_read_is_refreshed_in_idle_times() {
     }
 }
 
-/// A pause of four hundred days: what it holds is moved every ten days, each superblock when it is due.
+/// A pause of four hundred days: what it holds is moved every ten days, each superblock when it is
+/// due.
 #[test]
 fn what_rests_in_a_long_pause_is_refreshed_when_it_is_due() {
     let day = 86_400 * SECOND;
@@ -333,7 +345,8 @@ fn what_rests_in_a_long_pause_is_refreshed_when_it_is_due() {
     hand.device.check().unwrap();
 }
 
-/// The same commands with the same pauses, of a device that works in them and of one that does not: both hold what the model says, and so the same.
+/// The same commands with the same pauses, of a device that works in them and of one that does not:
+/// both hold what the model says, and so the same.
 #[test]
 fn content_is_the_same_with_and_without_idle_work() {
     let shapes = page_runs::shapes();
@@ -361,7 +374,8 @@ fn content_is_the_same_with_and_without_idle_work() {
             (bytes, model.remaps)
         });
         assert!(worked > 20, "{shape:?}: {worked}");
-        // Where the limit of aliases is met, one of them refuses a remap that the other one has room for; the model knows.
+        // Where the limit of aliases is met, one of them refuses a remap that the other one has
+        // room for; the model knows.
         if held[0].1 == held[1].1 {
             assert!(held[0].0 == held[1].0, "{shape:?}");
             compared += 1;
@@ -416,7 +430,8 @@ fn options_that_make_no_sense_are_refused_with_what_would() {
     );
 }
 
-/// Bursts of random writes with pauses between them: what the slowest of a thousand writes wait, and what is written more, with idle cleaning and without.
+/// Bursts of random writes with pauses between them: what the slowest of a thousand writes wait,
+/// and what is written more, with idle cleaning and without.
 #[test]
 fn bursts_wait_less_and_write_more_with_idle_cleaning() {
     for (seed, spare) in [(1, 0.15), (2, 0.15), (3, 0.15), (1, 0.4)] {

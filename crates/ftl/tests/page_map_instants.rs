@@ -1,4 +1,5 @@
-//! The page-mapped layer on several dies, cut at instants: one operation torn in each die, later ones whole before earlier ones.
+//! The page-mapped layer on several dies, cut at instants: one operation torn in each die, later
+//! ones whole before earlier ones.
 
 use crate::common::page_model::bytes_of;
 use nandkit_block::{BlockDevice, ErrorKind};
@@ -45,7 +46,8 @@ const PLAIN: Shape = Shape {
 };
 
 const SHAPES: [Shape; 10] = [
-    // Copies out of a superblock with a failed block and the mark of that block are for different dies.
+    // Copies out of a superblock with a failed block and the mark of that block are for different
+    // dies.
     Shape { blocks: 96, failures: 12, ..PLAIN },
     Shape { blocks: 160, stripe: 2, parts: 2, scheme: "none", user: 200, failures: 8, ..PLAIN },
     Shape { stripe: 4, ..PLAIN },
@@ -100,7 +102,8 @@ fn options(shape: &Shape) -> PageMapOptions {
     }
 }
 
-/// What was asked of a sector: when, what it then holds, and from when on a cut cannot take that away.
+/// What was asked of a sector: when, what it then holds, and from when on a cut cannot take that
+/// away.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     issued: Nanos,
@@ -205,7 +208,8 @@ fn flushed(history: &mut [Vec<Asked>], at: Nanos) {
     history.iter_mut().flatten().for_each(|asked| asked.durable = asked.durable.or(Some(at)));
 }
 
-/// The device of an instant: each sector holds what was asked last and durable then, or later; it can be changed, and found once more.
+/// The device of an instant: each sector holds what was asked last and durable then, or later; it
+/// can be changed, and found once more.
 fn survives(shape: &Shape, run: &Run, instant: Nanos, seed: u64) -> Result<u32, String> {
     let mut random = Random::new(seed ^ instant.0, "torn");
     let torn = |_: usize| {
@@ -266,7 +270,8 @@ fn cuts_at_instants_are_survived() {
     }
 }
 
-/// A mark that was on flash before the copies were, or before the line behind which no start takes them back, lost what the block held: a start reads no block with a mark.
+/// A mark that was on flash before the copies were, or before the line behind which no start takes
+/// them back, lost what the block held: a start reads no block with a mark.
 #[test]
 fn cuts_at_instants_lose_nothing_while_failed_blocks_are_emptied_marked_and_replaced() {
     for (seed, shape) in (0..).zip(SHAPES.iter().filter(|shape| shape.failures > 0).cycle().take(6)) {

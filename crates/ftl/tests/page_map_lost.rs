@@ -1,4 +1,5 @@
-//! Pages of the page-mapped layer that are lost by the thousand: a device that rested for too long, and goes on.
+//! Pages of the page-mapped layer that are lost by the thousand: a device that rested for too long,
+//! and goes on.
 
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_ftl::page_map::{JournalOptions, Spare};
@@ -29,7 +30,8 @@ fn content(version: u64) -> Vec<u8> {
     version.to_le_bytes().repeat(SECTOR / 8)
 }
 
-/// Each sector holds what was written lately, and is unreadable where that was ten years ago; returns how many those are.
+/// Each sector holds what was written lately, and is unreadable where that was ten years ago;
+/// returns how many those are.
 fn check(device: &PageMapFtl<ContentChip>, held: &[Option<u64>]) -> usize {
     let mut unreadable = 0;
     for (sector, version) in (0..).zip(held) {
@@ -68,7 +70,8 @@ fn a_device_that_lost_nearly_all_of_its_pages_goes_on_and_knows_them_behind_a_st
         let mut held = vec![None; sectors as usize];
         let (mut random, context) = (Random::new(1, "lost"), Context::at(TEN_YEARS));
         let what = format!("blocks of {pages} pages of {parts}, buffer {buffer}");
-        // The chip counts the age of a block from its first program on: those that were open are filled up first.
+        // The chip counts the age of a block from its first program on: those that were open are
+        // filled up first.
         let fill = u64::from(pages * parts) * 2;
         let writes = (0..2 * fill).map(|write| write % fill).chain((0..200).map(|_| random.below(sectors)));
         for (write, sector) in (0..).zip(writes) {

@@ -1,4 +1,5 @@
-//! The page-mapped layer on dies that serve reads first: when what the host was told moves, and when it does not.
+//! The page-mapped layer on dies that serve reads first: when what the host was told moves, and
+//! when it does not.
 
 use nandkit_block::BlockDevice;
 use nandkit_ftl::page_map::Spare;

@@ -1,4 +1,5 @@
-//! The page-mapped layer with its map on demand: what lookups miss, against what must be; and that the cache changes no content.
+//! The page-mapped layer with its map on demand: what lookups miss, against what must be; and that
+//! the cache changes no content.
 
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_flash::wrap::StatsFlash;
@@ -30,7 +31,8 @@ fn device(cached: u64) -> Device {
     let options = PageMapOptions {
         spare: Spare::Capacity(MAP_PAGES * ENTRIES * PAGE as u64),
         mapping_cache,
-        // So that checkpoints, which clean nothing out of the cache, play no part in what is written.
+        // So that checkpoints, which clean nothing out of the cache, play no part in what is
+        // written.
         journal: Some(JournalOptions { checkpoint_every: 1 << 40, aliases: 0 }),
         ..PageMapOptions::default()
     };
@@ -55,7 +57,9 @@ fn since(device: &Device, before: MappingCounters) -> MappingCounters {
     }
 }
 
-/// Independent references to equally likely map pages: whatever is in the cache, the next one is there with the chance of the share that it holds (the independent reference model; King, IFIP 1971).
+/// Independent references to equally likely map pages: whatever is in the cache, the next one is
+/// there with the chance of the share that it holds (the independent reference model; King, IFIP
+/// 1971).
 #[test]
 fn uniform_lookups_miss_by_the_share_that_is_not_cached() {
     const LOOKUPS: u64 = 20_000;
@@ -96,7 +100,8 @@ fn uniform_lookups_miss_by_the_share_that_is_not_cached() {
     }
 }
 
-/// In order, each map page is missed once, and written once when it is driven out: one map page for each so many of the host's.
+/// In order, each map page is missed once, and written once when it is driven out: one map page for
+/// each so many of the host's.
 #[test]
 fn lookups_in_order_miss_once_a_map_page() {
     let mut device = device(10);
@@ -114,7 +119,9 @@ fn lookups_in_order_miss_once_a_map_page() {
     for first in (0..sectors).step_by(8) {
         device.read(&Context::default(), Lba(first), ReadInto::Nothing { length: 8 * PAGE as u32 }).unwrap();
     }
-    // The last ten were changed: reads drive them out, and the next change of the device writes them. Read once more before, they count as gone, and are read only if they ever were on flash.
+    // The last ten were changed: reads drive them out, and the next change of the device writes
+    // them. Read once more before, they count as gone, and are read only if they ever were on
+    // flash.
     let counters = since(&device, before);
     assert_eq!((counters.misses, counters.hits, counters.pages_read), (MAP_PAGES, sectors - MAP_PAGES, 90));
     assert_eq!((counters.evictions_dirty, counters.evictions_clean), (10, 90));
@@ -122,7 +129,8 @@ fn lookups_in_order_miss_once_a_map_page() {
     assert_eq!(device.mapping_counters().unwrap().pages_written, MAP_PAGES);
 }
 
-/// A miss takes the time of a read more, a hit none; a second request waits for the map page that the first one fetches.
+/// A miss takes the time of a read more, a hit none; a second request waits for the map page that
+/// the first one fetches.
 #[test]
 fn a_miss_delays_its_request_by_a_read() {
     let mut device = device(10);
@@ -142,7 +150,8 @@ fn a_miss_delays_its_request_by_a_read() {
     assert!(first == 2 * hit && second == 3 * hit, "{first} ns, {second} ns");
 }
 
-/// What is written and read is the same with any cache, and so is what cleaning copies; only the map's traffic is not.
+/// What is written and read is the same with any cache, and so is what cleaning copies; only the
+/// map's traffic is not.
 #[test]
 fn the_cache_changes_no_content() {
     let mut images = Vec::new();
@@ -187,7 +196,8 @@ fn the_cache_changes_no_content() {
     assert!(images.windows(2).all(|two| two[0] == two[1]));
 }
 
-/// One command that changes more map pages than the cache holds: all of them are written at its end, those that it replaces as a whole without a read, and none is changed and forgotten.
+/// One command that changes more map pages than the cache holds: all of them are written at its
+/// end, those that it replaces as a whole without a read, and none is changed and forgotten.
 #[test]
 fn a_trim_of_more_than_the_cache_holds_is_written_at_once() {
     let mut device = device(2);

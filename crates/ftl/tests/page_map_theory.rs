@@ -45,7 +45,8 @@ fn device(spare: f64) -> Device {
     Device::new(PAGES_PER_BLOCK, spare).unwrap()
 }
 
-/// Within 1 %, on a device of 131,072 pages: where the last superblocks count, `nandkit reproduce theory` will take a larger one.
+/// Within 1 %, on a device of 131,072 pages: where the last superblocks count,
+/// `nandkit reproduce theory` will take a larger one.
 #[test]
 fn fifo_is_its_closed_form() {
     for spare in [0.15, 0.28] {

@@ -1,4 +1,5 @@
-//! Power cuts: at every program, copy and erase of small workloads, in every torn state; and during the recovery from them.
+//! Power cuts: at every program, copy and erase of small workloads, in every torn state; and during
+//! the recovery from them.
 
 use crate::common::cuts::run;
 use crate::common::model::{Mix, Op, Ops};
@@ -53,7 +54,8 @@ fn swap() -> Vec<Op> {
     vec![w(0, 8), w(0, 8), w(2, 1), w(8, 3), w(0, 8), w(11, 5), w(3, 2)]
 }
 
-/// Rewrite a few pages over and over (migration), then so many that it merges, then reuse what became free.
+/// Rewrite a few pages over and over (migration), then so many that it merges, then reuse what
+/// became free.
 fn migrate_and_merge() -> Vec<Op> {
     let mut ops = vec![w(0, 8)];
     ops.extend((0..30).map(|n| w(n % 3, 1)));

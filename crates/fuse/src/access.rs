@@ -1,4 +1,5 @@
-//! Access control lists and permission bits: how one moves the other (acl(5)), and what a new inode inherits.
+//! Access control lists and permission bits: how one moves the other (acl(5)), and what a new inode
+//! inherits.
 
 use nandkit_vfs::acl::{AclEntry, AclSubject, encode};
 
@@ -51,7 +52,8 @@ pub(crate) struct Inherited {
     pub access: Option<Vec<u8>>,
 }
 
-/// What is made in a directory with a default list: each bit has to be in the mode that was asked for and in the list.
+/// What is made in a directory with a default list: each bit has to be in the mode that was asked
+/// for and in the list.
 pub(crate) fn inherited(default: &[AclEntry], mode: u16) -> Inherited {
     let masked = has_mask(default);
     let limit = |entry: &AclEntry| match shift(entry.subject, masked) {

@@ -1,6 +1,8 @@
-//! What the host tells of a thread that asks for something (proc(5)). Of one that it cannot see, or in another name space, nothing is known.
+//! What the host tells of a thread that asks for something (proc(5)). Of one that it cannot see, or
+//! in another name space, nothing is known.
 //!
-//! Only `/proc/N/status` may be read: a thread that closes files as it becomes another program holds locks until it is answered, for which a look at `/proc/N/stat` or `cmdline` waits.
+//! Only `/proc/N/status` may be read: a thread that closes files as it becomes another program
+//! holds locks until it is answered, for which a look at `/proc/N/stat` or `cmdline` waits.
 
 use std::fs;
 
@@ -19,7 +21,8 @@ impl Asker {
     }
 }
 
-/// A thread that ends gives its memory back before its files (`do_exit`, kernel/exit.c): then there are no lines about memory.
+/// A thread that ends gives its memory back before its files (`do_exit`, kernel/exit.c): then there
+/// are no lines about memory.
 fn parse(status: &str) -> Option<Asker> {
     let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
     Some(Asker { process, is_exiting: !status.lines().any(|line| line.starts_with("VmSize:")) })

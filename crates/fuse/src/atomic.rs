@@ -1,6 +1,8 @@
-//! Atomic writes of files: F2FS's requests for them (uapi/linux/f2fs.h), and the drafts that stand behind.
+//! Atomic writes of files: F2FS's requests for them (uapi/linux/f2fs.h), and the drafts that stand
+//! behind.
 //!
-//! While a file has a draft everybody reads and writes the draft, as the kernel keeps one set of pages for each file; Linux's F2FS does the same.
+//! While a file has a draft everybody reads and writes the draft, as the kernel keeps one set of
+//! pages for each file; Linux's F2FS does the same.
 
 use fuser::{Errno, FileHandle, INodeNo};
 use nandkit_vfs::{AtomicWrites, Changes, InodeNumber};
@@ -19,7 +21,8 @@ const COMMIT: u32 = 0xF502;
 const ABORT: u32 = 0xF505;
 /// F2FS_IOC_GET_FEATURES.
 const FEATURES: u32 = 0x8004_F50C;
-/// F2FS_FEATURE_ATOMIC_WRITE, in what FEATURES answers; SQLite asks for this bit. Linux adds it to the bits of the superblock, of which a door knows nothing.
+/// F2FS_FEATURE_ATOMIC_WRITE, in what FEATURES answers; SQLite asks for this bit. Linux adds it to
+/// the bits of the superblock, of which a door knows nothing.
 const ATOMIC_WRITE: u32 = 4;
 /// The bit of a handle's number that says that it may write.
 const WRITES: u64 = 1;
@@ -50,7 +53,8 @@ pub(crate) struct Through {
     pub handle: FileHandle,
 }
 
-/// The volume's side of it. Errors: it has none, as Linux's drivers say it of a request that they do not know.
+/// The volume's side of it. Errors: it has none, as Linux's drivers say it of a request that they
+/// do not know.
 fn side(changes: &mut dyn Changes) -> Outcome<&mut dyn AtomicWrites> {
     Ok(changes.atomic_writes().ok_or(Errno::ENOTTY)?)
 }
@@ -61,7 +65,8 @@ impl<V: Volume> ServedVolume<V> {
         self.drafts().content(file)
     }
 
-    /// What is asked for. Errors: ENOTTY (an unknown request, or a volume without drafts), EBADF (a file that may not be written).
+    /// What is asked for. Errors: ENOTTY (an unknown request, or a volume without drafts), EBADF (a
+    /// file that may not be written).
     pub(crate) fn asked(&self, handle: FileHandle, command: u32) -> Answer<Asked> {
         let about = match command {
             START => About::Begin,
@@ -79,8 +84,11 @@ impl<V: Volume> ServedVolume<V> {
         Ok(Asked::Draft(about))
     }
 
-    /// Does it. `read_again`: has the kernel write what it keeps of the file and was written through a mapping, and forget it; with `false` forget its attributes alone. Blocks until reads and
-    /// writes of that kind are answered: not to be called by a thread that answers requests. Errors: EACCES (somebody else's file: as Linux asks it of all three), EBUSY (a draft that another open file began), the volume's.
+    /// Does it. `read_again`: has the kernel write what it keeps of the file and was written
+    /// through a mapping, and forget it; with `false` forget its attributes alone. Blocks until
+    /// reads and writes of that kind are answered: not to be called by a thread that answers
+    /// requests. Errors: EACCES (somebody else's file: as Linux asks it of all three), EBUSY (a
+    /// draft that another open file began), the volume's.
     pub(crate) fn about_draft(&self, about: About, through: Through, read_again: impl Fn(bool)) -> Answer<()> {
         let file = self.inside(through.inode);
         self.expect_owner(through.user, file)?;
@@ -94,7 +102,8 @@ impl<V: Volume> ServedVolume<V> {
                 // What was written through a mapping is a part of it.
                 read_again(true);
                 let done = self.commit_draft(file);
-                // Times and blocks were the file's until now. What is in the kernel's pages is the draft's still where the draft is gone.
+                // Times and blocks were the file's until now. What is in the kernel's pages is the
+                // draft's still where the draft is gone.
                 read_again(done.is_err() && self.content(file) == file);
                 done
             }
@@ -173,7 +182,9 @@ impl<V: Volume> ServedVolume<V> {
         self.drafts().of.get(&file).is_some_and(|draft| draft.handle == handle)
     }
 
-    /// Whether whoever closes an open file is the process that began a draft through it, and dies: Linux drops the draft then, before locks go that others wait for (file.c, `f2fs_file_flush`).
+    /// Whether whoever closes an open file is the process that began a draft through it, and dies:
+    /// Linux drops the draft then, before locks go that others wait for (file.c,
+    /// `f2fs_file_flush`).
     pub(crate) fn dies(&self, through: Through) -> bool {
         let file = self.inside(through.inode);
         let draft = self.drafts().of.get(&file).copied().filter(|draft| draft.handle == through.handle);
@@ -181,7 +192,8 @@ impl<V: Volume> ServedVolume<V> {
         Asker::of(through.thread) == Some(Asker { process, is_exiting: true })
     }
 
-    /// The open file that began a draft ends, and the draft with it. Blocks as [`ServedVolume::about_draft`].
+    /// The open file that began a draft ends, and the draft with it. Blocks as
+    /// [`ServedVolume::about_draft`].
     pub(crate) fn closed(&self, inode: INodeNo, handle: FileHandle, read_again: impl Fn(bool)) {
         read_again(true);
         if let Err(errno) = self.abort(self.inside(inode), Some(handle)) {

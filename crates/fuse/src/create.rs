@@ -123,7 +123,8 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// Retains an inode that the kernel holds and that is about to lose its last name; true where that was done.
+    /// Retains an inode that the kernel holds and that is about to lose its last name; true where
+    /// that was done.
     fn retain_last(&self, changes: &mut dyn Changes, inode: InodeNumber) -> Outcome<bool> {
         let found = changes.stat(inode)?;
         if (found.links > 1 && found.kind != FileKind::Directory) || changes.open_files().is_none() {

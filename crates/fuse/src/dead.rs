@@ -1,6 +1,9 @@
-//! Mounts of ours whose process has gone: killed, or lost with a power cut of a container. Nobody answers them, and nothing else can be mounted there.
+//! Mounts of ours whose process has gone: killed, or lost with a power cut of a container. Nobody
+//! answers them, and nothing else can be mounted there.
 //!
-//! A mount's source names its process: `nandkit:PID:STARTED`, with a number for each further mount. `STARTED` is when the process began, in ticks after boot (proc_pid_stat(5), `starttime`): a process of that number that began at another time is another one.
+//! A mount's source names its process: `nandkit:PID:STARTED`, with a number for each further mount.
+//! `STARTED` is when the process began, in ticks after boot (proc_pid_stat(5), `starttime`): a
+//! process of that number that began at another time is another one.
 
 use std::ffi::OsStr;
 use std::io;
@@ -35,7 +38,8 @@ pub struct LiveMount {
 }
 
 impl LiveMount {
-    /// What is mounted at a path without links; none where nothing is, or something that is not ours.
+    /// What is mounted at a path without links; none where nothing is, or something that is not
+    /// ours.
     pub fn at(point: &Path) -> Option<Self> {
         let mut found = None;
         mounts(|at, source| {
@@ -52,18 +56,21 @@ impl LiveMount {
         self.process
     }
 
-    /// Asks the process to tell how it ends; none where it cannot be reached, in a container perhaps.
+    /// Asks the process to tell how it ends; none where it cannot be reached, in a container
+    /// perhaps.
     pub fn listen(&self) -> Option<Listener> {
         Listener::connect(&self.source).ok()
     }
 
-    /// Unmounts it. Errors: it is in use (not where `detach` takes its name away only), the rights are missing, or fusermount3 is.
+    /// Unmounts it. Errors: it is in use (not where `detach` takes its name away only), the rights
+    /// are missing, or fusermount3 is.
     pub fn unmount(&self, detach: bool) -> io::Result<()> {
         mount::unmount(&self.point, detach)
     }
 }
 
-/// All of them that this process can see. A mount whose process lives is not touched: it might be stuck, and so would be who asks it.
+/// All of them that this process can see. A mount whose process lives is not touched: it might be
+/// stuck, and so would be who asks it.
 pub fn dead_mounts() -> Vec<DeadMount> {
     let mut dead = Vec::new();
     mounts(|point, source| {
@@ -106,7 +113,8 @@ fn started_of(process: &str) -> Option<u64> {
     started_in(&std::fs::read(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// The 22nd field; the second one is a name in brackets, in which anything may be. A process that has ended and was not asked for by its parent (Z, X) is there no more.
+/// The 22nd field; the second one is a name in brackets, in which anything may be. A process that
+/// has ended and was not asked for by its parent (Z, X) is there no more.
 fn started_in(status: &[u8]) -> Option<u64> {
     let name_ends = status.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(status.get(name_ends + 1..)?).ok()?;
@@ -116,7 +124,8 @@ fn started_in(status: &[u8]) -> Option<u64> {
     (!has_ended).then_some(started)
 }
 
-/// Whether the kernel itself says that the other end is closed. Attributes it may have kept, so that is not what is asked for.
+/// Whether the kernel itself says that the other end is closed. Attributes it may have kept, so
+/// that is not what is asked for.
 pub(crate) fn is_unanswered(point: &Path) -> bool {
     rustix::fs::statfs(point).is_err_and(|error| error == rustix::io::Errno::NOTCONN)
 }

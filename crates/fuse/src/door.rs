@@ -42,12 +42,14 @@ pub(crate) struct Door<V> {
 
 impl<V: Volume> Door<V> {
     pub(crate) fn new(served: Arc<ServedVolume<V>>) -> Self {
-        // Where `foo` and `FOO` are one file, the kernel would keep both names after one of them went.
+        // Where `foo` and `FOO` are one file, the kernel would keep both names after one of them
+        // went.
         let entries_for = if served.features.case_sensitive { FOREVER } else { Duration::ZERO };
         Self { served, entries_for }
     }
 
-    /// A request about a draft, by a thread of its own: it waits for pages that the kernel reads and writes, and it is this one that answers such requests.
+    /// A request about a draft, by a thread of its own: it waits for pages that the kernel reads
+    /// and writes, and it is this one that answers such requests.
     fn about_draft(&self, about: About, through: Through, reply: ReplyIoctl) {
         let served = Arc::clone(&self.served);
         apart(move || {
@@ -61,7 +63,8 @@ impl<V: Volume> Door<V> {
         });
     }
 
-    /// How the kernel treats an open file. The end of one that may begin a draft is to be heard before locks are let go.
+    /// How the kernel treats an open file. The end of one that may begin a draft is to be heard
+    /// before locks are let go.
     fn opened(&self, flags: i32) -> FopenFlags {
         match self.served.features.atomic_writes && may_write(flags) {
             true => FopenFlags::FOPEN_KEEP_CACHE,
@@ -77,7 +80,8 @@ impl<V: Volume> Door<V> {
     }
 }
 
-/// Does work on a thread of its own. Without one it is not done: an answer that goes with it is EIO, and a draft ends with the mount.
+/// Does work on a thread of its own. Without one it is not done: an answer that goes with it is
+/// EIO, and a draft ends with the mount.
 fn apart(work: impl FnOnce() + Send + 'static) {
     let _ = std::thread::Builder::new().name("draft".to_owned()).spawn(work);
 }
@@ -124,7 +128,8 @@ fn time(asked: Option<TimeOrNow>) -> Option<nandkit_vfs::Timestamp> {
     })
 }
 
-/// Where the data that begin at `from` end, 0 bytes of them included: the next hole, or the end of the file.
+/// Where the data that begin at `from` end, 0 bytes of them included: the next hole, or the end of
+/// the file.
 fn end_of_data(fs: &dyn FileSystem, inode: InodeNumber, from: u64) -> Outcome<u64> {
     let mut at = from;
     while let Some(data) = fs.data_after(inode, at)?.filter(|data| data.start <= at && data.end > at) {
@@ -364,7 +369,8 @@ impl<V: Volume> Filesystem for Door<V> {
     }
 
     fn fsyncdir(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        // The root stands for the whole volume: `nandkit umount` asks so, since FUSE passes no syncfs(2) on.
+        // The root stands for the whole volume: `nandkit umount` asks so, since FUSE passes no
+        // syncfs(2) on.
         let inode = (inode != INodeNo::ROOT).then(|| self.served.inside(inode));
         answer_empty(reply, self.served.sync(inode));
     }

@@ -5,7 +5,8 @@ use nandkit_vfs::ErrorKind;
 
 use crate::Operation;
 
-/// Where a driver of Linux answers something else than the kind's own number: the operation, the kind, the number, and whose answer it is.
+/// Where a driver of Linux answers something else than the kind's own number: the operation, the
+/// kind, the number, and whose answer it is.
 const SPECIAL: [(Operation, ErrorKind, Errno); 13] = [
     // fs/namei.c: a file system without the operation, as fs/fat is.
     (Operation::Link, ErrorKind::NotSupported, Errno::EPERM),
@@ -28,7 +29,8 @@ const SPECIAL: [(Operation, ErrorKind, Errno); 13] = [
     (Operation::SetXattr, ErrorKind::InvalidName, Errno::EOPNOTSUPP),
 ];
 
-/// The number for an error of this kind in this operation. Never ENOSYS: the kernel remembers that, and asks no more.
+/// The number for an error of this kind in this operation. Never ENOSYS: the kernel remembers that,
+/// and asks no more.
 pub(crate) fn errno(operation: Operation, kind: ErrorKind) -> Errno {
     let special = SPECIAL.iter().find(|(of, known, _)| (*of, *known) == (operation, kind));
     if let Some((_, _, errno)) = special {

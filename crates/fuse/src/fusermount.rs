@@ -36,7 +36,8 @@ fn found() -> io::Result<PathBuf> {
     find_fusermount().ok_or_else(|| io::Error::new(ErrorKind::NotFound, expected))
 }
 
-/// Mounts; returns the connection with the kernel. Errors: there is no such program, or what it says.
+/// Mounts; returns the connection with the kernel. Errors: there is no such program, or what it
+/// says.
 pub(crate) fn mount(point: &Path, options: &str) -> io::Result<OwnedFd> {
     let program = found()?;
     let (theirs, ours) = UnixStream::pair()?;
@@ -55,7 +56,8 @@ pub(crate) fn mount(point: &Path, options: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Unmounts. Errors: there is no such program, or what it says; `ResourceBusy` where the mount is in use.
+/// Unmounts. Errors: there is no such program, or what it says; `ResourceBusy` where the mount is
+/// in use.
 pub(crate) fn unmount(point: &Path, detach: bool) -> io::Result<()> {
     let program = found()?;
     let mut command = Command::new(&program);
@@ -82,7 +84,8 @@ fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// What the program said, as an error. Its texts are those of strerror(3) in the C locale, since it sets none.
+/// What the program said, as an error. Its texts are those of strerror(3) in the C locale, since it
+/// sets none.
 fn told(program: &Path, output: &Output) -> io::Error {
     let text = String::from_utf8_lossy(&output.stderr);
     let kind = match &*text {

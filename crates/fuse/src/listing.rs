@@ -78,7 +78,8 @@ impl<V: Volume> ServedVolume<V> {
         if wrong { Err(Errno::EIO.into()) } else { Ok(part) }
     }
 
-    /// Hands the entries of a directory to `take` until it has no room, or there are no more. With `told`, attributes come along, and the kernel holds those inodes.
+    /// Hands the entries of a directory to `take` until it has no room, or there are no more. With
+    /// `told`, attributes come along, and the kernel holds those inodes.
     pub(crate) fn list(
         &self,
         directory: INodeNo,
@@ -118,7 +119,8 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// An entry's attributes; where they cannot be read, such as say no more than the entry, and are not to be kept.
+    /// An entry's attributes; where they cannot be read, such as say no more than the entry, and
+    /// are not to be kept.
     fn attributes_of(&self, fs: &dyn FileSystem, entry: &Entry) -> FileAttr {
         self.attributes(fs, entry.inside).unwrap_or_else(|_| unreadable(entry))
     }

@@ -1,4 +1,5 @@
-//! Mounting and unmounting. As root by the system call; else by the set-user-id program fusermount3.
+//! Mounting and unmounting. As root by the system call; else by the set-user-id program
+//! fusermount3.
 
 use std::ffi::{CString, OsString};
 use std::fmt;
@@ -111,7 +112,8 @@ pub(crate) fn mounts(mut look: impl FnMut(&[u8], &[u8])) {
     }
 }
 
-/// Unmounts, and takes the connection away from whoever uses the mount still (umount(2), `MNT_FORCE`; only root may).
+/// Unmounts, and takes the connection away from whoever uses the mount still (umount(2),
+/// `MNT_FORCE`; only root may).
 pub(crate) fn unmount_by_force(point: &Path) -> io::Result<()> {
     if !is_root() {
         return unmount(point, true);
@@ -128,7 +130,9 @@ pub(crate) fn connection_of(source: &str) -> Option<u32> {
     line.split(' ').nth(2)?.split(':').nth(1)?.parse().ok()
 }
 
-/// Breaks a connection: the kernel answers all requests itself from then on (Documentation/filesystems/fuse.rst, "Aborting a filesystem connection"). Nothing where it is gone already.
+/// Breaks a connection: the kernel answers all requests itself from then on
+/// (Documentation/filesystems/fuse.rst, "Aborting a filesystem connection"). Nothing where it is
+/// gone already.
 pub(crate) fn abort(connection: u32) {
     let _ = std::fs::write(format!("/sys/fs/fuse/connections/{connection}/abort"), "1");
 }
@@ -159,7 +163,8 @@ pub(crate) fn is_mount_point(path: &Path) -> bool {
     found
 }
 
-/// Where a mount of ours is now; none where it is nowhere, or where something else was mounted over it: the unmounting of a path is that of the last mount there.
+/// Where a mount of ours is now; none where it is nowhere, or where something else was mounted over
+/// it: the unmounting of a path is that of the last mount there.
 pub(crate) fn place_of(source: &str) -> Option<PathBuf> {
     let mut place: Option<Vec<u8>> = None;
     mounts(|point, from| {

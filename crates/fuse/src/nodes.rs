@@ -31,7 +31,8 @@ impl Nodes {
         Self { root, held: BTreeMap::new() }
     }
 
-    /// The kernel's number of an inode: the root is 1, and who is 1 has the root's number. `None` for 0, which means nothing to the kernel.
+    /// The kernel's number of an inode: the root is 1, and who is 1 has the root's number. `None`
+    /// for 0, which means nothing to the kernel.
     pub(crate) fn outside(&self, inode: InodeNumber) -> Option<INodeNo> {
         let number = self.swapped(inode.0);
         (number != 0).then_some(INodeNo(number))
@@ -57,7 +58,8 @@ impl Nodes {
         node.parent = Some(parent);
     }
 
-    /// The kernel forgets that it was told so often; true where the file system is to release the inode.
+    /// The kernel forgets that it was told so often; true where the file system is to release the
+    /// inode.
     #[must_use]
     pub(crate) fn forgotten(&mut self, inode: InodeNumber, times: u64) -> bool {
         let Some(node) = self.held.get_mut(&inode.0) else { return false };
@@ -68,7 +70,8 @@ impl Nodes {
         self.held.remove(&inode.0).is_some_and(|node| node.retained)
     }
 
-    /// Notes that the file system is to retain an inode, if the kernel holds it and that is not so already; true then. Asked and noted at once: another thread that forgets it meanwhile
+    /// Notes that the file system is to retain an inode, if the kernel holds it and that is not so
+    /// already; true then. Asked and noted at once: another thread that forgets it meanwhile
     /// releases it, once it has the volume.
     #[must_use]
     pub(crate) fn retain(&mut self, inode: InodeNumber) -> bool {
@@ -79,7 +82,8 @@ impl Nodes {
         true
     }
 
-    /// The file system does not retain an inode after all; false where another thread forgot it, and releases it.
+    /// The file system does not retain an inode after all; false where another thread forgot it,
+    /// and releases it.
     #[must_use]
     pub(crate) fn undo_retain(&mut self, inode: InodeNumber) -> bool {
         let Some(node) = self.held.get_mut(&inode.0) else { return false };

@@ -63,12 +63,15 @@ impl Operation {
     }
 }
 
-/// Hears what passed the door, from any thread, in the order in which it was done where the lock is exclusive.
+/// Hears what passed the door, from any thread, in the order in which it was done where the lock is
+/// exclusive.
 pub trait Observer: Send + Sync {
-    /// A request was done, well or not. `bytes`: those that were read or written. `latency`: simulated time from its issue to its end; zero without a clock.
+    /// A request was done, well or not. `bytes`: those that were read or written. `latency`:
+    /// simulated time from its issue to its end; zero without a clock.
     fn done(&self, operation: Operation, bytes: u64, latency: Nanos);
 
-    /// A request's turn has come, which arrived at this simulated instant: before anything of it is done, under the lock. With arrivals alone.
+    /// A request's turn has come, which arrived at this simulated instant: before anything of it is
+    /// done, under the lock. With arrivals alone.
     fn arrived(&self, instant: Nanos) {
         let _ = instant;
     }

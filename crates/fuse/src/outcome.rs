@@ -1,6 +1,9 @@
-//! How a mount ended, told to who ended it: unmounting says nothing of what the process does afterwards.
+//! How a mount ended, told to who ended it: unmounting says nothing of what the process does
+//! afterwards.
 //!
-//! The process listens at an abstract socket (unix(7)) named after the mount's source; who connected before the end reads a line then: `ok`, or what went wrong. Where the process was killed, nothing.
+//! The process listens at an abstract socket (unix(7)) named after the mount's source; who
+//! connected before the end reads a line then: `ok`, or what went wrong. Where the process was
+//! killed, nothing.
 
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -21,7 +24,8 @@ fn address(source: &str) -> io::Result<SocketAddr> {
 pub struct Teller(UnixListener);
 
 impl Teller {
-    /// From here on others may ask to be told. Errors: the name is taken, or there are no such sockets here.
+    /// From here on others may ask to be told. Errors: the name is taken, or there are no such
+    /// sockets here.
     pub(crate) fn listen(source: &str) -> io::Result<Self> {
         let listener = UnixListener::bind_addr(&address(source)?)?;
         listener.set_nonblocking(true)?;

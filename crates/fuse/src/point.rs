@@ -34,7 +34,8 @@ impl fmt::Display for Mounter {
     }
 }
 
-/// Whether mounts are possible here at all, and how. Errors: what is missing, what to do, and what works without.
+/// Whether mounts are possible here at all, and how. Errors: what is missing, what to do, and what
+/// works without.
 pub fn check_device() -> Result<Mounter, MountError> {
     mounter().map_err(|told| MountError::Device(format!("{told}. {WITHOUT}")))
 }
@@ -62,14 +63,16 @@ fn mounter() -> Result<Mounter, String> {
     })
 }
 
-/// Whether a process of this status (proc_pid_status(5)) may mount; where that is not known, the kernel says so later.
+/// Whether a process of this status (proc_pid_status(5)) may mount; where that is not known, the
+/// kernel says so later.
 fn may_mount(status: &str) -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
     effective.is_none_or(|set| set >> CAP_SYS_ADMIN & 1 == 1)
 }
 
-/// The whole path of a directory on which can be mounted. Errors: it is absent, no directory, a mount point already, or somebody else's.
+/// The whole path of a directory on which can be mounted. Errors: it is absent, no directory, a
+/// mount point already, or somebody else's.
 pub fn check_mount_point(path: &Path) -> Result<PathBuf, MountError> {
     let refuse = |what: String| MountError::Point(format!("{}: {what}", path.display()));
     let found = std::fs::metadata(path).map_err(|error| {

@@ -83,7 +83,9 @@ impl<V: Volume> ServedVolume<V> {
         &self.notifier
     }
 
-    /// Has the kernel forget a file's attributes and, with `pages`, its pages; those that were changed through a mapping are written first. A kernel that has forgotten the file already is done.
+    /// Has the kernel forget a file's attributes and, with `pages`, its pages; those that were
+    /// changed through a mapping are written first. A kernel that has forgotten the file already is
+    /// done.
     pub(crate) fn read_again(&self, inode: INodeNo, pages: bool) {
         if let Some(notifier) = self.notifier.get() {
             let _ = notifier.inval_inode(inode, if pages { 0 } else { -1 }, 0);
@@ -118,7 +120,8 @@ impl<V: Volume> ServedVolume<V> {
         translate::attributes(self.outside(inode)?, &found, self.block_size, self.options.owner)
     }
 
-    /// An inode's attributes for an answer that makes the kernel hold it. Called under the lock, so that nobody takes its last name meanwhile.
+    /// An inode's attributes for an answer that makes the kernel hold it. Called under the lock, so
+    /// that nobody takes its last name meanwhile.
     pub(crate) fn tell(&self, fs: &dyn FileSystem, inode: InodeNumber, parent: InodeNumber) -> Outcome<FileAttr> {
         let attributes = self.attributes(fs, inode)?;
         self.nodes().told(inode, parent);
@@ -261,7 +264,8 @@ impl<V: Volume> ServedVolume<V> {
         result
     }
 
-    /// What cannot be made durable is not taken either: it would be held in memory without bound. Errors: that of the sync that failed.
+    /// What cannot be made durable is not taken either: it would be held in memory without bound.
+    /// Errors: that of the sync that failed.
     fn refuse_while_stalled(&self, changes: &mut dyn Changes) -> Answer<()> {
         let stalled = *self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
         match stalled {
@@ -286,7 +290,8 @@ impl<V: Volume> ServedVolume<V> {
         if done.is_ok() && inode.is_none() {
             self.unsynced.store(0, Ordering::Relaxed);
         }
-        // Where nothing is synced but at the request of a program, its memory is the volume's own affair.
+        // Where nothing is synced but at the request of a program, its memory is the volume's own
+        // affair.
         let stalled = done.err().filter(|_| self.options.commit.is_some()).map(|errno| (Instant::now(), errno));
         *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = stalled;
         done.err()
@@ -357,7 +362,8 @@ impl<V: Volume> ServedVolume<V> {
         }
     }
 
-    /// Whether a request panicked: what is in memory may be half changed, and is not written any more.
+    /// Whether a request panicked: what is in memory may be half changed, and is not written any
+    /// more.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }

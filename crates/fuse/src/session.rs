@@ -44,7 +44,8 @@ pub struct Unmounter {
 pub struct Ended<V> {
     /// The volume; none where a thread of the session is stuck in it.
     pub volume: Option<V>,
-    /// The first thing that went wrong and that programs were not told of, or not all: what could not be made durable, a panic, a broken connection.
+    /// The first thing that went wrong and that programs were not told of, or not all: what could
+    /// not be made durable, a panic, a broken connection.
     pub trouble: Option<String>,
     /// A request panicked: the volume may be half changed in memory, and is to be dropped as it is.
     pub broken: bool,
@@ -54,9 +55,11 @@ pub struct Ended<V> {
 static MOUNTS: AtomicU64 = AtomicU64::new(0);
 
 impl<V: Volume> Session<V> {
-    /// Mounts. From here on programs may ask; they are answered once [`Session::run`] is called. `point` comes from [`crate::check_mount_point`].
+    /// Mounts. From here on programs may ask; they are answered once [`Session::run`] is called.
+    /// `point` comes from [`crate::check_mount_point`].
     ///
-    /// Errors: no device, a mount point that is none, a refusal of the kernel's, a file system that does not tell its status.
+    /// Errors: no device, a mount point that is none, a refusal of the kernel's, a file system that
+    /// does not tell its status.
     pub fn mount(volume: V, point: &Path, options: Options) -> Result<Self, MountError> {
         let refused =
             |what: &dyn std::fmt::Display| MountError::Refused(format!("cannot mount on {}: {what}", point.display()));
@@ -93,7 +96,8 @@ impl<V: Volume> Session<V> {
         self.unmounter.clone()
     }
 
-    /// Answers requests until the mount has ended and its last user has gone; then lets go what is unlinked, and makes everything durable.
+    /// Answers requests until the mount has ended and its last user has gone; then lets go what is
+    /// unlinked, and makes everything durable.
     pub fn run(self) -> Ended<V> {
         let Self { kernel, served, unmounter, .. } = self;
         let ended = match served.options.commit {
@@ -137,8 +141,9 @@ fn alone<V: Volume>(mut served: Arc<ServedVolume<V>>) -> Option<ServedVolume<V>>
     }
 }
 
-/// A mount that ends while a request is being handed over (a file's last release arrives in the background) is told as an aborted connection instead of a missing device
-/// (`fuse_dev_do_read`, fs/fuse/dev.c). Nothing is lost by it: nobody waits for such a request.
+/// A mount that ends while a request is being handed over (a file's last release arrives in the
+/// background) is told as an aborted connection instead of a missing device (`fuse_dev_do_read`,
+/// fs/fuse/dev.c). Nothing is lost by it: nobody waits for such a request.
 fn ended_by_unmounting(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionAborted
 }
@@ -149,7 +154,8 @@ impl Unmounter {
         &self.point
     }
 
-    /// Unmounts: at once, or as soon as nobody uses it, or after 5 seconds by name alone, when the session goes on until its last user has gone. True where it ended at once or in that time.
+    /// Unmounts: at once, or as soon as nobody uses it, or after 5 seconds by name alone, when the
+    /// session goes on until its last user has gone. True where it ended at once or in that time.
     pub fn unmount(&self) -> io::Result<bool> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -164,7 +170,8 @@ impl Unmounter {
         }
     }
 
-    /// Takes the mount's name away at once, wherever it is by now; whoever uses it goes on. Errors: those of unmounting.
+    /// Takes the mount's name away at once, wherever it is by now; whoever uses it goes on. Errors:
+    /// those of unmounting.
     pub fn detach(&self) -> io::Result<()> {
         for _ in 0..PLACES_MAX {
             let Some(point) = mount::place_of(&self.source) else { break };
@@ -173,7 +180,8 @@ impl Unmounter {
         Ok(())
     }
 
-    /// Unmounts; whoever uses it after `patience` still, is cut off as by [`Unmounter::abort`]. Errors: those of unmounting.
+    /// Unmounts; whoever uses it after `patience` still, is cut off as by [`Unmounter::abort`].
+    /// Errors: those of unmounting.
     pub fn unmount_or_abort(&self, patience: Duration) -> io::Result<()> {
         let end = Instant::now() + patience;
         while let Some(point) = mount::place_of(&self.source) {
@@ -186,7 +194,8 @@ impl Unmounter {
         Ok(())
     }
 
-    /// Ends the mount whoever uses it: all requests fail from now on, those that wait for their answer too. Errors: those of unmounting.
+    /// Ends the mount whoever uses it: all requests fail from now on, those that wait for their
+    /// answer too. Errors: those of unmounting.
     pub fn abort(&self) -> io::Result<()> {
         self.connection.iter().for_each(|connection| mount::abort(*connection));
         for _ in 0..PLACES_MAX {

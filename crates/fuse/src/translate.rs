@@ -40,7 +40,8 @@ pub(crate) const fn kind_to_make(mode: u32) -> Option<FileKind> {
     }
 }
 
-/// A device number as the kernel's protocol has it (linux/kdev_t.h, `new_encode_dev`): 12 bits of major, 20 of minor. What has more bits is no device of Linux'.
+/// A device number as the kernel's protocol has it (linux/kdev_t.h, `new_encode_dev`): 12 bits of
+/// major, 20 of minor. What has more bits is no device of Linux'.
 pub(crate) const fn device_outside(device: u64) -> u32 {
     let (major, minor) = (device >> 32, device & 0xFFFF_FFFF);
     if major > 0xFFF || minor > 0xF_FFFF {
@@ -62,8 +63,9 @@ pub(crate) fn time_outside(time: Timestamp) -> SystemTime {
     shown.unwrap_or(UNIX_EPOCH)
 }
 
-/// Times outside the 292 years around 1970 become the first or the last of them. The kernel's seconds before 1970 are negative and its nanoseconds count upwards; fuser 0.18 (time.rs, `system_time_from_time`)
-/// takes both off, which is undone here.
+/// Times outside the 292 years around 1970 become the first or the last of them. The kernel's
+/// seconds before 1970 are negative and its nanoseconds count upwards; fuser 0.18 (time.rs,
+/// `system_time_from_time`) takes both off, which is undone here.
 pub(crate) fn time_inside(time: SystemTime) -> Timestamp {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => Timestamp(i64::try_from(after.as_nanos()).unwrap_or(i64::MAX)),
@@ -75,7 +77,8 @@ pub(crate) fn time_inside(time: SystemTime) -> Timestamp {
     }
 }
 
-/// Attributes as the kernel has them. Errors: EIO for a size that it would refuse, and with it whatever else it asked for.
+/// Attributes as the kernel has them. Errors: EIO for a size that it would refuse, and with it
+/// whatever else it asked for.
 pub(crate) fn attributes(inode: INodeNo, of: &Attributes, block_size: u32, owner: Option<Owner>) -> Outcome<FileAttr> {
     if i64::try_from(of.size).is_err() {
         return Err(Errno::EIO.into());

@@ -27,7 +27,8 @@ fn is_missing(error: &FsError) -> bool {
     error.kind == ErrorKind::NoAttribute
 }
 
-/// The mode without what gives rights: set-user-id goes, set-group-id too where the group may execute (else it means something else).
+/// The mode without what gives rights: set-user-id goes, set-group-id too where the group may
+/// execute (else it means something else).
 const fn without_rights(mode: u16) -> u16 {
     let mode = mode & !SET_UID;
     if mode & 0o010 != 0 { mode & !SET_GID } else { mode }
@@ -95,7 +96,8 @@ impl<V: Volume> ServedVolume<V> {
             }
             let done = self.change_whole(changes, inode, &before, &change);
             match done {
-                // As fs/fat: permissions that the volume does not have are not an error, owners are.
+                // As fs/fat: permissions that the volume does not have are not an error, owners
+                // are.
                 Err(fault) if fault.is_not_supported() && !is_owned && change.mode.is_some() => {
                     change.mode = None;
                     self.change_whole(changes, inode, &before, &change)?;
@@ -165,7 +167,8 @@ impl<V: Volume> ServedVolume<V> {
         self.change(Operation::SetXattr, |changes| {
             let removed = changes.xattr_changes().ok_or(Errno::EOPNOTSUPP)?.remove_xattr(inode, name);
             match removed {
-                // As Linux' drivers: a list that is not there is taken away already (fs/posix_acl.c).
+                // As Linux' drivers: a list that is not there is taken away already
+                // (fs/posix_acl.c).
                 Err(error) if is_missing(&error) && [acl::ACCESS, acl::DEFAULT].contains(&name) => Ok(()),
                 removed => Ok(removed?),
             }
@@ -199,7 +202,8 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// All names, each with a NUL behind it. Those of `trusted.` are for root alone, as on Linux (xattr(7)).
+    /// All names, each with a NUL behind it. Those of `trusted.` are for root alone, as on Linux
+    /// (xattr(7)).
     pub(crate) fn xattr_names(&self, request: &Request, inode: INodeNo) -> Answer<Vec<u8>> {
         let (inode, is_root) = (self.inside(inode), request.uid() == 0);
         self.read(Operation::GetXattr, |fs| {
@@ -230,8 +234,9 @@ fn is_in_group(request: &Request, group: u32) -> bool {
     groups.split_whitespace().any(|number| number.parse() == Ok(group))
 }
 
-/// Sets an inode's own list, and the permission bits that it says; a list that says no more than them is not kept. As posix_acl_update_mode() of fs/posix_acl.c, set-group-ID falls where
-/// whoever asks is not in the group.
+/// Sets an inode's own list, and the permission bits that it says; a list that says no more than
+/// them is not kept. As posix_acl_update_mode() of fs/posix_acl.c, set-group-ID falls where whoever
+/// asks is not in the group.
 fn set_access(
     changes: &mut dyn Changes,
     inode: InodeNumber,

@@ -42,7 +42,8 @@ fn with_file() -> Full {
     Full(Wrapped::new(model, NoSync))
 }
 
-/// Each write is followed by a sync, which fails: from then on, changes are refused for a second. Requests are those of uapi/linux/f2fs.h.
+/// Each write is followed by a sync, which fails: from then on, changes are refused for a second.
+/// Requests are those of uapi/linux/f2fs.h.
 const SCRIPT: &str = r#"
 use strict; use Fcntl;
 sysopen(my $file, "mnt/f", O_RDWR) or die "open: $!";

@@ -1,4 +1,5 @@
-//! A file system that tells what no format should: the door hides it or answers with an error, and the kernel keeps the mount. Needs root and /dev/fuse.
+//! A file system that tells what no format should: the door hides it or answers with an error, and
+//! the kernel keeps the mount. Needs root and /dev/fuse.
 
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
 //! A full scan with all checksums, on one core: `cargo bench -p nandkit-jffs2 --bench scan`.
 //!
-//! 64 MiB of nodes with 4 KiB of data each, as Linux writes without compression. `mount` checks headers, fixed parts and names as Linux does at a mount; `check`
-//! checks every byte.
+//! 64 MiB of nodes with 4 KiB of data each, as Linux writes without compression. `mount` checks
+//! headers, fixed parts and names as Linux does at a mount; `check` checks every byte.
 
 use std::hint::black_box;
 

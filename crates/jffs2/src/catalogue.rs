@@ -27,7 +27,8 @@ pub enum NodeState {
     Unchecked,
     /// All of it is valid, and it may be copied as it is.
     Pristine,
-    /// Some of it is valid, or it may be joined with its neighbours: the collector writes its content anew.
+    /// Some of it is valid, or it may be joined with its neighbours: the collector writes its
+    /// content anew.
     Normal,
     /// Nothing of it is valid.
     Obsolete,
@@ -36,8 +37,8 @@ pub enum NodeState {
 /// A node in its block. 24 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeRef {
-    /// When the user wrote its content, which moving leaves; for nodes found by a mount, the time of the mount. On the scale of the
-    /// volume's separation: nanoseconds, or user writes.
+    /// When the user wrote its content, which moving leaves; for nodes found by a mount, the time
+    /// of the mount. On the scale of the volume's separation: nanoseconds, or user writes.
     pub written: Nanos,
     /// Bytes from the block's beginning.
     pub offset: u32,
@@ -124,7 +125,8 @@ impl Queue {
     ];
 }
 
-/// Whether so many obsolete bytes of a block are worth collecting: more than a node's header and its least data (fs/jffs2/nodelist.h, `ISDIRTY`).
+/// Whether so many obsolete bytes of a block are worth collecting: more than a node's header and
+/// its least data (fs/jffs2/nodelist.h, `ISDIRTY`).
 pub const fn is_dirty(bytes: u32) -> bool {
     bytes > INODE_SIZE + MIN_DATA
 }
@@ -132,7 +134,8 @@ pub const fn is_dirty(bytes: u32) -> bool {
 /// An erase block. The five sums always make up the erase size, but for blocks on `Bad`.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
-    /// Its nodes in the order of their addresses, without gaps from the block's beginning to where it is free.
+    /// Its nodes in the order of their addresses, without gaps from the block's beginning to where
+    /// it is free.
     pub nodes: Vec<NodeRef>,
     /// Bytes of valid nodes.
     pub used: u32,
@@ -158,13 +161,15 @@ pub struct Block {
     pub last_written: Nanos,
     /// When it was opened, on the scale of the volume's separation.
     pub opened: u64,
-    /// On `ErasableAfterFlush`: bit n is set while write buffer n still holds what it held when the block came there.
+    /// On `ErasableAfterFlush`: bit n is set while write buffer n still holds what it held when the
+    /// block came there.
     pub waits_for: u16,
     /// The region of a separation that it belongs to.
     pub region: u8,
     /// A program failed in it: it is retired where others are erased.
     pub failed: bool,
-    /// The mount found it without a sign that it was erased to the end: erasing it is recovery from what stopped that.
+    /// The mount found it without a sign that it was erased to the end: erasing it is recovery from
+    /// what stopped that.
     pub unclean: bool,
 }
 
@@ -229,14 +234,16 @@ pub struct Sums {
 
 /// What decides where a block goes that lost its last valid node.
 pub struct Emptied<'a> {
-    /// The write buffers that hold something now, one bit each: what replaced the block's content may be there.
+    /// The write buffers that hold something now, one bit each: what replaced the block's content
+    /// may be there.
     pub waiting: u16,
     /// Whether the block is left unerased for a while: one in 128, by draw.
     pub leave: &'a mut dyn FnMut() -> bool,
 }
 
 impl Catalogue {
-    /// Blocks as a mount found them: nodes, the five sums, `queue` and `place` set, all else made here.
+    /// Blocks as a mount found them: nodes, the five sums, `queue` and `place` set, all else made
+    /// here.
     pub fn from_blocks(erase_size: u32, blocks: Vec<Block>) -> Self {
         let mut all = Self { erase_size, blocks, ..Self::default() };
         for (number, block) in all.blocks.iter_mut().enumerate() {
@@ -285,7 +292,8 @@ impl Catalogue {
         self.lists[queue as usize].len() as u32
     }
 
-    /// How many blocks are free or will be once they are erased: those that failed are retired instead.
+    /// How many blocks are free or will be once they are erased: those that failed are retired
+    /// instead.
     pub fn ready(&self) -> u32 {
         let pending = self.on(Queue::ErasePending).filter_map(|block| self.block(block)).filter(|block| !block.failed);
         self.count(Queue::Free) + pending.count() as u32
@@ -324,7 +332,8 @@ impl Catalogue {
         self.lists[queue as usize].insert((place, at.0));
     }
 
-    /// A node was written behind the last one of a block. `None`, and nothing changes, where it does not begin there or is longer than what is free.
+    /// A node was written behind the last one of a block. `None`, and nothing changes, where it
+    /// does not begin there or is longer than what is free.
     pub fn link(&mut self, at: BlockIndex, node: NodeRef) -> Option<NodeAddress> {
         let erase_size = self.erase_size;
         let block = self.blocks.get_mut(at.index())?;
@@ -361,7 +370,8 @@ impl Catalogue {
         self.sums.dirty += u64::from(wasted);
     }
 
-    /// An open block is full: it goes where its dirt says (fs/jffs2/nodemgmt.c, `jffs2_close_nextblock`).
+    /// An open block is full: it goes where its dirt says (fs/jffs2/nodemgmt.c,
+    /// `jffs2_close_nextblock`).
     pub fn close(&mut self, at: BlockIndex) {
         let Some(block) = self.block(at) else { return };
         if !is_dirty(block.wasted + block.dirty) {
@@ -394,8 +404,9 @@ impl Catalogue {
         node.state = state;
     }
 
-    /// Nothing of a node is valid any more. Its block goes on to another list where that follows from it (fs/jffs2/nodemgmt.c, `jffs2_mark_node_obsolete`): what is
-    /// open, being collected or failed stays where it is.
+    /// Nothing of a node is valid any more. Its block goes on to another list where that follows
+    /// from it (fs/jffs2/nodemgmt.c, `jffs2_mark_node_obsolete`): what is open, being collected or
+    /// failed stays where it is.
     pub fn mark_obsolete(&mut self, at: NodeAddress, emptied: &mut Emptied<'_>) {
         let number = at.block(self.erase_size);
         let erase_size = self.erase_size;
@@ -487,7 +498,8 @@ impl Catalogue {
         self.sums.bad += u64::from(self.erase_size);
     }
 
-    /// Compares all sums and lists with the nodes. The error says what differs. For tests: one pass over all nodes.
+    /// Compares all sums and lists with the nodes. The error says what differs. For tests: one pass
+    /// over all nodes.
     pub fn recount(&self) -> Result<(), String> {
         for (number, block) in self.blocks.iter().enumerate() {
             if !self.lists[block.queue as usize].contains(&(block.place, number as u32)) {

@@ -1,7 +1,9 @@
 //! One inode's nodes to its attributes and content.
 //!
-//! The rules are those of Linux (fs/jffs2/readinode.c): nodes count in the order of their versions, a node with damaged data does not exist, the newest one that does gives the
-//! attributes, and a file is as long as that one says and its nodes reach. Not its way: the newest node is looked at first, and one that newer ones hide is not read.
+//! The rules are those of Linux (fs/jffs2/readinode.c): nodes count in the order of their versions,
+//! a node with damaged data does not exist, the newest one that does gives the attributes, and a
+//! file is as long as that one says and its nodes reach. Not its way: the newest node is looked at
+//! first, and one that newer ones hide is not read.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -95,7 +97,8 @@ pub(crate) struct Chosen {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// An inode's body, loaded at its first use. One without any valid node has mode 0. Errors: `NotFound`, `Device`.
+    /// An inode's body, loaded at its first use. One without any valid node has mode 0. Errors:
+    /// `NotFound`, `Device`.
     pub(crate) fn body(&self, number: Ino) -> Result<&Body> {
         let inode = self.inodes.get(&number);
         let inode = inode.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {number} does not exist")))?;
@@ -166,7 +169,8 @@ impl<F: Flash> Jffs2<F> {
             let mut kept = BTreeSet::new();
             for (cookie, _, entry) in entries.filter(|(_, _, entry)| bad_nodes.binary_search(&entry.node).is_ok()) {
                 if entry.inode == Ino::NONE {
-                    // A deletion stands, and is moved from memory: without it what was deleted would come back.
+                    // A deletion stands, and is moved from memory: without it what was deleted
+                    // would come back.
                     kept.insert(entry.node);
                 } else {
                     body.dropped.insert(entry.node, cookie);
@@ -190,7 +194,8 @@ impl<F: Flash> Jffs2<F> {
         match chosen.valid.first().copied() {
             Some(latest) => self.build(number, &latest, &chosen, newest_name, &mut body)?,
             None if number == layout::ROOT || inode.entries.is_some() => {
-                // No node of its own is left, but names in it are (fs/jffs2/readinode.c has the same mode).
+                // No node of its own is left, but names in it are (fs/jffs2/readinode.c has the
+                // same mode).
                 body.mode = format::DIRECTORY | 0o755;
                 if number != layout::ROOT {
                     let at = inode.nodes.first().copied().unwrap_or_default();
@@ -265,7 +270,8 @@ impl<F: Flash> Jffs2<F> {
             format::REGULAR => {
                 fragments.clear(node.file_size, u32::MAX, &mut Vec::new());
                 self.fit_size(number, latest, body, &fragments);
-                // A truncation or a change of mode holds no byte of the file, and yet the newest attributes: it is valid until a newer node is written.
+                // A truncation or a change of mode holds no byte of the file, and yet the newest
+                // attributes: it is valid until a newer node is written.
                 let (start, end) = latest.range();
                 if fragments.of_node(latest.at, start, end).next().is_none() {
                     body.metadata = Some(latest.at);
@@ -353,8 +359,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// The bytes of the file that a fragment's node holds, checked and decompressed; none where they are zeroes. Errors: `Corrupt` with the address, also where the node is not
-    /// the one that was found there when the inode was loaded; `Device`.
+    /// The bytes of the file that a fragment's node holds, checked and decompressed; none where
+    /// they are zeroes. Errors: `Corrupt` with the address, also where the node is not the one that
+    /// was found there when the inode was loaded; `Device`.
     pub(crate) fn node_content(&self, number: Ino, fragment: &Fragment, cause: Cause) -> Result<Vec<u8>> {
         let at = fragment.node;
         let bytes = self.node_bytes(at, cause)?;
@@ -392,7 +399,8 @@ pub(crate) fn content(node: &layout::Inode, bytes: &[u8], at: NodeAddress) -> Re
     decompressed(node, data).map_err(|what| FsError::new(ErrorKind::Corrupt, format!("the node at {at}: {what}")))
 }
 
-/// Major << 32 | minor from what stands in a device's node: 16 bits of old, or 32 of new ones (linux/kdev_t.h).
+/// Major << 32 | minor from what stands in a device's node: 16 bits of old, or 32 of new ones
+/// (linux/kdev_t.h).
 fn device(order: layout::ByteOrder, content: &[u8]) -> Option<u64> {
     let (major, minor) = match *content {
         [a, b] => {
@@ -408,10 +416,12 @@ fn device(order: layout::ByteOrder, content: &[u8]) -> Option<u64> {
     Some(u64::from(major) << 32 | u64::from(minor))
 }
 
-/// Chooses the valid pieces: the newest first, and of those that it does not hide, the next. Data are read through `read` where they count.
+/// Chooses the valid pieces: the newest first, and of those that it does not hide, the next. Data
+/// are read through `read` where they count.
 ///
-/// Among equal versions the one that stands last counts, as for Linux, whose list of nodes begins with the last; but one whose page could not be corrected comes behind a sound copy of it,
-/// or the copy would be erased, and the page read otherwise next time.
+/// Among equal versions the one that stands last counts, as for Linux, whose list of nodes begins
+/// with the last; but one whose page could not be corrected comes behind a sound copy of it, or the
+/// copy would be erased, and the page read otherwise next time.
 pub(crate) fn choose(
     mut pieces: Vec<Piece>,
     read: &mut dyn FnMut(NodeAddress, u32) -> Result<(Vec<u8>, Soundness)>,
@@ -468,7 +478,8 @@ fn has_sound_copy(
     Ok(false)
 }
 
-/// The fragments that valid pieces make: the newest piece has all its bytes, an older one what newer ones leave. Cost: n log n, in whatever order the pieces stand in the file.
+/// The fragments that valid pieces make: the newest piece has all its bytes, an older one what
+/// newer ones leave. Cost: n log n, in whatever order the pieces stand in the file.
 pub(crate) fn fragments_of(chosen: &Chosen) -> Fragments {
     let mut list = Vec::with_capacity(chosen.valid.len());
     let mut covered = Covered::default();
@@ -485,10 +496,12 @@ pub(crate) fn fragments_of(chosen: &Chosen) -> Fragments {
     Fragments::of(list)
 }
 
-/// What the collector may do with each valid node: copy what stands alone in its pages, write anew what does not (fs/jffs2/nodelist.c).
+/// What the collector may do with each valid node: copy what stands alone in its pages, write anew
+/// what does not (fs/jffs2/nodelist.c).
 fn states(chosen: &Chosen, fragments: &Fragments, body: &mut Body) {
     let all = fragments.all();
-    // The first fragment of each node, and whether there are more. Only looked up, never gone through: its order is nobody's concern.
+    // The first fragment of each node, and whether there are more. Only looked up, never gone
+    // through: its order is nobody's concern.
     let mut own: HashMap<NodeAddress, (&Fragment, bool)> = HashMap::with_capacity(chosen.valid.len());
     for fragment in all {
         own.entry(fragment.node).and_modify(|(_, more)| *more = true).or_insert((fragment, false));
@@ -519,7 +532,8 @@ fn states(chosen: &Chosen, fragments: &Fragments, body: &mut Body) {
 mod tests {
     use super::*;
 
-    /// Three copies of one node: of those whose pages read rightly once more none goes before a sound one.
+    /// Three copies of one node: of those whose pages read rightly once more none goes before a
+    /// sound one.
     #[test]
     fn a_sound_copy_goes_before_what_could_not_be_corrected() {
         let data = [7; 16];

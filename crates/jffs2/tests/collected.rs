@@ -1,4 +1,5 @@
-//! What the collector moves stays what it was: times, names that decay on the flash, deletions whose erase is cut short, holes of old kernels, inodes without versions left.
+//! What the collector moves stays what it was: times, names that decay on the flash, deletions
+//! whose erase is cut short, holes of old kernels, inodes without versions left.
 
 use std::sync::{Arc, Mutex};
 
@@ -44,7 +45,8 @@ fn modified<F: Flash>(fs: &Jffs2<F>, path: &[&[u8]]) -> i64 {
     fs.stat(inode).unwrap().modified.0 / SECOND as i64
 }
 
-/// A mount takes a directory's times from its newest entry. One that was moved used to bring the time back at which its name was made.
+/// A mount takes a directory's times from its newest entry. One that was moved used to bring the
+/// time back at which its name was made.
 #[test]
 fn a_moved_name_leaves_its_directorys_times() {
     let clock = Clock::starting_at(1_600_000_000 * SECOND);
@@ -125,7 +127,8 @@ fn places(all: &[u8], what: &[u8]) -> Vec<usize> {
     all.windows(what.len()).enumerate().filter(|(_, found)| *found == what).map(|(at, _)| at).collect()
 }
 
-/// The collector used to make a valid node of what it read, whatever that had become: the wrong inode, or no entry at all.
+/// The collector used to make a valid node of what it read, whatever that had become: the wrong
+/// inode, or no entry at all.
 #[test]
 fn a_name_and_a_mode_that_decay_on_the_flash_are_moved_from_memory() {
     let clock = Clock::starting_at(1_600_000_000 * SECOND);
@@ -154,7 +157,8 @@ fn a_name_and_a_mode_that_decay_on_the_flash_are_moved_from_memory() {
     let all_inodes = expected.iter().map(|(_, inode)| *inode).chain([root]);
     assert!(all_inodes.map(|inode| fs.stat(inode)).all(|found| found.is_ok()));
     let of = |name: &[u8]| places(&all, name)[0];
-    // 40 bytes of a directory entry stand before its name, the inode at byte 20; an inode node has 68 before its data, the mode at byte 20.
+    // 40 bytes of a directory entry stand before its name, the inode at byte 20; an inode node has
+    // 68 before its data, the mode at byte 20.
     let flips = [
         (of(b"inode-bits") - 20, 0x10),
         (of(b"name-bits"), 0x01),
@@ -184,7 +188,8 @@ fn watched() -> (Watched<impl FnMut(&StrictFlash, BlockIndex) + Send + Sync>, De
     (Watched { inner: StrictFlash::new(geometry()), decayed: Arc::clone(&decayed), before_erase }, decayed)
 }
 
-/// A node was looked for by what it says of itself, also where that had decayed: the file kept the address, and showed whatever was written there later.
+/// A node was looked for by what it says of itself, also where that had decayed: the file kept the
+/// address, and showed whatever was written there later.
 #[test]
 fn data_whose_header_decays_are_never_those_of_another_file() {
     let (flash, decayed) = watched();
@@ -254,7 +259,8 @@ fn data_of_several_pages_that_decay_are_not_made_a_hole() {
     assert_eq!(read, Err(ErrorKind::Corrupt));
 }
 
-/// A file that holds a name, which nobody but an attacker makes, was collected as a directory: nothing referred to its data there.
+/// A file that holds a name, which nobody but an attacker makes, was collected as a directory:
+/// nothing referred to its data there.
 #[test]
 fn a_file_that_holds_names_keeps_its_data() {
     let mut fs = Jffs2::format(StrictFlash::new(geometry()), Clock::default(), options()).unwrap();
@@ -280,7 +286,8 @@ fn a_file_that_holds_names_keeps_its_data() {
     assert_eq!(bytes, [0x5A; 3000]);
 }
 
-/// After an error of the device inodes were taken for known that were not: what is obsolete was copied, what is valid could be lost.
+/// After an error of the device inodes were taken for known that were not: what is obsolete was
+/// copied, what is valid could be lost.
 #[test]
 fn inodes_are_known_before_anything_is_moved_also_after_an_error() {
     let (flash, decayed) = watched();
@@ -301,7 +308,8 @@ fn inodes_are_known_before_anything_is_moved_also_after_an_error() {
     assert!(after >= before + 30, "{before}, {after}");
 }
 
-/// An erase that is cut short may leave any page of the block. Neither a name nor an attribute that was removed, and synced, may come back by it.
+/// An erase that is cut short may leave any page of the block. Neither a name nor an attribute that
+/// was removed, and synced, may come back by it.
 #[test]
 fn what_was_removed_stays_removed_whatever_an_erase_leaves() {
     let looked = Arc::new(Mutex::new((0, 0)));
@@ -328,7 +336,8 @@ fn what_was_removed_stays_removed_whatever_an_erase_leaves() {
     let flash = Watched { inner: StrictFlash::new(geometry()), decayed: Arc::default(), before_erase };
     let mut fs = Jffs2::format(flash, Clock::default(), options()).unwrap();
     let root = fs.root();
-    // In one block each: a name and its removal, an attribute and its removal, on pages of their own.
+    // In one block each: a name and its removal, an attribute and its removal, on pages of their
+    // own.
     let removed = fs.create(root, b"removed", &NewNode::FILE).unwrap();
     fs.write(removed, 0, Payload::Bytes(&[1; 600])).unwrap();
     let kept = fs.create(root, b"kept", &NewNode::FILE).unwrap();
@@ -344,7 +353,8 @@ fn what_was_removed_stays_removed_whatever_an_erase_leaves() {
     assert!(fs.lookup(root, b"removed").is_err());
 }
 
-/// The summary tells of the deletion; its node used to be looked at, found damaged, and the name was back.
+/// The summary tells of the deletion; its node used to be looked at, found damaged, and the name
+/// was back.
 #[test]
 fn a_deletion_whose_node_decays_stays_one() {
     let mut fs = Jffs2::format(StrictFlash::new(geometry()), Clock::default(), options()).unwrap();
@@ -373,7 +383,8 @@ fn a_deletion_whose_node_decays_stays_one() {
     assert_eq!(gone(&fs), Err(ErrorKind::NotFound));
 }
 
-/// A volume on a part that takes no cleanmarkers: what an erase left half done must not be written on.
+/// A volume on a part that takes no cleanmarkers: what an erase left half done must not be written
+/// on.
 #[test]
 fn without_cleanmarkers_a_blank_block_is_erased_before_use() {
     let none = MountOptions { cleanmarker: Some(nandkit_jffs2::medium::Cleanmarker::None), ..options() };
@@ -397,7 +408,8 @@ fn without_cleanmarkers_a_blank_block_is_erased_before_use() {
     assert_eq!(fs.read(churned, 0, ReadInto::Bytes(&mut bytes)).unwrap(), bytes.len());
 }
 
-/// One node with the last version there is: what belongs to its inode can be written no more, all else can, and the collector goes on.
+/// One node with the last version there is: what belongs to its inode can be written no more, all
+/// else can, and the collector goes on.
 #[test]
 fn an_inode_without_versions_left_stops_nobody_else() {
     let mut fs = Jffs2::format(StrictFlash::new(geometry()), Clock::default(), options()).unwrap();
@@ -409,7 +421,8 @@ fn an_inode_without_versions_left_stops_nobody_else() {
     fs.sync(None).unwrap();
     let mut flash = fs.into_flash();
     let all = bytes_of(&flash);
-    // The newest node of each gets the last version: the name in the directory, the second write of the file (found by its data).
+    // The newest node of each gets the last version: the name in the directory, the second write of
+    // the file (found by its data).
     let name = places(&all, b"inside")[0] - 40;
     let data = places(&all, &[8; 100])[0] - 68;
     for (node, covered, crc_at) in [(name, 32, 32), (data, 60, 64)] {
@@ -421,7 +434,8 @@ fn an_inode_without_versions_left_stops_nobody_else() {
     }
     let mut fs = Jffs2::mount(flash, Clock::default(), options()).unwrap();
     churn(&mut fs);
-    // Not for want of space: a larger volume would not help. A rename out of it fails before the new name is written.
+    // Not for want of space: a larger volume would not help. A rename out of it fails before the
+    // new name is written.
     let error = fs.create(spent, b"more", &NewNode::FILE).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotSupported);
     let error = fs.rename((spent, b"inside"), (root, b"outside"), Default::default()).unwrap_err();

@@ -1,4 +1,5 @@
-//! The conformance suite of file systems, and random operations compared with the model, on NAND and NOR, in both byte orders.
+//! The conformance suite of file systems, and random operations compared with the model, on NAND
+//! and NOR, in both byte orders.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +23,8 @@ struct Checked {
     erases: AtomicU64,
 }
 
-/// Makes volumes of one geometry. A remount finds the volume as it was left, and what was counted must be what the nodes say.
+/// Makes volumes of one geometry. A remount finds the volume as it was left, and what was counted
+/// must be what the nodes say.
 struct Maker {
     /// Bytes of a block and the geometry of a device with so many.
     geometry: fn(u32) -> FlashGeometry,
@@ -132,7 +134,8 @@ fn agrees_with_the_model() {
     let operations = rounds::count(3000) as u32;
     for (seed, (name, maker)) in makers().iter().enumerate() {
         let mut plan = Plan::new(seed as u64 + 1, operations, MODEL);
-        // Comparisons and remounts cost as much as the volume holds: their number stays about the same in long runs.
+        // Comparisons and remounts cost as much as the volume holds: their number stays about the
+        // same in long runs.
         let rarer = (operations / 10_000).max(1);
         plan.compare_every *= rarer;
         for (_, weight) in plan.weights.iter_mut().filter(|(kind, _)| *kind != Kind::Remount) {
@@ -145,7 +148,8 @@ fn agrees_with_the_model() {
     }
 }
 
-/// Thousands of operations with the collector at work on a volume that is nearly full, and a check after each remount.
+/// Thousands of operations with the collector at work on a volume that is nearly full, and a check
+/// after each remount.
 #[test]
 fn a_check_of_an_aged_volume_finds_nothing_but_remains() {
     for (seed, (name, mut maker)) in makers().into_iter().enumerate() {

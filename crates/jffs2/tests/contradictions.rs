@@ -1,4 +1,5 @@
-//! Inodes and names that no checksum speaks against and that cannot be: a check tells each where it is, and a repaired volume has none.
+//! Inodes and names that no checksum speaks against and that cannot be: a check tells each where it
+//! is, and a repaired volume has none.
 
 use crate::common::{assert_finds_room, mount};
 use nandkit_jffs2::layout::{ByteOrder, Header, node_type};
@@ -59,7 +60,8 @@ impl Volume {
     }
 }
 
-/// The one finding is of this kind, at this node, of this path, and says these words; a repair leaves nothing to find, and shows what is expected.
+/// The one finding is of this kind, at this node, of this path, and says these words; a repair
+/// leaves nothing to find, and shows what is expected.
 fn told(volume: &Volume, kind: DamageKind, at: u32, path: Option<&str>, words: &[&str], repaired: &Listing) {
     let mounted = volume.mount();
     let report = mounted.check(false).unwrap();
@@ -174,7 +176,8 @@ fn names_in_a_directory_that_is_not_there_are_told_and_come_back() {
     assert_eq!(found, [(Some(at.into()), vec![b"plain".to_vec()])]);
 }
 
-/// The nodes of a directory that was removed are erased in any order: what is left of it is no damage.
+/// The nodes of a directory that was removed are erased in any order: what is left of it is no
+/// damage.
 #[test]
 fn what_a_removed_directory_left_behind_is_told_as_harmless() {
     let mut volume = Volume::new();

@@ -209,7 +209,8 @@ fn flip(made: &Made, bytes: &mut [u8], random: &mut Random, live: bool) -> Harm 
         _ => "data",
     };
     if at == node.start + made.accurate && (bytes[at] ^ made.bytes[at]) == 0x20 {
-        // What marks a node obsolete in place: allowed on NOR, and told where a summary or NAND says otherwise.
+        // What marks a node obsolete in place: allowed on NOR, and told where a summary or NAND
+        // says otherwise.
         let block = at / made.erase_size * made.erase_size..(at / made.erase_size + 1) * made.erase_size;
         let is_listed = made.nodes.iter().any(|node| node.kind == node_type::SUMMARY && block.contains(&node.start));
         let is_kept = !matches!(node.kind, node_type::SUMMARY | node_type::CLEANMARKER | node_type::PADDING);
@@ -265,7 +266,8 @@ fn cut(made: &Made, bytes: &mut [u8], random: &mut Random) -> Harm {
     Harm { class: "tail cut in a node", at, witnessed: vec![node.start], range: at..end }
 }
 
-/// What came of an image: nothing is told of it; what is told counts as harmless; `nandkit check` ends with exit status 1.
+/// What came of an image: nothing is told of it; what is told counts as harmless; `nandkit check`
+/// ends with exit status 1.
 #[derive(Clone, Copy)]
 enum Outcome {
     Silent,
@@ -427,7 +429,8 @@ fn a_repaired_volume_has_no_damaged_node_and_shows_what_the_damaged_one_did() {
     assert!(changed > 200 && found_again > 20, "{changed}, {found_again}");
 }
 
-/// mkfs.jffs2 makes cleanmarkers as long as it is told; a repaired image has them as long as the image had.
+/// mkfs.jffs2 makes cleanmarkers as long as it is told; a repaired image has them as long as the
+/// image had.
 #[test]
 fn a_repair_keeps_the_size_of_cleanmarkers() {
     let scratch = tempfile::tempdir().unwrap();

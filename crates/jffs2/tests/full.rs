@@ -1,4 +1,5 @@
-//! Volumes as full as Linux's rules let them be, mounted anew for each change: as long as there is dirt the collector wins it back, and a deletion is always possible.
+//! Volumes as full as Linux's rules let them be, mounted anew for each change: as long as there is
+//! dirt the collector wins it back, and a deletion is always possible.
 
 use crate::filling;
 use nandkit_jffs2::Jffs2;
@@ -13,8 +14,9 @@ fn devices() -> [FlashGeometry; 3] {
     [small, large, nor(16 << 10, 32)]
 }
 
-/// Blocks that waited for their erase counted as free, were not erased before the volume was put away, and held valid copies for the next mount, until no block was left for the
-/// collector: not even a file could be removed.
+/// Blocks that waited for their erase counted as free, were not erased before the volume was put
+/// away, and held valid copies for the next mount, until no block was left for the collector: not
+/// even a file could be removed.
 #[test]
 fn a_nearly_full_volume_that_is_mounted_anew_for_each_change_never_gets_stuck() {
     for geometry in devices() {
@@ -25,7 +27,8 @@ fn a_nearly_full_volume_that_is_mounted_anew_for_each_change_never_gets_stuck() 
     }
 }
 
-/// No mount may leave a page out in a block that it goes on with: each closes the block that the last one left open.
+/// No mount may leave a page out in a block that it goes on with: each closes the block that the
+/// last one left open.
 #[test]
 fn a_nearly_full_volume_whose_pages_come_without_gaps_never_gets_stuck() {
     let device = || StrictFlash::new(FlashGeometry::nand(2048, 64, 8, 32)).without_gaps();
@@ -45,7 +48,8 @@ fn of_a_full_volume_every_name_can_be_removed() {
     }
 }
 
-/// Where programs fail while the collector works and no block is free to write their nodes to, that is an error and neither an endless search nor a panic; what was synced is there.
+/// Where programs fail while the collector works and no block is free to write their nodes to, that
+/// is an error and neither an endless search nor a panic; what was synced is there.
 #[test]
 fn programs_that_fail_on_a_full_volume_lose_nothing_that_was_synced() {
     let (mut refused, mut without_block) = (0, 0);

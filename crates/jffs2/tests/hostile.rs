@@ -1,4 +1,5 @@
-//! Nodes with whole checksums that say anything: no volume of them makes a panic, a walk without end, or sums that do not fit.
+//! Nodes with whole checksums that say anything: no volume of them makes a panic, a walk without
+//! end, or sums that do not fit.
 
 use crate::common::mount;
 use nandkit_jffs2::Ino;

@@ -77,7 +77,8 @@ fn images_of_mkfs_are_read_whole_by_scan_and_by_summaries() {
     }
 }
 
-/// Our own images with summaries: a mount that believes them finds what one that reads everything finds.
+/// Our own images with summaries: a mount that believes them finds what one that reads everything
+/// finds.
 #[test]
 fn own_images_are_the_same_by_scan_and_by_summaries() {
     let entries = (0..300_u32).map(|number| {

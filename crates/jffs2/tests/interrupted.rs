@@ -1,4 +1,5 @@
-//! Changes of two nodes of which only the first was written: a power cut, an error of the device, a directory without versions left. What goes on from there is right, too.
+//! Changes of two nodes of which only the first was written: a power cut, an error of the device, a
+//! directory without versions left. What goes on from there is right, too.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +13,8 @@ use nandkit_testkit::flash_memory::{StrictFlash, nor};
 use nandkit_units::{BlockIndex, Context, Done, PageAddress, Payload, ReadInto};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode, XattrChanges};
 
-/// A flash that keeps what a cut before each program would leave, and refuses a program on demand. Of NOR: each node is programmed by itself.
+/// A flash that keeps what a cut before each program would leave, and refuses a program on demand.
+/// Of NOR: each node is programmed by itself.
 struct Recording {
     inner: StrictFlash,
     left: Vec<StrictFlash>,
@@ -57,7 +59,8 @@ fn value<F: Flash>(fs: &Jffs2<F>, inode: InodeNumber) -> Option<Vec<u8>> {
     value.ok()
 }
 
-/// The old value used to come back: only the newest of two references was taken away. The old one is that of another inode as well.
+/// The old value used to come back: only the newest of two references was taken away. The old one
+/// is that of another inode as well.
 #[test]
 fn after_a_cut_in_setting_an_attribute_the_old_value_never_comes_back() {
     let mut fs = format();
@@ -126,7 +129,8 @@ fn after_a_cut_in_a_rename_no_directory_comes_below_itself() {
     }
 }
 
-/// A file used to be buried under its second name when the first one was removed, and a replaced one never.
+/// A file used to be buried under its second name when the first one was removed, and a replaced
+/// one never.
 #[test]
 fn after_an_error_in_a_rename_both_names_count() {
     let mut fs = format();

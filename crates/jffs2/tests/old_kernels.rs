@@ -1,4 +1,5 @@
-//! What only kernels of long ago wrote: data by the two rubin codes, holes with both sizes swapped, nodes marked obsolete in place. No tool makes such images any more.
+//! What only kernels of long ago wrote: data by the two rubin codes, holes with both sizes swapped,
+//! nodes marked obsolete in place. No tool makes such images any more.
 
 use crate::common::mount;
 use nandkit_jffs2::layout::{ByteOrder, Header, compression, covered, crc, node_type};
@@ -62,7 +63,8 @@ fn content(volume: &Jffs2<RamFlash>) -> Vec<u8> {
     bytes
 }
 
-/// An arithmetic code with registers of 16 bits; of bit `place` of each byte, the least first, `ones[place]` of `divider` are expected to be one.
+/// An arithmetic code with registers of 16 bits; of bit `place` of each byte, the least first,
+/// `ones[place]` of `divider` are expected to be one.
 fn rubin(divider: u32, ones: [u32; 8], plain: &[u8]) -> Vec<u8> {
     const HALF: u32 = 1 << 15;
     let (mut low, mut width, mut bits) = (0_u32, 2 * HALF, Vec::new());
@@ -113,7 +115,8 @@ fn files_in_both_rubin_codes_are_read() {
             image.piece(number as u32 + 1, text.len() as u32, &piece);
         }
         assert_eq!(image.content(), text, "{order:?}");
-        // A bit of the code under a right checksum makes another text, and no damage: nothing witnesses it.
+        // A bit of the code under a right checksum makes another text, and no damage: nothing
+        // witnesses it.
         let packed = &dynamic(&text[..4096])[..20];
         let mut cut = Image::new(order);
         cut.piece(1, 4096, &Piece { offset: 0, size: 4096, compression: compression::RUBIN_MIPS, bytes: packed });

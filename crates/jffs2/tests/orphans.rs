@@ -1,4 +1,5 @@
-//! What has lost its name is told by the mount alone, and comes back in a repaired image; what was taken away, or never was there, is not.
+//! What has lost its name is told by the mount alone, and comes back in a repaired image; what was
+//! taken away, or never was there, is not.
 
 use crate::common::{assert_finds_room, mount, run};
 use nandkit_jffs2::layout::{ByteOrder, Header, Inode, covered, crc, node_type};
@@ -33,7 +34,8 @@ fn repaired(bytes: &[u8]) -> Jffs2<RamFlash> {
     mount(output, MountOptions::default()).unwrap()
 }
 
-/// Files of 5000 bytes in the root and in `d`, as mkfs.jffs2 makes them; with summaries if asked for.
+/// Files of 5000 bytes in the root and in `d`, as mkfs.jffs2 makes them; with summaries if asked
+/// for.
 fn image(summaries: bool) -> (Vec<u8>, Listing) {
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path().join("root");
@@ -60,7 +62,8 @@ fn image(summaries: bool) -> (Vec<u8>, Listing) {
     (bytes, listing::of_volume(&volume))
 }
 
-/// The first block of an image of mkfs.jffs2 holds the names in the root: with it a directory loses its node and its name, and files lose theirs.
+/// The first block of an image of mkfs.jffs2 holds the names in the root: with it a directory loses
+/// its node and its name, and files lose theirs.
 #[test]
 fn a_mount_tells_of_lost_names_and_a_repair_brings_back_what_is_whole() {
     for summaries in [false, true] {
@@ -218,7 +221,8 @@ fn names_that_linux_leaves_of_a_removed_directory_are_remains_without_a_word_of_
     assert_eq!(repaired(&collected.bytes()).check(false).unwrap().findings, []);
 }
 
-/// A write that was cut off is harmless, whoever meets it; a node of which all checksums fit was written as it is.
+/// A write that was cut off is harmless, whoever meets it; a node of which all checksums fit was
+/// written as it is.
 #[test]
 fn only_what_a_power_cut_leaves_is_harmless() {
     let mut torn = Volume::new();

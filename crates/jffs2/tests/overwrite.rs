@@ -1,4 +1,5 @@
-//! Write amplification against the real kernel's: files filled in order, then 4 KiB overwrites by the kernel run's fixed sequences, on the geometry of nandsim.
+//! Write amplification against the real kernel's: files filled in order, then 4 KiB overwrites by
+//! the kernel run's fixed sequences, on the geometry of nandsim.
 
 use crate::promise::formatted;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
@@ -97,8 +98,9 @@ fn mean(pattern: &str, mib: u64, seeds: u64) -> Figures {
     mean
 }
 
-/// The kernel's figures (6.1, 32 MiB, 26 MiB of data, 256 MiB overwritten): hcf 1.79 to 1.87, 14.2 to 14.8 erases per MiB, 90 to 104 of 256 blocks never erased; rnd
-/// 3.82 and 3.83, 30.4 and 30.5, 0; seq 1.065, 8.4, 0. Seeds by `NANDKIT_ROUNDS`.
+/// The kernel's figures (6.1, 32 MiB, 26 MiB of data, 256 MiB overwritten): hcf 1.79 to 1.87, 14.2
+/// to 14.8 erases per MiB, 90 to 104 of 256 blocks never erased; rnd 3.82 and 3.83, 30.4 and 30.5,
+/// 0; seq 1.065, 8.4, 0. Seeds by `NANDKIT_ROUNDS`.
 #[test]
 fn writes_as_much_as_the_kernel() {
     let seeds = rounds::count(2);

@@ -1,5 +1,6 @@
-//! Nodes that are on the flash twice: the collector's copy, and the original in a block whose erase was cut off. The original may read sound at the mount and not the next time, so
-//! the copy is what counts, or it would be erased.
+//! Nodes that are on the flash twice: the collector's copy, and the original in a block whose erase
+//! was cut off. The original may read sound at the mount and not the next time, so the copy is what
+//! counts, or it would be erased.
 
 use crate::promise::formatted;
 use nandkit_jffs2::testing::Owner;
@@ -11,7 +12,8 @@ use nandkit_units::{BlockIndex, FlashGeometry, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, FileSystem, NewNode};
 
 const BLOCKS: u32 = 24;
-/// Nodes so small, and so many, that some of them stand between the bytes that the device reads wrong.
+/// Nodes so small, and so many, that some of them stand between the bytes that the device reads
+/// wrong.
 const FILES: u8 = 200;
 
 fn options(summaries: bool) -> MountOptions {

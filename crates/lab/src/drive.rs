@@ -1,4 +1,5 @@
-//! Drives a workload through its phases on a stack, with the counters of all layers taken between the phases.
+//! Drives a workload through its phases on a stack, with the counters of all layers taken between
+//! the phases.
 
 use nandkit_block::BlockDevice;
 use nandkit_flash::wrap::FlashCounters;
@@ -241,13 +242,15 @@ fn unsynced(phase: Phase, error: &FsError) -> LabError {
     if is_limit(error.kind) { LabError::Input(told) } else { LabError::Failed(told) }
 }
 
-/// Whether a file system says that it cannot hold what the workload wants of it: too much, or what its format does not have.
+/// Whether a file system says that it cannot hold what the workload wants of it: too much, or what
+/// its format does not have.
 const fn is_limit(kind: ErrorKind) -> bool {
     use ErrorKind::{Exists, FileTooBig, InvalidName, NameTooLong, NoSpace, NotSupported, TooManyLinks};
     matches!(kind, NoSpace | FileTooBig | NameTooLong | InvalidName | Exists | NotSupported | TooManyLinks)
 }
 
-/// What would help; only trees bring names of their own. Two of theirs may be one to a file system that ignores case.
+/// What would help; only trees bring names of their own. Two of theirs may be one to a file system
+/// that ignores case.
 const fn advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidName | ErrorKind::NameTooLong | ErrorKind::Exists => {
@@ -257,7 +260,8 @@ const fn advice(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Says whose fault it is. A file system that is full is too small for the workload that was asked for.
+/// Says whose fault it is. A file system that is full is too small for the workload that was asked
+/// for.
 fn explain(error: WorkloadError) -> LabError {
     if let WorkloadError::File { source, .. } = &error
         && is_limit(source.kind)

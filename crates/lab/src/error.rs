@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::ResultsError;
 
-/// An experiment that cannot be used: where it is wrong, what stands there, and what would be right.
+/// An experiment that cannot be used: where it is wrong, what stands there, and what would be
+/// right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
     at: String,

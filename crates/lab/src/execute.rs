@@ -1,4 +1,5 @@
-//! Running many runs on several threads: the records come out in the order of the runs, whatever the threads do.
+//! Running many runs on several threads: the records come out in the order of the runs, whatever
+//! the threads do.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -84,7 +85,8 @@ fn run_all<J: Job>(jobs: &[J], options: &Options<'_>, kept: &Mutex<Option<Kept>>
     let failed = AtomicBool::new(false);
     pool.install(|| try_out(&fresh, options, &failed))?;
     let outcomes: Vec<Option<Result<RunRecord, LabError>>> = pool.install(|| {
-        // One job at a time from the front: neighbours in a grid take unequal time, and results come in about the order of the spec.
+        // One job at a time from the front: neighbours in a grid take unequal time, and results
+        // come in about the order of the spec.
         fresh
             .par_iter()
             .with_max_len(1)

@@ -26,7 +26,8 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Reads a spec, lays `settings` (dotted keys with values) over it, expands its grid and checks every run of it. Nothing runs.
+    /// Reads a spec, lays `settings` (dotted keys with values) over it, expands its grid and checks
+    /// every run of it. Nothing runs.
     ///
     /// `file` is what messages call the spec; `seeds` replaces the spec's own.
     pub fn parse(
@@ -41,7 +42,8 @@ impl Experiment {
         let table: Table = toml::from_str(text).map_err(|error| {
             SpecError::new(format!("{file}{}", line_of(text, error.span())), error.message().to_string())
         })?;
-        // A slip in the file itself is told with its line; what settings and the grid add is told with its key.
+        // A slip in the file itself is told with its line; what settings and the grid add is told
+        // with its key.
         unknown_keys(&table).map_err(|error| error.in_file(file))?;
         check_in_place(text, file)?;
         Self::from_table(table, settings, seeds).map_err(|error| error.in_file(file))
@@ -71,8 +73,9 @@ impl Experiment {
         Self::new(name, runs)
     }
 
-    /// An experiment of these runs. Runs that are there twice are refused, and so are two runs on one device in a file: the second one would find what the
-    /// first one left, and which of them is the second would depend on the threads.
+    /// An experiment of these runs. Runs that are there twice are refused, and so are two runs on
+    /// one device in a file: the second one would find what the first one left, and which of them
+    /// is the second would depend on the threads.
     pub fn new(name: impl Into<String>, runs: Vec<RunSpec>) -> Result<Self, SpecError> {
         let mut keys: Vec<String> = runs.iter().map(RunSpec::key).collect();
         keys.sort_unstable();
@@ -99,7 +102,8 @@ impl Experiment {
         Ok(Self { name: name.into(), runs })
     }
 
-    /// Every combination of these stacks, workloads and seeds: all stacks on the first workload first, the seeds of each together.
+    /// Every combination of these stacks, workloads and seeds: all stacks on the first workload
+    /// first, the seeds of each together.
     pub fn product(stacks: &[StackSpec], workloads: &[WorkloadSpec], seeds: &[u64]) -> Result<Self, SpecError> {
         grid::check_count([stacks.len(), workloads.len(), seeds.len()])?;
         let mut runs = Vec::with_capacity(stacks.len() * workloads.len() * seeds.len());
@@ -147,8 +151,8 @@ fn read_seeds(value: Option<Value>) -> Result<Vec<u64>, SpecError> {
     }
 }
 
-/// Reads the file's own stack for its errors alone, because only the file's text gives them a line. A key that the grid or a setting will
-/// change is as wrong in the file as any other.
+/// Reads the file's own stack for its errors alone, because only the file's text gives them a line.
+/// A key that the grid or a setting will change is as wrong in the file as any other.
 fn check_in_place(text: &str, file: &str) -> Result<(), SpecError> {
     #[derive(serde::Deserialize)]
     struct InPlace {

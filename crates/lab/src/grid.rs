@@ -1,4 +1,5 @@
-//! Grids: dotted keys with the values that they take in turn, and single settings from the command line.
+//! Grids: dotted keys with the values that they take in turn, and single settings from the command
+//! line.
 
 use nandkit_stack::nests_too_deep;
 use nandkit_workload::WorkloadSpec;
@@ -8,8 +9,9 @@ use crate::SpecError;
 
 /// Most runs that one experiment may come to; more is taken for a slip.
 const RUNS_MAX: usize = 1_000_000;
-/// Most segments of a dotted key; no key of an experiment has half as many. What is built from a key nests as deep, and is gone through, and dropped,
-/// by recursion: a longer key must be refused before anything is built from it.
+/// Most segments of a dotted key; no key of an experiment has half as many. What is built from a
+/// key nests as deep, and is gone through, and dropped, by recursion: a longer key must be refused
+/// before anything is built from it.
 const SEGMENTS_MAX: usize = 16;
 
 /// Refuses factors whose product is more runs than an experiment may have.
@@ -23,8 +25,8 @@ pub(crate) fn check_count(factors: impl IntoIterator<Item = usize>) -> Result<()
     }
 }
 
-/// Takes `grid` out of the experiment and returns one table for each combination of its values: the first key changes slowest. Each table is to be run
-/// with `seeds` seeds.
+/// Takes `grid` out of the experiment and returns one table for each combination of its values: the
+/// first key changes slowest. Each table is to be run with `seeds` seeds.
 pub(crate) fn expand(mut experiment: Table, seeds: usize) -> Result<Vec<Table>, SpecError> {
     let grid = match experiment.remove("grid") {
         None => return Ok(vec![experiment]),
@@ -59,7 +61,8 @@ pub(crate) fn expand(mut experiment: Table, seeds: usize) -> Result<Vec<Table>, 
     Ok(runs)
 }
 
-/// A grid may be written flat (`"stack.ftl.policy" = [...]`) or as tables (`stack.ftl.policy = [...]`).
+/// A grid may be written flat (`"stack.ftl.policy" = [...]`) or as tables
+/// (`stack.ftl.policy = [...]`).
 fn collect_axes(axes: &mut Vec<(String, Vec<Value>)>, prefix: &str, table: Table) -> Result<(), SpecError> {
     for (key, value) in table {
         let path = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
@@ -78,7 +81,8 @@ fn collect_axes(axes: &mut Vec<(String, Vec<Value>)>, prefix: &str, table: Table
     Ok(())
 }
 
-/// Sets the value at a dotted key. A name where a table belongs (`ftl = "block-map"`) becomes that table (`ftl = { kind = "block-map" }`).
+/// Sets the value at a dotted key. A name where a table belongs (`ftl = "block-map"`) becomes that
+/// table (`ftl = { kind = "block-map" }`).
 pub fn set(table: &mut Table, key: &str, value: Value) -> Result<(), SpecError> {
     if key.split('.').nth(SEGMENTS_MAX).is_some() {
         let begin: String = key.chars().take(40).collect();
@@ -118,7 +122,8 @@ fn named(key: &str, name: String) -> Result<Table, SpecError> {
     Ok(Table::from_iter([(naming_key.to_string(), Value::String(name))]))
 }
 
-/// Reads `key=value` as the command line has it: the value as TOML where it is that, else as a text.
+/// Reads `key=value` as the command line has it: the value as TOML where it is that, else as a
+/// text.
 pub fn parse_setting(text: &str) -> Result<(String, Value), SpecError> {
     if nests_too_deep(text) {
         let begin: String = text.chars().take(40).collect();

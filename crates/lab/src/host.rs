@@ -1,11 +1,13 @@
 //! What the lab may know of the machine that it runs on: only what whoever runs it hands in.
 
-/// Measures the simulating host. Records keep its answers in their `host_*` fields, and nothing else depends on them.
+/// Measures the simulating host. Records keep its answers in their `host_*` fields, and nothing
+/// else depends on them.
 pub trait HostMeter: Send + Sync {
     /// Nanoseconds since some fixed moment; never goes back.
     fn now_ns(&self) -> u64;
 
-    /// The largest resident memory of this process so far, in bytes; 0 where the system does not tell.
+    /// The largest resident memory of this process so far, in bytes; 0 where the system does not
+    /// tell.
     fn peak_bytes(&self) -> u64;
 }
 

@@ -23,9 +23,11 @@ pub(crate) struct Inside<'a> {
 pub struct Options<'a> {
     /// Threads; 0 stands for one for each processor.
     pub jobs: usize,
-    /// The directory of the results file, where records are to be kept; runs whose records are there already are not run again.
+    /// The directory of the results file, where records are to be kept; runs whose records are
+    /// there already are not run again.
     pub directory: Option<PathBuf>,
-    /// A word for the running program, which is another for every build of it: records of another program are not reused. Without it none are.
+    /// A word for the running program, which is another for every build of it: records of another
+    /// program are not reused. Without it none are.
     pub program: Option<&'a str>,
     /// Hears, before anything runs, what happens to records that are there and are not reused.
     pub notice: &'a (dyn Fn(&str) + Sync),
@@ -100,11 +102,13 @@ pub(crate) trait Job: Sync {
     }
     /// What it is, for messages.
     fn title(&self) -> String;
-    /// What of it stands for all runs that are built alike, for [`Job::try_out`]; `None` where trying would touch the world outside.
+    /// What of it stands for all runs that are built alike, for [`Job::try_out`]; `None` where
+    /// trying would touch the world outside.
     fn built_as(&self) -> Option<String> {
         None
     }
-    /// Builds what it runs on, and runs nothing: a point of a grid that cannot be is told before the hours that others take.
+    /// Builds what it runs on, and runs nothing: a point of a grid that cannot be is told before
+    /// the hours that others take.
     fn try_out(&self, _inputs: &dyn Inputs) -> Result<(), LabError> {
         Ok(())
     }

@@ -85,7 +85,8 @@ impl Kept {
                 file.display()
             ));
         }
-        // A record is written before its origin: a stop between the two leaves the last one alone without.
+        // A record is written before its origin: a stop between the two leaves the last one alone
+        // without.
         let broken_off = known.last().filter(|last| origins.of(last).is_none()).map(RunRecord::key);
         // Where none has one, the records are those of a program that kept none.
         let broken_off = broken_off
@@ -130,7 +131,8 @@ impl Kept {
 
     /// Keeps a new record.
     pub(crate) fn append<J: Job>(&mut self, job: &J, record: &RunRecord) -> Result<(), LabError> {
-        // A record without an origin is made again: the other way round an origin could be taken for that of another record.
+        // A record without an origin is made again: the other way round an origin could be taken
+        // for that of another record.
         self.results.append(record)?;
         if let (Some(program), Some(inputs)) = (&self.program, self.inputs.get(&job.key())) {
             let origin = Origin { program: program.clone(), inputs: inputs.clone() };
@@ -139,7 +141,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Ends an experiment that failed: what it kept stays; where that is nothing, so do no file and no directory that were made for it.
+    /// Ends an experiment that failed: what it kept stays; where that is nothing, so do no file and
+    /// no directory that were made for it.
     pub(crate) fn leave(self) {
         if self.results.is_empty() && self.made.file {
             // What cannot be removed is an empty file, which the next experiment takes.
@@ -158,8 +161,9 @@ impl Kept {
     }
 }
 
-/// What each job takes from outside. A trace or directory is looked at once, and before it is used: if it changes meanwhile, the record does not match it
-/// later. One that cannot be read has no entry, and the run itself says what is wrong with it.
+/// What each job takes from outside. A trace or directory is looked at once, and before it is used:
+/// if it changes meanwhile, the record does not match it later. One that cannot be read has no
+/// entry, and the run itself says what is wrong with it.
 fn inputs<J: Job>(jobs: &[J], options: &Options<'_>) -> BTreeMap<String, String> {
     let never = AtomicBool::new(false);
     let stoppable = Stoppable::new(options, &never);
@@ -297,7 +301,8 @@ mod tests {
         // Nothing is lost: 1 + 1 + 4 times 3.
         let old = fs::read_to_string(out.join(Results::OLD_FILE_NAME)).unwrap();
         assert_eq!(old.lines().count(), 14);
-        // A process killed while it wrote: in the middle of the last record, and behind it in the middle of its origin.
+        // A process killed while it wrote: in the middle of the last record, and behind it in the
+        // middle of its origin.
         let cut = |name: &str, bytes: usize| {
             let whole = fs::read(out.join(name)).unwrap();
             fs::write(out.join(name), &whole[..whole.len() - bytes]).unwrap();

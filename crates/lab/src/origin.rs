@@ -1,8 +1,9 @@
 //! Where the records of a results directory come from: made by which program, from which inputs.
 //!
-//! A record is a pure function of its spec and seed, so it holds neither; but a program that was built anew, or a trace that was recorded anew, gives
-//! other records for the same spec. A file beside the results says of each record, by its length and CRC-32, what it was made by. What it does not know is
-//! not reused.
+//! A record is a pure function of its spec and seed, so it holds neither; but a program that was
+//! built anew, or a trace that was recorded anew, gives other records for the same spec. A file
+//! beside the results says of each record, by its length and CRC-32, what it was made by. What it
+//! does not know is not reused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};

@@ -16,7 +16,8 @@ pub enum Precondition {
     None,
     /// Every sector is written once, in order.
     Fill,
-    /// The same, and then the workload's own operations until windows of write amplification agree; then they are measured until the mean of the windows is known.
+    /// The same, and then the workload's own operations until windows of write amplification agree;
+    /// then they are measured until the mean of the windows is known.
     Steady(SteadyRule),
     /// Of a file system: it is filled with files, and these are overwritten at random, so that
     /// whoever cleans has to.
@@ -39,11 +40,14 @@ impl Default for UsedRule {
     }
 }
 
-/// When a device has settled, and when its figure is known: the same rule for both, first over the later half of the windows, `windows` at the least, then over all that are measured.
+/// When a device has settled, and when its figure is known: the same rule for both, first over the
+/// later half of the windows, `windows` at the least, then over all that are measured.
 ///
-/// A window is as long as it takes the host to write `window` times what the device holds. Windows agree when the line fitted to them changes from the first to the last, and half
-/// the 95 % confidence interval of their mean (Student's t) is, by no more than `tolerance` times the mean. Measured windows are none of those that were found to agree, so that the
-/// rule cannot choose its own figure.
+/// A window is as long as it takes the host to write `window` times what the device holds. Windows
+/// agree when the line fitted to them changes from the first to the last, and half the 95 %
+/// confidence interval of their mean (Student's t) is, by no more than `tolerance` times the mean.
+/// Measured windows are none of those that were found to agree, so that the rule cannot choose its
+/// own figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SteadyRule {
@@ -53,7 +57,8 @@ pub struct SteadyRule {
     pub windows: u32,
     /// By how much windows may drift, and their mean be uncertain, as a share of the mean.
     pub tolerance: f64,
-    /// After so many times what the device holds, before and again while it is measured, the rule gives up.
+    /// After so many times what the device holds, before and again while it is measured, the rule
+    /// gives up.
     pub limit: f64,
 }
 
@@ -66,7 +71,8 @@ impl Default for SteadyRule {
 const KINDS: [&str; 4] = ["none", "fill", "steady", "used"];
 
 impl Precondition {
-    /// The one of this name, with its defaults. Errors: a name that is none, with the nearest right one.
+    /// The one of this name, with its defaults. Errors: a name that is none, with the nearest right
+    /// one.
     pub fn named(name: &str) -> Result<Self, String> {
         Self::from_value(Value::String(name.to_string()))
     }
@@ -131,7 +137,8 @@ impl Precondition {
         }
     }
 
-    /// The workload that runs: with `steady` one that does not end by itself. Errors: a workload that ends, or writes nothing.
+    /// The workload that runs: with `steady` one that does not end by itself. Errors: a workload
+    /// that ends, or writes nothing.
     pub(crate) fn workload(&self, workload: &WorkloadSpec) -> Result<WorkloadSpec, String> {
         if !matches!(self, Self::Steady(_)) {
             return Ok(workload.clone());

@@ -27,7 +27,8 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Counts a request: the name of its kind, the bytes of a `read` or `write`, and its simulated time.
+    /// Counts a request: the name of its kind, the bytes of a `read` or `write`, and its simulated
+    /// time.
     pub fn count(&mut self, kind: &'static str, bytes: u64, latency: Nanos) {
         match kind {
             "write" => self.bytes_written = self.bytes_written.saturating_add(bytes),
@@ -57,7 +58,8 @@ impl ProgramRun {
         Self { image: None, spec: spec.clone(), seed, program, before, format }
     }
 
-    /// The record of what happened since. It is no other run's: requests arrive when the program makes them. The `host_*` fields are left to the caller.
+    /// The record of what happened since. It is no other run's: requests arrive when the program
+    /// makes them. The `host_*` fields are left to the caller.
     pub fn end(self, stack: &Below, seen: &Seen) -> RunRecord {
         let after = look(stack);
         let mut figures = after.since(&self.before);

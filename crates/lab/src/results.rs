@@ -1,7 +1,8 @@
 //! The results file of an experiment: JSON lines that survive a stop at any moment.
 //!
-//! Each record is appended with one write and made durable. What a stop or a full disk leaves behind the last line feed is a torn line; opening the file
-//! for more takes it away. A full disk while appending takes the file back to its last whole record.
+//! Each record is appended with one write and made durable. What a stop or a full disk leaves
+//! behind the last line feed is a torn line; opening the file for more takes it away. A full disk
+//! while appending takes the file back to its last whole record.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -71,7 +72,8 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
-/// A directory of results, taken for one experiment as long as this lives: two that append to the same files would lose each other's records.
+/// A directory of results, taken for one experiment as long as this lives: two that append to the
+/// same files would lose each other's records.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
     _file: File,
@@ -86,7 +88,8 @@ impl DirectoryLock {
         let file = opened.map_err(|source| ResultsError::Io { action: "open", path: path.clone(), source })?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(ResultsError::InUse { directory: path }),
-            // Some file systems know no locks, of directories at least; that is no reason to refuse.
+            // Some file systems know no locks, of directories at least; that is no reason to
+            // refuse.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(Self { _file: file }),
         }
     }
@@ -115,7 +118,8 @@ impl Results {
     /// The name of the file to which records go that are no longer valid.
     pub const OLD_FILE_NAME: &'static str = "runs-old.jsonl";
 
-    /// Opens or makes the results file of `directory`, which is made if need be, and returns it with the records that it holds.
+    /// Opens or makes the results file of `directory`, which is made if need be, and returns it
+    /// with the records that it holds.
     pub fn open(directory: &Path) -> Result<(Self, Vec<RunRecord>), ResultsError> {
         make_directory(directory)?;
         let path = directory.join(Self::FILE_NAME);
@@ -147,7 +151,8 @@ impl Results {
         Ok((results, records))
     }
 
-    /// Takes records out of the file and appends them to [`Results::OLD_FILE_NAME`] beside it; `keep` stay.
+    /// Takes records out of the file and appends them to [`Results::OLD_FILE_NAME`] beside it;
+    /// `keep` stay.
     pub fn set_aside(self, aside: &[RunRecord], keep: &[RunRecord]) -> Result<Self, ResultsError> {
         let old = self.path.with_file_name(Self::OLD_FILE_NAME);
         let text: String = aside.iter().map(|record| record.to_line() + "\n").collect();
@@ -167,7 +172,8 @@ impl Results {
         self.length == 0
     }
 
-    /// Appends a record and makes it durable. After an error the file ends with the last whole record.
+    /// Appends a record and makes it durable. After an error the file ends with the last whole
+    /// record.
     pub fn append(&mut self, record: &RunRecord) -> Result<(), ResultsError> {
         let line = record.to_line() + "\n";
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
@@ -177,15 +183,16 @@ impl Results {
                 Ok(())
             }
             Err(source) => {
-                // The first error is the one to tell; a torn line that cannot be taken off now is taken off when the file is opened again.
+                // The first error is the one to tell; a torn line that cannot be taken off now is
+                // taken off when the file is opened again.
                 let _ = self.cut_back();
                 Err(ResultsError::Io { action: "write results to", path: self.path.clone(), source })
             }
         }
     }
 
-    /// Puts the file in the order of the experiment: `before`'s records that are none of `records` first, then `records`. The file is replaced as a
-    /// whole or stays as it is.
+    /// Puts the file in the order of the experiment: `before`'s records that are none of `records`
+    /// first, then `records`. The file is replaced as a whole or stays as it is.
     pub fn put_in_order(self, before: &[RunRecord], records: &[RunRecord]) -> Result<(), ResultsError> {
         let keys: BTreeSet<String> = records.iter().map(RunRecord::key).collect();
         let mut written = BTreeSet::new();
@@ -201,7 +208,8 @@ impl Results {
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&temporary, &self.path));
         replaced.map_err(|source| {
-            // What is half written must not stay; the records themselves are all in the file already.
+            // What is half written must not stay; the records themselves are all in the file
+            // already.
             let _ = fs::remove_file(&temporary);
             ResultsError::Io { action: "write results to", path: self.path.clone(), source }
         })
@@ -224,7 +232,8 @@ impl Results {
     }
 }
 
-/// Whether bytes may be the beginning of a record's line, so that nothing else is ever cut off a file.
+/// Whether bytes may be the beginning of a record's line, so that nothing else is ever cut off a
+/// file.
 fn looks_torn(bytes: &[u8]) -> bool {
     const START: &[u8] = b"{\"schema\":";
     let length = bytes.len().min(START.len());

@@ -30,7 +30,8 @@ impl Job for RunSpec {
         format!("{} on {}, seed {}", self.workload, self.stack.title(), self.seed)
     }
 
-    /// Of all seeds the first. What stands in files is left alone: a chip would be changed, and a large directory or trace read twice.
+    /// Of all seeds the first. What stands in files is left alone: a chip would be changed, and a
+    /// large directory or trace read twice.
     fn built_as(&self) -> Option<String> {
         let stands_alone = self.stack.device_file().is_none() && self.workload.outside().is_none();
         stands_alone.then(|| json!([self.stack, self.workload]).to_string())
@@ -46,7 +47,8 @@ impl Job for RunSpec {
         let mut phases = BTreeMap::from([("format".to_string(), formatted.since_the_start(stack.started))]);
         let driven = drive(self, &mut stack, inside)?;
         stack.close().map_err(|error| match error.at {
-            // The host's disk may be full, or the file another's; what else ends badly is the fault of the run: a chip that is worn out, for one.
+            // The host's disk may be full, or the file another's; what else ends badly is the fault
+            // of the run: a chip that is worn out, for one.
             "stack.device.file" => LabError::Input(error.to_string()),
             _ => LabError::Failed(format!("at the end of the run: {error}")),
         })?;

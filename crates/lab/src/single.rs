@@ -5,9 +5,12 @@ use toml::{Table, Value};
 
 use crate::grid::{parse_setting, set};
 
-/// The stack on a device: with this translation layer, or where none is named without one on memory, on memory cards and below file systems that work on flash, on a drive with its own, else with the block-mapped one. Over it each setting, as `stack.ftl.log_blocks=16`, is laid.
+/// The stack on a device: with this translation layer, or where none is named without one on
+/// memory, on memory cards and below file systems that work on flash, on a drive with its own, else
+/// with the block-mapped one. Over it each setting, as `stack.ftl.log_blocks=16`, is laid.
 ///
-/// Errors: an unknown layer (key `ftl`), an unusable setting (key `set`), parts that do not fit together (the key of the spec).
+/// Errors: an unknown layer (key `ftl`), an unusable setting (key `set`), parts that do not fit
+/// together (the key of the spec).
 pub fn single_stack(
     device: DeviceSpec,
     ftl: Option<&str>,

@@ -27,7 +27,8 @@ impl Watch<'_> {
     }
 }
 
-/// The figures of everything that a stack's device did since the stack was started, its formatting included: device time, bytes by cause, erases. What only a workload knows is 0.
+/// The figures of everything that a stack's device did since the stack was started, its formatting
+/// included: device time, bytes by cause, erases. What only a workload knows is 0.
 pub fn figures_of(stack: &Stack) -> Figures {
     let mut figures = Snapshot::take(stack).since_the_start(stack.started);
     figures.derive();
@@ -92,7 +93,8 @@ fn figures(flash: Option<&FlashSnapshot>, elapsed: Nanos) -> Figures {
     figures.device_time_ns = total.busy_ns.saturating_add(flash.failed_ns);
     figures.device_time_ns_by_cause = by_cause(&|cause| flash.cause(cause).busy_ns);
     if flash.failed_ns > 0 {
-        // Failed operations carry no cause in the counters, and yet the sum over the map must be the total.
+        // Failed operations carry no cause in the counters, and yet the sum over the map must be
+        // the total.
         figures.device_time_ns_by_cause.0.insert("failed_operations".to_string(), flash.failed_ns);
     }
     figures.derive();
@@ -120,7 +122,8 @@ pub(crate) fn add_report(figures: &mut Figures, report: Option<&PhaseReport>) {
     figures.derive();
 }
 
-/// What each layer counted between two snapshots: counts and distributions are subtracted, levels and lists of events are the later ones.
+/// What each layer counted between two snapshots: counts and distributions are subtracted, levels
+/// and lists of events are the later ones.
 pub(crate) fn layers(before: &Snapshot, after: &Snapshot) -> Layers {
     let mut layers = Layers::new();
     for ((name, values), (_, earlier)) in after.layers.iter().zip(&before.layers) {

@@ -41,13 +41,15 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    /// Adds a window, and says whether the phase goes on. `last`: whether only the later half of them, at least as many as the rule has, must agree, and not all.
+    /// Adds a window, and says whether the phase goes on. `last`: whether only the later half of
+    /// them, at least as many as the rule has, must agree, and not all.
     pub fn add(&mut self, rule: &SteadyRule, last: bool, (written, programmed): (u64, u64)) -> ControlFlow<()> {
         let user = (written - self.written).max(1);
         self.values.push(programmed.saturating_sub(self.programmed) as f64 / user as f64);
         (self.written, self.programmed) = (written, programmed);
         let count = self.values.len();
-        // The later half, so that windows which scatter much are enough in the end; what was long ago leaves it.
+        // The later half, so that windows which scatter much are enough in the end; what was long
+        // ago leaves it.
         let from = if last { (count / 2).min(count.saturating_sub(rule.windows as usize)) } else { 0 };
         self.agreed = agree(rule, self.values.get(from..).unwrap_or(&[]));
         let gives_up = count as f64 * rule.window >= rule.limit;
@@ -73,7 +75,8 @@ pub(crate) struct InPhase<'a> {
 }
 
 impl InPhase<'_> {
-    /// Adds a window with what the user had written, and what had been programmed, at its end; says whether the phase goes on.
+    /// Adds a window with what the user had written, and what had been programmed, at its end; says
+    /// whether the phase goes on.
     pub fn add(&mut self, written: u64, programmed: u64) -> ControlFlow<()> {
         self.collected.add(&self.rule, self.last, (written, programmed))
     }
@@ -136,7 +139,8 @@ mod tests {
         assert!((drift(&windows(0.02, 0.0)) - 0.08).abs() < 1e-12);
     }
 
-    /// Programmed bytes at the ends of windows of 1000 written bytes, each with this write amplification.
+    /// Programmed bytes at the ends of windows of 1000 written bytes, each with this write
+    /// amplification.
     fn fed(rule: &SteadyRule, last: bool, waf: impl Fn(usize) -> f64) -> Collected {
         let mut collected = Collected { programmed: 500, ..Collected::default() };
         let mut programmed = 500;
@@ -158,7 +162,8 @@ mod tests {
         assert!(all.values.len() > 500 || !all.agreed, "the beginning counts: {}", all.values.len());
     }
 
-    /// Windows that scatter by a quarter of their mean: eight of them never agree to a hundredth, some hundred do.
+    /// Windows that scatter by a quarter of their mean: eight of them never agree to a hundredth,
+    /// some hundred do.
     #[test]
     fn windows_that_scatter_take_longer() {
         let swings = |window: usize| if window.is_multiple_of(2) { 3.5 } else { 4.5 };

@@ -36,7 +36,8 @@ fs = "none"
 stack.ftl.policy = ["merge", "limit"]
 "#;
 
-/// Both sorts of collection, with summaries and without; with data separated by age, the logs of several regions.
+/// Both sorts of collection, with summaries and without; with data separated by age, the logs of
+/// several regions.
 const JFFS2: &str = r#"
 seeds = 2
 workload = "overwrite:files=8,file_size=128K,operations=3000"

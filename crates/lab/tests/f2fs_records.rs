@@ -1,4 +1,5 @@
-//! What F2FS counts is in records, defined, bounded, and the same every time; every policy of `cleaning` is really asked.
+//! What F2FS counts is in records, defined, bounded, and the same every time; every policy of
+//! `cleaning` is really asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,8 +51,9 @@ fn segments_and_blocks_over_time_add_up_at_every_instant() {
     assert_eq!(sums.len(), 1, "free, prefree, dirty and full ones are always all that no log has: {sums:?}");
     let valid = series(&record, "valid_blocks_over_time");
     assert_eq!(valid.len(), times.len());
-    // The fill: 136 files of 64 blocks each, an inode and no other node. The root is one more inode.
-    // The first sample is of the checkpoint before the first change; the others are behind the fill, and overwrites add nothing.
+    // The fill: 136 files of 64 blocks each, an inode and no other node. The root is one more
+    // inode. The first sample is of the checkpoint before the first change; the others are behind
+    // the fill, and overwrites add nothing.
     let now = value(&record, "valid_blocks");
     assert!(valid[0] < 10.0 && now >= 136.0 * 65.0 && valid[1..].iter().all(|&then| then == now), "{now}: {valid:?}");
 }
@@ -107,7 +109,8 @@ fn every_victim_policy_of_cleaning_collects_and_chooses_its_own_way() {
     assert!(by_policy["d-choices"] < by_policy["random"], "{by_policy:?}");
 }
 
-/// Overwrites, two minutes in which nobody asks for anything, and one more write: in between sections are collected, by the policy for such times.
+/// Overwrites, two minutes in which nobody asks for anything, and one more write: in between
+/// sections are collected, by the policy for such times.
 #[test]
 fn sections_are_collected_in_the_idle_times_of_a_trace() {
     let scratch = tempfile::tempdir().expect("a directory");

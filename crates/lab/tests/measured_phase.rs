@@ -1,4 +1,5 @@
-//! What a record says of the layers is what happened in the measured phase, not what formatting and filling did before it.
+//! What a record says of the layers is what happened in the measured phase, not what formatting and
+//! filling did before it.
 
 use crate::common::record_of;
 use nandkit_record::{LayerValue, RunRecord};

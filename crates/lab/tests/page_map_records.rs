@@ -1,4 +1,5 @@
-//! What the page-mapped layer counts is in records: the traffic of a map on demand, refresh, wear levelling.
+//! What the page-mapped layer counts is in records: the traffic of a map on demand, refresh, wear
+//! levelling.
 
 use crate::common::record_of;
 use nandkit_lab::LabError;
@@ -76,7 +77,8 @@ fn more_free_superblocks_than_there_can_be_are_refused_before_the_run() {
     assert!(error.contains("idle_free 100000: expected ") && error.contains(" superblocks, or 0"), "{error}");
 }
 
-/// Shares of pages: what they and their log cost, and that every page reads as it must, while cleaning moves what is shared.
+/// Shares of pages: what they and their log cost, and that every page reads as it must, while
+/// cleaning moves what is shared.
 #[test]
 fn remaps_and_their_log_are_in_the_record_and_every_page_is_verified() {
     let shared = |layer: &str, more: &str| {

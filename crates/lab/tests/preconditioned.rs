@@ -34,7 +34,8 @@ fn a_steady_run_ends_when_its_figure_is_known() {
     assert_eq!(value(&record, "steady_settled"), 1.0);
     let (mean, half_width) = (value(&record, "steady_waf_mean"), value(&record, "steady_waf_half_width_95"));
     assert!(half_width > 0.0 && half_width <= 0.005 * mean, "{mean} {half_width}");
-    // Five choices at a spare of 0.28 and 32 pages a block; the reserve of three blocks of a thousand is 2 % of the spare.
+    // Five choices at a spare of 0.28 and 32 pages a block; the reserve of three blocks of a
+    // thousand is 2 % of the spare.
     assert!((2.4..2.7).contains(&mean), "{mean}");
     let (before, measured) = (series(&record, "steady_windows_before"), series(&record, "steady_windows_measured"));
     assert!(before.len() >= 8 && measured.len() >= 8, "{before:?} {measured:?}");

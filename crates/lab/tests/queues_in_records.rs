@@ -1,4 +1,5 @@
-//! What reads moved on the dies is in records where reads go before other operations, and what it cost them in the latencies, behind an interface as without one.
+//! What reads moved on the dies is in records where reads go before other operations, and what it
+//! cost them in the latencies, behind an interface as without one.
 
 use crate::common::record_of;
 use nandkit_record::{RunRecord, read_path};

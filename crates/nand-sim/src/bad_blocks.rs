@@ -1,7 +1,8 @@
 //! Blocks that are bad from the factory, and the mark by which a driver knows them.
 //!
-//! Which blocks are bad is a function of the seed and the block, so that a device of millions of blocks needs no list: the device is cut into as many
-//! stretches as the drawn number of bad blocks, and each stretch has one.
+//! Which blocks are bad is a function of the seed and the block, so that a device of millions of
+//! blocks needs no list: the device is cut into as many stretches as the drawn number of bad
+//! blocks, and each stretch has one.
 
 use nandkit_units::random::hash;
 use nandkit_units::{BlockIndex, FlashGeometry};
@@ -45,7 +46,8 @@ impl BadBlocks {
         if block < u64::from(self.spec.good_at_start) || block >= self.blocks {
             return false;
         }
-        // Stretch s covers the blocks from s * blocks / count on; there are fewer bad blocks than blocks, so none is empty.
+        // Stretch s covers the blocks from s * blocks / count on; there are fewer bad blocks than
+        // blocks, so none is empty.
         let start_of = |stretch: u64| (stretch * self.blocks).div_ceil(self.count);
         let stretch = block * self.count / self.blocks;
         let (start, end) = (start_of(stretch), start_of(stretch + 1));

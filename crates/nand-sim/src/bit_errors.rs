@@ -1,8 +1,9 @@
 //! Bit errors by wear, retention and read disturb, against the ECC of the part.
 //!
-//! Errors are computed when a page is read, from stateless draws: for each code word one random number is fixed per erase cycle, and the number of errors
-//! is the quantile of the error distribution at it. So a page read twice shows the same errors, and the number only grows with age and reads, as
-//! cells that have leaked stay leaked.
+//! Errors are computed when a page is read, from stateless draws: for each code word one random
+//! number is fixed per erase cycle, and the number of errors is the quantile of the error
+//! distribution at it. So a page read twice shows the same errors, and the number only grows with
+//! age and reads, as cells that have leaked stay leaked.
 
 use nandkit_units::random::hash;
 use nandkit_units::{FlashGeometry, Nanos, PageAddress};
@@ -113,7 +114,8 @@ impl BitErrors {
         fresh + u32::from(age.inherited)
     }
 
-    /// The gamma variable (mean 1) by which this code word differs: a sum of `shape` exponential ones.
+    /// The gamma variable (mean 1) by which this code word differs: a sum of `shape` exponential
+    /// ones.
     fn scale(&self, at: PageAddress, age: &Age, word: u32) -> f64 {
         if self.spec.shape == 0 {
             return 1.0;
@@ -123,7 +125,8 @@ impl BitErrors {
         sum / f64::from(self.spec.shape)
     }
 
-    /// The code words that a range touches. OOB byte b belongs to word `b / share`, bytes left over to the last one.
+    /// The code words that a range touches. OOB byte b belongs to word `b / share`, bytes left over
+    /// to the last one.
     fn touched(&self, range: Range) -> impl Iterator<Item = u32> + use<> {
         let data = (range.length > 0).then(|| {
             let last = (u64::from(range.column) + u64::from(range.length) - 1) / u64::from(self.word_bytes);
@@ -143,12 +146,14 @@ impl BitErrors {
         (0..self.words).map(|word| self.errors(at, age, word)).max().unwrap_or(0)
     }
 
-    /// Whether so many errors in a code word are more than the part corrects; without ECC none is too many, for nobody looks.
+    /// Whether so many errors in a code word are more than the part corrects; without ECC none is
+    /// too many, for nobody looks.
     pub const fn exceeds(&self, errors: u32) -> bool {
         self.has_ecc && errors > self.correctable
     }
 
-    /// What ECC finds where a page is read; flips the bits that it cannot correct in the buffers (which may be empty where nothing is delivered).
+    /// What ECC finds where a page is read; flips the bits that it cannot correct in the buffers
+    /// (which may be empty where nothing is delivered).
     pub fn check(&self, at: PageAddress, age: &Age, range: Range, data: &mut [u8], oob: &mut [u8]) -> Verdict {
         let mut verdict = Verdict::default();
         for word in self.touched(range) {
@@ -196,15 +201,18 @@ fn open_fraction(draw: u64) -> f64 {
     ((draw >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64)
 }
 
-/// Up to this mean the Poisson distribution is summed, above it is approximated. `exp(-600)` is still far from the smallest number.
+/// Up to this mean the Poisson distribution is summed, above it is approximated. `exp(-600)` is
+/// still far from the smallest number.
 const SUMMED_MEAN: f64 = 600.0;
 
-/// The smallest count whose cumulative Poisson probability reaches `fraction`, at most `most`. Grows with the mean.
+/// The smallest count whose cumulative Poisson probability reaches `fraction`, at most `most`.
+/// Grows with the mean.
 fn poisson_quantile(mean: f64, fraction: f64, most: u32) -> u32 {
     if mean <= SUMMED_MEAN {
         return poisson_sum(mean, fraction, most);
     }
-    // Cornish and Fisher's expansion with the term for skewness; not below the sum, so that nothing is lost where one takes over from the other.
+    // Cornish and Fisher's expansion with the term for skewness; not below the sum, so that nothing
+    // is lost where one takes over from the other.
     let z = normal_quantile(fraction);
     let count = mean + mean.sqrt() * z + (z * z - 1.0) / 6.0;
     let approximated = count.round().clamp(0.0, f64::from(most)) as u32;
@@ -212,7 +220,8 @@ fn poisson_quantile(mean: f64, fraction: f64, most: u32) -> u32 {
 }
 
 fn poisson_sum(mean: f64, fraction: f64, most: u32) -> u32 {
-    // What is left of the distribution behind a term as small as this is less than rounding has made of the sum.
+    // What is left of the distribution behind a term as small as this is less than rounding has
+    // made of the sum.
     const LAST_TERM: f64 = 1e-17;
     if mean <= 0.0 {
         return 0;
@@ -293,7 +302,8 @@ mod tests {
         (0..2000).filter(|page| check(*page).uncorrectable).count()
     }
 
-    /// The chance that a page of four code words of 528 bytes has a word with more than `t` errors, for equal words.
+    /// The chance that a page of four code words of 528 bytes has a word with more than `t` errors,
+    /// for equal words.
     fn expected(rate: f64, t: u32) -> f64 {
         let mean = rate * 528.0 * 8.0;
         let mut term = (-mean).exp();

@@ -1,4 +1,5 @@
-//! The state of every block: 16 bytes each, in one zero-initialised table, so that blocks never touched cost no memory.
+//! The state of every block: 16 bytes each, in one zero-initialised table, so that blocks never
+//! touched cost no memory.
 
 use nandkit_units::{BlockIndex, PageAddress};
 
@@ -27,7 +28,8 @@ const NEXT_PAGE: usize = 1;
 const SLOT: usize = 2;
 const FLAGS: usize = 3;
 
-/// A row: erases, next page, slot + 1, flags. A plain array, because only for those does the standard library ask the system for zeroed memory.
+/// A row: erases, next page, slot + 1, flags. A plain array, because only for those does the
+/// standard library ask the system for zeroed memory.
 type Row = [u32; 4];
 
 /// All blocks of a device.
@@ -93,8 +95,8 @@ impl BlockTable {
         self.update(block, |row| row[NEXT_PAGE] = next_page);
     }
 
-    /// Notes that a page is programmed, and tells its block's slot, where it is the next page of a block that has others and of which nothing is known
-    /// but the factory's verdict: good.
+    /// Notes that a page is programmed, and tells its block's slot, where it is the next page of a
+    /// block that has others and of which nothing is known but the factory's verdict: good.
     #[inline(always)]
     pub fn take_plain(&mut self, at: PageAddress) -> Option<usize> {
         let row = self.rows.get_mut(at.block.index())?;

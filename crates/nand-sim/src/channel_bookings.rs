@@ -1,4 +1,5 @@
-//! When a channel is taken: transfers in the order of their time, each in the first gap that was long enough.
+//! When a channel is taken: transfers in the order of their time, each in the first gap that was
+//! long enough.
 
 use std::collections::VecDeque;
 

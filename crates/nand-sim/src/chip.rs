@@ -29,8 +29,9 @@ pub type AddressChip = NandChip<AddressStore>;
 
 /// An emulated NAND chip over a store `S`.
 ///
-/// The same spec, seed and calls give the same results, times and faults. `clone` is a snapshot: pages are shared until one side writes to their block,
-/// which costs a copy of that block's page table; the bytes are never copied.
+/// The same spec, seed and calls give the same results, times and faults. `clone` is a snapshot:
+/// pages are shared until one side writes to their block, which costs a copy of that block's page
+/// table; the bytes are never copied.
 #[derive(Debug)]
 pub struct NandChip<S> {
     pub(crate) spec: Arc<ChipSpec>,
@@ -47,7 +48,8 @@ pub struct NandChip<S> {
     pub(crate) bit_errors: BitErrors,
     pub(crate) script: FailureScript,
     pub(crate) scripted: bool,
-    /// Instant of the first program since the erase, by block; empty where no bit errors are simulated.
+    /// Instant of the first program since the erase, by block; empty where no bit errors are
+    /// simulated.
     pub(crate) programmed_at: Vec<u64>,
     pub(crate) counters: WriteCounters,
     pub(crate) read_state: Mutex<ReadState>,
@@ -65,7 +67,8 @@ pub(crate) struct ReadState {
 }
 
 impl<S: Store> NandChip<S> {
-    /// A chip as it comes from the factory. `seed` decides its faults. Costs memory only for what is programmed later.
+    /// A chip as it comes from the factory. `seed` decides its faults. Costs memory only for what
+    /// is programmed later.
     pub fn new(spec: &ChipSpec, seed: u64) -> std::result::Result<Self, SpecError> {
         spec.check()?;
         let geometry = spec.geometry.build();
@@ -137,7 +140,8 @@ impl<S: Store> NandChip<S> {
         self.blocks.get(at.block).slot().map(|slot| Place { slot, page: at.page })
     }
 
-    /// Lets programs and erases fail as a test wants it, in addition to those that fail by chance. Replaces an earlier script.
+    /// Lets programs and erases fail as a test wants it, in addition to those that fail by chance.
+    /// Replaces an earlier script.
     pub fn script_failures(&mut self, script: FailureScript) {
         self.scripted = !script.is_empty();
         self.script = script;
@@ -173,7 +177,8 @@ impl<S: Store> NandChip<S> {
         self.read_state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of a block that is about to be changed: with the factory's verdict, and whether its present cycle will see a failure.
+    /// The state of a block that is about to be changed: with the factory's verdict, and whether
+    /// its present cycle will see a failure.
     #[inline]
     pub(crate) fn state_for_change(&mut self, block: BlockIndex) -> BlockState {
         let state = self.blocks.get(block);

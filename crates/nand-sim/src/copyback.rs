@@ -16,7 +16,8 @@ enum Register {
 }
 
 impl<S: Store> NandChip<S> {
-    /// Whether the copy may happen at all; nothing has changed if not. The states of source and target.
+    /// Whether the copy may happen at all; nothing has changed if not. The states of source and
+    /// target.
     #[inline]
     pub(crate) fn admit_copy(
         &mut self,
@@ -125,7 +126,8 @@ impl<S: Store> NandChip<S> {
         Some(PlainRun { slot, transfer: self.times.transfer(oob_length), oob_length })
     }
 
-    /// The slot of a source that is sound as a whole, and how many of its pages the run begins with.
+    /// The slot of a source that is sound as a whole, and how many of its pages the run begins
+    /// with.
     #[inline]
     fn plain_source(&self, from: &[PageAddress], to: BlockIndex) -> Option<(usize, usize)> {
         let block = from.first()?.block;
@@ -140,7 +142,8 @@ impl<S: Store> NandChip<S> {
         Some((source.slot()?, pages))
     }
 
-    /// Copies pages of one sound block. The same as [`Copyback::copy`] for each, without what cannot happen.
+    /// Copies pages of one sound block. The same as [`Copyback::copy`] for each, without what
+    /// cannot happen.
     #[inline]
     fn copy_plain(
         &mut self,

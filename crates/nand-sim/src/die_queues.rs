@@ -1,4 +1,5 @@
-//! What each die has before it, where reads may go before programs and erases: operations are placed when they are asked for, and moved when something goes before them.
+//! What each die has before it, where reads may go before programs and erases: operations are
+//! placed when they are asked for, and moved when something goes before them.
 
 use std::collections::VecDeque;
 
@@ -8,7 +9,8 @@ use crate::channel_bookings::Channel;
 use crate::spec::{DieOrder, TimingSpec};
 use crate::statistics::{QueueCounts, count};
 
-/// Operations that a die may be given ahead. Beyond it the older half is taken for ended: only a device that no read and no host's instant ever reaches comes there.
+/// Operations that a die may be given ahead. Beyond it the older half is taken for ended: only a
+/// device that no read and no host's instant ever reaches comes there.
 const AHEAD_MAX: usize = 8192;
 
 /// What kind of work an operation is.
@@ -139,7 +141,8 @@ impl DieQueues {
         Done { completed: Nanos(end), busy: Nanos(busy), corrected_bits: 0 }
     }
 
-    /// Places a copy between two dies behind everything that either has been given; its transfer goes over the target's channel.
+    /// Places a copy between two dies behind everything that either has been given; its transfer
+    /// goes over the target's channel.
     pub fn place_between(&mut self, from: usize, to: (usize, usize), mut task: Task) -> Done {
         let last = |queue: Option<&VecDeque<Placed>>| queue.and_then(VecDeque::back).map_or(0, |placed| placed.end);
         task.issued = task.issued.max(last(self.dies.get(from))).max(last(self.dies.get(to.0)));
@@ -168,7 +171,8 @@ impl DieQueues {
         }
     }
 
-    /// Whether the page's program has not ended when it is asked for: its bytes are still in the controller's memory, which delivers them at once.
+    /// Whether the page's program has not ended when it is asked for: its bytes are still in the
+    /// controller's memory, which delivers them at once.
     fn is_in_flight(&self, die: usize, read: &Task) -> bool {
         let is_it = |placed: &Placed| {
             matches!(placed.task.work, Work::Program | Work::Copy | Work::CopyBetween)
@@ -197,7 +201,8 @@ impl DieQueues {
         }
     }
 
-    /// How long it takes until what runs has let the die go, where it can and the read would wait longer otherwise.
+    /// How long it takes until what runs has let the die go, where it can and the read would wait
+    /// longer otherwise.
     fn suspension(&self, running: &Placed, read: &Task) -> Option<u64> {
         let time = match running.task.work {
             Work::Erase => self.erase_suspend,
@@ -209,7 +214,8 @@ impl DieQueues {
         (self.order == DieOrder::ReadsFirst && is_at_work && helps).then_some(time)
     }
 
-    /// Parts what runs in two: up to now and the time that stopping takes, and what is left, which waits.
+    /// Parts what runs in two: up to now and the time that stopping takes, and what is left, which
+    /// waits.
     fn suspend(&mut self, die: usize, channel: usize, at: usize, now: u64) {
         let Some(queue) = self.dies.get_mut(die) else { return };
         let Some(running) = queue.get_mut(at) else { return };
@@ -321,7 +327,8 @@ mod tests {
 
     const READ: Work = Work::Read { is_awaited: true };
 
-    /// No die and no channel does two things at once, nothing begins before it was issued, transfers lie between command and array, and no time is lost.
+    /// No die and no channel does two things at once, nothing begins before it was issued,
+    /// transfers lie between command and array, and no time is lost.
     fn check(queues: &DieQueues) {
         for queue in &queues.dies {
             for (placed, next) in queue.iter().zip(queue.iter().skip(1)) {

@@ -1,4 +1,5 @@
-//! What is wrong with single pages: torn programs, failed programs, damage that copyback carried along. An overlay: the stored bytes stay pristine.
+//! What is wrong with single pages: torn programs, failed programs, damage that copyback carried
+//! along. An overlay: the stored bytes stay pristine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use nandkit_units::{BlockIndex, PageAddress};
 /// What is wrong with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// A mix of programmed and unprogrammed bits. The seed decides whether reads fail, deliver garbage, or do now one and now the other.
+    /// A mix of programmed and unprogrammed bits. The seed decides whether reads fail, deliver
+    /// garbage, or do now one and now the other.
     Garbage,
     /// Every read fails: what is programmed into a weakly erased block.
     Unreadable,
@@ -88,7 +90,8 @@ impl Garbage {
         Self { draw: hash(seed ^ 0x6A4B_A6E0, place, erases as u64) }
     }
 
-    /// Whether a read fails, rather than deliver garbage as if it were data. `reads` is the number of reads of the device so far.
+    /// Whether a read fails, rather than deliver garbage as if it were data. `reads` is the number
+    /// of reads of the device so far.
     pub const fn fails(&self, reads: u64) -> bool {
         match self.draw % 3 {
             0 => true,
@@ -97,8 +100,8 @@ impl Garbage {
         }
     }
 
-    /// Undoes a part of the programmed zeroes: every byte becomes a mix of what was programmed and 0xFF. `first` is the offset of the
-    /// first byte in the page.
+    /// Undoes a part of the programmed zeroes: every byte becomes a mix of what was programmed and
+    /// 0xFF. `first` is the offset of the first byte in the page.
     pub fn spoil(&self, first: u64, bytes: &mut [u8]) {
         for (at, byte) in (first..).zip(bytes) {
             *byte |= hash(self.draw, at, 1) as u8;

@@ -12,7 +12,8 @@ use crate::store::{Place, Store};
 const DRAW_CUT: u64 = 0xC07_0001;
 
 impl<S: Store> NandChip<S> {
-    /// Of so many bytes, how many are programmed when the power goes: at least one, and not all if there are two.
+    /// Of so many bytes, how many are programmed when the power goes: at least one, and not all if
+    /// there are two.
     fn cut(&self, at: PageAddress, erases: u32, bytes: usize) -> usize {
         let draw = hash(self.seed ^ DRAW_CUT, u64::from(at.block.0) << 32 | u64::from(at.page), u64::from(erases));
         1 + (draw % (bytes.max(2) as u64 - 1)) as usize
@@ -26,7 +27,8 @@ impl<S: Store> NandChip<S> {
         }
     }
 
-    /// Programs the beginning of a page: data first, then OOB. The rules take the whole page as programmed.
+    /// Programs the beginning of a page: data first, then OOB. The rules take the whole page as
+    /// programmed.
     fn put_prefix(&mut self, context: &Context, at: PageAddress, state: &BlockState, program: &PageProgram<'_>) {
         let length = program.data.len();
         let cut = self.cut(at, state.erases, length + program.oob.len());
@@ -72,7 +74,8 @@ impl<S: Store> Interrupt for NandChip<S> {
         Ok(())
     }
 
-    /// Where the store does not know the source's bytes (a shadow's tag of bytes), a prefix becomes garbage: then nobody can read either.
+    /// Where the store does not know the source's bytes (a shadow's tag of bytes), a prefix becomes
+    /// garbage: then nobody can read either.
     fn interrupt_copy(
         &mut self,
         context: &Context,

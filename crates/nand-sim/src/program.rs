@@ -66,13 +66,15 @@ impl<S: Store> NandChip<S> {
     ) -> Result<Done> {
         match self.take_plain(at, program) {
             Some(slot) => Ok(self.program_plain(context, Place { slot, page: at.page }, at.block, program)),
-            // By value: handed over by reference, both would live in memory on the frequent way too.
+            // By value: handed over by reference, both would live in memory on the frequent way
+            // too.
             None => self.program_checked(*context, at, *program).map_err(|error| *error),
         }
     }
 
-    /// The slot of the page's block, where its program breaks no rule, cannot fail, and changes nothing but the page and the block's next page: a whole
-    /// page, behind another one, next in a sound block. What nearly every program is; the next page is noted at once.
+    /// The slot of the page's block, where its program breaks no rule, cannot fail, and changes
+    /// nothing but the page and the block's next page: a whole page, behind another one, next in a
+    /// sound block. What nearly every program is; the next page is noted at once.
     #[inline(always)]
     fn take_plain(&mut self, at: PageAddress, program: &PageProgram<'_>) -> Option<usize> {
         let geometry = &self.geometry;
@@ -82,7 +84,8 @@ impl<S: Store> NandChip<S> {
         if whole && at.page < geometry.pages_per_block && !self.scripted { self.blocks.take_plain(at) } else { None }
     }
 
-    /// A program for which [`NandChip::take_plain`] has found the slot: what [`NandChip::program_checked`] does, without what cannot happen.
+    /// A program for which [`NandChip::take_plain`] has found the slot: what
+    /// [`NandChip::program_checked`] does, without what cannot happen.
     #[inline(always)]
     fn program_plain(&mut self, context: &Context, place: Place, block: BlockIndex, program: &PageProgram<'_>) -> Done {
         let length = self.geometry.page_size;
@@ -95,8 +98,8 @@ impl<S: Store> NandChip<S> {
         done
     }
 
-    /// A program of any kind. Its error is boxed so that what comes back has no memory in common with the result of the frequent way, which then stays in
-    /// registers.
+    /// A program of any kind. Its error is boxed so that what comes back has no memory in common
+    /// with the result of the frequent way, which then stays in registers.
     #[inline(never)]
     fn program_checked(
         &mut self,
@@ -145,10 +148,12 @@ impl<S: Store> NandChip<S> {
         Place { slot, page: at.page }
     }
 
-    /// What becomes of a program that was stored: it may have failed, or its block may have been weak.
+    /// What becomes of a program that was stored: it may have failed, or its block may have been
+    /// weak.
     ///
-    /// Takes end and busy time by themselves: a whole [`Done`] handed to the rare path would live in memory on the frequent one too, stored field by field
-    /// and loaded at once, which no processor forwards.
+    /// Takes end and busy time by themselves: a whole [`Done`] handed to the rare path would live
+    /// in memory on the frequent one too, stored field by field and loaded at once, which no
+    /// processor forwards.
     #[inline(always)]
     pub(crate) fn settle(
         &mut self,
@@ -263,8 +268,8 @@ impl<S: Store> NandChip<S> {
         }
     }
 
-    /// An erase that stopped half-way: by the seed each page is erased, as before, or garbage, and nothing that is programmed before the next
-    /// whole erase can be read back.
+    /// An erase that stopped half-way: by the seed each page is erased, as before, or garbage, and
+    /// nothing that is programmed before the next whole erase can be read back.
     pub(crate) fn half_erase(&mut self, block: BlockIndex, state: &BlockState) {
         let mut next_page = 0;
         if let Some(slot) = state.slot() {

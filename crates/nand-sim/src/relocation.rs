@@ -10,7 +10,8 @@ use crate::rules::Rules;
 use crate::store::{Place, Store};
 use crate::timing::{Schedule, Times, Unit};
 
-/// A block of which nothing is known but that the factory found it good, and what its pages have in common.
+/// A block of which nothing is known but that the factory found it good, and what its pages have in
+/// common.
 #[derive(Clone, Copy)]
 struct Sound {
     block: BlockIndex,
@@ -20,7 +21,8 @@ struct Sound {
 }
 
 impl Sound {
-    /// The block of a page: the one before, as nearly always, or looked up. `None` where anything could go wrong with it, or it was never programmed.
+    /// The block of a page: the one before, as nearly always, or looked up. `None` where anything
+    /// could go wrong with it, or it was never programmed.
     #[inline(always)]
     fn of(at: PageAddress, before: Option<Self>, blocks: &BlockTable, schedule: &Schedule) -> Option<Self> {
         match before {
@@ -42,7 +44,8 @@ impl<S: Store> NandChip<S> {
         !self.scripted && !self.bit_errors.enabled() && oob_length <= self.geometry.oob_size as usize
     }
 
-    /// Where the store keeps the target, whose next page is noted at once; `None`, and nothing has changed, where its program could break a rule or fail.
+    /// Where the store keeps the target, whose next page is noted at once; `None`, and nothing has
+    /// changed, where its program could break a rule or fail.
     #[inline(always)]
     fn take_target(&mut self, to: PageAddress) -> Option<usize> {
         if to.page >= self.geometry.pages_per_block {

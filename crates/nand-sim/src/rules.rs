@@ -25,7 +25,8 @@ pub struct Rules {
     order: PageOrder,
     partial_programs: u64,
     copyback: CopybackReach,
-    /// A word per page: programs in the top byte, programmed units below. Only where [`BlockState::next_page`] does not tell all.
+    /// A word per page: programs in the top byte, programmed units below. Only where
+    /// [`BlockState::next_page`] does not tell all.
     pages: Option<WordTables<1>>,
 }
 
@@ -43,7 +44,8 @@ impl Rules {
         }
     }
 
-    /// Whether a program of `length` data bytes from `column` on and so many OOB bytes has a shape that the chip takes, wherever it goes.
+    /// Whether a program of `length` data bytes from `column` on and so many OOB bytes has a shape
+    /// that the chip takes, wherever it goes.
     #[inline]
     pub fn check_shape(&self, at: PageAddress, column: u32, length: usize, oob_length: usize) -> Result<(), Broken> {
         let geometry = &self.geometry;

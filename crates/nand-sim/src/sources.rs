@@ -22,7 +22,8 @@ pub(crate) fn table_of(spec: &ChipSpec) -> Result<Table, SpecError> {
 }
 
 impl ChipSpec {
-    /// Every figure with its value and source, sorted by key. Switches (`enabled`) choose what is simulated and are no figures.
+    /// Every figure with its value and source, sorted by key. Switches (`enabled`) choose what is
+    /// simulated and are no figures.
     pub fn figures(&self) -> Result<Vec<Figure>, SpecError> {
         let mut figures = Vec::new();
         for (section, entries) in table_of(self)? {

@@ -1,7 +1,8 @@
 //! What a chip is: shape, rules, times, endurance, faults, and where each figure comes from.
 //!
-//! A spec is read from TOML. Every key may be left out; the defaults make a fast, faultless 32 MiB chip. The `[sources]` table says for
-//! each figure (`"timing.read_ns"`) or for a whole section (`"timing"`) where it comes from, or that it is an assumption.
+//! A spec is read from TOML. Every key may be left out; the defaults make a fast, faultless 32 MiB
+//! chip. The `[sources]` table says for each figure (`"timing.read_ns"`) or for a whole section
+//! (`"timing"`) where it comes from, or that it is an assumption.
 
 use std::collections::BTreeMap;
 
@@ -32,11 +33,13 @@ pub struct ChipSpec {
     pub failures: FailureSpec,
     /// Bit errors by wear, retention and read disturb.
     pub bit_errors: BitErrorSpec,
-    /// Where each figure comes from: keyed by figure (`"timing.read_ns"`) or by section (`"timing"`); the word `assumption` begins a text where there is no source.
+    /// Where each figure comes from: keyed by figure (`"timing.read_ns"`) or by section
+    /// (`"timing"`); the word `assumption` begins a text where there is no source.
     pub sources: BTreeMap<String, String>,
 }
 
-/// Sizes in bytes and counts; see [`FlashGeometry`] for how blocks lie on planes, dies and channels.
+/// Sizes in bytes and counts; see [`FlashGeometry`] for how blocks lie on planes, dies and
+/// channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeometrySpec {
@@ -138,7 +141,8 @@ pub enum PlaneRule {
 pub struct RuleSpec {
     /// Order of programs in a block.
     pub order: PageOrder,
-    /// Programs of one page between two erases, to disjoint parts of it (the data sheets' NOP): 1 to 255.
+    /// Programs of one page between two erases, to disjoint parts of it (the data sheets' NOP): 1
+    /// to 255.
     pub partial_programs: u32,
     /// Where copyback reaches.
     pub copyback: CopybackReach,
@@ -160,7 +164,8 @@ impl Default for RuleSpec {
     }
 }
 
-/// One time for all pages, or one for each page type (lower, middle, upper): page p is of type `p % types`.
+/// One time for all pages, or one for each page type (lower, middle, upper): page p is of type
+/// `p % types`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a whole number of nanoseconds, or a list of them by page type")]
 pub enum PageTimes {
@@ -184,17 +189,21 @@ impl PageTimes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DieOrder {
-    /// In the order in which they were asked for, even where an earlier one may begin later only. A channel likewise. The fastest to simulate.
+    /// In the order in which they were asked for, even where an earlier one may begin later only. A
+    /// channel likewise. The fastest to simulate.
     #[default]
     Asked,
-    /// Reads in the order of their instants; programs and erases in the order in which they were asked for. Transfers take the first gap on their channel.
+    /// Reads in the order of their instants; programs and erases in the order in which they were
+    /// asked for. Transfers take the first gap on their channel.
     ByTime,
-    /// Reads that somebody waits for before programs and erases that have not begun, and before cleaning's reads.
+    /// Reads that somebody waits for before programs and erases that have not begun, and before
+    /// cleaning's reads.
     ReadsFirst,
 }
 
 impl DieOrder {
-    /// Whether it is the default, which specs leave out: no figure of a part, but how much of its controller is simulated.
+    /// Whether it is the default, which specs leave out: no figure of a part, but how much of its
+    /// controller is simulated.
     const fn is_asked(&self) -> bool {
         matches!(self, Self::Asked)
     }
@@ -216,12 +225,14 @@ pub struct TimingSpec {
     pub bus_ps_per_byte: u64,
     /// Time of the die before every operation: command and address cycles, firmware.
     pub command_ns: u64,
-    /// Whether dies and channels work at the same time; otherwise the device does one thing after another.
+    /// Whether dies and channels work at the same time; otherwise the device does one thing after
+    /// another.
     pub overlap: bool,
     /// Which of the operations that a die has been given it begins next.
     #[serde(skip_serializing_if = "DieOrder::is_asked")]
     pub order: DieOrder,
-    /// With `order = "reads-first"`: until an erase has let its die go for a read; it goes on behind it. Without it erases run to their end.
+    /// With `order = "reads-first"`: until an erase has let its die go for a read; it goes on
+    /// behind it. Without it erases run to their end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub erase_suspend_ns: Option<u64>,
     /// The same for programs.
@@ -264,7 +275,8 @@ impl Default for EnduranceSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EccSpec {
-    /// Data bytes of a code word; 0 where nothing corrects and damaged bytes are delivered without notice.
+    /// Data bytes of a code word; 0 where nothing corrects and damaged bytes are delivered without
+    /// notice.
     pub code_word_bytes: u32,
     /// Bit errors that are corrected in one code word.
     pub correctable_bits: u32,
@@ -315,8 +327,9 @@ impl Default for BadBlockSpec {
 
 /// Programs and erases that fail. A block in which one failed fails for ever.
 ///
-/// After `n` erases of `cycles` rated ones an erase fails with probability `erase_probability + wear_probability * exp(wear_growth * (n / cycles - 1))`;
-/// some program of that erase cycle fails with `program_probability` per page and the same wear term per block.
+/// After `n` erases of `cycles` rated ones an erase fails with probability
+/// `erase_probability + wear_probability * exp(wear_growth * (n / cycles - 1))`; some program of
+/// that erase cycle fails with `program_probability` per page and the same wear term per block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FailureSpec {
@@ -344,9 +357,12 @@ impl Default for FailureSpec {
     }
 }
 
-/// Raw bit error rate: `base + wear * N^wear_exponent + retention * N^retention_wear_exponent * days^retention_exponent
-/// + disturb * N^disturb_exponent * reads`, with N the erases of the block (at least 1), `days` since the block's first program after its erase, and
-/// `reads` of the block since then. The form is that of Kim, Choi and Min (FAST 2019) with a linear read term (Cai et al., DSN 2015).
+/// Raw bit error rate: `base + wear * N^wear_exponent + retention * N^retention_wear_exponent *
+/// days^retention_exponent
+/// + disturb * N^disturb_exponent *
+///   reads`, with N the erases of the block (at least 1), `days` since the block's first program after its erase, and `reads`
+///   of the block since then. The form is that of Kim, Choi and Min (FAST 2019) with a linear read
+///   term (Cai et al., DSN 2015).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BitErrorSpec {
@@ -368,8 +384,9 @@ pub struct BitErrorSpec {
     pub disturb: f64,
     /// Exponent of the erases in the read-disturb term.
     pub disturb_exponent: f64,
-    /// How unequal code words are: the rate of each is scaled by a gamma variable of mean 1 and this shape (the
-    /// larger the more equal); 0 makes all equal. Errors per frame are over-dispersed: Taranalli et al. 2016.
+    /// How unequal code words are: the rate of each is scaled by a gamma variable of mean 1 and
+    /// this shape (the larger the more equal); 0 makes all equal. Errors per frame are
+    /// over-dispersed: Taranalli et al. 2016.
     pub shape: u32,
 }
 

@@ -36,7 +36,8 @@ pub struct ReadCounters {
 pub struct QueueCounters {
     /// Reads that went before what had been asked for earlier, or that suspended it.
     pub reads_ahead: u64,
-    /// Reads of pages whose program had not ended: delivered from the controller's memory, without the die.
+    /// Reads of pages whose program had not ended: delivered from the controller's memory, without
+    /// the die.
     pub reads_in_flight: u64,
     /// Erases and programs that were suspended.
     pub suspensions: u64,
@@ -56,7 +57,8 @@ pub struct QueueStatistics {
     pub(crate) postponed_ns: AtomicU64,
 }
 
-/// Counts. Only the chip does, and never on two threads at once: a load and a store, a fifth of the cost of a locked addition.
+/// Counts. Only the chip does, and never on two threads at once: a load and a store, a fifth of the
+/// cost of a locked addition.
 pub(crate) fn count(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Relaxed).saturating_add(value), Relaxed);
 }

@@ -234,7 +234,8 @@ impl Schedule {
         Done { completed: Nanos(end), busy: Nanos(times.command + transfer + array), corrected_bits: 0 }
     }
 
-    /// A copy that occupies the source's die and the target's until it ends; the OOB that replaces the source's goes over the target's channel.
+    /// A copy that occupies the source's die and the target's until it ends; the OOB that replaces
+    /// the source's goes over the target's channel.
     #[inline]
     pub fn copy(
         &mut self,
@@ -261,8 +262,9 @@ impl Schedule {
         done
     }
 
-    /// Copies to the pages of a block from `to_page` on, each issued when the one before it has ended: the same as [`Schedule::copy`] for each. Behind the
-    /// first nothing can be in the way: both dies and the channel were its own.
+    /// Copies to the pages of a block from `to_page` on, each issued when the one before it has
+    /// ended: the same as [`Schedule::copy`] for each. Behind the first nothing can be in the way:
+    /// both dies and the channel were its own.
     #[inline]
     pub fn copies(
         &mut self,
@@ -370,7 +372,8 @@ mod tests {
         assert_eq!(schedule.write(&times, b, &at(0), PROGRAM, (0, 1)).completed.0, 131);
     }
 
-    /// Times of a whole copy, of reads and programs, and of programs by page type; with and without command overhead.
+    /// Times of a whole copy, of reads and programs, and of programs by page type; with and without
+    /// command overhead.
     fn copy_times() -> Vec<Times> {
         let mut all = Vec::new();
         for command_ns in [0, 7] {
@@ -390,7 +393,8 @@ mod tests {
         all
     }
 
-    /// Inside a die, and between dies of one channel and of two; with and without a transfer; the units idle or busy before; with and without overlap.
+    /// Inside a die, and between dies of one channel and of two; with and without a transfer; the
+    /// units idle or busy before; with and without overlap.
     #[test]
     fn a_run_of_copies_takes_the_time_of_its_copies() {
         let geometry = FlashGeometry { dies: 4, channels: 2, ..FlashGeometry::default() };

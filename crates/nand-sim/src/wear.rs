@@ -11,7 +11,8 @@ const DRAW_ERASE: u64 = 0xFA11_0001;
 const DRAW_CYCLE: u64 = 0xFA11_0002;
 const DRAW_PAGE: u64 = 0xFA11_0003;
 
-/// Failures that a test asks for. Programs and copies are numbered together from 1 on since the chip was made, erases likewise.
+/// Failures that a test asks for. Programs and copies are numbered together from 1 on since the
+/// chip was made, erases likewise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailureScript {
     /// Programs that fail, by number.
@@ -41,7 +42,8 @@ impl FailureScript {
     }
 }
 
-/// Failures by chance, as stateless draws: the same block fails at the same erase in whatever order it is looked at.
+/// Failures by chance, as stateless draws: the same block fails at the same erase in whatever order
+/// it is looked at.
 #[derive(Clone, Debug)]
 pub struct Failures {
     seed: u64,
@@ -93,8 +95,10 @@ impl Failures {
         }
     }
 
-    /// The page whose program is the first to fail in a cycle in which one does; those behind it fail as well, since the block then fails for ever.
-    /// Each page is the first with `program_probability` once those before it have not failed; without it, any page as well as any other.
+    /// The page whose program is the first to fail in a cycle in which one does; those behind it
+    /// fail as well, since the block then fails for ever. Each page is the first with
+    /// `program_probability` once those before it have not failed; without it, any page as well as
+    /// any other.
     pub fn failing_page(&self, block: BlockIndex, erases: u32) -> u32 {
         let draw = hash(self.seed ^ DRAW_PAGE, u64::from(block.0), u64::from(erases));
         let pages = self.pages_per_block.max(1);

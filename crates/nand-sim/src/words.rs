@@ -1,8 +1,9 @@
 //! Tables of 64-bit words per block, shared between snapshots until one of them writes.
 //!
-//! The words are atomics although only one thread writes at a time: a block's table may then be written through a shared reference once the
-//! reference count has shown that nobody else holds it. `Arc::get_mut` proves the same with a locked compare-exchange, which at tens of millions of programs
-//! per second is the larger part of the work.
+//! The words are atomics although only one thread writes at a time: a block's table may then be
+//! written through a shared reference once the reference count has shown that nobody else holds it.
+//! `Arc::get_mut` proves the same with a locked compare-exchange, which at tens of millions of
+//! programs per second is the larger part of the work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -34,14 +35,16 @@ impl<const WORDS: usize> WordTables<WORDS> {
         self.tables.get(slot).map_or(&[], |table| table)
     }
 
-    /// The slot's words by page, for writing: nobody else sees what is written. Empty for a slot that does not exist.
+    /// The slot's words by page, for writing: nobody else sees what is written. Empty for a slot
+    /// that does not exist.
     #[inline(always)]
     pub fn words_mut(&mut self, slot: usize) -> &[PageWords<WORDS>] {
         let Some(table) = self.tables.get_mut(slot) else { return &[] };
         if Arc::strong_count(table) != 1 {
             *table = copy(table);
         }
-        // A snapshot on another thread that has just let go of the table did so with a release; from here on its reads are over.
+        // A snapshot on another thread that has just let go of the table did so with a release;
+        // from here on its reads are over.
         fence(Ordering::Acquire);
         table
     }

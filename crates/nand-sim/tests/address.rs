@@ -1,4 +1,5 @@
-//! The store of addresses makes every tag again that it was given, whatever the pages around it hold.
+//! The store of addresses makes every tag again that it was given, whatever the pages around it
+//! hold.
 
 use nandkit_codec::page_tag::{TAG_BYTES, TagFormat, WORD_MAX};
 use nandkit_flash::{Copyback, Flash, PageProgram, PageRead};
@@ -12,7 +13,8 @@ const OOB: usize = 128;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Tags from a number on; the sequence goes on, or jumps; `torn`: one byte of one tag is another.
+    /// Tags from a number on; the sequence goes on, or jumps; `torn`: one byte of one tag is
+    /// another.
     Program {
         block: u32,
         payload: u64,

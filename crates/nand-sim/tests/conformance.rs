@@ -1,4 +1,5 @@
-//! The chip keeps every promise of the flash contract: for each store, each set of rules, and a geometry axis of 512 to 16,384-byte pages.
+//! The chip keeps every promise of the flash contract: for each store, each set of rules, and a
+//! geometry axis of 512 to 16,384-byte pages.
 
 use nandkit_flash::{Flash, Interrupt};
 use nandkit_nand_sim::{

@@ -1,4 +1,5 @@
-//! A run of copies is the same as its copies one by one: what is kept, when it ends, and where it stops.
+//! A run of copies is the same as its copies one by one: what is kept, when it ends, and where it
+//! stops.
 
 use nandkit_flash::{CopyRun, Copyback, Flash, PageProgram, copy_each};
 use nandkit_nand_sim::{ChipSpec, FailureScript, ShadowChip};
@@ -58,7 +59,8 @@ fn runs_of_any_shape_equal_their_copies() {
     let (mut whole, mut stopped) = (0, 0);
     for round in 0..600 {
         let mut chip = chip(1 + round % 2, u64::from(round % 3) * 1000);
-        // Mostly programmed pages; now and then an erased one, one of the target's own, or one outside the device.
+        // Mostly programmed pages; now and then an erased one, one of the target's own, or one
+        // outside the device.
         let length = random.below(u64::from(PAGES)) as usize;
         let mut from: Vec<_> =
             (0..length as u32).map(|page| PageAddress::new((random.below(2) * 2) as u32, page)).collect();

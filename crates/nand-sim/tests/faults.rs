@@ -213,7 +213,8 @@ fn ecc_corrects_up_to_its_strength_and_delivers_damage_beyond() {
                 }
             }
         }
-        // Four words of 4224 bits with 0.4224 errors on average: a page is lost if any has more than the code corrects.
+        // Four words of 4224 bits with 0.4224 errors on average: a page is lost if any has more
+        // than the code corrects.
         let mut term = (-0.4224f64).exp();
         let mut corrects = term;
         for errors in 1..=correctable {

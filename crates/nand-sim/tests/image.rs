@@ -1,4 +1,5 @@
-//! A chip that lives on a block device: what was synced is there after opening it again, everything else is an error with a reason.
+//! A chip that lives on a block device: what was synced is there after opening it again, everything
+//! else is an error with a reason.
 
 use nandkit_block::{BlockDevice, JournalledFile, RamDevice};
 use nandkit_flash::{ErrorKind, Flash, FlashError, Interrupt, PageProgram, PageRead, TornErase, TornPage};
@@ -53,7 +54,8 @@ fn look<F: Flash>(flash: &F, at: PageAddress) -> Seen {
 }
 
 fn all<S: Store>(image: &ChipImage<S, RamDevice>) -> Vec<Seen> {
-    // Looked at through a clone, so that looking neither counts reads nor moves the draws of garbage.
+    // Looked at through a clone, so that looking neither counts reads nor moves the draws of
+    // garbage.
     let chip = image.chip().clone();
     (0..12 * 16).map(|page| look(&chip, PageAddress::new(page / 16, page % 16))).collect()
 }

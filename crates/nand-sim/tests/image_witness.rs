@@ -1,4 +1,5 @@
-//! Records that vanish from a chip's image are told, and the counts that tell it fit the records after every crash.
+//! Records that vanish from a chip's image are told, and the counts that tell it fit the records
+//! after every crash.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -31,7 +32,8 @@ fn act<S: Store, D: BlockDevice>(image: &mut ChipImage<S, D>, random: &mut Rando
         let block = BlockIndex(random.below(u64::from(BLOCKS) / 2) as u32 * 2);
         let at = block.page(random.below(u64::from(PAGES)) as u32);
         let context = Context::default();
-        // A page that is programmed already refuses, and so does a block that has become bad: both are part of the test.
+        // A page that is programmed already refuses, and so does a block that has become bad: both
+        // are part of the test.
         let _ = match random.below(40) {
             0 => image.erase(&context, block).map(drop),
             1 => image.interrupt_erase(&context, block, TornErase::Half),
@@ -101,7 +103,8 @@ fn every_vanished_record_is_told<S: Store + std::fmt::Debug>() {
             let error = opened.expect_err(&format!("{what} at {at}"));
             let expected = format!("damaged chip image: the number of page records in block {} (", at.block.0);
             assert!(error.to_string().starts_with(&expected), "{what} at {at}: {error}");
-            // The place is that of the first page without a record, which may be one that never had one.
+            // The place is that of the first page without a record, which may be one that never had
+            // one.
             let place = error.damaged_at().unwrap();
             assert!(place >= layout.page_at(at.block.0, 0) && place <= record as u64, "{what} at {at}: {place}");
             refused += 1;

@@ -1,4 +1,5 @@
-//! The chip against a model that is too simple to be wrong, over a geometry axis; snapshots against the same model; and equal runs.
+//! The chip against a model that is too simple to be wrong, over a geometry axis; snapshots against
+//! the same model; and equal runs.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Relocation does what reads and programs of single pages do: the same content, counts, times, and refusals.
+//! Relocation does what reads and programs of single pages do: the same content, counts, times, and
+//! refusals.
 
 use nandkit_codec::page_tag::{TAG_BYTES, TagFormat};
 use nandkit_flash::wrap::StatsFlash;
@@ -134,7 +135,8 @@ fn many_at_once_are_the_same_as_one_by_one() {
     both_ways_agree::<ContentStore>(true);
     both_ways_agree::<DescribedStore>(true);
     both_ways_agree::<ShadowStore>(true);
-    // This one delivers no content that could be programmed elsewhere: its tags are looked at below.
+    // This one delivers no content that could be programmed elsewhere: its tags are looked at
+    // below.
     both_ways_agree::<AddressStore>(false);
 }
 
@@ -193,7 +195,8 @@ fn pages_made_of_parts_are_the_same_as_joined_reads() {
         let (mut one, mut other) = (filled::<S>(2, false), filled::<S>(2, false));
         let at = PageAddress::new;
         let format = TagFormat::new(2048);
-        // Parts in any order; then a page moved whole in parts, which stays a description where those are kept.
+        // Parts in any order; then a page moved whole in parts, which stays a description where
+        // those are kept.
         let from = [(at(0, 0), 3), (at(3, 1), 0), (at(0, 0), 1), (at(6, 2), 2)];
         let whole = [0, 1, 2, 3].map(|part| (at(3, 4), part));
         for (target, sources) in (0..).zip([from, whole]) {
@@ -222,7 +225,8 @@ fn pages_made_of_parts_are_the_same_as_joined_reads() {
     agree::<DescribedStore>(|chip, moves, oob| place(moves, oob, chip.relocation().unwrap()));
 }
 
-/// Where no content is kept, the tags of a page made of parts come back, and a group that is not for one page is none.
+/// Where no content is kept, the tags of a page made of parts come back, and a group that is not
+/// for one page is none.
 #[test]
 fn tags_of_pages_made_of_parts_come_back() {
     let mut chip = NandChip::<AddressStore>::new(&spec(false), 1).unwrap();

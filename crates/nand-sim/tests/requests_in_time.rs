@@ -1,4 +1,5 @@
-//! One die under Poisson arrivals against queueing theory: in order of time, reads first, and with suspension.
+//! One die under Poisson arrivals against queueing theory: in order of time, reads first, and with
+//! suspension.
 
 use nandkit_flash::{Flash, PageProgram, PageRead};
 use nandkit_nand_sim::{ChipSpec, DieOrder, PageTimes, ShadowChip};
@@ -12,7 +13,8 @@ const PAGES: u32 = 64;
 /// Blocks that are only read.
 const READ_BLOCKS: u32 = 4;
 
-/// Mean waits in nanoseconds: of reads, of programs as told when they were issued, and as they came to be.
+/// Mean waits in nanoseconds: of reads, of programs as told when they were issued, and as they came
+/// to be.
 struct Waits {
     reads: f64,
     told: f64,
@@ -94,7 +96,8 @@ fn near(found: f64, wanted: f64, tolerance: f64, what: &str) {
     assert!((found / wanted - 1.0).abs() < tolerance, "{what}: {found} ns, theory {wanted} ns");
 }
 
-/// Load of reads, load of all, and the mean work that an arrival finds begun (the sum of rate times second moment, halved).
+/// Load of reads, load of all, and the mean work that an arrival finds begun (the sum of rate times
+/// second moment, halved).
 fn theory(load: f64) -> (f64, f64, f64) {
     let rate = load / (READ_NS + PROGRAM_NS);
     (rate * READ_NS, load, rate * (READ_NS.powi(2) + PROGRAM_NS.powi(2)) / 2.0)
@@ -113,7 +116,8 @@ fn in_order_of_time_all_wait_as_long_as_the_work_before_them() {
     }
 }
 
-/// Cobham's priorities without interruption: what programs were told is what they would wait without later reads.
+/// Cobham's priorities without interruption: what programs were told is what they would wait
+/// without later reads.
 #[test]
 fn reads_first_wait_for_what_runs_and_programs_for_all_reads() {
     for (load, tolerance) in [(0.6, 0.02), (0.8, 0.04)] {

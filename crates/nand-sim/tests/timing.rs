@@ -1,4 +1,5 @@
-//! Closed sums: the clock of a serial chip is the sum of the busy times, and overlapping dies end exactly when the data sheet says.
+//! Closed sums: the clock of a serial chip is the sum of the busy times, and overlapping dies end
+//! exactly when the data sheet says.
 
 use nandkit_flash::{Flash, PageProgram, PageRead};
 use nandkit_nand_sim::{ChipSpec, ContentChip, CopybackReach, ShadowChip};

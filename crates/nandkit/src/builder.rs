@@ -5,7 +5,8 @@ use nandkit_record::Figures;
 use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, Mounted, Stack, StackError, StackSpec};
 use nandkit_vfs::{Changes, FileSystem};
 
-/// What a stack is to be made of. What is not said is as the command line has it: P4's chip, FAT, and the block-mapped translation layer below it.
+/// What a stack is to be made of. What is not said is as the command line has it: P4's chip, FAT,
+/// and the block-mapped translation layer below it.
 #[derive(Clone, Debug)]
 pub struct StackBuilder {
     device: String,
@@ -31,7 +32,8 @@ impl StackBuilder {
         self
     }
 
-    /// Keeps the chip in a file from run to run. What is there is opened, and its volume is mounted.
+    /// Keeps the chip in a file from run to run. What is there is opened, and its volume is
+    /// mounted.
     #[must_use]
     pub fn file(mut self, path: &str) -> Self {
         self.file = Some(path.to_owned());
@@ -66,7 +68,8 @@ impl StackBuilder {
         self
     }
 
-    /// The spec, as an experiment takes it. Errors: an unknown name, with the nearest right one; parts that do not fit together.
+    /// The spec, as an experiment takes it. Errors: an unknown name, with the nearest right one;
+    /// parts that do not fit together.
     pub fn spec(&self) -> Result<StackSpec, StackError> {
         let wrong = |key: &'static str, detail: String| StackError::new(key, detail);
         let fs = FsSpec::kind(&self.fs).map_err(|error| wrong("fs", error.to_string()))?;
@@ -83,7 +86,9 @@ impl StackBuilder {
         single_stack(device, self.ftl.as_deref(), fs, &self.settings)
     }
 
-    /// Builds it: the device as it comes from the factory, everything above it formatted and mounted. Errors: those of [`StackBuilder::spec`]; a file system too large or too small for the device; a file that is no chip's, or another chip's.
+    /// Builds it: the device as it comes from the factory, everything above it formatted and
+    /// mounted. Errors: those of [`StackBuilder::spec`]; a file system too large or too small for
+    /// the device; a file that is no chip's, or another chip's.
     pub fn build(&self) -> Result<Stack, StackError> {
         Stack::build(&self.spec()?, self.seed)
     }
@@ -99,7 +104,8 @@ pub trait UseStack {
     fn files(&self) -> Option<&dyn FileSystem>;
     /// Its file system, for changes.
     fn files_mut(&mut self) -> Option<&mut dyn Changes>;
-    /// What the device did since the stack was built: device time, bytes programmed by cause, erases, write amplification.
+    /// What the device did since the stack was built: device time, bytes programmed by cause,
+    /// erases, write amplification.
     fn figures(&self) -> Figures;
 }
 

@@ -102,7 +102,8 @@ impl<T: Transport> Client<'_, T> {
         }
     }
 
-    /// Hands what was pushed to the pacer, where there is one; false where the client takes nothing more.
+    /// Hands what was pushed to the pacer, where there is one; false where the client takes nothing
+    /// more.
     fn hand_over(&mut self, more: bool) -> bool {
         let Some(pacer) = self.pacer else { return true };
         pacer.put(self.due.unwrap_or_else(Instant::now), self.wire.take_output(), more)
@@ -133,7 +134,8 @@ impl<T: Transport> Client<'_, T> {
                 let (no_hole, fast) = (request.has(command_flag::NO_HOLE), request.has(command_flag::FAST_ZERO));
                 self.export.write_zeroes(request.offset, u64::from(request.length), no_hole, fast)
             }
-            // Nothing is cached before it is read: there is nothing to do, and no harm in saying so.
+            // Nothing is cached before it is read: there is nothing to do, and no harm in saying
+            // so.
             _ => Ok(None),
         };
         self.conclude(request, done)
@@ -213,7 +215,8 @@ impl<T: Transport> Client<'_, T> {
             match self.export.read(offset, &mut self.buffer) {
                 Ok(done) => self.completes(Some(done)),
                 Err(error) if begun && !self.agreed.structured => {
-                    // A simple reply that has begun well cannot end badly: the protocol asks to hang up.
+                    // A simple reply that has begun well cannot end badly: the protocol asks to
+                    // hang up.
                     return Err(io::Error::other(error));
                 }
                 Err(error) if self.agreed.structured => {

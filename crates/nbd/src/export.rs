@@ -1,4 +1,5 @@
-//! What is served: a block device behind a lock, addressed in bytes, with the clock of its simulated time.
+//! What is served: a block device behind a lock, addressed in bytes, with the clock of its
+//! simulated time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,9 +12,11 @@ use crate::observer::{Observer, RequestKind};
 use crate::pace::Latency;
 use crate::protocol::{error, transmission_flag};
 
-/// A device for clients. Whoever has it shares it: a flush of one client makes durable what any client was told is written.
+/// A device for clients. Whoever has it shares it: a flush of one client makes durable what any
+/// client was told is written.
 ///
-/// Requests need not be whole sectors: the parts of sectors at their ends are read, changed and written back.
+/// Requests need not be whole sectors: the parts of sectors at their ends are read, changed and
+/// written back.
 pub struct Export {
     device: RwLock<Box<dyn BlockDevice>>,
     name: String,
@@ -38,7 +41,8 @@ const EXTENTS_MAX: usize = 1024;
 const TRIM_PIECE: u64 = 16 << 20;
 
 impl Export {
-    /// Serves `device` under `name`; clients may also ask for the export without a name. `now`: where simulated time goes on from.
+    /// Serves `device` under `name`; clients may also ask for the export without a name. `now`:
+    /// where simulated time goes on from.
     pub fn new(mut device: Box<dyn BlockDevice>, name: &str, description: &str) -> Self {
         let geometry = *device.geometry();
         Self {
@@ -145,7 +149,8 @@ impl Export {
         self.device.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the device nothing any more: a request was left in its middle. Requests then end in `Io`, and so does the last flush.
+    /// Asks the device nothing any more: a request was left in its middle. Requests then end in
+    /// `Io`, and so does the last flush.
     pub fn break_off(&self) {
         self.is_broken.store(true, Ordering::Release);
     }
@@ -227,7 +232,8 @@ impl Export {
         Ok(self.completed(RequestKind::Write, data.len() as u64, &context, done))
     }
 
-    /// Writes bytes that are durable when this has completed (FUA): the device's own durable write for whole sectors; for others a write and a flush. Errors: the device's.
+    /// Writes bytes that are durable when this has completed (FUA): the device's own durable write
+    /// for whole sectors; for others a write and a flush. Errors: the device's.
     pub fn write_durable(&self, offset: u64, data: &[u8]) -> Result<Done> {
         if !self.is_whole(offset, data.len() as u64) {
             let written = self.write(offset, data)?;
@@ -239,7 +245,8 @@ impl Export {
         Ok(self.completed(RequestKind::Write, data.len() as u64, &context, done))
     }
 
-    /// A write that is not whole sectors: its ends are read and changed, what is between is written as it is.
+    /// A write that is not whole sectors: its ends are read and changed, what is between is written
+    /// as it is.
     fn write_parts(
         &self,
         device: &mut dyn BlockDevice,
@@ -298,7 +305,8 @@ impl Export {
         Ok(all)
     }
 
-    /// Makes bytes zero: by forgetting whole sectors where holes are welcome, else by writing. `None`: was to be fast, and cannot.
+    /// Makes bytes zero: by forgetting whole sectors where holes are welcome, else by writing.
+    /// `None`: was to be fast, and cannot.
     pub fn write_zeroes(&self, offset: u64, length: u64, no_hole: bool, fast: bool) -> Result<Option<Done>> {
         let end = offset + length;
         let (inner, inner_end) = (offset.next_multiple_of(self.sector), end / self.sector * self.sector);
@@ -334,8 +342,8 @@ impl Export {
         Ok(done)
     }
 
-    /// Which parts hold anything, each with its length; the first part only where `one`. Of many parts only the first are told, as the protocol
-    /// allows.
+    /// Which parts hold anything, each with its length; the first part only where `one`. Of many
+    /// parts only the first are told, as the protocol allows.
     ///
     /// Errors: the device is not asked any more.
     pub fn extents(&self, offset: u64, length: u32, one: bool) -> Result<Vec<(u32, bool)>> {

@@ -1,4 +1,5 @@
-//! The handshake: fixed newstyle. The client haggles over options until it asks for the export, or goes.
+//! The handshake: fixed newstyle. The client haggles over options until it asks for the export, or
+//! goes.
 
 use std::io;
 use std::time::Duration;
@@ -196,7 +197,8 @@ fn describe<T: Transport>(wire: &mut Wire<T>, export: &Export, number: u32, data
     if requests.contains(&info::DESCRIPTION) {
         tell(info::DESCRIPTION, &[export.description().as_bytes()])?;
     }
-    // Told without being asked, too, as the protocol allows: a client that listens then sends what the device likes.
+    // Told without being asked, too, as the protocol allows: a client that listens then sends what
+    // the device likes.
     let sizes = [export.smallest(), export.preferred(), REQUEST_MAX].map(u32::to_be_bytes);
     tell(info::BLOCK_SIZE, &[sizes.as_flattened()])?;
     answer(wire, number, option_reply::ACK, b"")?;

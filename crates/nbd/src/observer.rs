@@ -26,8 +26,10 @@ impl RequestKind {
     }
 }
 
-/// Hears what the device did well, from any client's thread. Of a request beyond 1 MiB it hears each MiB, of a trim each 16 MiB.
+/// Hears what the device did well, from any client's thread. Of a request beyond 1 MiB it hears
+/// each MiB, of a trim each 16 MiB.
 pub trait Observer: Send + Sync {
-    /// `bytes`: those that were read, written, trimmed or made zero. `latency`: simulated time from the issue to the completion.
+    /// `bytes`: those that were read, written, trimmed or made zero. `latency`: simulated time from
+    /// the issue to the completion.
     fn done(&self, kind: RequestKind, bytes: u64, latency: Nanos);
 }

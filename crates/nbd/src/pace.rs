@@ -1,4 +1,5 @@
-//! Replies that take the simulated time: each goes out when its request would have completed on the device, so that they overtake one another.
+//! Replies that take the simulated time: each goes out when its request would have completed on the
+//! device, so that they overtake one another.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
@@ -17,7 +18,8 @@ pub enum Latency {
     Real,
 }
 
-/// Replies to a client that wait for their time; with more of them, or of their bytes, no further request is read.
+/// Replies to a client that wait for their time; with more of them, or of their bytes, no further
+/// request is read.
 const IN_FLIGHT: usize = 64;
 const BYTES_IN_FLIGHT: usize = 4 << 20;
 
@@ -62,7 +64,8 @@ enum Step {
 impl State {
     fn is_full(&self) -> bool {
         match self.open {
-            // The rest of a reply waits for its own parts only: others cannot go once this one has begun.
+            // The rest of a reply waits for its own parts only: others cannot go once this one has
+            // begun.
             Some(open) => {
                 let parts =
                     self.replies.get(&open).map_or(0, |reply| reply.parts.iter().map(|part| part.1.len()).sum());
@@ -110,7 +113,8 @@ impl Pacer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a reply over, or a part of one with `more` to come, to be sent at `due`. Waits while too much waits. False where nothing can be sent any more.
+    /// Hands a reply over, or a part of one with `more` to come, to be sent at `due`. Waits while
+    /// too much waits. False where nothing can be sent any more.
     pub fn put(&self, due: Instant, part: Vec<u8>, more: bool) -> bool {
         let mut state = self.state();
         while state.is_full() && !state.broken {
@@ -148,7 +152,8 @@ impl Pacer {
         self.changed.notify_all();
     }
 
-    /// Sends replies as they fall due, until it is closed and nothing waits, or the client does not take them.
+    /// Sends replies as they fall due, until it is closed and nothing waits, or the client does not
+    /// take them.
     pub fn run(&self, mut to: impl Write, patience: Duration) {
         let mut state = self.state();
         loop {

@@ -1,4 +1,5 @@
-//! Replies. A client that asked for structured replies gets them where they say more than simple ones.
+//! Replies. A client that asked for structured replies gets them where they say more than simple
+//! ones.
 
 use crate::protocol::{ALLOCATION_CONTEXT_ID, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk};
 

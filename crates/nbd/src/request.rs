@@ -64,7 +64,8 @@ impl Request {
             return Err(error::EPERM);
         }
         if self.command == command::FLUSH {
-            // "Offset and length are reserved, and MUST be set to all-zero": servers in use take others.
+            // "Offset and length are reserved, and MUST be set to all-zero": servers in use take
+            // others.
             return Ok(());
         }
         if limited && self.length > REQUEST_MAX {

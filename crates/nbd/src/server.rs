@@ -68,7 +68,8 @@ impl Default for ServerOptions {
 
 /// How often what waits looks whether the server is to end.
 const GLANCE: Duration = Duration::from_millis(50);
-/// How long clients have to end what they are in the middle of when the server is told to end; then they are cut off.
+/// How long clients have to end what they are in the middle of when the server is told to end; then
+/// they are cut off.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a call that sends may block before its client's patience is looked at.
 const SENDING: Duration = Duration::from_millis(500);
@@ -156,7 +157,8 @@ impl Server {
         })
     }
 
-    /// Serves until `stop`, or with [`ServerOptions::once`] until the last client went. `told` hears how each client ended. Clients that are in the middle of something when it is to stop
+    /// Serves until `stop`, or with [`ServerOptions::once`] until the last client went. `told`
+    /// hears how each client ended. Clients that are in the middle of something when it is to stop
     /// have two seconds. Flushes at the end; its error is the result.
     pub fn run(
         &self,
@@ -193,7 +195,8 @@ impl Server {
                     }));
                     drop(place);
                 };
-                // Where there is no thread for it, the socket goes with the closure: the client is turned away.
+                // Where there is no thread for it, the socket goes with the closure: the client is
+                // turned away.
                 if std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
                     told(&Ended::TurnedAway);
                 }

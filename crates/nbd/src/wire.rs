@@ -1,16 +1,19 @@
-//! Bytes in and out. Requests that came together are read together, and replies go out together: a client with a deep queue costs few system calls.
+//! Bytes in and out. Requests that came together are read together, and replies go out together: a
+//! client with a deep queue costs few system calls.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
-/// A connection. Reads give up with `WouldBlock` or `TimedOut` from time to time, so that the server can be stopped.
+/// A connection. Reads give up with `WouldBlock` or `TimedOut` from time to time, so that the
+/// server can be stopped.
 pub trait Transport: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Transport for T {}
 
 const INPUT_BYTES: usize = 256 << 10;
 const OUTPUT_BYTES: usize = 256 << 10;
-/// Bytes a second that a client must manage, beyond its patience: whoever sends a byte now and then is slower.
+/// Bytes a second that a client must manage, beyond its patience: whoever sends a byte now and then
+/// is slower.
 const SLOWEST_RATE: u64 = 64 << 10;
 
 /// A connection with buffers.
@@ -41,7 +44,8 @@ pub enum Waited {
     Stopped,
 }
 
-/// When something that was begun must be through; noted when it is first waited for, so that what needs no waiting asks for no time.
+/// When something that was begun must be through; noted when it is first waited for, so that what
+/// needs no waiting asks for no time.
 #[derive(Debug)]
 struct Deadline {
     allowed: Duration,
@@ -63,7 +67,8 @@ impl Deadline {
     }
 }
 
-/// Sends all of it to a client that must take it within its patience, and the time that a slow line needs.
+/// Sends all of it to a client that must take it within its patience, and the time that a slow line
+/// needs.
 pub fn write_all(to: &mut impl Write, mut bytes: &[u8], patience: Duration) -> io::Result<()> {
     let mut deadline = Deadline::of(patience, bytes.len() as u64);
     while !bytes.is_empty() {
@@ -93,7 +98,8 @@ impl<T: Transport> Wire<T> {
         Self { transport, input, start: 0, end: 0, output, patience, deadline, all_until: None, held: false }
     }
 
-    /// A message of so many bytes begins: all of it must be here within the client's patience, and the time that a slow line takes for it.
+    /// A message of so many bytes begins: all of it must be here within the client's patience, and
+    /// the time that a slow line takes for it.
     pub fn begin(&mut self, bytes: u64) {
         self.deadline = Deadline::of(self.patience, bytes);
     }
@@ -194,7 +200,8 @@ impl<T: Transport> Wire<T> {
         self.held = true;
     }
 
-    /// Adds to what goes out with the next [`Wire::send`]; sends by itself where much has come together.
+    /// Adds to what goes out with the next [`Wire::send`]; sends by itself where much has come
+    /// together.
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.output.len() + bytes.len() > OUTPUT_BYTES {
             self.send()?;

@@ -49,7 +49,8 @@ fn one_who_takes_no_replies_is_dropped() {
     request.extend_from_slice(&(4u32 << 20).to_be_bytes());
     let _ = (0..16).try_for_each(|_| std::io::Write::write_all(&mut sender, &request));
     drop(sender);
-    // The test's socket pair has no write timeout of its own: closing is what a server's timeout does.
+    // The test's socket pair has no write timeout of its own: closing is what a server's timeout
+    // does.
     assert!(matches!(client.ended(), Ended::Dropped(_)));
 }
 

@@ -1,4 +1,5 @@
-//! The server as a whole: ends in time whatever clients do, bears thousands of them, and outlives a device that fails in the middle of a request.
+//! The server as a whole: ends in time whatever clients do, bears thousands of them, and outlives a
+//! device that fails in the middle of a request.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -77,7 +78,8 @@ fn connect(path: &Path) -> UnixStream {
     UnixStream::connect(path).unwrap()
 }
 
-/// Far more than the server's grace, far less than the clients' patience: what a loaded machine may take.
+/// Far more than the server's grace, far less than the clients' patience: what a loaded machine may
+/// take.
 const SOON: Duration = Duration::from_secs(60);
 const PATIENT: ServerOptions =
     ServerOptions { clients_max: 8, patience: Duration::from_secs(600), latency: Latency::None, once: false };

@@ -51,7 +51,8 @@ impl ErasesPerBlock {
     }
 }
 
-/// How long the operations of one kind took, in simulated nanoseconds. Percentiles carry at least three significant digits.
+/// How long the operations of one kind took, in simulated nanoseconds. Percentiles carry at least
+/// three significant digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
     /// How many operations.
@@ -74,7 +75,8 @@ pub enum LayerValue {
     Count(u64),
     /// A value at the end of the phase.
     Level(f64),
-    /// A distribution of what happened in the phase, or a value of each event since the stack was started.
+    /// A distribution of what happened in the phase, or a value of each event since the stack was
+    /// started.
     Series(Vec<f64>),
     /// A value that does not exist (a mean of nothing); JSON null.
     Absent,
@@ -115,7 +117,8 @@ pub struct Figures {
     pub bytes_programmed: u64,
     /// The same by cause.
     pub bytes_programmed_by_cause: ByCause,
-    /// The same by area: `main` for files and directories, `metadata` for areas that hold nothing but metadata at fixed addresses.
+    /// The same by area: `main` for files and directories, `metadata` for areas that hold nothing
+    /// but metadata at fixed addresses.
     #[serde(default)]
     pub bytes_programmed_by_area: BTreeMap<String, u64>,
     /// `bytes_programmed / user_bytes_written`; none where the user wrote nothing.
@@ -147,7 +150,8 @@ impl Figures {
     /// Fills in what follows from the counts: write amplification and rates.
     pub fn derive(&mut self) {
         let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-        // A stack without flash counts no causes, and has no write amplification rather than none at all.
+        // A stack without flash counts no causes, and has no write amplification rather than none
+        // at all.
         let has_flash = !self.bytes_programmed_by_cause.0.is_empty();
         self.waf = ratio(self.bytes_programmed, self.user_bytes_written).filter(|_| has_flash);
         // bytes per nanosecond are 10^9 bytes per second, that is 1000 MB/s.

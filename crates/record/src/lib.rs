@@ -1,7 +1,9 @@
-//! What one run measured: [`RunRecord`], one JSON object on one line, and the one table of metric definitions.
+//! What one run measured: [`RunRecord`], one JSON object on one line, and the one table of metric
+//! definitions.
 //!
-//! A record is a plain value: it holds the whole resolved spec, so that a run can be made again from its record alone, and everything that
-//! was counted. The same spec and seed give the same record byte for byte, except for the two fields whose names begin with `host_`.
+//! A record is a plain value: it holds the whole resolved spec, so that a run can be made again
+//! from its record alone, and everything that was counted. The same spec and seed give the same
+//! record byte for byte, except for the two fields whose names begin with `host_`.
 
 mod figures;
 mod layers;

@@ -1,4 +1,5 @@
-//! The one table of metric definitions: the CSV header, the JSON legend and the columns of tables come from it.
+//! The one table of metric definitions: the CSV header, the JSON legend and the columns of tables
+//! come from it.
 
 use nandkit_units::Better;
 use serde_json::{Value, json};
@@ -116,8 +117,8 @@ pub fn metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
 }
 
-/// Reads any value of a record by its dotted path: a metric's name, or a path that only some stacks have, as
-/// `latency_ns.write.p99`, `device_time_ns_by_cause.cleaning` or `layers.ftl.merges`.
+/// Reads any value of a record by its dotted path: a metric's name, or a path that only some stacks
+/// have, as `latency_ns.write.p99`, `device_time_ns_by_cause.cleaning` or `layers.ftl.merges`.
 pub fn read_path(record: &RunRecord, path: &str) -> Reading {
     if let Some(metric) = metric(path) {
         return (metric.read)(record);
@@ -135,7 +136,8 @@ pub fn read_path(record: &RunRecord, path: &str) -> Reading {
     }
 }
 
-/// Whether a path leads to a value of this record, if to one that does not exist (a mean of nothing); a group of values is none.
+/// Whether a path leads to a value of this record, if to one that does not exist (a mean of
+/// nothing); a group of values is none.
 pub fn has_path(record: &RunRecord, path: &str) -> bool {
     let whole = serde_json::to_value(record).unwrap_or(Value::Null);
     metric(path).is_some()
@@ -157,8 +159,8 @@ pub fn csv_field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_string() }
 }
 
-/// Records as CSV: a header, then one line each, lines ended by a line feed. Latencies of each kind of operation that any of the records has
-/// follow the metrics of the table.
+/// Records as CSV: a header, then one line each, lines ended by a line feed. Latencies of each kind
+/// of operation that any of the records has follow the metrics of the table.
 pub fn csv(records: &[RunRecord]) -> String {
     let mut kinds: Vec<&String> = records.iter().flat_map(|record| record.figures.latency_ns.keys()).collect();
     kinds.sort();

@@ -22,7 +22,8 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Reads records, one on each line; empty lines are passed over. The first bad line ends the reading with an error that names it.
+/// Reads records, one on each line; empty lines are passed over. The first bad line ends the
+/// reading with an error that names it.
 pub fn read_lines(reader: impl BufRead) -> Result<Vec<RunRecord>, ReadError> {
     let mut records = Vec::new();
     for (index, line) in reader.lines().enumerate() {

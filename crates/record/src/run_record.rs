@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::figures::{Figures, Layers};
 
-/// The version of the record's format. It grows when a field changes its meaning or goes; new fields leave it as it is.
+/// The version of the record's format. It grows when a field changes its meaning or goes; new
+/// fields leave it as it is.
 pub const SCHEMA: u32 = 1;
 
 /// One run: what was run, and what it measured. Keys are written in the order of the fields.
@@ -17,7 +18,8 @@ pub struct RunRecord {
     pub schema: u32,
     /// The version of nandkit that ran.
     pub nandkit: String,
-    /// The whole resolved spec, defaults included: with the seed it determines everything else but `host_*`.
+    /// The whole resolved spec, defaults included: with the seed it determines everything else but
+    /// `host_*`.
     pub spec: Value,
     /// The seed of every random stream of the run.
     pub seed: u64,
@@ -30,28 +32,34 @@ pub struct RunRecord {
     pub figures: Figures,
     /// Wall-clock time of the run on the host that simulated it. Not reproducible.
     pub host_time_ns: u64,
-    /// Largest resident memory of the simulating process so far; 0 where the host does not tell. Not reproducible.
+    /// Largest resident memory of the simulating process so far; 0 where the host does not tell.
+    /// Not reproducible.
     pub host_peak_bytes: u64,
-    /// What each layer counted in the measured phase, by the layer's name, and its levels at the phase's end. Only the list of a traced block's recyclings
-    /// goes back to the start of the stack.
+    /// What each layer counted in the measured phase, by the layer's name, and its levels at the
+    /// phase's end. Only the list of a traced block's recyclings goes back to the start of the
+    /// stack.
     pub layers: Layers,
     /// The phases before the measured one, by name: format, fill, age.
     pub phases: BTreeMap<String, Figures>,
 }
 
 impl RunRecord {
-    /// What identifies a run: version, seed and spec. Two records with the same key differ in `host_*` alone.
+    /// What identifies a run: version, seed and spec. Two records with the same key differ in
+    /// `host_*` alone.
     pub fn key(&self) -> String {
         run_key(&self.nandkit, self.seed, &self.spec)
     }
 
-    /// The record as one line of JSON, without the line feed. Keys come in a fixed order and floats in their shortest exact form.
+    /// The record as one line of JSON, without the line feed. Keys come in a fixed order and floats
+    /// in their shortest exact form.
     pub fn to_line(&self) -> String {
-        // Serialising into memory fails only for maps whose keys are no strings, and a record has none.
+        // Serialising into memory fails only for maps whose keys are no strings, and a record has
+        // none.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The record without what the host adds: equal for equal spec and seed, on any machine and number of threads.
+    /// The record without what the host adds: equal for equal spec and seed, on any machine and
+    /// number of threads.
     pub fn without_host(&self) -> Self {
         Self { host_time_ns: 0, host_peak_bytes: 0, ..self.clone() }
     }

@@ -1,6 +1,7 @@
 //! The confidence interval of a mean.
 
-/// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom (any table of the distribution).
+/// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom (any table of the
+/// distribution).
 const T_95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
@@ -11,7 +12,8 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Half the width of the 95 % confidence interval of their mean, by Student's t: none for fewer than three values. The values count as independent.
+/// Half the width of the 95 % confidence interval of their mean, by Student's t: none for fewer
+/// than three values. The values count as independent.
 pub fn half_width_95(values: &[f64]) -> Option<f64> {
     let count = values.len();
     let mean = mean(values).filter(|_| count >= 3)?;

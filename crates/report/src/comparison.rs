@@ -1,4 +1,5 @@
-//! Stacks side by side: for each workload a table with bars, the best marked, and the outcome in words.
+//! Stacks side by side: for each workload a table with bars, the best marked, and the outcome in
+//! words.
 
 use nandkit_record::RunRecord;
 
@@ -22,7 +23,8 @@ pub struct Verdict {
     pub best: String,
     /// Its mean, relative to the first stack's: 0.1 is 10 % more.
     pub gain_over_first: f64,
-    /// Labels of the other stacks whose interval reaches into the best one's: they are not told apart by these seeds.
+    /// Labels of the other stacks whose interval reaches into the best one's: they are not told
+    /// apart by these seeds.
     pub about_equal: Vec<String>,
     /// The first stack's label.
     pub first: String,

@@ -1,6 +1,8 @@
-//! Run records to text for people: a pure function of records, which runs nothing and asks nothing of the terminal.
+//! Run records to text for people: a pure function of records, which runs nothing and asks nothing
+//! of the terminal.
 //!
-//! [`comparison`] sets stacks side by side on each workload, [`listing`] shows the records of any experiment with the metrics one asks for.
+//! [`comparison`] sets stacks side by side on each workload, [`listing`] shows the records of any
+//! experiment with the metrics one asks for.
 
 mod comparison;
 mod deciding;

@@ -1,11 +1,13 @@
-//! Any records as a table: one row for each spec, seeds taken together, with the metrics that were asked for.
+//! Any records as a table: one row for each spec, seeds taken together, with the metrics that were
+//! asked for.
 
 use nandkit_record::{RunRecord, metric};
 
 use crate::summary::{groups, number, shared_parts};
 use crate::{Align, Style, Table};
 
-/// Records as a table with these metrics, or other dotted paths, as columns; what all stacks share is named once above it.
+/// Records as a table with these metrics, or other dotted paths, as columns; what all stacks share
+/// is named once above it.
 pub fn listing(records: &[RunRecord], paths: &[&str], style: Style) -> String {
     let groups = groups(records);
     let stacks: Vec<&str> = groups.iter().map(|group| group.stack).collect();

@@ -15,7 +15,8 @@ impl Style {
     /// Plain ASCII without emphasis: for files, pipes and `NO_COLOR`.
     pub const PLAIN: Self = Self { unicode: false, colour: false, markdown: false };
 
-    /// A bar of `width` cells of which `value / whole` is filled; in eighths of a cell where Unicode may be used.
+    /// A bar of `width` cells of which `value / whole` is filled; in eighths of a cell where
+    /// Unicode may be used.
     pub fn bar(self, value: f64, whole: f64, width: usize) -> String {
         let fraction = if whole > 0.0 && value.is_finite() { (value / whole).clamp(0.0, 1.0) } else { 0.0 };
         if !self.unicode {

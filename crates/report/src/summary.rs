@@ -15,7 +15,8 @@ pub struct Summary {
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// Half the width of the 95 % confidence interval of the mean (Student's t); none for fewer than three values.
+    /// Half the width of the 95 % confidence interval of the mean (Student's t); none for fewer
+    /// than three values.
     pub half_95: Option<f64>,
 }
 
@@ -29,12 +30,14 @@ impl Summary {
         Some(Self { count, mean, min, max, half_95 })
     }
 
-    /// The range in which the mean is believed to be: the 95 % interval, or all values where there are too few for one.
+    /// The range in which the mean is believed to be: the 95 % interval, or all values where there
+    /// are too few for one.
     pub fn interval(&self) -> (f64, f64) {
         self.half_95.map_or((self.min, self.max), |half| (self.mean - half, self.mean + half))
     }
 
-    /// The spread for a table: empty for one value, the range for two, the half width of the 95 % interval for more.
+    /// The spread for a table: empty for one value, the range for two, the half width of the 95 %
+    /// interval for more.
     pub fn spread(&self, style: Style) -> String {
         match self.half_95 {
             Some(half) => format!("{} {}", style.plus_minus(), number(half)),
@@ -101,7 +104,8 @@ pub(crate) fn parts(stack: &str) -> impl Iterator<Item = &str> {
     stack.split(" | ")
 }
 
-/// The parts of the stacks' lines that all of them share, in the order of the first, and for each stack a label of the other parts.
+/// The parts of the stacks' lines that all of them share, in the order of the first, and for each
+/// stack a label of the other parts.
 pub fn shared_parts<'a>(stacks: &[&'a str]) -> (Vec<&'a str>, Vec<String>) {
     let is_shared = |part: &str| stacks.iter().all(|stack| parts(stack).any(|other| other == part));
     let shared = stacks.first().map_or_else(Vec::new, |first| parts(first).filter(|part| is_shared(part)).collect());

@@ -9,7 +9,8 @@ pub enum Align {
     Right,
 }
 
-/// A table whose columns are as wide as their widest cell, two blanks apart, without blanks at the end of a line.
+/// A table whose columns are as wide as their widest cell, two blanks apart, without blanks at the
+/// end of a line.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     columns: Vec<(String, Align)>,
@@ -88,7 +89,8 @@ impl Table {
     }
 }
 
-/// Cells that a text takes: its characters, without ANSI escape sequences. The texts here hold no wide or combining characters.
+/// Cells that a text takes: its characters, without ANSI escape sequences. The texts here hold no
+/// wide or combining characters.
 fn width(text: &str) -> usize {
     let mut count = 0;
     let mut escape = false;

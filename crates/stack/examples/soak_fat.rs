@@ -2,8 +2,11 @@
 //!
 //! `cargo run --release -p nandkit-stack --example soak_fat -- [--cuts N] [--seed S] [--replay seed:S]`
 //!
-//! A seed is a workload, a cache, a sector size and barriers or none; it is cut at each of its programs, copies and erases, and the repair after every other cut once more. Ends with a table of
-//! cuts by cause and torn state. At the first failure it says what `--replay` takes, and exits with 1; also where a cause got fewer than one cut in 35: then the soak no longer reaches what it is for.
+//! A seed is a workload, a cache, a sector size and barriers or none; it is cut at each of its
+//! programs, copies and erases, and the repair after every other cut once more. Ends with a table
+//! of cuts by cause and torn state. At the first failure it says what `--replay` takes, and exits
+//! with 1; also where a cause got fewer than one cut in 35: then the soak no longer reaches what it
+//! is for.
 
 #[path = "../tests/fat_cuts/mod.rs"]
 mod fat_cuts;

@@ -273,7 +273,8 @@ fn fast_options(spec: &FastSpec, sector_size: u32) -> FastOptions {
     FastOptions {
         capacity: capacity(spec.spare_blocks, spec.capacity),
         sector_size: if spec.sector_size > 0 { spec.sector_size } else { sector_size },
-        // The spec counts the sequential log block too, so that both layers have as much flash for logs.
+        // The spec counts the sequential log block too, so that both layers have as much flash for
+        // logs.
         log_blocks: spec.log_blocks.saturating_sub(1),
         map_pages_per_recycling: spec.map_pages,
         allocation: spec.allocation.rule(),

@@ -29,16 +29,17 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Builds the stack: the device as it comes from the factory, the translation layer formatted, the file system made and mounted. `seed` decides
-    /// the faults of the device.
+    /// Builds the stack: the device as it comes from the factory, the translation layer formatted,
+    /// the file system made and mounted. `seed` decides the faults of the device.
     ///
-    /// A device in a file is opened where there is one: the translation layer recovers from what is there, and a volume that is there is mounted. See
-    /// [`Stack::close`].
+    /// A device in a file is opened where there is one: the translation layer recovers from what is
+    /// there, and a volume that is there is mounted. See [`Stack::close`].
     pub fn build(spec: &StackSpec, seed: u64) -> Result<Self, StackError> {
         Self::build_keeping(spec, seed, Keep::AtEnd)
     }
 
-    /// The same, with a chip's file that follows the chip as `keep` says; without such a file as [`Stack::build`].
+    /// The same, with a chip's file that follows the chip as `keep` says; without such a file as
+    /// [`Stack::build`].
     pub fn build_keeping(spec: &StackSpec, seed: u64, keep: Keep) -> Result<Self, StackError> {
         Self::build_given(spec, seed, keep, None)
     }
@@ -90,8 +91,10 @@ impl Stack {
         Ok(Self { clock, started, mounted, watched, keeping })
     }
 
-    /// Ends in good order: unmounts, closes the translation layer, and keeps the chip where it has a file. A stack that is dropped instead leaves
-    /// the file as it was before, and one that it made is gone: as if it had never been built. At [`Keep::AtSync`] it leaves what the last sync brought there.
+    /// Ends in good order: unmounts, closes the translation layer, and keeps the chip where it has
+    /// a file. A stack that is dropped instead leaves the file as it was before, and one that it
+    /// made is gone: as if it had never been built. At [`Keep::AtSync`] it leaves what the last
+    /// sync brought there.
     pub fn close(self) -> Result<(), StackError> {
         let (mounted, below) = self.lift();
         below.close(mounted)

@@ -1,7 +1,9 @@
 //! A chip that is kept in a file between runs.
 //!
-//! The file of an experiment changes once, at the orderly end of a run: all pages that the run changed, in one atomic flush. A run that fails or is stopped
-//! leaves it as it was; to the chip it is as if the run had never been. What is served to others changes with each of their flushes ([`Keep`]).
+//! The file of an experiment changes once, at the orderly end of a run: all pages that the run
+//! changed, in one atomic flush. A run that fails or is stopped leaves it as it was; to the chip it
+//! is as if the run had never been. What is served to others changes with each of their flushes
+//! ([`Keep`]).
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -47,11 +49,12 @@ pub trait EmulatedChip: Flash {
 /// When a chip's file follows the chip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// At the orderly end of the stack, in one step: whatever fails before leaves the file as it was, and a new one is not made. For experiments.
+    /// At the orderly end of the stack, in one step: whatever fails before leaves the file as it
+    /// was, and a new one is not made. For experiments.
     #[default]
     AtEnd,
-    /// With each sync of the layers above, in a time that what changed decides and not the size of the chip; a new file has its name from the start. For
-    /// devices whose users trust in flushes.
+    /// With each sync of the layers above, in a time that what changed decides and not the size of
+    /// the chip; a new file has its name from the start. For devices whose users trust in flushes.
     AtSync,
 }
 
@@ -152,8 +155,9 @@ impl<S: Store> Flash for Kept<S> {
         self.chip.mark_bad(context, block)
     }
 
-    /// At [`Keep::AtEnd`] nothing: to the layers above the chip is the medium, and the file follows with [`EmulatedChip::save`]. A file system syncs thousands of
-    /// times in a run, and each would cost the host two flushes of its disk.
+    /// At [`Keep::AtEnd`] nothing: to the layers above the chip is the medium, and the file follows
+    /// with [`EmulatedChip::save`]. A file system syncs thousands of times in a run, and each would
+    /// cost the host two flushes of its disk.
     fn sync(&mut self, context: &Context) -> FlashResult<Done> {
         match self.keep {
             Keep::AtEnd => Ok(Done::immediately(context)),
@@ -170,8 +174,9 @@ impl<S: Store> Flash for Kept<S> {
     }
 }
 
-/// A new file under a temporary name in the folder of its own, which it gets once it is complete. Until then it goes again: what failed leaves nothing behind,
-/// and what was killed leaves nothing that could be taken for a chip.
+/// A new file under a temporary name in the folder of its own, which it gets once it is complete.
+/// Until then it goes again: what failed leaves nothing behind, and what was killed leaves nothing
+/// that could be taken for a chip.
 #[derive(Debug, Default)]
 pub(crate) struct NewFile(Option<Unfinished>);
 
@@ -230,7 +235,8 @@ fn temporary_name(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Removes what a killed process has left under the temporary name. One that is at work holds a lock on it.
+/// Removes what a killed process has left under the temporary name. One that is at work holds a
+/// lock on it.
 fn remove_leftover(temporary: &Path) -> Result<(), StackError> {
     if !temporary.try_exists().unwrap_or(false) {
         return Ok(());
@@ -397,7 +403,8 @@ fn load(path: &Path, file: JournalledFile, store: StoreKind, keep: Keep) -> Resu
     chip.map_err(|error| unusable(path, &error))
 }
 
-/// Opens the chip of a file for looking at it: nothing reaches the file, whatever is done with the chip.
+/// Opens the chip of a file for looking at it: nothing reaches the file, whatever is done with the
+/// chip.
 pub(crate) fn look(path: &Path) -> Result<(ChipSpec, StoreKind, Box<dyn EmulatedChip>), StackError> {
     let file = open_file(path, Access::ReadOnly)?;
     let header = header(path, &file)?;
@@ -405,7 +412,8 @@ pub(crate) fn look(path: &Path) -> Result<(ChipSpec, StoreKind, Box<dyn Emulated
     Ok((spec, store, load(path, file, store, Keep::AtEnd)?))
 }
 
-/// Opens the chip of a file, which must be this one, or makes it with this seed where there is no such file.
+/// Opens the chip of a file, which must be this one, or makes it with this seed where there is no
+/// such file.
 pub(crate) fn open_or_create(
     path: &Path,
     chip: &ChipSpec,
@@ -415,7 +423,8 @@ pub(crate) fn open_or_create(
 ) -> Result<(Box<dyn EmulatedChip>, NewFile), StackError> {
     match path.try_exists() {
         Ok(true) => {
-            // A reader's look comes first, so that a file that cannot be used is not changed by being opened.
+            // A reader's look comes first, so that a file that cannot be used is not changed by
+            // being opened.
             let (found, found_store) = spec_of(path)?;
             check_same(path, (&found, found_store), (chip, store))?;
             let file = open_file(path, Access::ReadWrite)?;

@@ -25,7 +25,8 @@ struct Under {
     flash: CutFlash<ContentChip>,
     /// When its last operation ended.
     last: Nanos,
-    /// Once the power is gone, requests wait for [`CrashChip::release`], so that nobody above learns of the cut who would not live to learn of it.
+    /// Once the power is gone, requests wait for [`CrashChip::release`], so that nobody above
+    /// learns of the cut who would not live to learn of it.
     holds: bool,
 }
 
@@ -73,7 +74,8 @@ impl CrashChip {
         self.under().flash.steps()
     }
 
-    /// Cuts the power at the `step`-th program, copy or erase of its life. From then on requests wait, also the one that met the cut, until [`CrashChip::release`].
+    /// Cuts the power at the `step`-th program, copy or erase of its life. From then on requests
+    /// wait, also the one that met the cut, until [`CrashChip::release`].
     pub fn cut_at(&self, step: u64, moment: CutMoment) {
         let mut under = self.under();
         under.flash.set_plan(CutPlan::At(Cut { step, moment }));

@@ -19,13 +19,15 @@ use crate::{FtlSpec, StackError, StoreKind, ssds};
 /// The largest sector that every file system on blocks takes.
 pub(crate) const SECTOR_MAX: u32 = 4096;
 
-/// The device of a stack. In a spec: the name of a preset, or a table with the keys `preset`, `blocks`, `store` and any key of a chip's spec
-/// (`timing.read_ns`, ...), which goes over the preset's. `preset = "ram"` with `size` is a block device in memory, without flash.
-/// A drive's preset has the table `interface` besides, and a layer of its own ([`DeviceSpec::default_layer`]); a memory card's has a card's keys instead.
-/// A table with `curves` is a memory card whatever its name is: a card file is a device.
+/// The device of a stack. In a spec: the name of a preset, or a table with the keys `preset`,
+/// `blocks`, `store` and any key of a chip's spec (`timing.read_ns`, ...), which goes over the
+/// preset's. `preset = "ram"` with `size` is a block device in memory, without flash. A drive's
+/// preset has the table `interface` besides, and a layer of its own
+/// ([`DeviceSpec::default_layer`]); a memory card's has a card's keys instead. A table with
+/// `curves` is a memory card whatever its name is: a card file is a device.
 ///
-/// `file = "PATH"` keeps the chip in a file: it is made if there is none, and must be the chip asked for if there is. `file` alone takes the
-/// chip as the file has it.
+/// `file = "PATH"` keeps the chip in a file: it is made if there is none, and must be the chip
+/// asked for if there is. `file` alone takes the chip as the file has it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceSpec {
     /// An emulated chip.
@@ -38,7 +40,8 @@ pub enum DeviceSpec {
         chip: Box<ChipSpec>,
         /// The file that it is kept in; `None` for a new chip in memory.
         file: Option<String>,
-        /// What lies before the translation layer, which makes the chip a drive; `None` for a bare chip.
+        /// What lies before the translation layer, which makes the chip a drive; `None` for a bare
+        /// chip.
         interface: Option<HostLinkSpec>,
     },
     /// A memory card in time, its content in memory: no flash below.
@@ -48,7 +51,8 @@ pub enum DeviceSpec {
         /// Every figure of the card. The texts on their sources stay with the preset.
         card: Box<CardSpec>,
     },
-    /// The chip that a file holds, whatever it is; where there is no file, a new one with P4's chip. See [`DeviceSpec::resolved`].
+    /// The chip that a file holds, whatever it is; where there is no file, a new one with P4's
+    /// chip. See [`DeviceSpec::resolved`].
     Kept {
         /// The file.
         file: String,
@@ -133,7 +137,8 @@ impl DeviceSpec {
         Ok(Self::Card { preset: preset.to_string(), card: Box::new(card) })
     }
 
-    /// The layer of a stack on this device that names none: a drive's own, none on memory and cards, else the block-mapped one.
+    /// The layer of a stack on this device that names none: a drive's own, none on memory and
+    /// cards, else the block-mapped one.
     pub fn default_layer(&self) -> FtlSpec {
         match self {
             Self::Ram { .. } | Self::Card { .. } => FtlSpec::None,
@@ -142,7 +147,8 @@ impl DeviceSpec {
         }
     }
 
-    /// The layer that a table describes on this device: what it leaves out is a drive's own, where it is of that kind. Errors: those of [`FtlSpec`].
+    /// The layer that a table describes on this device: what it leaves out is a drive's own, where
+    /// it is of that kind. Errors: those of [`FtlSpec`].
     pub fn layer(&self, table: Table) -> Result<FtlSpec, SpecError> {
         let own = match self {
             Self::Chip { preset, interface: Some(_), .. } => ssds::layer(preset),
@@ -191,7 +197,8 @@ impl DeviceSpec {
         }
     }
 
-    /// The same with every figure: a chip of which only the file is named is looked up there. Where there is no such file it is the default device.
+    /// The same with every figure: a chip of which only the file is named is looked up there. Where
+    /// there is no such file it is the default device.
     pub fn resolved(&self) -> Result<Self, StackError> {
         let Self::Kept { file } = self else { return Ok(self.clone()) };
         if !Path::new(file).exists() {
@@ -231,7 +238,8 @@ impl DeviceSpec {
     }
 }
 
-/// What a device of this name has that is a chip or a drive. Errors: an unknown name, with the nearest right one.
+/// What a device of this name has that is a chip or a drive. Errors: an unknown name, with the
+/// nearest right one.
 fn base_of(preset: &str) -> Result<Table, SpecError> {
     if preset == CUSTOM {
         return Ok(Table::new());
@@ -253,7 +261,8 @@ fn base_of(preset: &str) -> Result<Table, SpecError> {
     Ok(base)
 }
 
-/// What to lay over a chip's spec for another number of blocks: the number, and with it the share of blocks that the maker allows to be bad.
+/// What to lay over a chip's spec for another number of blocks: the number, and with it the share
+/// of blocks that the maker allows to be bad.
 fn resized(base: &Table, blocks: u32) -> Table {
     let number = |section: &str, key: &str| {
         base.get(section).and_then(|section| section.get(key)).and_then(Value::as_integer).filter(|number| *number > 0)

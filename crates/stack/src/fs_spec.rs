@@ -17,7 +17,8 @@ use crate::suggest;
 pub enum FsSpec {
     /// None: workloads on blocks run on the device itself.
     None,
-    /// The model file system in memory, which has no device: what takes no time and cannot go wrong.
+    /// The model file system in memory, which has no device: what takes no time and cannot go
+    /// wrong.
     Model,
     /// A format, with its options.
     Format(Box<dyn FormatSpec>),
@@ -44,7 +45,8 @@ impl FsSpec {
         kinds
     }
 
-    /// The names of the file systems that stand on a device, in words, in the order of the alphabet.
+    /// The names of the file systems that stand on a device, in words, in the order of the
+    /// alphabet.
     pub fn on_devices() -> String {
         let names: Vec<_> = Self::kinds().into_iter().filter(|name| !["model", "none"].contains(name)).collect();
         names.join(" or ")

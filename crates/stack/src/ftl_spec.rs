@@ -20,7 +20,8 @@ pub enum PolicyName {
     /// The same, with at most `limit` migrations in a row.
     #[serde(rename = "limit")]
     Limit,
-    /// As many migrations in a row as make the cost per page over all of them and the merge least, from the growth of valid pages measured on line.
+    /// As many migrations in a row as make the cost per page over all of them and the merge least,
+    /// from the growth of valid pages measured on line.
     #[default]
     #[serde(rename = "macroscopic")]
     Macroscopic,
@@ -79,7 +80,8 @@ pub enum VictimName {
     RoundRobin,
 }
 
-/// The translation layer. In a spec: its kind as a name, or a table with the key `kind` and the options of that kind.
+/// The translation layer. In a spec: its kind as a name, or a table with the key `kind` and the
+/// options of that kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum FtlSpec {
@@ -101,26 +103,31 @@ pub struct BlockMapSpec {
     pub log_blocks: u32,
     /// What to do with a full log block.
     pub policy: PolicyName,
-    /// Most migrations in a row under the policy `limit`, and under `macroscopic` while nothing is known of the growth; 0 stands for half of the
-    /// pages of a block.
+    /// Most migrations in a row under the policy `limit`, and under `macroscopic` while nothing is
+    /// known of the growth; 0 stands for half of the pages of a block.
     pub limit: u32,
     /// How the policy `macroscopic` measures.
     pub alpha: AlphaName,
     /// Pages of the map that each recycling writes.
     pub map_pages: u32,
-    /// Bytes of a sector, 512 to the page size; 0 stands for the page, or for the largest sector that the file system can use.
+    /// Bytes of a sector, 512 to the page size; 0 stands for the page, or for the largest sector
+    /// that the file system can use.
     pub sector_size: u32,
-    /// Whether a log block that holds the first pages of its block in order is completed with the rest instead of merged.
+    /// Whether a log block that holds the first pages of its block in order is completed with the
+    /// rest instead of merged.
     pub partial_merge: bool,
     /// Which log block is given up when another logical block needs one.
     pub victim: VictimName,
     /// Which free block is used next.
     pub allocation: AllocationName,
-    /// Erases by which a data block may lag behind the most worn block before a merge moves its content there; 0 for never.
+    /// Erases by which a data block may lag behind the most worn block before a merge moves its
+    /// content there; 0 for never.
     pub wear_threshold: u32,
-    /// Blocks of the chip that the host does not see; 0 stands for what the layer needs and 2 % of the chip.
+    /// Blocks of the chip that the host does not see; 0 stands for what the layer needs and 2 % of
+    /// the chip.
     pub spare_blocks: u32,
-    /// Bytes that the host sees, a number or a text as "64M"; 0 stands for all but the spare blocks.
+    /// Bytes that the host sees, a number or a text as "64M"; 0 stands for all but the spare
+    /// blocks.
     #[serde(deserialize_with = "crate::named::size")]
     pub capacity: u64,
     /// A logical block whose recyclings the record lists (`ftl_trace`); none by default.
@@ -226,9 +233,11 @@ pub struct FastSpec {
     pub map_pages: u32,
     /// Which free block is used next.
     pub allocation: AllocationName,
-    /// Blocks of the chip that the host does not see; 0 stands for what the layer needs and 2 % of the chip.
+    /// Blocks of the chip that the host does not see; 0 stands for what the layer needs and 2 % of
+    /// the chip.
     pub spare_blocks: u32,
-    /// Bytes that the host sees, a number or a text as "64M"; 0 stands for all but the spare blocks.
+    /// Bytes that the host sees, a number or a text as "64M"; 0 stands for all but the spare
+    /// blocks.
     #[serde(deserialize_with = "crate::named::size")]
     pub capacity: u64,
 }
@@ -272,7 +281,8 @@ impl FtlSpec {
         Self::from_table(Table::from_iter([("kind".to_string(), name.into())]))
     }
 
-    /// The layer that a table says, where what it leaves out is that of a drive's own layer, if it names that kind or none.
+    /// The layer that a table says, where what it leaves out is that of a drive's own layer, if it
+    /// names that kind or none.
     pub(crate) fn over(layer: Option<Table>, table: Table) -> Result<Self, SpecError> {
         let kind_of = |table: &Table| table.get("kind").cloned();
         match layer {

@@ -1,4 +1,5 @@
-//! A file system seen from one of its directories: each further run on a volume that is there already works in a directory of its own.
+//! A file system seen from one of its directories: each further run on a volume that is there
+//! already works in a directory of its own.
 
 use std::ops::{ControlFlow, Range};
 
@@ -17,7 +18,8 @@ struct InDirectory<F> {
     root: InodeNumber,
 }
 
-/// The file system itself where its root is empty; else with a new directory `run-2`, `run-3`, ... as its root. What earlier runs left stays.
+/// The file system itself where its root is empty; else with a new directory `run-2`, `run-3`, ...
+/// as its root. What earlier runs left stays.
 pub(crate) fn for_next_run<F: MountedFileSystem + Changes + 'static>(mut fs: F) -> Result<Box<dyn MountedFileSystem>> {
     let root = fs.root();
     let mut is_empty = true;

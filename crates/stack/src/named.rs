@@ -1,4 +1,5 @@
-//! Values that a spec may write as a name or as a table: `ftl = "fast"` is `ftl = { kind = "fast" }`.
+//! Values that a spec may write as a name or as a table: `ftl = "fast"` is
+//! `ftl = { kind = "fast" }`.
 
 use crate::SpecError;
 use nandkit_cleaning::victim;
@@ -25,7 +26,8 @@ pub(crate) fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<
     Ok(Some(read))
 }
 
-/// Reads all of a table. Where that fails, the message names the key whose value does not fit, which serde's own does not.
+/// Reads all of a table. Where that fails, the message names the key whose value does not fit,
+/// which serde's own does not.
 pub(crate) fn whole<T: DeserializeOwned>(table: Table) -> Result<T, SpecError> {
     let told = |error: toml::de::Error| crate::suggest::explain(error.message());
     let error = match table.clone().try_into::<T>() {

@@ -14,47 +14,66 @@ use crate::SpecError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PageMapSpec {
-    /// The over-provisioning: (physical - user) / user, where the pages of open and of reserved superblocks are physical ones too.
+    /// The over-provisioning: (physical - user) / user, where the pages of open and of reserved
+    /// superblocks are physical ones too.
     pub spare: f64,
     /// Bytes that the host sees, a number or a text as "64M"; 0: by `spare`.
     #[serde(deserialize_with = "crate::named::size")]
     pub capacity: u64,
-    /// Bytes of a logical page, 512 to the page size; 0 stands for the page, or for the largest sector that the file system can use.
+    /// Bytes of a logical page, 512 to the page size; 0 stands for the page, or for the largest
+    /// sector that the file system can use.
     pub sector_size: u32,
-    /// Which superblock is cleaned next: a victim policy by name, with its options: `greedy`, `fifo`, `random`, `d-choices:d=5`, `cost-benefit`.
+    /// Which superblock is cleaned next: a victim policy by name, with its options: `greedy`,
+    /// `fifo`, `random`, `d-choices:d=5`, `cost-benefit`.
     #[serde(deserialize_with = "crate::named::victim")]
     pub victim: String,
-    /// What is written to a superblock of its own: a separation by name, with its options: `user-moved` (what cleaning moves), `none`, `sepbit`, `known:below=5000`.
+    /// What is written to a superblock of its own: a separation by name, with its options:
+    /// `user-moved` (what cleaning moves), `none`, `sepbit`, `known:below=5000`.
     pub separation: String,
-    /// Whether the layer writes what a device needs to be found again: a journal and pages of the map, whose programs count. Without it nothing but the host's pages and copies is written, as closed forms have it.
+    /// Whether the layer writes what a device needs to be found again: a journal and pages of the
+    /// map, whose programs count. Without it nothing but the host's pages and copies is written, as
+    /// closed forms have it.
     pub journal: bool,
-    /// Logical pages, written by the host or moved, between two checkpoints; 0 stands for an eighth of the host's.
+    /// Logical pages, written by the host or moved, between two checkpoints; 0 stands for an eighth
+    /// of the host's.
     pub checkpoint_every: u64,
-    /// The most logical pages that may share what was written under another address (remap); 0 stands for one in 64 of the host's.
+    /// The most logical pages that may share what was written under another address (remap); 0
+    /// stands for one in 64 of the host's.
     pub aliases: u32,
-    /// Bytes of the device's memory in which host writes wait until they fill pages of the chip, a number or a text as "1M"; 0: each write goes to flash at once.
+    /// Bytes of the device's memory in which host writes wait until they fill pages of the chip, a
+    /// number or a text as "1M"; 0: each write goes to flash at once.
     #[serde(deserialize_with = "crate::named::size")]
     pub write_buffer: u64,
-    /// Bytes of the device's memory for the map, a number or a text as "1M": the directory of the map's pages, and those of them that fit beside it; the others are read from flash when they are needed. 0: the whole map is in memory.
+    /// Bytes of the device's memory for the map, a number or a text as "1M": the directory of the
+    /// map's pages, and those of them that fit beside it; the others are read from flash when they
+    /// are needed. 0: the whole map is in memory.
     #[serde(deserialize_with = "crate::named::size")]
     pub mapping_cache: u64,
-    /// Reads of a block since its erase after which what it holds is moved, with the next change of the device; 0: never.
+    /// Reads of a block since its erase after which what it holds is moved, with the next change of
+    /// the device; 0: never.
     pub read_refresh: u32,
-    /// Seconds of simulated time after which what a block holds is moved, with the next change of the device; 0: never.
+    /// Seconds of simulated time after which what a block holds is moved, with the next change of
+    /// the device; 0: never.
     pub retention_refresh_s: u64,
-    /// Static wear levelling: the greatest difference of erase counts that is left alone; data that rest on blocks worn less are moved to worn ones. 0: never.
+    /// Static wear levelling: the greatest difference of erase counts that is left alone; data that
+    /// rest on blocks worn less are moved to worn ones. 0: never.
     pub leveling_threshold: u32,
-    /// Milliseconds in which nothing was asked after which the layer works by itself: it cleans, makes checkpoints that are due, refreshes and levels; 0: never.
+    /// Milliseconds in which nothing was asked after which the layer works by itself: it cleans,
+    /// makes checkpoints that are due, refreshes and levels; 0: never.
     pub idle_after_ms: f64,
-    /// Free superblocks that are enough in idle times; 0 stands for a quarter of those that could be free beyond the ones that always are.
+    /// Free superblocks that are enough in idle times; 0 stands for a quarter of those that could
+    /// be free beyond the ones that always are.
     pub idle_free: u32,
-    /// The least share of a superblock's pages that cleaning it in idle times must win; 0 stands for the mean share of all superblocks when the host has filled the device.
+    /// The least share of a superblock's pages that cleaning it in idle times must win; 0 stands
+    /// for the mean share of all superblocks when the host has filled the device.
     pub idle_gain: f64,
-    /// Whether capacitors save the write buffer when the power goes: a flush then waits for nothing.
+    /// Whether capacitors save the write buffer when the power goes: a flush then waits for
+    /// nothing.
     pub power_loss_protection: bool,
     /// Which free superblock is used next.
     pub allocation: AllocationName,
-    /// Blocks of a superblock, each on another die: a power of two up to the number of dies; 0 stands for all dies, as far as they are a power of two.
+    /// Blocks of a superblock, each on another die: a power of two up to the number of dies; 0
+    /// stands for all dies, as far as they are a power of two.
     pub stripe: u32,
 }
 
@@ -166,7 +185,9 @@ impl PageMapSpec {
         Ok(())
     }
 
-    /// Refuses a cache of the map that is certainly too small for a device of at least so many bytes, whose logical pages have so many where the spec does not say. What only the chip in use knows is refused when the stack is built.
+    /// Refuses a cache of the map that is certainly too small for a device of at least so many
+    /// bytes, whose logical pages have so many where the spec does not say. What only the chip in
+    /// use knows is refused when the stack is built.
     pub(crate) fn check_cache(&self, bytes: u64, sector_size: u32) -> Result<(), SpecError> {
         let sector_size = u64::from(if self.sector_size > 0 { self.sector_size } else { sector_size }).max(512);
         let user = if self.capacity > 0 { self.capacity } else { (bytes as f64 / (1.0 + self.spare)) as u64 };
@@ -230,7 +251,8 @@ impl PageMapSpec {
         title
     }
 
-    /// The layer's options in a run with this seed, where the file system above can use sectors of so many bytes; 0: of any size.
+    /// The layer's options in a run with this seed, where the file system above can use sectors of
+    /// so many bytes; 0: of any size.
     pub(crate) fn options(&self, seed: u64, sector_size: u32) -> Result<PageMapOptions, SpecError> {
         Ok(PageMapOptions {
             spare: if self.capacity > 0 { Spare::Capacity(self.capacity) } else { Spare::Ratio(self.spare) },

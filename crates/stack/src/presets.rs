@@ -14,7 +14,8 @@ pub fn names() -> Vec<&'static str> {
     presets::all().iter().map(|(name, _)| *name).collect()
 }
 
-/// The chip of this name, with the source of each of its figures. An unknown name is answered with the nearest right one.
+/// The chip of this name, with the source of each of its figures. An unknown name is answered with
+/// the nearest right one.
 pub fn chip(name: &str) -> Result<ChipSpec, SpecError> {
     presets::load(name).map_err(SpecError::form)
 }

@@ -9,7 +9,8 @@ use crate::named::table_or_name;
 use crate::presets::DEFAULT_DEVICE;
 use crate::{DeviceSpec, FsSpec, FtlSpec, HostSpec, StackError, StoreKind};
 
-/// A stack: a device, a translation layer on it, a file system on that. Everything may be left out and has a default.
+/// A stack: a device, a translation layer on it, a file system on that. Everything may be left out
+/// and has a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct StackSpec {
@@ -19,7 +20,8 @@ pub struct StackSpec {
     pub ftl: FtlSpec,
     /// The file system.
     pub fs: FsSpec,
-    /// The host's memory, alike for every file system; without it each has what its own options say.
+    /// The host's memory, alike for every file system; without it each has what its own options
+    /// say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
 }
@@ -60,7 +62,8 @@ impl TryFrom<Written> for StackSpec {
 }
 
 fn default_device() -> DeviceSpec {
-    // The preset ships with the crate and is read by its tests; the chip that stands in for it here is never used.
+    // The preset ships with the crate and is read by its tests; the chip that stands in for it here
+    // is never used.
     DeviceSpec::preset(DEFAULT_DEVICE).unwrap_or_default()
 }
 
@@ -71,8 +74,8 @@ impl Default for StackSpec {
 }
 
 impl StackSpec {
-    /// Refuses parts that do not fit together. What only the running parts know (a file system too large for its device) is refused by
-    /// [`crate::Stack::build`].
+    /// Refuses parts that do not fit together. What only the running parts know (a file system too
+    /// large for its device) is refused by [`crate::Stack::build`].
     pub fn check(&self) -> Result<(), StackError> {
         if self.fs == FsSpec::Model {
             return Ok(());
@@ -152,8 +155,8 @@ impl StackSpec {
         }
     }
 
-    /// The same with every figure of the device: see [`DeviceSpec::resolved`]. A stack that is not resolved says so little that its record would not say
-    /// on what it ran.
+    /// The same with every figure of the device: see [`DeviceSpec::resolved`]. A stack that is not
+    /// resolved says so little that its record would not say on what it ran.
     pub fn resolved(&self) -> Result<Self, StackError> {
         if self.fs == FsSpec::Model {
             return Ok(self.clone());

@@ -25,7 +25,8 @@ const ALL: [(&str, &str); 7] = [
 const INTERFACE: &str = "interface";
 const FTL: &str = "ftl";
 
-/// A drive: what its chips are, what lies between it and its host, and the layer that it has unless a stack names another.
+/// A drive: what its chips are, what lies between it and its host, and the layer that it has unless
+/// a stack names another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SsdPreset {
     /// The chip array.
@@ -45,7 +46,8 @@ pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|(name, _)| *name).collect()
 }
 
-/// The drive of this name, where there is one. Errors: a file that is no drive's; those that ship are.
+/// The drive of this name, where there is one. Errors: a file that is no drive's; those that ship
+/// are.
 pub fn load(name: &str) -> Option<Result<SsdPreset, SpecError>> {
     ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| SsdPreset::from_toml(text))
 }
@@ -56,7 +58,8 @@ pub(crate) fn layer(name: &str) -> Option<Table> {
 }
 
 impl SsdPreset {
-    /// Reads a drive: a chip's spec with the sections `interface` and `ftl`. Errors: a sentence that says which key, what it is, what would be right.
+    /// Reads a drive: a chip's spec with the sections `interface` and `ftl`. Errors: a sentence
+    /// that says which key, what it is, what would be right.
     fn from_toml(text: &str) -> Result<Self, SpecError> {
         let mut table: Table = toml::from_str(text).map_err(|error| SpecError::form(error.to_string().trim_end()))?;
         let interface = interface_of(take(&mut table, INTERFACE)?.unwrap_or_default())?;

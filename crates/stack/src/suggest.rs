@@ -11,7 +11,8 @@ pub fn unknown(what: &str, name: &str, candidates: &[&str]) -> String {
     }
 }
 
-/// Adds the nearest right name to a message of serde's about an unknown field or variant; other messages stay as they are, also one that has it.
+/// Adds the nearest right name to a message of serde's about an unknown field or variant; other
+/// messages stay as they are, also one that has it.
 ///
 /// serde says: unknown field `x`, expected one of `a`, `b` (or: expected `a`).
 pub fn explain(message: &str) -> String {

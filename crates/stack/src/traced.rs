@@ -11,7 +11,8 @@ use crate::device_handle::lock;
 /// How many recyclings of all blocks a traced run keeps.
 pub(crate) const EVENTS: usize = 1 << 22;
 
-/// Collects `p` of each recycling of one logical block since the start of the run: the pages that a migration copied; -1 for a merge of any kind.
+/// Collects `p` of each recycling of one logical block since the start of the run: the pages that a
+/// migration copied; -1 for a merge of any kind.
 pub(crate) struct TracedBlock<F: Flash> {
     pub ftl: Arc<Mutex<BlockMapFtl<F>>>,
     pub block: u32,

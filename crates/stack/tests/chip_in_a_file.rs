@@ -76,7 +76,8 @@ fn what_a_run_leaves_is_there_for_the_next_one() {
     let report = image::check(&path, &OpenOptions::default()).expect("checks").report;
     assert!(report.is_clean() && report.count("files") == 1, "{report:?}");
 
-    // Only the file is named: the chip is as the file has it. The first run's file stays, the second run has a directory of its own.
+    // Only the file is named: the chip is as the file has it. The first run's file stays, the
+    // second run has a directory of its own.
     let only_file = spec_with(&format!("file = '{}'", path.display()), "");
     let mut stack = Stack::build(&only_file, 9).expect("opens");
     assert!(stack.started >= nandkit_units::Nanos(info.last_instant_ns));
@@ -117,7 +118,8 @@ fn a_chip_with_f2fs_is_opened_on_each_layer() {
     }
 }
 
-/// JFFS2 is told from the layers' own chips by the OOB: a file that holds an image of it in a FAT volume changes nothing.
+/// JFFS2 is told from the layers' own chips by the OOB: a file that holds an image of it in a FAT
+/// volume changes nothing.
 #[test]
 fn a_chip_with_jffs2_is_opened_for_reading_and_none_of_a_layer_for_one() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -258,7 +260,8 @@ fn files_that_do_not_fit_are_refused_and_untouched() {
         assert!(error.contains(expected), "{expected}: {error}");
         assert!(fs::read(&path).expect("reads") == good, "{expected}");
     }
-    // The journalled file: header and version. Behind its 4096 bytes the chip's header, with its own magic, version and checksum.
+    // The journalled file: header and version. Behind its 4096 bytes the chip's header, with its
+    // own magic, version and checksum.
     for (at, value, expected) in [
         (0, b'X', "\"NANDKJRN\""),
         (8, 9, "version 9, expected version 1"),
@@ -297,7 +300,8 @@ fn every_damaged_byte_of_the_header_and_of_the_first_records_is_noticed_or_harml
     let path = directory.path().join("chip.nand");
     Stack::build(&spec(&path, ""), 1).expect("builds").close().expect("closes");
     let good = fs::read(&path).expect("reads");
-    // The header of the file, of the chip, the block records, and pages: a prime step meets every field in time.
+    // The header of the file, of the chip, the block records, and pages: a prime step meets every
+    // field in time.
     let places = (0..48).chain(4096..4096 + 64).chain((4096 + 65_536..good.len()).step_by(61_681));
     for at in places {
         let mut bad = good.clone();

@@ -1,4 +1,5 @@
-//! Places of files that become another file's, on F2FS over a page-mapped layer that remaps: no page of them is programmed, and cuts leave the target old or new.
+//! Places of files that become another file's, on F2FS over a page-mapped layer that remaps: no
+//! page of them is programmed, and cuts leave the target old or new.
 
 use std::sync::Arc;
 

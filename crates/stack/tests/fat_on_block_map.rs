@@ -1,5 +1,6 @@
-//! FAT on the block-mapped translation layer on a chip: power cuts at programs, copies and erases, torn in every way that the chip knows.
-//! What was synced is there after each. `cargo xtask soak fat` is the same for as long as one likes.
+//! FAT on the block-mapped translation layer on a chip: power cuts at programs, copies and erases,
+//! torn in every way that the chip knows. What was synced is there after each.
+//! `cargo xtask soak fat` is the same for as long as one likes.
 
 use crate::fat_cuts::{Case, KINDS};
 

@@ -104,7 +104,8 @@ fn files_on_fat_read_as_written() {
     stack.close().unwrap();
 }
 
-/// The map's traffic is in the statistics and on the flash as the map's, and a cache that cannot be is refused before the run.
+/// The map's traffic is in the statistics and on the flash as the map's, and a cache that cannot be
+/// is refused before the run.
 #[test]
 fn a_map_on_demand_is_counted_and_one_that_cannot_be_is_refused() {
     let with = |more: &str| {

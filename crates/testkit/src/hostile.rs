@@ -29,8 +29,8 @@ pub struct Met {
 ///
 /// # Panics
 ///
-/// Where a directory's cookies do not go up, a name is empty or holds `/` or NUL, or a range of data
-/// is empty or outside its file.
+/// Where a directory's cookies do not go up, a name is empty or holds `/` or NUL, or a range of
+/// data is empty or outside its file.
 pub fn roam(volume: &dyn FileSystem, names_max: usize) -> Vec<Met> {
     let _ = volume.volume();
     let mut met = Vec::new();

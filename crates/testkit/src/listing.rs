@@ -172,8 +172,8 @@ fn attributes_of(fs: &dyn FileSystem, inode: InodeNumber) -> Vec<(String, Vec<u8
     found
 }
 
-/// By path, contents of files, and `None` for directories: of formats that hold little else. Paths are
-/// relative to the root.
+/// By path, contents of files, and `None` for directories: of formats that hold little else. Paths
+/// are relative to the root.
 pub type Contents = BTreeMap<String, Option<Vec<u8>>>;
 
 /// The contents of a mounted volume.
@@ -237,7 +237,8 @@ pub fn mtools_contents(image: &Path, target: &Path) -> std::result::Result<Conte
     if copied.succeeded() { Ok(contents_of_directory(target)) } else { Err(format!("mcopy: {}", copied.text())) }
 }
 
-/// Contents under the names of mtools: it shows `_` for each half of a character outside the basic plane.
+/// Contents under the names of mtools: it shows `_` for each half of a character outside the basic
+/// plane.
 pub fn as_mtools_names(contents: &Contents) -> Contents {
     let shown = |c: char| if c.len_utf16() == 2 { "__".to_owned() } else { c.to_string() };
     contents.iter().map(|(path, content)| (path.chars().map(shown).collect(), content.clone())).collect()

@@ -16,11 +16,13 @@ type Version = Option<Arc<[u8]>>;
 struct Held {
     /// First the content at the last flush, then each since, in order.
     versions: Vec<Version>,
-    /// Whether the last version was acknowledged to the writer; if not, reads before a cut may see it or the one before.
+    /// Whether the last version was acknowledged to the writer; if not, reads before a cut may see
+    /// it or the one before.
     acknowledged: bool,
 }
 
-/// What a block device must hold: per sector the newest version, and all that a cut may leave (old or new since the last flush; never a mix).
+/// What a block device must hold: per sector the newest version, and all that a cut may leave (old
+/// or new since the last flush; never a mix).
 ///
 /// The test does to the model what it does to the device, and lets the model judge what it reads.
 #[derive(Clone, Debug)]
@@ -68,7 +70,8 @@ impl ModelBlockDevice {
         (at.0..at.0 + sectors).for_each(|sector| self.push(sector, None, false));
     }
 
-    /// A flush that succeeded: only the newest versions are left. (Of one that failed the model need not know.)
+    /// A flush that succeeded: only the newest versions are left. (Of one that failed the model
+    /// need not know.)
     pub fn flush(&mut self) {
         for held in self.sectors.values_mut().filter(|held| held.acknowledged) {
             held.versions.drain(..held.versions.len() - 1);
@@ -116,8 +119,9 @@ impl ModelBlockDevice {
         }
     }
 
-    /// Reads the whole device after a cut and a recovery: every sector must hold one of its versions. From then on exactly what was read is held.
-    /// Cost: a read of every sector that was ever touched, and of all sectors of devices up to 64 Ki sectors.
+    /// Reads the whole device after a cut and a recovery: every sector must hold one of its
+    /// versions. From then on exactly what was read is held. Cost: a read of every sector that was
+    /// ever touched, and of all sectors of devices up to 64 Ki sectors.
     pub fn recover(&mut self, device: &dyn BlockDevice, context: &Context) -> Result<(), String> {
         let all = self.geometry.sectors <= 1 << 16;
         let touched: Vec<u64> =

@@ -1,4 +1,5 @@
-//! How many rounds a test of drawn cases makes, and which one again: the two variables of all of them.
+//! How many rounds a test of drawn cases makes, and which one again: the two variables of all of
+//! them.
 
 use std::env;
 use std::ops::Range;

@@ -1,6 +1,8 @@
 //! What the soaks have in common: their command line, and the table of cuts that they end with.
 //!
-//! A soak makes cuts until it has enough, counts each by its cause and by how it was left, and fails where a cause got fewer than one in [`CUTS_PER_CAUSE`]: then it no longer reaches what it is for.
+//! A soak makes cuts until it has enough, counts each by its cause and by how it was left, and
+//! fails where a cause got fewer than one in [`CUTS_PER_CAUSE`]: then it no longer reaches what it
+//! is for.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +25,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Those of this process. `own` are the options that the soak has besides `--cuts`, `--seed` and `--replay`; each takes a value. Errors: what is wrong, in words.
+    /// Those of this process. `own` are the options that the soak has besides `--cuts`, `--seed`
+    /// and `--replay`; each takes a value. Errors: what is wrong, in words.
     pub fn of_process(own: &[&str]) -> Result<Self, String> {
         Self::parse(std::env::args().skip(1), own)
     }
@@ -58,7 +61,8 @@ impl Arguments {
         self.text(name).map(|value| number(name, value)).transpose()
     }
 
-    /// The seed of a replay string `seed:NUMBER`; `None` where nothing is to be done again. Errors: it is no number.
+    /// The seed of a replay string `seed:NUMBER`; `None` where nothing is to be done again. Errors:
+    /// it is no number.
     pub fn replayed_seed(&self) -> Result<Option<u64>, String> {
         let seed = |text: &String| number("--replay", text.trim_start_matches("seed:"));
         self.replay.as_ref().map(seed).transpose()

@@ -1,4 +1,5 @@
-//! A FAT volume before programs by other authors: fsck.vfat, and mtools, which reads the whole tree.
+//! A FAT volume before programs by other authors: fsck.vfat, and mtools, which reads the whole
+//! tree.
 
 use std::fs::File;
 use std::io;
@@ -49,7 +50,8 @@ impl Judges {
     }
 }
 
-/// Writes a device's content into a file, which is as long as the device. Runs of zeroes stay holes.
+/// Writes a device's content into a file, which is as long as the device. Runs of zeroes stay
+/// holes.
 pub fn write_image<D: BlockDevice>(device: &D, file: &File) -> io::Result<()> {
     let shape = *device.geometry();
     file.set_len(shape.capacity())?;

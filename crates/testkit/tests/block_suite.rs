@@ -1,4 +1,5 @@
-//! The block suite passes on every device of the block crate and every wrapper, and finds every planted bug by name.
+//! The block suite passes on every device of the block crate and every wrapper, and finds every
+//! planted bug by name.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! The flash suite passes on a correct device and on every wrapper around it, and finds every planted bug by name.
+//! The flash suite passes on a correct device and on every wrapper around it, and finds every
+//! planted bug by name.
 
 use nandkit_flash::Flash;
 use nandkit_flash::wrap::{CutFlash, CutPlan, FaultFlash, FlashEvent, StatsFlash, TraceFlash};

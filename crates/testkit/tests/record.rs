@@ -1,4 +1,5 @@
-//! Recorders keep their devices' promises, and a cut that is made from notes leaves what the same cut of the run leaves.
+//! Recorders keep their devices' promises, and a cut that is made from notes leaves what the same
+//! cut of the run leaves.
 
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_block::{BlockDevice, RamDevice};

@@ -1,7 +1,10 @@
-//! What is known of the write amplification of page-mapped devices, as closed forms and fixed points of mean fields.
+//! What is known of the write amplification of page-mapped devices, as closed forms and fixed
+//! points of mean fields.
 //!
-//! Pure mathematics: nothing here knows a device, a clock or a random number. All results are limits for many blocks; a device with a reserve of a few blocks has that
-//! much less spare. *Write amplification* is pages programmed for each page that the host writes, in the steady state, with every page of the host in use.
+//! Pure mathematics: nothing here knows a device, a clock or a random number. All results are
+//! limits for many blocks; a device with a reserve of a few blocks has that much less spare. *Write
+//! amplification* is pages programmed for each page that the host writes, in the steady state, with
+//! every page of the host in use.
 //!
 //! | cleaning | overwrites | function | source |
 //! | --- | --- | --- | --- |
@@ -13,7 +16,8 @@
 //! | greedy among d, greedy, random | hot and cold, mixed | [`hot_cold::mixed`] | Van Houdt, "On the necessity of hot and cold data identification to reduce the write amplification in flash-based SSDs", Performance Evaluation 82, 2014 (single write frontier) |
 //! | greedy among d, greedy, random | hot and cold, each in blocks of its own | [`hot_cold::separated`] | the same (hot and cold data identification); Desnoyers 2014 |
 //!
-//! P4's cost functions of merge and migration are decisions as well as theory, and stand in `nandkit_cleaning::recycling`.
+//! P4's cost functions of merge and migration are decisions as well as theory, and stand in
+//! `nandkit_cleaning::recycling`.
 
 pub mod hot_cold;
 mod mixed;
@@ -46,7 +50,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device with blocks of so many pages and a spare of (physical - user) / user. Errors: no page, more than [`PAGES_PER_BLOCK_MAX`], a spare that is not above 0 and at most 1000.
+    /// A device with blocks of so many pages and a spare of (physical - user) / user. Errors: no
+    /// page, more than [`PAGES_PER_BLOCK_MAX`], a spare that is not above 0 and at most 1000.
     pub fn new(pages_per_block: u32, spare: f64) -> Result<Self, TheoryError> {
         if !(1..=PAGES_PER_BLOCK_MAX).contains(&pages_per_block) {
             let found = f64::from(pages_per_block);
@@ -79,7 +84,8 @@ impl Device {
 pub enum Choice {
     /// The one with the fewest valid pages among so many drawn at random; random at 1. 0 counts as 1.
     Among(u32),
-    /// The one with the fewest valid pages of all; of equal ones one by lot, which matters where hot and cold pages make them unlike each other.
+    /// The one with the fewest valid pages of all; of equal ones one by lot, which matters where
+    /// hot and cold pages make them unlike each other.
     Greedy,
 }
 

@@ -20,7 +20,8 @@ const PASSES_MAX: usize = 5000;
 /// A change of the new blocks that is none.
 const SETTLED: f64 = 1e-12;
 
-/// See [`crate::hot_cold::mixed`]. `v`, the cleanings for each write of the host and block of the device, is the one at which as many pages are overwritten as the host writes.
+/// See [`crate::hot_cold::mixed`]. `v`, the cleanings for each write of the host and block of the
+/// device, is the one at which as many pages are overwritten as the host writes.
 pub(crate) fn write_amplification(device: &Device, hot_cold: &HotCold, choice: Choice) -> f64 {
     let parts = hot_cold.parts(device);
     let pages = device.pages_per_block() as usize;
@@ -53,7 +54,8 @@ fn hits(trials: usize, chance: f64) -> Vec<Vec<f64>> {
 }
 
 impl Field {
-    /// Finds the new blocks that cleaning at the rate `v` leads to; returns the pages overwritten for each write of the host.
+    /// Finds the new blocks that cleaning at the rate `v` leads to; returns the pages overwritten
+    /// for each write of the host.
     fn settle(&mut self, v: f64) -> f64 {
         let mut overwritten = 0.0;
         for _ in 0..PASSES_MAX {
@@ -69,7 +71,9 @@ impl Field {
         overwritten
     }
 
-    /// From full blocks down to empty ones: what flows into each state stays until it is overwritten or cleaned. Returns the chance of each state to be a victim's, by valid pages and hot ones among them, and the pages overwritten.
+    /// From full blocks down to empty ones: what flows into each state stays until it is
+    /// overwritten or cleaned. Returns the chance of each state to be a victim's, by valid pages
+    /// and hot ones among them, and the pages overwritten.
     fn pass(&self, v: f64) -> (Vec<Vec<f64>>, f64) {
         let mut victims = vec![Vec::new(); self.pages + 1];
         let mut inflow: Vec<f64> = self.fresh.iter().map(|share| share * v).collect();
@@ -128,13 +132,16 @@ fn share(flow: f64, out: f64) -> f64 {
     if flow > 0.0 { flow / out } else { 0.0 }
 }
 
-/// One level of valid pages: how fast a block of it is cleaned, and the share of blocks with at least so many. `above` is that share without the level; `stay` tells the level's share where it is cleaned at a rate. Infinite where blocks are cleaned as
-/// soon as they arrive, and take no share.
+/// One level of valid pages: how fast a block of it is cleaned, and the share of blocks with at
+/// least so many. `above` is that share without the level; `stay` tells the level's share where it
+/// is cleaned at a rate. Infinite where blocks are cleaned as soon as they arrive, and take no
+/// share.
 pub(crate) fn level(choice: Choice, v: f64, above: f64, stay: &dyn Fn(f64) -> f64) -> (f64, f64) {
     match choice {
         Choice::Among(d) => {
             let d = d.clamp(1, i32::MAX as u32) as i32;
-            // The chance that the best of d is of this level: all have at least as many pages, and not all more.
+            // The chance that the best of d is of this level: all have at least as many pages, and
+            // not all more.
             let cleaned = |at_least: f64| {
                 let here = at_least - above;
                 if here > 1e-12 {

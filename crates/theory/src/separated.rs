@@ -4,7 +4,9 @@ use crate::hot_cold::{HotCold, Part};
 use crate::mixed::level;
 use crate::{Choice, Device, root};
 
-/// See [`crate::hot_cold::separated`]. Two unknowns: `v`, the cleanings for each write of the host and block of the device, and the share of them that open hot blocks. At the right ones the pages of each part are overwritten as often as the host writes them.
+/// See [`crate::hot_cold::separated`]. Two unknowns: `v`, the cleanings for each write of the host
+/// and block of the device, and the share of them that open hot blocks. At the right ones the pages
+/// of each part are overwritten as often as the host writes them.
 pub(crate) fn write_amplification(device: &Device, hot_cold: &HotCold, choice: Choice) -> f64 {
     let parts = hot_cold.parts(device);
     let pages = device.pages_per_block();
@@ -22,7 +24,8 @@ pub(crate) fn write_amplification(device: &Device, hot_cold: &HotCold, choice: C
     root::of_rising(least, |v| overwritten(v) - 1.0) * f64::from(pages)
 }
 
-/// From full blocks down to empty ones; `opened`: new blocks of each part for each write of the host. Returns the pages overwritten of each part.
+/// From full blocks down to empty ones; `opened`: new blocks of each part for each write of the
+/// host. Returns the pages overwritten of each part.
 fn pass(parts: &[Part; 2], pages: u32, choice: Choice, opened: [f64; 2]) -> [f64; 2] {
     let v = opened[0] + opened[1];
     let mut inflow = opened;

@@ -2,7 +2,9 @@
 
 use crate::{Device, root};
 
-/// The principal branch of Lambert's function: the `w >= -1` with `w * exp(w) = x`, for `x >= -1/e`; NaN below. Exact to a few parts in 10^15, near the branch point to half of the digits.
+/// The principal branch of Lambert's function: the `w >= -1` with `w * exp(w) = x`, for
+/// `x >= -1/e`; NaN below. Exact to a few parts in 10^15, near the branch point to half of the
+/// digits.
 pub fn lambert_w(x: f64) -> f64 {
     let from_branch = x.mul_add(std::f64::consts::E, 1.0);
     if from_branch < 0.0 || x.is_nan() {
@@ -17,7 +19,8 @@ pub fn lambert_w(x: f64) -> f64 {
     };
     let mut w = start;
     for _ in 0..64 {
-        // Halley's method (Corless and others, "On the Lambert W function", Advances in Computational Mathematics 5, 1996).
+        // Halley's method (Corless and others, "On the Lambert W function", Advances in
+        // Computational Mathematics 5, 1996).
         let (e, w1) = (w.exp(), w + 1.0);
         let excess = w.mul_add(e, -x);
         if excess == 0.0 || w1 <= 0.0 {
@@ -32,25 +35,31 @@ pub fn lambert_w(x: f64) -> f64 {
     w
 }
 
-/// FIFO, also called LRU or circular cleaning. Between two cleanings of a block the log goes round once: of all T pages a share `1 - x` is written by the host and `x` are copies, where `x` is the
-/// share of a block that is still valid when it comes round. A page of U survives `T (1 - x)` overwrites with probability `exp(-(1 - x) T / U)`, which is `x`; so `x = -u W(-exp(-1/u)/u)` with
-/// `u = U / T`. Independent of the pages of a block.
+/// FIFO, also called LRU or circular cleaning. Between two cleanings of a block the log goes round
+/// once: of all T pages a share `1 - x` is written by the host and `x` are copies, where `x` is the
+/// share of a block that is still valid when it comes round. A page of U survives `T (1 - x)`
+/// overwrites with probability `exp(-(1 - x) T / U)`, which is `x`; so `x = -u W(-exp(-1/u)/u)`
+/// with `u = U / T`. Independent of the pages of a block.
 pub fn fifo(device: &Device) -> f64 {
     let used = device.used();
     let valid = -used * lambert_w(-(-1.0 / used).exp() / used);
     1.0 / (1.0 - valid)
 }
 
-/// A random victim is as full as the device: `(1 + spare) / spare`. Independent of the pages of a block.
+/// A random victim is as full as the device: `(1 + spare) / spare`. Independent of the pages of a
+/// block.
 pub fn random(device: &Device) -> f64 {
     (1.0 + device.spare()) / device.spare()
 }
 
 /// The fewest valid pages among `d` random blocks; random at 1. 0 counts as 1.
 ///
-/// With `v` cleanings for each write of the host, `S_i` the share of blocks with at least `i` valid pages and `p_i = S_i - S_(i+1)`: blocks leave level `i` downwards at the rate `p_i i N / U` (N
-/// blocks, U pages of the host) and arrive there from above, or from cleaning as full blocks; what goes down below `i` is cleaned there: `p_i i N / U = v (1 - S_i^d)`. All valid pages
-/// are the host's: the sum of `i p_i` is `U / N`. With `c = v U / N` the write amplification is `v b = c / used`. Cost: 4000 evaluations for each page of a block.
+/// With `v` cleanings for each write of the host, `S_i` the share of blocks with at least `i` valid
+/// pages and `p_i = S_i - S_(i+1)`: blocks leave level `i` downwards at the rate `p_i i N / U` (N
+/// blocks, U pages of the host) and arrive there from above, or from cleaning as full blocks; what
+/// goes down below `i` is cleaned there: `p_i i N / U = v (1 - S_i^d)`. All valid pages are the
+/// host's: the sum of `i p_i` is `U / N`. With `c = v U / N` the write amplification is
+/// `v b = c / used`. Cost: 4000 evaluations for each page of a block.
 pub fn d_choices(device: &Device, d: u32) -> f64 {
     let (pages, used) = (device.pages_per_block(), device.used());
     let d = d.clamp(1, i32::MAX as u32) as i32;
@@ -70,8 +79,10 @@ pub fn d_choices(device: &Device, d: u32) -> f64 {
     root::of_rising(used, |c| valid(c) - target) / used
 }
 
-/// The limit of many choices, in which only the lowest level that holds any block is cleaned. Blocks pass the levels above the mean victim at the rate `v` and stay `U / i` writes of the host at
-/// level `i`; a share `q` of the victims went down to `m`, the others were cleaned at `m + 1`. So `N / U = v (1/(m+2) + ... + 1/b + q/(m+1))`, and `v (b - (m + 1) + q) = 1`.
+/// The limit of many choices, in which only the lowest level that holds any block is cleaned.
+/// Blocks pass the levels above the mean victim at the rate `v` and stay `U / i` writes of the host
+/// at level `i`; a share `q` of the victims went down to `m`, the others were cleaned at `m + 1`.
+/// So `N / U = v (1/(m+2) + ... + 1/b + q/(m+1))`, and `v (b - (m + 1) + q) = 1`.
 pub fn greedy(device: &Device) -> f64 {
     let (pages, used) = (device.pages_per_block(), device.used());
     let b = f64::from(pages);
@@ -81,7 +92,8 @@ pub fn greedy(device: &Device) -> f64 {
         let sum: f64 = (pages - whole + 1..=pages).map(|level| 1.0 / f64::from(level)).sum();
         (sum + q / f64::from(pages - whole)) / gain
     };
-    // Rises with the gain: the more is spare, the more is won. A spare beyond what empty victims take wins whole blocks.
+    // Rises with the gain: the more is spare, the more is won. A spare beyond what empty victims
+    // take wins whole blocks.
     let target = 1.0 / (used * b);
     let gain = root::of_falling((1e-9, b), |gain| target - blocks_per_page(gain));
     b / gain
@@ -131,7 +143,8 @@ mod tests {
         }
     }
 
-    /// Figures of `docs/design/05-page-map.md`, and of the limit of large blocks, in which greedy is FIFO.
+    /// Figures of `docs/design/05-page-map.md`, and of the limit of large blocks, in which greedy
+    /// is FIFO.
     #[test]
     fn greedy_rises_with_the_block_to_fifo() {
         let found = [64, 256, 1024].map(|pages| greedy(&device(pages, 0.15)));

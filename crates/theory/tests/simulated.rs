@@ -74,7 +74,8 @@ impl Store {
         self.append(page);
     }
 
-    /// Where the block with the fewest valid pages is. Ties by lot: hot and cold blocks with as many valid pages are alike to the mean field, and to take the first one costs up to 3 %.
+    /// Where the block with the fewest valid pages is. Ties by lot: hot and cold blocks with as
+    /// many valid pages are alike to the mean field, and to take the first one costs up to 3 %.
     fn emptiest(&self, random: &mut Random) -> usize {
         let (mut least, mut equal, mut chosen) = (usize::MAX, 0, 0);
         for (at, block) in self.closed.iter().enumerate() {

@@ -82,7 +82,8 @@ fn what_is_packed_is_what_gnu_tar_takes_out() {
     assert!(out == again, "the same tree is the same archive");
 }
 
-/// GNU tar and Python's tarfile read what was packed with holes; both judge content and size, GNU tar the holes too.
+/// GNU tar and Python's tarfile read what was packed with holes; both judge content and size, GNU
+/// tar the holes too.
 #[test]
 fn holes_are_packed_as_gnu_tar_packs_them() {
     let place = tempfile::tempdir().unwrap();

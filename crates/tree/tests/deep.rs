@@ -15,7 +15,8 @@ const DEPTH: u64 = 100;
 /// Directories in the innermost of them.
 const MANY: u64 = 5000;
 
-/// As much memory for paths as is allowed here: 64 MiB and 256 bytes a name for the tree, 16 MiB for notes. The paths of all names take 130 MB.
+/// As much memory for paths as is allowed here: 64 MiB and 256 bytes a name for the tree, 16 MiB
+/// for notes. The paths of all names take 130 MB.
 const PATHS_MAX: usize = 82 << 20;
 
 fn deep() -> Planted {

@@ -20,7 +20,8 @@ const TABLE: &str = "\
 /log    p  622  0  0
 ";
 
-/// The root's names as `jffs2reader -d /` lists them: mode, owner, group, size or device numbers, name.
+/// The root's names as `jffs2reader -d /` lists them: mode, owner, group, size or device numbers,
+/// name.
 fn listed(tree: &dyn SourceTree) -> Vec<Vec<String>> {
     let line = |node: &SourceNode| {
         let kind = match node.kind {
@@ -64,7 +65,8 @@ fn a_table_means_what_mkfs_jffs2_takes_it_for() {
         // Mode, links, owner, group, size or "major, minor", name with a letter for its kind.
         let fields: Vec<&str> = line.split_whitespace().collect();
         let name = fields.last().unwrap().trim_end_matches(['/', '|']);
-        // Of device numbers jffs2reader reads two bytes and shows more: only the low bytes are those of the image.
+        // Of device numbers jffs2reader reads two bytes and shows more: only the low bytes are
+        // those of the image.
         let size = match fields[4..fields.len() - 1] {
             [major, minor] => [major.trim_end_matches(','), minor]
                 .map(|number| number.parse::<i64>().unwrap().rem_euclid(256).to_string())

@@ -26,7 +26,8 @@ fn directory(entries: &[(&[u8], u64)]) -> Inode {
     Inode::Directory(entries.iter().map(|(name, inode)| (name.to_vec(), *inode)).collect(), false)
 }
 
-/// Every hostile name, loop and limit that there is a rule for; `good`, `d/also` and `d/l` are what may come out.
+/// Every hostile name, loop and limit that there is a rule for; `good`, `d/also` and `d/l` are what
+/// may come out.
 fn hostile() -> Planted {
     let mut planted = Planted::default();
     let root: &[(&[u8], u64)] = &[
@@ -144,7 +145,8 @@ impl Hook for Walks {
     }
 }
 
-/// A walk over the runs of a large file costs its size: one for each of its names would be the square.
+/// A walk over the runs of a large file costs its size: one for each of its names would be the
+/// square.
 #[test]
 fn a_large_file_is_looked_through_once_however_many_names_it_has() {
     let walks = |names: u8| {

@@ -13,7 +13,8 @@ use proptest::prelude::*;
 
 use crate::common::{bytes, mounted, quiet, user};
 
-/// One name and what it is to be: a path of few names, so that they meet; a kind; numbers for everything else.
+/// One name and what it is to be: a path of few names, so that they meet; a kind; numbers for
+/// everything else.
 type Item = (Vec<u8>, u8, u32, u64);
 
 fn name() -> impl Strategy<Value = Vec<u8>> {

@@ -51,12 +51,14 @@ impl fmt::Display for PageAddress {
     }
 }
 
-/// Logical block address: index of a sector of a block device, in units of that device's sector size.
+/// Logical block address: index of a sector of a block device, in units of that device's sector
+/// size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lba(pub u64);
 
 impl Lba {
-    /// The address `sectors` further on; saturates at the end of the number range, which every device refuses.
+    /// The address `sectors` further on; saturates at the end of the number range, which every
+    /// device refuses.
     #[inline]
     pub const fn plus(self, sectors: u64) -> Self {
         Self(self.0.saturating_add(sectors))

@@ -1,6 +1,7 @@
 //! The order of bytes in the numbers of a medium.
 
-/// The order of bytes in a number of several bytes: that of the processor for which a medium was written.
+/// The order of bytes in a number of several bytes: that of the processor for which a medium was
+/// written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ByteOrder {
     /// Least significant byte first.

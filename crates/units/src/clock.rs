@@ -102,9 +102,9 @@ impl fmt::Display for Nanos {
 
 /// The one injected clock of a stack; clones show the same time.
 ///
-/// Devices only answer when an operation ends; whoever waits for it (a file system, a driver, a host model) moves the clock
-/// with [`Clock::advance_to`]. A clock also knows the calendar time of its start, so that time stamps on a medium come from it
-/// and never from the wall clock.
+/// Devices only answer when an operation ends; whoever waits for it (a file system, a driver, a
+/// host model) moves the clock with [`Clock::advance_to`]. A clock also knows the calendar time of
+/// its start, so that time stamps on a medium come from it and never from the wall clock.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
     shared: Arc<Shared>,
@@ -145,7 +145,8 @@ impl Clock {
         instant
     }
 
-    /// Sets the calendar, so that [`Clock::unix_ns`] answers `unix_ns` now; the simulated instant stays. For doors, which stamp files with the host's time.
+    /// Sets the calendar, so that [`Clock::unix_ns`] answers `unix_ns` now; the simulated instant
+    /// stays. For doors, which stamp files with the host's time.
     pub fn set_unix_ns(&self, unix_ns: u64) {
         self.shared.epoch_unix_ns.store(unix_ns.saturating_sub(self.now().0), Ordering::Relaxed);
     }

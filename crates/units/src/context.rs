@@ -62,14 +62,16 @@ impl Cause {
     }
 }
 
-/// The part of a file system's volume that an operation falls on, where a file system keeps metadata areas apart (F2FS, FAT).
+/// The part of a file system's volume that an operation falls on, where a file system keeps
+/// metadata areas apart (F2FS, FAT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Area {
     /// Files and directories.
     #[default]
     Main,
-    /// Areas that hold nothing but metadata at fixed addresses: FATs, NAT, SIT, SSA, checkpoints, superblocks.
+    /// Areas that hold nothing but metadata at fixed addresses: FATs, NAT, SIT, SSA, checkpoints,
+    /// superblocks.
     Metadata,
 }
 
@@ -89,10 +91,12 @@ pub enum Priority {
     Urgent,
 }
 
-/// What a device operation carries: when it was issued, why, and for whom. Copied by value; 16 bytes.
+/// What a device operation carries: when it was issued, why, and for whom. Copied by value; 16
+/// bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Context {
-    /// The instant at which the caller issues the operation. A device starts it then or later, never earlier.
+    /// The instant at which the caller issues the operation. A device starts it then or later,
+    /// never earlier.
     pub issued: Nanos,
     /// Why the file system, or whoever stands on top, asks for it.
     pub cause: Cause,
@@ -143,7 +147,8 @@ impl Context {
         self
     }
 
-    /// The cause that counters use: the translation layer's where it has one, else the file system's.
+    /// The cause that counters use: the translation layer's where it has one, else the file
+    /// system's.
     #[inline]
     pub const fn counted_cause(&self) -> Cause {
         match self.device_cause {
@@ -158,8 +163,8 @@ impl Context {
 pub struct Done {
     /// The instant at which the operation ends; not before [`Context::issued`].
     pub completed: Nanos,
-    /// The time during which the operation kept a die or channel busy; `completed - issued` less the waiting. For
-    /// several parts that ran at once it is the sum of theirs.
+    /// The time during which the operation kept a die or channel busy; `completed - issued` less
+    /// the waiting. For several parts that ran at once it is the sum of theirs.
     pub busy: Nanos,
     /// Reads: the largest number of bit errors that ECC corrected in one code word. Zero otherwise.
     pub corrected_bits: u16,
@@ -172,7 +177,8 @@ impl Done {
         Self { completed: context.issued, busy: Nanos::ZERO, corrected_bits: 0 }
     }
 
-    /// Both this and `other`: the later end, the sum of the busy times, the larger number of corrected bits.
+    /// Both this and `other`: the later end, the sum of the busy times, the larger number of
+    /// corrected bits.
     #[inline]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -10,7 +10,8 @@ pub enum FlashKind {
     /// Pages with OOB, programmed once (or a few times in parts) between erases.
     #[default]
     Nand,
-    /// Bytes whose bits may be cleared at any time; "page" is the largest single program, commonly the whole block.
+    /// Bytes whose bits may be cleared at any time; "page" is the largest single program, commonly
+    /// the whole block.
     Nor,
 }
 
@@ -31,7 +32,8 @@ pub struct FlashGeometry {
     pub blocks: u32,
     /// Planes of a die; block b lies on plane `b % (planes * dies) % planes`.
     pub planes: u32,
-    /// Dies on all channels together; consecutive groups of `planes` blocks lie on consecutive dies.
+    /// Dies on all channels together; consecutive groups of `planes` blocks lie on consecutive
+    /// dies.
     pub dies: u32,
     /// Channels; die d hangs on channel `d % channels`.
     pub channels: u32,
@@ -114,7 +116,8 @@ impl FlashGeometry {
         die % self.channels
     }
 
-    /// Checks every field's range and that they fit together. Everything that takes a geometry may rely on a checked one.
+    /// Checks every field's range and that they fit together. Everything that takes a geometry may
+    /// rely on a checked one.
     pub fn check(&self) -> Result<(), GeometryError> {
         let error = |field, value: u32, expected| Err(GeometryError { field, value: u64::from(value), expected });
         if self.kind == FlashKind::Nand && !(512..=65_536).contains(&self.page_size) {

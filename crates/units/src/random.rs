@@ -1,8 +1,9 @@
 //! Seeded random streams and frozen samplers.
 //!
-//! Every draw of nandkit comes from a [`Random`] that was made from a seed and a name. Streams with different names are
-//! independent, so that one more draw in one place changes nothing elsewhere. The generator (xoshiro256++) and the samplers are frozen:
-//! golden values in the tests keep them so, since a record must be the same byte for byte in every version.
+//! Every draw of nandkit comes from a [`Random`] that was made from a seed and a name. Streams with
+//! different names are independent, so that one more draw in one place changes nothing elsewhere.
+//! The generator (xoshiro256++) and the samplers are frozen: golden values in the tests keep them
+//! so, since a record must be the same byte for byte in every version.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -29,7 +30,8 @@ impl Random {
         self.generator.next_u64()
     }
 
-    /// A number in `0..bound`; 0 for a bound of 0. By the multiply-shift method (Lemire 2019) without rejection: the bias is under `bound / 2^64`.
+    /// A number in `0..bound`; 0 for a bound of 0. By the multiply-shift method (Lemire 2019)
+    /// without rejection: the bias is under `bound / 2^64`.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
@@ -74,8 +76,8 @@ impl Random {
     }
 }
 
-/// A stateless hash of a few numbers to 64 random-looking bits (the finaliser of SplitMix64): for faults that must come out the same in
-/// whatever order they are looked at.
+/// A stateless hash of a few numbers to 64 random-looking bits (the finaliser of SplitMix64): for
+/// faults that must come out the same in whatever order they are looked at.
 #[inline]
 pub const fn hash(seed: u64, a: u64, b: u64) -> u64 {
     mix(mix(mix(seed) ^ a) ^ b.rotate_left(32))
@@ -89,9 +91,11 @@ const fn mix(mut value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Zipf-distributed numbers in `0..items`: item i with probability proportional to `1 / (i + 1)^exponent`.
+/// Zipf-distributed numbers in `0..items`: item i with probability proportional to
+/// `1 / (i + 1)^exponent`.
 ///
-/// Rejection inversion (Hoermann and Derflinger 1996): constant memory and about one draw per sample, for any number of items.
+/// Rejection inversion (Hoermann and Derflinger 1996): constant memory and about one draw per
+/// sample, for any number of items.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     items: f64,

@@ -9,7 +9,8 @@ pub enum StatisticValue {
     Count(u64),
     /// A value at this moment.
     Level(f64),
-    /// A distribution: element i is the count of i, which only grows. Two snapshots may be subtracted element by element; what is missing at the end is zero.
+    /// A distribution: element i is the count of i, which only grows. Two snapshots may be
+    /// subtracted element by element; what is missing at the end is zero.
     Series(Vec<f64>),
     /// A value of each event since the layer was started, in their order.
     Events(Vec<f64>),

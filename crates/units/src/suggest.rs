@@ -1,7 +1,8 @@
 //! The nearest right name for an unknown one, for messages.
 
-/// The candidate that `name` most likely means: the nearest by edits (insertions, deletions, changes, swaps), if it is near at all. Of equally near
-/// ones, one with the same letters: a swap is the likelier slip.
+/// The candidate that `name` most likely means: the nearest by edits (insertions, deletions,
+/// changes, swaps), if it is near at all. Of equally near ones, one with the same letters: a swap
+/// is the likelier slip.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['_', '-', ' '], "");
     let wanted = plain(name);
@@ -20,7 +21,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(.., candidate)| candidate)
 }
 
-/// What serde says at the end of a message that it expects, as `u32`, in words for people; anything else as it is.
+/// What serde says at the end of a message that it expects, as `u32`, in words for people; anything
+/// else as it is.
 pub fn expected_in_words(what: &str) -> String {
     match what {
         "u8" => format!("a whole number from 0 to {}", u8::MAX),

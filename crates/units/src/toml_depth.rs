@@ -5,10 +5,12 @@ const DEPTH_MAX: usize = 64;
 
 /// Whether brackets, and the segments of the keys before them, nest deeper than any spec does.
 ///
-/// The parser bounds the brackets in each other and the segments of one key, at 80 each, and not their product: more levels than the stack has room for
-/// where a table is gone through. A text that is no TOML may get either answer. Cost: of the order of the text.
+/// The parser bounds the brackets in each other and the segments of one key, at 80 each, and not
+/// their product: more levels than the stack has room for where a table is gone through. A text
+/// that is no TOML may get either answer. Cost: of the order of the text.
 pub fn nests_too_deep(text: &str) -> bool {
-    // Dots since the last separator, for each bracket that is open: those of a key before its value, but also of a number, which do no harm.
+    // Dots since the last separator, for each bracket that is open: those of a key before its
+    // value, but also of a number, which do no harm.
     let mut open: Vec<usize> = vec![0];
     let mut rest = text;
     while let Some(found) = rest.find(['"', '\'', '#', '[', '{', ']', '}', ',', '.', '\n']) {
@@ -32,7 +34,8 @@ pub fn nests_too_deep(text: &str) -> bool {
                 }
             }
         }
-        // Sixteen levels of brackets are looked at in whole; a sum over more would be quadratic, and more is too deep by itself.
+        // Sixteen levels of brackets are looked at in whole; a sum over more would be quadratic,
+        // and more is too deep by itself.
         if open.len() > 16 || open.iter().sum::<usize>() > DEPTH_MAX {
             return true;
         }

@@ -1,7 +1,8 @@
 //! Marsaglia's xorshift64 with the shifts 13, 7, 17, and how to go many steps at once.
 //!
-//! A step is linear over the field of two elements: the state as a vector of 64 bits times a matrix. The matrix of 2^k steps is that of 2^(k-1) steps
-//! squared, so that any number of steps takes at most as many products as it has bits.
+//! A step is linear over the field of two elements: the state as a vector of 64 bits times a
+//! matrix. The matrix of 2^k steps is that of 2^(k-1) steps squared, so that any number of steps
+//! takes at most as many products as it has bits.
 
 use std::sync::LazyLock;
 
@@ -26,7 +27,8 @@ pub const fn step(mut state: u64) -> u64 {
     state ^ (state << 17)
 }
 
-/// The state `steps` steps on. Cost: about 1 ns a step for a few hundred, then some microseconds however many.
+/// The state `steps` steps on. Cost: about 1 ns a step for a few hundred, then some microseconds
+/// however many.
 pub fn steps(mut state: u64, steps: u32) -> u64 {
     if steps < SINGLE_STEPS {
         return (0..steps).fold(state, |state, _| step(state));

@@ -1,4 +1,5 @@
-//! Writes the sample trace `fixtures/sample.iolog`: `cargo run -p nandkit-workload --example make_iolog > crates/workload/fixtures/sample.iolog`.
+//! Writes the sample trace `fixtures/sample.iolog`:
+//! `cargo run -p nandkit-workload --example make_iolog > crates/workload/fixtures/sample.iolog`.
 //!
 //! fio itself makes one of a job of yours, in the same format (version 3 since fio 3.31):
 //! `fio --name=job --filename=t.bin --size=4m --rw=randrw --bs=4k --io_size=2m --fsync=16 --write_iolog=t.iolog`.
@@ -11,7 +12,8 @@ fn main() -> std::io::Result<()> {
     std::io::stdout().write_all(sample().as_bytes())
 }
 
-/// A trace of version 2: a small log file with syncs and a data file with random reads and writes, with pauses.
+/// A trace of version 2: a small log file with syncs and a data file with random reads and writes,
+/// with pauses.
 pub fn sample() -> String {
     let mut random = Random::new(1, "sample.iolog");
     let mut text = String::from("fio version 2 iolog\n");

@@ -1,4 +1,5 @@
-//! What `random` and `sequential` share: accesses of one size to a footprint, on blocks or on one file.
+//! What `random` and `sequential` share: accesses of one size to a footprint, on blocks or on one
+//! file.
 
 use nandkit_block::BlockGeometry;
 use nandkit_units::random::{Random, Zipf};
@@ -22,7 +23,8 @@ pub(crate) enum Locality {
         share: f64,
         hot: u64,
     },
-    /// Ranks by Zipf's law, spread over the footprint by `rank * step mod blocks`, where `step` is coprime to the number of blocks.
+    /// Ranks by Zipf's law, spread over the footprint by `rank * step mod blocks`, where `step` is
+    /// coprime to the number of blocks.
     Zipf {
         sampler: Zipf,
         step: u64,
@@ -123,7 +125,8 @@ impl Extent {
             return conflict(format!("a footprint of {blocks} blocks is too large: at most {}", u32::MAX));
         }
         let operations = match (self.operations, self.bytes) {
-            // Twice the footprint: enough for every block to be overwritten about once and the cleaning to be steady.
+            // Twice the footprint: enough for every block to be overwritten about once and the
+            // cleaning to be steady.
             (0, 0) => blocks * 2,
             (0, bytes) => bytes.div_ceil(self.block_size.max(1)),
             (operations, _) => operations,
@@ -227,7 +230,8 @@ impl AccessBlocks {
             return Err(SpecError::Conflict { workload: plan.workload, detail }.into());
         }
         let block_sectors = u32::try_from(plan.block_size / sector_size).unwrap_or(u32::MAX);
-        // Larger blocks go to the device in pieces: where these divide the block, they are the unit.
+        // Larger blocks go to the device in pieces: where these divide the block, they are the
+        // unit.
         let piece = crate::PIECE_BYTES_MAX / geometry.sector_size.max(1);
         let unit = if block_sectors <= piece {
             Some(block_sectors)
@@ -355,7 +359,8 @@ impl FileWorkload for AccessFile {
             Some(Step::Trim(_) | Step::Share { .. }) => {
                 return Err(WorkloadError::inconsistent("trims or shares on a file"));
             }
-            // A sync of this workload's own, counted in its phase. (Others sync as their rules say; after each phase the lab syncs, uncounted.)
+            // A sync of this workload's own, counted in its phase. (Others sync as their rules say;
+            // after each phase the lab syncs, uncounted.)
             None if std::mem::take(&mut self.end_sync) => Some(FileOperation::Sync { slot: Some(FILE) }),
             None => None,
         })

@@ -25,11 +25,13 @@ pub(crate) struct Rate {
     pub arrivals: Arrivals,
     /// Operations of a burst; 0: no pauses.
     pub burst: u64,
-    /// Milliseconds between the last arrival of a burst and the first of the next, on top of the time between any two.
+    /// Milliseconds between the last arrival of a burst and the first of the next, on top of the
+    /// time between any two.
     pub pause_ms: f64,
 }
 
-/// The longest that arrivals may go on: a billion seconds, 31 years. Simulated time ends after 584 years, and what follows the last arrival has to fit, too.
+/// The longest that arrivals may go on: a billion seconds, 31 years. Simulated time ends after 584
+/// years, and what follows the last arrival has to fit, too.
 const SPAN_S_MAX: f64 = 1e9;
 
 impl Rate {
@@ -49,7 +51,8 @@ impl Rate {
         Err(SpecError::Conflict { workload: self.workload, detail })
     }
 
-    /// Errors: pauses without bursts or the other way round, and either, or a queue depth, without or with a rate.
+    /// Errors: pauses without bursts or the other way round, and either, or a queue depth, without
+    /// or with a rate.
     pub fn check(&self, queue_depth: u64) -> Result<(), SpecError> {
         let conflict = |detail: &str| Err(SpecError::Conflict { workload: self.workload, detail: detail.to_string() });
         if (self.burst > 0) != (self.pause_ms > 0.0) {

@@ -1,7 +1,8 @@
 //! What the three embedded workloads (Gal and Toledo, USENIX ATC 2005) share.
 //!
-//! The paper describes a fax machine, a cell phone and an event recorder. Its text could not be had when this was written: the kinds of files and the sizes
-//! marked "as remembered" are from memory of it, everything else is an assumption and says so. Every value can be overridden.
+//! The paper describes a fax machine, a cell phone and an event recorder. Its text could not be had
+//! when this was written: the kinds of files and the sizes marked "as remembered" are from memory
+//! of it, everything else is an assumption and says so. Every value can be overridden.
 
 use crate::error::{Result, WorkloadError};
 use crate::operation::{FileOperation, FileWorkload, Phase};

@@ -1,4 +1,5 @@
-//! What can go wrong with a workload, apart by who can mend it: the one who wrote the spec, or nobody.
+//! What can go wrong with a workload, apart by who can mend it: the one who wrote the spec, or
+//! nobody.
 
 use nandkit_block::BlockError;
 use nandkit_vfs::FsError;
@@ -23,7 +24,8 @@ pub enum SpecError {
     Syntax { text: String, detail: String },
 }
 
-/// The nearest right name, where one is near enough; prints as `, did you mean "..."?` or as nothing.
+/// The nearest right name, where one is near enough; prints as `, did you mean "..."?` or as
+/// nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nearest(pub Option<&'static str>);
 
@@ -70,7 +72,8 @@ pub enum WorkloadError {
 }
 
 impl WorkloadError {
-    /// Whether the input (spec, trace, directory, size of the device) is to blame, so that other input mends it.
+    /// Whether the input (spec, trace, directory, size of the device) is to blame, so that other
+    /// input mends it.
     pub const fn is_input(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,5 @@
-//! `fax`: a fax machine that stores each page as a file of its own and keeps a history of faxes sent and received.
+//! `fax`: a fax machine that stores each page as a file of its own and keeps a history of faxes
+//! sent and received.
 
 use std::collections::VecDeque;
 
@@ -23,7 +24,8 @@ parameters! {
         page_size: u64 = 51_300, 1..=1 << 24;
         /// Bytes of each write of a page; assumption: a modem's buffer.
         write: u64 = 1024, 1..=1 << 16;
-        /// Faxes that are kept, the oldest being deleted for the next; 0: as many as fill 75 % of the free space; assumption: ten that may be printed again.
+        /// Faxes that are kept, the oldest being deleted for the next; 0: as many as fill 75 % of
+        /// the free space; assumption: ten that may be printed again.
         kept: u64 = 10, 0..=100_000;
         /// Bytes of a record of the history (Gal and Toledo, as remembered: 200).
         history_record: u64 = 200, 1..=1 << 16;
@@ -33,7 +35,8 @@ parameters! {
         parameters_size: u64 = 256, 1..=1 << 20;
         /// Faxes between two changes of the parameters; assumption.
         parameters_every: u64 = 100, 1..=1 << 32;
-        /// Whether each page and each history record is made durable at once; assumption: a fax is acknowledged to its sender.
+        /// Whether each page and each history record is made durable at once; assumption: a fax is
+        /// acknowledged to its sender.
         sync: bool = true, ();
     }
 }

@@ -1,4 +1,5 @@
-//! `interleaved`: writers that append pieces in turn, so that fragments form, and the files read in order (P3, section 5).
+//! `interleaved`: writers that append pieces in turn, so that fragments form, and the files read in
+//! order (P3, section 5).
 //!
 //! The writers come strictly by turns: piece k of all of them, then piece k + 1. A log-structured
 //! file system puts the pieces one behind the other in the order in which they come.

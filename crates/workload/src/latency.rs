@@ -2,7 +2,8 @@
 
 use nandkit_units::Nanos;
 
-/// 2^7 linear steps per power of two: a reported quantile is at most 1/128 (0.8 %) above the true one.
+/// 2^7 linear steps per power of two: a reported quantile is at most 1/128 (0.8 %) above the true
+/// one.
 const STEP_BITS: u32 = 7;
 const STEPS: usize = 1 << STEP_BITS;
 const BUCKETS: usize = (64 - STEP_BITS as usize + 1) * STEPS;
@@ -81,8 +82,8 @@ impl LatencyHistogram {
         Nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// A span that the share `quantile` (0 to 1) of all spans does not exceed, at most 0.8 % above the least such span and never above the
-    /// longest.
+    /// A span that the share `quantile` (0 to 1) of all spans does not exceed, at most 0.8 % above
+    /// the least such span and never above the longest.
     pub fn quantile(&self, quantile: f64) -> Nanos {
         let rank = ((quantile.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;

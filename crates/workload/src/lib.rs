@@ -1,7 +1,9 @@
-//! Seeded operation streams on files and on blocks, trace readers, and the drivers that apply, measure and verify them.
+//! Seeded operation streams on files and on blocks, trace readers, and the drivers that apply,
+//! measure and verify them.
 //!
-//! A [`WorkloadSpec`] says what to do; it makes a stream ([`FileWorkload`] or [`BlockWorkload`]) that is a pure function of the spec, the
-//! seed and the size of what it runs on. A driver ([`FileDriver`], [`BlockDriver`]) applies a stream phase by phase, so that the caller can read
+//! A [`WorkloadSpec`] says what to do; it makes a stream ([`FileWorkload`] or [`BlockWorkload`])
+//! that is a pure function of the spec, the seed and the size of what it runs on. A driver
+//! ([`FileDriver`], [`BlockDriver`]) applies a stream phase by phase, so that the caller can read
 //! its layers' counters between the phases, and reads everything back at the end:
 //!
 //! ```
@@ -24,7 +26,8 @@
 //! # }
 //! ```
 //!
-//! Content is never kept for comparison: each write carries a description (record, version) from which its bytes can be made again.
+//! Content is never kept for comparison: each write carries a description (record, version) from
+//! which its bytes can be made again.
 
 mod access;
 mod arrivals;

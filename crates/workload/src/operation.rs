@@ -130,8 +130,9 @@ impl FileData {
         }
     }
 
-    /// The content of one piece of a write, counted from 0: of an original its bytes in their order, else a record of its own, since making a part of a
-    /// record costs as much as making all before it. Records are counted from 0, and pieces are fewer than 2^16.
+    /// The content of one piece of a write, counted from 0: of an original its bytes in their
+    /// order, else a record of its own, since making a part of a record costs as much as making all
+    /// before it. Records are counted from 0, and pieces are fewer than 2^16.
     pub(crate) fn piece(self, piece: u32) -> Self {
         match self {
             Self::Described(description) => {
@@ -219,7 +220,8 @@ impl FileOperation {
     }
 }
 
-/// A stream of operations on files: a pure function of spec, seed and free space, whatever the file system answers.
+/// A stream of operations on files: a pure function of spec, seed and free space, whatever the file
+/// system answers.
 pub trait FileWorkload: Send {
     /// Goes to a phase; the answer is how many operations it will have, where that is known.
     fn begin(&mut self, phase: Phase) -> Option<u64>;
@@ -227,7 +229,8 @@ pub trait FileWorkload: Send {
     /// The phase's next operation; `None` at its end.
     fn next_operation(&mut self) -> Result<Option<FileOperation>>;
 
-    /// Fills `into` with bytes of an original, from `offset` on. Called when they are written and again when they are compared.
+    /// Fills `into` with bytes of an original, from `offset` on. Called when they are written and
+    /// again when they are compared.
     fn original(&mut self, number: u32, offset: u64, into: &mut [u8]) -> Result<()> {
         let _ = (offset, into);
         Err(WorkloadError::inconsistent(format!("it has no original {number}")))
@@ -272,9 +275,11 @@ pub struct BlockOperation {
     pub at: Lba,
     /// How many; 0 for a flush.
     pub sectors: u32,
-    /// What was asked for, in bytes: less than the sectors where these are larger than what a trace wrote or read.
+    /// What was asked for, in bytes: less than the sectors where these are larger than what a trace
+    /// wrote or read.
     pub bytes: u64,
-    /// When it arrives after the start of the phase (open loop); `None`: as soon as the queue has room (closed loop).
+    /// When it arrives after the start of the phase (open loop); `None`: as soon as the queue has
+    /// room (closed loop).
     pub arrival: Option<Nanos>,
 }
 
@@ -291,8 +296,8 @@ pub trait BlockWorkload: Send {
         1
     }
 
-    /// Where all writes and trims cover whole units of the same number of sectors, counted from sector 0: that number. It
-    /// makes verification cheaper. At most [`crate::PIECE_BYTES_MAX`].
+    /// Where all writes and trims cover whole units of the same number of sectors, counted from
+    /// sector 0: that number. It makes verification cheaper. At most [`crate::PIECE_BYTES_MAX`].
     fn unit_sectors(&self) -> Option<u32> {
         None
     }

@@ -29,7 +29,9 @@ impl WorkloadSpec {
 }
 
 impl Outside<'_> {
-    /// A word that changes with what is outside, unless the inputs are stopped meanwhile ([`WorkloadError::Cancelled`]): for a trace with its bytes, for a directory with the names, sizes and times of change of what is in it.
+    /// A word that changes with what is outside, unless the inputs are stopped meanwhile
+    /// ([`WorkloadError::Cancelled`]): for a trace with its bytes, for a directory with the names,
+    /// sizes and times of change of what is in it.
     pub fn fingerprint(&self, inputs: &dyn Inputs) -> Result<String> {
         let (kind, length, crc) = match self {
             Self::Trace(path) => {

@@ -1,8 +1,8 @@
 //! `overwrite`: files filled in order, then records overwritten by a fixed sequence.
 //!
-//! The sequence is the one with which the Linux kernel's file systems were measured, so that figures can be compared one to one.
-//! With N = files * (file_size / record) records and R records per file, record i is in file i/R ("f%04d") at (i%R)*record;
-//! `next()` is xorshift64 (13, 7, 17).
+//! The sequence is the one with which the Linux kernel's file systems were measured, so that
+//! figures can be compared one to one. With N = files * (file_size / record) records and R records
+//! per file, record i is in file i/R ("f%04d") at (i%R)*record; `next()` is xorshift64 (13, 7, 17).
 //!
 //! | pattern | record |
 //! | --- | --- |
@@ -24,7 +24,8 @@ use crate::operation::{
 };
 use crate::parameters::{choices, parameters};
 
-/// Where the generator starts: the customary example value of xorshift64 (Marsaglia 2003), and what the kernel was measured with.
+/// Where the generator starts: the customary example value of xorshift64 (Marsaglia 2003), and what
+/// the kernel was measured with.
 pub const START: u64 = 88_172_645_463_325_252;
 
 choices! {
@@ -34,7 +35,8 @@ choices! {
         Seq = "seq",
         /// Uniformly at random.
         Rnd = "rnd",
-        /// 60 % of the writes on one eighth of the data, 40 % on another; the hot data are whole files.
+        /// 60 % of the writes on one eighth of the data, 40 % on another; the hot data are whole
+        /// files.
         Hcf = "hcf",
         /// The same, the hot data are contiguous.
         Hcc = "hcc",
@@ -46,7 +48,8 @@ choices! {
 parameters! {
     /// Parameters of `overwrite`. Defaults: the run of Linux' JFFS2 on a 32 MiB nandsim chip.
     pub struct Overwrite as "overwrite" {
-        /// Which records are overwritten: in order, uniformly, or hot and cold by whole files, contiguously, or interleaved.
+        /// Which records are overwritten: in order, uniformly, or hot and cold by whole files,
+        /// contiguously, or interleaved.
         pattern: Pattern = Pattern::Hcf, ();
         /// Number of files.
         files: u64 = 104, 1..=10_000_000;

@@ -1,4 +1,5 @@
-//! One definition per parameter: its field, default, limits and help. Parsing, serialising and help texts come from it.
+//! One definition per parameter: its field, default, limits and help. Parsing, serialising and help
+//! texts come from it.
 
 use std::ops::RangeInclusive;
 
@@ -55,7 +56,8 @@ impl<'de> Deserialize<'de> for Value {
                 Ok(Value::Number(value))
             }
             fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-                // A negative number is left to the parameter, whose message names the key and its limits.
+                // A negative number is left to the parameter, whose message names the key and its
+                // limits.
                 Ok(u64::try_from(value).map_or(Value::Fraction(value as f64), Value::Number))
             }
             fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
@@ -211,7 +213,8 @@ pub(crate) fn unknown_key(workload: &'static str, keys: &'static [&'static str],
     SpecError::UnknownParameter { workload, key: key.to_string(), nearest: Nearest::of(key, keys), known }
 }
 
-/// Defines a workload's parameters: `name: Type = default, limits;` with a doc comment that is the help text too.
+/// Defines a workload's parameters: `name: Type = default, limits;` with a doc comment that is the
+/// help text too.
 macro_rules! parameters {
     (
         $(#[$meta:meta])*

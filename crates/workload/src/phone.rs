@@ -1,4 +1,5 @@
-//! `phone`: a cell phone with call logs, messages, an address book and appointments, each change a small transaction.
+//! `phone`: a cell phone with call logs, messages, an address book and appointments, each change a
+//! small transaction.
 
 use nandkit_units::random::Random;
 

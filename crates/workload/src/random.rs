@@ -18,7 +18,8 @@ choices! {
 }
 
 parameters! {
-    /// Parameters of `random`. The defaults are assumptions: uniform overwrites of 4 KiB, the case with a closed form.
+    /// Parameters of `random`. The defaults are assumptions: uniform overwrites of 4 KiB, the case
+    /// with a closed form.
     pub struct RandomAccess as "random" {
         /// Bytes of each access.
         block_size: u64 = 4096, 512..=16 << 20;
@@ -26,13 +27,15 @@ parameters! {
         reads: f64 = 0.0, 0.0..=1.0;
         /// Share of the accesses that trim (block devices only).
         trims: f64 = 0.0, 0.0..=1.0;
-        /// Share of the accesses that write nothing, but let the block read as another one does (block devices that remap only).
+        /// Share of the accesses that write nothing, but let the block read as another one does
+        /// (block devices that remap only).
         shares: f64 = 0.0, 0.0..=1.0;
         /// uniform, zipf, or hotcold.
         distribution: Distribution = Distribution::Uniform, ();
         /// With distribution=zipf: the exponent.
         zipf: f64 = 0.99, 0.0..=10.0;
-        /// With distribution=zipf: whether popular blocks are spread over the footprint rather than at its beginning.
+        /// With distribution=zipf: whether popular blocks are spread over the footprint rather than
+        /// at its beginning.
         scatter: bool = true, ();
         /// With distribution=hotcold: share of the accesses that are hot.
         hot_accesses: f64 = 0.8, 0.0..=1.0;
@@ -54,7 +57,8 @@ parameters! {
         sync_every: u64 = 0, 0..=1 << 40;
         /// Operations outstanding (block devices only).
         queue_depth: u64 = 1, 1..=65_536;
-        /// Operations that arrive a second while it is measured, whatever is outstanding (open loop; block devices only); 0: closed loop.
+        /// Operations that arrive a second while it is measured, whatever is outstanding (open
+        /// loop; block devices only); 0: closed loop.
         rate: f64 = 0.0, 0.0..=1e9;
         /// With rate: even, or poisson.
         arrivals: Arrivals = Arrivals::Even, ();

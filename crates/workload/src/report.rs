@@ -30,11 +30,13 @@ impl Progress {
 /// Hears how far a run is, and stops it by answering `Break`.
 pub type ProgressSink<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
-/// A phase in windows, each of so many bytes written by the user, that goes on until whoever hears of their ends says that it is enough.
+/// A phase in windows, each of so many bytes written by the user, that goes on until whoever hears
+/// of their ends says that it is enough.
 pub struct Windows<'a> {
     /// Bytes of a window; it ends with the operation that reaches them.
     pub bytes: u64,
-    /// Hears what the phase has counted up to the end of a window, and ends the phase by answering `Break`.
+    /// Hears what the phase has counted up to the end of a window, and ends the phase by answering
+    /// `Break`.
     pub ended: &'a mut dyn FnMut(&PhaseReport) -> ControlFlow<()>,
 }
 
@@ -103,9 +105,11 @@ pub struct DriverReport {
     pub phases: Vec<PhaseReport>,
     /// Bytes that were compared while the workload ran (its own reads) and at the end.
     pub verified_bytes: u64,
-    /// Files, or on blocks written sectors, that were read back at the end; `None` where that was switched off.
+    /// Files, or on blocks written sectors, that were read back at the end; `None` where that was
+    /// switched off.
     pub verified_at_end: Option<u64>,
-    /// Recorded calls that the file system has no way to do and that were left out; `None` where none were replayed.
+    /// Recorded calls that the file system has no way to do and that were left out; `None` where
+    /// none were replayed.
     pub skipped_calls: Option<u64>,
 }
 

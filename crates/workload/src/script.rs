@@ -7,8 +7,8 @@ use nandkit_units::{Description, Generator};
 use crate::error::SpecError;
 use crate::operation::{FileData, FileOperation, FileSlot};
 
-/// Operations to come, and the number of the next record of content. Each write gets a record of its own, so that every
-/// written byte tells which write it came from.
+/// Operations to come, and the number of the next record of content. Each write gets a record of
+/// its own, so that every written byte tells which write it came from.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     queue: VecDeque<FileOperation>,

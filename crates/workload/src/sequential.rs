@@ -26,7 +26,8 @@ parameters! {
         sync_every: u64 = 0, 0..=1 << 40;
         /// Operations outstanding (block devices only).
         queue_depth: u64 = 1, 1..=65_536;
-        /// Operations that arrive a second while it is measured, whatever is outstanding (open loop; block devices only); 0: closed loop.
+        /// Operations that arrive a second while it is measured, whatever is outstanding (open
+        /// loop; block devices only); 0: closed loop.
         rate: f64 = 0.0, 0.0..=1e9;
         /// With rate: even, or poisson.
         arrivals: Arrivals = Arrivals::Even, ();

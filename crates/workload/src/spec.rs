@@ -33,8 +33,9 @@ use crate::varmail::Varmail;
 
 /// A workload and its parameters.
 ///
-/// On the command line `name` or `name:key=value,key=value`, and `tree:DIR`, `trace:FILE`, which further parameters may follow. In TOML the same
-/// text, or a table with `kind` and the parameters. A spec serialises as a table of all its parameters, defaults included.
+/// On the command line `name` or `name:key=value,key=value`, and `tree:DIR`, `trace:FILE`, which
+/// further parameters may follow. In TOML the same text, or a table with `kind` and the parameters.
+/// A spec serialises as a table of all its parameters, defaults included.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "each is documented by its parameters")]
 pub enum WorkloadSpec {
@@ -248,7 +249,8 @@ impl WorkloadSpec {
         }
     }
 
-    /// Recorded calls of files, where the workload is a trace of them: they are replayed instead of a stream of operations.
+    /// Recorded calls of files, where the workload is a trace of them: they are replayed instead of
+    /// a stream of operations.
     pub fn calls(&self, inputs: &dyn Inputs) -> Result<Option<CallReplay>> {
         match self {
             Self::Trace(spec) => CallReplay::open(spec, inputs),
@@ -303,13 +305,15 @@ impl WorkloadSpec {
         })
     }
 
-    /// Takes the path that may stand behind the name: the parts up to the first `key=`, so that it may hold commas.
+    /// Takes the path that may stand behind the name: the parts up to the first `key=`, so that it
+    /// may hold commas.
     fn take_positional<'a>(&mut self, text: &'a str) -> std::result::Result<Option<&'a str>, SpecError> {
         let Some(key) = self.positional() else { return Ok(Some(text)) };
         let keys = with_parameters!(&*self, parameters => keys_of(parameters));
         let mut end = 0;
         for part in text.split(',') {
-            // Behind the path whatever looks like a key is one, so that a mistyped key is told and not taken for a part of the path.
+            // Behind the path whatever looks like a key is one, so that a mistyped key is told and
+            // not taken for a part of the path.
             let is_parameter = part.split_once('=').is_some_and(|(name, _)| {
                 let name = name.trim();
                 let is_identifier = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
@@ -356,7 +360,8 @@ impl FromStr for WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// Reads a text as the command line has it; also says which keys it gives, so that a default of the caller's own can stand for one that it does not.
+    /// Reads a text as the command line has it; also says which keys it gives, so that a default of
+    /// the caller's own can stand for one that it does not.
     pub fn parse_with_keys(text: &str) -> std::result::Result<(Self, Vec<&str>), SpecError> {
         let (name, rest) = match text.split_once(':') {
             Some((name, rest)) => (name.trim(), Some(rest)),

@@ -19,7 +19,8 @@ pub enum BlockStream {
 }
 
 impl BlockStream {
-    /// The same as [`BlockDriver::run_phase`], with the choice of the workload taken out of the loop.
+    /// The same as [`BlockDriver::run_phase`], with the choice of the workload taken out of the
+    /// loop.
     pub fn run_phase<D: BlockDevice + ?Sized>(
         &mut self,
         driver: &mut BlockDriver,

@@ -1,4 +1,5 @@
-//! Every workload on the model file system: it runs, is the same for the same seed, and its verification sees damage.
+//! Every workload on the model file system: it runs, is the same for the same seed, and its
+//! verification sees damage.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -71,7 +72,8 @@ fn every_workload_runs_and_reads_back_what_it_wrote() {
         assert!(report.verified_at_end.unwrap() > 0 && report.verified_bytes > 0, "{text}");
         let writes = measured.latency(OperationKind::Write).unwrap();
         assert!(writes.min() >= Nanos::from_millis(1), "{text}");
-        // Recorded arrivals come faster than this file system writes: waiting is part of their latency.
+        // Recorded arrivals come faster than this file system writes: waiting is part of their
+        // latency.
         assert_eq!(writes.max() > Nanos::from_millis(1), text.contains("recorded"), "{text}");
     }
 }

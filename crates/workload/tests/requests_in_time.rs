@@ -1,4 +1,5 @@
-//! What the driver records of a die that serves reads first: against queueing theory, and against schedules by hand.
+//! What the driver records of a die that serves reads first: against queueing theory, and against
+//! schedules by hand.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -17,7 +18,8 @@ const PAGES: u32 = 64;
 /// Blocks that are only read.
 const READ_BLOCKS: u32 = 4;
 
-/// One die as a block device: reads are of its first blocks, writes go to the next page wherever they are addressed.
+/// One die as a block device: reads are of its first blocks, writes go to the next page wherever
+/// they are addressed.
 struct OneDie {
     chip: ShadowChip,
     geometry: BlockGeometry,
@@ -211,7 +213,8 @@ fn theory(load: f64) -> (f64, f64) {
     (rate * READ_NS, rate * (READ_NS.powi(2) + PROGRAM_NS.powi(2)) / 2.0)
 }
 
-/// Pollaczek and Khinchine; and whether a device is asked for ends or not, its record is the same where none moves.
+/// Pollaczek and Khinchine; and whether a device is asked for ends or not, its record is the same
+/// where none moves.
 #[test]
 fn in_order_of_time_asking_for_ends_changes_no_record() {
     for (load, tolerance) in [(0.6, 0.02), (0.8, 0.04)] {
@@ -274,21 +277,25 @@ fn by_hand(order: DieOrder, depth: u32, letters: &str) -> (u64, u64, u64, Vec<u6
     (report.elapsed().0, sum(OperationKind::Write), sum(OperationKind::Read), flushed)
 }
 
-/// Three programs end at 200, 400, 600. A read issued at 200 runs from 400 to 460 and the third program then to 660; another, issued at 400, from 460 to 520: 720. Programs
-/// issued at 460 and 520 follow until 920 and 1,120. The next to end is the third program, at 720: the last read is issued then, runs from 920 to 980, and the last program to 1,180.
+/// Three programs end at 200, 400, 600. A read issued at 200 runs from 400 to 460 and the third
+/// program then to 660; another, issued at 400, from 460 to 520: 720. Programs issued at 460 and
+/// 520 follow until 920 and 1,120. The next to end is the third program, at 720: the last read is
+/// issued then, runs from 920 to 980, and the last program to 1,180.
 #[test]
 fn a_closed_loop_waits_for_ends_as_they_come_to_be() {
     let first = by_hand(DieOrder::ReadsFirst, 3, "WWWRRWWR");
     let writes = 200 + 400 + 720 + (920 - 460) + (1180 - 520);
     assert_eq!(first, (1180, writes, (460 - 200) + (520 - 400) + (980 - 720), vec![]));
-    // In order: ends at 200, 400, 600, 660, 720, 920, 1,120, 1,180; issued at 0 three times, then at the end third before each.
+    // In order: ends at 200, 400, 600, 660, 720, 920, 1,120, 1,180; issued at 0 three times, then
+    // at the end third before each.
     let writes = 200 + 400 + 600 + (920 - 600) + (1120 - 660);
     let by_time = by_hand(DieOrder::ByTime, 3, "WWWRRWWR");
     assert_eq!(by_time, (1180, writes, (660 - 200) + (720 - 400) + (1180 - 720), vec![]));
     assert_eq!(by_time, by_hand(DieOrder::Asked, 3, "WWWRRWWR"));
 }
 
-/// The third program ends at 660 instead of 600; a flush waits for it, and what follows for the flush. At depth 1 nothing is outstanding.
+/// The third program ends at 660 instead of 600; a flush waits for it, and what follows for the
+/// flush. At depth 1 nothing is outstanding.
 #[test]
 fn a_flush_waits_for_moved_ends_and_depth_1_for_each() {
     assert_eq!(
@@ -300,7 +307,8 @@ fn a_flush_waits_for_moved_ends_and_depth_1_for_each() {
     }
 }
 
-/// One die is never idle while two or more operations are outstanding, whatever goes first: all of the work, and nothing but it.
+/// One die is never idle while two or more operations are outstanding, whatever goes first: all of
+/// the work, and nothing but it.
 #[test]
 fn no_order_does_more_work_than_another() {
     for depth in [2, 3, 8, 64] {
@@ -328,7 +336,8 @@ fn no_order_does_more_work_than_another() {
     }
 }
 
-/// The latencies of an unfinished phase go with its report; the clock goes on to where its operations have ended, so that the next phase finds the die idle.
+/// The latencies of an unfinished phase go with its report; the clock goes on to where its
+/// operations have ended, so that the next phase finds the die idle.
 #[test]
 fn behind_an_error_nothing_is_outstanding() {
     // With a program of a first piece behind the three.
@@ -342,7 +351,8 @@ fn behind_an_error_nothing_is_outstanding() {
     }
 }
 
-/// As many as there are tickets; what arrives then waits in the host, and its latency counts from its arrival all the same.
+/// As many as there are tickets; what arrives then waits in the host, and its latency counts from
+/// its arrival all the same.
 #[test]
 fn arrivals_beyond_all_tickets_wait_in_the_host() {
     let count = 70_000u64;

@@ -1,7 +1,9 @@
 //! A volume, and changes to it.
 //!
-//! A volume has 50 MiB and an input few bytes: an input is a list of changes to one that is made here. Each is a block (two bytes, its number among those that hold anything), a byte in it
-//! (two bytes), a length (one byte) and the bytes. Checkpoints get a right checksum again, so that what they say is looked at.
+//! A volume has 50 MiB and an input few bytes: an input is a list of changes to one that is made
+//! here. Each is a block (two bytes, its number among those that hold anything), a byte in it (two
+//! bytes), a length (one byte) and the bytes. Checkpoints get a right checksum again, so that what
+//! they say is looked at.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -57,7 +59,8 @@ fn base(features: &str) -> &'static Base {
     })
 }
 
-/// The base with the input's changes. A process has one base: that of the features that it names first.
+/// The base with the input's changes. A process has one base: that of the features that it names
+/// first.
 pub fn changed(features: &str, mut data: &[u8]) -> RamDevice {
     let base = base(features);
     let numbers: Vec<u64> = base.blocks.keys().copied().collect();

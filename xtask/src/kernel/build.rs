@@ -1,4 +1,5 @@
-//! Prepares what a guest boots: the kernel of the distribution, unpacked but not installed, and an initramfs with its modules.
+//! Prepares what a guest boots: the kernel of the distribution, unpacked but not installed, and an
+//! initramfs with its modules.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,8 +12,9 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::judges::{self, Judge};
 use crate::process;
 
-/// The programs that preparing or running a guest takes. The C compiler also needs the C library's static form, which has the same package everywhere
-/// on Debian and is found missing when the helper is linked.
+/// The programs that preparing or running a guest takes. The C compiler also needs the C library's
+/// static form, which has the same package everywhere on Debian and is found missing when the
+/// helper is linked.
 const TOOLS: [Judge; 20] = [
     Judge { tool: "setfacl", package: "acl" },
     Judge { tool: "qemu-system-x86_64", package: "qemu-system-x86" },
@@ -113,7 +115,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The uncompressed kernel: QEMU boots it in a third of the time that the compressed one takes without hardware virtualisation.
+    /// The uncompressed kernel: QEMU boots it in a third of the time that the compressed one takes
+    /// without hardware virtualisation.
     pub fn vmlinux(&self) -> PathBuf {
         self.directory.join("vmlinux")
     }
@@ -129,8 +132,8 @@ impl Kernel {
     }
 }
 
-/// Prepares the kernel and the initramfs in the target directory, or finds them there. Everything but the installation of missing packages
-/// works without root's rights.
+/// Prepares the kernel and the initramfs in the target directory, or finds them there. Everything
+/// but the installation of missing packages works without root's rights.
 pub fn build() -> Result<Kernel> {
     judges::provide_all(&TOOLS)?;
     let directory = process::target_directory()?.join("kernel");
@@ -141,7 +144,8 @@ pub fn build() -> Result<Kernel> {
         return Ok(Kernel { directory, version: version.trim().to_owned() });
     }
     let start = Instant::now();
-    // A second run of this task may be at the same point: each builds in a place of its own, and the files are moved when they are whole.
+    // A second run of this task may be at the same point: each builds in a place of its own, and
+    // the files are moved when they are whole.
     let work = directory.join(format!("build-{}", std::process::id()));
     fs::create_dir_all(&work)?;
     let version = build_in(&work)?;
@@ -179,7 +183,8 @@ fn unpack_kernel(work: &Path, unpacked: &Path) -> Result<String> {
     let depends = Command::new("apt-cache").args(["depends", "--important", KERNEL]).output();
     let mut depends = depends.context("cannot start apt-cache: the guest's kernel is a Debian package")?;
     if !depends.status.success() || depends.stdout.is_empty() {
-        // A fresh machine's package lists are empty; without root's rights this fails, and the next step says so.
+        // A fresh machine's package lists are empty; without root's rights this fails, and the next
+        // step says so.
         process::succeeds(judges::apt().arg("update"))?;
         depends = Command::new("apt-cache").args(["depends", "--important", KERNEL]).output()?;
     }
@@ -199,7 +204,8 @@ fn unpack_kernel(work: &Path, unpacked: &Path) -> Result<String> {
     package.strip_prefix("linux-image-").map(str::to_owned).context("the kernel's package has a strange name")
 }
 
-/// Takes the kernel proper out of the self-extracting image: what follows the first sign of xz that unpacks to an ELF file.
+/// Takes the kernel proper out of the self-extracting image: what follows the first sign of xz that
+/// unpacks to an ELF file.
 fn decompress(image: &[u8], to: &Path) -> Result<()> {
     const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
     let packed = to.with_extension("xz");

@@ -1,4 +1,5 @@
-//! `cargo xtask kernel compare-wear`: nandkit's JFFS2 with the victims `jffs2-lists` against what `kernel wear` measured of Linux's own.
+//! `cargo xtask kernel compare-wear`: nandkit's JFFS2 with the victims `jffs2-lists` against what
+//! `kernel wear` measured of Linux's own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,8 @@ use crate::process;
 /// One run of the kernel a row, as `cargo xtask kernel wear` prints it.
 const FIGURES: &str = include_str!("figures.csv");
 
-/// The share by which the mean over all seeds may differ from the kernel's mean: of write amplification and of erases.
+/// The share by which the mean over all seeds may differ from the kernel's mean: of write
+/// amplification and of erases.
 const WEAR_BOUND: f64 = 0.05;
 
 /// The same of the blocks that were never erased, of which the kernel's own runs differ more.
@@ -35,7 +37,8 @@ impl Wear {
         Self([0, 1, 2].map(|at| runs.iter().map(|run| run.0[at]).sum::<f64>() / runs.len().max(1) as f64))
     }
 
-    /// By which share each figure differs from the kernel's; for blocks never erased of which the kernel has none, how many there are.
+    /// By which share each figure differs from the kernel's; for blocks never erased of which the
+    /// kernel has none, how many there are.
     fn differs(&self, kernel: &Self) -> [f64; 3] {
         [0, 1, 2].map(|at| {
             let base = if kernel.0[at] > 0.0 { kernel.0[at] } else { 1.0 };
@@ -49,7 +52,8 @@ impl Wear {
     }
 }
 
-/// Compares, and prints a row of a table for each setting that the kernel's figures have. Passes where each is near enough.
+/// Compares, and prints a row of a table for each setting that the kernel's figures have. Passes
+/// where each is near enough.
 pub fn run(arguments: &[String]) -> Result<bool> {
     let options = Options::parse(arguments, &[], &["--seeds", "--pattern", "--device", "--tick-ms", "--nandkit"], 0)?;
     let wanted = |option: &str, value: &str| options.text(option).is_none_or(|text| text == value);
@@ -64,7 +68,8 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         ));
     }
     let seeds = options.number("--seeds", 20)?.max(1);
-    // What Debian's Linux has. Under emulation a tick passes more work than so much time of the simulated chip.
+    // What Debian's Linux has. Under emulation a tick passes more work than so much time of the
+    // simulated chip.
     let tick_ms = options.number("--tick-ms", 4)?;
     let nandkit = Nandkit::find(&options)?;
     println!("| pattern | device | data MiB | user MiB | runs of Linux | WA | erases per user MiB | never erased | |");

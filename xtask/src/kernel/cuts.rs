@@ -29,7 +29,8 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     })
 }
 
-/// Samples `count` images of the cut test by `seed`, and lets Linux and nandkit list each: the trees must be the same, contents included.
+/// Samples `count` images of the cut test by `seed`, and lets Linux and nandkit list each: the
+/// trees must be the same, contents included.
 pub fn compare(kernel: &Kernel, nandkit: &Nandkit, work: &Path, count: u64, seed: u64) -> Result<()> {
     let images = work.join("images");
     fs::create_dir_all(&images)?;

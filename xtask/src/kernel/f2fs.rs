@@ -1,4 +1,5 @@
-//! `cargo xtask kernel f2fs`: volumes that Linux writes, with every option that changes where things lie, listed by Linux and by nandkit.
+//! `cargo xtask kernel f2fs`: volumes that Linux writes, with every option that changes where
+//! things lie, listed by Linux and by nandkit.
 
 use std::path::Path;
 use std::process::Command;
@@ -87,8 +88,10 @@ const LOOKED_FOR: [(&str, bool); 8] = [
     ("FOLDED/apfel", false),
 ];
 
-/// What is done in each volume's root besides: files around the limits of what an inode holds, directories of several levels with removed names, holes, space ahead, content
-/// that shrinks and some that does not, attributes in the inode and in a node of their own. Holes and space ahead are refused by Linux where files are compressed.
+/// What is done in each volume's root besides: files around the limits of what an inode holds,
+/// directories of several levels with removed names, holes, space ahead, content that shrinks and
+/// some that does not, attributes in the inode and in a node of their own. Holes and space ahead
+/// are refused by Linux where files are compressed.
 const WORK: &str = r#"
 mkdir limits many holes packed attributes
 size=3380
@@ -127,7 +130,8 @@ setfattr -n system.posix_acl_access -v 0x0200000001000600ffffffff02000700e803000
 setfattr -n system.posix_acl_default -v 0x0200000001000700ffffffff04000500ffffffff20000500ffffffff attributes
 "#;
 
-/// A file through the double indirect node, made on the first volume behind its listing: the guest would take minutes to read it.
+/// A file through the double indirect node, made on the first volume behind its listing: the guest
+/// would take minutes to read it.
 const HUGE: &str = "before=$(stat -c %Y /mnt)\n\
     echo at the end | dd of=/mnt/huge bs=1 seek=9000000000 2>/dev/null\n\
     echo at the begin | dd of=/mnt/huge bs=1 conv=notrunc 2>/dev/null\ntouch -d @$before /mnt\n";
@@ -160,7 +164,8 @@ impl LinuxWrites<'_> {
             let huge = told.lines().filter(|line| line.starts_with("data\t")).collect::<Vec<_>>();
             let expected: &[&str] = if volume.name == "plain" { &[HUGE_DATA] } else { &[] };
             ensure!(huge == expected, "{}: {huge:?}, not {expected:?}", volume.name);
-            // What was to be judged was there: files that shrank, names by the hash of their folded form.
+            // What was to be judged was there: files that shrank, names by the hash of their folded
+            // form.
             let number = |word: &str| -> u64 {
                 let line = told.lines().find_map(|line| line.strip_prefix(word));
                 line.and_then(|rest| rest.split('\t').nth(1)?.parse().ok()).unwrap_or(0)
@@ -177,7 +182,8 @@ impl LinuxWrites<'_> {
             println!("{}: {} entries, the same to Linux and to nandkit; checked: {checked}", volume.name, linux.len());
         }
         self.changed(&lister, &checker)?;
-        // Copied while it was mounted, after an fsync: the checkpoint's tree, and a note of what is behind it.
+        // Copied while it was mounted, after an fsync: the checkpoint's tree, and a note of what is
+        // behind it.
         let (ours, told) = list(&lister, &self.trial.image("unclean"), &[])?;
         let checkpoint = self.trial.manifest("unclean", "linux")?;
         checkpoint.must_equal(&ours, "unclean: as it was at the last checkpoint / as nandkit lists it")?;
@@ -187,7 +193,8 @@ impl LinuxWrites<'_> {
         Ok(())
     }
 
-    /// nandkit changes what Linux wrote, everywhere in it, and Linux must see the tree that nandkit does.
+    /// nandkit changes what Linux wrote, everywhere in it, and Linux must see the tree that nandkit
+    /// does.
     fn changed(&self, lister: &Path, checker: &Path) -> Result<()> {
         let changer = build_example("f2fs-change")?;
         let (mut script, mut letters) = (String::new(), 'a'..='z');
@@ -257,7 +264,8 @@ impl LinuxWrites<'_> {
     }
 }
 
-/// A volume that is copied while it is mounted, with data that were fsynced behind the last checkpoint.
+/// A volume that is copied while it is mounted, with data that were fsynced behind the last
+/// checkpoint.
 fn unclean(from: char, to: char) -> String {
     format!(
         "mkfs.f2fs -q -f /dev/vd{from}\nmount -t f2fs /dev/vd{from} /mnt\nmkdir /mnt/d\nseq 1 9000 >/mnt/d/before\n\

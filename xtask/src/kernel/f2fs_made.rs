@@ -62,11 +62,13 @@ const REUSED: [(&str, &str); 2] = [("partial", "pgc"), ("by-age", "atgc")];
 /// end moves.
 const RESIZED: [(&str, &str); 2] = [("grown", "1200M"), ("shrunk", "256M")];
 
-/// Which of them nandkit changes before Linux mounts them, by so many operations: what it lists then is what Linux must see.
+/// Which of them nandkit changes before Linux mounts them, by so many operations: what it lists
+/// then is what Linux must see.
 const CHANGED: [&str; 3] = ["changed", "changed-extra", "changed-quota"];
 const OPERATIONS: u64 = 4000;
 
-/// What Linux does in each volume besides the helper's changes: to files, names and attributes that nandkit made.
+/// What Linux does in each volume besides the helper's changes: to files, names and attributes that
+/// nandkit made.
 const WORK: &str = "cd /mnt\nrm -rf many/1*\nmv tree moved\nrm -f sparse/with-data\necho more >>sparse/some-data\ntruncate -s 100 sparse/empty\n\
     number=0\nwhile [ $number -lt 1000 ]; do echo $number >many/of-linux-$number; number=$((number + 1)); done\n\
     ln many/2-nn many/second-name\nmkdir churned\ncd /\n";
@@ -171,7 +173,8 @@ impl Made<'_> {
         self.some(VOLUMES)
     }
 
-    /// nandkit changes a volume, and fsck.f2fs finds nothing: neither in the tree nor in what quota files count.
+    /// nandkit changes a volume, and fsck.f2fs finds nothing: neither in the tree nor in what quota
+    /// files count.
     fn change(&self, changer: &Path, name: &str, seed: u64) -> Result<()> {
         let image = self.trial.image(name);
         let mut words = Command::new(changer);
@@ -211,7 +214,8 @@ impl Made<'_> {
             );
         }
         let outcome = guest.run(&script)?.success()?;
-        // Quotas that Linux cannot keep would be told here, too. Of a sound volume Linux says which checkpoint it has, that nat_bits are right, and how names are folded.
+        // Quotas that Linux cannot keep would be told here, too. Of a sound volume Linux says which
+        // checkpoint it has, that nat_bits are right, and how names are folded.
         let usual = |line: &str| {
             ["Mounted with checkpoint", "Found nat_bits in checkpoint", "Using encoding defined by superblock"]
                 .iter()
@@ -229,7 +233,8 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// The helper's tree with every kind of entry, and around it what F2FS keeps in other ways than small files.
+    /// The helper's tree with every kind of entry, and around it what F2FS keeps in other ways than
+    /// small files.
     fn make_tree(&self) -> Result<PathBuf> {
         let top = self.trial.work.join("source");
         let path = |name: &str| top.join(name);
@@ -293,7 +298,8 @@ fn attributes(directory: &Path) -> Result<()> {
 /// Changes the hash of a name in its directory's block.
 fn plant(image: &Path) -> Result<()> {
     let (bytes, name) = (fs::read(image)?, PLANTED.rsplit('/').next().unwrap_or(PLANTED).as_bytes());
-    // Entries of a block: 11 bytes each from byte 30 on, their names 8 bytes a slot from byte 2384 on (docs/formats/f2fs.md, "Directories").
+    // Entries of a block: 11 bytes each from byte 30 on, their names 8 bytes a slot from byte 2384
+    // on (docs/formats/f2fs.md, "Directories").
     let found = bytes.chunks(4096).enumerate().find_map(|(block, bytes)| {
         let slot = (0..214).find(|slot| bytes.get(2384 + slot * 8..).is_some_and(|rest| rest.starts_with(name)))?;
         Some((block * 4096 + 30 + slot * 11) as u64)

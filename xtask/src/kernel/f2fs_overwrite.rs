@@ -1,4 +1,5 @@
-//! `cargo xtask kernel f2fs-overwrite`: what Linux's own F2FS writes, moves and checkpoints under the pattern workload, beside nandkit's.
+//! `cargo xtask kernel f2fs-overwrite`: what Linux's own F2FS writes, moves and checkpoints under
+//! the pattern workload, beside nandkit's.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +15,13 @@ use crate::options::{Options, Unusable};
 use crate::process;
 
 const PATTERNS: [&str; 5] = ["seq", "rnd", "hcf", "hcc", "hci"];
-/// Names of modes, and what the mount takes; the second one also sets ipu_policy to 0, so that nothing is overwritten where it stands.
+/// Names of modes, and what the mount takes; the second one also sets ipu_policy to 0, so that
+/// nothing is overwritten where it stands.
 const MODES: [(&str, &str); 2] = [("lfs", "mode=lfs"), ("ssr", "mode=adaptive")];
 
-/// Who comes first at a sync (docs/formats/f2fs-writing.md, "Sync"), and as what the guest's program runs for it: on one processor the flusher begins before the program has asked for the pass that waits, or
-/// behind that.
+/// Who comes first at a sync (docs/formats/f2fs-writing.md, "Sync"), and as what the guest's
+/// program runs for it: on one processor the flusher begins before the program has asked for the
+/// pass that waits, or behind that.
 const FIRST: [(&str, &str); 2] = [("flusher", "yielding"), ("sync", "pressing")];
 
 const VOLUME_MIB: u64 = 256;
@@ -26,7 +29,8 @@ const FILES: u64 = 576;
 const USER_MIB: u64 = 512;
 const SYNC_EVERY: u64 = 256;
 
-/// Write amplification within this of Linux's, and the other figures within that (docs/design/10-f2fs.md).
+/// Write amplification within this of Linux's, and the other figures within that
+/// (docs/design/10-f2fs.md).
 const WITHIN: [f64; 2] = [0.10, 0.15];
 
 /// What is counted between the end of the filling and the last sync.
@@ -79,7 +83,8 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         let (theirs, ours) = (linux.values()[at], ours.values()[at]);
         let bound = WITHIN[usize::from(at > 0)];
         let ratio = if theirs == ours { 1.0 } else { ours / theirs };
-        // Of a few blocks or segments no share is asked, nor of the nodes among the blocks that were moved, which the row above has.
+        // Of a few blocks or segments no share is asked, nor of the nodes among the blocks that
+        // were moved, which the row above has.
         let counts = at == 0 || theirs.max(ours) >= 100.0 && *name != "moved nodes";
         let is_within = !counts || (ratio - 1.0).abs() <= bound;
         within &= is_within;

@@ -1,5 +1,6 @@
-//! `cargo xtask kernel f2fs-recover`: volumes that did not end cleanly, recovered by Linux and by nandkit. What Linux fsynced, nandkit's roll-forward brings back as Linux's does, and the other way round; fsck.f2fs finds
-//! nothing in what either leaves.
+//! `cargo xtask kernel f2fs-recover`: volumes that did not end cleanly, recovered by Linux and by
+//! nandkit. What Linux fsynced, nandkit's roll-forward brings back as Linux's does, and the other
+//! way round; fsck.f2fs finds nothing in what either leaves.
 
 use std::fs;
 use std::process::Command;
@@ -21,7 +22,8 @@ const LINUX: [(&str, &str); 3] =
 /// Volumes that nandkit writes, by their seeds.
 const OURS: [(&str, u64); 3] = [("ours-1", 1), ("ours-2", 2), ("ours-3", 3)];
 
-/// What Linux does before and behind the last checkpoint; each change of the second part is fsynced. `dd` without input fsyncs alone.
+/// What Linux does before and behind the last checkpoint; each change of the second part is
+/// fsynced. `dd` without input fsyncs alone.
 const WORK: &str = r#"
 fsynced() { dd if=/dev/null of=$1 conv=notrunc,fsync 2>/dev/null; }
 mkdir d e

@@ -1,4 +1,6 @@
-//! `cargo xtask kernel f2fs-turns`: a volume that nandkit makes goes from Linux to nandkit and back, and each writes until its collector has moved blocks. After each turn the other finds the tree as it was left, and fsck.f2fs nothing.
+//! `cargo xtask kernel f2fs-turns`: a volume that nandkit makes goes from Linux to nandkit and
+//! back, and each writes until its collector has moved blocks. After each turn the other finds the
+//! tree as it was left, and fsck.f2fs nothing.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +16,8 @@ use super::trial::{KEEP, Trial};
 use crate::options::Options;
 use crate::process;
 
-/// Name, which is also the mode of Linux's mount and of nandkit's, and options of `nandkit mkfs f2fs`.
+/// Name, which is also the mode of Linux's mount and of nandkit's, and options of
+/// `nandkit mkfs f2fs`.
 const VOLUMES: [(&str, &str, &str); 3] = [
     ("adaptive", "adaptive", "--size 96M"),
     ("lfs", "lfs", "--size 96M"),
@@ -24,8 +27,10 @@ const VOLUMES: [(&str, &str, &str); 3] = [
 /// Blocks that each collector moves at least.
 const MOVED: u64 = 500;
 
-/// Linux writes over two large files in a volume that is nearly full, until sections have to be emptied; where gaps are filled instead, the collector of idle times is told to hurry.
-/// Its counters are those of the volume's status: GC calls, and blocks that were tried to be moved, in all and in idle times.
+/// Linux writes over two large files in a volume that is nearly full, until sections have to be
+/// emptied; where gaps are filled instead, the collector of idle times is told to hurry. Its
+/// counters are those of the volume's status: GC calls, and blocks that were tried to be moved, in
+/// all and in idle times.
 const UNTIL_COLLECTED: &str = r#"
 until_collected() {
     round=0
@@ -104,7 +109,8 @@ impl Turns<'_> {
         Ok(guest)
     }
 
-    /// Linux lists what nandkit made, writes until its collector has worked, and lists what there is after a remount.
+    /// Linux lists what nandkit made, writes until its collector has worked, and lists what there
+    /// is after a remount.
     fn linux_writes(&self) -> Result<()> {
         let mut script = UNTIL_COLLECTED.replace("BLOCKS", &MOVED.to_string()).replace("SEED", &self.seed.to_string());
         for ((name, mode, _), letter) in VOLUMES.iter().zip('a'..) {

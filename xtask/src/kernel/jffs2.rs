@@ -90,7 +90,8 @@ impl Device {
 pub struct Image {
     /// The file; it may be shorter than the device.
     pub path: PathBuf,
-    /// Whether each page is followed by its OOB, as in the files of `nanddump --oob`. On NAND, JFFS2's cleanmarkers are there.
+    /// Whether each page is followed by its OOB, as in the files of `nanddump --oob`. On NAND,
+    /// JFFS2's cleanmarkers are there.
     pub with_oob: bool,
 }
 
@@ -129,7 +130,8 @@ pub struct Done {
     pub mounted: Manifest,
     /// The tree before the last unmount, where there were changes.
     pub churned: Option<Manifest>,
-    /// Blocks erased while it was mounted and listed for the first time: those that Linux does not trust to be erased.
+    /// Blocks erased while it was mounted and listed for the first time: those that Linux does not
+    /// trust to be erased.
     pub mount_erases: u64,
     /// The tree after it was mounted again, likewise.
     pub remounted: Option<Manifest>,
@@ -144,7 +146,8 @@ pub struct Done {
 }
 
 impl Done {
-    /// Fails where the kernel complained, where what was changed did not survive the unmount, and where the collector had nothing to do.
+    /// Fails where the kernel complained, where what was changed did not survive the unmount, and
+    /// where the collector had nothing to do.
     pub fn ensure_whole(&self, job: &Job) -> Result<()> {
         let name = &job.name;
         ensure!(self.complaints.is_empty(), "{name}: Linux complains:\n  {}", self.complaints.join("\n  "));
@@ -167,7 +170,8 @@ impl Done {
     }
 }
 
-/// Boots once and does the jobs one after the other. `work` is a directory for the images and listings: a directory for each job.
+/// Boots once and does the jobs one after the other. `work` is a directory for the images and
+/// listings: a directory for each job.
 pub fn run(kernel: &Kernel, work: &Path, jobs: &[Job], timeout: Duration) -> Result<(Vec<Done>, Outcome)> {
     let mut guest = Guest::new(kernel, "jffs2").share(work).module("jffs2").timeout(timeout);
     let mut script = "step() { read -r up rest </proc/uptime; echo \"$up s: $*\"; }\n".to_owned();
@@ -236,7 +240,8 @@ fn script_of(number: usize, job: &Job, disk: char) -> String {
     };
     line(&job.device.appear(disk));
     match &job.image {
-        // From memory and into memory: both programs go page by page, which takes milliseconds a page in a shared folder.
+        // From memory and into memory: both programs go page by page, which takes milliseconds a
+        // page in a shared folder.
         Some(image) if nand => {
             line("cp image /run/image");
             let how = if image.with_oob { "--oob" } else { "--pad" };
@@ -317,8 +322,9 @@ fn section(log: &str, number: usize) -> &str {
 /// What JFFS2 and the MTD layer said, but for what they say of sound images.
 fn complaints(log: &str) -> Vec<String> {
     const SOURCES: [&str; 4] = ["jffs2", "nandsim] error", "block2mtd: error", "I/O error"];
-    // The last two are what Linux says of a block that it has filled itself without leaving enough room for the summary, which depends on when it flushes a page: that block has none then, "non-fatal"
-    // (fs/jffs2/summary.c, `jffs2_sum_write_data`, `jffs2_sum_write_sumnode`).
+    // The last two are what Linux says of a block that it has filled itself without leaving enough
+    // room for the summary, which depends on when it flushes a page: that block has none then,
+    // "non-fatal" (fs/jffs2/summary.c, `jffs2_sum_write_data`, `jffs2_sum_write_sumnode`).
     const HARMLESS: [&str; 4] =
         ["jffs2: version", "complete building xattr subsystem", "Summary too big", "Not enough space for summary"];
     log.lines()
@@ -331,7 +337,8 @@ fn complaints(log: &str) -> Vec<String> {
 /// mkfs.jffs2 makes images for no smaller erase blocks; Linux mounts smaller ones.
 pub const MKFS_LEAST_ERASE_BYTES: u32 = 8 << 10;
 
-/// An image made by mkfs.jffs2. On NAND without cleanmarkers, since it would put them into the pages.
+/// An image made by mkfs.jffs2. On NAND without cleanmarkers, since it would put them into the
+/// pages.
 pub fn mkfs(tree: &Path, device: Device, to: &Path) -> Result<Image> {
     let program = crate::process::find("mkfs.jffs2").context("mkfs.jffs2 is missing (Debian: mtd-utils)")?;
     let mut mkfs = std::process::Command::new(program);

@@ -1,4 +1,5 @@
-//! The canonical listing of a tree, which guest and host make with the same program: guest/manifest.c describes its lines.
+//! The canonical listing of a tree, which guest and host make with the same program:
+//! guest/manifest.c describes its lines.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +20,8 @@ const MTIME: usize = 6;
 /// How many differences are named before the rest is only counted.
 const NAMED: usize = 20;
 
-/// How much later a time may be where the clock is taken twice. The guest's clock may run fast on a loaded host.
+/// How much later a time may be where the clock is taken twice. The guest's clock may run fast on a
+/// loaded host.
 const LATER_SECONDS: i64 = 60;
 
 /// A tree, by escaped path; "." is its root.
@@ -55,7 +57,8 @@ impl Manifest {
         Ok(Self(entries))
     }
 
-    /// The same without the root's own line. An image need not say anything of the root, so that each reader has its own idea of its time and owner.
+    /// The same without the root's own line. An image need not say anything of the root, so that
+    /// each reader has its own idea of its time and owner.
     pub fn without_root(mut self) -> Self {
         self.0.remove(".");
         self
@@ -67,8 +70,9 @@ impl Manifest {
         self
     }
 
-    /// The same without the modification times of directories. mkfs.jffs2 puts a child's time into its directory entry, and Linux takes the time of the
-    /// latest entry for the directory's where that is newer by version than the directory's own node.
+    /// The same without the modification times of directories. mkfs.jffs2 puts a child's time into
+    /// its directory entry, and Linux takes the time of the latest entry for the directory's where
+    /// that is newer by version than the directory's own node.
     pub fn without_directory_times(mut self) -> Self {
         for fields in self.0.values_mut().filter(|fields| fields.first().is_some_and(|kind| kind == "d")) {
             if let Some(time) = fields.get_mut(MTIME) {
@@ -83,7 +87,8 @@ impl Manifest {
         self.0.len()
     }
 
-    /// In which entries and fields `other` differs, a line each; empty where the trees are the same.
+    /// In which entries and fields `other` differs, a line each; empty where the trees are the
+    /// same.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
         for (path, fields) in &self.0 {
@@ -102,8 +107,9 @@ impl Manifest {
         found
     }
 
-    /// The same with the modification times of `other` where those are a little later, as JFFS2 leaves them on the flash: an overwrite takes
-    /// the time once for the inode in memory and once more, later, for the node (Linux 6.1, `generic_file_write_iter` and `jffs2_write_end`).
+    /// The same with the modification times of `other` where those are a little later, as JFFS2
+    /// leaves them on the flash: an overwrite takes the time once for the inode in memory and once
+    /// more, later, for the node (Linux 6.1, `generic_file_write_iter` and `jffs2_write_end`).
     pub fn with_later_times_of(mut self, other: &Self) -> Self {
         for (path, fields) in &mut self.0 {
             let theirs = other.0.get(path).and_then(|fields| fields.get(MTIME));
@@ -116,7 +122,8 @@ impl Manifest {
         self
     }
 
-    /// An error that names the differences, if there are any. `what` says which two trees these are, the first first.
+    /// An error that names the differences, if there are any. `what` says which two trees these
+    /// are, the first first.
     pub fn must_equal(&self, other: &Self, what: &str) -> Result<()> {
         let differences = self.differences(other);
         if differences.is_empty() {

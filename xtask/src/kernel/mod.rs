@@ -96,7 +96,8 @@ fn script(arguments: &[String]) -> Result<bool> {
     Ok(outcome.status == 0)
 }
 
-/// Boots once and says what the guest is; the harness itself is held to a script that fails and a kernel that breaks.
+/// Boots once and says what the guest is; the harness itself is held to a script that fails and a
+/// kernel that breaks.
 fn boot(kernel: &Kernel) -> Result<bool> {
     let outcome =
         Guest::new(kernel, "boot").module("jffs2").run("uname -r\ngrep -w jffs2 /proc/filesystems\n")?.success()?;

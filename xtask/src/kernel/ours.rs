@@ -31,7 +31,8 @@ pub struct Nandkit {
 }
 
 impl Nandkit {
-    /// The program that `--nandkit PATH` names, or else the workspace's own, built as this task was: optimised where it is.
+    /// The program that `--nandkit PATH` names, or else the workspace's own, built as this task
+    /// was: optimised where it is.
     pub fn find(options: &Options) -> Result<Self> {
         if let Some(path) = options.text("--nandkit") {
             let binary = fs::canonicalize(path).with_context(|| format!("--nandkit {path}"))?;
@@ -57,8 +58,9 @@ impl Nandkit {
         serde_json::from_str(&records).context("records that are no JSON")
     }
 
-    /// Makes an image of the tree for the device. Without OOB cleanmarkers are in the image on NOR, and nowhere for NAND; with OOB the image is as large as the device, so that each block has its
-    /// cleanmarker there.
+    /// Makes an image of the tree for the device. Without OOB cleanmarkers are in the image on NOR,
+    /// and nowhere for NAND; with OOB the image is as large as the device, so that each block has
+    /// its cleanmarker there.
     pub fn mkfs(&self, tree: &Path, device: Device, made: Made, to: &Path) -> Result<Image> {
         let mut mkfs = Command::new(&self.binary);
         mkfs.args(["mkfs", "jffs2", "--compress", made.compress, "--from"]).arg(tree);
@@ -98,7 +100,8 @@ impl Nandkit {
         Manifest::of_directory(kernel, to)
     }
 
-    /// Changes an image in place by a command and the words behind its image; returns the command's report.
+    /// Changes an image in place by a command and the words behind its image; returns the command's
+    /// report.
     pub fn change(&self, device: Device, image: &Path, words: &[&str]) -> Result<Value> {
         let Some((command, rest)) = words.split_first() else { bail!("no command") };
         let mut change = Command::new(&self.binary);

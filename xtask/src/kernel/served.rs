@@ -1,5 +1,6 @@
-//! `cargo xtask kernel serve`: Linux puts file systems of its own on `nandkit serve`'s exports, and its own checkers judge what is left: after a clean end, after the servers were told to end, and after
-//! guest and servers were killed in the middle of writing.
+//! `cargo xtask kernel serve`: Linux puts file systems of its own on `nandkit serve`'s exports, and
+//! its own checkers judge what is left: after a clean end, after the servers were told to end, and
+//! after guest and servers were killed in the middle of writing.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -183,7 +184,8 @@ impl Served<'_> {
         })
     }
 
-    /// Files one after the other, in turn on each; what is synced is told in the shared folder, which outlives the guest.
+    /// Files one after the other, in turn on each; what is synced is told in the shared folder,
+    /// which outlives the guest.
     fn script_syncing(&self) -> String {
         let mounts = each(|export, disk| format!("mkdir -p /run/{0}\nmount -t {0} {disk} /run/{0}\n", export.fs));
         let names = EXPORTS.map(|export| export.fs).join(" ");

@@ -1,4 +1,5 @@
-//! `cargo xtask kernel test`: the short set that shows in both directions that Linux and nandkit mean the same.
+//! `cargo xtask kernel test`: the short set that shows in both directions that Linux and nandkit
+//! mean the same.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,8 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     let options = Options::parse(arguments, &flags, &["--seed", "--churn-mib", "--nandkit", "--devices"], 0)?;
     must_be_root()?;
     Trial::run("test", &options, |trial| {
-        // Other people's images say whether the guest or nandkit is at fault where something differs.
+        // Other people's images say whether the guest or nandkit is at fault where something
+        // differs.
         let nandkit = if options.flag("--mkfs-jffs2") { None } else { Some(Nandkit::find(&options)?) };
         let set = Set {
             trial,
@@ -63,7 +65,8 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     })
 }
 
-/// The devices of the set, 4 MiB each: NAND and NOR, and with `--all` other geometries of both, and other kinds of images.
+/// The devices of the set, 4 MiB each: NAND and NOR, and with `--all` other geometries of both, and
+/// other kinds of images.
 fn devices(all: bool) -> Vec<Variant> {
     let nand = Device::Nand128k { blocks: 32 };
     let nor = |kib: u32| Device::Nor { erase_bytes: kib << 10, blocks: 4096 / kib };
@@ -187,7 +190,8 @@ impl Set<'_> {
         Ok(())
     }
 
-    /// What Linux wrote goes into Linux: on NAND with the OOB, so that dumping and loading that are tried.
+    /// What Linux wrote goes into Linux: on NAND with the OOB, so that dumping and loading that are
+    /// tried.
     fn second_guest(&self, mut jobs: Vec<Job>, changed: &[Done]) -> Result<()> {
         for (job, done) in jobs.iter_mut().zip(changed) {
             job.image = Some(done.image.clone());

@@ -1,4 +1,5 @@
-//! nandkit writes into what Linux wrote, by the commands that change images, and Linux mounts it once more.
+//! nandkit writes into what Linux wrote, by the commands that change images, and Linux mounts it
+//! once more.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +31,8 @@ pub struct Changed {
     pub free_bytes: u64,
 }
 
-/// Changes a copy of an image that Linux has left at `image`; `extracted` is its tree in a directory, `tree` one that is put into it.
+/// Changes a copy of an image that Linux has left at `image`; `extracted` is its tree in a
+/// directory, `tree` one that is put into it.
 pub fn change(nandkit: &Nandkit, device: Device, image: &Image, extracted: &Path, tree: &Path) -> Result<Changed> {
     let place = image.path.with_extension("third");
     fs::copy(&image.path, &place)?;
@@ -90,7 +92,8 @@ pub fn change(nandkit: &Nandkit, device: Device, image: &Image, extracted: &Path
     Ok(changed)
 }
 
-/// What nandkit itself finds in the image: a listing, of which the tree that was put must be a part as it was.
+/// What nandkit itself finds in the image: a listing, of which the tree that was put must be a part
+/// as it was.
 pub fn listing(
     nandkit: &Nandkit,
     kernel: &Kernel,

@@ -1,4 +1,5 @@
-//! `cargo xtask kernel wear`: what Linux's own JFFS2 programs and erases under the pattern workload.
+//! `cargo xtask kernel wear`: what Linux's own JFFS2 programs and erases under the pattern
+//! workload.
 
 use std::fs;
 use std::time::Duration;
@@ -36,8 +37,9 @@ pub fn device(name: &str) -> Option<Measurable> {
 /// The bytes of a file of the workload.
 pub const FILE_BYTES: u64 = 256 << 10;
 
-/// Every first program and erase of the MTD layer passes these functions; the erase's address is the first field of the structure behind the second
-/// argument (include/linux/mtd/mtd.h), the length of what is programmed the third argument.
+/// Every first program and erase of the MTD layer passes these functions; the erase's address is
+/// the first field of the structure behind the second argument (include/linux/mtd/mtd.h), the
+/// length of what is programmed the third argument.
 const PROBES: &str = "\
 cd /sys/kernel/tracing
 echo 'p:nandkit_erase mtd_erase addr=+0(%si):u64' >kprobe_events
@@ -163,7 +165,8 @@ struct Histogram {
 }
 
 impl Histogram {
-    /// Reads the `hist` file of a trigger (Linux, Documentation/trace/histogram.rst). A histogram that had to drop something is refused.
+    /// Reads the `hist` file of a trigger (Linux, Documentation/trace/histogram.rst). A histogram
+    /// that had to drop something is refused.
     fn parse(text: &str) -> Result<Self> {
         let mut buckets = Vec::new();
         for line in text.lines().filter(|line| line.starts_with('{')) {

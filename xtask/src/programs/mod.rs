@@ -1,4 +1,5 @@
-//! `cargo xtask programs`: other people's programs on every stack, through the FUSE door. What each found last is in docs/design/soaks.md.
+//! `cargo xtask programs`: other people's programs on every stack, through the FUSE door. What each
+//! found last is in docs/design/soaks.md.
 
 mod table;
 

@@ -8,7 +8,8 @@ use crate::judges::Judge;
 pub struct Stack {
     pub name: &'static str,
     pub options: &'static [&'static str],
-    /// What the format cannot hold, and which failures follow from that: docs/design/soaks.md says of each why.
+    /// What the format cannot hold, and which failures follow from that: docs/design/soaks.md says
+    /// of each why.
     pub known: Known,
 }
 
@@ -90,7 +91,8 @@ pub const PROGRAMS: [Program; 6] = [
         name: "fsx",
         judges: &[],
         from_crate: Some(("fsx", "0.3.2")),
-        // It maps anew for each operation and unmaps nothing: 65,530 maps are the kernel's usual limit, and many make it slow.
+        // It maps anew for each operation and unmaps nothing: 65,530 maps are the kernel's usual
+        // limit, and many make it slow.
         parts: |size| {
             let part = |seed, operations| format!("fsx -N {operations} -S {seed} file");
             let whole = size.operations / PART;
@@ -165,10 +167,12 @@ pub const PROGRAMS: [Program; 6] = [
     },
 ];
 
-/// Operations of a part of fsx: it takes the square of them, since the kernel searches ever more maps.
+/// Operations of a part of fsx: it takes the square of them, since the kernel searches ever more
+/// maps.
 const PART: u64 = 20_000;
 
-/// The users are those of Debian and of pjdfstest's own instructions; the step of FAT's times is two seconds.
+/// The users are those of Debian and of pjdfstest's own instructions; the step of FAT's times is
+/// two seconds.
 const PJDFSTEST: &str = "\
 chmod 755 . 2>/dev/null
 id tests >/dev/null 2>&1 || useradd -M tests

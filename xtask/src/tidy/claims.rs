@@ -12,7 +12,8 @@ const LIST: &str = "docs/guide/claims.md";
 /// The papers. Each has claims.
 const PAPERS: [char; 5] = ['1', '2', '3', '4', '5'];
 
-/// Ids in documents, sources, specs and scripts are ids of the list; the list names each once and says something of it.
+/// Ids in documents, sources, specs and scripts are ids of the list; the list names each once and
+/// says something of it.
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let Some(list) = tree.file(LIST) else {
         return vec![Violation::new(LIST, 0, "is missing: the list of claims")];

@@ -140,7 +140,8 @@ mod tests {
     const BELOW: [&str; 3] = ["nand-sim", "flash-image", "ftl"];
     const FILE_SYSTEMS: [&str; 3] = ["fat", "jffs2", "f2fs"];
 
-    /// The edges of a table that break an invariant of ARCHITECTURE.md, whatever the table says: `from -> to`.
+    /// The edges of a table that break an invariant of ARCHITECTURE.md, whatever the table says:
+    /// `from -> to`.
     fn forbidden_edges(house: &[Room]) -> Vec<String> {
         let mut found = Vec::new();
         for room in house {
@@ -202,7 +203,8 @@ mod tests {
 
     #[test]
     fn there_is_no_way_round_in_a_circle() {
-        // Each room uses only rooms that can be built before it: take away, again and again, those whose needs are met.
+        // Each room uses only rooms that can be built before it: take away, again and again, those
+        // whose needs are met.
         let mut built: Vec<&str> = Vec::new();
         while built.len() < HOUSE.len() {
             let next = HOUSE

@@ -1,4 +1,5 @@
-//! What must not be left in the repository: paths of one machine, marks of unfinished work and of failed merges, chance.
+//! What must not be left in the repository: paths of one machine, marks of unfinished work and of
+//! failed merges, chance.
 
 use super::Violation;
 use super::rust_text::is_word;
@@ -11,7 +12,9 @@ const MACHINE_PATHS: [&str; 5] =
 /// Marks of unfinished work. In pieces for the same reason.
 const UNFINISHED: [&str; 4] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("HA", "CK")];
 
-/// Sources of bytes that are others in each run: a failure that they bring about never comes back, and they bring some about by themselves. In pieces for the same reason. Guests of the kernel jobs have nothing else.
+/// Sources of bytes that are others in each run: a failure that they bring about never comes back,
+/// and they bring some about by themselves. In pieces for the same reason. Guests of the kernel
+/// jobs have nothing else.
 const CHANCE: [&str; 2] = [concat!("/dev/u", "random"), concat!("/dev/", "random")];
 
 /// The lines that a failed merge leaves.

@@ -33,7 +33,8 @@ fn allow_list(text: &str) -> Option<Vec<String>> {
     names.iter().map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Whether an SPDX expression can be met with the allowed licences; nothing where it is no expression. The old `A/B` counts as `A OR B`.
+/// Whether an SPDX expression can be met with the allowed licences; nothing where it is no
+/// expression. The old `A/B` counts as `A OR B`.
 fn permits(expression: &str, allowed: &[String]) -> Option<bool> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

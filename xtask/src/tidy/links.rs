@@ -18,7 +18,8 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     violations
 }
 
-/// What is wrong with a link from the document at `from`; nothing for links out of the project, which are not followed.
+/// What is wrong with a link from the document at `from`; nothing for links out of the project,
+/// which are not followed.
 fn broken(tree: &Tree, from: &str, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -37,7 +38,8 @@ fn broken(tree: &Tree, from: &str, target: &str) -> Option<String> {
     }
 }
 
-/// The path from the root on of `path` as seen from the document `from`; what leads out of the project resolves to a name that is not there.
+/// The path from the root on of `path` as seen from the document `from`; what leads out of the
+/// project resolves to a name that is not there.
 fn resolve(from: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -52,7 +54,8 @@ fn resolve(from: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The targets of a document's links, with their lines: `[text](target)` and `[name]: target`, outside code.
+/// The targets of a document's links, with their lines: `[text](target)` and `[name]: target`,
+/// outside code.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut links = Vec::new();
     for (number, line) in prose(text) {
@@ -72,7 +75,8 @@ fn links(text: &str) -> Vec<(usize, String)> {
     links
 }
 
-/// The anchors of a document's headings, as GitHub makes them: lower case, spaces to hyphens, punctuation dropped, repeats numbered.
+/// The anchors of a document's headings, as GitHub makes them: lower case, spaces to hyphens,
+/// punctuation dropped, repeats numbered.
 fn anchors(text: &str) -> Vec<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut anchors = Vec::new();

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules that the compiler does not know.
 //!
-//! Each rule is a function from plain data to a list of [`Violation`]s in a file of its own, and its tests plant violations.
+//! Each rule is a function from plain data to a list of [`Violation`]s in a file of its own, and
+//! its tests plant violations.
 
 mod bounds;
 mod circles;
@@ -69,7 +70,8 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     check(&process::root())
 }
 
-/// Applies every rule to the tree at `root` and prints what they find; true where nothing is violated.
+/// Applies every rule to the tree at `root` and prints what they find; true where nothing is
+/// violated.
 pub fn check(root: &Path) -> Result<bool> {
     let (violations, notes) = apply(root)?;
     for note in &notes {

@@ -1,8 +1,10 @@
-//! Rust source with comments, literals and test modules blanked out, so that rules look at code alone.
+//! Rust source with comments, literals and test modules blanked out, so that rules look at code
+//! alone.
 
 use std::ops::Range;
 
-/// The source with every character of comments and literals replaced by a space; lines stay where they are.
+/// The source with every character of comments and literals replaced by a space; lines stay where
+/// they are.
 pub fn code(source: &str) -> String {
     blanked_where(source, |_| true)
 }
@@ -32,7 +34,8 @@ fn blanked_where(source: &str, chosen: impl Fn(&[char]) -> bool) -> String {
             out.extend(text[at..end].iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
             at = end;
         } else {
-            // A whole word at once, so that the r of `for"` is not taken for the start of a raw string.
+            // A whole word at once, so that the r of `for"` is not taken for the start of a raw
+            // string.
             let word = text[at..].iter().take_while(|c| is_word(**c)).count().max(1);
             out.extend(&text[at..at + word]);
             at += word;
@@ -64,7 +67,8 @@ fn test_items(code: &str) -> Vec<Range<usize>> {
     TEST_MARKERS.iter().flat_map(|marker| items(code, marker)).collect()
 }
 
-/// Where, counted in characters, the items of the code are that start with `marker`, or are marked with it.
+/// Where, counted in characters, the items of the code are that start with `marker`, or are marked
+/// with it.
 fn items(code: &str, marker: &str) -> Vec<Range<usize>> {
     let code: Vec<char> = code.chars().collect();
     let marker: Vec<char> = marker.chars().collect();
@@ -130,7 +134,8 @@ pub fn functions(source: &str) -> Vec<(String, usize, usize)> {
     functions
 }
 
-/// Just behind the item that starts at or after `from`: its closing brace, or its semicolon outside all brackets.
+/// Just behind the item that starts at or after `from`: its closing brace, or its semicolon outside
+/// all brackets.
 fn item_end(code: &[char], from: usize) -> usize {
     let mut depth = 0_usize;
     for (at, c) in code.iter().enumerate().skip(from) {
@@ -191,7 +196,8 @@ fn quoted_length(rest: &[char], quote: char) -> usize {
     (at + 1).min(rest.len())
 }
 
-/// The length of a raw string whose prefix takes `prefix` characters; 0 where it is a raw identifier such as `r#type`.
+/// The length of a raw string whose prefix takes `prefix` characters; 0 where it is a raw
+/// identifier such as `r#type`.
 fn raw_length(rest: &[char], prefix: usize) -> usize {
     let hashes = rest[prefix..].iter().take_while(|c| **c == '#').count();
     let mut at = prefix + hashes;

@@ -17,7 +17,8 @@ const fn forbidden(word: &'static str, instead: &'static str) -> Forbidden {
     Forbidden { word, instead }
 }
 
-/// The files that may say `unsafe`: a file cannot be mapped into memory without, nor a cache line be asked for; their comments say why that is sound here.
+/// The files that may say `unsafe`: a file cannot be mapped into memory without, nor a cache line
+/// be asked for; their comments say why that is sound here.
 const MAPS_FILES: &str = "crates/flash-image/src/mmap.rs";
 const PREFETCHES: &str = "crates/units/src/prefetch.rs";
 
@@ -80,7 +81,8 @@ pub fn check(tree: &Tree, house: &[Room]) -> Vec<Violation> {
     violations
 }
 
-/// What may panic in library code outside tests, counted per file: each place must be out of reach of every input.
+/// What may panic in library code outside tests, counted per file: each place must be out of reach
+/// of every input.
 pub fn notes(tree: &Tree, house: &[Room]) -> Vec<Violation> {
     const PANICS: [&str; 5] = [".unwrap()", ".expect(", "panic!", "unreachable!", "assert!"];
     let tests = test_files(tree);
@@ -99,7 +101,8 @@ pub fn notes(tree: &Tree, house: &[Room]) -> Vec<Violation> {
     notes
 }
 
-/// The room whose library holds the file: crates/NAME/src. Tests, benches and examples are driven by people, and may look at a clock.
+/// The room whose library holds the file: crates/NAME/src. Tests, benches and examples are driven
+/// by people, and may look at a clock.
 fn library_room<'a>(path: &str, house: &'a [Room]) -> Option<&'a Room> {
     let (name, rest) = path.strip_prefix("crates/")?.split_once('/')?;
     rest.starts_with("src/").then(|| house.iter().find(|room| room.name == name))?

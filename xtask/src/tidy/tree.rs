@@ -37,7 +37,8 @@ pub struct Tree {
 const NOT_OURS: [&str; 3] = [".git", "target", "corpus"];
 
 impl Tree {
-    /// Reads the tree at `root`: what git tracks and what it does not ignore, or, where there is no git, every file outside build directories.
+    /// Reads the tree at `root`: what git tracks and what it does not ignore, or, where there is no
+    /// git, every file outside build directories.
     pub fn read(root: &Path) -> Result<Self> {
         let mut git = std::process::Command::new("git");
         git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);

@@ -1,8 +1,10 @@
 //! Memory cards in time: what an SD card does to a host, as curves and open units.
 //!
-//! A card is a controller with one flash chip and very little memory. What a request costs depends on its size, on whether it goes on where another one ended, and, for writes, on
-//! whether the card has the unit open that it falls into. [`CardSpec`] says that in figures, each with its source; [`presets`] are cards that exist; [`Card`] lets any device
-//! take the time that the card would take.
+//! A card is a controller with one flash chip and very little memory. What a request costs depends
+//! on its size, on whether it goes on where another one ended, and, for writes, on whether the card
+//! has the unit open that it falls into. [`CardSpec`] says that in figures, each with its source;
+//! [`presets`] are cards that exist; [`Card`] lets any device take the time that the card would
+//! take.
 //!
 //! ```
 //! use nandkit_block::BlockDevice;
@@ -23,8 +25,9 @@
 //!
 //! # What is left out
 //!
-//! Wear, faults and power cuts (they belong to chips: [`crate::wrap::CutDevice`] over a card cuts it); work in idle times; the region of the file allocation table, which many cards treat
-//! better than the rest; caches that make the first writes after a pause faster.
+//! Wear, faults and power cuts (they belong to chips: [`crate::wrap::CutDevice`] over a card cuts
+//! it); work in idle times; the region of the file allocation table, which many cards treat better
+//! than the rest; caches that make the first writes after a pause faster.
 
 /// The guide's code, compiled and run with the documentation's.
 #[cfg(doctest)]
@@ -65,7 +68,8 @@ struct State {
 }
 
 impl State {
-    /// When a request ends that takes `span` of the card; the card is busy until then. A device below that takes time does so at the same time.
+    /// When a request ends that takes `span` of the card; the card is busy until then. A device
+    /// below that takes time does so at the same time.
     fn serve(&mut self, context: &Context, span: Nanos, below: Done) -> Done {
         let start = self.busy_until.max(context.issued);
         let end = (start + span).max(below.completed);
@@ -75,11 +79,14 @@ impl State {
     }
 }
 
-/// A device with the times of a memory card. Content and capabilities are those of the device below; capacity and sectors, too.
+/// A device with the times of a memory card. Content and capabilities are those of the device
+/// below; capacity and sectors, too.
 ///
-/// The card carries out one request after the other, each from its issue on or from the end of the one before. A flush ends with the last of them and takes no time of its own: a
-/// card's write has ended when its bytes are safe. A request that fails, or that is empty, takes no time. Reads on several threads take their turns in the order in which
-/// they arrive. Cost: a lock, a search in a curve, and a comparison per open unit.
+/// The card carries out one request after the other, each from its issue on or from the end of the
+/// one before. A flush ends with the last of them and takes no time of its own: a card's write has
+/// ended when its bytes are safe. A request that fails, or that is empty, takes no time. Reads on
+/// several threads take their turns in the order in which they arrive. Cost: a lock, a search in a
+/// curve, and a comparison per open unit.
 #[derive(Debug)]
 pub struct Card<D> {
     inner: D,
@@ -156,7 +163,8 @@ fn check(spec: &CardSpec) -> Result<()> {
 }
 
 impl<D: BlockDevice> Card<D> {
-    /// The card over `inner`, idle and with no unit open. Errors: `Unfit` where the spec is impossible, or its units are not whole sectors of the device.
+    /// The card over `inner`, idle and with no unit open. Errors: `Unfit` where the spec is
+    /// impossible, or its units are not whole sectors of the device.
     pub fn new(spec: &CardSpec, mut inner: D) -> Result<Self> {
         check(spec)?;
         let below = *inner.geometry();

@@ -40,7 +40,8 @@ pub struct OpenUnits {
 }
 
 impl OpenUnits {
-    /// Books a write of `bytes` bytes at the byte address `at`. Cost: of the order of the open units, for each unit that the write touches.
+    /// Books a write of `bytes` bytes at the byte address `at`. Cost: of the order of the open
+    /// units, for each unit that the write touches.
     pub fn write(&mut self, spec: &CardSpec, at: u64, bytes: u64) -> UnitChanges {
         let size = spec.open_units.size.max(1);
         let mut changes = UnitChanges {

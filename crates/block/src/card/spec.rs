@@ -1,7 +1,8 @@
 //! What a memory card is, and where each figure comes from.
 //!
-//! A spec is read from TOML: see `docs/guide/cards.md`. The `[sources]` table says for each figure (`"timing.command_ns"`) or for a whole section
-//! (`"timing"`) where it comes from, or that it is an assumption.
+//! A spec is read from TOML: see `docs/guide/cards.md`. The `[sources]` table says for each figure
+//! (`"timing.command_ns"`) or for a whole section (`"timing"`) where it comes from, or that it is
+//! an assumption.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,8 @@ pub struct CardSpec {
     pub timing: CardTiming,
     /// The units in which the card recycles, and how many of them it writes at a time.
     pub open_units: OpenUnitSpec,
-    /// Where each figure comes from: keyed by figure (`"timing.command_ns"`) or by section (`"timing"`); the word `assumption` begins a text where there is no source.
+    /// Where each figure comes from: keyed by figure (`"timing.command_ns"`) or by section
+    /// (`"timing"`); the word `assumption` begins a text where there is no source.
     pub sources: BTreeMap<String, String>,
 }
 
@@ -35,7 +37,8 @@ pub struct CardSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CardGeometry {
-    /// Bytes of the card. Only devices made for the card alone have this size; [`super::Card`] over another device has that device's.
+    /// Bytes of the card. Only devices made for the card alone have this size; [`super::Card`] over
+    /// another device has that device's.
     pub capacity: u64,
     /// Bytes of a sector; 512 on every SD card.
     pub sector_size: u32,
@@ -49,10 +52,12 @@ impl Default for CardGeometry {
     }
 }
 
-/// The card's time for one request by its size in bytes, in nanoseconds, without command and merges.
+/// The card's time for one request by its size in bytes, in nanoseconds, without command and
+/// merges.
 ///
-/// A read is sequential where it begins at the end of the last read; a write, where it begins at the point up to which an open unit
-/// has been written, or at the start of a unit that is not open. Every other one is random.
+/// A read is sequential where it begins at the end of the last read; a write, where it begins at
+/// the point up to which an open unit has been written, or at the start of a unit that is not open.
+/// Every other one is random.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CurveSpec {
@@ -72,19 +77,24 @@ pub struct CurveSpec {
 pub struct CardTiming {
     /// Added to each request: command, answer, firmware. 0 where the curves hold it.
     pub command_ns: u64,
-    /// Bus transfer of one byte, in picoseconds: no request is faster than its bytes on the bus. 0 for no limit.
+    /// Bus transfer of one byte, in picoseconds: no request is faster than its bytes on the bus. 0
+    /// for no limit.
     pub bus_ps_per_byte: u64,
     /// Time of one trim besides the command, whatever its length.
     pub trim_ns: u64,
 }
 
-/// Allocation units (SD Physical Layer Specification, 4.13.1.1): the card writes a few of them at a time, and merges what it closes.
+/// Allocation units (SD Physical Layer Specification, 4.13.1.1): the card writes a few of them at a
+/// time, and merges what it closes.
 ///
-/// A write into a unit that is not open opens it. Where `count` are open already, the one written longest ago is closed first. That is free where it was written in order
-/// from its start to its end; costs the part of `merge_ns` that the bytes not written since it was opened are of the unit, where it was written upwards, as these are copied; and `merge_ns`
-/// where something was written below what had been written before. A unit that has been written whole in order is closed at once. These are the switch, the partial and the full merge of
-/// log-block translation layers (P4; Kim et al., IEEE Trans. Consumer Electronics 48(2), 2002). Arnd Bergmann, "Optimizing Linux with cheap flash drives"
-/// (lwn.net/Articles/428584), tells how cards behave.
+/// A write into a unit that is not open opens it. Where `count` are open already, the one written
+/// longest ago is closed first. That is free where it was written in order from its start to its
+/// end; costs the part of `merge_ns` that the bytes not written since it was opened are of the
+/// unit, where it was written upwards, as these are copied; and `merge_ns` where something was
+/// written below what had been written before. A unit that has been written whole in order is
+/// closed at once. These are the switch, the partial and the full merge of log-block translation
+/// layers (P4; Kim et al., IEEE Trans. Consumer Electronics 48(2), 2002). Arnd Bergmann,
+/// "Optimizing Linux with cheap flash drives" (lwn.net/Articles/428584), tells how cards behave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OpenUnitSpec {
@@ -123,7 +133,8 @@ impl CardSpec {
         }
     }
 
-    /// `Tr(n)`: the time of a read of this many bytes, from command to last byte, on a card that has nothing else to do.
+    /// `Tr(n)`: the time of a read of this many bytes, from command to last byte, on a card that
+    /// has nothing else to do.
     pub fn read_time(&self, pattern: Pattern, bytes: u64) -> Nanos {
         self.request_time(
             match pattern {
@@ -145,8 +156,9 @@ impl CardSpec {
         )
     }
 
-    /// `Tw(n)` as a benchmark of random writes over the whole card measures it (P1's figure 5): each write opens a unit, and closes one that such a write has opened.
-    /// A write of at least a unit is taken to begin with one.
+    /// `Tw(n)` as a benchmark of random writes over the whole card measures it (P1's figure 5):
+    /// each write opens a unit, and closes one that such a write has opened. A write of at least a
+    /// unit is taken to begin with one.
     pub fn spread_write_time(&self, bytes: u64) -> Nanos {
         if bytes >= self.open_units.size {
             return self.write_time(Pattern::Sequential, bytes);
@@ -154,7 +166,8 @@ impl CardSpec {
         self.write_time(Pattern::Random, bytes) + self.merge_time(bytes)
     }
 
-    /// The time of closing a unit of which `written` bytes were written since it was opened, upwards.
+    /// The time of closing a unit of which `written` bytes were written since it was opened,
+    /// upwards.
     pub fn merge_time(&self, written: u64) -> Nanos {
         let OpenUnitSpec { size, merge_ns, .. } = self.open_units;
         let copied = u128::from(size.saturating_sub(written));

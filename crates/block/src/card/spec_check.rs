@@ -12,7 +12,8 @@ use crate::check::CAPACITY_MAX;
 /// A card's spec that cannot be used: where, what it says, what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CardSpecError {
-    /// The text is no TOML, or a value has the wrong type: the message names the line, what stands there and what is expected.
+    /// The text is no TOML, or a value has the wrong type: the message names the line, what stands
+    /// there and what is expected.
     Syntax(String),
     /// A key that no card has.
     UnknownKey {
@@ -189,7 +190,8 @@ impl CardSpec {
         Ok(figures)
     }
 
-    /// Refuses a spec in which a figure has no source, or a source no figure. Errors: [`CardSpecError::NoSource`], `UnknownKey`.
+    /// Refuses a spec in which a figure has no source, or a source no figure. Errors:
+    /// [`CardSpecError::NoSource`], `UnknownKey`.
     pub fn check_sources(&self) -> Checked {
         let figures = self.figures()?;
         let told = |figure: &CardFigure| figure.source.as_deref().is_some_and(|source| !source.trim().is_empty());

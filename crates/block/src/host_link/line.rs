@@ -2,10 +2,12 @@
 
 use nandkit_units::Nanos;
 
-/// More busy spans than requests can be in flight and apart from each other; the oldest ones grow together beyond that.
+/// More busy spans than requests can be in flight and apart from each other; the oldest ones grow
+/// together beyond that.
 const SPANS_MAX: usize = 4096;
 
-/// When a resource is busy. What is ready earlier may go into a gap before what was asked for earlier, as answers of a queue come back in the order in which they are ready.
+/// When a resource is busy. What is ready earlier may go into a gap before what was asked for
+/// earlier, as answers of a queue come back in the order in which they are ready.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
     /// Spans from start to end, in order, with gaps between them.
@@ -13,7 +15,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Occupies the resource for `span` from the first moment on, at `ready` or later, at which it is free for so long; returns the end. No span occupies nothing and ends at `ready`.
+    /// Occupies the resource for `span` from the first moment on, at `ready` or later, at which it
+    /// is free for so long; returns the end. No span occupies nothing and ends at `ready`.
     pub fn take(&mut self, ready: Nanos, span: u64) -> Nanos {
         if span == 0 {
             return ready;

@@ -1,7 +1,10 @@
-//! A drive's host interface in time: commands that overlap up to the queue, a controller that takes them one by one, and a link that carries one thing at a time.
+//! A drive's host interface in time: commands that overlap up to the queue, a controller that takes
+//! them one by one, and a link that carries one thing at a time.
 //!
-//! What a drive does with requests of different sizes comes out of this and of the flash below: small requests at queue depth 1 pay the command and one die's time each, deep queues keep all dies
-//! busy until the controller or the link is full, large requests are spread over dies by the translation layer.
+//! What a drive does with requests of different sizes comes out of this and of the flash below:
+//! small requests at queue depth 1 pay the command and one die's time each, deep queues keep all
+//! dies busy until the controller or the link is full, large requests are spread over dies by the
+//! translation layer.
 //!
 //! ```
 //! use nandkit_block::{BlockDevice, HostLink, HostLinkSpec, RamDevice};
@@ -17,8 +20,10 @@
 //!
 //! # What is left out
 //!
-//! Reading ahead in the drive: a sequential read is no cheaper than a random one. A read's bytes go to the host when the last of them has left the flash, and a write's go to the flash when the
-//! last of them has arrived. Frames, polling, several queues, a flush that waits until the queue is empty.
+//! Reading ahead in the drive: a sequential read is no cheaper than a random one. A read's bytes go
+//! to the host when the last of them has left the flash, and a write's go to the flash when the
+//! last of them has arrived. Frames, polling, several queues, a flush that waits until the queue is
+//! empty.
 
 mod line;
 mod pacing;
@@ -62,7 +67,8 @@ pub struct HostLinkCounters {
 struct State {
     /// When the commands in the queue complete that carry no ticket, the first one on top.
     queue: BinaryHeap<Reverse<Nanos>>,
-    /// When those complete that do, as far as is known; with the ticket, and when the command was told to complete.
+    /// When those complete that do, as far as is known; with the ticket, and when the command was
+    /// told to complete.
     ticketed: BinaryHeap<Reverse<(Nanos, Ticket, Nanos)>>,
     /// By ticket: the latest end that the device below told.
     below: Vec<Nanos>,
@@ -120,11 +126,15 @@ impl State {
     }
 }
 
-/// A device behind a host interface: content, capabilities and shape are those of the device below, and so is its time, to which the interface's is added.
+/// A device behind a host interface: content, capabilities and shape are those of the device below,
+/// and so is its time, to which the interface's is added.
 ///
-/// A command enters the queue when it is issued, or where the queue is full when a command in it completes; the controller takes it, one after the other; a write's bytes come over the link;
-/// the latency passes; the device below is asked; a read's bytes go over the link. Trims, remaps and flushes are commands too, without a latency; the pairs of a remap go over the link.
-/// An empty request takes no time. A request that fails leaves the queue at once. Cost: two locks, a heap of at most `queue_depth` instants, a search among the busy spans of the link.
+/// A command enters the queue when it is issued, or where the queue is full when a command in it
+/// completes; the controller takes it, one after the other; a write's bytes come over the link; the
+/// latency passes; the device below is asked; a read's bytes go over the link. Trims, remaps and
+/// flushes are commands too, without a latency; the pairs of a remap go over the link. An empty
+/// request takes no time. A request that fails leaves the queue at once. Cost: two locks, a heap of
+/// at most `queue_depth` instants, a search among the busy spans of the link.
 #[derive(Debug)]
 pub struct HostLink<D> {
     inner: D,
@@ -177,7 +187,8 @@ impl<D: BlockDevice> HostLink<D> {
         Ok(Self { inner, spec: spec.clone(), remap_limits, state: Mutex::default() })
     }
 
-    /// A command without data to the host: taken, its bytes received, carried out after `latency_ns`.
+    /// A command without data to the host: taken, its bytes received, carried out after
+    /// `latency_ns`.
     fn command(
         &mut self,
         context: &Context,

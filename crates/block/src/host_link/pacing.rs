@@ -8,7 +8,8 @@ use super::{HostLink, State};
 use crate::BlockDevice;
 
 impl State {
-    /// A command is in the queue until it completes. What the device below told of its end is kept, so that it can be compared with what it says later.
+    /// A command is in the queue until it completes. What the device below told of its end is kept,
+    /// so that it can be compared with what it says later.
     #[inline]
     pub(super) fn enter(&mut self, ticket: Ticket, below: Nanos, completed: Nanos) {
         if ticket == Ticket::NONE {
@@ -30,7 +31,8 @@ impl State {
         }
     }
 
-    /// As much later than told as the device below is; where a part of a request was refused, not before the parts that were not.
+    /// As much later than told as the device below is; where a part of a request was refused, not
+    /// before the parts that were not.
     fn end_of(&self, device: &mut dyn Pacing, ticket: Ticket, told: Nanos) -> Nanos {
         match self.below.get(usize::from(ticket.0)) {
             Some(below) if ticket != Ticket::NONE => {
@@ -56,10 +58,13 @@ impl State {
     }
 }
 
-/// **Where an end moves that the device below told**, the request's end moves by as much: what the link and the controller added behind it stays added, and their bookings stay where
-/// they are. Writes, flushes and trims have nothing behind the device's end, so that theirs are exact; of reads, which a device below puts first, ends do not move. The queue
-/// holds a command until its moved end, as far as that is known when a request is issued; only reads that are parts of one request, and more than the queue takes, wait for ends as they
-/// were told. Cost: a question below for each that moved, and one.
+/// **Where an end moves that the device below told**, the request's end moves by as much: what the
+/// link and the controller added behind it stays added, and their bookings stay where they are.
+/// Writes, flushes and trims have nothing behind the device's end, so that theirs are exact; of
+/// reads, which a device below puts first, ends do not move. The queue holds a command until its
+/// moved end, as far as that is known when a request is issued; only reads that are parts of one
+/// request, and more than the queue takes, wait for ends as they were told. Cost: a question below
+/// for each that moved, and one.
 impl<D: BlockDevice> Pacing for HostLink<D> {
     fn quiet_until(&mut self, instant: Nanos) {
         if let Some(device) = self.inner.pacing() {

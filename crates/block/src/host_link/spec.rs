@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 /// A drive's host interface: how many commands it holds, what each costs, and the link.
 ///
-/// `command_ns` bounds the commands a second; the latencies are what a command takes besides, while others do the same. Both are the drive's: the time of the host's
-/// own software is not in them.
+/// `command_ns` bounds the commands a second; the latencies are what a command takes besides, while
+/// others do the same. Both are the drive's: the time of the host's own software is not in them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostLinkSpec {
-    /// Commands that the drive holds at once: 32 with SATA's NCQ. A further one waits in the host until one of them has completed.
+    /// Commands that the drive holds at once: 32 with SATA's NCQ. A further one waits in the host
+    /// until one of them has completed.
     pub queue_depth: u32,
     /// Time of the controller for each command, one command after the other.
     pub command_ns: u64,
@@ -19,7 +20,8 @@ pub struct HostLinkSpec {
     pub write_latency_ns: u64,
     /// Time of one byte on the link, in picoseconds: 1667 for SATA's 600 MB/s. 0 for no limit.
     pub link_ps_per_byte: u64,
-    /// Whether both directions of the link are used at once, as on PCI Express; else bytes go one way at a time, as on SATA.
+    /// Whether both directions of the link are used at once, as on PCI Express; else bytes go one
+    /// way at a time, as on SATA.
     pub full_duplex: bool,
 }
 
@@ -45,7 +47,8 @@ const LONGEST_NS: u64 = 1_000_000_000;
 const LONGEST_PS: u64 = 1_000_000_000;
 
 impl HostLinkSpec {
-    /// Refuses what no drive has. Errors: a sentence with the key, its value, and what would be right.
+    /// Refuses what no drive has. Errors: a sentence with the key, its value, and what would be
+    /// right.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=QUEUE_MAX).contains(&self.queue_depth) {
             return Err(format!("queue_depth is {}; expected 1 to {QUEUE_MAX}", self.queue_depth));

@@ -45,7 +45,8 @@ fn a_command_on_an_idle_drive_takes_the_sum_of_its_parts() {
 #[test]
 fn latencies_overlap_and_commands_and_transfers_do_not() {
     let drive = drive(&HostLinkSpec { queue_depth: 4, ..spec() });
-    // Taken at 1,000, 2,000, 3,000; ready at 11,000, 12,000, 13,000; each transfer follows the one before.
+    // Taken at 1,000, 2,000, 3,000; ready at 11,000, 12,000, 13,000; each transfer follows the one
+    // before.
     let ends: Vec<u64> = (0..3).map(|_| read(&drive, 0)).collect();
     assert_eq!(ends, [15_096, 19_192, 23_288]);
 }
@@ -181,7 +182,8 @@ fn ends_move_as_far_as_the_device_below_moves_them() {
     assert!(HostLink::new(&spec(), RamDevice::with_sectors(512, 8).unwrap()).unwrap().pacing().is_none());
 }
 
-/// Two writes arrive at 5,096 and 9,192, and end at 109,096 and 209,096 as told; the first comes to end at 259,096, so that the second makes room.
+/// Two writes arrive at 5,096 and 9,192, and end at 109,096 and 209,096 as told; the first comes to
+/// end at 259,096, so that the second makes room.
 #[test]
 fn the_queue_holds_commands_until_their_moved_ends() {
     for is_read in [true, false] {
@@ -191,7 +193,8 @@ fn the_queue_holds_commands_until_their_moved_ends() {
             assert_eq!(done.completed, Nanos(9_096 + 100_000 * u64::from(ticket)));
         }
         drive.inner_mut().ends[1] = 259_096;
-        // Taken at 210,096; a read is ready 10,000 and 100,000 later, a write's bytes have come 4,096 later.
+        // Taken at 210,096; a read is ready 10,000 and 100,000 later, a write's bytes have come
+        // 4,096 later.
         let (done, expected) = if is_read {
             drive.quiet_until(Nanos::ZERO);
             (drive.read(&ticketed(3), Lba(0), ReadInto::Nothing { length: 4096 }), 320_096 + 4_096)

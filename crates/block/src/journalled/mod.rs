@@ -1,4 +1,5 @@
-//! A block device in a file whose flush is atomic: a crash leaves the state of the last flush, whole.
+//! A block device in a file whose flush is atomic: a crash leaves the state of the last flush,
+//! whole.
 
 mod extents;
 mod layout;
@@ -19,14 +20,17 @@ use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result
 use extents::{Extent, ExtentMap, Source};
 use layout::{FRAME_SIZE, Frame, FrameKind, HEADER_SIZE, PAYLOAD_MAX, journal_start};
 
-/// A block device in one file (see the format in `layout.rs`). Changes wait in memory, and beyond a limit in the journal, until [`BlockDevice::flush`]: it
-/// appends what changed and a commit frame to the journal, makes that durable, and then brings the sectors to their places. A flush that a crash
-/// interrupted after its commit is there when the file is opened, one interrupted before is forgotten. The file itself changes with the first write, trim or
-/// flush, which takes away what stands behind the sectors; opening alone changes nothing. Takes no simulated time.
+/// A block device in one file (see the format in `layout.rs`). Changes wait in memory, and beyond a
+/// limit in the journal, until [`BlockDevice::flush`]: it appends what changed and a commit frame
+/// to the journal, makes that durable, and then brings the sectors to their places. A flush that a
+/// crash interrupted after its commit is there when the file is opened, one interrupted before is
+/// forgotten. The file itself changes with the first write, trim or flush, which takes away what
+/// stands behind the sectors; opening alone changes nothing. Takes no simulated time.
 ///
-/// A flush costs twice the bytes that changed and two syncs. Memory: the limit and about 100 bytes per changed extent. The journal grows by what
-/// is written between two flushes. After an error of the operating system in a write or flush all further changes are refused, since nobody knows what
-/// the file holds: it is to be opened again.
+/// A flush costs twice the bytes that changed and two syncs. Memory: the limit and about 100 bytes
+/// per changed extent. The journal grows by what is written between two flushes. After an error of
+/// the operating system in a write or flush all further changes are refused, since nobody knows
+/// what the file holds: it is to be opened again.
 #[derive(Debug)]
 pub struct JournalledFile<M: Medium = File> {
     medium: M,
@@ -94,10 +98,12 @@ impl Journal {
 const BUFFER_LIMIT: usize = 32 << 20;
 
 impl JournalledFile<File> {
-    /// Where the first sector lies, in bytes from the start of the file: for messages about what is in the file.
+    /// Where the first sector lies, in bytes from the start of the file: for messages about what is
+    /// in the file.
     pub const SECTORS_AT: u64 = HEADER_SIZE;
 
-    /// Makes a new file of zeroes; refuses an existing one. Where the new file cannot be made whole (no room, larger than a file may be), none is left.
+    /// Makes a new file of zeroes; refuses an existing one. Where the new file cannot be made whole
+    /// (no room, larger than a file may be), none is left.
     pub fn create(path: &Path, geometry: BlockGeometry) -> Result<Self> {
         check_geometry(&geometry)?;
         Self::create_on(create_locked(path)?, geometry).inspect_err(|_| {
@@ -106,7 +112,8 @@ impl JournalledFile<File> {
         })
     }
 
-    /// Opens an existing file, locked. Errors: `Io` (no such file, in use), `Corrupt` (no such format, another version, damaged).
+    /// Opens an existing file, locked. Errors: `Io` (no such file, in use), `Corrupt` (no such
+    /// format, another version, damaged).
     pub fn open(path: &Path, access: Access) -> Result<Self> {
         let file = open_locked(path, access)?;
         Self::open_on(file, access).map_err(|error| match error.kind {
@@ -183,7 +190,8 @@ impl<M: Medium> JournalledFile<M> {
         HEADER_SIZE + sector * u64::from(self.geometry.sector_size)
     }
 
-    /// What comes before each change: it may be made, and what the file had left behind its sectors is settled.
+    /// What comes before each change: it may be made, and what the file had left behind its sectors
+    /// is settled.
     fn begin_change(&mut self, operation: Operation, at: Lba) -> Result<()> {
         check_writable(self.access, operation, at)?;
         if self.poisoned {
@@ -280,7 +288,8 @@ impl<M: Medium> JournalledFile<M> {
         Ok(())
     }
 
-    /// Cuts the journal off. It need not be durable: a journal that comes back is complete and says what is there already, or is older than the next.
+    /// Cuts the journal off. It need not be durable: a journal that comes back is complete and says
+    /// what is there already, or is older than the next.
     fn truncate(&mut self) -> io::Result<()> {
         self.medium.set_len(journal_start(&self.geometry))?;
         self.journal = Journal::new(&self.geometry, self.journal.sequence.wrapping_add(1));

@@ -15,7 +15,8 @@ pub struct Found {
     pub sequence: u64,
 }
 
-/// Reads the journal up to its commit frame, checking every checksum. Memory: one frame's payload and the extents.
+/// Reads the journal up to its commit frame, checking every checksum. Memory: one frame's payload
+/// and the extents.
 pub fn read_journal<M: Medium>(medium: &M, geometry: &BlockGeometry, length: u64) -> io::Result<Found> {
     let mut found = Found { extents: None, sequence: 0 };
     let mut extents = ExtentMap::new(geometry.sector_size);

@@ -15,7 +15,8 @@ enum Change {
     Sync,
 }
 
-/// A file in memory that remembers every change, so that a crash can be made up afterwards; fails from the given change on.
+/// A file in memory that remembers every change, so that a crash can be made up afterwards; fails
+/// from the given change on.
 #[derive(Clone, Debug, Default)]
 struct Recorder {
     bytes: Vec<u8>,
@@ -84,7 +85,8 @@ fn content(device: &impl BlockDevice) -> Vec<u8> {
     bytes
 }
 
-/// A run of writes, trims and flushes. Returns the file's changes, and for each flush the number of changes after it with the content.
+/// A run of writes, trims and flushes. Returns the file's changes, and for each flush the number of
+/// changes after it with the content.
 fn run(seed: u64, buffer_limit: usize) -> (Vec<Change>, Vec<(usize, Vec<u8>)>) {
     let recorder = Recorder::default();
     let changes = recorder.changes.clone();
@@ -111,7 +113,8 @@ fn run(seed: u64, buffer_limit: usize) -> (Vec<Change>, Vec<(usize, Vec<u8>)>) {
     (changes, flushed)
 }
 
-/// The file after a crash behind `count` changes: what was synced, and of the rest what the dice say; one write may be torn.
+/// The file after a crash behind `count` changes: what was synced, and of the rest what the dice
+/// say; one write may be torn.
 fn crashed(changes: &[Change], count: usize, random: &mut Random, all: bool) -> Vec<u8> {
     let durable = changes[..count].iter().rposition(|change| matches!(change, Change::Sync)).map_or(0, |sync| sync + 1);
     let mut bytes = Vec::new();

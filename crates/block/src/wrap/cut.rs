@@ -16,7 +16,8 @@ use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap,
 pub enum DeviceCutMoment {
     /// The request fails and has not begun.
     Before,
-    /// The request fails; a part of its sectors, in whatever order, reached the cache or the medium. A remap happened or not.
+    /// The request fails; a part of its sectors, in whatever order, reached the cache or the
+    /// medium. A remap happened or not.
     Inside,
     /// The request succeeds and is acknowledged; everything after it fails.
     After,
@@ -61,8 +62,9 @@ impl DeviceCutPlan {
 /// One sector's new content; `None` where it was trimmed.
 type Version = Option<Box<[u8]>>;
 
-/// A block device with a volatile cache: what was written since the last flush is held back, and a power cut keeps of it what the plan says. After the cut every request
-/// is `PowerLost` until [`CutDevice::power_on`]. Memory: what was written since the last flush.
+/// A block device with a volatile cache: what was written since the last flush is held back, and a
+/// power cut keeps of it what the plan says. After the cut every request is `PowerLost` until
+/// [`CutDevice::power_on`]. Memory: what was written since the last flush.
 #[derive(Clone, Debug)]
 pub struct CutDevice<D> {
     inner: D,
@@ -121,7 +123,8 @@ impl<D: BlockDevice> CutDevice<D> {
         self.off = false;
     }
 
-    /// The device below; what was not flushed is lost where the power is gone, and is written to it where it is not.
+    /// The device below; what was not flushed is lost where the power is gone, and is written to it
+    /// where it is not.
     pub fn into_inner(mut self) -> Result<D> {
         if !self.off {
             self.destage(&Context::default())?;
@@ -336,7 +339,8 @@ impl<D: BlockDevice> BlockDevice for CutDevice<D> {
     fn flush(&mut self, context: &Context) -> Result<Done> {
         match self.arrive(Operation::Flush, Lba(0))? {
             Some(moment @ (DeviceCutMoment::Before | DeviceCutMoment::Inside)) => {
-                // Before and inside differ only in what had been written back by then, which the plan's survival says.
+                // Before and inside differ only in what had been written back by then, which the
+                // plan's survival says.
                 let _ = moment;
                 self.cut(context)?;
                 Err(power_lost(Operation::Flush, Lba(0)))

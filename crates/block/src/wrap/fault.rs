@@ -27,7 +27,8 @@ pub struct DeviceFault {
     pub when: DeviceFaultWhen,
     /// The error.
     pub kind: ErrorKind,
-    /// Whether the device below carries the request out all the same before the failure is reported.
+    /// Whether the device below carries the request out all the same before the failure is
+    /// reported.
     pub carried_out: bool,
     /// How often at most.
     pub times: u64,

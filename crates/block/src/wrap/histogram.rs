@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const SUB: u64 = 16;
 const BUCKETS: usize = 16 + 60 * 16;
 
-/// Counts of values in buckets whose width grows with the value: exact below 16, then 16 to an octave.
+/// Counts of values in buckets whose width grows with the value: exact below 16, then 16 to an
+/// octave.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: Box<[AtomicU64]>,
@@ -79,7 +80,8 @@ impl HistogramSnapshot {
         self.max
     }
 
-    /// The value below or at which this part (0 to 1) of all values lies, rounded up to its bucket (by at most a 16th); 0 for none.
+    /// The value below or at which this part (0 to 1) of all values lies, rounded up to its bucket
+    /// (by at most a 16th); 0 for none.
     pub fn quantile(&self, part: f64) -> u64 {
         let count = self.count();
         let rank = ((part.clamp(0.0, 1.0) * count as f64).ceil() as u64).clamp(1, count.max(1));
@@ -93,7 +95,8 @@ impl HistogramSnapshot {
         0
     }
 
-    /// Counts by power of two: element n holds how many values lie in `2^n .. 2^(n+1)`, element 0 also the zeroes.
+    /// Counts by power of two: element n holds how many values lie in `2^n .. 2^(n+1)`, element 0
+    /// also the zeroes.
     pub fn by_power_of_two(&self) -> Vec<u64> {
         let mut powers = Vec::new();
         for (bucket, &held) in self.buckets.iter().enumerate().filter(|(_, held)| **held > 0) {

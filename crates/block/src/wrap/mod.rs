@@ -35,7 +35,8 @@ pub(crate) fn no_capability(operation: Operation) -> BlockError {
     BlockError::new(ErrorKind::OutOfRange, operation, Lba(0), "the device below does not offer this capability")
 }
 
-/// The methods with which a wrapper offers itself for the capabilities of the device in its field `inner`; those that it has nothing to add to are the device's own.
+/// The methods with which a wrapper offers itself for the capabilities of the device in its field
+/// `inner`; those that it has nothing to add to are the device's own.
 macro_rules! offer_capabilities {
     () => {
         #[inline]

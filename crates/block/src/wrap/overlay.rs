@@ -7,9 +7,11 @@ use nandkit_units::{Content, Context, Done, Lba, Payload, Pieces, ReadInto};
 use crate::check::{check_range, check_unit, sectors_of};
 use crate::{BlockDevice, BlockGeometry, Extent, Operation, RamDevice, Result, Trim};
 
-/// A device whose changes are kept in memory: reads see them, the device below stays as it is. For repairs and recoveries that must not touch their image, and for trying something out.
+/// A device whose changes are kept in memory: reads see them, the device below stays as it is. For
+/// repairs and recoveries that must not touch their image, and for trying something out.
 ///
-/// Changes take no time. They are as durable as this structure: a flush has nothing to do. Remapping is not offered. Memory: the changed sectors, described ones by their description.
+/// Changes take no time. They are as durable as this structure: a flush has nothing to do.
+/// Remapping is not offered. Memory: the changed sectors, described ones by their description.
 #[derive(Debug)]
 pub struct OverlayDevice<D> {
     inner: D,

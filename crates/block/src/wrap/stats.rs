@@ -310,7 +310,8 @@ impl<D: BlockDevice> BlockDevice for StatsDevice<D> {
         result
     }
 
-    /// Counted as one write; that the device below makes it of a write and a flush where it knows nothing better is its own matter.
+    /// Counted as one write; that the device below makes it of a write and a flush where it knows
+    /// nothing better is its own matter.
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         let result = self.inner.write_durable(context, at, data);
         self.counters.count(RequestKind::Write, context, data.len() as u64, &result);

@@ -1,18 +1,21 @@
 //! Estimating on line how fast the number of pages that migrations copy grows.
 
-/// How `alpha` in `P_n = alpha * n` is taken from the pages `p` of one macroscopic period (from one merge of a block to its next).
+/// How `alpha` in `P_n = alpha * n` is taken from the pages `p` of one macroscopic period (from one
+/// merge of a block to its next).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AlphaEstimator {
-    /// `P_n / n`: P4's law taken literally. One sample is enough, and a block that starts with many pages (event recorder) gets a large
-    /// `alpha`, hence an early merge that frees it of them.
+    /// `P_n / n`: P4's law taken literally. One sample is enough, and a block that starts with many
+    /// pages (event recorder) gets a large `alpha`, hence an early merge that frees it of them.
     #[default]
     Origin,
-    /// The least-squares slope of `p` over `n` with a free intercept. Needs two samples; sees only growth, so that a block that starts with many
-    /// pages and stays flat has `alpha = 0`, whatever it copies each time.
+    /// The least-squares slope of `p` over `n` with a free intercept. Needs two samples; sees only
+    /// growth, so that a block that starts with many pages and stays flat has `alpha = 0`, whatever
+    /// it copies each time.
     Regression,
 }
 
-/// The pages `p` found at the recyclings of one macroscopic period, as the sums that the estimators need.
+/// The pages `p` found at the recyclings of one macroscopic period, as the sums that the estimators
+/// need.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PeriodHistory {
     count: u64,

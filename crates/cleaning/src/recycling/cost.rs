@@ -1,9 +1,10 @@
 //! The cost functions of merge and migration, and their macroscopic optimum.
 
-/// Unit costs of a chip and the functions built on them. Any unit of time will do, the same for all three.
+/// Unit costs of a chip and the functions built on them. Any unit of time will do, the same for all
+/// three.
 ///
-/// P4 leaves the map page of each recycling out of its formulas ("a very small part"); `map = 0` gives exactly those, any other value
-/// the same formulas with that cost added to every recycling.
+/// P4 leaves the map page of each recycling out of its formulas ("a very small part"); `map = 0`
+/// gives exactly those, any other value the same formulas with that cost added to every recycling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// `C_E`: erasing a block.
@@ -29,7 +30,8 @@ impl Costs {
         self.erase + self.map
     }
 
-    /// `C_merge`: the erase of the target, the erase of the next log block, and a copy of every page.
+    /// `C_merge`: the erase of the target, the erase of the next log block, and a copy of every
+    /// page.
     pub fn merge(&self) -> f64 {
         2.0 * self.erase + self.np() * self.copy + self.map
     }
@@ -44,20 +46,22 @@ impl Costs {
         self.merge() / self.np()
     }
 
-    /// `W_mig(p)`: cost of a migration per page that it makes writable; infinite where it makes none.
+    /// `W_mig(p)`: cost of a migration per page that it makes writable; infinite where it makes
+    /// none.
     pub fn migration_per_page(&self, p: f64) -> f64 {
         if p < self.np() { self.migration(p) / (self.np() - p) } else { f64::INFINITY }
     }
 
-    /// The `p` at which a migration costs as much per page as a merge: `Np / 2` without map pages, slightly less with them.
+    /// The `p` at which a migration costs as much per page as a merge: `Np / 2` without map pages,
+    /// slightly less with them.
     pub fn equilibrium(&self) -> f64 {
         let merge = self.merge();
         let denominator = merge + self.np() * self.copy;
         if denominator > 0.0 { self.np() * (merge - self.fixed()) / denominator } else { self.np() / 2.0 }
     }
 
-    /// `W(n)`: cost per writable page of `n` migrations that copy `alpha`, `2 alpha`, ... `n alpha` pages, followed by one merge. Infinite
-    /// where these leave no writable page.
+    /// `W(n)`: cost per writable page of `n` migrations that copy `alpha`, `2 alpha`, ... `n alpha`
+    /// pages, followed by one merge. Infinite where these leave no writable page.
     pub fn period_per_page(&self, alpha: f64, n: f64) -> f64 {
         let half = alpha / 2.0;
         let numerator = half * self.copy * n * n + (half * self.copy + self.fixed()) * n + self.merge();
@@ -65,13 +69,15 @@ impl Costs {
         if denominator > 0.0 { numerator / denominator } else { f64::INFINITY }
     }
 
-    /// `n0`: the real number of migrations at which [`Costs::period_per_page`] is least; 0 where a merge at once is best. `None` for `alpha <= 0`
-    /// (or not a number): without growth every further migration makes the average cheaper, and there is no least one.
+    /// `n0`: the real number of migrations at which [`Costs::period_per_page`] is least; 0 where a
+    /// merge at once is best. `None` for `alpha <= 0` (or not a number): without growth every
+    /// further migration makes the average cheaper, and there is no least one.
     pub fn optimum(&self, alpha: f64) -> Option<f64> {
         if alpha.is_nan() || alpha <= 0.0 {
             return None;
         }
-        // The numerator of dW/dn, divided by nothing: P4 section 5, with C_E and C_merge including the map pages.
+        // The numerator of dW/dn, divided by nothing: P4 section 5, with C_E and C_merge including
+        // the map pages.
         let (np, merge) = (self.np(), self.merge());
         let a = alpha / 2.0 * (self.fixed() + self.copy * np);
         let b = alpha * (self.copy * np + merge);
@@ -83,7 +89,8 @@ impl Costs {
         Some(-2.0 * c / (b + (b * b - 4.0 * a * c).sqrt()))
     }
 
-    /// The whole number of migrations at which [`Costs::period_per_page`] is least; `None` as for [`Costs::optimum`].
+    /// The whole number of migrations at which [`Costs::period_per_page`] is least; `None` as for
+    /// [`Costs::optimum`].
     pub fn best_migrations(&self, alpha: f64) -> Option<u64> {
         let floor = self.optimum(alpha)?.floor();
         let up = self.period_per_page(alpha, floor + 1.0) < self.period_per_page(alpha, floor);

@@ -61,10 +61,10 @@ impl<S: AgedSections> Costs for CostBenefit<'_, S> {
     }
 }
 
-/// The benefit of cleaning a block, 0 to 10 000, in whole numbers: `100 * (100 - u) * a / (100 + u)`,
-/// where `u` is the share of `capacity` that is `valid`, in per cent, and `a` goes from 0 to 100 as
-/// `modified`, the mean time of the last writes, goes from the newest to the oldest of `times`, the
-/// range over all blocks. The unit of times cancels out.
+/// The benefit of cleaning a block, 0 to 10 000, in whole numbers:
+/// `100 * (100 - u) * a / (100 + u)`, where `u` is the share of `capacity` that is `valid`, in per
+/// cent, and `a` goes from 0 to 100 as `modified`, the mean time of the last writes, goes from the
+/// newest to the oldest of `times`, the range over all blocks. The unit of times cancels out.
 pub fn benefit(valid: u64, capacity: u64, modified: u64, times: RangeInclusive<u64>) -> u64 {
     let (oldest, newest) = times.into_inner();
     let used = percent(valid, capacity);

@@ -77,13 +77,14 @@ pub trait Costs {
 }
 
 impl Search<'_> {
-    /// The candidate of the least cost, the first one among equals. One that may not be taken counts
-    /// as looked at nevertheless.
+    /// The candidate of the least cost, the first one among equals. One that may not be taken
+    /// counts as looked at nevertheless.
     ///
-    /// From the start up to the end, and if that is not enough, from 0 up to where the cursor stood.
-    /// The cursor then stands behind the last candidate looked at; if that was on the second leg, not
-    /// behind where it stood, it moves on by one unit. A search that finds its candidates at an end
-    /// leaves it at 0. Cost: the candidates looked at, and a word for each 64 units between.
+    /// From the start up to the end, and if that is not enough, from 0 up to where the cursor
+    /// stood. The cursor then stands behind the last candidate looked at; if that was on the second
+    /// leg, not behind where it stood, it moves on by one unit. A search that finds its candidates
+    /// at an end leaves it at 0. Cost: the candidates looked at, and a word for each 64 units
+    /// between.
     pub fn run(&self, cursor: &mut Cursor, costs: &mut impl Costs) -> Option<u32> {
         if self.most == 0 || self.unit == 0 {
             return None;

@@ -9,7 +9,8 @@ pub enum Event {
     Clean,
 }
 
-/// Counts of versions by event, region before and region after. A version is what the owner asks for with one call, whatever its size.
+/// Counts of versions by event, region before and region after. A version is what the owner asks
+/// for with one call, whatever its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flows {
     regions: usize,
@@ -42,12 +43,14 @@ impl Flows {
         }
     }
 
-    /// The versions that an event took from one region (`None`: a first write) to another; 0 where there is no such region.
+    /// The versions that an event took from one region (`None`: a first write) to another; 0 where
+    /// there is no such region.
     pub fn get(&self, event: Event, from: Option<u8>, to: u8) -> u64 {
         self.place(event, from, to).and_then(|place| self.counts.get(place)).copied().unwrap_or(0)
     }
 
-    /// Every flow that is not zero, in the order of event, region before (first writes last) and region after.
+    /// Every flow that is not zero, in the order of event, region before (first writes last) and
+    /// region after.
     pub fn iter(&self) -> impl Iterator<Item = (Event, Option<u8>, u8, u64)> + '_ {
         let regions = 0..self.regions as u8;
         [Event::Write, Event::Clean].into_iter().flat_map(move |event| {

@@ -2,9 +2,12 @@
 
 use nandkit_units::random;
 
-/// Separation by update frequency, as multi-log does (Stoica and Ailamaki, VLDB 2013), with frequencies from a table of hashed counters (Hsieh, Kuo and Chang, ACM TOS
-/// 2(1), 2006): each write of a datum raises the two counters that it hashes to, all counters are halved every so many writes, and the lower of the two tells how
-/// often the datum was written of late (never too low). Region 0 holds what was written at most once in that time, each further region twice as many writes.
+/// Separation by update frequency, as multi-log does (Stoica and Ailamaki, VLDB 2013), with
+/// frequencies from a table of hashed counters (Hsieh, Kuo and Chang, ACM TOS 2(1), 2006): each
+/// write of a datum raises the two counters that it hashes to, all counters are halved every so
+/// many writes, and the lower of the two tells how often the datum was written of late (never too
+/// low). Region 0 holds what was written at most once in that time, each further region twice as
+/// many writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FrequencyParameters {
     /// Regions, 1 to [`super::MAX_REGIONS`].

@@ -1,7 +1,10 @@
-//! Where new and moved data go: into which of several regions, each with an open block of its own, so that data that die together lie together.
+//! Where new and moved data go: into which of several regions, each with an open block of its own,
+//! so that data that die together lie together.
 //!
-//! A [`Separation`] is the plain description of a scheme, a [`Separator`] the scheme at work. The owner asks it for every version that the user writes and
-//! for every one that cleaning moves, keeps the [`Datum`] that it gets back beside the version, and shows it again with the next question.
+//! A [`Separation`] is the plain description of a scheme, a [`Separator`] the scheme at work. The
+//! owner asks it for every version that the user writes and for every one that cleaning moves,
+//! keeps the [`Datum`] that it gets back beside the version, and shows it again with the next
+//! question.
 //!
 //! ```
 //! use nandkit_cleaning::separation::{DatumKey, Separation, Separator};
@@ -33,11 +36,13 @@ use sepbit::SepBit;
 /// The most regions of a scheme.
 pub const MAX_REGIONS: u8 = 16;
 
-/// What stays the same when a datum is written again: a logical page, or a file and an offset in it, hashed to 64 bits.
+/// What stays the same when a datum is written again: a logical page, or a file and an offset in
+/// it, hashed to 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatumKey(pub u64);
 
-/// An instant on the scale of a scheme's [`Base`]. `Stamp(0)` stands for unknown, too: it counts as long ago.
+/// An instant on the scale of a scheme's [`Base`]. `Stamp(0)` stands for unknown, too: it counts as
+/// long ago.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub u64);
 
@@ -68,15 +73,18 @@ pub enum Separation {
     None,
     /// Region 0 for what the user writes, 1 for what cleaning moves.
     UserMoved,
-    /// What the owner knows beforehand: region 0 for keys below this one, region 1 for all others, new or moved. For experiments: the best that a scheme could do where the hot data are known.
+    /// What the owner knows beforehand: region 0 for keys below this one, region 1 for all others,
+    /// new or moved. For experiments: the best that a scheme could do where the hot data are known.
     Known {
         /// The first key of region 1.
         below: u64,
     },
-    /// P2's dynamic data clustering, after Chiang, Lee and Chang (Software: Practice and Experience 29(3), 1999): region 0 is the bottom, the coldest. A first
-    /// write goes to the bottom. An update of a version that lived shorter than `promote_below` goes one region up; one that lived longer stays in its region
-    /// (P2 does not say; only cleaning moves down). Cleaning moves what is older than `demote_above` one region down and what is younger one up (P2); exactly as
-    /// old, it stays. The age of a moved version counts from the user's write.
+    /// P2's dynamic data clustering, after Chiang, Lee and Chang (Software: Practice and Experience
+    /// 29(3), 1999): region 0 is the bottom, the coldest. A first write goes to the bottom. An
+    /// update of a version that lived shorter than `promote_below` goes one region up; one that
+    /// lived longer stays in its region (P2 does not say; only cleaning moves down). Cleaning moves
+    /// what is older than `demote_above` one region down and what is younger one up (P2); exactly
+    /// as old, it stays. The age of a moved version counts from the user's write.
     Dac {
         /// Regions, 1 to [`MAX_REGIONS`].
         regions: u8,
@@ -89,8 +97,10 @@ pub enum Separation {
         /// Whether cleaning moves young data up (P2), or leaves them in their region.
         clean_promotes: bool,
     },
-    /// By the last interval between two writes: region 0 holds intervals under `first`, each further region intervals `factor` times as long, the last region all
-    /// that are longer, and first writes. Cleaning moves a version on as soon as its age says that its interval was underestimated.
+    /// By the last interval between two writes: region 0 holds intervals under `first`, each
+    /// further region intervals `factor` times as long, the last region all that are longer, and
+    /// first writes. Cleaning moves a version on as soon as its age says that its interval was
+    /// underestimated.
     Interval {
         /// Regions, 1 to [`MAX_REGIONS`].
         regions: u8,
@@ -103,18 +113,21 @@ pub enum Separation {
     },
     /// By update frequency: see [`FrequencyParameters`].
     Frequency(FrequencyParameters),
-    /// A chain of groups: the user writes to group 0, and each time that cleaning moves a version it goes one group on, to the last at most, so that groups sort
-    /// versions by age. The arrangement of MiDAS (Oh et al., FAST 2024) without what adapts it there: its hot group, and the number and size of its groups by
-    /// update-interval distribution and Markov chain.
+    /// A chain of groups: the user writes to group 0, and each time that cleaning moves a version
+    /// it goes one group on, to the last at most, so that groups sort versions by age. The
+    /// arrangement of MiDAS (Oh et al., FAST 2024) without what adapts it there: its hot group, and
+    /// the number and size of its groups by update-interval distribution and Markov chain.
     Chain {
         /// Groups, 1 to [`MAX_REGIONS`].
         groups: u8,
     },
-    /// SepBIT (Wang et al., FAST 2022), six regions, ages in user writes. `l` is the mean lifespan of the last 16 blocks cleaned in region 0, from being
-    /// opened to being cleaned; infinite until there were 16. The user writes to region 0 what replaces a version that lived shorter than `l`, to 1
-    /// all else. Cleaning moves from region 0 to 2, and from all others to 3, 4 or 5 by age since the user's write: under `4 l`, under `16 l`, more. The
-    /// authors' classes 1 to 6 are regions 0 to 5. They find the lifespans of replaced versions in a queue of recent writes of about `l` entries; here the
-    /// owner knows them exactly, which is their Algorithm 1.
+    /// SepBIT (Wang et al., FAST 2022), six regions, ages in user writes. `l` is the mean lifespan
+    /// of the last 16 blocks cleaned in region 0, from being opened to being cleaned; infinite
+    /// until there were 16. The user writes to region 0 what replaces a version that lived shorter
+    /// than `l`, to 1 all else. Cleaning moves from region 0 to 2, and from all others to 3, 4 or 5
+    /// by age since the user's write: under `4 l`, under `16 l`, more. The authors' classes 1 to 6
+    /// are regions 0 to 5. They find the lifespans of replaced versions in a queue of recent writes
+    /// of about `l` entries; here the owner knows them exactly, which is their Algorithm 1.
     SepBit,
 }
 
@@ -141,7 +154,8 @@ impl Separation {
     }
 }
 
-/// A scheme at work. Its memory is bounded: a few words, and the counters of [`Separation::Frequency`].
+/// A scheme at work. Its memory is bounded: a few words, and the counters of
+/// [`Separation::Frequency`].
 #[derive(Clone, Debug)]
 pub struct Separator {
     scheme: Separation,
@@ -176,7 +190,8 @@ impl Separator {
         &self.flows
     }
 
-    /// The present instant on the scheme's scale. The owner keeps it for each block that it opens, and gives it to [`Separator::on_victim`].
+    /// The present instant on the scheme's scale. The owner keeps it for each block that it opens,
+    /// and gives it to [`Separator::on_victim`].
     pub const fn stamp(&self, now: Nanos) -> Stamp {
         match self.scheme.base() {
             Base::Time => Stamp(now.get()),
@@ -184,7 +199,8 @@ impl Separator {
         }
     }
 
-    /// Where the version goes that the user writes now. `previous` is what an earlier call gave for the version that it replaces; `None` for a first write.
+    /// Where the version goes that the user writes now. `previous` is what an earlier call gave for
+    /// the version that it replaces; `None` for a first write.
     pub fn on_write(&mut self, key: DatumKey, previous: Option<Datum>, now: Nanos) -> Datum {
         let stamp = self.stamp(now);
         let previous = previous.map(|datum| self.bounded(datum));
@@ -233,7 +249,8 @@ impl Separator {
         moved
     }
 
-    /// Tells that a block is about to be cleaned: its region, and the stamp at which it was opened. Called once a victim, before its data are moved.
+    /// Tells that a block is about to be cleaned: its region, and the stamp at which it was opened.
+    /// Called once a victim, before its data are moved.
     pub fn on_victim(&mut self, region: u8, opened: Stamp, now: Nanos) {
         let lifespan = self.stamp(now).0.saturating_sub(opened.0);
         if self.scheme == Separation::SepBit {

@@ -1,5 +1,6 @@
-//! The inference of SepBIT: Qiuping Wang, Jinhong Li, Patrick P. C. Lee, Tao Ouyang, Chao Shi, Lilong Huang: "Separating Data via Block Invalidation Time Inference
-//! for Write Amplification Reduction in Log-Structured Storage", FAST 2022, Algorithm 1.
+//! The inference of SepBIT: Qiuping Wang, Jinhong Li, Patrick P. C. Lee, Tao Ouyang, Chao Shi,
+//! Lilong Huang: "Separating Data via Block Invalidation Time Inference for Write Amplification
+//! Reduction in Log-Structured Storage", FAST 2022, Algorithm 1.
 
 /// Cleaned blocks of region 0 to a mean.
 const BLOCKS: u64 = 16;
@@ -14,7 +15,8 @@ pub(super) struct SepBit {
 }
 
 impl SepBit {
-    /// Whether `span` is under `times` mean lifespans. Whole numbers: both sides carry the factor [`BLOCKS`].
+    /// Whether `span` is under `times` mean lifespans. Whole numbers: both sides carry the factor
+    /// [`BLOCKS`].
     fn under(&self, span: u64, times: u64) -> bool {
         self.mean_times_blocks
             .is_none_or(|mean| u128::from(span) * u128::from(BLOCKS) < u128::from(mean) * u128::from(times))

@@ -63,7 +63,8 @@ fn ages_in_writes_stand_still_while_nobody_writes() {
 fn sepbit_infers_lifetimes_as_its_algorithm_1() {
     let mut sepbit = separator("sepbit");
     let now = Nanos::ZERO;
-    // Until 16 blocks of region 0 were cleaned, `l` is infinite: any update is short-lived, no age reaches 4 l.
+    // Until 16 blocks of region 0 were cleaned, `l` is infinite: any update is short-lived, no age
+    // reaches 4 l.
     let first = sepbit.on_write(KEY, None, now);
     assert_eq!(first, datum(1, 0));
     assert_eq!(sepbit.on_write(KEY, Some(first), now), datum(0, 1));

@@ -35,8 +35,9 @@ pub use rule::{Candidates, Draw, VictimRule, random_order};
 /// The list on which a list-based cleaner holds a block, in the terms of JFFS2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Queue {
-    /// A block with errors that still holds data. The owner offers it only while it has free blocks to spare (Linux: more free blocks than
-    /// `resv_blocks_gcbad`, which is 0 in 6.1); [`rules::jffs2_lists::Jffs2Lists`] then takes it before all others.
+    /// A block with errors that still holds data. The owner offers it only while it has free blocks
+    /// to spare (Linux: more free blocks than `resv_blocks_gcbad`, which is 0 in 6.1);
+    /// [`rules::jffs2_lists::Jffs2Lists`] then takes it before all others.
     BadUsed,
     /// Nothing valid; waits to be erased.
     Erasable,
@@ -45,12 +46,14 @@ pub enum Queue {
     /// Some of the block is invalid.
     #[default]
     Dirty,
-    /// Nothing worth mentioning is invalid (Linux: no more than a node's header and its least data, 128 bytes).
+    /// Nothing worth mentioning is invalid (Linux: no more than a node's header and its least data,
+    /// 128 bytes).
     Clean,
 }
 
 impl Queue {
-    /// The list of a block where the owner keeps none: `Erasable` without valid data, `Clean` without invalid data, `VeryDirty` from half of the block on.
+    /// The list of a block where the owner keeps none: `Erasable` without valid data, `Clean`
+    /// without invalid data, `VeryDirty` from half of the block on.
     pub const fn of(valid: u64, invalid: u64, free: u64) -> Self {
         if invalid == 0 {
             Self::Clean
@@ -64,11 +67,14 @@ impl Queue {
     }
 }
 
-/// What a policy may know of a block. The owner offers only blocks that it could clean now: none that is free, bad or open for writing.
+/// What a policy may know of a block. The owner offers only blocks that it could clean now: none
+/// that is free, bad or open for writing.
 ///
-/// Amounts are in bytes where the owner writes nodes of any length (JFFS2), in logical pages where it writes these (page-mapped layer): alike in all views of one choice.
+/// Amounts are in bytes where the owner writes nodes of any length (JFFS2), in logical pages where
+/// it writes these (page-mapped layer): alike in all views of one choice.
 ///
-/// Instants and counts that a format does not store start at 0 after a mount; see `erase-offset` of `cat`.
+/// Instants and counts that a format does not store start at 0 after a mount; see `erase-offset` of
+/// `cat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockView {
     /// The block's number; no two views of one choice have the same.
@@ -85,14 +91,16 @@ pub struct BlockView {
     pub written: Nanos,
     /// When the block was first written since its last erase.
     pub first_written: Nanos,
-    /// The mean time of what came and went, where the owner keeps one, as F2FS does: what the rules of F2FS take for `written`.
+    /// The mean time of what came and went, where the owner keeps one, as F2FS does: what the rules
+    /// of F2FS take for `written`.
     pub mean_written: Option<Nanos>,
     /// The list that holds it.
     pub queue: Queue,
     /// The order within `queue`; the least is the head.
     pub place: i64,
-    /// The order of the blocks with invalid data if `Dirty` and `VeryDirty` were one list, in the order of their first invalid data: a block keeps it when it
-    /// goes from one to the other. The least is the head.
+    /// The order of the blocks with invalid data if `Dirty` and `VeryDirty` were one list, in the
+    /// order of their first invalid data: a block keeps it when it goes from one to the other. The
+    /// least is the head.
     pub dirtied: i64,
     /// The region of [`crate::separation`] that it belongs to.
     pub region: u8,
@@ -130,12 +138,14 @@ pub struct Choice {
     pub block: u32,
     /// Why.
     pub reason: Reason,
-    /// Blocks whose figures the policy has to look at for this choice in the structures that its authors describe: 1 for the head of a list, `d` for
-    /// d-choices, all for greedy. For the account of CPU time.
+    /// Blocks whose figures the policy has to look at for this choice in the structures that its
+    /// authors describe: 1 for the head of a list, `d` for d-choices, all for greedy. For the
+    /// account of CPU time.
     pub evaluated: u32,
 }
 
-/// Static wear levelling: now and then a block that no rule would take, because its data never change, is cleaned so that it takes part in wear.
+/// Static wear levelling: now and then a block that no rule would take, because its data never
+/// change, is cleaned so that it takes part in wear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Leveling {
     /// None but the rule's own. The default.
@@ -148,8 +158,8 @@ pub enum Leveling {
         /// What the coldest block is.
         coldest: Coldest,
     },
-    /// The least erased block, the longest unwritten among equals, whenever the offered blocks' erase counts differ by more than this (as UBI does with its
-    /// `CONFIG_MTD_UBI_WL_THRESHOLD`).
+    /// The least erased block, the longest unwritten among equals, whenever the offered blocks'
+    /// erase counts differ by more than this (as UBI does with its `CONFIG_MTD_UBI_WL_THRESHOLD`).
     Gap {
         /// The greatest difference left alone.
         erases: u32,
@@ -200,10 +210,11 @@ impl PartialEq for VictimPolicy {
 const CHUNK: usize = 16;
 
 impl VictimPolicy {
-    /// The block to clean next; `None` where there is no candidate. Ties go to the lowest block number, and the order in which blocks are offered
-    /// changes nothing.
+    /// The block to clean next; `None` where there is no candidate. Ties go to the lowest block
+    /// number, and the order in which blocks are offered changes nothing.
     ///
-    /// `draw(n)` gives a uniform number in `0..n` from a seeded stream. A policy calls it at most twice a choice, and how often depends on the policy alone.
+    /// `draw(n)` gives a uniform number in `0..n` from a seeded stream. A policy calls it at most
+    /// twice a choice, and how often depends on the policy alone.
     ///
     /// Cost: one pass over the blocks, one more where a rule needs the range of a figure or wear
     /// levelling is on; only rules with a window allocate.

@@ -4,7 +4,8 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A block of the table: number, valid, invalid, free, erases, instants of last and first write in seconds.
+/// A block of the table: number, valid, invalid, free, erases, instants of last and first write in
+/// seconds.
 fn view(figures: (u32, u64, u64, u64, u32, u64, u64)) -> BlockView {
     let (block, valid, invalid, free, erases, written, first_written) = figures;
     BlockView {
@@ -20,7 +21,8 @@ fn view(figures: (u32, u64, u64, u64, u32, u64, u64)) -> BlockView {
     }
 }
 
-/// Blocks of 100 bytes. At 100 s the ages are, last write / first write: 40/80, 10/12, 100/100, 100/100, 10/90.
+/// Blocks of 100 bytes. At 100 s the ages are, last write / first write: 40/80, 10/12, 100/100,
+/// 100/100, 10/90.
 fn table() -> Vec<BlockView> {
     let figures = [
         (2, 50, 50, 0, 4, 60, 20),
@@ -54,9 +56,11 @@ fn each_rule_takes_the_block_that_its_formula_says() {
         ("cost-benefit-p1", 100, 5),
         // 40, 54, 12.5, 67.5.
         ("cost-benefit-p1:age=created", 100, 11),
-        // Ages in the range 0 to 90 s: 100 - 66 = 34, 0, 100, 0: 100*50*34/150 = 1133, 0, 100*20*100/180 = 1111, 0; whatever the time is.
+        // Ages in the range 0 to 90 s: 100 - 66 = 34, 0, 100, 0: 100*50*34/150 = 1133, 0,
+        // 100*20*100/180 = 1111, 0; whatever the time is.
         ("f2fs-cost-benefit", 1000, 2),
-        // valid/invalid * 1/age * (erases + 1): 1/80*5 = .063, .111/12*2 = .019, 4/100*4 = .16, .8/90*10 = .089.
+        // valid/invalid * 1/age * (erases + 1): 1/80*5 = .063, .111/12*2 = .019, 4/100*4 = .16,
+        // .8/90*10 = .089.
         ("cat", 100, 5),
         // Oldest first: 7 and 11, of which 11 has less that is valid.
         ("windowed-greedy:window=2", 100, 11),

@@ -1,5 +1,6 @@
-//! What the door of FUSE costs: programs on a mounted stack, beside the same through the crate and the same on a mounted file system that stores nothing.
-//! The ratio is the first by the sum of the two others; at most 1.7 is asked for. Needs root and /dev/fuse.
+//! What the door of FUSE costs: programs on a mounted stack, beside the same through the crate and
+//! the same on a mounted file system that stores nothing. The ratio is the first by the sum of the
+//! two others; at most 1.7 is asked for. Needs root and /dev/fuse.
 //!
 //! `cargo bench -p nandkit-cli --bench doors`, with `NANDKIT_ROUNDS` for how often (5).
 
@@ -59,7 +60,8 @@ impl Bench {
         self.fs.changes().expect("it can be changed")
     }
 
-    /// Works in the mounted volume as `exec` mounts it; the time is that of the work and of the last sync.
+    /// Works in the mounted volume as `exec` mounts it; the time is that of the work and of the
+    /// last sync.
     fn mounted(self, point: &Path, work: impl FnOnce()) -> (Self, Duration) {
         let point = check_mount_point(point).expect("a directory");
         let timing = Timing::Arrivals { clock: self.clock.clone(), from: self.clock.now() };

@@ -1,4 +1,5 @@
-//! A file system that stores nothing: what FUSE itself costs, with the least that answers a request. Directories have odd numbers, files even ones.
+//! A file system that stores nothing: what FUSE itself costs, with the least that answers a
+//! request. Directories have odd numbers, files even ones.
 
 use std::ffi::{CString, OsStr};
 use std::fs::OpenOptions;

@@ -13,7 +13,8 @@ pub struct ChangeArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// How new data are compressed in JFFS2: zlib (the default), lzo, rtime, none; priority for the first of lzo, zlib, rtime that helps, as Linux does; size for the smallest.
+    /// How new data are compressed in JFFS2: zlib (the default), lzo, rtime, none; priority for the
+    /// first of lzo, zlib, rtime that helps, as Linux does; size for the smallest.
     #[arg(long, value_name = "NAME")]
     pub compress: Option<String>,
     /// Say what would change, and change nothing.
@@ -86,7 +87,8 @@ pub struct GetArguments {
     /// The file, or with -r the directory.
     #[arg(value_name = "PATH")]
     pub path: String,
-    /// Where it goes: a file, a directory, or - for standard output; by default the present directory. With -r a directory that is empty or not there.
+    /// Where it goes: a file, a directory, or - for standard output; by default the present
+    /// directory. With -r a directory that is empty or not there.
     #[arg(value_name = "TARGET")]
     pub target: Option<PathBuf>,
     /// A directory with all below it.

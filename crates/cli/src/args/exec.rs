@@ -62,7 +62,8 @@ pub struct ExecArguments {
     /// without it P4's, or for an image of JFFS2 a chip of its shape.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// Bring this image of JFFS2, FAT or F2FS onto the chip, and run the command in its volume. The image stays as it is.
+    /// Bring this image of JFFS2, FAT or F2FS onto the chip, and run the command in its volume. The
+    /// image stays as it is.
     #[arg(long, value_name = "FILE")]
     pub image: Option<PathBuf>,
     /// A region of the image, by name or number; `nandkit info` lists them.
@@ -84,17 +85,21 @@ pub struct ExecArguments {
     /// Decides the device's faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Print the record of the run as JSON on standard output; what the command prints there goes to standard error.
+    /// Print the record of the run as JSON on standard output; what the command prints there goes
+    /// to standard error.
     #[arg(long)]
     pub json: bool,
-    /// Cut the power at the N-th program, copy or erase that the command causes, or at K random ones, each time from the start: the command dies, the volume is mounted again, and --check judges it. N@MOMENT says when: before,
-    /// after, or what is left, as in prefix-half.
+    /// Cut the power at the N-th program, copy or erase that the command causes, or at K random
+    /// ones, each time from the start: the command dies, the volume is mounted again, and --check
+    /// judges it. N@MOMENT says when: before, after, or what is left, as in prefix-half.
     #[arg(long, value_name = "N|random:K")]
     pub cut_at: Option<Cuts>,
-    /// What judges a volume after a cut: a shell command in its root, whose exit status 0 says that all is well. Without it all files are read.
+    /// What judges a volume after a cut: a shell command in its root, whose exit status 0 says that
+    /// all is well. Without it all files are read.
     #[arg(long, value_name = "COMMAND", requires = "cut_at")]
     pub check: Option<String>,
-    /// Keep what the command asks of the file system, with the instants and the bytes, in a file that `--workload trace:FILE` replays, on this stack or on another one.
+    /// Keep what the command asks of the file system, with the instants and the bytes, in a file
+    /// that `--workload trace:FILE` replays, on this stack or on another one.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cut_at", "image"])]
     pub record: Option<PathBuf>,
     /// The command and its arguments.

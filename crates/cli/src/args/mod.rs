@@ -41,7 +41,8 @@ pub use rescue::RescueArguments;
 pub use resize::ResizeArguments;
 pub use serve::{LatencyName, ServeArguments};
 
-/// The NAND-flash storage stack in user space: open, make and check flash images; compare file systems, translation layers and cleaning policies on an emulated chip.
+/// The NAND-flash storage stack in user space: open, make and check flash images; compare file
+/// systems, translation layers and cleaning policies on an emulated chip.
 #[derive(Debug, Parser)]
 #[command(name = "nandkit", version, max_term_width = 110, arg_required_else_help = true)]
 #[command(
@@ -173,7 +174,8 @@ pub struct ManArguments {
   nandkit doctor
   nandkit doctor --clean")]
 pub struct DoctorArguments {
-    /// Unmount what nandkit mounted and whose process has gone, and remove the directories on which a killed `exec` had mounted.
+    /// Unmount what nandkit mounted and whose process has gone, and remove the directories on which
+    /// a killed `exec` had mounted.
     #[arg(long)]
     pub clean: bool,
     /// Print JSON.
@@ -220,7 +222,8 @@ pub struct Running {
     /// Threads; without it one for each processor. The results do not depend on it.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = threads)]
     pub jobs: usize,
-    /// Keep the records in DIR/runs.jsonl; runs whose records are there already, made by this build from the same inputs, are not made again. Other records go to DIR/runs-old.jsonl.
+    /// Keep the records in DIR/runs.jsonl; runs whose records are there already, made by this build
+    /// from the same inputs, are not made again. Other records go to DIR/runs-old.jsonl.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -239,13 +242,17 @@ const COMPARE_EXAMPLES: &str = "Examples:
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArguments {
-    /// Compare these records instead of running anything: files of `exec --json` and of `run --out`, a record on each line; - for standard input.
+    /// Compare these records instead of running anything: files of `exec --json` and of
+    /// `run --out`, a record on each line; - for standard input.
     #[arg(value_name = "RECORDS", conflicts_with_all = ["fs", "ftl", "policy", "log_blocks", "device", "device_file", "host", "workloads", "precondition", "seeds", "no_verify", "jobs", "out"])]
     pub records: Vec<PathBuf>,
-    /// File systems: f2fs, fat, jffs2, model, or none for workloads on blocks. Without --device and translation layers each of the first three stands where it belongs: see the guide on comparing.
+    /// File systems: f2fs, fat, jffs2, model, or none for workloads on blocks. Without --device and
+    /// translation layers each of the first three stands where it belongs: see the guide on
+    /// comparing.
     #[arg(long, value_name = "FS,...", value_delimiter = ',')]
     pub fs: Vec<String>,
-    /// Translation layers: block-map, fast, page-map, or none on a device in memory or a card; without it block-map and fast on chips, a drive's own on drives.
+    /// Translation layers: block-map, fast, page-map, or none on a device in memory or a card;
+    /// without it block-map and fast on chips, a drive's own on drives.
     #[arg(long, value_name = "FTL,...", value_delimiter = ',')]
     pub ftl: Vec<String>,
     /// Recycling policies of block-map, all by default: see `nandkit policies`.
@@ -257,7 +264,8 @@ pub struct CompareArguments {
     /// The device: a preset (see `nandkit devices`), a chip's spec or a card file (.toml), or ram.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// Keep the chip in FILE, from run to run: made if there is none, else it must be the chip asked for (without --device any). Takes one run at a time.
+    /// Keep the chip in FILE, from run to run: made if there is none, else it must be the chip
+    /// asked for (without --device any). Takes one run at a time.
     #[arg(long, value_name = "FILE")]
     pub device_file: Option<String>,
     /// The host's memory, alike for every file system: none (each has what its own options say),
@@ -325,7 +333,8 @@ pub struct RunArguments {
     /// Lays a value over the spec's; may be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// Short for --set stack.device.file=FILE: keep the chip in FILE, from run to run. Takes one run at a time.
+    /// Short for --set stack.device.file=FILE: keep the chip in FILE, from run to run. Takes one
+    /// run at a time.
     #[arg(long, value_name = "FILE")]
     pub device_file: Option<String>,
     /// Run this seed instead of the spec's.

@@ -29,13 +29,16 @@ pub struct MountArguments {
     /// The directory on which it is mounted.
     #[arg(value_name = "DIR")]
     pub point: PathBuf,
-    /// Let programs change the image; with --overlay FILE, which says so too, the changes go into FILE, and the image stays as it is.
+    /// Let programs change the image; with --overlay FILE, which says so too, the changes go into
+    /// FILE, and the image stays as it is.
     #[arg(long)]
     pub rw: bool,
-    /// Stay in the foreground, until it is unmounted or Ctrl-C; exit status 1 where not all could be kept.
+    /// Stay in the foreground, until it is unmounted or Ctrl-C; exit status 1 where not all could
+    /// be kept.
     #[arg(long)]
     pub foreground: bool,
-    /// Show everything as belonging to this user; what is made belongs to the owner of its directory.
+    /// Show everything as belonging to this user; what is made belongs to the owner of its
+    /// directory.
     #[arg(long, value_name = "N")]
     pub uid: Option<u32>,
     /// Show everything as belonging to this group.
@@ -48,7 +51,8 @@ pub struct MountArguments {
     /// How new data are compressed in JFFS2: zlib (the default), lzo, rtime, none, priority, size.
     #[arg(long, value_name = "NAME", requires = "writing")]
     pub compress: Option<String>,
-    /// Let programs change an image although parts of it are damaged; what can still be read of those may go.
+    /// Let programs change an image although parts of it are damaged; what can still be read of
+    /// those may go.
     #[arg(long, requires = "writing")]
     pub even_if_damaged: bool,
 }
@@ -68,7 +72,8 @@ pub struct UmountArguments {
     /// The directories on which images are mounted.
     #[arg(value_name = "DIR", required = true)]
     pub points: Vec<PathBuf>,
-    /// Take its name away also where it is in use or cannot be synced; it ends with its last user, and nobody waits for that.
+    /// Take its name away also where it is in use or cannot be synced; it ends with its last user,
+    /// and nobody waits for that.
     #[arg(long, short)]
     pub lazy: bool,
 }

@@ -41,7 +41,8 @@ pub enum OverlayAction {
         #[arg(value_name = "FILE")]
         overlay: PathBuf,
     },
-    /// List the files that the changes concern: A added, D deleted, M changed, T of another type; exit status 1 where there are any.
+    /// List the files that the changes concern: A added, D deleted, M changed, T of another type;
+    /// exit status 1 where there are any.
     #[command(
         after_help = "Example:\n  nandkit overlay diff dump.bin changes --region rootfs\n  nandkit overlay diff dump.bin changes --json"
     )]
@@ -52,7 +53,8 @@ pub enum OverlayAction {
         /// The overlay.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Print the changes as JSON, a path and a letter for each, and nothing else, on standard output.
+        /// Print the changes as JSON, a path and a letter for each, and nothing else, on standard
+        /// output.
         #[arg(long)]
         json: bool,
     },

@@ -44,10 +44,12 @@ pub struct ServeArguments {
     /// Decides the device's faults.
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "image")]
     pub seed: u64,
-    /// Keep the chip in this file: it is made, or goes on as it was left. A client's flush is durable; what was not flushed may be lost if the server is killed.
+    /// Keep the chip in this file: it is made, or goes on as it was left. A client's flush is
+    /// durable; what was not flushed may be lost if the server is killed.
     #[arg(long, value_name = "FILE", conflicts_with = "image")]
     pub state: Option<String>,
-    /// Serve this file, or block device, instead of an emulated one; unchanged, unless --rw is given.
+    /// Serve this file, or block device, instead of an emulated one; unchanged, unless --rw is
+    /// given.
     #[arg(long, value_name = "FILE")]
     pub image: Option<PathBuf>,
     /// Let clients change the file of --image.

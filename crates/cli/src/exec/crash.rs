@@ -94,8 +94,9 @@ impl Live {
     }
 }
 
-/// Runs the command once whole, then once for each cut; tells what came of them. Errors: a command that fails without any cut; a cut that was not survived or not reached.
-/// `chip`: with an image on it; without one the volume is a fresh one.
+/// Runs the command once whole, then once for each cut; tells what came of them. Errors: a command
+/// that fails without any cut; a cut that was not survived or not reached. `chip`: with an image on
+/// it; without one the volume is a fresh one.
 pub fn test(arguments: &ExecArguments, cuts: Cuts, spec: &StackSpec, chip: Option<CrashChip>) -> Result<(), Failure> {
     if spec.fs == FsSpec::Model {
         let detail = format!("--cut-at: the model file system has no device; expected --fs {}", FsSpec::on_devices());
@@ -159,7 +160,8 @@ impl Bench<'_> {
         }
     }
 
-    /// The command as it is run in a volume; `NANDKIT_CUT` is the step of the cut, 0 where there is none.
+    /// The command as it is run in a volume; `NANDKIT_CUT` is the step of the cut, 0 where there is
+    /// none.
     fn command(&self, served: &Served, step: u64) -> Result<Command, Failure> {
         let (program, rest) =
             self.arguments.command.split_first().ok_or_else(|| Failure::Input("expected a command".to_owned()))?;
@@ -196,7 +198,8 @@ impl Bench<'_> {
         }
     }
 
-    /// The end of a command, by itself or with the power, and of all of its children that are in its group.
+    /// The end of a command, by itself or with the power, and of all of its children that are in
+    /// its group.
     fn wait(&self, mut child: Child, number: u64, chip: &CrashChip) -> Option<ExitStatus> {
         self.live.runs(number, Some(child.id()));
         let mut status = None;
@@ -209,7 +212,8 @@ impl Bench<'_> {
                 }
             }
         }
-        // Who waits for an answer gets it only when the signal is there: nobody of the group does anything more.
+        // Who waits for an answer gets it only when the signal is there: nobody of the group does
+        // anything more.
         kill_group(child.id());
         chip.release();
         let ended = child.wait().ok();

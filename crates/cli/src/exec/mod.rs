@@ -149,7 +149,8 @@ pub fn exec(arguments: &ExecArguments) -> Result<(), Failure> {
     signals.mounted(served.unmounter());
     let ended = run_command(arguments, served.point(), &signals);
     let Back { mut fs, trouble, broken } = served.end()?;
-    // All is synced; the unmount is not counted, as in no run, so that a recording replays to the same figures.
+    // All is synced; the unmount is not counted, as in no run, so that a recording replays to the
+    // same figures.
     let seen = counter.held().clone();
     let record =
         RunRecord { host_time_ns: host.now_ns(), host_peak_bytes: host.peak_bytes(), ..run.end(&below, &seen) };

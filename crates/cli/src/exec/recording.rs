@@ -12,7 +12,8 @@ use crate::failure::Failure;
 use crate::image::new_file::NewFile;
 use crate::output;
 
-/// A recording that has not got its name yet: Ctrl-C is the command's affair, and ends no recording.
+/// A recording that has not got its name yet: Ctrl-C is the command's affair, and ends no
+/// recording.
 pub struct Recording {
     file: NamedTempFile,
     path: PathBuf,

@@ -100,22 +100,26 @@ impl Served {
         self.unmounter.clone()
     }
 
-    /// Ends the mount whoever uses it still, and gives the volume back. Errors: a request did not end.
+    /// Ends the mount whoever uses it still, and gives the volume back. Errors: a request did not
+    /// end.
     pub fn abort(self) -> Result<Back, Failure> {
         // Where it is gone already, nothing is to be aborted.
         let _ = self.unmounter.abort();
         Self::back(self.session)
     }
 
-    /// Unmounts and gives the volume back; whoever uses it after a while still, is cut off. Errors: a request did not end.
+    /// Unmounts and gives the volume back; whoever uses it after a while still, is cut off. Errors:
+    /// a request did not end.
     pub fn end_soon(self) -> Result<Back, Failure> {
-        // Where it cannot be unmounted, its session does not end, and the wait below would be endless.
+        // Where it cannot be unmounted, its session does not end, and the wait below would be
+        // endless.
         let ended = self.unmounter.unmount_or_abort(PATIENCE);
         ended.map_err(|error| Failure::Check(format!("cannot unmount {}: {error}", self.point.display())))?;
         Self::back(self.session)
     }
 
-    /// Unmounts, waits for the last user, and gives the volume back. Errors: it cannot be unmounted, or a request did not end.
+    /// Unmounts, waits for the last user, and gives the volume back. Errors: it cannot be
+    /// unmounted, or a request did not end.
     pub fn end(self) -> Result<Back, Failure> {
         match self.unmounter.unmount() {
             Ok(true) => {}
@@ -139,7 +143,8 @@ impl Served {
     }
 }
 
-/// A command with its arguments, to be run in the root of a volume. A program with a path is meant from where nandkit was called.
+/// A command with its arguments, to be run in the root of a volume. A program with a path is meant
+/// from where nandkit was called.
 pub fn command_in(point: &Path, program: &OsStr, arguments: &[OsString]) -> Command {
     let here = std::env::current_dir().unwrap_or_default();
     let path = Path::new(program);

@@ -1,4 +1,5 @@
-//! Signals that reach `exec`: whoever ends it means the command, and what the command wrote is flushed and told all the same.
+//! Signals that reach `exec`: whoever ends it means the command, and what the command wrote is
+//! flushed and told all the same.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -51,7 +51,8 @@ fn place(arguments: &CatArguments) -> String {
     format!("{}: {}", arguments.image.image.display(), show(arguments.path.trim_start_matches('/').as_bytes()))
 }
 
-/// Delivers a content as far as it can be read; returns what was wrong with the rest, which is delivered as zeroes.
+/// Delivers a content as far as it can be read; returns what was wrong with the rest, which is
+/// delivered as zeroes.
 fn content(fs: &dyn FileSystem, inode: InodeNumber, size: u64, place: &str) -> Result<Vec<String>, Failure> {
     let mut problems: Vec<String> = Vec::new();
     let mut buffer = vec![0; CHUNK];
@@ -96,7 +97,8 @@ fn content(fs: &dyn FileSystem, inode: InodeNumber, size: u64, place: &str) -> R
     Ok(problems)
 }
 
-/// The message for a path that is not there: where it was taken away, how it can be had; where names are lost, that it may be among them.
+/// The message for a path that is not there: where it was taken away, how it can be had; where
+/// names are lost, that it may be among them.
 fn missing(arguments: &CatArguments, image: &OpenImage, error: &FsError) -> Failure {
     let place = place(arguments);
     let was = if error.kind == ErrorKind::NotFound { deleted_inode(arguments, image) } else { None };
@@ -234,7 +236,8 @@ fn listed(numbers: &[u64]) -> String {
     }
 }
 
-/// The last of the versions that were written at one time with a version: mkfs writes a file whole, one node behind the other, and each says the size that the file gets in the end.
+/// The last of the versions that were written at one time with a version: mkfs writes a file whole,
+/// one node behind the other, and each says the size that the file gets in the end.
 fn last_of_write(versions: &[FileVersion], number: u64) -> u64 {
     let from = versions.iter().position(|version| version.number == number).unwrap_or(versions.len());
     let follows = |pair: &[FileVersion]| match pair {

@@ -1,4 +1,5 @@
-//! The commands that change an image: on a copy in memory, which takes the file's place when all went well, or goes into an overlay, or by a journal into a large file.
+//! The commands that change an image: on a copy in memory, which takes the file's place when all
+//! went well, or goes into an overlay, or by a journal into a large file.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -38,7 +39,8 @@ pub fn now() -> Result<Timestamp, Failure> {
     Ok(Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)))
 }
 
-/// Opens an image, lets `work` change it, brings it to its place and reports. An error of `work` leaves the file as it was.
+/// Opens an image, lets `work` change it, brings it to its place and reports. An error of `work`
+/// leaves the file as it was.
 pub fn change(
     arguments: &ChangeArguments,
     work: impl FnOnce(&mut Editor<'_>) -> Result<(), TreeError>,
@@ -48,7 +50,8 @@ pub fn change(
     let mut kept = false;
     let done = change_image(arguments, work, &mut kept);
     if let (Err(_), Some(overlay), false) = (&done, new, kept) {
-        // Nothing is in it, unless another command was quicker. Where it cannot be removed it is as good as none.
+        // Nothing is in it, unless another command was quicker. Where it cannot be removed it is as
+        // good as none.
         discard_unused_overlay(&arguments.image.image, &overlay);
     }
     done
@@ -270,7 +273,8 @@ fn owner(fs: &dyn FileSystem, text: &str) -> Result<OwnerChange, String> {
     Ok(OwnerChange { uid: entry.map(|(uid, _)| uid), gid })
 }
 
-/// The number of a name and, for users, of the group: as the image's own file says, or this machine's where the image has none (passwd(5), group(5)).
+/// The number of a name and, for users, of the group: as the image's own file says, or this
+/// machine's where the image has none (passwd(5), group(5)).
 fn find(fs: &dyn FileSystem, file: &str, name: &str) -> Result<(u32, Option<u32>), String> {
     if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) {
         // chown(2) takes the last number of 32 bits for "as it was": it is nobody's.

@@ -31,7 +31,8 @@ fn tell_notes(arguments: &CheckArguments, checked: &Checked) {
     super::tell_notes(&arguments.image.image, &checked.report.notes);
 }
 
-/// Writes an image without what is provably bad. Exit status 1 where something was: the file may have lost what it held.
+/// Writes an image without what is provably bad. Exit status 1 where something was: the file may
+/// have lost what it held.
 fn repair(arguments: &CheckArguments, target: &Path) -> Result<(), Failure> {
     NewFile::check(target, false, None)?;
     let repaired = image::repair(&arguments.image.image, &arguments.image.options()).map_err(input)?;

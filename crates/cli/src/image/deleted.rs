@@ -11,7 +11,8 @@ use crate::args::LsArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// Names that were deleted or replaced and are still on the flash. Errors: a format that keeps none.
+/// Names that were deleted or replaced and are still on the flash. Errors: a format that keeps
+/// none.
 pub fn names(image: &OpenImage, shown: &std::path::Path) -> Result<Vec<DeletedName>, Failure> {
     match image.deleted() {
         Some(names) => names.map_err(|error| Failure::Check(format!("{}: {error}", shown.display()))),
@@ -24,7 +25,8 @@ pub fn names(image: &OpenImage, shown: &std::path::Path) -> Result<Vec<DeletedNa
     }
 }
 
-/// Where a name was: its path, or where the directory has none any more, its name below the directory's number.
+/// Where a name was: its path, or where the directory has none any more, its name below the
+/// directory's number.
 pub fn place(name: &DeletedName) -> Vec<u8> {
     name.path.clone().unwrap_or_else(|| [format!("<inode {}>/", name.parent.0).as_bytes(), &name.name].concat())
 }

@@ -126,8 +126,9 @@ impl<'a> AndroidTargets<'a> {
     }
 }
 
-/// How many files, directories and links the host refused, for whatever cause: those are told among what was skipped. Devices and the like, and single attributes, ask for rights that not
-/// everybody has: leaving them out is no failure.
+/// How many files, directories and links the host refused, for whatever cause: those are told among
+/// what was skipped. Devices and the like, and single attributes, ask for rights that not everybody
+/// has: leaving them out is no failure.
 pub(super) fn missing(tree: &dyn SourceTree, report: &ExtractReport) -> usize {
     let first_names = |kind| {
         let nodes = tree.nodes().iter().filter(|node| node.kind == kind && node.hard_link_of.is_none());
@@ -209,7 +210,8 @@ pub(super) fn refuse_unusable(directory: &Path, merge: bool) -> Result<(), Failu
     }
 }
 
-/// Takes away what a stopped extraction has made; the target was empty or not there. Threads that are in the middle of a file may still add to it.
+/// Takes away what a stopped extraction has made; the target was empty or not there. Threads that
+/// are in the middle of a file may still add to it.
 fn remove_again(target: &Path, keep: bool) {
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(50));

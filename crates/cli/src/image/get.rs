@@ -115,7 +115,8 @@ fn old(arguments: GetArguments, image: &OpenImage, number: u64) -> Result<(), Fa
     file.keep(force)
 }
 
-/// Reads a file of `size` bytes chunk by chunk, without its holes. Errors: those of `deliver`; `damaged` where a part cannot be read.
+/// Reads a file of `size` bytes chunk by chunk, without its holes. Errors: those of `deliver`;
+/// `damaged` where a part cannot be read.
 fn chunks(
     fs: &dyn FileSystem,
     inode: InodeNumber,

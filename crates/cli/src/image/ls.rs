@@ -47,7 +47,8 @@ pub fn ls(arguments: &LsArguments) -> Result<(), Failure> {
     verdict(&arguments.image, problems.len(), what)
 }
 
-/// What is listed, what of it could not be, and how much of the latter are limits of nandkit's and no damage.
+/// What is listed, what of it could not be, and how much of the latter are limits of nandkit's and
+/// no damage.
 fn rows(arguments: &LsArguments, image: &OpenImage) -> Result<(Vec<Row>, Vec<String>, usize), Failure> {
     let (fs, path) = (image.fs(), arguments.path.as_bytes());
     let failed = |error: nandkit_vfs::FsError| {

@@ -53,7 +53,8 @@ fn temporary_name(path: &Path) -> Option<OsString> {
 }
 
 impl NewFile {
-    /// Refuses a target that exists, unless it may be replaced, for which the command may have an option.
+    /// Refuses a target that exists, unless it may be replaced, for which the command may have an
+    /// option.
     pub fn check(path: &Path, replace: bool, option: Option<&str>) -> Result<(), Failure> {
         match path.symlink_metadata() {
             Ok(found) if found.is_dir() => {
@@ -72,7 +73,8 @@ impl NewFile {
         }
     }
 
-    /// Locks a file that is to be replaced as those do who change it, until what is returned is dropped; nothing where none is there. Error: another process has it open.
+    /// Locks a file that is to be replaced as those do who change it, until what is returned is
+    /// dropped; nothing where none is there. Error: another process has it open.
     pub fn lock(path: &Path) -> Result<Option<File>, Failure> {
         loop {
             let file = match File::open(path) {
@@ -102,7 +104,8 @@ impl NewFile {
         Self::begin_as(path, None)
     }
 
-    /// Begins a file under this name in its folder, which nothing may have; else under one that nobody has.
+    /// Begins a file under this name in its folder, which nothing may have; else under one that
+    /// nobody has.
     fn begin_as(path: &Path, name: Option<&OsStr>) -> Result<Self, Failure> {
         let folder = folder(path);
         let mut builder = Builder::new();
@@ -126,8 +129,9 @@ impl NewFile {
         Ok(Self { file, path: path.to_path_buf(), unfinished })
     }
 
-    /// A file that is to replace one that exists, which the caller has locked, with its owner and permissions. Its name until then is made of that one's: whoever has the lock knows that one of
-    /// this name is what a process left that was killed, and takes it away.
+    /// A file that is to replace one that exists, which the caller has locked, with its owner and
+    /// permissions. Its name until then is made of that one's: whoever has the lock knows that one
+    /// of this name is what a process left that was killed, and takes it away.
     pub fn begin_again(path: &Path) -> Result<Self, Failure> {
         let name = temporary_name(path);
         if let Some(left) =

@@ -18,8 +18,9 @@ use crate::args::{AndroidOptions, TreeOptions};
 use crate::failure::Failure;
 use crate::output;
 
-/// The tree as it comes, but for the times of the last read and of the last change of attributes: these become that of modification. They change when a tree is read or copied,
-/// archives do not hold them, and the same tree is to give the same image.
+/// The tree as it comes, but for the times of the last read and of the last change of attributes:
+/// these become that of modification. They change when a tree is read or copied, archives do not
+/// hold them, and the same tree is to give the same image.
 pub struct Source {
     tree: Box<dyn SourceTree + Send>,
     nodes: Vec<SourceNode>,
@@ -134,7 +135,8 @@ pub fn adjustments(tree: &TreeOptions<'_>) -> Result<Adjustments, Failure> {
     })
 }
 
-/// The latest time that an image may hold, where the environment says one (reproducible-builds.org, "SOURCE_DATE_EPOCH specification").
+/// The latest time that an image may hold, where the environment says one (reproducible-builds.org,
+/// "SOURCE_DATE_EPOCH specification").
 pub fn source_date_epoch() -> Result<Option<Timestamp>, Failure> {
     let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|text| !text.is_empty()) else { return Ok(None) };
     let seconds = text.to_str().and_then(|text| text.parse::<i64>().ok());

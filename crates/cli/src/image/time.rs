@@ -12,7 +12,8 @@ pub fn utc(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar: years begin in March here, so that a leap day is a year's last.
+/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar: years begin in
+/// March here, so that a leap day is a year's last.
 const fn date(day: i64) -> (i64, i64, i64) {
     // Days from 0000-03-01, and 400 years have 146,097 of them.
     let day = day + 719_468;

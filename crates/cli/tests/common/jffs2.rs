@@ -96,7 +96,8 @@ pub fn flip(image: &mut [u8], bytes: &[u8]) -> usize {
     at
 }
 
-/// Gives a name of an image, which is there once, another one that is no longer, with right checksums.
+/// Gives a name of an image, which is there once, another one that is no longer, with right
+/// checksums.
 pub fn rename_in_image(image: &mut [u8], from: &[u8], to: &[u8]) {
     let name = image.windows(from.len()).position(|window| window == from).expect("the name is there");
     let start = name - 40;

@@ -9,7 +9,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 const UNMOUNTS: u32 = 500;
 const BUSY: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Mounts whose process was killed, as long as they are there: `nandkit doctor --clean` of one test takes away those of all.
+/// Mounts whose process was killed, as long as they are there: `nandkit doctor --clean` of one test
+/// takes away those of all.
 static DEAD: RwLock<()> = RwLock::new(());
 
 /// Held from a kill on until the test itself has taken the dead mount away.
@@ -34,7 +35,8 @@ impl Mount {
     pub fn start(directory: &Path, image: &str, arguments: &[&str]) -> Self {
         let point = directory.join("mnt");
         std::fs::create_dir_all(&point).expect("a directory");
-        // Whoever runs the tests in a shell's background hands down that Ctrl-C is ignored, and nandkit leaves such signals alone.
+        // Whoever runs the tests in a shell's background hands down that Ctrl-C is ignored, and
+        // nandkit leaves such signals alone.
         let mut child = Command::new("env")
             .args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_nandkit")])
             .args(["mount", image, "mnt", "--foreground"])
@@ -55,7 +57,8 @@ impl Mount {
         self.child.id() as i32
     }
 
-    /// Unmounts, and waits for the exit status. A process that another test is about to start has this one's open files until it executes its program: the volume is busy for that moment.
+    /// Unmounts, and waits for the exit status. A process that another test is about to start has
+    /// this one's open files until it executes its program: the volume is busy for that moment.
     pub fn unmount(self) -> Option<i32> {
         for _ in 0..UNMOUNTS {
             let output = Command::new("umount").env("LC_ALL", "C").arg(&self.point).output().expect("umount runs");

@@ -1,4 +1,6 @@
-//! Contents without an inner order, the same in each run. What the system's random device gives is another each time: a test that changes one byte of it finds the byte to be that already once in 256 runs.
+//! Contents without an inner order, the same in each run. What the system's random device gives is
+//! another each time: a test that changes one byte of it finds the byte to be that already once in
+//! 256 runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -11,7 +13,8 @@ pub fn noise(length: u32, seed: u32) -> Vec<u8> {
     (0..length).map(|at| ((at ^ seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-/// A file of 4 MiB that no compressor makes smaller, for scripts, which know it as `$NOISE`: `head -c 3000 $NOISE`, or from further in `dd if=$NOISE bs=3000 skip=3 count=1`.
+/// A file of 4 MiB that no compressor makes smaller, for scripts, which know it as `$NOISE`:
+/// `head -c 3000 $NOISE`, or from further in `dd if=$NOISE bs=3000 skip=3 count=1`.
 pub fn file() -> &'static Path {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| {

@@ -1,4 +1,5 @@
-//! Compression as the flash file systems of Linux use it (JFFS2, UBIFS, F2FS): whole buffers whose unpacked length the format records.
+//! Compression as the flash file systems of Linux use it (JFFS2, UBIFS, F2FS): whole buffers whose
+//! unpacked length the format records.
 //!
 //! Each method is a file of its own; `docs/formats/compression.md` has the streams.
 //!
@@ -37,7 +38,8 @@ pub enum Compression {
     None,
     /// No bytes: the output is zeroes.
     Zero,
-    /// JFFS2's rtime: pairs of a literal and the length of a copy from behind the literal's last occurrence.
+    /// JFFS2's rtime: pairs of a literal and the length of a copy from behind the literal's last
+    /// occurrence.
     Rtime,
     /// JFFS2's arithmetic code with fixed probabilities; only read.
     RubinMips,
@@ -76,7 +78,8 @@ impl Compression {
     }
 }
 
-/// How hard to look for matches, 1 to 9. Only [`Compression::Zlib`] and [`Compression::Lzo`] listen to it.
+/// How hard to look for matches, 1 to 9. Only [`Compression::Zlib`] and [`Compression::Lzo`] listen
+/// to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Level(u8);
 
@@ -118,13 +121,15 @@ impl Compressor {
         Self::default()
     }
 
-    /// Compresses all of `input` into the start of `output` and returns the bytes produced: fewer than the input has, and for
-    /// [`Compression::None`] as many. For [`Compression::Zero`] 0, if all of a non-empty input is zero.
+    /// Compresses all of `input` into the start of `output` and returns the bytes produced: fewer
+    /// than the input has, and for [`Compression::None`] as many. For [`Compression::Zero`] 0, if
+    /// all of a non-empty input is zero.
     ///
-    /// `None` if the input does not shrink, if what it shrinks to does not fit, or if the method is only read; what `output` then holds is
-    /// unspecified.
+    /// `None` if the input does not shrink, if what it shrinks to does not fit, or if the method is
+    /// only read; what `output` then holds is unspecified.
     pub fn compress(&mut self, method: Compression, level: Level, input: &[u8], output: &mut [u8]) -> Option<usize> {
-        // One byte less than the input is the most that is of use, and tells a method early that it has lost.
+        // One byte less than the input is the most that is of use, and tells a method early that it
+        // has lost.
         let useful = output.len().min(input.len().saturating_sub(1));
         match method {
             Compression::None => {
@@ -146,11 +151,13 @@ impl Compressor {
         }
     }
 
-    /// Compresses as much of the start of `input` as fits into `output` and returns the bytes consumed and produced: at least one consumed, and
-    /// fewer produced than consumed, except that [`Compression::None`] produces as many.
+    /// Compresses as much of the start of `input` as fits into `output` and returns the bytes
+    /// consumed and produced: at least one consumed, and fewer produced than consumed, except that
+    /// [`Compression::None`] produces as many.
     ///
-    /// `None` under the conditions of [`Compressor::compress`]; LZO is all or nothing, as in Linux. Zlib tries up to eight lengths and
-    /// keeps the longest that fits; the prefix may be some bytes shorter than the longest possible.
+    /// `None` under the conditions of [`Compressor::compress`]; LZO is all or nothing, as in Linux.
+    /// Zlib tries up to eight lengths and keeps the longest that fits; the prefix may be some bytes
+    /// shorter than the longest possible.
     pub fn compress_prefix(
         &mut self,
         method: Compression,
@@ -200,12 +207,15 @@ impl Decompressor {
     ///
     /// As in Linux, bytes after the end of a [`Compression::Zlib`] stream and bytes that
     /// [`Compression::Rtime`] and [`Compression::Lzma`] do not need to fill the output are ignored;
-    /// [`Compression::None`] and [`Compression::Lzo`] must use up the input. The input of [`Compression::Zero`] is not looked at.
+    /// [`Compression::None`] and [`Compression::Lzo`] must use up the input. The input of
+    /// [`Compression::Zero`] is not looked at.
     ///
-    /// Memory besides `output` is bounded (under 64 KiB; Zstandard's tables and window under 256 KiB and the output's length), time is linear in both lengths.
+    /// Memory besides `output` is bounded (under 64 KiB; Zstandard's tables and window under 256
+    /// KiB and the output's length), time is linear in both lengths.
     ///
     /// # Errors
-    /// Damaged input, or input that makes more or less than `output.len()` bytes. What `output` then holds is unspecified.
+    /// Damaged input, or input that makes more or less than `output.len()` bytes. What `output`
+    /// then holds is unspecified.
     pub fn decompress(&mut self, method: Compression, input: &[u8], output: &mut [u8]) -> Result<(), DecompressError> {
         let done = match method {
             Compression::None => copy(input, output),
@@ -246,8 +256,8 @@ fn copy(input: &[u8], output: &mut [u8]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Copies from `source` to `made..end` as if byte by byte: what was just written is copied again, in pieces that double. The caller has checked
-/// `source < made <= end <= output.len()`.
+/// Copies from `source` to `made..end` as if byte by byte: what was just written is copied again,
+/// in pieces that double. The caller has checked `source < made <= end <= output.len()`.
 fn repeat(output: &mut [u8], source: usize, mut made: usize, end: usize) {
     while made < end {
         let piece = (made - source).min(end - made);

@@ -1,4 +1,5 @@
-//! The longest prefix that compresses into a given room, for methods that only tell how long a whole is.
+//! The longest prefix that compresses into a given room, for methods that only tell how long a
+//! whole is.
 
 /// Attempts after the one with the whole input.
 const ATTEMPTS: usize = 8;
@@ -6,11 +7,12 @@ const ATTEMPTS: usize = 8;
 /// Room left over that is not worth another attempt, in bytes.
 const CLOSE_ENOUGH: usize = 8;
 
-/// Looks for a long prefix of `input` that `pack` brings into `output`: bytes consumed and produced. `whole` is what all of `input`
-/// comes to, in bytes, and more than `output` has room for. `best` is memory for the best attempt so far.
+/// Looks for a long prefix of `input` that `pack` brings into `output`: bytes consumed and
+/// produced. `whole` is what all of `input` comes to, in bytes, and more than `output` has room
+/// for. `best` is memory for the best attempt so far.
 ///
-/// Interpolates: the room left by the longest prefix that fitted says, at its own ratio, how much more to try; an attempt that did not fit bounds what
-/// is tried, and halves the step towards it.
+/// Interpolates: the room left by the longest prefix that fitted says, at its own ratio, how much
+/// more to try; an attempt that did not fit bounds what is tried, and halves the step towards it.
 pub(super) fn longest(
     input: &[u8],
     output: &mut [u8],
@@ -41,7 +43,8 @@ pub(super) fn longest(
             }
             None => {
                 too_long = next;
-                // A short step back first: interpolation is rarely wrong by much, and then half of the way.
+                // A short step back first: interpolation is rarely wrong by much, and then half of
+                // the way.
                 next = if fits.is_none() { next - next / 8 - 1 } else { low + (next - low) / 2 };
             }
         }

@@ -1,8 +1,10 @@
-//! rtime, JFFS2's own method (facts: Linux `fs/jffs2/compr_rtime.c`, with the bounds checks it has since 2024).
+//! rtime, JFFS2's own method (facts: Linux `fs/jffs2/compr_rtime.c`, with the bounds checks it has
+//! since 2024).
 //!
-//! A stream is pairs of bytes: a literal, then how many bytes to copy (0 to 255). They are copied from where the output stood after the
-//! literal's previous occurrence as a literal, or from the start of the output if there was none; source and destination may overlap, which repeats
-//! what lies between. Linux keeps those places in 16 bits, so beyond 64 KiB they wrap; ours do likewise.
+//! A stream is pairs of bytes: a literal, then how many bytes to copy (0 to 255). They are copied
+//! from where the output stood after the literal's previous occurrence as a literal, or from the
+//! start of the output if there was none; source and destination may overlap, which repeats what
+//! lies between. Linux keeps those places in 16 bits, so beyond 64 KiB they wrap; ours do likewise.
 
 use super::error::{Fault, Stop};
 use super::repeat;
@@ -22,7 +24,8 @@ impl Places {
     }
 }
 
-/// Compresses pair by pair until the input or the room for a pair is used up: the bytes consumed and produced.
+/// Compresses pair by pair until the input or the room for a pair is used up: the bytes consumed
+/// and produced.
 pub(super) fn compress(input: &[u8], output: &mut [u8]) -> (usize, usize) {
     let mut places = Places::new();
     let (mut consumed, mut produced) = (0, 0);
@@ -32,8 +35,9 @@ pub(super) fn compress(input: &[u8], output: &mut [u8]) -> (usize, usize) {
         let source = places.exchange(literal, consumed);
         let ahead = input.get(consumed..).unwrap_or_default();
         let behind = input.get(source..).unwrap_or_default();
-        // Both look into the input, so a source that overlaps its destination needs no care. Where the literal is new and stands
-        // first, source and destination differ all the same: the destination is behind the literal.
+        // Both look into the input, so a source that overlaps its destination needs no care. Where
+        // the literal is new and stands first, source and destination differ all the same: the
+        // destination is behind the literal.
         let run = ahead.iter().zip(behind).take(255).take_while(|(a, b)| a == b).count();
         // `run` is at most 255.
         pair.copy_from_slice(&[literal, run as u8]);

@@ -1,7 +1,9 @@
-//! The two arithmetic codes that JFFS2 calls rubin (facts: Linux `fs/jffs2/compr_rubin.c`; nothing has written them for long).
+//! The two arithmetic codes that JFFS2 calls rubin (facts: Linux `fs/jffs2/compr_rubin.c`; nothing
+//! has written them for long).
 //!
-//! A binary arithmetic code with 16-bit registers and no adaption. Each byte is eight symbols, its least bit first; each of the eight places has a probability of
-//! its own that the bit is one, as a share of `divider`. The code's bits stand in the input's bytes from the highest down.
+//! A binary arithmetic code with 16-bit registers and no adaption. Each byte is eight symbols, its
+//! least bit first; each of the eight places has a probability of its own that the bit is one, as a
+//! share of `divider`. The code's bits stand in the input's bytes from the highest down.
 
 use super::error::{Fault, Stop};
 
@@ -26,7 +28,8 @@ pub(super) fn decompress_dynamic(input: &[u8], output: &mut [u8]) -> Result<(), 
     decompress(256, shares.map(u32::from), input, SHARES, output)
 }
 
-/// `ones` are at most `divider`. What is left of the input when the output is full is ignored, as Linux ignores it.
+/// `ones` are at most `divider`. What is left of the input when the output is full is ignored, as
+/// Linux ignores it.
 fn decompress(divider: u32, ones: [u32; 8], input: &[u8], start: usize, output: &mut [u8]) -> Result<(), Stop> {
     if output.is_empty() {
         return Ok(());
@@ -47,7 +50,8 @@ fn decompress(divider: u32, ones: [u32; 8], input: &[u8], start: usize, output: 
     Ok(())
 }
 
-/// `low + width` is at most twice [`HALF`], and `width` is not 0: so `widen` ends, and leaves `width` at 2 at least.
+/// `low + width` is at most twice [`HALF`], and `width` is not 0: so `widen` ends, and leaves
+/// `width` at 2 at least.
 struct Decoder {
     low: u32,
     width: u32,
@@ -65,7 +69,8 @@ impl Decoder {
         Some(())
     }
 
-    /// The next symbol, where a zero has `zeroes` of `divider`. Neither symbol is without a share, however small.
+    /// The next symbol, where a zero has `zeroes` of `divider`. Neither symbol is without a share,
+    /// however small.
     fn symbol(&mut self, zeroes: u32, divider: u32) -> bool {
         let share = (zeroes * self.width / divider).clamp(1, self.width - 1);
         let one = self.code >= self.low + share;
@@ -103,7 +108,8 @@ impl Bits<'_> {
 mod tests {
     use super::*;
 
-    /// The inverse: the same registers, and instead of a code to compare with, the bits that are shifted out.
+    /// The inverse: the same registers, and instead of a code to compare with, the bits that are
+    /// shifted out.
     fn compress(divider: u32, ones: [u32; 8], input: &[u8]) -> Vec<u8> {
         let (mut low, mut width) = (0_u32, 2 * HALF);
         let mut bits = Vec::new();
@@ -139,7 +145,8 @@ mod tests {
         }
     }
 
-    /// What the compressor of Linux 6.1's `compr_rubin.c`, run as a program, makes of the same 64 bytes.
+    /// What the compressor of Linux 6.1's `compr_rubin.c`, run as a program, makes of the same 64
+    /// bytes.
     #[test]
     fn linux_streams() {
         let plain: Vec<u8> = (0..64).map(|n| (n * 5) as u8 & 0x23).collect();
@@ -160,7 +167,8 @@ mod tests {
         assert_eq!(output, *plain);
     }
 
-    /// By hand: with equal shares the registers never round, and the code is the bits themselves, then what is left in the register.
+    /// By hand: with equal shares the registers never round, and the code is the bits themselves,
+    /// then what is left in the register.
     #[test]
     fn with_equal_shares_the_code_is_the_bits() {
         let mut stream = vec![128; 8];

@@ -40,7 +40,8 @@ impl Compressor {
 
     fn matcher(&mut self, level: Level) -> &mut libdeflater::Compressor {
         let fresh = || {
-            // libdeflate has levels to 12; its last ones search for the cheapest parse, which is what the best level asks for.
+            // libdeflate has levels to 12; its last ones search for the cheapest parse, which is
+            // what the best level asks for.
             let own = if level == Level::BEST { 12 } else { i32::from(level.get()) };
             libdeflater::Compressor::new(CompressionLvl::new(own).unwrap_or_default())
         };
@@ -72,7 +73,8 @@ impl Decompressor {
     }
 }
 
-/// Where a stream stops being one: libdeflate does not say, so an inflater that counts goes over it once more.
+/// Where a stream stops being one: libdeflate does not say, so an inflater that counts goes over it
+/// once more.
 fn locate(input: &[u8], output: &mut [u8], fault: Fault) -> Stop {
     let mut inflater = Decompress::new(true);
     let status = inflater.decompress(input, output, FlushDecompress::Finish);

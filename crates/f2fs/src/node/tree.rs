@@ -69,7 +69,8 @@ pub fn leaf(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64) -> Result<
 }
 
 /// The leaf of a page, where `lost` is told of a node that cannot be had: how many pages from
-/// `page` on are lost with it, and why. The pages are a hole then, unless `lost` returns an error. Errors: those of `lost`. Cost: a look at up to three nodes.
+/// `page` on are lost with it, and why. The pages are a hole then, unless `lost` returns an error.
+/// Errors: those of `lost`. Cost: a look at up to three nodes.
 pub fn leaf_or(
     volume: &(impl Blocks + Nodes),
     inode: &Inode,

@@ -15,7 +15,8 @@ pub fn run(tool: &str, arguments: &[&str]) {
     judges::must_run("f2fs-tools", tool, arguments);
 }
 
-/// Bytes of files: around the limits of inline data, of a block, and of an inode's addresses (923 at most); then direct and indirect nodes.
+/// Bytes of files: around the limits of inline data, of a block, and of an inode's addresses (923
+/// at most); then direct and indirect nodes.
 const SIZES: [usize; 16] =
     [0, 1, 100, 3451, 3452, 3453, 3488, 3689, 4095, 4096, 4097, 20_000, 864 * 4096, 924 * 4096 + 1, 5 << 20, 13 << 20];
 
@@ -42,7 +43,8 @@ pub fn mkfs(image: &Path, mib: u64, options: &str) {
 /// Fills it with a tree by sload.f2fs.
 pub fn sload(image: &Path, source: &Path) {
     let arguments = ["-f", source.to_str().unwrap(), "-P", image.to_str().unwrap()];
-    // It ends with fsck.f2fs, which repairs what sload itself counts wrongly (1.15: blocks of links with a block of their own), and hands its status on: 1 is repaired.
+    // It ends with fsck.f2fs, which repairs what sload itself counts wrongly (1.15: blocks of links
+    // with a block of their own), and hands its status on: 1 is repaired.
     let (status, told) = crate::made::run("sload.f2fs", &arguments);
     assert!([0, 1].contains(&status) && told.contains("Done: "), "sload.f2fs: status {status}\n{told}");
 }

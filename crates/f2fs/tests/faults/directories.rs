@@ -68,7 +68,8 @@ pub const DIRECTORIES: &[Case] = &[
     ("wrong bucket", Complains, |p| {
         let (many, here, slot, mut name) = entry_of_many(p);
         let old = nandkit_f2fs::testing::directory::hash(&name);
-        // The bucket of a level is the hash modulo a power of two: another last bit is another bucket.
+        // The bucket of a level is the hash modulo a power of two: another last bit is another
+        // bucket.
         while nandkit_f2fs::testing::directory::hash(&name) & 1 == old & 1 {
             name[0] += 1;
         }

@@ -1,4 +1,5 @@
-//! Faults that are planted one at a time, by the part of the volume that they are in, and what has to be found of each.
+//! Faults that are planted one at a time, by the part of the volume that they are in, and what has
+//! to be found of each.
 
 mod directories;
 mod inodes;
@@ -82,7 +83,8 @@ pub fn find(area: &[u8], name: &[u8]) -> (usize, usize, usize) {
     (slot, room.entries + slot * 11, room.names + slot * 8)
 }
 
-/// A block of the directory `many`, the slot of one of its entries with a name of at least two slots, and the name.
+/// A block of the directory `many`, the slot of one of its entries with a name of at least two
+/// slots, and the name.
 pub fn entry_of_many(planted: &mut Planted) -> (NodeId, BlockAddress, usize, Vec<u8>) {
     let many = planted.nid("many");
     let level_three = 2 + 4 + 8;

@@ -13,7 +13,8 @@ use nandkit_vfs::check::{Finding, Kind};
 use nandkit_vfs::source::{MemoryTree, SourceNode};
 use nandkit_vfs::{FileKind, Timestamp};
 
-/// Opens an image that nobody has for long: a tool that another thread just starts holds this one's locks on images until it runs.
+/// Opens an image that nobody has for long: a tool that another thread just starts holds this one's
+/// locks on images until it runs.
 pub fn patiently<T>(open: impl Fn() -> nandkit_block::Result<T>) -> T {
     for _ in 0..2000 {
         if let Ok(opened) = open() {

@@ -1,4 +1,5 @@
-//! Volumes of every configuration for the conformance suite and for random operations against the model file system. A remount unmounts, has the image checked, and mounts it again.
+//! Volumes of every configuration for the conformance suite and for random operations against the
+//! model file system. A remount unmounts, has the image checked, and mounts it again.
 
 #![allow(dead_code, reason = "each user takes its part")]
 
@@ -26,7 +27,8 @@ use crate::writing::{assert_sound, open_to_write, unmount};
 const EPOCH_UNIX_NS: u64 = 1_000_000_000_000_000_000;
 /// Blocks of a small volume that users can have: 3 MiB.
 const SMALL_BLOCKS: u64 = 768;
-/// Blocks that a full volume has for everything but its ballast, when it is made and at each mount at least.
+/// Blocks that a full volume has for everything but its ballast, when it is made and at each mount
+/// at least.
 const LEFT: u64 = 110;
 const LEFT_AT_A_MOUNT: u64 = 20;
 const BALLAST: &[u8] = b"ballast";

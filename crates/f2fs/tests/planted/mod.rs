@@ -215,7 +215,8 @@ impl Planted {
         place.copy_from_slice(entry.as_bytes());
     }
 
-    /// The byte in its inode at which an address of a file stands, with 36 bytes of extra attributes or those that it has.
+    /// The byte in its inode at which an address of a file stands, with 36 bytes of extra
+    /// attributes or those that it has.
     pub fn address_byte(&mut self, nid: NodeId, page: usize) -> usize {
         let at = self.at(nid);
         let extra = if self.block(at)[3] & 0x20 != 0 { usize::from(self.block(at)[360]) } else { 0 };
@@ -234,7 +235,8 @@ impl Planted {
         self.inode(nid, |block| block[byte..byte + 4].copy_from_slice(&value.to_le_bytes()));
     }
 
-    /// Changes entries in a directory that is in its inode. The area and where entries and names begin in it are handed over.
+    /// Changes entries in a directory that is in its inode. The area and where entries and names
+    /// begin in it are handed over.
     pub fn inline_area(&mut self, nid: NodeId, change: impl FnOnce(&mut [u8])) {
         let geometry = self.geometry.clone();
         self.inode(nid, |block| {

@@ -1,6 +1,8 @@
-//! Power cuts by the thousand: each request of a run, and of the recoveries behind some of its cuts, is cut once, and what is left is mounted and judged.
+//! Power cuts by the thousand: each request of a run, and of the recoveries behind some of its
+//! cuts, is cut once, and what is left is mounted and judged.
 //!
-//! A seed is a shape of volume and some lives. A life is a mount, random operations, a cut at each of its requests, and one of these cuts with which the next life begins.
+//! A seed is a shape of volume and some lives. A life is a mount, random operations, a cut at each
+//! of its requests, and one of these cuts with which the next life begins.
 
 #![allow(dead_code, reason = "each user takes its part")]
 
@@ -37,7 +39,8 @@ pub const MOMENTS: [DeviceCutMoment; 3] = [DeviceCutMoment::Before, DeviceCutMom
 pub const SURVIVALS: [Survival; 4] = [Survival::None, Survival::Prefix, Survival::Subset, Survival::All];
 const DISCARDS: usize = 6;
 const RECOVERY: usize = 7;
-/// The check sees what every cut of this number has left, before anybody mounts it: the last checkpoint, whole.
+/// The check sees what every cut of this number has left, before anybody mounts it: the last
+/// checkpoint, whole.
 const RAW_EVERY: usize = 4;
 
 fn cause_of(request: &Request) -> usize {
@@ -120,7 +123,8 @@ pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
 /// What is known from a number of requests on.
 type Snapshots<O> = Vec<(usize, O)>;
 
-/// What may be behind a cut at a request: behind it, what was acknowledged before anything else was begun; else what was under way.
+/// What may be behind a cut at a request: behind it, what was acknowledged before anything else was
+/// begun; else what was under way.
 fn known_at<O>(snapshots: &Snapshots<O>, request: u64, moment: DeviceCutMoment) -> &O {
     let acknowledged = snapshots.iter().find(|(count, _)| *count as u64 == request);
     let under_way = snapshots.iter().rev().find(|(count, _)| (*count as u64) < request);
@@ -180,7 +184,8 @@ impl Soak {
         }
     }
 
-    /// Operations until their number is reached; what they asked of the device, and what was known meanwhile.
+    /// Operations until their number is reached; what they asked of the device, and what was known
+    /// meanwhile.
     fn live<O: Oracle>(
         &self,
         medium: &MemoryDisk,
@@ -255,7 +260,8 @@ impl Soak {
         }
     }
 
-    /// Mounts behind a cut, holds the volume against what is known, checks it, and mounts it once more: nothing is left to recover then.
+    /// Mounts behind a cut, holds the volume against what is known, checks it, and mounts it once
+    /// more: nothing is left to recover then.
     fn judge<O: Oracle>(&self, left: MemoryDisk, known: &O, context: &str, tally: &mut Tally) {
         if tally.cuts.len().is_multiple_of(RAW_EVERY) {
             assert_eq!(findings(left.clone()), Vec::<String>::new(), "{context}: check, before any mount");

@@ -24,7 +24,9 @@ pub enum Work {
     Names,
 }
 
-/// A kind of volume, how it is mounted, and which cuts are fair to it: without flushes of data before nodes (`ordered_fsync`), an fsync promises something only where writes reach the medium in order.
+/// A kind of volume, how it is mounted, and which cuts are fair to it: without flushes of data
+/// before nodes (`ordered_fsync`), an fsync promises something only where writes reach the medium
+/// in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub name: &'static str,

@@ -1,4 +1,5 @@
-//! Volumes in memory, random operations on their files, and what of them may be there behind a cut or a fault.
+//! Volumes in memory, random operations on their files, and what of them may be there behind a cut
+//! or a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
@@ -17,8 +18,9 @@ use crate::made::clock;
 
 /// What may be there behind a cut, of a volume on which it does something in steps.
 pub trait Oracle: Clone {
-    /// One operation. `before` sees what is known once the operation may have happened, before the volume is asked for anything that it changes.
-    /// Errors: those for which nothing more can be done.
+    /// One operation. `before` sees what is known once the operation may have happened, before the
+    /// volume is asked for anything that it changes. Errors: those for which nothing more can be
+    /// done.
     fn step<D: BlockDevice>(
         &mut self,
         volume: &mut Volume<D>,
@@ -38,7 +40,8 @@ pub const SECTORS: u64 = 64 << 8;
 pub const FILES: u64 = 9;
 /// Files from here on are small.
 const SMALL_FILES: u64 = 7;
-/// A file that fills the volume, where there is one: all its pages are there from the beginning on, in version 1.
+/// A file that fills the volume, where there is one: all its pages are there from the beginning on,
+/// in version 1.
 pub const FILLER: u64 = 100;
 /// Pages that a write of the filler has at most, as a rule.
 const PIECE: u64 = 4;
@@ -120,7 +123,8 @@ pub struct File {
     untouched: u64,
     /// Pages and versions of a commit under way: all of them are there, or none.
     together: Vec<(u64, u64)>,
-    /// Versions of which the first page may have so many bytes, and zeroes behind: the file had no more when it became longer, and the longer page did not come to the device.
+    /// Versions of which the first page may have so many bytes, and zeroes behind: the file had no
+    /// more when it became longer, and the longer page did not come to the device.
     short: Vec<(u64, usize)>,
     /// That of these which the first page has now.
     short_now: Option<(u64, usize)>,
@@ -232,7 +236,8 @@ enum Action {
     Rewrite(Vec<u8>),
     /// What is behind the end of a file of less than a page, and another page.
     Append(Vec<u8>),
-    /// All of it anew: another file that is renamed over it, made durable before, or left to the volume.
+    /// All of it anew: another file that is renamed over it, made durable before, or left to the
+    /// volume.
     Replace(Vec<u8>, bool),
     Fsync(bool),
     Resize(u64),
@@ -286,7 +291,8 @@ impl Model {
         Self { burst: pages, ..self }
     }
 
-    /// What is there now may be there later: behind an operation that failed on a volume that goes on.
+    /// What is there now may be there later: behind an operation that failed on a volume that goes
+    /// on.
     pub fn observe<D: BlockDevice>(&mut self, volume: &Volume<D>) {
         for (&id, file) in &mut self.files {
             file.observe(volume, id);
@@ -349,7 +355,8 @@ impl Model {
         (id, action)
     }
 
-    /// What makes two pages of a small file; none of one that is larger, or is no whole part of a version.
+    /// What makes two pages of a small file; none of one that is larger, or is no whole part of a
+    /// version.
     fn append(&mut self, id: u64) -> Option<Vec<u8>> {
         let file = self.files.get(&id)?;
         let version = *file.pages.get(&0)?.last()?;

@@ -1,4 +1,5 @@
-//! Random operations on names, and the trees that a cut may leave: that of the last checkpoint, with the names of what was fsynced since, and nothing in between.
+//! Random operations on names, and the trees that a cut may leave: that of the last checkpoint,
+//! with the names of what was fsynced since, and nothing in between.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -114,7 +115,8 @@ impl Oracle for Known {
         }
         before(self);
         let done = match (choice, some) {
-            // Owners that come and go: where there are quotas, check holds them against what is there.
+            // Owners that come and go: where there are quotas, check holds them against what is
+            // there.
             (0..4, _) => {
                 let node = NewNode { uid: new.1.len() as u32 * 1_000_003, ..NewNode::FILE };
                 volume.create(new.0, &new.1, &node).map(drop)

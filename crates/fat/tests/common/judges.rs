@@ -18,7 +18,8 @@ use super::clock;
 /// The judges look at a volume that is not mounted and holds this tree.
 pub fn judge_image<D: BlockDevice>(device: &mut D, expected: &Contents, judges: Judges, what: &str) {
     let report = check(device, &clock(), CodePage::CP437).unwrap();
-    // Where fsck.vfat cannot judge, it is because another program wrote "." and ".." as it should not.
+    // Where fsck.vfat cannot judge, it is because another program wrote "." and ".." as it should
+    // not.
     let counts = |kind| judges.fsck || judges == Judges::OURS || kind != FindingKind::WrongDots.name();
     let findings: Vec<_> = report.findings.iter().filter(|found| counts(found.kind)).collect();
     assert!(findings.is_empty(), "{what}: {findings:?}");
@@ -55,7 +56,8 @@ fn outside(image: &Path, expected: &Contents, judges: Judges) -> Result<(), Stri
     Ok(())
 }
 
-/// What the crate fatfs reads. It asks for write access, and takes sectors of 512 bytes only where the file is a device of such sectors; it reads all.
+/// What the crate fatfs reads. It asks for write access, and takes sectors of 512 bytes only where
+/// the file is a device of such sectors; it reads all.
 fn fatfs_tree(image: &Path) -> Contents {
     fn walk(directory: fatfs::Dir<'_, fs::File>, prefix: &str, into: &mut BTreeMap<String, Option<Vec<u8>>>) {
         for entry in directory.iter() {

@@ -1,4 +1,5 @@
-//! Volumes in memory, and programs that judge them: fsck.vfat and mkfs.vfat (Debian package dosfstools), mtools.
+//! Volumes in memory, and programs that judge them: fsck.vfat and mkfs.vfat (Debian package
+//! dosfstools), mtools.
 
 pub mod judges;
 

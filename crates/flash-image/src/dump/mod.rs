@@ -27,20 +27,22 @@ type FlashResult = nandkit_flash::Result<Done>;
 
 /// A dump as a flash device. Operations take no simulated time.
 ///
-/// **Reading.** Bytes come from the mapped file without a copy of their own. What the file does not hold (the rest of an incomplete last block,
-/// blocks that were left out) reads as erased.
+/// **Reading.** Bytes come from the mapped file without a copy of their own. What the file does not
+/// hold (the rest of an incomplete last block, blocks that were left out) reads as erased.
 ///
-/// **Writing.** Changes stay in memory, page by page, until [`Flash::sync`] brings them into the file, all or none: see [`Image::open`]. The rules of the flash hold: NAND
-/// data can be programmed where they are erased, in units of `write_unit` and in any order of
-/// pages; NOR data and OOB bytes change bits from 1 to 0 only. A page programmed with nothing but
-/// 0xFF cannot be told from an erased one, and may be programmed again.
+/// **Writing.** Changes stay in memory, page by page, until [`Flash::sync`] brings them into the
+/// file, all or none: see [`Image::open`]. The rules of the flash hold: NAND data can be programmed
+/// where they are erased, in units of `write_unit` and in any order of pages; NOR data and OOB
+/// bytes change bits from 1 to 0 only. A page programmed with nothing but 0xFF cannot be told from
+/// an erased one, and may be programmed again.
 ///
 /// **ECC.** With [`ImageLayout::ecc`] data are read corrected, and a read that touches a code word
 /// beyond the code fails with `Uncorrectable`, with the bytes as they are; what is programmed gets
 /// its ECC on the way to the file. The OOB is shown as the layout says.
 ///
-/// **Bad blocks** are those that the marks tell, that the layout names, and that the file leaves out. A mark by [`Flash::mark_bad`] goes into the OOB of the block's first page
-/// (0x00 in the marker byte); in a dump without OOB it lasts only while the device is open.
+/// **Bad blocks** are those that the marks tell, that the layout names, and that the file leaves
+/// out. A mark by [`Flash::mark_bad`] goes into the OOB of the block's first page (0x00 in the
+/// marker byte); in a dump without OOB it lasts only while the device is open.
 #[derive(Debug)]
 pub struct DumpFlash {
     bytes: Arc<Bytes>,

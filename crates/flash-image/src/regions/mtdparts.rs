@@ -1,6 +1,7 @@
-//! `mtdparts=` texts, in U-Boot environments and elsewhere. Sources: Linux `drivers/mtd/parsers/cmdlinepart.c` (the grammar, in its heading), U-Boot `include/env_internal.h`
-//! (the environment: CRC-32, a flag byte where there are two copies, then `name=value` strings,
-//! each ended by a zero byte, and one more at the end).
+//! `mtdparts=` texts, in U-Boot environments and elsewhere. Sources: Linux
+//! `drivers/mtd/parsers/cmdlinepart.c` (the grammar, in its heading), U-Boot
+//! `include/env_internal.h` (the environment: CRC-32, a flag byte where there are two copies, then
+//! `name=value` strings, each ended by a zero byte, and one more at the end).
 
 use nandkit_flash::Look as _;
 
@@ -30,8 +31,9 @@ const PARTITIONS_MAX: usize = 256;
 const TEXTS_MAX: usize = 64;
 
 /// The partitions of a text `<mtd-id>:<part>[,<part>][;<mtd-id>:...]` with or without `mtdparts=`
-/// before it (once or twice), each part
-/// `<size>[@<offset>][(<name>)][ro][lk][slc]`. Sizes are numbers as in C, with K, M or G behind; `-` is the rest. A part without offset follows the one before it.
+/// before it (once or twice), each part `<size>[@<offset>][(<name>)][ro][lk][slc]`. Sizes are
+/// numbers as in C, with K, M or G behind; `-` is the rest. A part without offset follows the one
+/// before it.
 ///
 /// Ends at a blank, a zero byte or a quote. `None` where the text does not keep to the grammar.
 pub fn parse_mtdparts(text: &str) -> Option<Vec<MtdPartition>> {

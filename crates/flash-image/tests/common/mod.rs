@@ -3,7 +3,8 @@
 
 use nandkit_units::random::Random;
 
-/// Random data with JFFS2-like nodes: whole blocks of nodes that do not cross blocks, the last quarter of the blocks erased.
+/// Random data with JFFS2-like nodes: whole blocks of nodes that do not cross blocks, the last
+/// quarter of the blocks erased.
 pub fn jffs2_like(block_size: usize, blocks: usize, big: bool, random: &mut Random) -> Vec<u8> {
     let mut image = vec![0xFF; block_size * blocks];
     for block in image.chunks_mut(block_size).take(blocks - blocks / 4) {
@@ -49,7 +50,8 @@ pub fn zip_crc(bytes: &[u8]) -> u32 {
     !plain_crc(u32::MAX, bytes)
 }
 
-/// Puts OOB behind each page: two bytes 0xFF, then something like an error-correcting code for pages that are not erased.
+/// Puts OOB behind each page: two bytes 0xFF, then something like an error-correcting code for
+/// pages that are not erased.
 pub fn with_oob(data: &[u8], page_size: usize, oob_size: usize, random: &mut Random) -> Vec<u8> {
     let mut image = Vec::new();
     for page in data.chunks(page_size) {

@@ -9,7 +9,8 @@ use nandkit_units::{Area, BlockIndex, Cause, Context, Done, StatisticValue, Stat
 
 use crate::{ErrorKind, FlashError};
 
-/// Erase counts are kept in chunks of this many blocks, each allocated at the first erase in it, so that a large empty device costs no memory.
+/// Erase counts are kept in chunks of this many blocks, each allocated at the first erase in it, so
+/// that a large empty device costs no memory.
 const CHUNK: usize = 4096;
 const AREAS: usize = 2;
 /// The number of no thread, not even of one that has none yet.
@@ -92,7 +93,8 @@ impl Row {
     }
 }
 
-/// Adds where only one thread can add: a load and a store, a fifth of the cost of a locked addition.
+/// Adds where only one thread can add: a load and a store, a fifth of the cost of a locked
+/// addition.
 #[inline]
 fn add_alone(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(value), Relaxed);
@@ -115,9 +117,10 @@ fn thread_number() -> u64 {
 
 /// The counters of one flash device, shared with whoever watches it.
 ///
-/// Counting must cost next to nothing, and reads may run in parallel. So counts are *biased*: the thread that made the last exclusive
-/// operation (`&mut`) counts its reads with plain loads and stores in `alone`; reads of any other thread go to `shared`
-/// with atomic additions. The owner only changes under `&mut`, when no read can be under way. Hence one device per `FlashCounters`.
+/// Counting must cost next to nothing, and reads may run in parallel. So counts are *biased*: the
+/// thread that made the last exclusive operation (`&mut`) counts its reads with plain loads and
+/// stores in `alone`; reads of any other thread go to `shared` with atomic additions. The owner
+/// only changes under `&mut`, when no read can be under way. Hence one device per `FlashCounters`.
 #[derive(Debug)]
 pub struct FlashCounters {
     alone: [[Row; Cause::COUNT]; AREAS],
@@ -153,7 +156,8 @@ impl FlashCounters {
         &self.alone[context.area as usize][context.counted_cause().index()]
     }
 
-    /// Whether this thread made the last exclusive operation. A thread without a number has made none.
+    /// Whether this thread made the last exclusive operation. A thread without a number has made
+    /// none.
     #[inline]
     fn is_owner(&self) -> bool {
         self.owner.load(Relaxed) == NUMBER.get()
@@ -264,7 +268,8 @@ impl FlashCounters {
         counts
     }
 
-    /// All counters at this moment. While other threads use the device, counts of one operation may be there in part.
+    /// All counters at this moment. While other threads use the device, counts of one operation may
+    /// be there in part.
     pub fn snapshot(&self) -> FlashSnapshot {
         let mut by_area_and_cause = [[CauseCounters::default(); Cause::COUNT]; AREAS];
         for (into, (alone, shared)) in by_area_and_cause.iter_mut().zip(self.alone.iter().zip(&self.shared)) {
@@ -293,7 +298,8 @@ pub struct FlashSnapshot {
     by_area_and_cause: [[CauseCounters; Cause::COUNT]; AREAS],
     /// Sum over all reads of [`Done::corrected_bits`].
     pub corrected_bits: u64,
-    /// The largest [`Done::corrected_bits`]. Between two snapshots `None` where a read before them reached as much: theirs is then not known.
+    /// The largest [`Done::corrected_bits`]. Between two snapshots `None` where a read before them
+    /// reached as much: theirs is then not known.
     pub corrected_bits_max: Option<u64>,
     failures: [u64; ErrorKind::ALL.len()],
     /// The time that operations which failed kept the device busy, in nanoseconds.
@@ -360,7 +366,8 @@ impl Sub for &FlashSnapshot {
     }
 }
 
-/// How erases are spread over the blocks of a device, all blocks counted. Percentiles by nearest rank.
+/// How erases are spread over the blocks of a device, all blocks counted. Percentiles by nearest
+/// rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EraseDistribution {
     /// The fewest erases of any block.

@@ -8,7 +8,8 @@ use crate::{
     Copyback, ErrorKind, Flash, FlashError, Interrupt, Operation, PageProgram, PageRead, Result, TornErase, TornPage,
 };
 
-/// A flash device whose power goes when its plan says so. From then on every operation is `PowerLost` until [`CutFlash::power_on`].
+/// A flash device whose power goes when its plan says so. From then on every operation is
+/// `PowerLost` until [`CutFlash::power_on`].
 ///
 /// Programs, copies and erases are the steps that a plan counts, refused ones included.
 #[derive(Clone, Debug)]

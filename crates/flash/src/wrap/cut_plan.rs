@@ -66,7 +66,8 @@ pub enum CutPlan {
         /// The moment at each.
         moment: CutMoment,
     },
-    /// At each of these steps. Steps go on after the power came back, so a second entry can cut a recovery.
+    /// At each of these steps. Steps go on after the power came back, so a second entry can cut a
+    /// recovery.
     List(Vec<Cut>),
 }
 

@@ -27,10 +27,12 @@ pub enum FaultEffect {
     Fail {
         /// The kind of the error.
         kind: ErrorKind,
-        /// Whether the device below carries the operation out all the same before the failure is reported.
+        /// Whether the device below carries the operation out all the same before the failure is
+        /// reported.
         carried_out: bool,
     },
-    /// A read delivers the data byte at this offset of the page with the bits of `mask` inverted. Other operations take no notice.
+    /// A read delivers the data byte at this offset of the page with the bits of `mask` inverted.
+    /// Other operations take no notice.
     Flip {
         /// Byte of the page's data.
         offset: u32,
@@ -53,7 +55,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault that fails operations with `kind` before they touch the device, as often as `when` says.
+    /// A fault that fails operations with `kind` before they touch the device, as often as `when`
+    /// says.
     pub const fn fail(operation: Operation, when: FaultWhen, kind: ErrorKind) -> Self {
         Self { operation, when, effect: FaultEffect::Fail { kind, carried_out: false }, times: u64::MAX }
     }
@@ -74,7 +77,8 @@ pub struct FaultFlash<F> {
 }
 
 impl<F: Flash> FaultFlash<F> {
-    /// `inner` with these faults. Of several failures that strike at once the first wins; all flips apply.
+    /// `inner` with these faults. Of several failures that strike at once the first wins; all flips
+    /// apply.
     pub fn new(inner: F, faults: impl IntoIterator<Item = Fault>) -> Self {
         let faults = faults.into_iter().map(|fault| (fault, AtomicU64::new(0))).collect();
         Self { inner, faults, counts: Default::default() }

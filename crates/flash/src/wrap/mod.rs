@@ -1,4 +1,5 @@
-//! Flash devices over other flash devices. Each is a [`Flash`](crate::Flash) itself and hands the capabilities of the device below through.
+//! Flash devices over other flash devices. Each is a [`Flash`](crate::Flash) itself and hands the
+//! capabilities of the device below through.
 //!
 //! | wrapper | what it adds |
 //! | --- | --- |
@@ -25,8 +26,8 @@ use nandkit_units::PageAddress;
 
 use crate::{ErrorKind, FlashError, Operation};
 
-/// The answer of a wrapper whose capability was called although the device below lost it; cannot happen with a device that keeps its
-/// capabilities, as the contract asks.
+/// The answer of a wrapper whose capability was called although the device below lost it; cannot
+/// happen with a device that keeps its capabilities, as the contract asks.
 #[cold]
 fn no_capability(operation: Operation, at: PageAddress) -> FlashError {
     FlashError::new(ErrorKind::Misuse, operation, at, "the device below does not offer this capability")

@@ -46,7 +46,8 @@ impl FlashAction {
 /// One operation and how it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashEvent {
-    /// The event's number, from 0. Reads that ran in parallel are numbered in the order in which they ended.
+    /// The event's number, from 0. Reads that ran in parallel are numbered in the order in which
+    /// they ended.
     pub number: u64,
     /// What was asked.
     pub action: FlashAction,

@@ -9,7 +9,8 @@ use crate::failure::{Failure, Outcome};
 use crate::tag::{NO_BLOCK, Role};
 
 impl<F: Flash> Base<F> {
-    /// Takes a free block and erases it: nothing is trusted to be erased (rule 4). Blocks that fail are marked bad and the next is tried.
+    /// Takes a free block and erases it: nothing is trusted to be erased (rule 4). Blocks that fail
+    /// are marked bad and the next is tried.
     pub fn allocate(&mut self, chain: &mut Chain, cause: Cause) -> Outcome<u32> {
         loop {
             let Some(block) = self.take_free(chain, cause)? else { return Err(Failure::Full) };

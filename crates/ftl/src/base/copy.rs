@@ -17,7 +17,8 @@ pub(crate) enum Copied {
 }
 
 impl<F: Flash> Base<F> {
-    /// Copies a page under a new tag: through the chip's register where it can, else by reading and programming.
+    /// Copies a page under a new tag: through the chip's register where it can, else by reading and
+    /// programming.
     #[inline]
     pub fn copy(
         &mut self,
@@ -49,7 +50,8 @@ impl<F: Flash> Base<F> {
         self.copy_through_host(chain, cause, from, to, label)
     }
 
-    /// Whether the chip's copyback reaches from block to block; the answer for a pair of blocks never changes.
+    /// Whether the chip's copyback reaches from block to block; the answer for a pair of blocks
+    /// never changes.
     #[inline]
     pub(super) fn reaches(&mut self, from: BlockIndex, to: BlockIndex) -> bool {
         let both = &mut self.reach;
@@ -105,8 +107,9 @@ impl<F: Flash> Base<F> {
         self.read_page(chain, cause, from, content).map(|_| ())
     }
 
-    /// Reads a whole page and its OOB. On a chip that keeps no bytes the content comes back empty, after the same operation,
-    /// and the OOB as zeroes, which is no tag. `Unreadable` where the page is lost.
+    /// Reads a whole page and its OOB. On a chip that keeps no bytes the content comes back empty,
+    /// after the same operation, and the OOB as zeroes, which is no tag. `Unreadable` where the
+    /// page is lost.
     pub fn read_page(
         &mut self,
         chain: &mut Chain,

@@ -1,4 +1,5 @@
-//! What a power cut leaves in doubt, and the steps of a recovery that both layers share (rules 11, 12, 15, 17 and 18).
+//! What a power cut leaves in doubt, and the steps of a recovery that both layers share (rules 11,
+//! 12, 15, 17 and 18).
 
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
@@ -17,7 +18,8 @@ pub(crate) struct Doubt {
     pub newest: u64,
     /// Blocks of which no page can be read: they prove nothing, and are erased first of all.
     junk: Vec<u32>,
-    /// Blocks that an unfinished recovery condemned, by a mark that is no longer in doubt: erased next.
+    /// Blocks that an unfinished recovery condemned, by a mark that is no longer in doubt: erased
+    /// next.
     condemned: Vec<u32>,
     /// The block that this cut left unfinished: erased once a mark says so.
     dead: Option<u32>,
@@ -27,7 +29,8 @@ pub(crate) struct Doubt {
     mark: (Role, u32),
     /// The map block with the newest page: stays until the mark is written.
     evidence: Option<u32>,
-    /// The map block with the mark of an unfinished recovery for the suspect: stays until recovery is finished.
+    /// The map block with the mark of an unfinished recovery for the suspect: stays until recovery
+    /// is finished.
     cover: Option<u32>,
 }
 
@@ -114,7 +117,8 @@ impl<F: Flash> Base<F> {
         }
     }
 
-    /// Rule 15: what is decided is on flash, in a fresh block, before anything that might count is erased. Returns the number of blocks erased.
+    /// Rule 15: what is decided is on flash, in a fresh block, before anything that might count is
+    /// erased. Returns the number of blocks erased.
     pub fn begin_repair(&mut self, chain: &mut Chain, doubt: &Doubt) -> Outcome<u64> {
         if doubt.clean {
             doubt.evidence.iter().for_each(|block| self.release(*block));

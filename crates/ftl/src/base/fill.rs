@@ -22,9 +22,10 @@ pub(crate) struct Filling {
 }
 
 impl<F: Flash> Base<F> {
-    /// Puts the pages of a logical block into a block. Pages that hold nothing are filled, as far as a later one does hold something: parts want the
-    /// pages of a block programmed one after the other. The last page closes the block (rule 6). `source` tells where a page is now, and whether it
-    /// is lost. Returns the offsets of pages that were found lost.
+    /// Puts the pages of a logical block into a block. Pages that hold nothing are filled, as far
+    /// as a later one does hold something: parts want the pages of a block programmed one after the
+    /// other. The last page closes the block (rule 6). `source` tells where a page is now, and
+    /// whether it is lost. Returns the offsets of pages that were found lost.
     pub fn fill_in_place(
         &mut self,
         chain: &mut Chain,
@@ -75,8 +76,8 @@ impl<F: Flash> Base<F> {
         self.copy_later(chain, cause, (from, to), label, lost)
     }
 
-    /// Takes blocks until one could be filled. A target in which a program fails is marked bad at once: no unfinished target outlives the next
-    /// program (rule 9).
+    /// Takes blocks until one could be filled. A target in which a program fails is marked bad at
+    /// once: no unfinished target outlives the next program (rule 9).
     pub fn fill_new_block<T>(
         &mut self,
         chain: &mut Chain,

@@ -1,7 +1,7 @@
 //! The map area: pages that stand for the map, and the records of opening, closing and recovery.
 //!
-//! The map itself is rebuilt from the tags, so a map page has no content; it costs what a map page costs, and its completion
-//! confirms the recycling before it.
+//! The map itself is rebuilt from the tags, so a map page has no content; it costs what a map page
+//! costs, and its completion confirms the recycling before it.
 
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause, Described, Description, Payload};

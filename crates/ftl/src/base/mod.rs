@@ -1,4 +1,5 @@
-//! What both translation layers stand on: free blocks, tagged programs and copies, the map area, blocks that fail.
+//! What both translation layers stand on: free blocks, tagged programs and copies, the map area,
+//! blocks that fail.
 //!
 //! The rules' numbers are those of `docs/design/02-block-map-protocol.md`.
 
@@ -74,9 +75,11 @@ pub(crate) struct Base<F> {
     pub last_change: Nanos,
     /// Set by a failure that leaves the state in memory behind that on flash.
     halted: Option<Halt>,
-    /// The first program or erase that failed since the device was attached: where most have failed, the last error alone says little.
+    /// The first program or erase that failed since the device was attached: where most have
+    /// failed, the last error alone says little.
     first_failure: Option<String>,
-    /// Pages whose content was read once during recovery and must not be read again: it might come back different.
+    /// Pages whose content was read once during recovery and must not be read again: it might come
+    /// back different.
     pub held: Vec<(PageAddress, Content)>,
     /// A page that is being put together, kept for its memory.
     pub read_modify: Content,
@@ -110,7 +113,8 @@ impl<F: Flash> Base<F> {
         }
     }
 
-    /// Programs a page with a fresh sequence number. Its completion confirms what came before (rule 5).
+    /// Programs a page with a fresh sequence number. Its completion confirms what came before (rule
+    /// 5).
     #[inline(always)]
     pub fn program(
         &mut self,
@@ -130,8 +134,8 @@ impl<F: Flash> Base<F> {
         }
     }
 
-    /// The same as a whole request that is nothing but this program: no block may wait for its completion ([`Base::is_plain`]). What an error leaves is
-    /// for [`Base::failed`].
+    /// The same as a whole request that is nothing but this program: no block may wait for its
+    /// completion ([`Base::is_plain`]). What an error leaves is for [`Base::failed`].
     #[inline(always)]
     pub fn program_alone(
         &mut self,
@@ -147,7 +151,8 @@ impl<F: Flash> Base<F> {
         Ok(Done { completed: self.last_change, busy: done.busy, corrected_bits: 0 })
     }
 
-    /// Whether a program has nothing to do but itself: the layer is running, and nothing waits for its completion.
+    /// Whether a program has nothing to do but itself: the layer is running, and nothing waits for
+    /// its completion.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.halted.is_none() && self.is_confirmed()

@@ -1,6 +1,7 @@
 //! Copies that follow one another, handed to the chip together: most of what a merge does.
 //!
-//! The outcome is that of [`Base::copy`] for each page, in the same order, with the same sequence numbers.
+//! The outcome is that of [`Base::copy`] for each page, in the same order, with the same sequence
+//! numbers.
 
 use nandkit_flash::{ErrorKind, Flash};
 use nandkit_units::{BlockIndex, Cause, PageAddress};
@@ -17,7 +18,8 @@ pub(crate) struct CopyList {
     from: Vec<PageAddress>,
     /// What the copies are programmed as: [`Label::packed`].
     labels: Vec<u64>,
-    /// The blocks whose pages may join without another look: a merge takes turns between log block and data block.
+    /// The blocks whose pages may join without another look: a merge takes turns between log block
+    /// and data block.
     open: [Option<BlockIndex>; 2],
     /// Kept for its memory.
     images: Vec<[u8; TAG_BYTES]>,
@@ -30,7 +32,8 @@ impl CopyList {
         self.open = [None; 2];
     }
 
-    /// Adds a copy to the next page, where its source's block is known to be fit for the run. Runs for each page of a merge.
+    /// Adds a copy to the next page, where its source's block is known to be fit for the run. Runs
+    /// for each page of a merge.
     #[inline(always)]
     pub fn join(&mut self, from: PageAddress, label: Label) -> bool {
         let fits = self.open.contains(&Some(from.block));
@@ -48,8 +51,9 @@ impl<F: Flash> Base<F> {
         self.run.clear();
     }
 
-    /// Copies a page under a new tag, now or with the next [`Base::finish_copies`]. The targets are the pages of a block one after the other. Offsets of
-    /// pages that were found lost are added to `lost`.
+    /// Copies a page under a new tag, now or with the next [`Base::finish_copies`]. The targets are
+    /// the pages of a block one after the other. Offsets of pages that were found lost are added to
+    /// `lost`.
     #[inline]
     pub fn copy_later(
         &mut self,
@@ -62,7 +66,8 @@ impl<F: Flash> Base<F> {
         if self.run.join(from, label) { Ok(()) } else { self.open_run(chain, cause, (from, to), label, lost) }
     }
 
-    /// The same for a page that cannot join: its block has not been looked at, or not lately, or pages go one by one.
+    /// The same for a page that cannot join: its block has not been looked at, or not lately, or
+    /// pages go one by one.
     #[inline(never)]
     fn open_run(
         &mut self,
@@ -72,7 +77,8 @@ impl<F: Flash> Base<F> {
         label: Label,
         lost: &mut Vec<u32>,
     ) -> Outcome<()> {
-        // What waits for a program to complete goes first (rule 5), and what must not be read again is not (`held`).
+        // What waits for a program to complete goes first (rule 5), and what must not be read again
+        // is not (`held`).
         let plain = self.held.is_empty() && self.is_confirmed() && self.use_copyback;
         if !plain || !self.reaches(from.block, to.block) {
             self.finish_copies(chain, cause, lost)?;

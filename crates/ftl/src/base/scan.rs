@@ -1,4 +1,5 @@
-//! Reading what is on the flash: every block's tags, and what they say about the block (rules 11 and 13).
+//! Reading what is on the flash: every block's tags, and what they say about the block (rules 11
+//! and 13).
 
 use nandkit_flash::{ErrorKind, Flash, PageRead};
 use nandkit_units::{BlockIndex, Cause, Content, PageAddress};
@@ -98,8 +99,8 @@ impl Found {
         }
     }
 
-    /// Whether a merge or migration that was cut off, or whose last page was, may have left the block: it then holds the newest page of
-    /// all, and that page is a copy (rule 12).
+    /// Whether a merge or migration that was cut off, or whose last page was, may have left the
+    /// block: it then holds the newest page of all, and that page is a copy (rule 12).
     pub fn is_unconfirmed(&self, newest: u64) -> bool {
         self.kind == Kind::Member && self.newest == newest && self.newest_role.is_copy() && self.first.is_copy()
     }
@@ -130,7 +131,8 @@ impl<F: Flash> Base<F> {
         }
     }
 
-    /// Reads a whole page with its tag, and keeps the content so that it need not be read again. `None` where the page is torn.
+    /// Reads a whole page with its tag, and keeps the content so that it need not be read again.
+    /// `None` where the page is torn.
     pub fn hold_page(&mut self, chain: &mut Chain, at: PageAddress) -> Outcome<Option<Tag>> {
         let mut content = Content::new();
         let oob = match self.read_page(chain, Cause::Recovery, at, &mut content) {
@@ -181,7 +183,8 @@ impl<F: Flash> Base<F> {
         Ok(found)
     }
 
-    /// Collects the marks of recoveries that were not finished: those after the last record of opening or closing.
+    /// Collects the marks of recoveries that were not finished: those after the last record of
+    /// opening or closing.
     pub fn pending_marks(&mut self, chain: &mut Chain, found: &[Found]) -> Outcome<Vec<Mark>> {
         let mut marks = Vec::new();
         let mut finished = 0;

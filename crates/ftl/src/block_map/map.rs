@@ -8,7 +8,8 @@ use crate::present::Present;
 
 /// A log block.
 ///
-/// The order in memory is fixed: `next` changes with each page, and a load of it together with `block`, right after it was stored alone, would have to wait.
+/// The order in memory is fixed: `next` changes with each page, and a load of it together with
+/// `block`, right after it was stored alone, would have to wait.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Log {
@@ -27,7 +28,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Notes that the next page holds the page `offset` of the logical block; whether the log block is in order with it.
+    /// Notes that the next page holds the page `offset` of the logical block; whether the log block
+    /// is in order with it.
     #[inline]
     pub fn note(&mut self, offset: u32, stamp: u64) -> bool {
         self.in_order &= offset == self.next;
@@ -61,8 +63,8 @@ impl BlockView<'_> {
     }
 }
 
-/// Where in the log blocks the pages lie: by slot and page offset the log page + 1, or 0. A trimmed page keeps its entry: older versions must not come
-/// back (rule 8).
+/// Where in the log blocks the pages lie: by slot and page offset the log page + 1, or 0. A trimmed
+/// page keeps its entry: older versions must not come back (rule 8).
 #[derive(Debug)]
 pub(super) struct Places {
     np: usize,
@@ -90,7 +92,8 @@ impl Places {
     }
 }
 
-/// Tables for a device whose logical blocks are all unmapped are zero throughout, and cost no memory until they are written.
+/// Tables for a device whose logical blocks are all unmapped are zero throughout, and cost no
+/// memory until they are written.
 #[derive(Debug)]
 pub(super) struct Map {
     /// By logical block: its data block + 1, or 0.
@@ -218,8 +221,8 @@ impl Map {
         BlockView { present: self.present.words_of(lbn), table, log, data: self.data(lbn) }
     }
 
-    /// Whether a migration has to carry the page `offset` of a log block: it is current, or it was trimmed and would otherwise uncover an older
-    /// version in the data block (rule 8).
+    /// Whether a migration has to carry the page `offset` of a log block: it is current, or it was
+    /// trimmed and would otherwise uncover an older version in the data block (rule 8).
     #[inline]
     pub fn carries(&self, lbn: u32, has_data: bool, offset: u32, entry: u16) -> bool {
         entry != 0 && (has_data || self.is_present(lbn, offset))

@@ -1,8 +1,11 @@
-//! The block-mapped translation layer: one data block per logical block, and log blocks for updates.
+//! The block-mapped translation layer: one data block per logical block, and log blocks for
+//! updates.
 //!
-//! A write goes to the next free page of the log block of its logical block; a logical block that has none gets one. A log block that
-//! was filled in order becomes the data block as it is (swap merge, at once). Any other full log block is recycled when its logical
-//! block is written next: merged or migrated, as the policy says. When all log blocks are in use, one is merged early to make room.
+//! A write goes to the next free page of the log block of its logical block; a logical block that
+//! has none gets one. A log block that was filled in order becomes the data block as it is (swap
+//! merge, at once). Any other full log block is recycled when its logical block is written next:
+//! merged or migrated, as the policy says. When all log blocks are in use, one is merged early to
+//! make room.
 
 mod device;
 mod map;
@@ -29,9 +32,9 @@ use map::Map;
 
 /// A block-mapped translation layer over `F`. See the [module](self) for how it works.
 ///
-/// All changes of one request are issued one after the other. Every completed write is durable at once. Trims are kept in memory and cost nothing until a
-/// `flush` makes them durable; a power cut before it leaves a trimmed page as zeroes or as what was written last, never as
-/// anything older.
+/// All changes of one request are issued one after the other. Every completed write is durable at
+/// once. Trims are kept in memory and cost nothing until a `flush` makes them durable; a power cut
+/// before it leaves a trimmed page as zeroes or as what was written last, never as anything older.
 pub struct BlockMapFtl<F> {
     base: Base<F>,
     options: BlockMapOptions,
@@ -63,7 +66,8 @@ impl<F: Flash> BlockMapFtl<F> {
         &self.events
     }
 
-    /// `alpha` of the logical block in its present period; `None` where it has no log block or was not migrated since its last merge.
+    /// `alpha` of the logical block in its present period; `None` where it has no log block or was
+    /// not migrated since its last merge.
     pub fn alpha(&self, lbn: u32, estimator: AlphaEstimator) -> Option<f64> {
         self.map.log(self.map.slot_of(lbn)?)?.history.alpha(estimator)
     }

@@ -31,7 +31,8 @@ impl<F: Flash> BlockMapFtl<F> {
             return Err(Failure::unfit(detail));
         }
         let good = (0..shape.blocks).filter(|block| !flash.is_bad(BlockIndex(*block))).count() as u32;
-        // With too few good blocks left the device goes on with fewer logs, down to none, when it can only be read.
+        // With too few good blocks left the device goes on with fewer logs, down to none, when it
+        // can only be read.
         let log_limit = options.log_blocks.min(good.saturating_sub(shape.lbns + 4));
         let mut ftl = Self {
             base: Base::new(flash, shape, options.allocation, options.copyback),

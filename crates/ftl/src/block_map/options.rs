@@ -11,16 +11,19 @@ use crate::shape::LogicalCapacity;
 pub struct BlockMapOptions {
     /// How much of the chip the host sees.
     pub capacity: LogicalCapacity,
-    /// Bytes of a sector, 512 to the page size; 0 stands for the page size. Writes of a part of a page read the rest first. On a chip that
-    /// keeps no bytes (a shadow store) the same operations take place, and nothing can be read back, whatever the sector size.
+    /// Bytes of a sector, 512 to the page size; 0 stands for the page size. Writes of a part of a
+    /// page read the rest first. On a chip that keeps no bytes (a shadow store) the same operations
+    /// take place, and nothing can be read back, whatever the sector size.
     pub sector_size: u32,
     /// Log blocks, at least 1. P4 has 8.
     pub log_blocks: u32,
     /// Merge or migrate.
     pub policy: RecyclingPolicy,
-    /// What the policy reckons with; `None` measures erases and copies on line (P4's ratio until then).
+    /// What the policy reckons with; `None` measures erases and copies on line (P4's ratio until
+    /// then).
     pub costs: Option<Costs>,
-    /// Whether a log block that holds the beginning of its data block in order may be filled up and become the data block. P4 does without.
+    /// Whether a log block that holds the beginning of its data block in order may be filled up and
+    /// become the data block. P4 does without.
     pub partial_merge: bool,
     /// Map pages written by each recycling. P4 has 1.
     pub map_pages_per_recycling: u32,
@@ -30,8 +33,8 @@ pub struct BlockMapOptions {
     pub allocation: AllocationRule,
     /// Whether pages are copied inside the chip where it can.
     pub copyback: bool,
-    /// Static wear levelling: when a data block has been erased so many times less than the most erased block, a merge moves its content
-    /// to a worn block. `None`: never (P4).
+    /// Static wear levelling: when a data block has been erased so many times less than the most
+    /// erased block, a merge moves its content to a worn block. `None`: never (P4).
     pub wear_threshold: Option<u32>,
     /// How many recyclings the event log keeps; 0 for none. Later ones are dropped.
     pub events: usize,
@@ -57,8 +60,8 @@ impl Default for BlockMapOptions {
 }
 
 impl BlockMapOptions {
-    /// Blocks needed beside those of data: the logs, a target, the map's block and its next one, and one that a recovery cut off before has left unfinished
-    /// (rule 20).
+    /// Blocks needed beside those of data: the logs, a target, the map's block and its next one,
+    /// and one that a recovery cut off before has left unfinished (rule 20).
     ///
     /// And the pages that the map can be made for: a bit each, 512 MiB.
     pub(crate) fn needs(&self) -> (u32, u32) {

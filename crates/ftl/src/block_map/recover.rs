@@ -67,7 +67,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.log_limit.max(logs).min(usize::from(u16::MAX) - 1)
     }
 
-    /// For each logical block the newest complete data block, and the newest log block if that is newer still (rule 14).
+    /// For each logical block the newest complete data block, and the newest log block if that is
+    /// newer still (rule 14).
     fn choose_live(&self, found: &[Found], doubt: &Doubt) -> Live {
         let mut live = Live::default();
         let mut members: Vec<&Found> =
@@ -77,7 +78,8 @@ impl<F: Flash> BlockMapFtl<F> {
             let mut log: Option<&Found> = None;
             for &block in group {
                 let suspect = doubt.suspect == Some(block.block);
-                // What is older than a log that followed no other log was the data block then, if a page at its end can no longer be read.
+                // What is older than a log that followed no other log was the data block then, if a
+                // page at its end can no longer be read.
                 let was_data =
                     log.is_some_and(|log| !log.migrated) && block.in_place && block.programmed == self.base.shape.np;
                 let is_data =
@@ -131,7 +133,8 @@ impl<F: Flash> BlockMapFtl<F> {
         for page in 0..found.programmed {
             let at = BlockIndex(found.block).page(page);
             let last = page + 1 == found.programmed;
-            // The last page may be torn, and read now as good and now as lost: it is read once (rule 12).
+            // The last page may be torn, and read now as good and now as lost: it is read once
+            // (rule 12).
             let tag = if last && !clean {
                 self.base.hold_page(chain, at)?
             } else {
@@ -160,7 +163,8 @@ impl<F: Flash> BlockMapFtl<F> {
         Ok(())
     }
 
-    /// Rule 16: every log block is written anew, so that no page that was ever in flight at a cut stays in use.
+    /// Rule 16: every log block is written anew, so that no page that was ever in flight at a cut
+    /// stays in use.
     fn rewrite_logs(&mut self, chain: &mut Chain, doubt: &Doubt, live: &Live) -> Outcome<()> {
         let mut order: Vec<&Found> = live.logs.iter().collect();
         order.sort_by_key(|log| (doubt.suspect != Some(log.block), log.lbn));
@@ -168,7 +172,8 @@ impl<F: Flash> BlockMapFtl<F> {
             let Some(slot) = self.map.slot_of(log.lbn) else { continue };
             self.report.rewritten_logs += 1;
             let p = self.map.p(slot);
-            // What looks like a data block must not lie below a newer log: only a new data block supersedes it.
+            // What looks like a data block must not lie below a newer log: only a new data block
+            // supersedes it.
             if p > 0 && p < self.base.shape.np && !log.is_in_order(self.base.shape.np) {
                 self.migrate(chain, slot, false)?;
             } else {

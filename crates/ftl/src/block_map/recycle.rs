@@ -47,7 +47,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.merge(chain, slot)
     }
 
-    /// Notes a recycling: a migration after it was made (`history` and `migrations` then count it), a merge before its log block goes.
+    /// Notes a recycling: a migration after it was made (`history` and `migrations` then count it),
+    /// a merge before its log block goes.
     pub(super) fn note(&mut self, slot: usize, p: u32, kind: RecyclingKind, forced: bool) {
         if kind != RecyclingKind::Swap
             && let Some(count) = self.histogram.get_mut(p as usize)

@@ -1,4 +1,5 @@
-//! The copying parts of recycling: filling a merge target, a migration target, or the rest of a log block.
+//! The copying parts of recycling: filling a merge target, a migration target, or the rest of a log
+//! block.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +46,8 @@ impl<F: Flash> BlockMapFtl<F> {
         if self.is_poisoned(lbn, offset) { flag::POISON } else { 0 }
     }
 
-    /// Copies the valid pages of a log block into a new log block, which takes its place. `bad`: the old block is marked bad afterwards.
+    /// Copies the valid pages of a log block into a new log block, which takes its place. `bad`:
+    /// the old block is marked bad afterwards.
     pub(super) fn migrate(&mut self, chain: &mut Chain, slot: usize, bad: bool) -> Outcome<()> {
         let Some(old) = self.map.log(slot).copied() else { return Ok(()) };
         let p = self.map.p(slot);
@@ -124,7 +126,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.base.finish_copies(chain, Cause::Cleaning, lost)
     }
 
-    /// Partial merge: the rest of the pages follow in the log block, which becomes the data block. Where that fails, a full merge does it.
+    /// Partial merge: the rest of the pages follow in the log block, which becomes the data block.
+    /// Where that fails, a full merge does it.
     pub(super) fn fill_up(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
         let filling = Filling { target: log.block, ..self.filling(Cause::Cleaning, log.lbn, log.next) };
@@ -149,7 +152,8 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// Moves the pages of a data block that has no log block into a free one: for static wear levelling, or to leave trimmed pages behind.
+    /// Moves the pages of a data block that has no log block into a free one: for static wear
+    /// levelling, or to leave trimmed pages behind.
     pub(super) fn move_data(&mut self, chain: &mut Chain, lbn: u32, cause: Cause) -> Outcome<()> {
         let Some(old) = self.map.data(lbn) else { return Ok(()) };
         let target = self.new_data_block(chain, cause, lbn)?;
@@ -159,7 +163,8 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 }
 
-/// Where a page is now, and whether its content is lost. `first`: number of the logical block's first page.
+/// Where a page is now, and whether its content is lost. `first`: number of the logical block's
+/// first page.
 #[inline]
 fn source(view: &BlockView<'_>, poisoned: &BTreeSet<u64>, first: u64, offset: u32) -> Option<(PageAddress, bool)> {
     let at = view.locate(offset)?;

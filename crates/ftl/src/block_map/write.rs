@@ -26,7 +26,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.write_labelled(chain, lbn, offset, 0, data)
     }
 
-    /// Writes a whole page to the log, or with `TOMB` that it holds nothing. A block whose program fails is replaced, and the write tried again, as long as there are blocks.
+    /// Writes a whole page to the log, or with `TOMB` that it holds nothing. A block whose program
+    /// fails is replaced, and the write tried again, as long as there are blocks.
     #[inline]
     pub(super) fn write_labelled(
         &mut self,
@@ -45,8 +46,9 @@ impl<F: Flash> BlockMapFtl<F> {
         self.write_otherwise(chain, (lbn, offset), tomb, data)
     }
 
-    /// Writes a page to a log block that has room for it and for another one, while no block waits for a program to complete: a single program and its
-    /// entry in the map, without a chain. `None`, and nothing has changed, where it is not so.
+    /// Writes a page to a log block that has room for it and for another one, while no block waits
+    /// for a program to complete: a single program and its entry in the map, without a chain.
+    /// `None`, and nothing has changed, where it is not so.
     #[inline(always)]
     pub(super) fn append_page(
         &mut self,
@@ -76,7 +78,8 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// The program of [`BlockMapFtl::append_page`] failed: another block takes its place, as behind any other program.
+    /// The program of [`BlockMapFtl::append_page`] failed: another block takes its place, as behind
+    /// any other program.
     #[cold]
     fn append_failed(
         &mut self,
@@ -97,8 +100,8 @@ impl<F: Flash> BlockMapFtl<F> {
         written.map(|()| chain.done())
     }
 
-    /// Writes a page whose logical block has no room in its log, or where a program has failed. Apart, so that the way of nearly all pages has neither a
-    /// loop nor a second way in.
+    /// Writes a page whose logical block has no room in its log, or where a program has failed.
+    /// Apart, so that the way of nearly all pages has neither a loop nor a second way in.
     #[inline(never)]
     fn write_otherwise(
         &mut self,
@@ -170,7 +173,8 @@ impl<F: Flash> BlockMapFtl<F> {
         (log.next < self.base.shape.np).then_some(room)
     }
 
-    /// Recycles the logical block's full log block, and gives it a new one where it has none. A migration, too, makes room: it carries less than half of the pages.
+    /// Recycles the logical block's full log block, and gives it a new one where it has none. A
+    /// migration, too, makes room: it carries less than half of the pages.
     fn make_room(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<Room> {
         loop {
             let slot = match self.map.slot_of(lbn) {
@@ -210,7 +214,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.map.open_log(log).ok_or(Failure::Full)
     }
 
-    /// Static wear levelling, looked at as often as the gap can grow by the threshold: moves the data block that was erased least, where the gap has become too large.
+    /// Static wear levelling, looked at as often as the gap can grow by the threshold: moves the
+    /// data block that was erased least, where the gap has become too large.
     fn level_wear(&mut self, chain: &mut Chain) -> Outcome<()> {
         let Some(threshold) = self.options.wear_threshold else { return Ok(()) };
         if self.base.counters.erases < self.next_wear_check {
@@ -219,7 +224,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.next_wear_check = self.base.counters.erases + u64::from(threshold.max(1));
         let most = self.base.erases.iter().copied().max().unwrap_or(0);
         let erases = |block: u32| self.base.erases.get(block as usize).copied().unwrap_or(u32::MAX);
-        // Only without a log block: a data block that is newer than its log would hide it (rule 14).
+        // Only without a log block: a data block that is newer than its log would hide it (rule
+        // 14).
         let coldest = (0..self.base.shape.lbns)
             .filter(|lbn| self.map.slot_of(*lbn).is_none())
             .filter_map(|lbn| self.map.data(lbn).map(|block| (erases(block), lbn)))
@@ -241,7 +247,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.give_up(chain, victim.ok_or(Failure::Full)?)
     }
 
-    /// A program into a log block failed: its pages move to another block, and it is marked bad once they are safe there (rule 9).
+    /// A program into a log block failed: its pages move to another block, and it is marked bad
+    /// once they are safe there (rule 9).
     #[cold]
     fn replace_failed_log(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
         let Some(log) = self.map.log_mut(slot) else { return Ok(()) };

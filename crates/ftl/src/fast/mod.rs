@@ -1,12 +1,15 @@
-//! FAST: log blocks that all data blocks share (Lee, Park, Chung, Lee, Park, Song: "A log buffer-based flash translation layer using
-//! fully-associative sector translation", ACM TECS 6(3), 2007).
+//! FAST: log blocks that all data blocks share (Lee, Park, Chung, Lee, Park, Song: "A log
+//! buffer-based flash translation layer using fully-associative sector translation", ACM TECS 6(3),
+//! 2007).
 //!
-//! One log block takes a sequential stream of one logical block (SW); the others (RW) take everything else in the order of its coming. A full ring of RW
-//! blocks gives up its oldest, for which every logical block with a current page in it is merged.
+//! One log block takes a sequential stream of one logical block (SW); the others (RW) take
+//! everything else in the order of its coming. A full ring of RW blocks gives up its oldest, for
+//! which every logical block with a current page in it is merged.
 //!
-//! Decisions where the paper leaves room: a page whose place in the data block is the next free one is written in place; a write
-//! that breaks the sequential stream first fills the SW block up (partial merge) and then goes to the RW log; a SW block that is
-//! full becomes the data block at once. Every attach merges whatever the logs hold, and opens no block for writing in place again.
+//! Decisions where the paper leaves room: a page whose place in the data block is the next free one
+//! is written in place; a write that breaks the sequential stream first fills the SW block up
+//! (partial merge) and then goes to the RW log; a SW block that is full becomes the data block at
+//! once. Every attach merges whatever the logs hold, and opens no block for writing in place again.
 
 mod device;
 mod mount;

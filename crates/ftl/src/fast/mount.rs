@@ -47,15 +47,16 @@ impl Default for FastOptions {
 }
 
 impl FastOptions {
-    /// Blocks needed beside those of data: the logs of both kinds, and what rule 20 counts beside them.
-    /// The map has an entry of 8 bytes for each page: 2 GiB of address space.
+    /// Blocks needed beside those of data: the logs of both kinds, and what rule 20 counts beside
+    /// them. The map has an entry of 8 bytes for each page: 2 GiB of address space.
     pub(super) fn needs(&self) -> (u32, u32) {
         (self.log_blocks.saturating_add(5), 1 << 28)
     }
 }
 
 impl<F: Flash> FastFtl<F> {
-    /// Attaches along `chain`, whose cause all operations count under. Merges whatever the logs hold.
+    /// Attaches along `chain`, whose cause all operations count under. Merges whatever the logs
+    /// hold.
     pub(super) fn open(flash: F, options: FastOptions, chain: &mut Chain) -> Outcome<Self> {
         if options.log_blocks == 0 {
             return Err(Failure::unfit("0 random log blocks: expected at least 1"));

@@ -28,10 +28,12 @@ struct Versions {
     np: u32,
     /// By logical block, once it holds anything: its pages.
     pages: Vec<Option<Box<[Version]>>>,
-    /// By logical block: the newest merged block, as its block + 1 and the sequence number of its first copy. All older versions of the
-    /// logical block's pages are void, those of pages that the merge found trimmed included.
+    /// By logical block: the newest merged block, as its block + 1 and the sequence number of its
+    /// first copy. All older versions of the logical block's pages are void, those of pages that
+    /// the merge found trimmed included.
     merged: Vec<(u32, u64)>,
-    /// By logical block: the newest block that was written page by page and holds every page. No older one counts.
+    /// By logical block: the newest block that was written page by page and holds every page. No
+    /// older one counts.
     covering: BTreeMap<u32, (u64, u32)>,
     /// By logical block: it must be merged, because one of its blocks may hold a torn page.
     doubtful: Vec<bool>,
@@ -84,14 +86,16 @@ impl Versions {
         }
     }
 
-    /// The block that would be the data block, and whether it holds all current pages, each at its offset.
+    /// The block that would be the data block, and whether it holds all current pages, each at its
+    /// offset.
     fn home(&self, lbn: u32) -> Option<(u32, bool)> {
         let merged = self.merged.get(lbn as usize).and_then(|merged| merged.0.checked_sub(1));
         let merged = self.covering.get(&lbn).map(|(_, block)| *block).or(merged);
         let Some((_, first, _)) = self.of(lbn).next() else { return merged.map(|block| (block, true)) };
         let home = first.block.0;
         let together = self.of(lbn).all(|(offset, at, _)| at == BlockIndex(home).page(offset));
-        // A merged block may go only for one that covers every page: it also voids older versions of pages that were trimmed.
+        // A merged block may go only for one that covers every page: it also voids older versions
+        // of pages that were trimmed.
         let covers = merged.is_none_or(|merged| merged == home) || self.of(lbn).count() == self.np as usize;
         if together && covers && self.in_place.contains(&(lbn, home)) {
             return Some((home, true));
@@ -245,7 +249,8 @@ impl<F: Flash> FastFtl<F> {
         Ok(())
     }
 
-    /// Fills the map. Returns the blocks that hold anything current, and the logical blocks that must be merged.
+    /// Fills the map. Returns the blocks that hold anything current, and the logical blocks that
+    /// must be merged.
     fn load(&mut self, versions: &Versions, doubt: &Doubt) -> (Vec<u32>, Vec<u32>) {
         let (mut live, mut mixed) = (Vec::new(), Vec::new());
         for &(lbn, offset) in &versions.poisoned {
@@ -277,7 +282,8 @@ impl<F: Flash> FastFtl<F> {
         (live, mixed)
     }
 
-    /// Rules 15 to 17: every logical block whose pages are scattered, or in doubt, is merged, that of the suspect first.
+    /// Rules 15 to 17: every logical block whose pages are scattered, or in doubt, is merged, that
+    /// of the suspect first.
     fn repair(
         &mut self,
         chain: &mut Chain,

@@ -32,7 +32,8 @@ pub(super) struct State {
     pub np: u32,
     /// By logical block: its data block + 1, or 0.
     data: Vec<u32>,
-    /// By logical block: pages written in its data block; `Np` where no more may be written in place.
+    /// By logical block: pages written in its data block; `Np` where no more may be written in
+    /// place.
     pub written: Vec<u16>,
     pub present: Present,
     pub sequential: Option<Sequential>,

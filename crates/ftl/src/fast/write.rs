@@ -68,7 +68,8 @@ impl<F: Flash> FastFtl<F> {
         }
     }
 
-    /// Writes to the sequential log block, which a first page opens. False where something had to be merged first: the write is tried again.
+    /// Writes to the sequential log block, which a first page opens. False where something had to
+    /// be merged first: the write is tried again.
     fn write_sequential(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<bool> {
         let log = match self.state.sequential {
             Some(log) if log.lbn == lbn && log.next == offset && !log.failed => log,
@@ -106,7 +107,8 @@ impl<F: Flash> FastFtl<F> {
         }
     }
 
-    /// Partial merge: fills the sequential log block up with the current pages of its logical block, which it then is.
+    /// Partial merge: fills the sequential log block up with the current pages of its logical
+    /// block, which it then is.
     pub(super) fn finish_sequential(&mut self, chain: &mut Chain, log: Sequential) -> Outcome<()> {
         if log.next == 0 {
             self.state.sequential = None;
@@ -145,7 +147,8 @@ impl<F: Flash> FastFtl<F> {
         self.base.append_map_pages(chain, self.options.map_pages_per_recycling)
     }
 
-    /// Appends to the ring. False where room had to be made, or a program failed: the write is tried again.
+    /// Appends to the ring. False where room had to be made, or a program failed: the write is
+    /// tried again.
     pub(super) fn write_random(
         &mut self,
         chain: &mut Chain,
@@ -188,7 +191,8 @@ impl<F: Flash> FastFtl<F> {
         Ok(())
     }
 
-    /// Empties the oldest block of the ring: every logical block with a newest page in it, trimmed or not, is merged.
+    /// Empties the oldest block of the ring: every logical block with a newest page in it, trimmed
+    /// or not, is merged.
     pub(super) fn reclaim(&mut self, chain: &mut Chain) -> Outcome<()> {
         let Some(oldest) = self.state.ring.front() else { return Err(Failure::Full) };
         let (block, failed) = (oldest.block, oldest.failed);
@@ -215,7 +219,8 @@ impl<F: Flash> FastFtl<F> {
         Ok(())
     }
 
-    /// Copies the current pages of a logical block, wherever they are, into a new data block. `bad`: a block of it to be marked bad.
+    /// Copies the current pages of a logical block, wherever they are, into a new data block.
+    /// `bad`: a block of it to be marked bad.
     pub(super) fn full_merge(&mut self, chain: &mut Chain, lbn: u32, bad: Option<u32>) -> Outcome<()> {
         let (end, full) = self.state.present.extent(lbn);
         let full = full && self.state.poisoned.is_empty();

@@ -1,4 +1,5 @@
-//! The write buffer: the device's memory, in which host writes wait until they fill pages of the chip. Reads see it; a flush empties it, or need not where the power outlasts it.
+//! The write buffer: the device's memory, in which host writes wait until they fill pages of the
+//! chip. Reads see it; a flush empties it, or need not where the power outlasts it.
 
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -110,7 +111,8 @@ impl WriteBuffer {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Takes whole logical pages into the buffer; completes when the last of them has found room there.
+    /// Takes whole logical pages into the buffer; completes when the last of them has found room
+    /// there.
     pub(super) fn write_to_buffer(&mut self, context: &Context, first: u32, data: &[Payload<'_>]) -> Outcome<Done> {
         let size = self.block.sector_size as usize;
         // Requests end when there is room, not with the programs that make it.

@@ -10,8 +10,10 @@ use super::failing::NO_BLOCK;
 use super::{NOWHERE, PageMapFtl};
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Compares the map, the bits of valid slots, the counts of superblocks, the free pool, the tags on flash, aliases, the map pages that are not marked as changed, and where the others are; in words where two of them
-    /// disagree. Cost: a read of every mapped slot's OOB and of every map page, which takes simulated time.
+    /// Compares the map, the bits of valid slots, the counts of superblocks, the free pool, the
+    /// tags on flash, aliases, the map pages that are not marked as changed, and where the others
+    /// are; in words where two of them disagree. Cost: a read of every mapped slot's OOB and of
+    /// every map page, which takes simulated time.
     pub fn check(&self) -> Result<(), String> {
         let owners = self.check_tags()?;
         self.check_sharers(&owners)?;
@@ -20,7 +22,8 @@ impl<F: Flash> PageMapFtl<F> {
         self.check_map_pages()
     }
 
-    /// The tags of all slots that are pointed at: by slot, the page in its tag, or `None` where the part has lost it.
+    /// The tags of all slots that are pointed at: by slot, the page in its tag, or `None` where the
+    /// part has lost it.
     fn check_tags(&self) -> Result<BTreeMap<u32, Option<u32>>, String> {
         let mut owners = BTreeMap::new();
         let mut oob = vec![0; TAG_BYTES << self.superblocks.slot_shift()];
@@ -85,7 +88,8 @@ impl<F: Flash> PageMapFtl<F> {
         for (superblock, &count) in (0..).zip(&counts) {
             let (mut bits, first) = (0, self.superblocks.slot(superblock, 0));
             self.valid.for_each(first, self.superblocks.slots(), |_| bits += 1);
-            // Every valid bit is a slot that is pointed at, since each of those has a bit and the sums are the same.
+            // Every valid bit is a slot that is pointed at, since each of those has a bit and the
+            // sums are the same.
             if bits != count || self.index.valid(superblock) != count {
                 let counted = self.index.valid(superblock);
                 return Err(format!(
@@ -122,7 +126,8 @@ impl<F: Flash> PageMapFtl<F> {
         let mut bytes = vec![0; self.block.sector_size as usize];
         for (map_page, &slot) in (0u32..).zip(self.map.iter().skip(user as usize)) {
             if self.changed.has(map_page) {
-                // A change outside the cache that nobody is about to write would need memory that the device does not have.
+                // A change outside the cache that nobody is about to write would need memory that
+                // the device does not have.
                 if self.mapping.as_ref().is_some_and(|mapping| !mapping.lock().holds(map_page)) {
                     return Err(format!(
                         "map page {map_page} has changed, and is neither in the cache nor about to be written"

@@ -1,4 +1,5 @@
-//! Checkpoints: the map pages that changed go to flash, and a snapshot names them, so that the next start reads only what was written since.
+//! Checkpoints: the map pages that changed go to flash, and a snapshot names them, so that the next
+//! start reads only what was written since.
 
 use nandkit_flash::Flash;
 use nandkit_units::{Cause, Context, Payload, Priority, Ticket};
@@ -8,7 +9,8 @@ use super::{LOST, NOWHERE, PageMapFtl, role};
 use crate::failure::Outcome;
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Makes a checkpoint where one is due. Called where a host's command begins and between two victims, never while one is cleaned.
+    /// Makes a checkpoint where one is due. Called where a host's command begins and between two
+    /// victims, never while one is cleaned.
     pub(super) fn checkpoint_if_due(&mut self, context: &Context) -> Outcome<()> {
         let programmed = self.counters.programmed_pages + self.counters.copied_pages;
         let Some(journal) = &self.journal else { return Ok(()) };
@@ -75,7 +77,8 @@ impl<F: Flash> PageMapFtl<F> {
         self.write_page(context, self.streams.map_region(), parts, role::MAP).map(|_| ())
     }
 
-    /// The bytes of a map page: its entries as 32-bit numbers, lowest byte first. Pages that lie nowhere because they were lost say so.
+    /// The bytes of a map page: its entries as 32-bit numbers, lowest byte first. Pages that lie
+    /// nowhere because they were lost say so.
     pub(super) fn map_image(&self, map_page: u32, entries: usize) -> Vec<u8> {
         let first = map_page as usize * entries;
         let last = (first + entries).min(self.block.sectors as usize);

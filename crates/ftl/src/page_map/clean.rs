@@ -7,7 +7,8 @@ use super::PageMapFtl;
 use crate::failure::Outcome;
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Cleans one superblock: one with a block that fails, or the next victim. Errors: `Full` where no superblock has a page to win.
+    /// Cleans one superblock: one with a block that fails, or the next victim. Errors: `Full` where
+    /// no superblock has a page to win.
     pub(super) fn clean(&mut self, context: &Context) -> Outcome<()> {
         match self.failing.next() {
             Some((superblock, block)) => self.clean_failing(context, superblock, block),
@@ -67,7 +68,8 @@ impl<F: Flash> PageMapFtl<F> {
             return Err(failure);
         }
         let is_whole = self.replace(victim, block);
-        // Behind these lines no start takes the copies back, as it might once it does not read the block any more: then older versions look like the originals.
+        // Behind these lines no start takes the copies back, as it might once it does not read the
+        // block any more: then older versions look like the originals.
         self.write_waiting(&context)?;
         self.mark_bad(&context, block)?;
         if is_whole {
@@ -76,7 +78,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Moves everything valid out of a superblock that is no candidate, and puts the lines that belong to it on flash.
+    /// Moves everything valid out of a superblock that is no candidate, and puts the lines that
+    /// belong to it on flash.
     fn empty(&mut self, context: &Context, victim: u32) -> Outcome<()> {
         self.streams.note_victim(victim, context.issued);
         let mut run = std::mem::take(&mut self.run);
@@ -103,7 +106,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// A superblock may be opened again, and erased once everything that was asked so far has completed: what emptied it, and the lines that tell of it.
+    /// A superblock may be opened again, and erased once everything that was asked so far has
+    /// completed: what emptied it, and the lines that tell of it.
     fn free_from_now(&mut self, superblock: u32) {
         if let Some(released) = self.released.get_mut(superblock as usize) {
             *released = self.last_change;

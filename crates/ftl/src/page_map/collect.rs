@@ -6,7 +6,8 @@ use nandkit_units::{StatisticValue, Statistics};
 use super::PageMapFtl;
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Logical pages that the host never sees filled, whatever it writes, and what they are kept for.
+    /// Logical pages that the host never sees filled, whatever it writes, and what they are kept
+    /// for.
     pub fn reserved_pages(&self) -> ReservedPages {
         let superblock = u64::from(self.superblocks.slots());
         let block = superblock / u64::from(self.superblocks.stripe().max(1));
@@ -22,10 +23,12 @@ impl<F: Flash> PageMapFtl<F> {
     }
 }
 
-/// What the physical pages are kept for that are neither the host's nor spare. Superblocks that are open hold pages of the host and the map, too, for as long as they are.
+/// What the physical pages are kept for that are neither the host's nor spare. Superblocks that are
+/// open hold pages of the host and the map, too, for as long as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReservedPages {
-    /// Superblocks that are open: one for each region, one for map pages where there is a journal, one for data that rest where wear is levelled.
+    /// Superblocks that are open: one for each region, one for map pages where there is a journal,
+    /// one for data that rest where wear is levelled.
     pub open: u64,
     /// Superblocks that stay free for cleaning.
     pub cleaning: u64,
@@ -158,7 +161,8 @@ impl<F: Flash> Statistics for PageMapFtl<F> {
             ("ftl_reserved_for_cleaning", reserved.cleaning as f64),
             ("ftl_reserved_for_map", reserved.map as f64),
             ("ftl_reserved_for_journal", reserved.journal as f64),
-            // A value that does not exist before the first write is no number, and none in the record.
+            // A value that does not exist before the first write is no number, and none in the
+            // record.
             ("ftl_waf_since_format", counters.waf().unwrap_or(f64::NAN)),
         ] {
             sink(name, StatisticValue::Level(value));

@@ -1,4 +1,5 @@
-//! Lookups of a map that is not wholly in the device's memory: what they read, and what they drive out.
+//! Lookups of a map that is not wholly in the device's memory: what they read, and what they drive
+//! out.
 
 use std::ops::Range;
 
@@ -16,7 +17,8 @@ use crate::failure::Outcome;
 type LookedUp = SmallVec<[(u32, u64); 4]>;
 
 impl<F> PageMapFtl<F> {
-    /// What the cache of the map did since the device was made or found; `None` where the whole map is in memory.
+    /// What the cache of the map did since the device was made or found; `None` where the whole map
+    /// is in memory.
     pub fn mapping_counters(&self) -> Option<MappingCounters> {
         Some(self.mapping.as_ref()?.lock().counters)
     }
@@ -28,7 +30,8 @@ impl<F> PageMapFtl<F> {
         }
     }
 
-    /// The lines of the journal so far tell of what is in the map, and have completed when the last change has.
+    /// The lines of the journal so far tell of what is in the map, and have completed when the last
+    /// change has.
     pub(super) fn settle_lines(&mut self) {
         let end = self.last_change;
         if let Some(mapping) = &mut self.mapping {
@@ -36,7 +39,8 @@ impl<F> PageMapFtl<F> {
         }
     }
 
-    /// After a start the device holds what was replayed; what the cache has no room for is written with the first change.
+    /// After a start the device holds what was replayed; what the cache has no room for is written
+    /// with the first change.
     pub(super) fn adopt_changed(&mut self, now: Nanos) {
         let Some(mapping) = &mut self.mapping else { return };
         let cached = mapping.get_mut();
@@ -49,7 +53,8 @@ impl<F> PageMapFtl<F> {
         cached.counters = MappingCounters::default();
     }
 
-    /// Map pages with how many of these logical pages, in order; neighbours of one map page are one lookup.
+    /// Map pages with how many of these logical pages, in order; neighbours of one map page are one
+    /// lookup.
     fn by_map_page(&self, pages: impl Iterator<Item = u32>) -> LookedUp {
         let mut looked_up = LookedUp::new();
         for page in pages {
@@ -79,7 +84,8 @@ impl<F> PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Looks logical pages up; returns when all their entries are at hand. Errors: those of the flash but for what it cannot correct.
+    /// Looks logical pages up; returns when all their entries are at hand. Errors: those of the
+    /// flash but for what it cannot correct.
     #[inline(never)]
     pub(super) fn look_up(&self, context: &Context, pages: impl Iterator<Item = u32>) -> Result<Nanos, FlashError> {
         let mut end = context.issued;
@@ -128,7 +134,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Writes a page of the host where the map is on demand: its entries are looked up before, and what that drove out of the cache is written afterwards.
+    /// Writes a page of the host where the map is on demand: its entries are looked up before, and
+    /// what that drove out of the cache is written afterwards.
     #[inline(never)]
     pub(super) fn write_looked_up(
         &mut self,
@@ -146,7 +153,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(done)
     }
 
-    /// Looks the pages of a trim up: a map page of which all is trimmed is not read. Returns the context in which the trim goes on.
+    /// Looks the pages of a trim up: a map page of which all is trimmed is not read. Returns the
+    /// context in which the trim goes on.
     pub(super) fn look_up_trimmed(&self, context: &Context, pages: &Range<u32>) -> Outcome<Context> {
         if self.mapping.is_none() {
             return Ok(*context);
@@ -168,7 +176,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(Context { issued, ..*context })
     }
 
-    /// Writes the map pages that wait for it. What cleaning adds meanwhile waits for the next change, so that this ends.
+    /// Writes the map pages that wait for it. What cleaning adds meanwhile waits for the next
+    /// change, so that this ends.
     pub(super) fn write_owed(&mut self, context: &Context) -> Outcome<()> {
         let Some(cached) = self.mapping.as_mut().map(|mapping| mapping.get_mut()) else { return Ok(()) };
         if !cached.owes() {
@@ -233,7 +242,8 @@ impl<F: Flash> PageMapFtl<F> {
         maps
     }
 
-    /// A cleaning has moved what these map pages name. Those that are not in memory are read, changed, and written with the next change of the host: all entries of one at once.
+    /// A cleaning has moved what these map pages name. Those that are not in memory are read,
+    /// changed, and written with the next change of the host: all entries of one at once.
     pub(super) fn note_cleaned(&mut self, context: &Context, maps: &[u32]) -> Outcome<()> {
         for &map_page in maps {
             let holds = self.mapping.as_ref().is_some_and(|mapping| mapping.lock().holds(map_page));

@@ -15,7 +15,8 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         &self.block
     }
 
-    /// Pages that were never written, or trimmed, read as zeroes. Those that follow one another in a page of the chip are one read of it.
+    /// Pages that were never written, or trimmed, read as zeroes. Those that follow one another in
+    /// a page of the chip are one read of it.
     fn read(&self, context: &Context, at: Lba, mut into: ReadInto<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Read, at, into.len())?;
         let size = self.block.sector_size as usize;
@@ -102,7 +103,8 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         Ok(done)
     }
 
-    /// What was written is durable when it has completed: a flush waits for the last of it, and writes the lines of trims.
+    /// What was written is durable when it has completed: a flush waits for the last of it, and
+    /// writes the lines of trims.
     fn flush(&mut self, context: &Context) -> Result<Done> {
         let failed = |failure: Failure| failure.at(Operation::Flush, Lba(0));
         self.check_running().map_err(failed)?;
@@ -164,7 +166,8 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Writes whole logical pages that exist. Each is a part of its payload; where no description can name one, since its offset would leave 32 bits, pages go one by one, those as bytes.
+    /// Writes whole logical pages that exist. Each is a part of its payload; where no description
+    /// can name one, since its offset would leave 32 bits, pages go one by one, those as bytes.
     fn write_data(&mut self, context: &Context, first: u32, data: &[Payload<'_>], buffered: bool) -> Outcome<Done> {
         let size = self.block.sector_size as usize;
         let has_parts = |data: &Payload<'_>| data.is_empty() || data.part(data.len() - size, size).is_some();
@@ -228,7 +231,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(done)
     }
 
-    /// The context in which a read goes on once the map's entries are at hand; none is looked up of what waits in the write buffer.
+    /// The context in which a read goes on once the map's entries are at hand; none is looked up of
+    /// what waits in the write buffer.
     #[inline]
     fn looked_up(&self, context: &Context, pages: std::ops::Range<u64>) -> Result<Context> {
         if self.mapping.is_none() {
@@ -271,7 +275,8 @@ fn part_of<'a>(into: &'a mut ReadInto<'_>, start: usize, length: usize) -> Optio
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// How many logical pages from `page` on, up to `end`, lie one behind the other in a page of the chip; at least one.
+    /// How many logical pages from `page` on, up to `end`, lie one behind the other in a page of
+    /// the chip; at least one.
     fn together(&self, page: u64, end: u64) -> u64 {
         let in_buffer = |page: u64| self.buffer.is_used() && self.buffer.holds(page as u32);
         let slot = self.map.get(page as usize).copied().unwrap_or(NOWHERE);

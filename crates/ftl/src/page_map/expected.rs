@@ -7,7 +7,8 @@ use super::{NOWHERE, PageMapFtl};
 /// Pages between the two steps.
 const DISTANCE: usize = 8;
 
-/// The pages that were announced last. Of a page first its line of the map is asked for; some announcements later that line is there, and says what else its write will touch.
+/// The pages that were announced last. Of a page first its line of the map is asked for; some
+/// announcements later that line is there, and says what else its write will touch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     pages: [u32; DISTANCE],

@@ -1,4 +1,5 @@
-//! Blocks that fail: their superblock is cleaned before all others, the block is marked bad, and what is left of the superblock is paired anew.
+//! Blocks that fail: their superblock is cleaned before all others, the block is marked bad, and
+//! what is left of the superblock is paired anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +41,8 @@ impl Failing {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Notes a failure of the flash: where one block is at fault the caller goes on elsewhere (`Ok`), all else stops the layer.
+    /// Notes a failure of the flash: where one block is at fault the caller goes on elsewhere
+    /// (`Ok`), all else stops the layer.
     #[cold]
     pub(super) fn note_failure(&mut self, error: FlashError) -> Outcome<()> {
         if is_block_failure(error.kind) {
@@ -61,13 +63,15 @@ impl<F: Flash> PageMapFtl<F> {
         error.into()
     }
 
-    /// Gives up an open superblock in which a program failed. What it holds is moved before anything else is cleaned.
+    /// Gives up an open superblock in which a program failed. What it holds is moved before
+    /// anything else is cleaned.
     pub(super) fn abandon(&mut self, superblock: u32, at: PageAddress) {
         self.close_superblock(superblock);
         self.failing.waiting.push((superblock, at.block));
     }
 
-    /// Marks a block of an empty superblock bad, when everything that emptied it has completed: a start reads no block with a mark, and the copies go to other dies.
+    /// Marks a block of an empty superblock bad, when everything that emptied it has completed: a
+    /// start reads no block with a mark, and the copies go to other dies.
     pub(super) fn mark_bad(&mut self, context: &Context, bad: BlockIndex) -> Outcome<()> {
         let context = &Context { issued: context.issued.max(self.last_change), ..*context };
         let done = self.flash.mark_bad(context, bad).map_err(|error| self.halt(error))?;
@@ -76,7 +80,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Puts a loose block of the same die into the place of one that failed. Whether there was one: without, the superblock is no more, and its other blocks are loose.
+    /// Puts a loose block of the same die into the place of one that failed. Whether there was one:
+    /// without, the superblock is no more, and its other blocks are loose.
     pub(super) fn replace(&mut self, superblock: u32, bad: BlockIndex) -> bool {
         let geometry = *self.flash.geometry();
         let die = geometry.die_of(bad);
@@ -96,7 +101,8 @@ impl<F: Flash> PageMapFtl<F> {
         false
     }
 
-    /// Puts a block into a superblock's place, in the journal too: that line is written before the superblock is programmed.
+    /// Puts a block into a superblock's place, in the journal too: that line is written before the
+    /// superblock is programmed.
     fn set_member(&mut self, superblock: u32, lane: u32, block: BlockIndex) {
         self.superblocks.set_member(superblock, lane, block);
         self.note(Change::Member { superblock, lane, block: block.0 });
@@ -125,7 +131,8 @@ mod tests {
     use super::*;
     use crate::page_map::{JournalOptions, PageMapOptions, Spare};
 
-    /// Blocks that fail, on dies with and without spare blocks: what has no superblock is the same before a start and behind it, also what a superblock left that is no more.
+    /// Blocks that fail, on dies with and without spare blocks: what has no superblock is the same
+    /// before a start and behind it, also what a superblock left that is no more.
     #[test]
     fn blocks_without_a_superblock_are_the_same_behind_a_start() {
         let mut spec = ChipSpec::default();

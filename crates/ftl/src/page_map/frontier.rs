@@ -14,7 +14,8 @@ pub(crate) struct Frontier {
     pub superblock: u32,
     /// The next page; the superblock's end where none is open.
     pub next: u32,
-    /// When all its blocks are erased: no page is programmed before, so that a superblock never holds pages of two lives.
+    /// When all its blocks are erased: no page is programmed before, so that a superblock never
+    /// holds pages of two lives.
     pub ready: Nanos,
 }
 
@@ -29,7 +30,8 @@ const fn is_member(line: &Line) -> bool {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Makes a new device: what was on the chip is gone. The journal first, so that a format that is cut leaves no device.
+    /// Makes a new device: what was on the chip is gone. The journal first, so that a format that
+    /// is cut leaves no device.
     pub(super) fn make(&mut self, context: &Context) -> Outcome<()> {
         let context = Context { device_cause: Some(Cause::Format), ..*context };
         self.erase_journal(&context)?;
@@ -52,7 +54,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Erases a superblock; blocks that fail are replaced. Returns when that has completed; `None` where it is no more, because there were no blocks to replace them.
+    /// Erases a superblock; blocks that fail are replaced. Returns when that has completed; `None`
+    /// where it is no more, because there were no blocks to replace them.
     fn erase(&mut self, context: &Context, superblock: u32) -> Outcome<Option<Nanos>> {
         let mut context = *context;
         let mut lane = 0;
@@ -84,8 +87,9 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(Some(end))
     }
 
-    /// Opens the next free superblock. It is erased now and not when it became free: an erase that fails, or is cut, costs nothing that anyone needs, and its dies
-    /// were free for others until then. Not before it was released.
+    /// Opens the next free superblock. It is erased now and not when it became free: an erase that
+    /// fails, or is cut, costs nothing that anyone needs, and its dies were free for others until
+    /// then. Not before it was released.
     #[inline(never)]
     pub(super) fn open(&mut self, context: &Context, region: u8) -> Outcome<Frontier> {
         self.own_journal(context)?;

@@ -103,7 +103,8 @@ impl<F: Flash> PageMapFtl<F> {
         });
     }
 
-    /// Takes the slots of pages that cannot be read out of a run: what they held is lost. Their tags cannot be trusted, so that the map says whose they were. Cost: a pass over the map.
+    /// Takes the slots of pages that cannot be read out of a run: what they held is lost. Their
+    /// tags cannot be trusted, so that the map says whose they were. Cost: a pass over the map.
     #[cold]
     fn lose(&mut self, run: &mut CleaningRun, lost: &[u32]) {
         let shift = self.superblocks.slot_shift();
@@ -170,7 +171,8 @@ impl<F: Flash> PageMapFtl<F> {
         self.aliases.get(slot)?.pages().next()
     }
 
-    /// Puts slots that go to the same region in a row, each row in the order in which they were read.
+    /// Puts slots that go to the same region in a row, each row in the order in which they were
+    /// read.
     #[inline]
     pub(super) fn sort_by_region(&mut self, context: &Context, victim: u32, run: &mut CleaningRun) {
         run.groups.clear();

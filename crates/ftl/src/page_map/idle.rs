@@ -1,4 +1,6 @@
-//! Work in idle times: when nothing was asked for a while, the layer cleans until enough superblocks are free, and moves what is to be moved for its own sake. See `docs/design/09-requests-in-time.md`.
+//! Work in idle times: when nothing was asked for a while, the layer cleans until enough
+//! superblocks are free, and moves what is to be moved for its own sake. See
+//! `docs/design/09-requests-in-time.md`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +21,8 @@ pub(crate) struct Idle {
     enough: usize,
     /// The most valid slots of a victim that is worth it.
     most_valid: u32,
-    /// Up to when the host was at work, as far as it told: its requests' instants, and the ends of its reads, which change nothing else.
+    /// Up to when the host was at work, as far as it told: its requests' instants, and the ends of
+    /// its reads, which change nothing else.
     active: AtomicU64,
     /// When the last work of the layer's own ends.
     end: Nanos,
@@ -41,7 +44,8 @@ pub struct IdleCounters {
     pub checkpoints: u64,
     /// The time that all of it took.
     pub worked: Nanos,
-    /// Work that was begun before the host's next request and ended after it: how long it may have delayed the host.
+    /// Work that was begun before the host's next request and ended after it: how long it may have
+    /// delayed the host.
     pub overruns: Waits,
 }
 
@@ -73,7 +77,8 @@ impl Limits {
 }
 
 impl Idle {
-    /// `None` where the layer never works by itself. Errors: `Unfit` where so many superblocks are never free, or always.
+    /// `None` where the layer never works by itself. Errors: `Unfit` where so many superblocks are
+    /// never free, or always.
     pub fn new(options: &PageMapOptions, room: &Room, superblocks: (u32, u32)) -> Outcome<Option<Self>> {
         if options.idle_after == Nanos::ZERO {
             return match (options.idle_free, options.idle_gain > 0.0) {
@@ -153,7 +158,8 @@ impl<F> PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// The host asks for a change: what was idle until then was used, and there may be something to win again.
+    /// The host asks for a change: what was idle until then was used, and there may be something to
+    /// win again.
     pub(super) fn end_idle(&mut self, context: &Context) -> Outcome<()> {
         if let Some(failed) = self.idle.as_mut().and_then(|idle| idle.failed.take()) {
             return Err(failed);
@@ -166,7 +172,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Works while nothing was asked for long enough and the instant is not reached, one superblock after the other. The last one may end after the instant.
+    /// Works while nothing was asked for long enough and the instant is not reached, one superblock
+    /// after the other. The last one may end after the instant.
     fn work_until(&mut self, instant: Nanos) -> Outcome<()> {
         let Some(idle) = &mut self.idle else { return Ok(()) };
         if self.halted.is_some() {
@@ -204,7 +211,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Does what comes next, if there is anything: a checkpoint that is due goes before a superblock.
+    /// Does what comes next, if there is anything: a checkpoint that is due goes before a
+    /// superblock.
     fn work_once(&mut self, context: &Context, limits: &mut Limits) -> Outcome<bool> {
         let before = self.counters.checkpoints;
         if std::mem::take(&mut limits.may_checkpoint) {
@@ -228,7 +236,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(checkpoints > 0 || moves || cleanings)
     }
 
-    /// Cleans a superblock where there are too few free ones, and it is worth it, or in which a block has failed. Whether that was done.
+    /// Cleans a superblock where there are too few free ones, and it is worth it, or in which a
+    /// block has failed. Whether that was done.
     fn clean_one(&mut self, context: &Context) -> Outcome<bool> {
         let Some((enough, most_valid)) =
             self.idle.as_ref().filter(|idle| !idle.is_done).map(|idle| (idle.enough, idle.most_valid))

@@ -1,4 +1,5 @@
-//! Static wear levelling: data that never change leave blocks that are hardly worn, and rest on worn ones. See `docs/design/08-mapping-cache.md`.
+//! Static wear levelling: data that never change leave blocks that are hardly worn, and rest on
+//! worn ones. See `docs/design/08-mapping-cache.md`.
 
 use nandkit_flash::Flash;
 use nandkit_units::{Cause, Context};
@@ -52,8 +53,10 @@ impl Leveling {
         }
     }
 
-    /// The next superblock to move: one that is less worn than the most worn one by more than the threshold, and that was not opened for as long as it takes to open all of them once, so that its data are cold; the
-    /// one opened longest ago first. `is_closed` tells which hold data and are not open. Cost: a pass over all superblocks a few times for each turn-over.
+    /// The next superblock to move: one that is less worn than the most worn one by more than the
+    /// threshold, and that was not opened for as long as it takes to open all of them once, so that
+    /// its data are cold; the one opened longest ago first. `is_closed` tells which hold data and
+    /// are not open. Cost: a pass over all superblocks a few times for each turn-over.
     fn take_due(&mut self, erases: &[u32], is_closed: impl Fn(u32) -> bool) -> Option<u32> {
         if !std::mem::take(&mut self.may_move) {
             return None;
@@ -113,7 +116,8 @@ impl<F> PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Moves one superblock that is due to the most worn free one, at most one for each that was opened otherwise. Whether it did.
+    /// Moves one superblock that is due to the most worn free one, at most one for each that was
+    /// opened otherwise. Whether it did.
     pub(super) fn level_due(&mut self, context: &Context) -> Outcome<bool> {
         let Self { leveling, index, erases, .. } = self;
         let due = leveling.as_mut().and_then(|due| due.take_due(erases, |superblock| index.is_candidate(superblock)));

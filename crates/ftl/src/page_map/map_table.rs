@@ -7,14 +7,18 @@ use zerocopy::FromBytes;
 
 use super::NOWHERE;
 
-/// Tables smaller than this stay where all else is: the processor remembers where their pages of 4 KiB lie.
+/// Tables smaller than this stay where all else is: the processor remembers where their pages of 4
+/// KiB lie.
 const LARGE_BYTES: usize = 8 << 20;
 
 /// A table of slots, one for each logical page.
 ///
-/// A lookup at random in a table of many megabytes misses more than the caches. The processor does not remember either where each of its 4 KiB pages lies, and walks its page table once more: on a device of 64 GiB that is up
-/// to a quarter of an overwrite's time. So large tables are mapped by themselves, and the system is asked for huge pages, of 2 MiB. Linux gives them to those who ask, unless it is told otherwise; elsewhere, and where
-/// nothing can be mapped, the table is an ordinary one.
+/// A lookup at random in a table of many megabytes misses more than the caches. The processor does
+/// not remember either where each of its 4 KiB pages lies, and walks its page table once more: on a
+/// device of 64 GiB that is up to a quarter of an overwrite's time. So large tables are mapped by
+/// themselves, and the system is asked for huge pages, of 2 MiB. Linux gives them to those who ask,
+/// unless it is told otherwise; elsewhere, and where nothing can be mapped, the table is an
+/// ordinary one.
 #[derive(Debug)]
 pub(crate) struct MapTable(Memory);
 

@@ -1,6 +1,9 @@
-//! The cache of the map: which of the map's pages a device with little memory would hold, and what it reads and writes because it holds no more. The design is in `docs/design/08-mapping-cache.md`.
+//! The cache of the map: which of the map's pages a device with little memory would hold, and what
+//! it reads and writes because it holds no more. The design is in
+//! `docs/design/08-mapping-cache.md`.
 //!
-//! The whole map stays in the simulator's memory, and is right at any time. This module decides what of it the *device* would have at hand, so that a lookup costs what it would cost there.
+//! The whole map stays in the simulator's memory, and is right at any time. This module decides
+//! what of it the *device* would have at hand, so that a lookup costs what it would cost there.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -26,13 +29,15 @@ pub struct MappingCounters {
     pub evictions_clean: u64,
     /// Map pages that left the cache and had to be written.
     pub evictions_dirty: u64,
-    /// Map pages that were read for lookups: fewer than misses, where a map page was never written, or a trim replaces all of it.
+    /// Map pages that were read for lookups: fewer than misses, where a map page was never written,
+    /// or a trim replaces all of it.
     pub pages_read: u64,
     /// Map pages outside the cache that were read because cleaning moved what they name.
     pub pages_read_for_cleaning: u64,
     /// Map pages that were written because they left the cache, or were changed outside it.
     pub pages_written: u64,
-    /// Map pages that could not be corrected when they were read; they are written anew from the simulator's memory.
+    /// Map pages that could not be corrected when they were read; they are written anew from the
+    /// simulator's memory.
     pub unreadable: u64,
 }
 
@@ -43,7 +48,8 @@ pub(crate) struct MappingCache {
 }
 
 impl MappingCache {
-    /// A cache of so many bytes for so many map pages. Errors: `Unfit` where the directory and two map pages do not fit.
+    /// A cache of so many bytes for so many map pages. Errors: `Unfit` where the directory and two
+    /// map pages do not fit.
     pub fn new(bytes: u64, map_pages: u64, page_size: u32) -> Outcome<Self> {
         let directory = DIRECTORY_BYTES * map_pages;
         let least = directory + FRAMES_MIN * u64::from(page_size);
@@ -81,7 +87,8 @@ struct Known {
     settled: Nanos,
 }
 
-/// The map pages in the cache, the least recently used one first out, and those that wait to be written.
+/// The map pages in the cache, the least recently used one first out, and those that wait to be
+/// written.
 #[derive(Clone, Debug)]
 pub(crate) struct Cached {
     pages: Vec<Known>,
@@ -126,10 +133,12 @@ impl Cached {
         self.frames
     }
 
-    /// Looks so many logical pages of a map page up, which is the one used last afterwards. Whether it was there; `is_dirty` tells of the one that has to leave.
+    /// Looks so many logical pages of a map page up, which is the one used last afterwards. Whether
+    /// it was there; `is_dirty` tells of the one that has to leave.
     pub fn look_up(&mut self, map_page: u32, pages: u64, is_dirty: impl Fn(u32) -> bool) -> bool {
         let Some(known) = self.pages.get_mut(map_page as usize) else { return true };
-        // What waits to be written would have been written long ago, where reads drove it out: it is not there.
+        // What waits to be written would have been written long ago, where reads drove it out: it
+        // is not there.
         let is_there = std::mem::replace(&mut known.is_cached, true);
         self.counters.hits += if is_there { pages } else { pages.saturating_sub(1) };
         self.counters.misses += u64::from(!is_there);
@@ -178,7 +187,8 @@ impl Cached {
         self.unreadable.push(map_page);
     }
 
-    /// The map pages that wait to be written, in the order in which they came, and of the others those that are to be written anew; none waits afterwards.
+    /// The map pages that wait to be written, in the order in which they came, and of the others
+    /// those that are to be written anew; none waits afterwards.
     pub fn take_owed(&mut self) -> (Vec<u32>, Vec<u32>) {
         let Self { pages, owed, .. } = self;
         let mut taken = std::mem::take(owed);
@@ -216,7 +226,8 @@ impl Cached {
         self.lines = self.lines.max(at);
     }
 
-    /// When a map page may be written: everything that it names has completed then, and the lines that belong to it.
+    /// When a map page may be written: everything that it names has completed then, and the lines
+    /// that belong to it.
     pub fn settled(&self, map_page: u32) -> Nanos {
         let known = self.pages.get(map_page as usize);
         known.map_or(Nanos::ZERO, |known| known.settled.max(known.ready)).max(self.lines)

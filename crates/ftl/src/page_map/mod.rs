@@ -1,9 +1,13 @@
-//! A page-mapped layer: each logical page lies anywhere, updates go to open superblocks, and the emptiest superblocks are cleaned.
+//! A page-mapped layer: each logical page lies anywhere, updates go to open superblocks, and the
+//! emptiest superblocks are cleaned.
 //!
-//! The design is in `docs/design/05-page-map.md`; what is on flash, and the rules by which it is found again, in `docs/design/06-page-map-on-flash.md`.
+//! The design is in `docs/design/05-page-map.md`; what is on flash, and the rules by which it is
+//! found again, in `docs/design/06-page-map-on-flash.md`.
 //!
-//! The layout of the data is made for one thing: 4 KiB overwritten at random on a device whose map is larger than every cache costs one line of the map, and each page
-//! moved by cleaning another one, which is asked for beforehand. Everything else that an overwrite touches fits into the cache: a bit that says what is valid, a count of the index of victims.
+//! The layout of the data is made for one thing: 4 KiB overwritten at random on a device whose map
+//! is larger than every cache costs one line of the map, and each page moved by cleaning another
+//! one, which is asked for beforehand. Everything else that an overwrite touches fits into the
+//! cache: a bit that says what is valid, a count of the index of victims.
 
 mod aliases;
 mod buffer;
@@ -84,7 +88,8 @@ mod role {
     pub const COPY: u64 = 2;
     /// A page of the map.
     pub const MAP: u64 = 3;
-    /// The bits of these. Those above are a number of the cleaning, so that the copies of one can be told from those of the next.
+    /// The bits of these. Those above are a number of the cleaning, so that the copies of one can
+    /// be told from those of the next.
     pub const MASK: u64 = 3;
     /// How many such numbers there are.
     pub const CLEANINGS: u64 = 64;
@@ -111,7 +116,8 @@ pub struct PageMapFtl<F> {
     tag: TagFormat,
     superblocks: Superblocks,
     physical: u64,
-    /// Where each logical page lies: a slot, or [`NOWHERE`]; behind the host's pages those of the map.
+    /// Where each logical page lies: a slot, or [`NOWHERE`]; behind the host's pages those of the
+    /// map.
     map: MapTable,
     /// Map pages that differ from those on flash.
     changed: ChangedMaps,
@@ -125,13 +131,15 @@ pub struct PageMapFtl<F> {
     ages: Ages,
     /// The most valid slots that a superblock may have so that cleaning it wins a page.
     most_valid: u32,
-    /// Superblocks that stay free: one for each region into which the copies of one victim may go, and one in case that an erase fails.
+    /// Superblocks that stay free: one for each region into which the copies of one victim may go,
+    /// and one in case that an erase fails.
     free_min: usize,
     free: FreePool,
     /// By superblock: whether anything was programmed since its erase, and how often it was erased.
     used: Vec<bool>,
     erases: Vec<u32>,
-    /// A victim that is empty, with what had been programmed then: it is erased only when something else was, so that a start can tell whether its cleaning was the last thing that happened.
+    /// A victim that is empty, with what had been programmed then: it is erased only when something
+    /// else was, so that a start can tell whether its cleaning was the last thing that happened.
     held_back: Option<(u32, u64)>,
     /// By superblock: when everything that emptied it last had completed. It is not erased before.
     released: Vec<Nanos>,
@@ -150,7 +158,8 @@ pub struct PageMapFtl<F> {
     refreshed: RefreshCounters,
     leveling: Option<Box<Leveling>>,
     idle: Option<Box<Idle>>,
-    /// Whether there is anything to be done before a change of the host: work in idle times, refresh, levelling.
+    /// Whether there is anything to be done before a change of the host: work in idle times,
+    /// refresh, levelling.
     cares: bool,
     expected: Expected,
     failing: Failing,
@@ -322,7 +331,9 @@ impl<F: Flash> PageMapFtl<F> {
         &self.flash
     }
 
-    /// Puts everything on flash that is only in memory, and gives the flash back with the time that took: what the write buffer holds, and with a journal a checkpoint, so that the next start reads little.
+    /// Puts everything on flash that is only in memory, and gives the flash back with the time that
+    /// took: what the write buffer holds, and with a journal a checkpoint, so that the next start
+    /// reads little.
     ///
     /// Errors: those of a flush.
     pub fn close(mut self, context: &Context) -> nandkit_block::Result<(F, Done)> {
@@ -333,7 +344,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok((self.flash, done))
     }
 
-    /// What the capacitors of a device with power-loss protection do when the power goes: what was written and trimmed goes to flash, and nothing else. Without protection it does nothing.
+    /// What the capacitors of a device with power-loss protection do when the power goes: what was
+    /// written and trimmed goes to flash, and nothing else. Without protection it does nothing.
     ///
     /// Errors: those of a write.
     pub fn on_last_power(&mut self, context: &Context) -> nandkit_block::Result<()> {
@@ -350,7 +362,8 @@ impl<F: Flash> PageMapFtl<F> {
         self.write_waiting(context)
     }
 
-    /// The same with a flush under power-loss protection, where the chip may outlive the layer without its last power. No request waits for it.
+    /// The same with a flush under power-loss protection, where the chip may outlive the layer
+    /// without its last power. No request waits for it.
     fn save_at_flush(&mut self, context: &Context) -> Outcome<()> {
         if !self.options.saved_at_flush {
             return Ok(());
@@ -366,7 +379,8 @@ impl<F: Flash> PageMapFtl<F> {
         self.flash
     }
 
-    /// When everything that making or finding the device took, and every change since, has completed.
+    /// When everything that making or finding the device took, and every change since, has
+    /// completed.
     pub fn opened(&self) -> Nanos {
         self.last_change.max(self.recovery.completed)
     }
@@ -381,7 +395,9 @@ impl<F: Flash> PageMapFtl<F> {
         &self.counters
     }
 
-    /// Logical pages that the blocks of all superblocks and of the journal could hold when the device was made or found, and those of the host: the over-provisioning is their difference over the latter.
+    /// Logical pages that the blocks of all superblocks and of the journal could hold when the
+    /// device was made or found, and those of the host: the over-provisioning is their difference
+    /// over the latter.
     pub const fn physical_and_user_pages(&self) -> (u64, u64) {
         (self.physical, self.block.sectors)
     }

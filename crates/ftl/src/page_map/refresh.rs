@@ -1,4 +1,5 @@
-//! Refresh: data are moved before reads of their block, or time, have damaged them beyond what the part corrects. See `docs/design/08-mapping-cache.md`.
+//! Refresh: data are moved before reads of their block, or time, have damaged them beyond what the
+//! part corrects. See `docs/design/08-mapping-cache.md`.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +19,8 @@ pub(crate) struct Refresh {
     most_reads: u32,
     /// The age at which a superblock is moved; 0: never.
     most_age: Nanos,
-    /// By block: reads since its erase. Empty where nobody asks. Counted by reads, which change nothing else.
+    /// By block: reads since its erase. Empty where nobody asks. Counted by reads, which change
+    /// nothing else.
     reads: Vec<AtomicU32>,
     /// Superblocks with a block that has been read too often.
     read_out: Mutex<Vec<u32>>,
@@ -208,7 +210,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(Refreshed::Moved)
     }
 
-    /// Moves what a superblock holds; an open one takes no more. Whether there was anything to move.
+    /// Moves what a superblock holds; an open one takes no more. Whether there was anything to
+    /// move.
     fn refresh_superblock(&mut self, context: &Context, superblock: u32) -> Outcome<bool> {
         self.make_room(context)?;
         let open = self.streams.frontiers.iter_mut().find(|frontier| frontier.superblock == superblock);

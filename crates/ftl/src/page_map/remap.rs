@@ -1,4 +1,5 @@
-//! Remap (P3): pages begin to point at what others hold, and nothing is read or written but a line of the journal for each.
+//! Remap (P3): pages begin to point at what others hold, and nothing is read or written but a line
+//! of the journal for each.
 
 use std::collections::BTreeSet;
 
@@ -84,7 +85,8 @@ impl<F: Flash> PageMapFtl<F> {
         if self.aliases.len() + pairs.len() > most {
             return Err(Failure::TooManyAliases(most));
         }
-        // What was done since they were checked may have found that a source cannot be read any more.
+        // What was done since they were checked may have found that a source cannot be read any
+        // more.
         let is_there = |source: u32| self.map.get(source as usize).is_some_and(|slot| *slot != NOWHERE);
         if !pairs.iter().all(|(source, _)| is_there(*source)) {
             return Err(Failure::SourceLost);
@@ -126,7 +128,8 @@ impl<F: Flash> PageMapFtl<F> {
         self.streams.share(source, target);
     }
 
-    /// Cleans the superblocks with most aliases until so many more fit, or it helps no more: a slot whose only page is an alias gets a tag of its own.
+    /// Cleans the superblocks with most aliases until so many more fit, or it helps no more: a slot
+    /// whose only page is an alias gets a tag of its own.
     fn fold_aliases(&mut self, context: &Context, (more, most): (usize, usize)) -> Outcome<()> {
         while self.aliases.len() + more > most {
             let before = self.aliases.len();
@@ -163,7 +166,9 @@ mod tests {
     use super::*;
     use crate::page_map::{PageMapOptions, Spare};
 
-    /// Between the check of the sources and the lines of the command superblocks are cleaned, and a page that cannot be read any more lies nowhere then. A line that named it made the device one that no start would take.
+    /// Between the check of the sources and the lines of the command superblocks are cleaned, and a
+    /// page that cannot be read any more lies nowhere then. A line that named it made the device
+    /// one that no start would take.
     #[test]
     fn a_source_that_was_lost_while_room_was_made_is_refused_and_the_device_is_found_again() {
         let mut spec = ChipSpec::default();

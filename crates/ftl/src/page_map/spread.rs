@@ -1,4 +1,5 @@
-//! The second half of cleaning: what was read is programmed at the frontiers, and the map points there.
+//! The second half of cleaning: what was read is programmed at the frontiers, and the map points
+//! there.
 
 use std::ops::Range;
 
@@ -69,7 +70,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(end)
     }
 
-    /// The region to which copies for this one go: another one that is open where this one is not, and the last free superblock but one is gone. Separation is worth less than going on.
+    /// The region to which copies for this one go: another one that is open where this one is not,
+    /// and the last free superblock but one is gone. Separation is worth less than going on.
     fn region_with_room(&self, region: u8) -> u8 {
         if !Self::is_closed(&self.frontier(region)) || self.free.len() > 1 {
             return region;
@@ -78,7 +80,8 @@ impl<F: Flash> PageMapFtl<F> {
         open.next().map_or(region, |(open, _)| open)
     }
 
-    /// Programs a part of what was read, from a page of a superblock on; returns when the last page was programmed, and how many pages were: fewer where a block failed.
+    /// Programs a part of what was read, from a page of a superblock on; returns when the last page
+    /// was programmed, and how many pages were: fewer where a block failed.
     fn program_part(
         &mut self,
         context: &Context,
@@ -116,7 +119,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok((end, placed))
     }
 
-    /// Lists the moves of a part with the tags that the pages get; returns how many pages, from the first on, consist of fetched ones.
+    /// Lists the moves of a part with the tags that the pages get; returns how many pages, from the
+    /// first on, consist of fetched ones.
     #[inline]
     fn list_moves(&mut self, run: &mut CleaningRun, part: Range<usize>, (superblock, next): (u32, u32)) -> usize {
         let (shift, per_page) = (self.superblocks.slot_shift(), self.superblocks.slots_per_page() as usize);
@@ -182,7 +186,8 @@ impl<F: Flash> PageMapFtl<F> {
         places.iter().take_while(|place| (**place as usize) < fetched).count()
     }
 
-    /// Programs one page of a part; parts that were fetched and could not be placed are read once more.
+    /// Programs one page of a part; parts that were fetched and could not be placed are read once
+    /// more.
     fn program_singly(
         &mut self,
         context: &Context,
@@ -260,7 +265,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// The pages of a shared slot but for the one in the copy's tag, which is the first, point at the copy, too.
+    /// The pages of a shared slot but for the one in the copy's tag, which is the first, point at
+    /// the copy, too.
     #[cold]
     #[inline(never)]
     fn repoint_sharers(&mut self, old: u32, new: u32) {

@@ -1,4 +1,5 @@
-//! What the host waits for: a superblock that is being erased, and the cleaning before that; and how long checkpoints take. See `docs/design/09-requests-in-time.md`.
+//! What the host waits for: a superblock that is being erased, and the cleaning before that; and
+//! how long checkpoints take. See `docs/design/09-requests-in-time.md`.
 
 use nandkit_flash::Flash;
 use nandkit_units::Nanos;
@@ -23,14 +24,16 @@ impl Waits {
         self.longest = self.longest.max(wait);
     }
 
-    /// Those since an earlier look; the longest is that of all. A wait that went on since, and was counted as another kind when it was looked at, is none less.
+    /// Those since an earlier look; the longest is that of all. A wait that went on since, and was
+    /// counted as another kind when it was looked at, is none less.
     pub const fn since(&self, earlier: &Self) -> Self {
         let total = Nanos(self.total.0.saturating_sub(earlier.total.0));
         Self { count: self.count.saturating_sub(earlier.count), total, longest: self.longest }
     }
 }
 
-/// What requests of the host waited for until the superblock was erased that their pages go to: one wait for each request, the longest among its pages.
+/// What requests of the host waited for until the superblock was erased that their pages go to: one
+/// wait for each request, the longest among its pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StallCounters {
     /// Waits for an erase alone: the superblock had been released before.
@@ -39,9 +42,11 @@ pub struct StallCounters {
     pub cleaning: Waits,
     /// The time in which at least one request waited.
     pub stalled: Nanos,
-    /// Stalls by length: element i counts those of 2^i microseconds and more, but less than twice as long; shorter ones than two microseconds are in the first.
+    /// Stalls by length: element i counts those of 2^i microseconds and more, but less than twice
+    /// as long; shorter ones than two microseconds are in the first.
     pub by_length: [u64; Self::LENGTHS],
-    /// Checkpoints that the host's requests made, from the end of what had been asked before to their last program: no request waits longer for one.
+    /// Checkpoints that the host's requests made, from the end of what had been asked before to
+    /// their last program: no request waits longer for one.
     pub checkpoints: Waits,
 }
 
@@ -61,7 +66,9 @@ impl StallCounters {
         }
     }
 
-    /// What was counted since an earlier look. A request that waited then, and longer since, is counted by what it has become: its length and its kind may be others, and nothing is below zero.
+    /// What was counted since an earlier look. A request that waited then, and longer since, is
+    /// counted by what it has become: its length and its kind may be others, and nothing is below
+    /// zero.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut by_length = self.by_length;
         by_length.iter_mut().zip(&earlier.by_length).for_each(|(now, earlier)| *now = now.saturating_sub(*earlier));
@@ -79,7 +86,8 @@ impl StallCounters {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stalls {
     counted: StallCounters,
-    /// The request whose pages are being written: the logical pages that had been asked for with it, and the flushes.
+    /// The request whose pages are being written: the logical pages that had been asked for with
+    /// it, and the flushes.
     request: (u64, u64),
     /// Its longest wait so far, and whether for cleaning; zero where none has waited.
     longest: Nanos,
@@ -146,7 +154,8 @@ impl<F: Flash> PageMapFtl<F> {
 }
 
 impl<F> PageMapFtl<F> {
-    /// What requests of the host waited for since the device was made or found. A device with a write buffer is told of the pages that leave it: its host waits for room there alone
+    /// What requests of the host waited for since the device was made or found. A device with a
+    /// write buffer is told of the pages that leave it: its host waits for room there alone
     /// ([`PageMapCounters::buffer_wait`](super::PageMapCounters::buffer_wait)).
     pub fn stalls(&self) -> StallCounters {
         self.stalls.counters()
@@ -162,7 +171,8 @@ mod tests {
         let mut stalls = Stalls::default();
         let between = |from: u64, to: u64| (Nanos(from * 1000), Nanos(to * 1000));
         stalls.note_opened(1, true);
-        // Three pages of a request, two of the next one, and the request after that overlaps with both.
+        // Three pages of a request, two of the next one, and the request after that overlaps with
+        // both.
         stalls.note(3, 0, between(0, 10));
         stalls.note(3, 1, between(0, 30));
         stalls.note(3, 0, between(0, 10));
@@ -175,7 +185,8 @@ mod tests {
         assert_eq!(counted.erases, waits(2, 26_000, 20_000));
         assert_eq!(counted.stalled, Nanos(45_000));
         assert_eq!((counted.by_length[2], counted.by_length[4], counted.by_length.iter().sum::<u64>()), (1, 2, 3));
-        // A flush that drives pages out of the write buffer is a request of its own, and a region's next superblock may come without cleaning.
+        // A flush that drives pages out of the write buffer is a request of its own, and a region's
+        // next superblock may come without cleaning.
         stalls.note_flush();
         stalls.note_opened(1, false);
         stalls.note(6, 1, between(100, 101));
@@ -184,7 +195,8 @@ mod tests {
         assert_eq!(stalls.counters(), stalls.counters());
     }
 
-    /// The first page of a request waits for an erase, a later one longer, and for cleaning: between the two somebody looks.
+    /// The first page of a request waits for an erase, a later one longer, and for cleaning:
+    /// between the two somebody looks.
     #[test]
     fn a_request_that_waits_on_between_two_looks_takes_nothing_below_zero() {
         let mut stalls = Stalls::default();

@@ -7,7 +7,8 @@ use nandkit_units::Nanos;
 pub struct PageMapCounters {
     /// Logical pages that the host wrote.
     pub host_page_writes: u64,
-    /// Logical pages of the host that were programmed: fewer, where the write buffer took a later version before.
+    /// Logical pages of the host that were programmed: fewer, where the write buffer took a later
+    /// version before.
     pub programmed_pages: u64,
     /// Logical pages that were overwritten in the write buffer.
     pub absorbed_pages: u64,
@@ -15,7 +16,8 @@ pub struct PageMapCounters {
     pub buffer_wait: Nanos,
     /// Logical pages that cleaning moved.
     pub copied_pages: u64,
-    /// Slots that were programmed with nothing, because a page of the chip had to be written before it was full.
+    /// Slots that were programmed with nothing, because a page of the chip had to be written before
+    /// it was full.
     pub filled_pages: u64,
     /// Superblocks that were cleaned.
     pub cleanings: u64,
@@ -45,12 +47,14 @@ pub struct PageMapCounters {
     pub erase_failures: u64,
     /// Blocks that were marked bad after that.
     pub retired_blocks: u64,
-    /// Pages whose content could not be read when they were to be moved: reads of them fail until they are written again.
+    /// Pages whose content could not be read when they were to be moved: reads of them fail until
+    /// they are written again.
     pub lost_pages: u64,
 }
 
 impl PageMapCounters {
-    /// Slots of superblocks programmed for each logical page that the host wrote; `None` before the first. The journal's pages are not in it.
+    /// Slots of superblocks programmed for each logical page that the host wrote; `None` before the
+    /// first. The journal's pages are not in it.
     pub fn waf(&self) -> Option<f64> {
         let programmed = self.programmed_pages + self.copied_pages + self.filled_pages + self.map_pages;
         (self.host_page_writes > 0).then(|| programmed as f64 / self.host_page_writes as f64)

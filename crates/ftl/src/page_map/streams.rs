@@ -1,29 +1,35 @@
-//! Streams: which open superblock a page goes to. The scheme is one of `cleaning`; here is what it needs to remember of pages and superblocks.
+//! Streams: which open superblock a page goes to. The scheme is one of `cleaning`; here is what it
+//! needs to remember of pages and superblocks.
 
 use nandkit_cleaning::separation::{Datum, DatumKey, Separation, Separator, Stamp};
 use nandkit_units::Nanos;
 
 use super::frontier::Frontier;
 
-/// Open superblocks by region, and the scheme that names the region; behind its regions that of map pages, and that of data that rest.
+/// Open superblocks by region, and the scheme that names the region; behind its regions that of map
+/// pages, and that of data that rest.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     pub frontiers: Vec<Frontier>,
-    /// The regions of host writes and of copies, where the scheme has one for each whatever the page.
+    /// The regions of host writes and of copies, where the scheme has one for each whatever the
+    /// page.
     fixed: Option<(u8, u8)>,
     map_region: u8,
-    /// The region of data that rest, where there is static wear levelling; and whether that is what is moved now.
+    /// The region of data that rest, where there is static wear levelling; and whether that is what
+    /// is moved now.
     cold_region: Option<u8>,
     moves_cold: bool,
     separator: Separator,
-    /// By logical page: what the scheme is shown with its next question. Empty where it asks nothing.
+    /// By logical page: what the scheme is shown with its next question. Empty where it asks
+    /// nothing.
     data: Vec<PageDatum>,
     /// By superblock: its region, and when it was opened on the scheme's scale.
     regions: Vec<u8>,
     opened: Vec<Stamp>,
 }
 
-/// A [`Datum`] in eight bytes: the stamp, and the region in the lowest four bits. All ones: nothing is known.
+/// A [`Datum`] in eight bytes: the stamp, and the region in the lowest four bits. All ones: nothing
+/// is known.
 #[derive(Clone, Copy, Debug)]
 struct PageDatum(u64);
 

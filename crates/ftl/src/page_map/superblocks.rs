@@ -1,9 +1,12 @@
-//! Superblocks: blocks of several dies that are written and erased together, page by page round the dies.
+//! Superblocks: blocks of several dies that are written and erased together, page by page round the
+//! dies.
 
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, FlashGeometry, PageAddress};
 
-/// Where the pages of all superblocks lie. A *slot* holds one logical page, and a page of the chip one slot or several; slots are numbered superblock by superblock, in each in the order of writing.
+/// Where the pages of all superblocks lie. A *slot* holds one logical page, and a page of the chip
+/// one slot or several; slots are numbered superblock by superblock, in each in the order of
+/// writing.
 #[derive(Clone, Debug)]
 pub(crate) struct Superblocks {
     /// The blocks, `stripe` for each superblock.
@@ -17,14 +20,15 @@ pub(crate) struct Superblocks {
     slot_shift: u32,
     /// Slots of a superblock.
     slots: u32,
-    /// 2^64 / `slots`, rounded up: a product with it is a division by `slots` for every slot of 32 bits.
+    /// 2^64 / `slots`, rounded up: a product with it is a division by `slots` for every slot of 32
+    /// bits.
     reciprocal: u64,
 }
 
 impl Superblocks {
-    /// Pairs the good blocks of `stripe` dies at a time, so that all superblocks are of one length. `stripe` is a power of two, at most the number of dies, and `slot_shift` the logarithm of
-    /// the slots of a page.
-    /// The first `rows` blocks of each die are left out.
+    /// Pairs the good blocks of `stripe` dies at a time, so that all superblocks are of one length.
+    /// `stripe` is a power of two, at most the number of dies, and `slot_shift` the logarithm of
+    /// the slots of a page. The first `rows` blocks of each die are left out.
     pub fn new<F: Flash>(flash: &F, stripe: u32, slot_shift: u32, rows: u32) -> Self {
         let geometry = *flash.geometry();
         let mut members = Vec::new();
@@ -152,7 +156,8 @@ mod tests {
             };
             let multiples = (1..=3).chain([u32::MAX / pages - 1]).map(|n| n * pages);
             for slot in multiples.flat_map(|slot| [slot - 1, slot, slot + 1]).chain([0, u32::MAX - 1, u32::MAX]) {
-                // A reciprocal of 2^64 does not fit: one page a superblock is the one case that is off, and is refused.
+                // A reciprocal of 2^64 does not fit: one page a superblock is the one case that is
+                // off, and is refused.
                 if pages > 1 {
                     assert_eq!(superblocks.superblock(slot), slot / pages, "{slot} / {pages}");
                 }

@@ -43,7 +43,8 @@ pub(crate) fn aliases_max(options: &JournalOptions, user: u64) -> u32 {
     if options.aliases == 0 { (user / 64).clamp(16, 1 << 20) as u32 } else { options.aliases }
 }
 
-/// Superblocks that may be open at once: one for each region, one for map pages, one for data that rest.
+/// Superblocks that may be open at once: one for each region, one for map pages, one for data that
+/// rest.
 pub(crate) fn streams(options: &PageMapOptions) -> usize {
     usize::from(options.separation.regions()) + 1 + usize::from(options.leveling_threshold > 0)
 }
@@ -91,7 +92,8 @@ pub(crate) fn needed(options: &PageMapOptions, superblocks: &Superblocks, has_jo
     Room { user: 0, map_pages: 0, physical: 0, most_valid, free_min: free_min as usize, most, open }
 }
 
-/// The pages that the host sees, checked against what cleaning needs. `physical` are the slots of all superblocks and of the journal.
+/// The pages that the host sees, checked against what cleaning needs. `physical` are the slots of
+/// all superblocks and of the journal.
 pub(crate) fn room(
     options: &PageMapOptions,
     superblocks: &Superblocks,

@@ -48,8 +48,9 @@ impl Ages {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// The next victim. A policy that does not look at counts may take superblocks without a page to win, one after the other; after as many as there are the emptiest one is taken. Errors: `Full`
-    /// where no superblock has a page to win.
+    /// The next victim. A policy that does not look at counts may take superblocks without a page
+    /// to win, one after the other; after as many as there are the emptiest one is taken. Errors:
+    /// `Full` where no superblock has a page to win.
     pub(super) fn victim(&mut self, now: Nanos) -> Outcome<u32> {
         let most = self.most_valid;
         let chosen = self.chosen(now).ok_or(Failure::Full)?;

@@ -125,7 +125,8 @@ impl<F: Flash> PageMapFtl<F> {
         let per_page = self.superblocks.slots_per_page() as usize;
         let zeroes = vec![0; self.block.sector_size as usize];
         let mut data: Vec<Payload<'_>> = parts.iter().map(|(_, data)| *data).collect();
-        // Described parts are filled up with the last one once more, which costs a store of descriptions least.
+        // Described parts are filled up with the last one once more, which costs a store of
+        // descriptions least.
         let filler = data.last().copied().unwrap_or(Payload::Bytes(&zeroes));
         data.resize(per_page, filler);
         let mut oob = Vec::with_capacity(per_page * TAG_BYTES);
@@ -147,13 +148,15 @@ impl<F: Flash> PageMapFtl<F> {
         Payload::joined(parts, buffer)
     }
 
-    /// The number in the tag of a slot that holds nothing: the first one that is no logical page, so that stores which pack numbers need no wider ones.
+    /// The number in the tag of a slot that holds nothing: the first one that is no logical page,
+    /// so that stores which pack numbers need no wider ones.
     #[inline]
     pub(super) fn nothing(&self) -> u32 {
         self.map.len() as u32
     }
 
-    /// Writes a page in another superblock than the one in which its program has failed, and in yet another one where it fails again: each time a block fewer is good, so that this ends.
+    /// Writes a page in another superblock than the one in which its program has failed, and in yet
+    /// another one where it fails again: each time a block fewer is good, so that this ends.
     #[cold]
     #[inline(never)]
     fn write_elsewhere(

@@ -1,4 +1,5 @@
-//! What the tests of the translation layers share: small chips, a model of the device, seeded operations, and runs with power cuts.
+//! What the tests of the translation layers share: small chips, a model of the device, seeded
+//! operations, and runs with power cuts.
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod cuts;

@@ -53,7 +53,8 @@ impl Model {
         }
     }
 
-    /// Does one request on the device and the model; reads are compared. After an error the model knows what was under way.
+    /// Does one request on the device and the model; reads are compared. After an error the model
+    /// knows what was under way.
     pub fn apply(&mut self, device: &mut impl BlockDevice, op: Op) -> Result<(), BlockError> {
         // Some of the host's writes count as metadata.
         self.requests += 1;
@@ -125,8 +126,9 @@ impl Model {
         "no version at all".into()
     }
 
-    /// After a power cut or a close: each sector is as it was, or as the interrupted request would have made it, or as before its trim. What is found
-    /// is then what must stay. `false`: the power went.
+    /// After a power cut or a close: each sector is as it was, or as the interrupted request would
+    /// have made it, or as before its trim. What is found is then what must stay. `false`: the
+    /// power went.
     pub fn settle(&mut self, device: &impl BlockDevice) -> Result<bool, String> {
         self.compare(device, true)
     }

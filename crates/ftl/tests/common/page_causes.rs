@@ -1,4 +1,5 @@
-//! What a step of the page-mapped layer is for, as seen from the flash below it, and power cuts that are drawn by it.
+//! What a step of the page-mapped layer is for, as seen from the flash below it, and power cuts
+//! that are drawn by it.
 
 use nandkit_codec::page_tag::{TagFormat, TagRead};
 use nandkit_flash::wrap::{CutFlash, CutMoment, CutPlan};
@@ -27,9 +28,11 @@ pub enum Why {
     Remap,
     /// A superblock that is opened.
     Erase,
-    /// The journal that goes on in the other half with the first change after a start, which is all that a start writes.
+    /// The journal that goes on in the other half with the first change after a start, which is all
+    /// that a start writes.
     Start,
-    /// From a program or erase that failed up to the first page of the journal behind the mark of its block.
+    /// From a program or erase that failed up to the first page of the journal behind the mark of
+    /// its block.
     Replacement,
 }
 
@@ -82,7 +85,8 @@ enum Failed {
     Marked,
 }
 
-/// A chip whose power goes by plan, which notes what each step is for; or by lot, where a seed is given.
+/// A chip whose power goes by plan, which notes what each step is for; or by lot, where a seed is
+/// given.
 pub struct CauseFlash {
     pub inner: CutFlash<ContentChip>,
     /// The cuts that were made.

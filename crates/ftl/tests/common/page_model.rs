@@ -1,4 +1,6 @@
-//! A model of a block device with trim, share and move. A completed write is durable at once, or with the next flush where there is a write buffer; trims are with the next flush or remap, remaps when they complete.
+//! A model of a block device with trim, share and move. A completed write is durable at once, or
+//! with the next flush where there is a write buffer; trims are with the next flush or remap,
+//! remaps when they complete.
 
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_units::random::Random;
@@ -33,7 +35,8 @@ pub struct Model {
     /// Whether completed writes may be lost before a flush.
     has_buffer: bool,
     durable_every: u64,
-    /// Whether nothing is asked now and then, so that the device has time for work of its own. Half of these times it is told how long.
+    /// Whether nothing is asked now and then, so that the device has time for work of its own. Half
+    /// of these times it is told how long.
     pub pauses: bool,
 }
 
@@ -196,7 +199,8 @@ impl Model {
     }
 }
 
-/// Reads the whole device after a start; each sector holds one of its versions, and a remap that was cut happened whole or not at all. From then on it holds what was read.
+/// Reads the whole device after a start; each sector holds one of its versions, and a remap that
+/// was cut happened whole or not at all. From then on it holds what was read.
 pub fn check_all(device: &dyn BlockDevice, model: &mut Model) -> Result<(), String> {
     let size = device.geometry().sector_size as usize;
     let mut found = Vec::new();

@@ -84,7 +84,8 @@ const OF_PARTS: Shape = Shape { parts: 4, user: 250, dies: 2, ..STRIPED };
 
 const TEN_MAP_PAGES: Shape = Shape { blocks: 220, user: 1250, ..SMALL };
 
-/// Spare blocks of one die replace those that fail there; on the others each failure costs a superblock, whose other block is a spare one then.
+/// Spare blocks of one die replace those that fail there; on the others each failure costs a
+/// superblock, whose other block is a spare one then.
 const FAILING: Shape = Shape { blocks: 88, bad: 3, failures: 6, ..STRIPED };
 
 const SHAPES: [Shape; 25] = [
@@ -147,7 +148,8 @@ pub fn chip(shape: &Shape) -> ContentChip {
     chip
 }
 
-/// The chip of a run: programs and erases fail as the shape says, at distances that the seed decides.
+/// The chip of a run: programs and erases fail as the shape says, at distances that the seed
+/// decides.
 pub fn failing_chip(shape: &Shape, seed: u64) -> ContentChip {
     let mut chip = chip(shape);
     let mut random = Random::new(seed, "failures");
@@ -225,7 +227,8 @@ impl Powered for CauseFlash {
 }
 
 #[allow(dead_code, reason = "the soak cuts by lot")]
-/// Runs a script until the power goes, comes back, and goes on, as often as the plan says; then everything must be as the model allows, and stay so. Returns how many steps there were.
+/// Runs a script until the power goes, comes back, and goes on, as often as the plan says; then
+/// everything must be as the model allows, and stay so. Returns how many steps there were.
 pub fn survives(shape: &Shape, script: &Script, plan: &CutPlan) -> Result<u64, String> {
     let mut flash = CutFlash::new(failing_chip(shape, script.seed), CutPlan::None);
     let mut formatted = 0;

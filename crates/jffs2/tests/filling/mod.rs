@@ -49,7 +49,8 @@ pub fn holds<F: Flash>(fs: &Jffs2<F>, name: &str, content: &[u8]) -> bool {
     fs.read(inode, 0, ReadInto::Bytes(&mut found)).unwrap() == content.len() && found[..content.len()] == *content
 }
 
-/// Writes files of `size` bytes until there is no space, or the next one would be more than `most` bytes in all; returns how many.
+/// Writes files of `size` bytes until there is no space, or the next one would be more than `most`
+/// bytes in all; returns how many.
 pub fn fill<F: Flash>(fs: &mut Jffs2<F>, prefix: &str, size: usize, most: usize) -> usize {
     for number in 0..most / size {
         let name = format!("{prefix}{number}");
@@ -74,7 +75,8 @@ fn remount<F: Flash>(fs: Jffs2<F>, clock: Clock, options: &MountOptions) -> Jffs
     Jffs2::mount(fs.into_flash(), clock, options.clone()).unwrap()
 }
 
-/// Fills a volume by `percent` of what it can hold, and puts a file of nine blocks again and again, each time on a new mount: it always fits, for no more is valid than before.
+/// Fills a volume by `percent` of what it can hold, and puts a file of nine blocks again and again,
+/// each time on a new mount: it always fits, for no more is valid than before.
 pub fn overwrite<F: Flash>(device: F, clock: impl Fn() -> Clock, (percent, rounds): (usize, u64), reopen: bool) {
     let (geometry, options) = (*device.geometry(), options(reopen));
     let (block, what) = (geometry.block_size() as usize, format!("{geometry:?}, {percent} %, reopen {reopen}"));
@@ -100,7 +102,8 @@ pub fn overwrite<F: Flash>(device: F, clock: impl Fn() -> Clock, (percent, round
     }
 }
 
-/// Fills a volume to the brim, writes on where nothing is left, each time on a new mount, and removes all names one by one, each on a new mount.
+/// Fills a volume to the brim, writes on where nothing is left, each time on a new mount, and
+/// removes all names one by one, each on a new mount.
 pub fn empty<F: Flash>(device: F, clock: impl Fn() -> Clock, size: usize, reopen: bool) {
     let (geometry, options) = (*device.geometry(), options(reopen));
     let what = format!("{geometry:?}, files of {size}, reopen {reopen}");

@@ -20,7 +20,8 @@ pub struct Baseline {
     pub checks: BTreeMap<String, BTreeMap<String, bool>>,
 }
 
-/// What is otherwise than in the baseline: ids of claims, and checks as `P4.3: order on fax: merge < limit`.
+/// What is otherwise than in the baseline: ids of claims, and checks as
+/// `P4.3: order on fax: merge < limit`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// What held and no longer does.
@@ -35,7 +36,8 @@ pub fn shipped_baseline() -> Result<Baseline, String> {
 }
 
 impl Baseline {
-    /// How these claims differ from the baseline. What it does not name is no change; a check that it names and the claim no longer has is broken.
+    /// How these claims differ from the baseline. What it does not name is no change; a check that
+    /// it names and the claim no longer has is broken.
     pub fn changes(&self, claims: &[Claim]) -> Changes {
         let mut changes = Changes::default();
         let mut compare = |name: String, held: Option<&bool>, holds: bool| match (held, holds) {

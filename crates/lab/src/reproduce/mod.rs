@@ -1,7 +1,9 @@
 //! The papers' claims beside measured figures.
 //!
-//! A paper is a [`Paper`]: it makes the runs that its claims need and computes each verdict from their records. A claim that does not hold is
-//! reported so, with the reason where it is known; the baseline file says which claims held when it was shipped, so that one that no longer does is noticed.
+//! A paper is a [`Paper`]: it makes the runs that its claims need and computes each verdict from
+//! their records. A claim that does not hold is reported so, with the reason where it is known; the
+//! baseline file says which claims held when it was shipped, so that one that no longer does is
+//! noticed.
 
 mod baseline;
 pub mod check;
@@ -37,7 +39,8 @@ pub struct Claim {
     pub holds: bool,
     /// What has to be known with it: the reason, where it does not hold and the reason is known.
     pub note: String,
-    /// Its checks in the setting from which the verdict is taken, by name: whether each holds. Not printed.
+    /// Its checks in the setting from which the verdict is taken, by name: whether each holds. Not
+    /// printed.
     #[serde(skip)]
     pub checks: BTreeMap<String, bool>,
 }

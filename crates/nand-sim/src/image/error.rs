@@ -72,7 +72,8 @@ impl ImageError {
         self
     }
 
-    /// Where the damaged part begins, in bytes from the start of the device; `None` for other errors.
+    /// Where the damaged part begins, in bytes from the start of the device; `None` for other
+    /// errors.
     pub const fn damaged_at(&self) -> Option<u64> {
         match self {
             Self::Damaged { offset, .. } => Some(*offset),

@@ -1,4 +1,5 @@
-//! The layout of a saved chip, format version 2. All numbers are little-endian; offsets in bytes from the start of the device.
+//! The layout of a saved chip, format version 2. All numbers are little-endian; offsets in bytes
+//! from the start of the device.
 //!
 //! | offset | length | what |
 //! | --- | --- | --- |
@@ -6,11 +7,15 @@
 //! | 65,536 | 32 per block | block records: see [`BlockRecord`] |
 //! | after it, on a multiple of 4,096 | per page 64 + OOB + data | page records: see [`PageRecord`] |
 //!
-//! A page record counts only if its generation is its block's number of erases, so that an erase need not touch the records of its pages; block
-//! and page records count only with the chip's number, so that a new chip need not wipe out an old one's. A device that never held a chip must hold zeroes.
+//! A page record counts only if its generation is its block's number of erases, so that an erase
+//! need not touch the records of its pages; block and page records count only with the chip's
+//! number, so that a new chip need not wipe out an old one's. A device that never held a chip must
+//! hold zeroes.
 //!
-//! What does not count looks as if it had never been. So that records cannot vanish without a word, each block's record holds the number of its pages' records, and
-//! the header the number of the blocks' records, with the sum of their numbers: where one is missing, that tells which. Version 1 had no such counts.
+//! What does not count looks as if it had never been. So that records cannot vanish without a word,
+//! each block's record holds the number of its pages' records, and the header the number of the
+//! blocks' records, with the sum of their numbers: where one is missing, that tells which. Version
+//! 1 had no such counts.
 
 use nandkit_units::{Described, Description, FlashGeometry, Generator};
 
@@ -29,7 +34,8 @@ pub const BLOCK_BYTES: usize = 32;
 /// Bytes of a page record before OOB and data.
 pub const PAGE_HEADER_BYTES: usize = 64;
 const FIXED_HEADER_BYTES: usize = 64;
-/// The bits of a block record's third word that hold flags; the others hold the number of recorded pages.
+/// The bits of a block record's third word that hold flags; the others hold the number of recorded
+/// pages.
 const FLAG_BITS: u32 = 8;
 /// The numbers of recorded pages that a block record tells apart: more are counted modulo this.
 pub const RECORDED_PAGES: u32 = 1 << (32 - FLAG_BITS);
@@ -91,8 +97,10 @@ impl Layout {
     }
 }
 
-/// The header: magic 0..8, version 8..12, CRC-32 of the other bytes up to the spec's end 12..16, spec length 16..20, store kind 20..24, seed 24..32,
-/// last instant 32..40, reads 40..48, chip number 48..52, number of block records 52..56, sum of their blocks' numbers 56..64, then the spec as TOML.
+/// The header: magic 0..8, version 8..12, CRC-32 of the other bytes up to the spec's end 12..16,
+/// spec length 16..20, store kind 20..24, seed 24..32, last instant 32..40, reads 40..48, chip
+/// number 48..52, number of block records 52..56, sum of their blocks' numbers 56..64, then the
+/// spec as TOML.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// The chip's spec as TOML.
@@ -158,7 +166,8 @@ impl Header {
         Ok(bytes)
     }
 
-    /// The number for a chip that is made on a device which begins with these bytes: another than that of the chip it may hold.
+    /// The number for a chip that is made on a device which begins with these bytes: another than
+    /// that of the chip it may hold.
     pub fn next_chip(bytes: &[u8]) -> u32 {
         if bytes.starts_with(&MAGIC) { u32_at(bytes, 48).wrapping_add(1).max(1) } else { 1 }
     }
@@ -204,8 +213,9 @@ impl Header {
     }
 }
 
-/// A block: erases 0..4, next page 4..8, flags 8, number of page records of this generation below the next page 9..12, reads since the erase 12..16, instant of the first program 16..24, chip number 24..28, CRC-32 of the 28
-/// bytes before it 28..32.
+/// A block: erases 0..4, next page 4..8, flags 8, number of page records of this generation below
+/// the next page 9..12, reads since the erase 12..16, instant of the first program 16..24, chip
+/// number 24..28, CRC-32 of the 28 bytes before it 28..32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockRecord {
     /// Erases.
@@ -214,7 +224,8 @@ pub struct BlockRecord {
     pub next_page: u32,
     /// See `blocks::flag`.
     pub flags: u32,
-    /// How many pages below `next_page` have a record of this generation, modulo [`RECORDED_PAGES`].
+    /// How many pages below `next_page` have a record of this generation, modulo
+    /// [`RECORDED_PAGES`].
     pub recorded_pages: u32,
     /// Reads since the erase.
     pub reads: u32,
@@ -272,9 +283,11 @@ impl BlockRecord {
     }
 }
 
-/// A page: kind 0 (0 nothing, 1 bytes, 2 description, 3 tag), flaw 1, flaw's bits 2..4, generation 4..8, rules' word 8..16, data length 16..20, OOB length
-/// 20..24, column of a description 24..28, CRC-32 of everything but itself 28..32, record number or tag 32..40, version 40..44, offset 44..48,
-/// generator 48, described length 52..56, chip number 56..60, zero to 64; then the OOB's room, then the data's.
+/// A page: kind 0 (0 nothing, 1 bytes, 2 description, 3 tag), flaw 1, flaw's bits 2..4, generation
+/// 4..8, rules' word 8..16, data length 16..20, OOB length 20..24, column of a description 24..28,
+/// CRC-32 of everything but itself 28..32, record number or tag 32..40, version 40..44, offset
+/// 44..48, generator 48, described length 52..56, chip number 56..60, zero to 64; then the OOB's
+/// room, then the data's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageRecord {
     /// The chip's number.

@@ -1,7 +1,8 @@
 //! A chip that lives on a block device: in a journalled file, commonly.
 //!
-//! [`ChipImage`] is a chip whose `sync` writes what changed since the last one and flushes the device. If the device's flush is atomic, a crash leaves the chip as it
-//! was at the last sync. The format is described in [`layout`].
+//! [`ChipImage`] is a chip whose `sync` writes what changed since the last one and flushes the
+//! device. If the device's flush is atomic, a crash leaves the chip as it was at the last sync. The
+//! format is described in [`layout`].
 
 mod bytes;
 mod error;
@@ -68,7 +69,8 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
         self.device
     }
 
-    /// When the last operation ended. After opening: the last before the sync that wrote the image. A clock that starts here keeps ages of data right.
+    /// When the last operation ended. After opening: the last before the sync that wrote the image.
+    /// A clock that starts here keeps ages of data right.
     pub const fn last_instant(&self) -> Nanos {
         Nanos(self.last_instant)
     }
@@ -106,7 +108,8 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
         result
     }
 
-    /// An erase leaves nothing to be saved but the block's record; one that failed or was cut leaves pages of a new generation.
+    /// An erase leaves nothing to be saved but the block's record; one that failed or was cut
+    /// leaves pages of a new generation.
     fn erased(&mut self, block: BlockIndex) {
         let state = self.chip.blocks.get(block);
         self.recorded.erase(block.0);
@@ -153,7 +156,8 @@ impl<S: Store, D: BlockDevice> Flash for ChipImage<S, D> {
         self.ended(result)
     }
 
-    /// Writes what changed since the last sync, then flushes the device. Takes no simulated time: the file is not part of the chip.
+    /// Writes what changed since the last sync, then flushes the device. Takes no simulated time:
+    /// the file is not part of the chip.
     fn sync(&mut self, context: &Context) -> Result<Done> {
         match self.save(context) {
             Ok(()) => Ok(Done::immediately(context)),

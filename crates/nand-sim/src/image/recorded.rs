@@ -1,11 +1,12 @@
 //! Which records a device holds: the witness against records that vanish.
 //!
-//! A record whose bytes became zeroes, or whose chip number or generation changed, reads as one that never was. The counts kept here stand in other sectors, and
-//! tell the difference.
+//! A record whose bytes became zeroes, or whose chip number or generation changed, reads as one
+//! that never was. The counts kept here stand in other sectors, and tell the difference.
 
 use std::collections::BTreeMap;
 
-/// The blocks that have a record, and of each the pages that have one of the block's generation. Costs a bit per page of a recorded block.
+/// The blocks that have a record, and of each the pages that have one of the block's generation.
+/// Costs a bit per page of a recorded block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     blocks: BTreeMap<u32, Vec<u64>>,
@@ -51,7 +52,8 @@ impl Recorded {
         full as u32 * 64 + words.get(full).map_or(0, |word| word.trailing_ones())
     }
 
-    /// How many blocks have a record, and the sum of their numbers, which names the one that is missing.
+    /// How many blocks have a record, and the sum of their numbers, which names the one that is
+    /// missing.
     pub fn blocks(&self) -> (u32, u64) {
         (self.blocks.len() as u32, self.blocks.keys().map(|block| u64::from(*block)).sum())
     }

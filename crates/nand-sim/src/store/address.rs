@@ -1,9 +1,13 @@
-//! The store that keeps of a page the numbers in its tags: for page-mapped layers on the largest devices, at about four bytes a tag.
+//! The store that keeps of a page the numbers in its tags: for page-mapped layers on the largest
+//! devices, at about four bytes a tag.
 //!
-//! A page whose OOB is nothing but tags (`codec::page_tag`) with sequence numbers that go up by one is a few bytes: of each tag the number, which is all of
-//! its own 48 bits but the lowest eight; those eight bits and the sequence number are kept once for a run of pages in which the former are alike and the latter go up evenly: by one
-//! from page to page, or by as many as pages lie on other dies in between. Described
-//! data of such a page are not kept at all, and refused as `NoContent`. Everything else, data in bytes and OOB of another form, is kept whole beside: metadata, and what tests write.
+//! A page whose OOB is nothing but tags (`codec::page_tag`) with sequence numbers that go up by one
+//! is a few bytes: of each tag the number, which is all of its own 48 bits but the lowest eight;
+//! those eight bits and the sequence number are kept once for a run of pages in which the former
+//! are alike and the latter go up evenly: by one from page to page, or by as many as pages lie on
+//! other dies in between. Described data of such a page are not kept at all, and refused as
+//! `NoContent`. Everything else, data in bytes and OOB of another form, is kept whole beside:
+//! metadata, and what tests write.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +23,8 @@ use super::{Kept, NoContent, Place, Store, StoreKind, bytes_of};
 /// Consecutive pages of a block whose tags go on from one to the next.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The first tag's sequence number (48 bits), and above it the eight bits that all tags have in common.
+    /// The first tag's sequence number (48 bits), and above it the eight bits that all tags have in
+    /// common.
     first: u64,
     /// The first page, and how many there are.
     page: u16,
@@ -104,7 +109,8 @@ pub struct AddressStore {
     pages_per_block: usize,
     /// All pages of the device.
     pages: usize,
-    /// Tags of a page: what the first tagged page has. Pages with another number of them are kept whole. 0 before.
+    /// Tags of a page: what the first tagged page has. Pages with another number of them are kept
+    /// whole. 0 before.
     tags: usize,
     numbers: Numbers,
     /// By slot, in the order of their pages.
@@ -112,7 +118,8 @@ pub struct AddressStore {
     whole: BTreeMap<(usize, u32), Whole>,
 }
 
-/// The tags of an OOB: the first one's sequence number with the low bits above it. `None` where they are not such that a run could hold them.
+/// The tags of an OOB: the first one's sequence number with the low bits above it. `None` where
+/// they are not such that a run could hold them.
 #[inline(always)]
 fn run_of(format: TagFormat, oob: &[u8], mut number: impl FnMut(usize, u64)) -> Option<u64> {
     let (images, rest) = oob.as_chunks::<TAG_BYTES>();
@@ -157,7 +164,8 @@ impl AddressStore {
         self.runs.get(place.slot)?.iter().find(|run| run.holds(place.page))
     }
 
-    /// Notes a page of tags behind the last one of its block. `false`, and nothing is noted, where its OOB are no such tags or it was programmed before.
+    /// Notes a page of tags behind the last one of its block. `false`, and nothing is noted, where
+    /// its OOB are no such tags or it was programmed before.
     #[inline(always)]
     fn note(&mut self, place: Place, oob: &[u8]) -> bool {
         if oob.len() != self.tags * TAG_BYTES || oob.is_empty() {
@@ -169,7 +177,8 @@ impl AddressStore {
         if last.as_ref().is_some_and(|last| place.page < last.end()) {
             return false;
         }
-        // Numbers of a page that turns out to be of another form are written for nothing: no run will name them.
+        // Numbers of a page that turns out to be of another form are written for nothing: no run
+        // will name them.
         let numbers = &mut self.numbers;
         let Some(first) = run_of(self.format, oob, |place, number| numbers.set(at + place, number)) else {
             return false;
@@ -220,7 +229,8 @@ impl AddressStore {
         Some(oob)
     }
 
-    /// A program that no run can take: of bytes, of OOB of another form, or of a page that was programmed before.
+    /// A program that no run can take: of bytes, of OOB of another form, or of a page that was
+    /// programmed before.
     #[inline(never)]
     fn program_whole(&mut self, place: Place, program: PageProgram<'_>) {
         let old = self.oob_of(place);
@@ -395,7 +405,8 @@ impl Store for AddressStore {
 }
 
 impl AddressStore {
-    /// A copy of a page that is kept whole, of an erased one, or whose tags are not replaced by others.
+    /// A copy of a page that is kept whole, of an erased one, or whose tags are not replaced by
+    /// others.
     #[cold]
     #[inline(never)]
     fn copy_whole(&mut self, from: Place, to: Place, oob: Option<&[u8]>) {

@@ -1,7 +1,8 @@
-//! What a chip keeps of its pages: all bytes, bytes and descriptions, only a tag, or only the numbers in its OOB.
+//! What a chip keeps of its pages: all bytes, bytes and descriptions, only a tag, or only the
+//! numbers in its OOB.
 //!
-//! Stores know nothing of rules, time or faults. Blocks get a slot when they are first programmed; a store holds its slots'
-//! pages so that a clone shares them until one side writes.
+//! Stores know nothing of rules, time or faults. Blocks get a slot when they are first programmed;
+//! a store holds its slots' pages so that a clone shares them until one side writes.
 
 mod address;
 mod content;
@@ -39,7 +40,8 @@ pub struct NoContent;
 pub enum Kept {
     /// Nothing was programmed.
     Erased,
-    /// Bytes; shorter than the page where the rest is erased. The second are the OOB's, with the same reading.
+    /// Bytes; shorter than the page where the rest is erased. The second are the OOB's, with the
+    /// same reading.
     Bytes(Vec<u8>, Vec<u8>),
     /// A description from a column on, and the OOB's bytes.
     Described(u32, Described, Vec<u8>),
@@ -63,22 +65,27 @@ pub trait Store: Clone + Send + Sync {
     /// Programs: bits go from 1 to 0. The chip has checked ranges and rules.
     fn program(&mut self, place: Place, program: &PageProgram<'_>);
 
-    /// Puts the source's data and OOB into an erased page; `oob` replaces the beginning of the source's OOB.
+    /// Puts the source's data and OOB into an erased page; `oob` replaces the beginning of the
+    /// source's OOB.
     fn copy(&mut self, from: Place, to: Place, oob: Option<&[u8]>);
 
-    /// Puts pages of one slot into erased pages from `to` on; `oob` is as many bytes for each, which replace the beginning of the source's OOB.
+    /// Puts pages of one slot into erased pages from `to` on; `oob` is as many bytes for each,
+    /// which replace the beginning of the source's OOB.
     fn copy_run(&mut self, slot: usize, from: &[PageAddress], to: Place, oob: &[u8]) {
         copy_each(self, slot, from, to, oob);
     }
 
-    /// Puts the source's data and an OOB of its own into an erased page: `oob`, and behind it, up to `oob_size`, nothing.
+    /// Puts the source's data and an OOB of its own into an erased page: `oob`, and behind it, up
+    /// to `oob_size`, nothing.
     fn place(&mut self, from: Place, to: Place, oob: &[u8], oob_size: usize) {
         let mut image = oob.to_vec();
         image.resize(oob_size.max(oob.len()), 0xFF);
         self.copy(from, to, Some(&image));
     }
 
-    /// Fills an erased page with equal parts of other pages, each given with its page and its number there, and gives it an OOB as [`Store::place`] does. `sizes` are those of a page and of its OOB.
+    /// Fills an erased page with equal parts of other pages, each given with its page and its
+    /// number there, and gives it an OOB as [`Store::place`] does. `sizes` are those of a page and
+    /// of its OOB.
     fn place_parts(&mut self, from: &[(Place, u32)], to: Place, oob: &[u8], sizes: (u32, usize)) {
         place_each(self, from, to, oob, sizes);
     }
@@ -89,13 +96,15 @@ pub trait Store: Clone + Send + Sync {
     /// Erases one page.
     fn erase_page(&mut self, place: Place);
 
-    /// Reads data from `column` on into `into` and the OOB from its start. The chip has checked ranges.
+    /// Reads data from `column` on into `into` and the OOB from its start. The chip has checked
+    /// ranges.
     fn read(&self, place: Place, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent>;
 
     /// What must be saved of a page.
     fn keep(&self, place: Place) -> Kept;
 
-    /// Brings back a page whose block is erased. A store that cannot hold what is kept (a tag in a content store) leaves it erased and says so.
+    /// Brings back a page whose block is erased. A store that cannot hold what is kept (a tag in a
+    /// content store) leaves it erased and says so.
     fn bring_back(&mut self, place: Place, kept: &Kept) -> Result<(), NoContent>;
 }
 
@@ -108,7 +117,8 @@ fn copy_each<S: Store>(store: &mut S, slot: usize, from: &[PageAddress], to: Pla
     }
 }
 
-/// A [`Store::place_parts`] through the parts' contents. A part that the store does not know (the bytes of a shadow's tag) makes the whole page one of which nothing is known but its OOB.
+/// A [`Store::place_parts`] through the parts' contents. A part that the store does not know (the
+/// bytes of a shadow's tag) makes the whole page one of which nothing is known but its OOB.
 fn place_each<S: Store>(
     store: &mut S,
     from: &[(Place, u32)],
@@ -145,7 +155,8 @@ pub enum StoreKind {
     Address,
 }
 
-/// Delivers the bytes from `column` on of a page of which `described` begins at `start` and the rest is erased.
+/// Delivers the bytes from `column` on of a page of which `described` begins at `start` and the
+/// rest is erased.
 fn deliver_described(into: &mut ReadInto<'_>, column: u32, start: u32, described: Described) {
     let length = into.len();
     if length == 0 {

@@ -1,4 +1,5 @@
-//! Numbers packed into three, four or five bytes each: as few as the largest one that was ever stored needs.
+//! Numbers packed into three, four or five bytes each: as few as the largest one that was ever
+//! stored needs.
 
 /// A table of numbers below 2^40.
 #[derive(Clone, Debug)]
@@ -27,7 +28,8 @@ impl Numbers {
         word.map_or(0, |word| u64::from_le_bytes(*word)) & self.mask()
     }
 
-    /// Stores a number; behind the end nothing. A number that needs more bytes than those before makes the table anew: once or twice in its life.
+    /// Stores a number; behind the end nothing. A number that needs more bytes than those before
+    /// makes the table anew: once or twice in its life.
     #[inline(always)]
     pub fn set(&mut self, place: usize, number: u64) {
         if number > self.mask() {

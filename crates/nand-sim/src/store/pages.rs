@@ -282,7 +282,8 @@ impl<F: Form> PageStore<F> {
         let mut whole = vec![0xFF; page_size];
         let old_length = page.data.len().min(page_size);
         page.data.read(0, &mut ReadInto::Bytes(whole.get_mut(..old_length).unwrap_or(&mut [])));
-        // The chip lets no part be programmed twice, so what is there is 0xFF and the program alone decides.
+        // The chip lets no part be programmed twice, so what is there is 0xFF and the program alone
+        // decides.
         data.copy_to(&mut whole[column..end]);
         page.data = Self::kept(&whole[..old_length.max(end)]);
     }

@@ -1,6 +1,8 @@
-//! The store that keeps a 64-bit tag and the first 16 OOB bytes of each page: for translation layers on large devices.
+//! The store that keeps a 64-bit tag and the first 16 OOB bytes of each page: for translation
+//! layers on large devices.
 //!
-//! OOB bytes from 16 on read as erased, whatever was programmed. Data that were not described are refused as `NoContent`.
+//! OOB bytes from 16 on read as erased, whatever was programmed. Data that were not described are
+//! refused as `NoContent`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,8 +28,8 @@ const KIND_DESCRIBED: u64 = 3 << 62;
 /// The other bits: a fingerprint, or a description.
 const HASH: u64 = !KIND;
 
-// A description in a tag: generator in bit 61, offset / 512 in 51..61, version in 31..51, record in 0..31; for data that fill the page. All ones: see
-// `ShadowStore::wide`.
+// A description in a tag: generator in bit 61, offset / 512 in 51..61, version in 31..51, record in
+// 0..31; for data that fill the page. All ones: see `ShadowStore::wide`.
 const GENERATOR_SHIFT: u32 = 61;
 const OFFSET_SHIFT: u32 = 51;
 const VERSION_SHIFT: u32 = 31;
@@ -41,7 +43,8 @@ const WIDE: u64 = KIND_DESCRIBED | HASH;
 /// A description that does not fit into a tag: where it starts in the page, and what it is.
 type Wide = (u32, Described);
 
-/// Keeps tags. Descriptions are kept exactly: packed into the tag where they fit, else in a table of their own.
+/// Keeps tags. Descriptions are kept exactly: packed into the tag where they fit, else in a table
+/// of their own.
 #[derive(Clone, Debug)]
 pub struct ShadowStore {
     words: WordTables<WORDS>,
@@ -79,7 +82,8 @@ fn unpack(tag: u64) -> Description {
     }
 }
 
-/// A fingerprint of bytes: tells contents apart, resists nobody. Four lanes, so that it runs at memory speed.
+/// A fingerprint of bytes: tells contents apart, resists nobody. Four lanes, so that it runs at
+/// memory speed.
 fn fingerprint(bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x9E37_79B1_85EB_CA87;
     let mut lanes = [1u64, 2, 3, 4];
@@ -123,7 +127,8 @@ fn oob_words(oob: &[u8]) -> [u64; 2] {
 }
 
 impl ShadowStore {
-    /// The tag of a page: 0 for an erased one, different for different contents. Equal runs leave equal tags.
+    /// The tag of a page: 0 for an erased one, different for different contents. Equal runs leave
+    /// equal tags.
     pub fn tag(&self, place: Place) -> u64 {
         self.words.words(place.slot).get(place.page as usize).map_or(0, |[tag, ..]| tag.load(Relaxed))
     }
@@ -178,7 +183,8 @@ impl ShadowStore {
         self.set_entry(place, [tag, low, high]);
     }
 
-    /// A program of a page that already holds something: OOB bits are cleared, data become a fingerprint of both parts.
+    /// A program of a page that already holds something: OOB bits are cleared, data become a
+    /// fingerprint of both parts.
     #[cold]
     fn program_again(&mut self, place: Place, old: [u64; WORDS], program: &PageProgram<'_>) {
         let oob = oob_words(program.oob);
@@ -266,7 +272,8 @@ impl Store for ShadowStore {
             let [low, high] = oob_words(program.oob);
             return store_entry(words, [packed, low, high]);
         }
-        // By value: whoever calls this with a program in registers shall not have to store it for the sake of the rare path.
+        // By value: whoever calls this with a program in registers shall not have to store it for
+        // the sake of the rare path.
         self.program_otherwise(place, *program);
     }
 
@@ -282,7 +289,8 @@ impl Store for ShadowStore {
             (low, high) = (u64::MAX, u64::MAX);
         }
         if let Some(oob) = oob {
-            // An erased byte of the mask lets the source's byte through; `oob` replaces, so its bytes are put in as they are.
+            // An erased byte of the mask lets the source's byte through; `oob` replaces, so its
+            // bytes are put in as they are.
             let kept = oob.len().min(OOB_KEPT);
             let mask = if kept == OOB_KEPT { u128::MAX } else { (1u128 << (kept * 8)) - 1 };
             let [new_low, new_high] = oob_words(oob);

@@ -1,7 +1,9 @@
 //! Bytes of a page without their zeroes.
 //!
-//! What file systems write as metadata is mostly zeroes, and hardly ever at the end of the page alone or twice the same: of the pages of bytes that FAT leaves on a chip
-//! after small transactions (postmark-small on k9l8g08u0m), trailing zeroes are 5 %, equal pages 0.01 %, and chunks of 32 zero bytes 81 %.
+//! What file systems write as metadata is mostly zeroes, and hardly ever at the end of the page
+//! alone or twice the same: of the pages of bytes that FAT leaves on a chip after small
+//! transactions (postmark-small on k9l8g08u0m), trailing zeroes are 5 %, equal pages 0.01 %, and
+//! chunks of 32 zero bytes 81 %.
 
 use std::sync::Arc;
 
@@ -16,12 +18,14 @@ const CHUNKS_MAX: usize = 512;
 pub struct Sparse {
     /// Bytes that it stands for.
     length: u32,
-    /// A bit for each chunk, set where it is kept, lowest first; then the chunks that are kept, of which the last may be short.
+    /// A bit for each chunk, set where it is kept, lowest first; then the chunks that are kept, of
+    /// which the last may be short.
     image: Arc<[u8]>,
 }
 
 impl Sparse {
-    /// The bytes without zero chunks; `None` where at most a quarter would be saved. Cost: one pass over the bytes.
+    /// The bytes without zero chunks; `None` where at most a quarter would be saved. Cost: one pass
+    /// over the bytes.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let count = bytes.len().div_ceil(CHUNK);
         let length = u32::try_from(bytes.len()).ok()?;

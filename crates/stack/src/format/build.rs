@@ -14,9 +14,9 @@ pub trait BuildVolume {
     fn check(&self) -> Result<(), StackError>;
 
     /// Makes an existing plain file, whatever it holds, a volume with a tree, or an empty one.
-    /// `progress` hears how many bytes of files are done. Errors: an option that cannot be, a tree that
-    /// the format cannot hold (which path), a volume that is too small, or larger than its device; then
-    /// what the tree and the file say.
+    /// `progress` hears how many bytes of files are done. Errors: an option that cannot be, a tree
+    /// that the format cannot hold (which path), a volume that is too small, or larger than its
+    /// device; then what the tree and the file say.
     fn build(
         &self,
         tree: Option<&dyn SourceTree>,

@@ -30,8 +30,8 @@ pub trait EmulateFormat: Sync {
         false
     }
 
-    /// What the values mean that its volumes count ([`nandkit_units::Statistics::definitions`]); none where their
-    /// names alone say it.
+    /// What the values mean that its volumes count ([`nandkit_units::Statistics::definitions`]);
+    /// none where their names alone say it.
     fn statistics(&self) -> Vec<StatisticDefinition> {
         Vec::new()
     }
@@ -54,10 +54,9 @@ pub trait FormatSpec: SpecValue + fmt::Debug + Send + Sync {
     /// Takes over the byte order of an image's numbers, where it shows one.
     fn set_byte_order(&mut self, _order: Option<ByteOrder>) {}
 
-    /// Makes the volume on a block device, or mounts the one that is there; the counters go to `frame`.
-    /// `seed` decides what the file system draws.
-    /// Errors: a volume that is not the one asked for, a device that is too small, what the device
-    /// fails with.
+    /// Makes the volume on a block device, or mounts the one that is there; the counters go to
+    /// `frame`. `seed` decides what the file system draws. Errors: a volume that is not the one
+    /// asked for, a device that is too small, what the device fails with.
     fn mount_on_blocks(
         &self,
         _device: WatchedBlocks,

@@ -38,7 +38,8 @@ pub enum FormatError {
     /// The image cannot be read by the layout that was found.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The bytes are no volume that this format can work on: what they are, and what would be right.
+    /// The bytes are no volume that this format can work on: what they are, and what would be
+    /// right.
     #[error("{0}")]
     Unfit(String),
     /// A further file of the volume; the message names it.

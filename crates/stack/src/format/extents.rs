@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use nandkit_vfs::{FileExtent, FileSystem, InodeNumber, Result, all_extents};
 
-/// An extent of a file; its address counts from the beginning of the part that was opened. `None` also for what only a recovery in memory has put somewhere.
+/// An extent of a file; its address counts from the beginning of the part that was opened. `None`
+/// also for what only a recovery in memory has put somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedExtent {
     /// The extent.

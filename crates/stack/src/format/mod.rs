@@ -122,8 +122,8 @@ pub trait Format: Sync {
         Vec::new()
     }
 
-    /// Where a volume in a dump begins that stands on both sides of a place, as one does where the dump leaves
-    /// out blocks in front of a partition.
+    /// Where a volume in a dump begins that stands on both sides of a place, as one does where the
+    /// dump leaves out blocks in front of a partition.
     fn crosses(&self, _device: &DumpFlash, _place: u64) -> Option<u64> {
         None
     }

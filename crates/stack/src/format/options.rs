@@ -207,8 +207,8 @@ impl OpenOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeOptions {
     /// How new data are compressed, in formats that compress: `none`, `zlib`, `lzo`, `rtime`,
-    /// `priority` (Linux's order) or `size` (the smallest). `None` for zlib, which every kernel with
-    /// JFFS2 reads unless it was configured not to.
+    /// `priority` (Linux's order) or `size` (the smallest). `None` for zlib, which every kernel
+    /// with JFFS2 reads unless it was configured not to.
     pub compression: Option<String>,
     /// The present: the time of what is made or changed.
     pub now: Timestamp,

@@ -18,7 +18,8 @@ pub struct RepairedImage(Content);
 enum Content {
     /// All bytes.
     Bytes(Vec<u8>),
-    /// The image as it was, and what is put over it, by byte; later ones over earlier ones. And how long it is at least.
+    /// The image as it was, and what is put over it, by byte; later ones over earlier ones. And how
+    /// long it is at least.
     Patched(Box<Image>, Vec<(u64, Arc<[u8]>)>, u64),
 }
 
@@ -28,7 +29,8 @@ impl RepairedImage {
         Self(Content::Bytes(bytes))
     }
 
-    /// An image with something put over it, by byte; later ones over earlier ones. It is so long at least, with zeroes behind what it was.
+    /// An image with something put over it, by byte; later ones over earlier ones. It is so long at
+    /// least, with zeroes behind what it was.
     pub(crate) fn patched(image: Image, patches: Vec<(u64, Arc<[u8]>)>, least: u64) -> Self {
         Self(Content::Patched(Box::new(image), patches, least))
     }
@@ -47,7 +49,8 @@ impl RepairedImage {
     }
 }
 
-/// Writes bytes from the beginning of a new file on; zeroes become holes, and a file that is longer stays so. Errors: those of the file.
+/// Writes bytes from the beginning of a new file on; zeroes become holes, and a file that is longer
+/// stays so. Errors: those of the file.
 pub fn write_sparse(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
     let length = file.metadata()?.len();
     file.set_len(length.max(bytes.len() as u64))?;

@@ -10,16 +10,19 @@ use nandkit_units::{BlockIndex, Context, Done, Lba, Payload, ReadInto};
 
 /// The smallest sector: a volume with larger ones can be read through it.
 pub(crate) const SECTOR_SIZE: u32 = 512;
-/// More bytes of changes are not held between two flushes. To a file system that orders its writes for power cuts, a flush more is nothing.
+/// More bytes of changes are not held between two flushes. To a file system that orders its writes
+/// for power cuts, a flush more is nothing.
 const HELD_MAX: u64 = 64 << 20;
 
-/// A dump without OOB, or a part of one. Changes stay in memory until a flush brings them to the file, all or none. What is behind the last whole sector is not there.
+/// A dump without OOB, or a part of one. Changes stay in memory until a flush brings them to the
+/// file, all or none. What is behind the last whole sector is not there.
 pub(crate) struct DumpSectors {
     dump: DumpFlash,
     geometry: BlockGeometry,
     /// Bytes of changes with which a flush is due that nobody asked for.
     flush_at: u64,
-    /// While this is set flushes are promises only: what a mount repairs does not reach the file before somebody has agreed to it.
+    /// While this is set flushes are promises only: what a mount repairs does not reach the file
+    /// before somebody has agreed to it.
     held: Arc<AtomicBool>,
 }
 
@@ -29,7 +32,8 @@ impl DumpSectors {
         ImageLayout::nor(SECTOR_SIZE).region(offset, size)
     }
 
-    /// The same for a volume whose blocks have 4 KiB or more, in an image of `file_bytes`: beyond 2 TiB there are more sectors than a layout counts, and they are as large as the blocks.
+    /// The same for a volume whose blocks have 4 KiB or more, in an image of `file_bytes`: beyond 2
+    /// TiB there are more sectors than a layout counts, and they are as large as the blocks.
     pub(crate) fn layout_of_blocks(
         file_bytes: u64,
         offset: u64,
@@ -103,7 +107,8 @@ impl BlockDevice for DumpSectors {
             self.dump.program(context, block.page(0), PageProgram::bytes(0, sector)).map_err(failed)?;
         }
         if self.dump.held_bytes() >= self.flush_at {
-            // A failure is told by the flush that the file system asks for; until then no more often than each so many bytes.
+            // A failure is told by the flush that the file system asks for; until then no more
+            // often than each so many bytes.
             let flushed = self.flush(context).is_ok();
             self.flush_at = if flushed { HELD_MAX } else { self.dump.held_bytes().saturating_add(HELD_MAX) };
         }

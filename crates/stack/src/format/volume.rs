@@ -90,8 +90,8 @@ pub trait OpenVolume: Send + Sync {
 
 /// What is in each segment of a volume.
 pub trait SegmentTable {
-    /// A character for each segment, what the characters mean, and the types in numbers; lines of so
-    /// many columns at the most, where that is possible.
+    /// A character for each segment, what the characters mean, and the types in numbers; lines of
+    /// so many columns at the most, where that is possible.
     fn draw(&self, shown: SegmentsShown, columns: usize) -> String;
 
     /// The table in JSON: valid blocks and types by segment.
@@ -167,7 +167,7 @@ pub struct OpenedForChanges {
     /// What speaks against changing it: damage, and what the mount had to take away so that the
     /// volume is whole.
     pub bad: Vec<Finding>,
-    /// While this is set, nothing reaches the file: repairs of the mount wait until the first change
-    /// is asked for.
+    /// While this is set, nothing reaches the file: repairs of the mount wait until the first
+    /// change is asked for.
     pub held: Arc<AtomicBool>,
 }

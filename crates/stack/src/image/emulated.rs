@@ -1,4 +1,5 @@
-//! An image on an emulated chip: its volume as it lies there, with a part's times and wear. The image itself is only read.
+//! An image on an emulated chip: its volume as it lies there, with a part's times and wear. The
+//! image itself is only read.
 
 use std::path::Path;
 
@@ -20,7 +21,8 @@ use crate::{DeviceSpec, FsSpec, FtlSpec, Mounted, Stack, StackError, StackSpec, 
 
 /// Fewer blocks have no room for what a file system keeps in reserve.
 const BLOCKS_MIN: u32 = 16;
-/// The preset whose times an image has where none has its blocks: small pages, so that every erase size is a number of them.
+/// The preset whose times an image has where none has its blocks: small pages, so that every erase
+/// size is a number of them.
 const OTHERWISE: &str = "nandsim-32m-16k";
 /// Bytes that are copied at once to a block device.
 const PIECE: usize = 64 << 10;
@@ -50,7 +52,8 @@ impl PageContent {
 }
 
 impl EmulatedImage {
-    /// Opens an image. Errors: those of [`super::open()`]; a chip that a run has kept, which is one already.
+    /// Opens an image. Errors: those of [`super::open()`]; a chip that a run has kept, which is one
+    /// already.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StackError> {
         if is_chip(path, options)? {
             let detail = "a chip that a run has kept; expected a dump of flash, or a volume";
@@ -68,7 +71,8 @@ impl EmulatedImage {
         self.found.format.name()
     }
 
-    /// The chip for it: the one that was asked for, or for an image of flash a preset of its shape, with as many blocks as the image has. Errors: a shape that does not fit.
+    /// The chip for it: the one that was asked for, or for an image of flash a preset of its shape,
+    /// with as many blocks as the image has. Errors: a shape that does not fit.
     pub fn device(&mut self, asked: Option<DeviceSpec>) -> Result<DeviceSpec, StackError> {
         let misfit = |detail: String| StackError::new("stack.device", detail);
         if self.found.format.medium() == MediumKind::Blocks {
@@ -152,8 +156,10 @@ impl EmulatedImage {
         }
     }
 
-    /// A chip of the stack with the image on it, page by page, or sector by sector through the translation layer; what is blank is left so. Its volume is mounted by [`Stack::build_on`].
-    /// Errors: no chip; a chip that is too small, or on which a block is bad where the image has one in use.
+    /// A chip of the stack with the image on it, page by page, or sector by sector through the
+    /// translation layer; what is blank is left so. Its volume is mounted by [`Stack::build_on`].
+    /// Errors: no chip; a chip that is too small, or on which a block is bad where the image has
+    /// one in use.
     pub fn load(self, spec: &StackSpec, seed: u64) -> Result<CrashChip, StackError> {
         let chip = CrashChip::new(spec, seed)?;
         match self.found.format.medium() {
@@ -166,7 +172,8 @@ impl EmulatedImage {
         }
     }
 
-    /// `consecutive`: pages of a block are programmed one directly after the other, so that blank ones in between are, too.
+    /// `consecutive`: pages of a block are programmed one directly after the other, so that blank
+    /// ones in between are, too.
     fn load_pages(self, mut chip: CrashChip, consecutive: bool) -> Result<CrashChip, StackError> {
         let failed =
             |error: FlashError| StackError::new("stack.device", format!("the image cannot be brought there: {error}"));
@@ -196,7 +203,8 @@ impl EmulatedImage {
         Ok(chip)
     }
 
-    /// What the image has for a page of the chip; its OOB where the image has any, which lies in pages of the same size then.
+    /// What the image has for a page of the chip; its OOB where the image has any, which lies in
+    /// pages of the same size then.
     fn page(&self, geometry: &FlashGeometry, at: PageAddress) -> nandkit_flash::Result<PageContent> {
         let mut data = vec![0; geometry.page_size as usize];
         if self.found.detection.oob_size == 0 {
@@ -267,7 +275,8 @@ mod tests {
 
     use super::*;
 
-    /// Images of 2 TiB and more have sectors of 4 KiB (`DumpSectors::layout_of_blocks`), devices others.
+    /// Images of 2 TiB and more have sectors of 4 KiB (`DumpSectors::layout_of_blocks`), devices
+    /// others.
     #[test]
     fn sectors_of_any_size_are_copied_to_sectors_of_any_other() {
         let sectors = 2 * PIECE / 512 + 8;

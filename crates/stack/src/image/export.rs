@@ -32,9 +32,11 @@ const COPIED_AT_ONCE: u64 = 1 << 20;
 pub struct ExportForm {
     /// Each page's OOB behind its data.
     pub oob: bool,
-    /// Bad blocks as they are. Without, they are left out, since the tools skip the bad blocks of the device that is written.
+    /// Bad blocks as they are. Without, they are left out, since the tools skip the bad blocks of
+    /// the device that is written.
     pub bad_blocks: bool,
-    /// Erased blocks at the end. Without, they are left out: writing them would program pages that are to stay erased.
+    /// Erased blocks at the end. Without, they are left out: writing them would program pages that
+    /// are to stay erased.
     pub erased_end: bool,
 }
 

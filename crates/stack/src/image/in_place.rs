@@ -1,5 +1,5 @@
-//! Images that are changed where they are, or beside them in an overlay: the file always holds what a
-//! power cut could leave.
+//! Images that are changed where they are, or beside them in an overlay: the file always holds what
+//! a power cut could leave.
 
 use std::fs::OpenOptions as OpenOptionsOfFile;
 use std::io::Write;
@@ -20,8 +20,9 @@ use crate::format::{ChangeOptions, Changing, ChangingVolume, OpenOptions, wrong}
 /// Bytes by which a file is made longer at once.
 const LENGTHENED_AT_ONCE: usize = 1 << 20;
 
-/// An image with its file system mounted for changes in the file itself, which is locked. Changes stay in memory up to [`Changes::sync`], which brings them to the file through a
-/// journal: whatever happens to this process or to the host, the image is as it was after one of the syncs.
+/// An image with its file system mounted for changes in the file itself, which is locked. Changes
+/// stay in memory up to [`Changes::sync`], which brings them to the file through a journal:
+/// whatever happens to this process or to the host, the image is as it was after one of the syncs.
 pub struct ImageInPlace {
     volume: Box<dyn ChangingVolume>,
     /// The clock from which time stamps come.
@@ -30,7 +31,8 @@ pub struct ImageInPlace {
     pub format: &'static str,
     /// What people should know besides: a sentence each.
     pub notes: Vec<String>,
-    /// Blocks that are marked bad and hold nodes; what the mount has to take away so that a volume is whole.
+    /// Blocks that are marked bad and hold nodes; what the mount has to take away so that a volume
+    /// is whole.
     bad: Vec<Finding>,
     /// Set until the first change is asked for: repairs of the mount do not reach the file before.
     held: Arc<AtomicBool>,
@@ -38,8 +40,8 @@ pub struct ImageInPlace {
 
 impl ImageInPlace {
     /// Opens and locks an image. Errors: those of [`super::open`]; a file that another process has
-    /// open; what is no plain file, or lies where no journal can be made; a form of file that cannot
-    /// be changed.
+    /// open; what is no plain file, or lies where no journal can be made; a form of file that
+    /// cannot be changed.
     pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
         refuse_chips(path, options)?;
         let failed = |error: ImageError| wrong(path, error);
@@ -87,8 +89,8 @@ impl ImageInPlace {
         harmful(&self.bad, &*self.volume)
     }
 
-    /// Makes everything durable, and leaves the volume as one that needs no repair. Errors: `NoSpace`,
-    /// `Device`.
+    /// Makes everything durable, and leaves the volume as one that needs no repair. Errors:
+    /// `NoSpace`, `Device`.
     pub fn close(&mut self) -> nandkit_vfs::Result<()> {
         if self.held.load(Ordering::Acquire) {
             return Ok(());

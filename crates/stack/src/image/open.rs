@@ -67,8 +67,8 @@ impl OpenImage {
         Some(self.volume.history()?.content_at(inode, number))
     }
 
-    /// Names that were deleted or replaced and are still on the flash; `None` where the format keeps
-    /// none. Errors: `Device`.
+    /// Names that were deleted or replaced and are still on the flash; `None` where the format
+    /// keeps none. Errors: `Device`.
     pub fn deleted(&self) -> Option<FsResult<Vec<DeletedName>>> {
         Some(self.volume.history()?.deleted())
     }

@@ -1,4 +1,5 @@
-//! FAT on the block-mapped translation layer on a chip, cut at each of its programs, copies and erases, and at every other repair once more.
+//! FAT on the block-mapped translation layer on a chip, cut at each of its programs, copies and
+//! erases, and at every other repair once more.
 
 use std::sync::{Arc, Mutex};
 
@@ -67,7 +68,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// Six kinds in turn: three caches with sectors of a page and of a quarter. Without barriers too: the layer is durable in order of issue.
+    /// Six kinds in turn: three caches with sectors of a page and of a quarter. Without barriers
+    /// too: the layer is durable in order of issue.
     pub fn of(seed: u64) -> Self {
         let metadata_only = match WRITE_BACK.cache {
             Cache::Sectors { sectors, write_back, .. } => Cache::Sectors { sectors, write_back, data: false },
@@ -131,8 +133,9 @@ impl Case {
         judge_volume(&mut fat.into_device(), &found, judges).unwrap_or_else(|said| panic!("{what}: {said}"));
     }
 
-    /// Cuts the workload at each of its steps. The judges see what the `before + n`th cut left as [`Judges::after_cut`] says, and what the workload
-    /// leaves uncut. Panics where something is wrong.
+    /// Cuts the workload at each of its steps. The judges see what the `before + n`th cut left as
+    /// [`Judges::after_cut`] says, and what the workload leaves uncut. Panics where something is
+    /// wrong.
     pub fn cut_everywhere(&self, before: u64) -> Vec<Cut> {
         let base = self.chip();
         let (mut uncut, _) = watch(CutFlash::new(base.clone(), CutPlan::None));
@@ -176,7 +179,8 @@ impl Case {
         (watched.into_parts().0, seen)
     }
 
-    /// Which step of a repair is to be cut, the first being 1; each other time one of FAT's own, of which there are few.
+    /// Which step of a repair is to be cut, the first being 1; each other time one of FAT's own, of
+    /// which there are few.
     fn step_of_repair(&self, flash: CutFlash<ContentChip>, random: &mut Random) -> Option<u64> {
         let seen = self.repair(flash).1;
         let steps = seen.steps();

@@ -182,7 +182,8 @@ fn read_content(bench: &Bench<'_>, at: Lba, expected: &[u8]) -> Result<(), Strin
     same(content.to_bytes(), expected).map_err(|detail| format!("content from {at} on: {detail}"))
 }
 
-/// Reads into a content deliver what reads into bytes do, over sectors of every kind in one request.
+/// Reads into a content deliver what reads into bytes do, over sectors of every kind in one
+/// request.
 pub fn content_reads(bench: &mut Bench<'_>) -> Result<(), String> {
     let description = Description { record: 3, version: 1, offset: 0, generator: Generator::Record };
     let length = 2 * bench.geometry.sector_size;

@@ -19,7 +19,8 @@ pub trait Reopen {
     fn reopen(&mut self);
 }
 
-/// Runs the check `durability`: what was flushed is there after reopening, what was not is old or new.
+/// Runs the check `durability`: what was flushed is there after reopening, what was not is old or
+/// new.
 pub fn run(mut make: impl FnMut(&BlockGeometry) -> Box<dyn Reopen>, options: &BlockOptions) -> Result<(), Violations> {
     let mut found = Vec::new();
     for geometry in &options.geometries {

@@ -24,7 +24,8 @@ use bench::Bench;
 /// What the suite must know besides the geometry.
 #[derive(Clone, Debug)]
 pub struct BlockOptions {
-    /// The axis: one device is made for each and every check. A device may be larger than asked for, but not smaller.
+    /// The axis: one device is made for each and every check. A device may be larger than asked
+    /// for, but not smaller.
     pub geometries: Vec<BlockGeometry>,
     /// Requests of the random comparison with a model, per geometry.
     pub rounds: u32,
@@ -71,7 +72,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("model", capabilities::model),
 ];
 
-/// Runs every check on a fresh, empty device of every geometry. `make` is called many times and must make the same device each time.
+/// Runs every check on a fresh, empty device of every geometry. `make` is called many times and
+/// must make the same device each time.
 pub fn run(
     mut make: impl FnMut(&BlockGeometry) -> Box<dyn BlockDevice>,
     options: &BlockOptions,

@@ -35,7 +35,8 @@ pub fn parts(bench: &mut Bench<'_>) -> Result<(), String> {
     refused(bench, &bytes)
 }
 
-/// The same parts on this device, and joined on another as it was: content and instants are the same.
+/// The same parts on this device, and joined on another as it was: content and instants are the
+/// same.
 fn write_as_one(bench: &mut Bench<'_>, at: Lba, parts: &[Payload<'_>]) -> Result<(), String> {
     let context = Context::at(bench.now);
     let (mut one, mut other) = (bench.another(), bench.another());

@@ -10,7 +10,8 @@ use nandkit_units::{Assembly, Context, Done, Lba, Nanos, Payload, ReadInto, rand
 
 use crate::block_suite::Reopen;
 
-/// One broken promise, planted into [`PlantedDevice`]. [`BlockBug::ALL`] names the check that must find each.
+/// One broken promise, planted into [`PlantedDevice`]. [`BlockBug::ALL`] names the check that must
+/// find each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say what is wrong")]
 pub enum BlockBug {
@@ -75,7 +76,8 @@ impl BlockBug {
     ];
 }
 
-/// A RAM device with remapping, a volatile cache (what was not flushed is lost by [`Reopen::reopen`]), and a bug where one is planted.
+/// A RAM device with remapping, a volatile cache (what was not flushed is lost by
+/// [`Reopen::reopen`]), and a bug where one is planted.
 #[derive(Debug)]
 pub struct PlantedDevice {
     inner: RamDevice,

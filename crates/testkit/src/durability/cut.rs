@@ -37,8 +37,8 @@ pub fn exhaustive(steps: u64) -> impl Iterator<Item = CutPlan> {
     (1..=steps).flat_map(|step| CutMoment::ALL.into_iter().map(move |moment| CutPlan::at(step, moment)))
 }
 
-/// `count` plans of `depth` cuts each: the first anywhere in the first `steps`, each further one within `recovery_steps` of the one before, so that
-/// it falls into the recovery.
+/// `count` plans of `depth` cuts each: the first anywhere in the first `steps`, each further one
+/// within `recovery_steps` of the one before, so that it falls into the recovery.
 pub fn sampled(seed: u64, steps: u64, recovery_steps: u64, depth: u32, count: u64) -> impl Iterator<Item = CutPlan> {
     let mut random = Random::new(seed, "sampled cuts");
     (0..count).map(move |_| {

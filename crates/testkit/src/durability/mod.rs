@@ -2,10 +2,11 @@
 //! writes, and what judges it. The page docs/design/13-durability.md has the promises of all
 //! formats.
 //!
-//! * [`History`] of a volume's states, with [`step`] which makes them, judges [`Promise::InOrder`] and
-//!   [`Promise::SyncedOnly`]. A file is known by its owner, under whatever names: hard links,
+//! * [`History`] of a volume's states, with [`step`] which makes them, judges [`Promise::InOrder`]
+//!   and [`Promise::SyncedOnly`]. A file is known by its owner, under whatever names: hard links,
 //!   modes and extended attributes are judged too.
-//! * [`per_file`] is the promise of a format that keeps no owners: a file is what its path leads to.
+//! * [`per_file`] is the promise of a format that keeps no owners: a file is what its path leads
+//!   to.
 //! * [`flash_cuts`] cuts a volume on flash at its programs and erases.
 //! * [`cut`] makes plans of cuts, and says which one failed.
 

@@ -181,7 +181,8 @@ pub fn sync(bench: &mut Bench<'_>) -> Result<(), String> {
     bench.expect_page(at, &bytes, "after sync")
 }
 
-/// No operation ends before it was issued, whether issued late, early or at the end of time; busy time fits between.
+/// No operation ends before it was issued, whether issued late, early or at the end of time; busy
+/// time fits between.
 pub fn time(bench: &mut Bench<'_>) -> Result<(), String> {
     let block = bench.blocks(1)?[0];
     let (data, oob) = bench.random_page();

@@ -86,7 +86,8 @@ impl<'a> Bench<'a> {
         let mut oob = vec![0; self.geometry.oob_size as usize];
         self.random.fill(&mut data);
         self.random.fill(&mut oob);
-        // The first two OOB bytes hold the factory's bad-block marker on real parts: keep them good.
+        // The first two OOB bytes hold the factory's bad-block marker on real parts: keep them
+        // good.
         oob.iter_mut().take(2).for_each(|byte| *byte = 0xFF);
         (data, oob)
     }

@@ -61,7 +61,8 @@ fn read_content(bench: &Bench<'_>, at: PageAddress, column: u32, expected: &[u8]
         .map_err(|detail| format!("content of {length} bytes from column {column} of {at}: {detail}"))
 }
 
-/// Reads into a content deliver what reads into bytes do, for programmed, mixed and erased pages; a content may be programmed elsewhere.
+/// Reads into a content deliver what reads into bytes do, for programmed, mixed and erased pages; a
+/// content may be programmed elsewhere.
 pub fn content_reads(bench: &mut Bench<'_>) -> Result<(), String> {
     if !bench.options.keeps_bytes {
         return Ok(());

@@ -1,4 +1,5 @@
-//! The promises of `trait Interrupt`: what programs, copies and erases leave behind that were cut off.
+//! The promises of `trait Interrupt`: what programs, copies and erases leave behind that were cut
+//! off.
 
 use nandkit_flash::{ErrorKind, Flash, FlashError, Interrupt, PageProgram, TornErase, TornPage};
 use nandkit_units::{BlockIndex, Context, FlashGeometry, Nanos, PageAddress, Payload, ReadInto};

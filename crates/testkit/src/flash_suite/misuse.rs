@@ -63,7 +63,8 @@ pub fn range(bench: &mut Bench<'_>) -> Result<(), String> {
     held.iter().try_for_each(|(at, bytes)| bench.expect_page(*at, bytes, "after refused operations"))
 }
 
-/// Absurd lengths and columns, and nothing at all: whatever the answer, no panic, and nothing changes.
+/// Absurd lengths and columns, and nothing at all: whatever the answer, no panic, and nothing
+/// changes.
 pub fn silly_arguments(bench: &mut Bench<'_>) -> Result<(), String> {
     let blocks = bench.blocks(2)?;
     let at = blocks[0].page(0);

@@ -1,4 +1,5 @@
-//! Conformance suite of `trait Flash`: every promise written on its methods, checked on a device that the caller makes.
+//! Conformance suite of `trait Flash`: every promise written on its methods, checked on a device
+//! that the caller makes.
 //!
 //! ```
 //! use nandkit_testkit::flash_suite::{self, FlashOptions};
@@ -44,12 +45,14 @@ pub struct FlashOptions {
     pub geometries: Vec<FlashGeometry>,
     /// The order that the device enforces.
     pub order: PageOrder,
-    /// How many programs a page takes between erases. With 1 the checks of programs in parts are left out.
+    /// How many programs a page takes between erases. With 1 the checks of programs in parts are
+    /// left out.
     pub partial_programs: u32,
-    /// Whether the device enforces `order` and `partial_programs` and refuses to program what is programmed.
+    /// Whether the device enforces `order` and `partial_programs` and refuses to program what is
+    /// programmed.
     pub enforces_rules: bool,
-    /// Whether bytes that were programmed can be read back. Without (a shadow store) the suite asks for `NoContent`, and compares only
-    /// the first 16 bytes of the OOB.
+    /// Whether bytes that were programmed can be read back. Without (a shadow store) the suite asks
+    /// for `NoContent`, and compares only the first 16 bytes of the OOB.
     pub keeps_bytes: bool,
     /// Operations of the random comparison with a model, per geometry.
     pub rounds: u32,
@@ -71,7 +74,8 @@ impl Default for FlashOptions {
     }
 }
 
-/// The default axis: pages of 512 to 16,384 bytes, with and without OOB, subpages, odd numbers of pages and blocks, several planes and dies.
+/// The default axis: pages of 512 to 16,384 bytes, with and without OOB, subpages, odd numbers of
+/// pages and blocks, several planes and dies.
 pub fn geometries() -> Vec<FlashGeometry> {
     vec![
         FlashGeometry::nand(512, 16, 32, 16),
@@ -118,8 +122,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("model", random::model),
 ];
 
-/// Runs every check on a fresh device of every geometry. `make` is called many times and must make the same device each time.
-/// Blocks need not be erased, and some (fewer than half, and not the first two of a small device) may be bad.
+/// Runs every check on a fresh device of every geometry. `make` is called many times and must make
+/// the same device each time. Blocks need not be erased, and some (fewer than half, and not the
+/// first two of a small device) may be bad.
 pub fn run(mut make: impl FnMut(&FlashGeometry) -> Box<dyn Flash>, options: &FlashOptions) -> Result<(), Violations> {
     let mut found = Vec::new();
     for geometry in &options.geometries {

@@ -1,4 +1,5 @@
-//! A tiny flash in memory, right or with one planted bug: the suite's own test, and a device for tests of layers above.
+//! A tiny flash in memory, right or with one planted bug: the suite's own test, and a device for
+//! tests of layers above.
 //!
 //! Clear before fast: every page is two vectors, every rule a line.
 
@@ -11,7 +12,8 @@ use nandkit_units::{
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One broken promise, planted into [`TinyFlash`]. [`FlashBug::ALL`] names the check of the suite that must find each.
+/// One broken promise, planted into [`TinyFlash`]. [`FlashBug::ALL`] names the check of the suite
+/// that must find each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say what is wrong")]
 pub enum FlashBug {
@@ -138,7 +140,8 @@ struct TinyBlock {
 /// A small correct flash device in memory: NAND or NOR by its geometry, with copyback inside a
 /// plane and interruptions.
 ///
-/// Rules: ascending pages, no program over programmed units, [`TinyFlash::PARTIAL_PROGRAMS`] programs of a page between erases. Times: fixed per kind.
+/// Rules: ascending pages, no program over programmed units, [`TinyFlash::PARTIAL_PROGRAMS`]
+/// programs of a page between erases. Times: fixed per kind.
 #[derive(Debug)]
 pub struct TinyFlash {
     geometry: FlashGeometry,
@@ -170,7 +173,8 @@ impl TinyFlash {
     /// How many programs a page takes between erases.
     pub const PARTIAL_PROGRAMS: u32 = 4;
 
-    /// An erased device. The geometry must be possible and small: every page is kept from the start.
+    /// An erased device. The geometry must be possible and small: every page is kept from the
+    /// start.
     pub fn new(geometry: FlashGeometry) -> Self {
         let page = TinyPage {
             data: vec![0xFF; geometry.page_size as usize],

@@ -10,7 +10,8 @@ use super::bench::{Bench, PageBytes, same};
 /// What the blocks of the run hold: the programmed pages of each, from page 0 on.
 type Model = BTreeMap<BlockIndex, Vec<PageBytes>>;
 
-/// Programs, reads, erases, copies and refused operations in random order; everything held is compared at the end.
+/// Programs, reads, erases, copies and refused operations in random order; everything held is
+/// compared at the end.
 pub fn model(bench: &mut Bench<'_>) -> Result<(), String> {
     let blocks = bench.blocks(6)?;
     let mut model: Model = blocks.iter().map(|&block| (block, Vec::new())).collect();

@@ -1,4 +1,5 @@
-//! Drafts of files: apart from them until they are committed, all at once. Left out where the implementer has no atomic writes.
+//! Drafts of files: apart from them until they are committed, all at once. Left out where the
+//! implementer has no atomic writes.
 
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AtomicWrites, AttributeChange, ErrorKind, InodeNumber};
@@ -15,7 +16,8 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("drafts_mounted_again", drafts_mounted_again),
 ];
 
-/// Files of some sizes, each with changes of which some are parts of blocks and some lie behind its end.
+/// Files of some sizes, each with changes of which some are parts of blocks and some lie behind its
+/// end.
 const CASES: [(usize, &[(u64, usize)]); 5] = [
     (0, &[(0, 100)]),
     (60, &[(10, 20), (50, 9000)]),

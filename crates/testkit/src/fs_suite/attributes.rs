@@ -76,7 +76,8 @@ fn times(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-/// Writes and resizes bring the time of modification up to the clock; a change of other attributes does not.
+/// Writes and resizes bring the time of modification up to the clock; a change of other attributes
+/// does not.
 fn times_move(bench: &mut Bench<'_>) -> Outcome {
     let file = bench.file(b"file", b"content")?;
     let now = bench.stat(file)?.modified;
@@ -99,7 +100,8 @@ fn times_move(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-/// Names that come, go and move bring their directory's time of modification up to the clock. (The root may have no place for one.)
+/// Names that come, go and move bring their directory's time of modification up to the clock. (The
+/// root may have no place for one.)
 fn directory_times_move(bench: &mut Bench<'_>) -> Outcome {
     let (one, other) = (bench.directory(bench.root, b"one")?, bench.directory(bench.root, b"other")?);
     let now = bench.stat(one)?.modified;

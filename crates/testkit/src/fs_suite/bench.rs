@@ -1,4 +1,5 @@
-//! What all checks use: a mounted volume and short forms of its operations that say what they did when they fail.
+//! What all checks use: a mounted volume and short forms of its operations that say what they did
+//! when they fail.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;

@@ -130,7 +130,8 @@ fn append(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(file, &expected, "after appends")
 }
 
-/// Small writes across every power of two: sectors, clusters, pages and blocks of all formats end at one.
+/// Small writes across every power of two: sectors, clusters, pages and blocks of all formats end
+/// at one.
 fn boundaries(bench: &mut Bench<'_>) -> Outcome {
     let size = (1 << 18) + 64;
     let mut expected = pattern(size, 1);
@@ -249,7 +250,8 @@ fn allocation(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-/// What is told to hold data are ranges within the file, in ascending order; all else reads as zeroes.
+/// What is told to hold data are ranges within the file, in ascending order; all else reads as
+/// zeroes.
 fn data_ranges(bench: &mut Bench<'_>) -> Outcome {
     let far = if bench.features.holes { (bench.volume()?.file_size_max / 2).min(1 << 26) } else { 100_000 };
     let size = far + 100_000;

@@ -69,7 +69,8 @@ fn cookies_while_changing(bench: &mut Bench<'_>) -> Outcome {
     let cookie = seen.last().map_or(0, |(cookie, _)| *cookie);
     let unseen = bench.list(directory, cookie, usize::MAX)?;
     let mut shown: BTreeMap<Vec<u8>, u32> = seen.iter().map(|(_, entry)| (entry.name.clone(), 1)).collect();
-    // Every third seen one goes, the last seen one (whose cookie is used) too, and every fourth unseen one.
+    // Every third seen one goes, the last seen one (whose cookie is used) too, and every fourth
+    // unseen one.
     let gone: Vec<Vec<u8>> =
         seen.iter().rev().step_by(3).chain(unseen.iter().step_by(4)).map(|(_, e)| e.name.clone()).collect();
     for name in &gone {

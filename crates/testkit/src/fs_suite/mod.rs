@@ -1,6 +1,8 @@
-//! Conformance suite of `trait FileSystem`: every promise written on its methods and on those of `Changes` and the capabilities.
+//! Conformance suite of `trait FileSystem`: every promise written on its methods and on those of
+//! `Changes` and the capabilities.
 //!
-//! What a format cannot hold is asked from its `Features` and left out. The caller makes volumes and mounts them again:
+//! What a format cannot hold is asked from its `Features` and left out. The caller makes volumes
+//! and mounts them again:
 //!
 //! ```
 //! use nandkit_testkit::fs_suite::{self, ModelMaker};
@@ -45,7 +47,8 @@ pub trait FsMaker {
     /// A new, empty, mounted file system whose clock starts after the year 2000.
     fn make(&self, volume: Volume) -> Self::Fs;
 
-    /// What the next mount shows after the file system is left as it is. The suite syncs before where it counts on the content.
+    /// What the next mount shows after the file system is left as it is. The suite syncs before
+    /// where it counts on the content.
     fn remount(&self, fs: Self::Fs) -> Self::Fs;
 
     /// The clock from which the file system takes its time stamps.

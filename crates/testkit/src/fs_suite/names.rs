@@ -105,7 +105,8 @@ fn names_long(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_names(root, &names, "after names of all lengths")
 }
 
-/// Names that only some formats hold: taken as they are, or refused as `InvalidName`, never changed.
+/// Names that only some formats hold: taken as they are, or refused as `InvalidName`, never
+/// changed.
 fn names_odd(bench: &mut Bench<'_>) -> Outcome {
     let root = bench.root;
     let odd: [&[u8]; 16] = [
@@ -182,7 +183,8 @@ fn kinds(bench: &mut Bench<'_>) -> Outcome {
         (&b"symlink"[..], FileKind::Symlink, bench.features.symlinks),
         (b"block", FileKind::BlockDevice, bench.features.device_nodes),
         (b"character", FileKind::CharacterDevice, bench.features.device_nodes),
-        // The largest numbers of Linux, which do not fit into its old form of 8 and 8 bits; and one half of them that does.
+        // The largest numbers of Linux, which do not fit into its old form of 8 and 8 bits; and one
+        // half of them that does.
         (b"block, large", FileKind::BlockDevice, bench.features.device_nodes),
         (b"character, large", FileKind::CharacterDevice, bench.features.device_nodes),
         (b"fifo", FileKind::Fifo, bench.features.device_nodes),

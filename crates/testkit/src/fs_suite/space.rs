@@ -85,7 +85,8 @@ fn space_comes_back(bench: &mut Bench<'_>) -> Outcome {
                 bench.remove(b"filler", "remove of an emptied file")?;
             }
             _ => {
-                // Nothing fits any more, so the name has to be there: what is replaced is the filler.
+                // Nothing fits any more, so the name has to be there: what is replaced is the
+                // filler.
                 let file = bench.lookup(bench.root, b"filler")?;
                 bench.resize(file, 100)?;
                 bench.file(b"small", b"x")?;

@@ -10,7 +10,8 @@ use nandkit_vfs::{Attributes, ErrorKind, FileKind, Result};
 use super::Operation;
 use super::execute::Value;
 
-/// Pairs of errors that both apply where an operation breaks two rules at once; nothing says which comes first.
+/// Pairs of errors that both apply where an operation breaks two rules at once; nothing says which
+/// comes first.
 const EITHER: &[(ErrorKind, ErrorKind)] = &[
     // A name that cannot be is not there either.
     (NotFound, InvalidName),

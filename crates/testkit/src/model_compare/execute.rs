@@ -20,7 +20,8 @@ pub(super) struct Side<F> {
     pub(super) retained: Vec<InodeNumber>,
 }
 
-/// What an operation delivered, less what may differ (inode numbers, allocated bytes, times of other kinds).
+/// What an operation delivered, less what may differ (inode numbers, allocated bytes, times of
+/// other kinds).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Done,
@@ -259,7 +260,8 @@ struct Pair<'a, M: FsMaker> {
     fs: Option<Side<M::Fs>>,
     model: Side<ModelFileSystem>,
     summary: Summary,
-    /// The longest time that one operation took on the shared clock: how far apart times of modification may be.
+    /// The longest time that one operation took on the shared clock: how far apart times of
+    /// modification may be.
     slowest: Nanos,
 }
 
@@ -316,7 +318,8 @@ impl<'a, M: FsMaker> Pair<'a, M> {
             .map_err(|what| format!("{operation}: {what}"))
     }
 
-    /// The model has space without end: where the volume is full, the model does what the volume did.
+    /// The model has space without end: where the volume is full, the model does what the volume
+    /// did.
     fn follow_a_full_volume(
         &mut self,
         operation: &Operation,

@@ -275,7 +275,8 @@ impl Generator<'_> {
         last
     }
 
-    /// Goes down from the root through entries of the wanted kinds, each step with this probability.
+    /// Goes down from the root through entries of the wanted kinds, each step with this
+    /// probability.
     fn descend(&mut self, wanted: impl Fn(FileKind) -> bool, probability: f64) -> (Path, FileKind) {
         let mut path = Path::default();
         let (mut here, mut kind): (InodeNumber, _) = (self.side.fs.root(), FileKind::Directory);

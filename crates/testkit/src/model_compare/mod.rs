@@ -1,7 +1,8 @@
 //! Random operations on a file system and on the model, compared one by one and as whole trees.
 //!
-//! A plan is a seed and a number of operations; the same plan makes the same operations. A disagreement comes back with a replay string
-//! (`seed:operations:features`), and with the shortest list of operations that still shows one.
+//! A plan is a seed and a number of operations; the same plan makes the same operations. A
+//! disagreement comes back with a replay string (`seed:operations:features`), and with the shortest
+//! list of operations that still shows one.
 //!
 //! ```
 //! use nandkit_testkit::fs_suite::ModelMaker;
@@ -34,7 +35,8 @@ pub struct Plan {
     pub seed: u64,
     /// How many.
     pub operations: u32,
-    /// What the model can hold: the same as the file system under test. The capacity is the model's own and ample.
+    /// What the model can hold: the same as the file system under test. The capacity is the model's
+    /// own and ample.
     pub options: ModelOptions,
     /// How often each kind comes, in parts of the sum.
     pub weights: Vec<(Kind, u32)>,
@@ -46,9 +48,11 @@ pub struct Plan {
     pub file_bytes_max: u64,
     /// `NoSpace` is believed where fewer bytes than this, besides those to be written, are free.
     pub space_slack: u64,
-    /// Most new names are drawn from so many more, for directories with many entries; 0 for the usual few alone.
+    /// Most new names are drawn from so many more, for directories with many entries; 0 for the
+    /// usual few alone.
     pub many_names: u64,
-    /// For directories without case: no name has bytes above 0x7F, or more than the 254 that Linux folds.
+    /// For directories without case: no name has bytes above 0x7F, or more than the 254 that Linux
+    /// folds.
     pub foldable_names: bool,
 }
 
@@ -76,7 +80,8 @@ impl Plan {
         format!("{}:{}:{}", self.seed, self.operations, letters)
     }
 
-    /// The plan of a replay string; what the string does not say is as in `options` and as usual. `None` where it is no such string.
+    /// The plan of a replay string; what the string does not say is as in `options` and as usual.
+    /// `None` where it is no such string.
     pub fn from_replay(text: &str, mut options: ModelOptions) -> Option<Self> {
         let mut parts = text.split(':');
         let (seed, operations, letters) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);

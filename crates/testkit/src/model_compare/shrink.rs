@@ -7,7 +7,8 @@ use crate::fs_suite::FsMaker;
 /// Most runs that are spent on one disagreement.
 const RUNS_MAX: u32 = 400;
 
-/// Leaves out parts, halves first, as long as a disagreement stays (Zeller and Hildebrandt 2002, delta debugging, without its complements).
+/// Leaves out parts, halves first, as long as a disagreement stays (Zeller and Hildebrandt 2002,
+/// delta debugging, without its complements).
 pub(super) fn shrink<M: FsMaker>(
     maker: &M,
     plan: &Plan,

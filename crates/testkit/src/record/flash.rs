@@ -188,9 +188,10 @@ impl<F: Interrupt + Clone> ChangeReplay<F> {
         self.changes.iter().filter(|noted| noted.failed.is_none())
     }
 
-    /// Every instant at which something else is true: just before a change begins, while it is under
-    /// way, and when it has completed; each once, in order. Where dies work in parallel, a cut tears
-    /// one operation in each of them, and what was issued first need not be what completed first.
+    /// Every instant at which something else is true: just before a change begins, while it is
+    /// under way, and when it has completed; each once, in order. Where dies work in parallel, a
+    /// cut tears one operation in each of them, and what was issued first need not be what
+    /// completed first.
     pub fn instants(&self) -> Vec<Nanos> {
         let middle = |noted: &NotedChange| Nanos((noted.begun.0 + noted.completed.0) / 2);
         let mut all: Vec<Nanos> =
@@ -200,10 +201,10 @@ impl<F: Interrupt + Clone> ChangeReplay<F> {
         all
     }
 
-    /// What a cut at an instant leaves: what was under way is torn in the state that `torn` names for
-    /// it, by its place in the run. Also tells how many were torn. Failed changes are left out: what was
-    /// torn before them would make the device count them otherwise, so it must be one that never fails.
-    /// Errors: those of the device below.
+    /// What a cut at an instant leaves: what was under way is torn in the state that `torn` names
+    /// for it, by its place in the run. Also tells how many were torn. Failed changes are left out:
+    /// what was torn before them would make the device count them otherwise, so it must be one that
+    /// never fails. Errors: those of the device below.
     ///
     /// # Panics
     /// As [`ChangeReplay::cut`].

@@ -2,8 +2,9 @@
 //! notes without the run.
 //!
 //! [`RecordingDevice`] and [`RequestReplay`] are for block devices, [`RecordingFlash`] and
-//! [`ChangeReplay`] for flash. A run on one of them takes as long as it takes; each cut of it then costs a copy of
-//! the device and a few requests. For a device whose copies are cheap see [`MemoryDisk`].
+//! [`ChangeReplay`] for flash. A run on one of them takes as long as it takes; each cut of it then
+//! costs a copy of the device and a few requests. For a device whose copies are cheap see
+//! [`MemoryDisk`].
 
 mod disk;
 mod flash;

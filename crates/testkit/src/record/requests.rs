@@ -145,8 +145,8 @@ impl<D: BlockDevice + Clone> RequestReplay<D> {
         Some((self.next as u64 + 1, self.requests.get(self.next)?))
     }
 
-    /// What a cut at the next request leaves. Of the plan its moment, survival and seed count. Errors:
-    /// those of the device below.
+    /// What a cut at the next request leaves. Of the plan its moment, survival and seed count.
+    /// Errors: those of the device below.
     ///
     /// # Panics
     /// Where all requests were replayed.

@@ -30,8 +30,8 @@ pub enum Generator {
     /// The record content of the `overwrite` workload: xorshift64 from a seed made of record and
     /// version.
     ///
-    /// `s = (record+1)*0x9E3779B97F4A7C15 ^ (version+1)*0xD1B54A32D192ED03` (0 becomes 1); then repeatedly
-    /// `s ^= s<<13; s ^= s>>7; s ^= s<<17`, each value stored as 8 little-endian bytes.
+    /// `s = (record+1)*0x9E3779B97F4A7C15 ^ (version+1)*0xD1B54A32D192ED03` (0 becomes 1); then
+    /// repeatedly `s ^= s<<13; s ^= s>>7; s ^= s<<17`, each value stored as 8 little-endian bytes.
     Record,
 }
 

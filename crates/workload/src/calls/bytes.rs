@@ -5,7 +5,8 @@ use std::fmt::Write;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
-/// Bytes of a name, a value or a file. In JSON a string of ASCII, which grows by compressible parts alone.
+/// Bytes of a name, a value or a file. In JSON a string of ASCII, which grows by compressible parts
+/// alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 

@@ -31,7 +31,8 @@ struct State {
 }
 
 impl CallRecorder {
-    /// Begins. `from`: the instant from which arrivals are counted; `root`: the root of the file system that is to be recorded. Errors: those of writing.
+    /// Begins. `from`: the instant from which arrivals are counted; `root`: the root of the file
+    /// system that is to be recorded. Errors: those of writing.
     pub fn begin(out: Box<dyn Write + Send>, clock: Clock, from: Nanos, root: InodeNumber) -> io::Result<Self> {
         let mut out = zstd::stream::write::Encoder::new(BufWriter::new(out), LEVEL)?;
         let header = Header { nandkit_calls: VERSION, root: root.0 };
@@ -49,7 +50,8 @@ impl CallRecorder {
         self.held().arrived = instant;
     }
 
-    /// The end: what was recorded is complete, but for what the receiver keeps to itself. Returns how many calls there were. Errors: the first write that failed.
+    /// The end: what was recorded is complete, but for what the receiver keeps to itself. Returns
+    /// how many calls there were. Errors: the first write that failed.
     pub fn finish(&self) -> io::Result<u64> {
         let mut state = self.held();
         if let Some(error) = state.failed.take() {

@@ -55,7 +55,8 @@ enum Came {
 }
 
 impl CallReplay {
-    /// Opens a recording; `None` where the trace is none. Errors: a file that cannot be read, another version, parameters that recordings do not have.
+    /// Opens a recording; `None` where the trace is none. Errors: a file that cannot be read,
+    /// another version, parameters that recordings do not have.
     pub fn open(spec: &Trace, inputs: &dyn Inputs) -> Result<Option<Self>> {
         spec.check()?;
         if !matches!(spec.format, Format::Auto | Format::Calls) {
@@ -140,7 +141,8 @@ impl CallReplay {
 
     /// Replays all calls as the phase that is measured.
     ///
-    /// Errors: a malformed line; a call that fails here with another error than that it cannot be done, where it did not when it was recorded, or the other way round; another count of bytes.
+    /// Errors: a malformed line; a call that fails here with another error than that it cannot be
+    /// done, where it did not when it was recorded, or the other way round; another count of bytes.
     pub fn run(&mut self, fs: &mut dyn FileSystem, clock: &Clock, progress: ProgressSink<'_>) -> Result<PhaseReport> {
         let start = clock.now();
         self.inodes.values_mut().for_each(|root| *root = fs.root());

@@ -4,8 +4,9 @@
 //! {"at":1200340,"unix":1790000000000000000,"call":"write","inode":5,"offset":0,"data":"hello%0A","came_to":{"bytes":6}}
 //! ```
 //!
-//! `at`: nanoseconds since the beginning, at which the call arrived; `unix`: calendar time. Inodes are those of the file system that was recorded; others
-//! give them other numbers. The first line of a file is `{"nandkit_calls":1,"root":1}`: the version, and the inode of the root.
+//! `at`: nanoseconds since the beginning, at which the call arrived; `unix`: calendar time. Inodes
+//! are those of the file system that was recorded; others give them other numbers. The first line
+//! of a file is `{"nandkit_calls":1,"root":1}`: the version, and the inode of the root.
 
 use nandkit_vfs::wrap::{Arguments, Call, Listed, Method, Outcome};
 use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, InodeNumber, NewNode, RenameFlags, Timestamp};
@@ -188,7 +189,8 @@ impl Change {
     }
 }
 
-/// What a file system was asked: a method with its arguments. `directory` and `name` are those of a name, `into` and `new_name` those of a second one.
+/// What a file system was asked: a method with its arguments. `directory` and `name` are those of a
+/// name, `into` and `new_name` those of a second one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "as in vfs")]

@@ -1,4 +1,5 @@
-//! `dbench`: clients that do what a load file of dbench says (A. Tridgell's dbench 4, `client.txt`).
+//! `dbench`: clients that do what a load file of dbench says (A. Tridgell's dbench 4,
+//! `client.txt`).
 //!
 //! Each client goes through the load file in a directory of its own: `client1` in a path becomes
 //! `client2` and so on, as dbench has it. The load file is read as a whole and tried once with one

@@ -5,10 +5,12 @@ use nandkit_block::BlockDevice;
 use crate::error::{Result, WorkloadError};
 use crate::operation::{BlockOperation, BlockOperationKind, BlockWorkload};
 
-/// Operations known ahead. A device needs some 200 ns to have its tables at hand, in which it takes one or two writes; twice what its own two steps need (`ftl/page_map/expected.rs`).
+/// Operations known ahead. A device needs some 200 ns to have its tables at hand, in which it takes
+/// one or two writes; twice what its own two steps need (`ftl/page_map/expected.rs`).
 const AHEAD: usize = 16;
 
-/// The next operations of a batch, in order. None is taken from the workload beyond the batch: who stops behind one leaves the others to the next.
+/// The next operations of a batch, in order. None is taken from the workload beyond the batch: who
+/// stops behind one leaves the others to the next.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     operations: [Option<BlockOperation>; AHEAD],
@@ -26,7 +28,8 @@ impl Ahead {
         Self { operations: [None; AHEAD], first: 0, known: 0, left: most, failed: None }
     }
 
-    /// The next operation; `None` behind the last of the batch or of the phase. Errors: the workload's, in the turn of the operation that it failed to give.
+    /// The next operation; `None` behind the last of the batch or of the phase. Errors: the
+    /// workload's, in the turn of the operation that it failed to give.
     #[inline(always)]
     pub fn next<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized>(
         &mut self,

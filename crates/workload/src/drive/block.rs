@@ -13,8 +13,9 @@ use crate::error::{Result, WorkloadError};
 use crate::operation::{BlockOperation, BlockOperationKind, BlockWorkload, Phase};
 use crate::report::{DriverReport, PhaseReport, Progress, ProgressSink, Windows};
 
-/// A request larger than this goes to the device in pieces that are issued together, as an operating system's block layer does. It also
-/// bounds what it costs to make a page's bytes from the description of its request.
+/// A request larger than this goes to the device in pieces that are issued together, as an
+/// operating system's block layer does. It also bounds what it costs to make a page's bytes from
+/// the description of its request.
 pub const PIECE_BYTES_MAX: u32 = 64 << 10;
 
 /// How many operations pass between two calls of the progress sink.
@@ -29,13 +30,17 @@ enum AnyLedger {
     Sectors(SectorLedger),
 }
 
-/// Applies block operations to a device, measures them in simulated time, and compares what it reads with what was written.
+/// Applies block operations to a device, measures them in simulated time, and compares what it
+/// reads with what was written.
 ///
-/// A closed loop of depth n keeps n operations outstanding; a flush waits for all of them, and they for it. Operations that arrive at stated
-/// instants (open loop) are issued then, however many are outstanding, and their latency counts from their arrival.
+/// A closed loop of depth n keeps n operations outstanding; a flush waits for all of them, and they
+/// for it. Operations that arrive at stated instants (open loop) are issued then, however many are
+/// outstanding, and their latency counts from their arrival.
 ///
-/// A device that has [`Pacing`](nandkit_units::Pacing) is told the instant of each operation before it, and asked for the ends of those that are outstanding until they are
-/// final; latencies are those of final ends. An error drops the phase's report, and with it the latencies of what is outstanding; the clock goes on to where that has ended.
+/// A device that has [`Pacing`](nandkit_units::Pacing) is told the instant of each operation before
+/// it, and asked for the ends of those that are outstanding until they are final; latencies are
+/// those of final ends. An error drops the phase's report, and with it the latencies of what is
+/// outstanding; the clock goes on to where that has ended.
 #[derive(Debug)]
 pub struct BlockDriver {
     clock: Clock,
@@ -56,8 +61,9 @@ struct Core {
 }
 
 impl BlockDriver {
-    /// A driver for devices of this geometry, starting at the clock's instant. With `verify` reads are compared as they happen, and
-    /// [`BlockDriver::verify_all`] compares every written sector at the end.
+    /// A driver for devices of this geometry, starting at the clock's instant. With `verify` reads
+    /// are compared as they happen, and [`BlockDriver::verify_all`] compares every written sector
+    /// at the end.
     pub fn new(geometry: BlockGeometry, clock: Clock, verify: bool) -> Self {
         let core = Core {
             geometry,
@@ -75,8 +81,9 @@ impl BlockDriver {
         &self.core.report
     }
 
-    /// Applies one phase of the workload, whose unit must not change between phases, and waits for the last completion. The clock goes on
-    /// at least every few thousand operations. Phases without operations leave no report.
+    /// Applies one phase of the workload, whose unit must not change between phases, and waits for
+    /// the last completion. The clock goes on at least every few thousand operations. Phases
+    /// without operations leave no report.
     pub fn run_phase<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized>(
         &mut self,
         phase: Phase,
@@ -87,8 +94,8 @@ impl BlockDriver {
         self.run(phase, workload, device, None, progress)
     }
 
-    /// The same with the operations that the workload has for [`Phase::Measure`], whatever the phase is reported as, window by window for as long as they last or
-    /// are wanted.
+    /// The same with the operations that the workload has for [`Phase::Measure`], whatever the
+    /// phase is reported as, window by window for as long as they last or are wanted.
     pub fn run_windows<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized>(
         &mut self,
         phase: Phase,
@@ -130,8 +137,8 @@ impl BlockDriver {
         }
     }
 
-    /// Reads every sector back that the workload wrote or trimmed, and compares. Does nothing where the driver does not verify. Takes
-    /// simulated time, which no phase counts.
+    /// Reads every sector back that the workload wrote or trimmed, and compares. Does nothing where
+    /// the driver does not verify. Takes simulated time, which no phase counts.
     pub fn verify_all<D: BlockDevice + ?Sized>(&mut self, device: &mut D, progress: ProgressSink<'_>) -> Result<()> {
         let (core, clock) = (&mut self.core, &self.clock);
         match &self.ledger {
@@ -166,7 +173,8 @@ impl Core {
             self.end_phase(report, &queue, done, clock, progress);
             return Ok(());
         }
-        // Ends are asked for through calls that are not inlined anyway: one loop serves all devices.
+        // Ends are asked for through calls that are not inlined anyway: one loop serves all
+        // devices.
         let mut device = device;
         let device: &mut dyn BlockDevice = &mut device;
         let mut queue = PacedQueue::new(depth, start);
@@ -212,7 +220,8 @@ impl Core {
         let mut window_ends = windows.as_ref().map_or(u64::MAX, |windows| windows.bytes.max(1));
         let mut done = 0;
         loop {
-            // No operation writes less than a unit, so that no window goes on for long behind its end.
+            // No operation writes less than a unit, so that no window goes on for long behind its
+            // end.
             let to_end = (window_ends - report.user_bytes_written).div_ceil(unit);
             let most = u32::try_from(to_end).unwrap_or(BATCH).min(BATCH);
             let count = self.run_batch(most, workload, device, ledger, queue, report)?;
@@ -365,7 +374,8 @@ impl Core {
         ledger: &mut L,
     ) -> Result<Done> {
         self.check_range(operation)?;
-        // A device that does not listen keeps its content, as a disk does: nothing is expected to change.
+        // A device that does not listen keeps its content, as a disk does: nothing is expected to
+        // change.
         let Some(trim) = device.trim() else { return Ok(Done::immediately(context)) };
         let sectors = u64::from(operation.sectors);
         let done = trim.trim(context, operation.at, sectors).map_err(|source| self.failed(operation, source))?;

@@ -42,7 +42,8 @@ impl ExpectedContent {
 
     /// Takes `start..end` out of all extents.
     fn cut(&mut self, start: u64, end: u64) {
-        // An extent that begins before the range and reaches into it keeps its head, and its tail where it reaches beyond.
+        // An extent that begins before the range and reaches into it keeps its head, and its tail
+        // where it reaches beyond.
         if let Some((&offset, &extent)) = self.extents.range(..start).next_back() {
             let extent_end = offset.saturating_add(extent.length);
             if extent_end > start {

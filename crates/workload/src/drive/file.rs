@@ -27,12 +27,15 @@ pub(super) struct Entry {
     pub expected: ExpectedContent,
 }
 
-/// Applies file operations to a file system, measures them in simulated time, and compares what it reads with what was written.
+/// Applies file operations to a file system, measures them in simulated time, and compares what it
+/// reads with what was written.
 ///
-/// Latencies are differences of the injected clock, which the file system advances. For an operation that arrives at a stated instant (open
-/// loop) the latency counts from its arrival, so that the waiting for the operations before it is in it.
+/// Latencies are differences of the injected clock, which the file system advances. For an
+/// operation that arrives at a stated instant (open loop) the latency counts from its arrival, so
+/// that the waiting for the operations before it is in it.
 ///
-/// A read or write of more than [`PIECE_BYTES_MAX`] goes to the file system in pieces of that size, one after the other, each with a content of its own.
+/// A read or write of more than [`PIECE_BYTES_MAX`] goes to the file system in pieces of that size,
+/// one after the other, each with a content of its own.
 #[derive(Debug)]
 pub struct FileDriver {
     pub(super) clock: Clock,
@@ -52,8 +55,8 @@ fn slot_index(slot: FileSlot) -> usize {
 }
 
 impl FileDriver {
-    /// A driver on the clock that the file system advances. With `verify` reads are compared as they happen, and [`FileDriver::verify_all`]
-    /// compares everything at the end.
+    /// A driver on the clock that the file system advances. With `verify` reads are compared as
+    /// they happen, and [`FileDriver::verify_all`] compares everything at the end.
     pub fn new(clock: Clock, verify: bool) -> Self {
         Self {
             clock,
@@ -68,8 +71,9 @@ impl FileDriver {
         }
     }
 
-    /// Has everything made durable so long after a change, by a sync of all, as a host does that wants to lose no more than that. What it takes is part of the phase, and of the latency of the operation behind which
-    /// it falls, but no operation of the workload's.
+    /// Has everything made durable so long after a change, by a sync of all, as a host does that
+    /// wants to lose no more than that. What it takes is part of the phase, and of the latency of
+    /// the operation behind which it falls, but no operation of the workload's.
     #[must_use]
     pub const fn syncing_after(mut self, after: Option<Nanos>) -> Self {
         self.flusher.after = after;
@@ -126,7 +130,8 @@ impl FileDriver {
         Ok(())
     }
 
-    /// Nobody asks for anything until then: what the file system does by itself in such times, and the host's sync.
+    /// Nobody asks for anything until then: what the file system does by itself in such times, and
+    /// the host's sync.
     fn idle(&mut self, until: Nanos, fs: &mut dyn FileSystem, report: &mut PhaseReport) -> Result<()> {
         while self.clock.now() < until {
             let keeping = fs.changes().and_then(|changes| changes.housekeeping());

@@ -16,8 +16,9 @@ use crate::report::{Progress, ProgressSink};
 const CHUNK: u64 = 64 << 10;
 
 impl FileDriver {
-    /// Reads every file back and compares it with what was written, byte for byte, and every directory's names with what must be
-    /// there. Does nothing where the driver does not verify. Takes simulated time, which no phase counts.
+    /// Reads every file back and compares it with what was written, byte for byte, and every
+    /// directory's names with what must be there. Does nothing where the driver does not verify.
+    /// Takes simulated time, which no phase counts.
     pub fn verify_all(
         &mut self,
         workload: &mut dyn FileWorkload,

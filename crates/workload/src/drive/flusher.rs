@@ -5,7 +5,8 @@ use nandkit_vfs::{FileSystem, Result};
 
 use crate::operation::FileOperation;
 
-/// Who syncs, where a driver has one. Nothing runs by itself: it is asked behind each operation, and before the clock goes over an idle time.
+/// Who syncs, where a driver has one. Nothing runs by itself: it is asked behind each operation,
+/// and before the clock goes over an idle time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flusher {
     /// How long after a change; `None` for never.
@@ -39,7 +40,8 @@ impl Flusher {
         Some(Nanos(self.changed?.0.saturating_add(self.after?.0)))
     }
 
-    /// Syncs where that is due by `until`, and says whether it was; the clock goes to the instant at which it was due, if it is not there yet. Errors: those of the sync.
+    /// Syncs where that is due by `until`, and says whether it was; the clock goes to the instant
+    /// at which it was due, if it is not there yet. Errors: those of the sync.
     pub fn flush(&mut self, until: Nanos, clock: &Clock, fs: &mut dyn FileSystem) -> Result<bool> {
         let Some(due) = self.due().filter(|due| *due <= until) else { return Ok(false) };
         clock.advance_to(due);

@@ -65,7 +65,8 @@ pub(super) trait Ledger {
     /// Whether anything is remembered: only then can reads be compared.
     const REMEMBERS: bool;
 
-    /// The content of a write to `sectors` sectors from `at` on (one piece), from now on expected there.
+    /// The content of a write to `sectors` sectors from `at` on (one piece), from now on expected
+    /// there.
     fn write(&mut self, at: u64, sectors: u32) -> Description;
 
     /// The unit of sectors from `at` on reads as that from `source` on does now.
@@ -74,7 +75,8 @@ pub(super) trait Ledger {
     /// The sectors are trimmed.
     fn trim(&mut self, at: u64, sectors: u64);
 
-    /// What the sectors from `at` on hold, and for how many of the next `sectors` sectors one description says it.
+    /// What the sectors from `at` on hold, and for how many of the next `sectors` sectors one
+    /// description says it.
     fn expectation(&self, at: u64, sectors: u32) -> (Expectation, u32);
 
     /// The first sector from `at` on about which something may be known.
@@ -109,8 +111,8 @@ impl Ledger for NoLedger {
     }
 }
 
-/// For writes of whole units of one size: how often each unit was written. Unit i's content is record i, version (count - 1),
-/// as the `overwrite` workload has it. 4 bytes per unit.
+/// For writes of whole units of one size: how often each unit was written. Unit i's content is
+/// record i, version (count - 1), as the `overwrite` workload has it. 4 bytes per unit.
 #[derive(Debug)]
 pub(super) struct UnitLedger {
     unit_sectors: u32,
@@ -221,8 +223,8 @@ struct Written {
     trimmed: bool,
 }
 
-/// For writes of any place and length: which write each sector came from. A write's content is record = its first sector, version = its
-/// number. 8 bytes per sector.
+/// For writes of any place and length: which write each sector came from. A write's content is
+/// record = its first sector, version = its number. 8 bytes per sector.
 #[derive(Debug)]
 pub(super) struct SectorLedger {
     sector_size: u32,

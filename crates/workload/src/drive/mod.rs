@@ -22,7 +22,8 @@ fn first_difference(found: &[u8], expected: &[u8]) -> Option<usize> {
     found.iter().zip(expected).position(|(a, b)| a != b).or(Some(found.len().min(expected.len())))
 }
 
-/// Says, for a description and bytes that differ from it, whether they are an older version of the same.
+/// Says, for a description and bytes that differ from it, whether they are an older version of the
+/// same.
 fn explain(expected: Described, found: &[u8]) -> String {
     let description = expected.description;
     let what = format!("expected record {} version {}", description.record, description.version);

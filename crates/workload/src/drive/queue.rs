@@ -132,9 +132,11 @@ const OUTSTANDING_MAX: usize = u16::MAX as usize;
 
 /// Of a device that is told the host's instants, and whose ends move until these have come to them.
 ///
-/// An end that is told is the earliest one possible, and so the least of all told ends is asked for again until it stays the least: nothing ends before. Once the host's instant has
-/// reached it, it is final, and the latency is recorded. Where more operations arrive than there are tickets, they wait in the host for the first end, as if its queue were full.
-/// An operation that ends when it is issued is final at once.
+/// An end that is told is the earliest one possible, and so the least of all told ends is asked for
+/// again until it stays the least: nothing ends before. Once the host's instant has reached it, it
+/// is final, and the latency is recorded. Where more operations arrive than there are tickets, they
+/// wait in the host for the first end, as if its queue were full. An operation that ends when it is
+/// issued is final at once.
 #[derive(Debug)]
 pub(super) struct PacedQueue {
     outstanding: BinaryHeap<Reverse<Outstanding>>,

@@ -1,4 +1,5 @@
-//! PostMark's generator: MT19937 (Matsumoto and Nishimura 1998) with the seeding that its authors published in 1999.
+//! PostMark's generator: MT19937 (Matsumoto and Nishimura 1998) with the seeding that its authors
+//! published in 1999.
 
 const N: usize = 624;
 const M: usize = 397;
@@ -11,7 +12,8 @@ pub struct Generator1999 {
 }
 
 impl Generator1999 {
-    /// Seeds the state by two steps of the congruential generator 69069x+1 per word, whose upper halves make the word.
+    /// Seeds the state by two steps of the congruential generator 69069x+1 per word, whose upper
+    /// halves make the word.
     pub fn new(mut seed: u32) -> Self {
         let mut state = Vec::with_capacity(N);
         for _ in 0..N {

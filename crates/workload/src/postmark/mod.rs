@@ -1,8 +1,10 @@
-//! `postmark`: Katcher's benchmark (NetApp TR-3022, 1997) with the parameters, the generator and the order of draws of
-//! version 1.53, so that the same seed makes the same files; and the two settings of the study of recycling policies.
+//! `postmark`: Katcher's benchmark (NetApp TR-3022, 1997) with the parameters, the generator and
+//! the order of draws of version 1.53, so that the same seed makes the same files; and the two
+//! settings of the study of recycling policies.
 //!
-//! The content is not PostMark's (a prefix of one random text in every file) but a record per write, so that a lost or exchanged
-//! write shows. The draws for that text are made and thrown away, which keeps the sequence.
+//! The content is not PostMark's (a prefix of one random text in every file) but a record per
+//! write, so that a lost or exchanged write shows. The draws for that text are made and thrown
+//! away, which keeps the sequence.
 
 mod generator;
 mod settings;
@@ -22,7 +24,8 @@ parameters! {
     pub struct Postmark as "postmark" {
         /// Least size of a file in bytes (PostMark: set size).
         size_low: u64 = 500, 1..=1 << 28;
-        /// Bound of the sizes in bytes (PostMark: set size); new files stay below it, appends reach it.
+        /// Bound of the sizes in bytes (PostMark: set size); new files stay below it, appends reach
+        /// it.
         size_high: u64 = 10_000, 1..=1 << 28;
         /// Simultaneous files (PostMark: set number).
         number: u64 = 500, 1..=1_000_000;
@@ -34,13 +37,16 @@ parameters! {
         read: u64 = 512, 1..=1 << 20;
         /// Bytes of each write (PostMark: set write).
         write: u64 = 512, 1..=1 << 20;
-        /// Tenths of the chance that a transaction reads rather than appends (PostMark: set bias read).
+        /// Tenths of the chance that a transaction reads rather than appends (PostMark: set bias
+        /// read).
         bias_read: u64 = 5, 0..=10;
-        /// Tenths of the chance that a transaction creates rather than deletes (PostMark: set bias create).
+        /// Tenths of the chance that a transaction creates rather than deletes (PostMark: set bias
+        /// create).
         bias_create: u64 = 5, 0..=10;
         /// Seed of PostMark's generator (PostMark: set seed); 0: the run's seed.
         seed: u64 = 42, 0..=u32::MAX as u64;
-        /// Whether all files are deleted at the end, as PostMark does; else they are read back and compared.
+        /// Whether all files are deleted at the end, as PostMark does; else they are read back and
+        /// compared.
         delete: bool = true, ();
     }
 }
@@ -71,7 +77,8 @@ enum Stage {
     Over,
 }
 
-/// The stream of operations. PostMark's creation of its files is the fill, all the rest is measured.
+/// The stream of operations. PostMark's creation of its files is the fill, all the rest is
+/// measured.
 #[derive(Debug)]
 pub struct PostmarkFiles {
     spec: Postmark,
@@ -204,7 +211,8 @@ impl PostmarkFiles {
         true
     }
 
-    /// Puts the next stage's operations into the script (perhaps none) and goes on to the stage after it.
+    /// Puts the next stage's operations into the script (perhaps none) and goes on to the stage
+    /// after it.
     fn advance(&mut self) {
         let stage = self.stage;
         self.stage = match stage {
@@ -311,8 +319,9 @@ mod tests {
         counts
     }
 
-    // The expected counts are what the original program, PostMark 1.53 (Debian package 1.53-2), reports for the same settings
-    // with `set buffering false`; it gives bytes in MB with two decimals.
+    // The expected counts are what the original program, PostMark 1.53 (Debian package 1.53-2),
+    // reports for the same settings with `set buffering false`; it gives bytes in MB with two
+    // decimals.
     fn megabytes(bytes: u64) -> String {
         format!("{:.2}", bytes as f64 / f64::from(1 << 20))
     }

@@ -1,5 +1,6 @@
-//! PostMark as the study of recycling policies for block-mapped translation layers sets it: transactions that create and delete many small
-//! files in a directory, or large files. Its numbers of transactions are not given.
+//! PostMark as the study of recycling policies for block-mapped translation layers sets it:
+//! transactions that create and delete many small files in a directory, or large files. Its numbers
+//! of transactions are not given.
 
 use nandkit_units::random::Random;
 
@@ -9,7 +10,8 @@ use crate::parameters::parameters;
 use crate::script::{Script, check_length};
 
 parameters! {
-    /// Parameters of `postmark-small`: each transaction creates and deletes a directory and 50 files of 512 bytes.
+    /// Parameters of `postmark-small`: each transaction creates and deletes a directory and 50
+    /// files of 512 bytes.
     pub struct PostmarkSmall as "postmark-small" {
         /// Transactions; assumption.
         transactions: u64 = 500, 1..=1 << 32;
@@ -19,7 +21,8 @@ parameters! {
         file_size: u64 = 512, 0..=1 << 30;
         /// Bytes of each write (PostMark: 512).
         write: u64 = 512, 1..=1 << 20;
-        /// Whether files are deleted in random order, as PostMark picks them, or in the order of their creation; assumption.
+        /// Whether files are deleted in random order, as PostMark picks them, or in the order of
+        /// their creation; assumption.
         shuffle: bool = true, ();
         /// Whether the last transaction's files stay, to be read back and compared.
         keep_last: bool = true, ();

@@ -1,8 +1,9 @@
 //! The default text of blkparse (blkparse(1), section "Default output"):
-//! `MAJOR,MINOR CPU SEQUENCE SECONDS.NANOSECONDS PID ACTION RWBS SECTOR + SECTORS [NAME]`, sectors of 512 bytes.
+//! `MAJOR,MINOR CPU SEQUENCE SECONDS.NANOSECONDS PID ACTION RWBS SECTOR + SECTORS [NAME]`, sectors
+//! of 512 bytes.
 //!
-//! A request shows several times on its way; one of its events is replayed, Q (queued) unless another is asked for. The summary at the end
-//! is left out.
+//! A request shows several times on its way; one of its events is replayed, Q (queued) unless
+//! another is asked for. The summary at the end is left out.
 
 use nandkit_units::Nanos;
 
@@ -62,7 +63,8 @@ impl Parser {
     }
 }
 
-/// What the RWBS field asks for; `None` for what moves no data (N, and requests that are none of these).
+/// What the RWBS field asks for; `None` for what moves no data (N, and requests that are none of
+/// these).
 fn kind_of(rwbs: &str, sectors: u64) -> Option<BlockOperationKind> {
     let letters = rwbs.bytes();
     if letters.clone().any(|letter| letter == b'D') {
@@ -117,7 +119,8 @@ impl LineParser for Parser {
         };
         let (plus, sectors) = (fields.next(), fields.next());
         if plus != Some("+") {
-            // Requests that are no reads or writes of sectors: a number of bytes and the command, or just the process.
+            // Requests that are no reads or writes of sectors: a number of bytes and the command,
+            // or just the process.
             let is_command = plus.is_some_and(|text| text.starts_with('(')) || sector.starts_with('[');
             if is_command && kind_of(rwbs, 0) == Some(BlockOperationKind::Flush) {
                 let kind = BlockOperationKind::Flush;

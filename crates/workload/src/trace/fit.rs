@@ -77,8 +77,9 @@ impl Layout {
     }
 }
 
-/// What an operation's beginning and end are multiples of, from a sector to [`ALIGNMENT`]: they are to be so in its new place as well, or a device with large
-/// sectors would be asked for more than the trace asks for.
+/// What an operation's beginning and end are multiples of, from a sector to [`ALIGNMENT`]: they are
+/// to be so in its new place as well, or a device with large sectors would be asked for more than
+/// the trace asks for.
 fn step_of(offset: u64, length: u64) -> u64 {
     (1 << (offset | length | ALIGNMENT).trailing_zeros()).max(512)
 }
@@ -115,7 +116,8 @@ impl Ground {
     }
 }
 
-/// The error for a trace that does not fit: names the first line beyond, which a second look through the trace finds.
+/// The error for a trace that does not fit: names the first line beyond, which a second look
+/// through the trace finds.
 pub(super) fn beyond(
     spec: &Trace,
     summary: &TraceSummary,

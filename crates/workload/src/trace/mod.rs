@@ -7,14 +7,15 @@
 //! anything runs: a malformed line, or an operation beyond the device, is an error that names the
 //! line. It is never read into memory as a whole.
 //!
-//! **Names.** An iolog names files, MSR Cambridge hosts and disks, the others devices, storage units,
-//! volumes or LUNs. On a block device the names lie one behind the other in the order in which they
-//! first occur, each as long as the trace reaches into it, rounded up to 4 KiB. On a file system
-//! each is a file, `trace0`, `trace1`, ... With `only=NAME` one of them is replayed and the others
-//! are left out.
+//! **Names.** An iolog names files, MSR Cambridge hosts and disks, the others devices, storage
+//! units, volumes or LUNs. On a block device the names lie one behind the other in the order in
+//! which they first occur, each as long as the trace reaches into it, rounded up to 4 KiB. On a
+//! file system each is a file, `trace0`, `trace1`, ... With `only=NAME` one of them is replayed and
+//! the others are left out.
 //!
-//! **Fit.** As a rule an operation must lie within the device. With `fit=wrap` offsets are taken modulo the space there is, with `fit=scale` they are
-//! multiplied so that the trace's extent becomes that space; lengths stay, and an operation that would cross the end begins earlier.
+//! **Fit.** As a rule an operation must lie within the device. With `fit=wrap` offsets are taken
+//! modulo the space there is, with `fit=scale` they are multiplied so that the trace's extent
+//! becomes that space; lengths stay, and an operation that would cross the end begins earlier.
 //! Operations that are not whole sectors are extended to whole ones.
 
 mod alibaba;
@@ -76,7 +77,8 @@ parameters! {
         /// auto: found from the first lines; iolog (fio versions 2 and 3), msr, blkparse, mqsim,
         /// spc, alibaba, tencent, systor, calls (nandkit exec --record; on file systems only).
         format: Format = Format::Auto, ();
-        /// none: an operation beyond the device is an error; scale, wrap: offsets are changed to fit.
+        /// none: an operation beyond the device is an error; scale, wrap: offsets are changed to
+        /// fit.
         fit: Fit = Fit::None, ();
         /// asap, or recorded: at the recorded instants; auto: recorded for calls, else asap.
         timing: Timing = Timing::Auto, ();

@@ -1,7 +1,8 @@
-//! The CSV of the MSR Cambridge traces (SNIA IOTTA 388): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
+//! The CSV of the MSR Cambridge traces (SNIA IOTTA 388):
+//! `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
 //!
-//! The time stamp is a Windows file time (100 ns since 1601), offset and size are bytes. The response time is not used. A host's disk is a name
-//! of its own: `host,disk`.
+//! The time stamp is a Windows file time (100 ns since 1601), offset and size are bytes. The
+//! response time is not used. A host's disk is a name of its own: `host,disk`.
 
 use nandkit_units::Nanos;
 

@@ -14,7 +14,8 @@ use crate::operation::BlockOperationKind;
 /// Longest line; the formats need a few hundred bytes.
 const LINE_MAX: u64 = 4096;
 
-/// Most bytes of blank lines in a row. No recorder writes any; a small compressed file may hold them by the gigabyte.
+/// Most bytes of blank lines in a row. No recorder writes any; a small compressed file may hold
+/// them by the gigabyte.
 const BLANK_MAX: u64 = 1 << 20;
 
 /// How many lines pass between two questions whether to stop.
@@ -23,7 +24,8 @@ const LINES_PER_QUESTION: u32 = 1024;
 /// One operation of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceOperation {
-    /// Which of the trace's names (files, disks), counted from 0 in the order of their first operation.
+    /// Which of the trace's names (files, disks), counted from 0 in the order of their first
+    /// operation.
     pub name: u32,
     /// What to do; a flush has no place.
     pub kind: BlockOperationKind,
@@ -38,7 +40,8 @@ pub struct TraceOperation {
     pub line: u64,
 }
 
-/// Latest instant of an operation, counted from the first: a century. Behind it simulated time would end.
+/// Latest instant of an operation, counted from the first: a century. Behind it simulated time
+/// would end.
 pub(crate) const LATEST: Nanos = Nanos(100 * 366 * 86_400 * 1_000_000_000);
 
 /// What some editors put before a text in UTF-8.

@@ -144,7 +144,8 @@ impl BlockWorkload for TraceBlocks {
     }
 }
 
-/// A trace on files: `trace0`, `trace1`, ... one for each of its names. Trims are left out: a file has no such operation.
+/// A trace on files: `trace0`, `trace1`, ... one for each of its names. Trims are left out: a file
+/// has no such operation.
 pub struct TraceFiles {
     spec: Trace,
     prepared: Prepared,
@@ -159,7 +160,8 @@ pub struct TraceFiles {
     synced: bool,
 }
 
-/// Part of a volume's free space that a trace's files may take: the rest is for the file system's own needs.
+/// Part of a volume's free space that a trace's files may take: the rest is for the file system's
+/// own needs.
 const SHARE_OF_FREE: (u64, u64) = (4, 5);
 
 impl TraceFiles {

@@ -17,13 +17,15 @@ choices! {
     pub enum Names {
         /// As they are; a file system that cannot hold one refuses it.
         Keep = "keep",
-        /// Characters other than letters, digits, `.`, `-` and `_` become `_`, and names that differ in case only are told apart.
+        /// Characters other than letters, digits, `.`, `-` and `_` become `_`, and names that
+        /// differ in case only are told apart.
         Portable = "portable",
     }
 }
 
 parameters! {
-    /// Parameters of `tree`. The copying is the fill; the changes, and the reading of all files, are measured.
+    /// Parameters of `tree`. The copying is the fill; the changes, and the reading of all files,
+    /// are measured.
     pub struct Tree as "tree" {
         /// The directory. Symbolic links and special files in it are left out.
         dir: String = String::new(), "a path";
@@ -31,7 +33,8 @@ parameters! {
         names: Names = Names::Keep, ();
         /// Rounds of changes.
         rounds: u64 = 4, 0..=1 << 20;
-        /// Share of the files that a round changes: a quarter each is appended to, rewritten in part, renamed, removed.
+        /// Share of the files that a round changes: a quarter each is appended to, rewritten in
+        /// part, renamed, removed.
         share: f64 = 0.25, 0.0..=1.0;
         /// Most bytes of an append or a rewrite.
         change: u64 = 16 << 10, 1..=1 << 20;
@@ -80,7 +83,8 @@ pub struct TreeFiles {
     files: Vec<File>,
     round: u64,
     renamed: u64,
-    /// The source's own names of the form that renamed files get, in lower case, with their directories.
+    /// The source's own names of the form that renamed files get, in lower case, with their
+    /// directories.
     taken: BTreeSet<(FileSlot, Vec<u8>)>,
     /// Files read at the end.
     read: usize,

@@ -1,4 +1,5 @@
-//! Where the files of `tree:DIR` come from; [`HostTree`] is the one part of this crate that reads directories of the operating system.
+//! Where the files of `tree:DIR` come from; [`HostTree`] is the one part of this crate that reads
+//! directories of the operating system.
 
 use std::fs::{self, File, Metadata};
 use std::io::{Read, Seek, SeekFrom};
@@ -22,7 +23,8 @@ pub trait TreeSource: Send {
     /// All entries, each directory before what is in it, always in the same order.
     fn entries(&self) -> &[TreeEntry];
 
-    /// Fills `into` with a file's bytes from `offset` on. An error where they are no longer those of the first reading.
+    /// Fills `into` with a file's bytes from `offset` on. An error where they are no longer those
+    /// of the first reading.
     fn read(&mut self, entry: usize, offset: u64, into: &mut [u8]) -> Result<()>;
 
     /// Hands over bytes that are others once names, places, sizes or times of change are others.
@@ -62,7 +64,8 @@ impl Identity {
     }
 }
 
-/// A directory of the host. Symbolic links are never followed: they and special files are left out and counted.
+/// A directory of the host. Symbolic links are never followed: they and special files are left out
+/// and counted.
 #[derive(Debug)]
 pub struct HostTree {
     entries: Vec<TreeEntry>,
@@ -170,7 +173,8 @@ impl TreeSource for HostTree {
     fn identify(&self, sink: &mut dyn FnMut(&[u8])) {
         for (entry, (_, identity)) in self.entries.iter().zip(&self.places) {
             let parent = entry.parent.map_or(u64::MAX, |parent| parent as u64);
-            // A directory has the size that no file can have; its time says nothing that its entries do not.
+            // A directory has the size that no file can have; its time says nothing that its
+            // entries do not.
             let (size, modified_ns) = entry.size.map_or((u64::MAX, 0), |size| (size, identity.modified_ns));
             sink(&parent.to_le_bytes());
             sink(&(entry.name.len() as u64).to_le_bytes());

@@ -11,10 +11,12 @@ use anyhow::{Context, Result, bail};
 use super::build::Kernel;
 use crate::process;
 
-/// QEMU's exit status where the guest ended itself: isa-debug-exit makes `2 * code + 1` of the code, which is 16 in guest/init.sh.
+/// QEMU's exit status where the guest ended itself: isa-debug-exit makes `2 * code + 1` of the
+/// code, which is 16 in guest/init.sh.
 const ENDED: i32 = 33;
 
-/// Bits of /proc/sys/kernel/tainted that say that the kernel found itself broken: a bad page (5), an oops (7), a warning (9), a soft lockup (14).
+/// Bits of /proc/sys/kernel/tainted that say that the kernel found itself broken: a bad page (5),
+/// an oops (7), a warning (9), a soft lockup (14).
 const BROKEN: u64 = 1 << 5 | 1 << 7 | 1 << 9 | 1 << 14;
 
 /// Words of the kernel's log that it writes when it finds itself broken.
@@ -56,7 +58,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The output of a script that ended with status 0; otherwise an error that holds output and log.
+    /// The output of a script that ended with status 0; otherwise an error that holds output and
+    /// log.
     pub fn success(self) -> Result<Self> {
         if self.status != 0 {
             bail!(
@@ -71,7 +74,8 @@ impl Outcome {
 }
 
 impl<'a> Guest<'a> {
-    /// A guest without disks or folders. The name is for messages and for the directory of its logs.
+    /// A guest without disks or folders. The name is for messages and for the directory of its
+    /// logs.
     pub fn new(kernel: &'a Kernel, name: &str) -> Self {
         Self {
             kernel,
@@ -83,13 +87,15 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// Adds a raw file as the next of /dev/vda, /dev/vdb, ...; `nbd+unix:///?socket=PATH` works as well.
+    /// Adds a raw file as the next of /dev/vda, /dev/vdb, ...; `nbd+unix:///?socket=PATH` works as
+    /// well.
     pub fn disk(mut self, source: &str) -> Self {
         self.disks.push(format!("{source},cache=unsafe"));
         self
     }
 
-    /// The same, with flushes and discards that reach it; a disk of [`Guest::disk`] is none the worse if the host fails.
+    /// The same, with flushes and discards that reach it; a disk of [`Guest::disk`] is none the
+    /// worse if the host fails.
     pub fn durable_disk(mut self, source: &str) -> Self {
         self.disks.push(format!("{source},cache=writeback,discard=unmap"));
         self
@@ -113,8 +119,9 @@ impl<'a> Guest<'a> {
         self
     }
 
-    /// Boots, runs the script with busybox's `sh -e`, and ends. An error where the machine did not end by itself in time, or where the
-    /// kernel found itself broken; then the logs stay in the directory that the error names.
+    /// Boots, runs the script with busybox's `sh -e`, and ends. An error where the machine did not
+    /// end by itself in time, or where the kernel found itself broken; then the logs stay in the
+    /// directory that the error names.
     pub fn run(&self, script: &str) -> Result<Outcome> {
         let job = self.prepare(script)?;
         let start = Instant::now();
@@ -122,7 +129,8 @@ impl<'a> Guest<'a> {
         self.tidy(&job, ended)
     }
 
-    /// Boots, runs the script, and kills the machine once `due` says so. An error where it ended before.
+    /// Boots, runs the script, and kills the machine once `due` says so. An error where it ended
+    /// before.
     pub fn cut(&self, script: &str, due: impl Fn() -> bool) -> Result<()> {
         let job = self.prepare(script)?;
         let was_due = std::cell::Cell::new(false);
@@ -202,8 +210,9 @@ impl<'a> Guest<'a> {
     fn command(&self, job: &Path) -> Result<Command> {
         let program = process::find("qemu-system-x86_64").context("qemu-system-x86_64 is missing")?;
         let mut qemu = Command::new(program);
-        // Never with hardware virtualisation: nested, as most machines of continuous integration have it, it may hang.
-        // One processor: with two, setting a probe can hang where the emulator's threads wait for one another on a loaded host.
+        // Never with hardware virtualisation: nested, as most machines of continuous integration
+        // have it, it may hang. One processor: with two, setting a probe can hang where the
+        // emulator's threads wait for one another on a loaded host.
         qemu.args(["-M", "pc,vmport=off", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-nodefaults"]);
         qemu.args(["-display", "none", "-no-reboot", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
         qemu.args(["-m", "1024"]);

@@ -17,7 +17,8 @@ const KIB: u64 = 1024;
 /// Bytes of a unit of the card below.
 const UNIT: u64 = 64 * KIB;
 
-/// A card of 4 MiB with round figures: two open units of 64 KiB, 1 ms for merging a whole one, 100 ns for a command.
+/// A card of 4 MiB with round figures: two open units of 64 KiB, 1 ms for merging a whole one, 100
+/// ns for a command.
 fn round_spec() -> CardSpec {
     let line = |base: u64| Curve::new(vec![(4096, base), (8192, base + 4096)]);
     CardSpec {
@@ -92,7 +93,8 @@ fn writes_are_sequential_where_an_open_unit_ends_or_one_begins() {
 #[test]
 fn a_write_across_units_begins_each() {
     let mut card = card();
-    // Half of unit 0, the whole of 1 and 2, half of 3: one request, and its pattern is that of its start.
+    // Half of unit 0, the whole of 1 and 2, half of 3: one request, and its pattern is that of its
+    // start.
     let time = write(&mut card, UNIT / 2, 3 * UNIT);
     assert_eq!(time, 40_100 + 3 * UNIT - 4096);
     let counters = card.counters();
@@ -134,7 +136,8 @@ fn closing_costs_what_has_to_be_copied() {
     assert_eq!((over.counters().units_closed_whole, over.open_units()), (0, 1));
 }
 
-/// flashbench's test: 4 KiB to each of several units in turn is fast up to the number of open units, and slow beyond.
+/// flashbench's test: 4 KiB to each of several units in turn is fast up to the number of open
+/// units, and slow beyond.
 #[test]
 fn streams_are_fast_up_to_the_open_units() {
     let interleaved = |streams: u64, count: u32| {

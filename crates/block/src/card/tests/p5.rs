@@ -18,7 +18,8 @@ const TABLE: [(&str, [f64; 4]); 8] = [
 
 const RANDOM_REQUESTS: u64 = 2000;
 
-/// 32 MiB in requests of 128 KiB, and 4 KiB anywhere on the card: MB/s (of 10^6 bytes) in the order of P5's columns, with two digits as P5 prints them.
+/// 32 MiB in requests of 128 KiB, and 4 KiB anywhere on the card: MB/s (of 10^6 bytes) in the order
+/// of P5's columns, with two digits as P5 prints them.
 fn measured(spec: &CardSpec) -> [f64; 4] {
     let mut card = Card::in_memory(spec).unwrap();
     let mut random = Random::new(5, "random requests");
@@ -95,7 +96,8 @@ fn every_preset_has_a_source_for_each_figure_and_needs_no_fit() {
     assert!(error.contains("did you mean \"sd-wintec-6\"?; known are sd-transcend-2, sd-ridata-2"), "{error}");
 }
 
-/// P1's figure 5 and table of cards: on some, small random writes cost nearly what large ones do; on others they scale.
+/// P1's figure 5 and table of cards: on some, small random writes cost nearly what large ones do;
+/// on others they scale.
 #[test]
 fn spread_writes_are_what_random_writes_over_the_card_cost() {
     for name in ["sd-transcend-2", "sd-wintec-6"] {

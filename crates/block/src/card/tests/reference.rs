@@ -1,4 +1,5 @@
-//! Cards against a reference that keeps every write of every unit and looks through all of them; and the reference with a fault, which must be noticed.
+//! Cards against a reference that keeps every write of every unit and looks through all of them;
+//! and the reference with a fault, which must be noticed.
 
 use nandkit_units::random::Random;
 

@@ -128,7 +128,8 @@ fn a_figure_is_sourced_by_its_key_or_by_its_section() {
     assert_eq!(spec.check_sources(), Err(CardSpecError::NoSource { figure: "open_units.count".to_string() }));
 }
 
-/// Damaged files are refused, or are cards like any other: nothing panics, and no request ends before it was issued.
+/// Damaged files are refused, or are cards like any other: nothing panics, and no request ends
+/// before it was issued.
 #[test]
 fn damaged_specs_do_no_harm() {
     let mut random = Random::new(3, "damage");

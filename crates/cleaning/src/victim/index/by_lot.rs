@@ -1,14 +1,18 @@
-//! The candidates with the fewest valid units, one of them by lot: greedy as mean-field theory has it (Van Houdt, Performance Evaluation 70, 2013).
+//! The candidates with the fewest valid units, one of them by lot: greedy as mean-field theory has
+//! it (Van Houdt, Performance Evaluation 70, 2013).
 
 use super::low_counts::{ENTRIES_MIN, MARGIN};
 
-/// The candidates with few valid units, in a bucket for each count. An entry that is no longer true stays until it is drawn.
+/// The candidates with few valid units, in a bucket for each count. An entry that is no longer true
+/// stays until it is drawn.
 #[derive(Clone, Debug)]
 pub(super) struct ByLot {
-    /// By count: when the block became a candidate, and the block. A block's count only falls while it is one, so that it is in no bucket twice.
+    /// By count: when the block became a candidate, and the block. A block's count only falls while
+    /// it is one, so that it is in no bucket twice.
     buckets: Vec<Vec<(u64, u32)>>,
     entries: usize,
-    /// With more entries than this the level is set anew, and what lies above it, or is no longer true, is thrown away.
+    /// With more entries than this the level is set anew, and what lies above it, or is no longer
+    /// true, is thrown away.
     most: usize,
 }
 
@@ -34,7 +38,8 @@ impl ByLot {
         }
     }
 
-    /// One of the candidates with the fewest valid units, each as likely. Cost: a draw, one more for each entry that is no longer true, and a pass over all blocks once in many choices.
+    /// One of the candidates with the fewest valid units, each as likely. Cost: a draw, one more
+    /// for each entry that is no longer true, and a pass over all blocks once in many choices.
     pub fn choose(&mut self, valid: &[u16], entered: &[u64], draw: &mut impl FnMut(u32) -> u32) -> Option<u32> {
         loop {
             for (bucket, count) in self.buckets.iter_mut().zip(0u16..) {

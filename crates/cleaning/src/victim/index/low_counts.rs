@@ -3,20 +3,23 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The candidates with the fewest valid units. An entry that is no longer true stays until it is met.
+/// The candidates with the fewest valid units. An entry that is no longer true stays until it is
+/// met.
 #[derive(Clone, Debug)]
 pub(super) struct LowCounts {
     heap: BinaryHeap<Reverse<(u16, u64, u32)>>,
     /// Every candidate with so many valid units or fewer has an entry.
     pub level: u16,
-    /// With more entries than this the level is set anew, and entries above it, or no longer true, are thrown away.
+    /// With more entries than this the level is set anew, and entries above it, or no longer true,
+    /// are thrown away.
     most: usize,
 }
 
 /// Entries that a heap may have at the least: they fit into the first cache.
 pub(super) const ENTRIES_MIN: usize = 1024;
 
-/// How far above the least count the level is set when the entries have been used up. Blocks between the two have an entry for each count that they had: few, so that the heap stays in the
+/// How far above the least count the level is set when the entries have been used up. Blocks
+/// between the two have an entry for each count that they had: few, so that the heap stays in the
 /// cache. The next pass over all counts comes when all of them have been cleaned.
 pub(super) const MARGIN: u16 = 1;
 
@@ -49,7 +52,8 @@ impl LowCounts {
         }
     }
 
-    /// Brings the level down to where the least counts are now. What is left is so much as it takes.
+    /// Brings the level down to where the least counts are now. What is left is so much as it
+    /// takes.
     #[cold]
     fn tidy(&mut self, valid: &[u16], entered: &[u64]) {
         let is_true = |&(count, turn, block): &(u16, u64, u32)| {

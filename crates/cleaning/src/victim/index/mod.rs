@@ -1,9 +1,9 @@
 //! Candidates kept in an order, so that the next victim costs no pass over all of them.
 //!
 //! A device of a terabyte has a million superblocks, and each overwrite changes one of them. An
-//! index makes an overwrite cost one count, and a choice next to nothing. It stands for a rule whose
-//! choice depends on valid units, the order in which blocks were written, and draws: greedy, FIFO,
-//! random, d-choices. Other rules look at all candidates
+//! index makes an overwrite cost one count, and a choice next to nothing. It stands for a rule
+//! whose choice depends on valid units, the order in which blocks were written, and draws: greedy,
+//! FIFO, random, d-choices. Other rules look at all candidates
 //! ([`VictimPolicy::choose`](super::VictimPolicy::choose)).
 
 mod by_lot;
@@ -37,7 +37,8 @@ pub enum IndexOrder {
 
 /// Blocks with the count of their valid units, and the next victim among those that are candidates.
 ///
-/// The index owns the counts: whoever writes and invalidates tells it ([`VictimIndex::add`], [`VictimIndex::subtract`]), for blocks that are no candidates too.
+/// The index owns the counts: whoever writes and invalidates tells it ([`VictimIndex::add`],
+/// [`VictimIndex::subtract`]), for blocks that are no candidates too.
 #[derive(Clone, Debug)]
 pub struct VictimIndex {
     valid: Vec<u16>,
@@ -156,7 +157,8 @@ impl VictimIndex {
         }
     }
 
-    /// Makes a block a candidate, the youngest one. The caller does so once until it [leaves](VictimIndex::leave).
+    /// Makes a block a candidate, the youngest one. The caller does so once until it
+    /// [leaves](VictimIndex::leave).
     pub fn enter(&mut self, block: u32) {
         let Some(entered) = self.entered.get_mut(block as usize) else { return };
         self.turn += 1;
@@ -191,7 +193,8 @@ impl VictimIndex {
         }
     }
 
-    /// The candidate with the fewest valid units, whatever the rule; the lowest block among equals. Cost: a pass over all blocks.
+    /// The candidate with the fewest valid units, whatever the rule; the lowest block among equals.
+    /// Cost: a pass over all blocks.
     pub fn emptiest(&self) -> Option<u32> {
         let candidates = (0..).zip(self.valid.iter().zip(&self.entered)).filter(|(_, (_, entered))| **entered != 0);
         candidates.min_by_key(|(_, (valid, _))| **valid).map(|(block, _)| block)
@@ -199,8 +202,11 @@ impl VictimIndex {
 
     /// The block that the rule takes next; it stays a candidate. `None` where there is none.
     ///
-    /// Ties go to the block that has been a candidate for longest, with d-choices and greedy by lot to any of them. `draw(n)` gives a uniform number in `0..n`; greedy and FIFO draw nothing, the others one number for each candidate drawn, and again for
-    /// one that was drawn already. Cost: greedy and FIFO `O(log n)` or less on average, with a pass over all counts once in many choices; the others `O(d)`.
+    /// Ties go to the block that has been a candidate for longest, with d-choices and greedy by lot
+    /// to any of them. `draw(n)` gives a uniform number in `0..n`; greedy and FIFO draw nothing,
+    /// the others one number for each candidate drawn, and again for one that was drawn already.
+    /// Cost: greedy and FIFO `O(log n)` or less on average, with a pass over all counts once in
+    /// many choices; the others `O(d)`.
     pub fn choose(&mut self, draw: &mut impl FnMut(u32) -> u32) -> Option<u32> {
         match &mut self.order {
             Order::Greedy(low) => low.choose(&self.valid, &self.entered),
@@ -255,7 +261,8 @@ mod tests {
 
     const UNITS: u32 = 40;
 
-    /// Blocks that fill, lose units and are cleaned, as in a layer; what the rule says by itself beside it.
+    /// Blocks that fill, lose units and are cleaned, as in a layer; what the rule says by itself
+    /// beside it.
     fn agrees(policy: VictimPolicy, seed: u64) {
         let blocks = 30u32;
         let mut random = Random::new(seed, "index");
@@ -318,7 +325,8 @@ mod tests {
                 counts[index.choose(&mut |n| random.below(n.into()) as u32).unwrap() as usize] += 1;
             }
             assert_eq!(counts[3], 0);
-            // The best of d different ones out of n: that the k-th best wins has the chance C(n-k, d-1) / C(n, d).
+            // The best of d different ones out of n: that the k-th best wins has the chance C(n-k,
+            // d-1) / C(n, d).
             let n = f64::from(blocks - 1);
             let chance = |k: f64| {
                 let others = (0..d.min(blocks - 1) - 1).map(f64::from);

@@ -15,9 +15,9 @@ const LEAST: RuleOption = RuleOption::number("least", 10, (0, u32::MAX), "number
 const WEIGHT: RuleOption = RuleOption::number("weight", 60, (0, 100), "0 to 100: the weight of age against space");
 
 /// Among the oldest `percent` of the candidates, at least `least` of them, whose last write lies at
-/// least `threshold` before the newest one, the greatest `weight * age% + (100 - weight) * (1 - u)`.
-/// Where none is that old, the threshold does not count, so that a full store always has a victim.
-/// The defaults are Linux's.
+/// least `threshold` before the newest one, the greatest
+/// `weight * age% + (100 - weight) * (1 - u)`. Where none is that old, the threshold does not
+/// count, so that a full store always has a victim. The defaults are Linux's.
 #[derive(Clone, Copy, Debug)]
 pub struct AgeThreshold;
 

@@ -14,7 +14,8 @@ const VOLUME: &str = "What the volume is to be";
 /// Sets of features that go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FeatureSet {
-    /// What Android's volumes have: encrypt, extra_attr, project_quota, quota, verity; with `-O ro` no others.
+    /// What Android's volumes have: encrypt, extra_attr, project_quota, quota, verity; with `-O ro`
+    /// no others.
     Android,
 }
 
@@ -45,7 +46,8 @@ pub struct F2fsArguments {
     /// Write an Android sparse image, as `fastboot flash` takes it.
     #[arg(long)]
     pub sparse: bool,
-    /// Bytes of the volume; without it the smallest that holds the tree and on which Linux can write.
+    /// Bytes of the volume; without it the smallest that holds the tree and on which Linux can
+    /// write.
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = VOLUME)]
     pub size: Option<u64>,
     /// Label.
@@ -54,7 +56,8 @@ pub struct F2fsArguments {
     /// Identity; without it one made from the tree.
     #[arg(short = 'U', long, value_name = "UUID", help_heading = VOLUME)]
     pub uuid: Option<String>,
-    /// Features: encrypt, extra_attr, project_quota, inode_checksum, flexible_inline_xattr, quota, inode_crtime, lost_found, verity, sb_checksum, casefold, compression, ro.
+    /// Features: encrypt, extra_attr, project_quota, inode_checksum, flexible_inline_xattr, quota,
+    /// inode_crtime, lost_found, verity, sb_checksum, casefold, compression, ro.
     #[arg(short = 'O', long, value_name = "NAME,...", value_delimiter = ',', help_heading = VOLUME)]
     pub features: Vec<String>,
     /// Features that go together, beside those of -O.
@@ -152,7 +155,8 @@ impl F2fsArguments {
         }
     }
 
-    /// Those of `-g android` are those of mkfs.f2fs 1.15 (f2fs_format_main.c, `add_default_options`).
+    /// Those of `-g android` are those of mkfs.f2fs 1.15 (f2fs_format_main.c,
+    /// `add_default_options`).
     fn features(&self) -> Vec<String> {
         let asked = &self.features;
         let set: &[&str] = match self.defaults {

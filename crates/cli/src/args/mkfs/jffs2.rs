@@ -40,16 +40,19 @@ pub struct Jffs2Arguments {
     /// Bytes of an erase block; 64 KiB without --device.
     #[arg(short = 'e', long, visible_alias = "eraseblock", value_name = "BYTES", value_parser = bytes32, help_heading = IMAGE)]
     pub erase_size: Option<u32>,
-    /// Bytes of the page of the system that mounts it: most bytes of a file in a node; 4096 by default.
+    /// Bytes of the page of the system that mounts it: most bytes of a file in a node; 4096 by
+    /// default.
     #[arg(short = 's', long, visible_alias = "pagesize", value_name = "BYTES", value_parser = bytes32, help_heading = IMAGE)]
     pub page_size: Option<u32>,
     /// The order of bytes in numbers, that of the system that mounts it; little by default.
     #[arg(long, value_name = "ORDER", help_heading = IMAGE)]
     pub endian: Option<Endian>,
-    /// Compressions, in the order in which they are tried: zlib, lzo, rtime, none; zlib,rtime by default.
+    /// Compressions, in the order in which they are tried: zlib, lzo, rtime, none; zlib,rtime by
+    /// default.
     #[arg(short = 'x', long, value_name = "NAME,...", value_delimiter = ',', help_heading = IMAGE)]
     pub compress: Vec<String>,
-    /// How hard to compress; 3 by default. 9 takes many times as long for an image a few percent smaller.
+    /// How hard to compress; 3 by default. 9 takes many times as long for an image a few percent
+    /// smaller.
     #[arg(long, value_name = "1..9", value_parser = clap::value_parser!(u8).range(1..=9), help_heading = IMAGE)]
     pub level: Option<u8>,
     /// Try all compressions for each piece, and take the smallest result.
@@ -61,11 +64,13 @@ pub struct Jffs2Arguments {
     /// Bytes of a cleanmarker.
     #[arg(short = 'c', long, visible_alias = "cleanmarker", value_name = "BYTES", value_parser = bytes32, help_heading = IMAGE)]
     pub cleanmarker_size: Option<u32>,
-    /// Each page is followed by its OOB, as `nandwrite --oob` takes it and `nanddump --oob` makes it: cleanmarkers where
-    /// Linux has them, all else 0xFF. The page and its OOB in bytes; those of --device without them.
+    /// Each page is followed by its OOB, as `nandwrite --oob` takes it and `nanddump --oob` makes
+    /// it: cleanmarkers where Linux has them, all else 0xFF. The page and its OOB in bytes; those
+    /// of --device without them.
     #[arg(long, value_name = "PAGE+OOB", value_parser = pages, num_args = 0..=1, require_equals = true, conflicts_with = "cleanmarker_size", help_heading = IMAGE)]
     pub oob: Option<Option<(u32, u32)>>,
-    /// Each block but the last ends in a summary, by which Linux mounts faster, as sumtool makes them.
+    /// Each block but the last ends in a summary, by which Linux mounts faster, as sumtool makes
+    /// them.
     #[arg(long, help_heading = IMAGE)]
     pub summary: bool,
     /// Fill the image up to this many bytes with 0xFF, the OOB not counted.

@@ -8,7 +8,8 @@ use super::matches::{Finder, Match};
 /// Bytes that are parsed together; bounds the memory, 2.5 MiB.
 const SEGMENT: usize = 1 << 15;
 
-/// A match of this length is taken as it is: what a better parse could save beside it is little, and long runs would cost quadratic time.
+/// A match of this length is taken as it is: what a better parse could save beside it is little,
+/// and long runs would cost quadratic time.
 const LONG: usize = 192;
 
 /// Literals since the last copy: 0 to 3, and 4 for more. They decide which forms a copy may have.
@@ -63,7 +64,8 @@ impl Matcher {
         emitter.literals(input.get(written.done..)?)
     }
 
-    /// Parses from `start` to the end of a segment or to a long match, which is part of it; returns where that is.
+    /// Parses from `start` to the end of a segment or to a long match, which is part of it; returns
+    /// where that is.
     fn segment(
         &mut self,
         input: &[u8],
@@ -100,7 +102,8 @@ impl Matcher {
     fn literal(&mut self, at: usize, first: bool) {
         let Some([from, to]) = self.nodes.get_mut(at..at + 2) else { return };
         for (state, node) in from.iter().enumerate().filter(|(_, node)| node.cost != UNREACHED) {
-            // Only a way without any copy has as many literals as the segment has bytes before `at`, and more.
+            // Only a way without any copy has as many literals as the segment has bytes before
+            // `at`, and more.
             let first = first && node.run as usize >= at;
             let header = literal_header(node.run as usize + 1, first) - literal_header(node.run as usize, first);
             let cost = node.cost + 1 + header;
@@ -134,7 +137,8 @@ impl Matcher {
         }
     }
 
-    /// Writes the cheapest way from `start` to byte `size` of the segment, but for the literals at its end.
+    /// Writes the cheapest way from `start` to byte `size` of the segment, but for the literals at
+    /// its end.
     fn emit(
         &mut self,
         input: &[u8],

@@ -1,4 +1,5 @@
-//! What an instruction that copies costs: shared by the parse that looks for the cheapest and by the emitter.
+//! What an instruction that copies costs: shared by the parse that looks for the cheapest and by
+//! the emitter.
 
 /// The forms of a copy, cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 use super::super::error::{Fault, Stop};
 use super::super::repeat;
 
-/// Fills `output` from a stream of version 0, or of version 1 (lzo-rle), which says so in its first two bytes.
+/// Fills `output` from a stream of version 0, or of version 1 (lzo-rle), which says so in its first
+/// two bytes.
 pub(in super::super) fn decompress(input: &[u8], output: &mut [u8]) -> Result<(), Stop> {
     let mut decoder = Decoder { input, read: 0, output, made: 0, start: (0, 0) };
     decoder.run()
@@ -64,7 +65,8 @@ impl Decoder<'_> {
     }
 
     fn run(&mut self) -> Result<(), Stop> {
-        // A stream of version 0 cannot start with these: the copy that they are would have nothing to copy from.
+        // A stream of version 0 cannot start with these: the copy that they are would have nothing
+        // to copy from.
         let runs = matches!(self.input, [17, 1, _, _, _, ..]);
         if runs {
             self.read = 2;
@@ -136,7 +138,8 @@ impl Decoder<'_> {
     /// The instruction of far copies, of the end, and, in version 1, of zeroes.
     fn far(&mut self, code: usize, runs: bool) -> Result<Step, Stop> {
         if runs && code & 8 != 0 {
-            // Looked for before the length's extension, as Linux does; its compressor avoids copies that would look the same.
+            // Looked for before the length's extension, as Linux does; its compressor avoids copies
+            // that would look the same.
             if let Some(&[low, 0xFF, eights]) = self.input.get(self.read..self.read + 3)
                 && low >= 0xFC
             {
@@ -157,7 +160,8 @@ impl Decoder<'_> {
     #[inline(always)]
     fn literals(&mut self, count: usize) -> Result<(), Stop> {
         let (from, to) = (self.read.saturating_add(count), self.made.saturating_add(count));
-        // Few literals are the rule; a copy of fixed length is faster than one of the right length, and what is too much is overwritten.
+        // Few literals are the rule; a copy of fixed length is faster than one of the right length,
+        // and what is too much is overwritten.
         if count <= 16
             && let Some(bytes) = self.input.get(self.read..).and_then(|rest| rest.first_chunk::<16>())
             && let Some(room) = self.output.get_mut(self.made..).and_then(|rest| rest.first_chunk_mut::<16>())

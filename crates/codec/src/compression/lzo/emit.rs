@@ -20,7 +20,8 @@ impl<'a> Emitter<'a> {
         Some(())
     }
 
-    /// What a length is beyond what its instruction holds: 255 for each zero, then the rest, which is not zero.
+    /// What a length is beyond what its instruction holds: 255 for each zero, then the rest, which
+    /// is not zero.
     fn extend(&mut self, mut beyond: usize) -> Option<()> {
         while beyond > 255 {
             self.put(&[0])?;
@@ -74,7 +75,8 @@ impl<'a> Emitter<'a> {
         self.put(&[kind | (low << 2) as u8, (distance >> bits) as u8])
     }
 
-    /// Three bytes and the extension of the length. `field` is the greatest number in the instruction's length field.
+    /// Three bytes and the extension of the length. `field` is the greatest number in the
+    /// instruction's length field.
     fn long(&mut self, kind: u8, field: usize, length: usize, distance: usize) -> Option<()> {
         if length - 2 <= field {
             self.put(&[kind | (length - 2) as u8])?;

@@ -15,7 +15,8 @@ pub(super) struct Match {
     pub(super) distance: usize,
 }
 
-/// Finds matches of two bytes by a table of pairs, of three and more by chains of positions with the same hash.
+/// Finds matches of two bytes by a table of pairs, of three and more by chains of positions with
+/// the same hash.
 #[derive(Default)]
 pub(super) struct Finder {
     pairs: Vec<u32>,
@@ -37,8 +38,9 @@ impl Finder {
         Some(())
     }
 
-    /// The matches for position `at`, each longer and farther back than the one before, so that the first that is long enough is the nearest.
-    /// Looks at `depth` positions at most and stops at a match of `enough` bytes. Notes the position; every position is to be noted once, in turn.
+    /// The matches for position `at`, each longer and farther back than the one before, so that the
+    /// first that is long enough is the nearest. Looks at `depth` positions at most and stops at a
+    /// match of `enough` bytes. Notes the position; every position is to be noted once, in turn.
     pub(super) fn find(&mut self, input: &[u8], at: usize, depth: usize, enough: usize, found: &mut Vec<Match>) {
         found.clear();
         let (pair, mut candidate) = self.note(input, at);
@@ -61,7 +63,8 @@ impl Finder {
                 }
             }
             let mark = self.chain.get(place % WINDOW).copied().unwrap_or(0);
-            // The chain's places are overwritten after a window: what is not farther back is not of this chain.
+            // The chain's places are overwritten after a window: what is not farther back is not of
+            // this chain.
             candidate = self.epoch.position(mark).filter(|&next| next < place);
         }
     }

@@ -1,4 +1,5 @@
-//! LZO1X: the stream of LZO that Linux uses (`docs/formats/compression.md` has the instructions and where the facts are from).
+//! LZO1X: the stream of LZO that Linux uses (`docs/formats/compression.md` has the instructions and
+//! where the facts are from).
 
 mod best;
 mod copy;
@@ -59,8 +60,8 @@ fn common(input: &[u8], early: usize, late: usize) -> usize {
     length + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// Positions in a table that outlives one input: each input's positions start where those of the one before ended, so that what is left in the table
-/// is told from what is new without wiping it.
+/// Positions in a table that outlives one input: each input's positions start where those of the
+/// one before ended, so that what is left in the table is told from what is new without wiping it.
 #[derive(Default)]
 struct Epoch {
     base: u32,
@@ -68,8 +69,8 @@ struct Epoch {
 }
 
 impl Epoch {
-    /// Begins an input of `length` bytes. `true` if the tables must be wiped first: at the first use, and when 32 bits are used up.
-    /// Inputs of 2 GiB and more are refused.
+    /// Begins an input of `length` bytes. `true` if the tables must be wiped first: at the first
+    /// use, and when 32 bits are used up. Inputs of 2 GiB and more are refused.
     fn begin(&mut self, length: usize) -> Option<bool> {
         let length = u32::try_from(length).ok().filter(|&length| length < 1 << 31)?;
         let wipe = self.next == 0 || self.next.checked_add(length).is_none();

@@ -3,11 +3,12 @@
 //!
 //! Sources: Linux `drivers/mtd/ubi/ubi-media.h`, `fs/ubifs/ubifs-media.h`,
 //! `fs/squashfs/squashfs_fs.h`, `include/uapi/linux/cramfs_fs.h`,
-//! `Documentation/filesystems/romfs.rst`, `fs/ext4/ext4.h`, `Documentation/driver-api/early-userspace/buffer-format.rst`; U-Boot
-//! `include/image.h` (legacy image); the Devicetree specification 0.4, chapter 5 (FIT images are such trees); OpenWrt `tools/firmware-utils/src/trx.c`;
-//! yaffs2 `yaffs_guts.h` (object headers); QEMU `docs/interop/qcow2.txt`; the LUKS on-disk formats
-//! 1 and 2; the exFAT specification 3.1; RFC 1952 (gzip), RFC 8878 (zstd), the xz and LZ4 frame
-//! formats, APPNOTE.TXT (zip).
+//! `Documentation/filesystems/romfs.rst`, `fs/ext4/ext4.h`,
+//! `Documentation/driver-api/early-userspace/buffer-format.rst`; U-Boot `include/image.h` (legacy
+//! image); the Devicetree specification 0.4, chapter 5 (FIT images are such trees); OpenWrt
+//! `tools/firmware-utils/src/trx.c`; yaffs2 `yaffs_guts.h` (object headers); QEMU
+//! `docs/interop/qcow2.txt`; the LUKS on-disk formats 1 and 2; the exFAT specification 3.1; RFC
+//! 1952 (gzip), RFC 8878 (zstd), the xz and LZ4 frame formats, APPNOTE.TXT (zip).
 
 use nandkit_codec::checksum::{crc32, crc32_linux};
 
@@ -340,7 +341,8 @@ fn bzip2(bytes: &[u8]) -> Judged {
     right.then(|| (None, String::new()))
 }
 
-/// An object header of a file, a symbolic link or a directory, with a parent, a name and a mode of its type.
+/// An object header of a file, a symbolic link or a directory, with a parent, a name and a mode of
+/// its type.
 fn yaffs2(bytes: &[u8], number: fn(&[u8], usize) -> Option<u32>) -> Judged {
     let (kind, parent, mode) = (number(bytes, 0)?, number(bytes, 4)?, number(bytes, 268)?);
     let name = bytes.get(10..266)?;

@@ -1,4 +1,5 @@
-//! The journal's pages: header, lines, snapshot. Everything little-endian. The rules are in `docs/design/06-page-map-on-flash.md`.
+//! The journal's pages: header, lines, snapshot. Everything little-endian. The rules are in
+//! `docs/design/06-page-map-on-flash.md`.
 
 use nandkit_codec::checksum::crc32;
 use zerocopy::little_endian::{U32, U64};
@@ -110,7 +111,8 @@ pub(crate) enum Change {
     Lost { page: u32 },
     /// A block has another one's place in a superblock; the largest number stands for none.
     Member { superblock: u32, lane: u32, block: u32 },
-    /// Tags with stamps from one to the other do not count: copies of a cleaning that a cut interrupted.
+    /// Tags with stamps from one to the other do not count: copies of a cleaning that a cut
+    /// interrupted.
     Void { first: u64, last: u64 },
 }
 
@@ -176,7 +178,8 @@ pub(crate) struct Snapshot {
     pub base: u64,
     /// The next stamp when this was written.
     pub next: u64,
-    /// The rows of blocks that are the journal's, and what else was chosen when the device was made.
+    /// The rows of blocks that are the journal's, and what else was chosen when the device was
+    /// made.
     pub rows: u32,
     pub sector_size: u32,
     pub stripe: u32,
@@ -313,7 +316,8 @@ mod tests {
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x80;
-            // Damage that the check values let through leads to another snapshot or none, and to nothing worse.
+            // Damage that the check values let through leads to another snapshot or none, and to
+            // nothing worse.
             assert_ne!(Snapshot::take(&damaged), Some(snapshot()), "byte {at}");
         }
     }

@@ -1,4 +1,5 @@
-//! The journal: what the tags of pages do not tell. Its place, its state in memory, and how it is written; [`layout`] has the bytes.
+//! The journal: what the tags of pages do not tell. Its place, its state in memory, and how it is
+//! written; [`layout`] has the bytes.
 
 pub(crate) mod layout;
 mod write;
@@ -58,10 +59,14 @@ pub(crate) struct JournalSizes {
 const GROUPS_MIN: usize = 8;
 
 impl JournalSizes {
-    /// Lines at which a checkpoint is due, and the most that there can be: one more command, and what cleaning writes during the checkpoint.
+    /// Lines at which a checkpoint is due, and the most that there can be: one more command, and
+    /// what cleaning writes during the checkpoint.
     ///
-    /// Cleaning writes a line for each page that it finds lost, also during a checkpoint, which cannot be begun again then. But a lost page is a slot that is won, and cleaning goes on only until the map pages have
-    /// room, and a free superblock for each stream and one held back: no more pages are lost on the way, but for those of the last victim, and of the one before the checkpoint.
+    /// Cleaning writes a line for each page that it finds lost, also during a checkpoint, which
+    /// cannot be begun again then. But a lost page is a slot that is won, and cleaning goes on only
+    /// until the map pages have room, and a free superblock for each stream and one held back: no
+    /// more pages are lost on the way, but for those of the last victim, and of the one before the
+    /// checkpoint.
     fn lines(&self) -> (usize, usize) {
         let due = (self.slots as usize / 4).clamp(32, 4096);
         let lost = self.map_pages + (self.streams + 4) * self.slots as usize;
@@ -128,7 +133,8 @@ impl Journal {
         }
     }
 
-    /// The journal that was found on a chip: it goes on in the other half before anything else is changed.
+    /// The journal that was found on a chip: it goes on in the other half before anything else is
+    /// changed.
     pub fn found(geometry: &FlashGeometry, found: &Found, options: &JournalOptions, sizes: &JournalSizes) -> Self {
         Self {
             rows: found.snapshot.rows,
@@ -143,7 +149,8 @@ impl Journal {
         }
     }
 
-    /// Leaves out lines of single pages that a later one of the same page makes void: cleaning writes one for each alias that it moves, as often as it moves it.
+    /// Leaves out lines of single pages that a later one of the same page makes void: cleaning
+    /// writes one for each alias that it moves, as often as it moves it.
     pub fn leave_out_superseded(&mut self) {
         let mut later = std::collections::BTreeSet::new();
         let mut keep: Vec<bool> = Vec::with_capacity(self.lines.len());

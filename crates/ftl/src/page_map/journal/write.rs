@@ -23,7 +23,8 @@ impl<F: Flash> PageMapFtl<F> {
         if waits { self.write_lines(context) } else { Ok(()) }
     }
 
-    /// Puts the waiting lines on flash, and makes a found journal one's own. Afterwards `last_change` is when that has completed.
+    /// Puts the waiting lines on flash, and makes a found journal one's own. Afterwards
+    /// `last_change` is when that has completed.
     pub(in crate::page_map) fn write_lines(&mut self, context: &Context) -> Outcome<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
         if journal.is_stale {
@@ -60,7 +61,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Writes a snapshot and its seal to the other half, which counts from then on: with the same base, and all lines above it.
+    /// Writes a snapshot and its seal to the other half, which counts from then on: with the same
+    /// base, and all lines above it.
     pub(in crate::page_map) fn move_journal(&mut self, context: &Context) -> Outcome<()> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         journal.leave_out_superseded();
@@ -141,7 +143,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Programs the pages of a group, each when everything before has completed; returns the page behind them.
+    /// Programs the pages of a group, each when everything before has completed; returns the page
+    /// behind them.
     fn program_group(
         &mut self,
         context: &Context,

@@ -1,4 +1,5 @@
-//! What a journal may say: every number in it is checked before it is used, since a chip in a file can hold anything.
+//! What a journal may say: every number in it is checked before it is used, since a chip in a file
+//! can hold anything.
 
 use nandkit_cleaning::victim::index::UNITS_MAX;
 use nandkit_codec::page_tag::TAG_BYTES;
@@ -12,7 +13,8 @@ use crate::page_map::journal::Found;
 use crate::page_map::journal::layout::{Change, Line};
 use crate::tag::SEQUENCE_END;
 
-/// Refuses a journal that does not fit the chip, or itself; returns the blocks of all superblocks, as the last line has them.
+/// Refuses a journal that does not fit the chip, or itself; returns the blocks of all superblocks,
+/// as the last line has them.
 pub(super) fn check(found: &Found, geometry: &FlashGeometry) -> Outcome<Vec<BlockIndex>> {
     let snapshot = &found.snapshot;
     let (page, sector) = (geometry.page_size, snapshot.sector_size);
@@ -49,7 +51,8 @@ pub(super) fn check(found: &Found, geometry: &FlashGeometry) -> Outcome<Vec<Bloc
     Ok(members)
 }
 
-/// The blocks of superblocks, as the snapshot has them and as later lines do, are blocks of the chip, none twice in the end; returns those.
+/// The blocks of superblocks, as the snapshot has them and as later lines do, are blocks of the
+/// chip, none twice in the end; returns those.
 fn check_blocks(found: &Found, geometry: &FlashGeometry) -> Outcome<Vec<BlockIndex>> {
     let snapshot = &found.snapshot;
     let mut members = snapshot.members.clone();
@@ -117,7 +120,8 @@ mod tests {
         }
     }
 
-    /// Journals whose check values are right and whose numbers are not: refused, or a device that can be read and written without a panic.
+    /// Journals whose check values are right and whose numbers are not: refused, or a device that
+    /// can be read and written without a panic.
     #[test]
     fn damaged_journals_with_right_check_values_do_no_harm() {
         let options = PageMapOptions { spare: Spare::Ratio(0.9), ..PageMapOptions::default() };

@@ -1,4 +1,5 @@
-//! Finding a device again: journal, scan, replay. The steps are numbered in `docs/design/06-page-map-on-flash.md`; none of them writes.
+//! Finding a device again: journal, scan, replay. The steps are numbered in
+//! `docs/design/06-page-map-on-flash.md`; none of them writes.
 
 mod find;
 mod limits;
@@ -17,7 +18,8 @@ use super::{LOST, NOWHERE, PageMapFtl, PageMapOptions, Plan, Spare, user};
 use crate::failure::{Failure, Outcome};
 use crate::tag::SEQUENCE_END;
 
-/// Stamps that are left out after a start: more than could have been given for what was never finished.
+/// Stamps that are left out after a start: more than could have been given for what was never
+/// finished.
 const STAMP_GAP: u64 = 1 << 24;
 
 /// What finding a device again took.
@@ -40,10 +42,13 @@ pub struct PageMapRecovery {
 impl<F: Flash> PageMapFtl<F> {
     /// Finds the device that a chip holds.
     ///
-    /// Capacity, sector size, stripe and the limit of aliases are those with which it was made, whatever `options` say of them; all else is as they say.
+    /// Capacity, sector size, stripe and the limit of aliases are those with which it was made,
+    /// whatever `options` say of them; all else is as they say.
     ///
-    /// Errors: `Unfit` (there is no such device on the chip, or options that it cannot have), `Unreadable` (a map page is lost), `PowerLost`, `Io`. Cost: the pages of the journal and of the map, a page of
-    /// each superblock, and those of every superblock that was opened since the last checkpoint, in simulated time; nothing is written before the first change.
+    /// Errors: `Unfit` (there is no such device on the chip, or options that it cannot have),
+    /// `Unreadable` (a map page is lost), `PowerLost`, `Io`. Cost: the pages of the journal and of
+    /// the map, a page of each superblock, and those of every superblock that was opened since the
+    /// last checkpoint, in simulated time; nothing is written before the first change.
     pub fn attach(flash: F, options: PageMapOptions) -> nandkit_block::Result<Self> {
         Self::attach_at(flash, options, &Context::default())
     }
@@ -55,14 +60,17 @@ impl<F: Flash> PageMapFtl<F> {
             .map_err(|failure| failure.at(nandkit_block::Operation::Open, nandkit_units::Lba(0)))
     }
 
-    /// Finds the device that a chip holds, or makes one on a chip that holds nothing at all. Whatever else is on it stays: then there is an error.
+    /// Finds the device that a chip holds, or makes one on a chip that holds nothing at all.
+    /// Whatever else is on it stays: then there is an error.
     pub fn open_at(flash: F, options: PageMapOptions, context: &Context) -> nandkit_block::Result<Self> {
         let is_blank = find::is_blank(&flash, context);
         let is_blank = is_blank.map_err(|failure| failure.at(nandkit_block::Operation::Open, nandkit_units::Lba(0)))?;
         if is_blank { Self::format_at(flash, options, context) } else { Self::attach_at(flash, options, context) }
     }
 
-    /// Whether a chip holds the whole, sealed journal of a page-mapped device, be it one that can be opened or not. Cost: the pages of both halves of the journal, up to the first that does not fit.
+    /// Whether a chip holds the whole, sealed journal of a page-mapped device, be it one that can
+    /// be opened or not. Cost: the pages of both halves of the journal, up to the first that does
+    /// not fit.
     pub fn has_journal(flash: &F, context: &Context) -> bool {
         find::journal(flash, context, &mut PageMapRecovery::default()).is_ok()
     }
@@ -95,7 +103,9 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(device)
     }
 
-    /// The device of a snapshot, before anything was read that is younger, but for its blocks: those are as the last line has them, since a block that a line gave to a superblock is no spare any more.
+    /// The device of a snapshot, before anything was read that is younger, but for its blocks:
+    /// those are as the last line has them, since a block that a line gave to a superblock is no
+    /// spare any more.
     fn rebuilt(flash: F, options: PageMapOptions, found: &Found, members: Vec<BlockIndex>) -> Outcome<Self> {
         let snapshot = &found.snapshot;
         let geometry = *flash.geometry();
@@ -139,7 +149,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(device)
     }
 
-    /// Loads the newest of each map page that is there: a younger one may be torn, and the older ones are as good to begin from, as long as they are from the base on.
+    /// Loads the newest of each map page that is there: a younger one may be torn, and the older
+    /// ones are as good to begin from, as long as they are from the base on.
     fn load_maps(&mut self, context: &Context, snapshot: &Snapshot, scanned: &scan::Scanned) -> Outcome<()> {
         let user = self.block.sectors as u32;
         let mut versions: Vec<Vec<u32>> = snapshot.directory.iter().map(|slot| vec![*slot]).collect();

@@ -1,4 +1,5 @@
-//! Steps 4 to 6: tags and lines in the order of their stamps, unfinished cleanings taken back, references counted.
+//! Steps 4 to 6: tags and lines in the order of their stamps, unfinished cleanings taken back,
+//! references counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +43,8 @@ impl<F: Flash> PageMapFtl<F> {
         let void = self.take_back(&moved, (&scanned, settled), &mut aliases);
         if let Some(journal) = &mut self.journal {
             journal.lines = newer;
-            // Where nothing was taken back, a line that voids nothing: with it behind the last copies, no later start takes them back, when their victim may be erased.
+            // Where nothing was taken back, a line that voids nothing: with it behind the last
+            // copies, no later start takes them back, when their victim may be erased.
             let (first, last) = void.unwrap_or((0, 0));
             self.sequence = self.sequence.saturating_add(1);
             journal.lines.push(Line { stamp: self.sequence, change: Change::Void { first, last } });
@@ -109,14 +111,20 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Takes the copies of the last cleaning back, where its victim still holds a page: it was not released, so that the originals are whole. Returns the stamps of these copies, which no later start may
-    /// count.
+    /// Takes the copies of the last cleaning back, where its victim still holds a page: it was not
+    /// released, so that the originals are whole. Returns the stamps of these copies, which no
+    /// later start may count.
     ///
-    /// Only copies with nothing behind them can be told so, neither programmed nor in the journal: a victim is erased only when something was programmed, and what that wrote is still there, or a line of the
-    /// journal says why not. So the originals are what the replay saw before the copies.
+    /// Only copies with nothing behind them can be told so, neither programmed nor in the journal:
+    /// a victim is erased only when something was programmed, and what that wrote is still there,
+    /// or a line of the journal says why not. So the originals are what the replay saw before the
+    /// copies.
     ///
-    /// Up to the stamp `settled` the journal tells what became of a cleaning. Numbers of cleanings begin anew with each start, and its line parts the copies before from those behind. And where a block failed in the middle
-    /// of a cleaning, the lines that replace it, or a snapshot, are between its copies: those before stay, since the journal's aliases are the ones behind them.
+    /// Up to the stamp `settled` the journal tells what became of a cleaning. Numbers of cleanings
+    /// begin anew with each start, and its line parts the copies before from those behind. And
+    /// where a block failed in the middle of a cleaning, the lines that replace it, or a snapshot,
+    /// are between its copies: those before stay, since the journal's aliases are the ones behind
+    /// them.
     fn take_back(
         &mut self,
         moved: &[Moved],
@@ -171,7 +179,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Superblocks without a valid slot are free, all others closed, in the order in which they were opened.
+    /// Superblocks without a valid slot are free, all others closed, in the order in which they
+    /// were opened.
     fn sort_superblocks(&mut self, scanned: &Scanned) {
         for superblock in &scanned.opened {
             if let Some(erases) = self.erases.get_mut(*superblock as usize) {

@@ -1,4 +1,5 @@
-//! Step 2: what superblocks were opened since the base, and the tags in them; and reads of single slots.
+//! Step 2: what superblocks were opened since the base, and the tags in them; and reads of single
+//! slots.
 
 use nandkit_codec::page_tag::{TAG_BYTES, TagRead};
 use nandkit_flash::{ErrorKind, Flash, PageRead};
@@ -30,13 +31,15 @@ impl Tag {
 pub(super) struct Scanned {
     /// In the order of their stamps.
     pub tags: Vec<Tag>,
-    /// By superblock: the lowest stamp that was seen, which says when it was opened; `None` where no page can be read.
+    /// By superblock: the lowest stamp that was seen, which says when it was opened; `None` where
+    /// no page can be read.
     pub lives: Vec<Option<u64>>,
     /// Superblocks that were opened since the base.
     pub opened: Vec<u32>,
 }
 
-/// Stamps that do not count: ranges without overlaps, in order. Each tag is asked for, and there may be millions of them.
+/// Stamps that do not count: ranges without overlaps, in order. Each tag is asked for, and there
+/// may be millions of them.
 #[derive(Debug, Default)]
 struct Void(Vec<(u64, u64)>);
 
@@ -71,7 +74,8 @@ pub(super) const fn is_loss(kind: ErrorKind) -> bool {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Looks at every superblock, and reads those that were opened since the base, or were open then.
+    /// Looks at every superblock, and reads those that were opened since the base, or were open
+    /// then.
     pub(super) fn scan(&mut self, context: &Context, snapshot: &Snapshot, lines: &[Line]) -> Outcome<Scanned> {
         let mut scanned = Scanned::default();
         let void = Void::of(lines);
@@ -101,7 +105,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(scanned)
     }
 
-    /// The stamp of the first page of a superblock that can be read: the blocks of a superblock hold one life, as it is programmed only when all are erased.
+    /// The stamp of the first page of a superblock that can be read: the blocks of a superblock
+    /// hold one life, as it is programmed only when all are erased.
     fn life(&mut self, context: &Context, superblock: u32) -> Outcome<Option<u64>> {
         for page in 0..self.superblocks.stripe() {
             let mut stamp = None;
@@ -181,7 +186,8 @@ mod tests {
         }
     }
 
-    /// The lines of trims, remaps and losses, which are as many as the journal takes, are not looked at for each tag.
+    /// The lines of trims, remaps and losses, which are as many as the journal takes, are not
+    /// looked at for each tag.
     #[test]
     fn only_lines_that_void_stamps_are_searched() {
         let other = (0..100_000).map(|stamp| Line { stamp, change: Change::Trim { first: 0, count: 1 } });

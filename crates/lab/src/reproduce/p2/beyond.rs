@@ -1,4 +1,5 @@
-//! P2.F: what the paper left for later, the way of data between regions and JFFS2 beside FAT on a translation layer; and which policy does better than CAT.
+//! P2.F: what the paper left for later, the way of data between regions and JFFS2 beside FAT on a
+//! translation layer; and which policy does better than CAT.
 
 use nandkit_cleaning::separation::Separation;
 use serde_json::{Value, json};
@@ -93,7 +94,8 @@ fn trace(points: &[Point<'_>]) -> String {
     }
 }
 
-/// The flow tables of the primary setting, from the first seed: rows are regions before (the last: first writes), columns regions after.
+/// The flow tables of the primary setting, from the first seed: rows are regions before (the last:
+/// first writes), columns regions after.
 fn flow_tables(points: &[Point<'_>]) -> Value {
     let view = View::new(points, &PRIMARY);
     let table = |regions: u8| {

@@ -1,7 +1,9 @@
 //! P2.4, and what policies cost in processor time.
 //!
-//! Device time knows no processor. The verdict adds processor time by counts that are in the records (blocks that the policy looked at, versions whose region was
-//! decided) at [`EVALUATION_NS`] each; the same records give the same verdict on any host. What a choice really takes on this host is shown beside it.
+//! Device time knows no processor. The verdict adds processor time by counts that are in the
+//! records (blocks that the policy looked at, versions whose region was decided) at
+//! [`EVALUATION_NS`] each; the same records give the same verdict on any host. What a choice really
+//! takes on this host is shown beside it.
 
 use std::hint::black_box;
 
@@ -17,8 +19,9 @@ use super::point::{Point, View};
 use super::verdict::{SAME, by_regions, figures};
 use crate::HostMeter;
 
-/// What one evaluation, and one decision of a region, is taken to cost: 1 microsecond, 200 cycles of a 200 MHz processor of the paper's time, enough for a
-/// 64-bit division in software. An assumption on the dear side; P2 names no processor.
+/// What one evaluation, and one decision of a region, is taken to cost: 1 microsecond, 200 cycles
+/// of a 200 MHz processor of the paper's time, enough for a 64-bit division in software. An
+/// assumption on the dear side; P2 names no processor.
 pub const EVALUATION_NS: f64 = 1000.0;
 
 /// The share of the time that counts as negligible.
@@ -99,7 +102,8 @@ fn region_ns(host: &dyn HostMeter) -> Option<f64> {
     })
 }
 
-/// Nanoseconds of policy by the counts of a run: its evaluations, and one decision for each version written or moved where there are regions.
+/// Nanoseconds of policy by the counts of a run: its evaluations, and one decision for each version
+/// written or moved where there are regions.
 fn policy_ns(point: &Point<'_>) -> f64 {
     let decisions = point.flows("clean_flows").map_or(0.0, |moved| point.writes() + moved.iter().sum::<f64>());
     (point.count("policy_evaluations") + decisions) * EVALUATION_NS

@@ -1,7 +1,10 @@
-//! P2: a better garbage collector for JFFS2, by cost-age-times (CAT) and dynamic data clustering (DAC).
+//! P2: a better garbage collector for JFFS2, by cost-age-times (CAT) and dynamic data clustering
+//! (DAC).
 //!
-//! [`plan`] says which runs are made, [`point`] finds them among records, and each claim is judged from records alone: [`verdict`], [`cpu`] (P2.4) and
-//! [`beyond`] (P2.F). The paper leaves device and fill open: [`plan::PRIMARY`] is the setting from which verdicts are taken, and verdicts say what the others give.
+//! [`plan`] says which runs are made, [`point`] finds them among records, and each claim is judged
+//! from records alone: [`verdict`], [`cpu`] (P2.4) and [`beyond`] (P2.F). The paper leaves device
+//! and fill open: [`plan::PRIMARY`] is the setting from which verdicts are taken, and verdicts say
+//! what the others give.
 
 pub mod beyond;
 pub mod cpu;
@@ -70,7 +73,8 @@ fn needed(pattern: &str, wanted: &dyn Fn(&str) -> bool) -> bool {
     claims.iter().any(|claim| wanted(claim))
 }
 
-/// The records of P2's runs, by what they are for, so that a run made short for one claim is never taken for one of another.
+/// The records of P2's runs, by what they are for, so that a run made short for one claim is never
+/// taken for one of another.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     /// Every pattern at every fill level, with and without CAT, by number of regions.

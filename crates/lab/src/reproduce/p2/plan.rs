@@ -12,7 +12,8 @@ use crate::{Experiment, LabError, SpecError};
 /// The chip: 256 blocks of 128 KiB, the one on which Linux's JFFS2 was measured.
 pub const DEVICE: &str = "nandsim-32m-128k";
 
-/// The patterns of `overwrite`: 640-116 with whole files, one contiguous piece, or every eighth record hot; random; sequential.
+/// The patterns of `overwrite`: 640-116 with whole files, one contiguous piece, or every eighth
+/// record hot; random; sequential.
 pub const PATTERNS: [&str; 5] = ["hcf", "hcc", "hci", "rnd", "seq"];
 
 /// The layouts of the hot data in 640-116.
@@ -43,8 +44,10 @@ pub struct Setting {
     pub fill: Fill,
 }
 
-/// The setting from which verdicts on 640-116 are taken: whole files hot, 26 of 32 MiB. There, and with random and sequential writes at the same fill, this
-/// JFFS2 was compared with the kernel's own figures; the paper names neither the layout nor the fill. It was chosen before any run of P2.
+/// The setting from which verdicts on 640-116 are taken: whole files hot, 26 of 32 MiB. There, and
+/// with random and sequential writes at the same fill, this JFFS2 was compared with the kernel's
+/// own figures; the paper names neither the layout nor the fill. It was chosen before any run of
+/// P2.
 pub const PRIMARY: Setting = Setting { pattern: "hcf", fill: FILLS[0] };
 
 /// The numbers of regions of DAC; one region is no DAC.
@@ -54,8 +57,8 @@ pub const REGIONS: [u8; 5] = [1, 2, 3, 4, 5];
 pub const BASELINE: &str = "p2-baseline";
 /// Its victim choice.
 pub const CAT: &str = "cat";
-/// The same with the clean list open to victims. A clean block counts as one hundredth invalid then: only great age makes up for that, and in short runs
-/// no clean block is taken.
+/// The same with the clean list open to victims. A clean block counts as one hundredth invalid
+/// then: only great age makes up for that, and in short runs no clean block is taken.
 pub const CAT_OPEN: &str = "cat:open-clean=yes";
 /// The same with a clean block counting as one fifth invalid, so that old ones are taken.
 pub const CAT_OPEN_WIDE: &str = "cat:open-clean=yes,invalid-floor=200";
@@ -65,7 +68,8 @@ pub const LINUX: &str = "jffs2-lists";
 /// The thresholds of DAC in seconds that are swept; P2 names none, and 60 is the default.
 pub const THRESHOLDS: [u32; 4] = [1, 4, 15, 240];
 
-/// The stacks with FAT that JFFS2 is set beside: the layer, and whether 64 sectors are cached and written back later.
+/// The stacks with FAT that JFFS2 is set beside: the layer, and whether 64 sectors are cached and
+/// written back later.
 pub const LAYERS: [&str; 4] = ["fat | block-map", "fat | fast", "fat | block-map | cached", "fat | fast | cached"];
 
 /// The separation with this number of regions.
@@ -97,7 +101,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// All of it, or a quick look: two seeds instead of five, 24 MiB overwritten instead of 256, fewer numbers of regions.
+    /// All of it, or a quick look: two seeds instead of five, 24 MiB overwritten instead of 256,
+    /// fewer numbers of regions.
     pub fn new(quick: bool) -> Self {
         Self { quick }
     }
@@ -137,7 +142,8 @@ fn fat(ftl: FtlSpec, cache_sectors: u32) -> Result<StackSpec, LabError> {
     Ok(StackSpec { device: device()?, ftl, fs, host: None })
 }
 
-/// Every pattern: with and without CAT by number of regions, and Linux's collector. All seeds at the primary fill level, few at the others.
+/// Every pattern: with and without CAT by number of regions, and Linux's collector. All seeds at
+/// the primary fill level, few at the others.
 pub fn grid(scale: &Scale, patterns: &[&str]) -> Result<Vec<Experiment>, LabError> {
     let mut stacks = vec![jffs2(LINUX, "none")?];
     for collector in [BASELINE, CAT] {
@@ -191,7 +197,8 @@ pub fn layers(scale: &Scale) -> Result<Experiment, LabError> {
     Ok(Experiment::product(&stacks, &workloads?, &scale.few_seeds())?)
 }
 
-/// The separations that are tried beside DAC with their defaults; thresholds on the scale of 640-116's own lifetimes, in user writes.
+/// The separations that are tried beside DAC with their defaults; thresholds on the scale of
+/// 640-116's own lifetimes, in user writes.
 pub fn separations() -> Vec<String> {
     let named = separation::names().map(str::to_string);
     let own =
@@ -199,7 +206,8 @@ pub fn separations() -> Vec<String> {
     named.chain(own.map(str::to_string)).collect()
 }
 
-/// Every policy of `cleaning` with every separation, in the primary setting; quickly, the policies alone and CAT's separations.
+/// Every policy of `cleaning` with every separation, in the primary setting; quickly, the policies
+/// alone and CAT's separations.
 pub fn beyond(scale: &Scale) -> Result<Experiment, LabError> {
     let policies = victim::names().map(str::to_string).chain(["cat:erase-offset=0".to_string(), CAT_OPEN.to_string()]);
     let mut stacks = Vec::new();

@@ -87,7 +87,8 @@ impl Point<'_> {
         fs.and_then(|fs| fs.get(name)).and_then(LayerValue::as_f64).unwrap_or(0.0)
     }
 
-    /// A flow table of the file system, row by row: a row for each region before and one for first writes, a column for each region after.
+    /// A flow table of the file system, row by row: a row for each region before and one for first
+    /// writes, a column for each region after.
     pub fn flows(&self, name: &str) -> Option<&[f64]> {
         match self.record.layers.get("fs")?.get(name)? {
             LayerValue::Series(series) => Some(series),

@@ -11,7 +11,8 @@ use super::plan::{
 use super::{CLAIMS, Runs, judge};
 use crate::testing::only;
 
-/// What a made-up run gives: speed, erases, write amplification, blocks never erased, evaluations, and the share of the collector's moves that go to the top region.
+/// What a made-up run gives: speed, erases, write amplification, blocks never erased, evaluations,
+/// and the share of the collector's moves that go to the top region.
 #[derive(Clone, Copy)]
 struct Given {
     speed: f64,
@@ -61,7 +62,8 @@ fn jffs2(collector: &str, separation: &str) -> serde_json::Value {
     json!({"fs": {"kind": "jffs2", "victim": collector, "separation": separation}, "ftl": {"kind": "none"}})
 }
 
-/// A grid of runs in which each is what `given` says of its pattern, collector and number of regions.
+/// A grid of runs in which each is what `given` says of its pattern, collector and number of
+/// regions.
 fn made(collectors: &[&str], given: impl Fn(&str, &str, u8) -> Given) -> Vec<RunRecord> {
     let mut records = Vec::new();
     for pattern in PATTERNS {
@@ -115,7 +117,8 @@ fn fails(claim: &str, runs: &Runs, because: &str) {
     assert!(!holds && note.contains(because), "{claim}: {note}");
 }
 
-/// The paper's runs, but for those of one pattern's collector (any, where empty) with at least so many regions.
+/// The paper's runs, but for those of one pattern's collector (any, where empty) with at least so
+/// many regions.
 #[track_caller]
 fn fails_with(claim: &str, pattern: &str, collector: &str, least_regions: u8, change: fn(&mut Given), because: &str) {
     let given = |of: &str, with: &str, regions: u8| {
@@ -202,7 +205,8 @@ fn what_beats_cat_is_named() {
     assert!(note.contains("of 3 schemes 1 write faster") && note.contains("cost-benefit | none, 1.50 times"), "{note}");
 }
 
-/// Every run that is planned is one that the stack takes, and the figures that verdicts look for are among them.
+/// Every run that is planned is one that the stack takes, and the figures that verdicts look for
+/// are among them.
 #[test]
 fn the_plan_can_be_run() {
     let grids = grid(&Scale::new(false), &LAYOUTS).unwrap();

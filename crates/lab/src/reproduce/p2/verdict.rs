@@ -1,7 +1,8 @@
 //! P2.1 to P2.3, P2.5 and P2.6.
 //!
-//! The tolerances stand here, in one place, and were set before the first run: "as fast" and "adds nothing" are within two per cent, "no effect" within three,
-//! "up to about three times" is from two to four times, "slightly fewer" is up to 15 % fewer.
+//! The tolerances stand here, in one place, and were set before the first run: "as fast" and "adds
+//! nothing" are within two per cent, "no effect" within three, "up to about three times" is from
+//! two to four times, "slightly fewer" is up to 15 % fewer.
 
 use serde_json::{Value, json};
 
@@ -183,7 +184,8 @@ pub fn random(points: &[Point<'_>]) -> Claim {
     claim(stated, &verdicts, ("figures", figures(points, &all, &schemes)), "")
 }
 
-/// P2.5: with the list closed DAC gains nothing, with it open it gains. Judged with [`CAT_OPEN_WIDE`], since [`CAT_OPEN`] takes hardly any clean block in short runs.
+/// P2.5: with the list closed DAC gains nothing, with it open it gains. Judged with
+/// [`CAT_OPEN_WIDE`], since [`CAT_OPEN`] takes hardly any clean block in short runs.
 pub fn clean_list(points: &[Point<'_>], open: &[Point<'_>]) -> Claim {
     let at_primary_fill = LAYOUTS.map(|pattern| Setting { pattern, fill: FILLS[0] }).to_vec();
     let verdicts = judge_in(at_primary_fill.clone(), |setting| {

@@ -1,7 +1,8 @@
 //! P3: remapping, for file utilities and for the cleaner of F2FS.
 //!
 //! [`plan`] says which runs are made, [`archive`], [`dies`] and [`fragments`] are those that no
-//! workload has, [`verdict`] judges each claim from records alone, [`matrix`] compares all cleaners.
+//! workload has, [`verdict`] judges each claim from records alone, [`matrix`] compares all
+//! cleaners.
 
 pub mod archive;
 pub mod dies;

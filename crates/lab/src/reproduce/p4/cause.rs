@@ -35,8 +35,8 @@ fn per_hundred(count: f64, host_pages: f64) -> String {
     if host_pages > 0.0 { format!("{:.2}", count / host_pages * 100.0) } else { "-".to_string() }
 }
 
-/// What merge and the other policies did on a workload, per hundred host pages, and which part of the time under merge was open to gain. Empty without
-/// measurements.
+/// What merge and the other policies did on a workload, per hundred host pages, and which part of
+/// the time under merge was open to gain. Empty without measurements.
 pub(super) fn sentence(points: &[Point<'_>], workload: &str, setting: &str) -> String {
     let Some(merge) = behaviour(points, workload, setting, "merge") else { return String::new() };
     let mut text = format!(

@@ -1,7 +1,9 @@
-//! P4: "Cost-based Optimization of Block Recycling Scheme in NAND Flash Memory Based Storage System" (Lee, Kim, Ahn, Lee, Noh, 2007).
+//! P4: "Cost-based Optimization of Block Recycling Scheme in NAND Flash Memory Based Storage
+//! System" (Lee, Kim, Ahn, Lee, Noh, 2007).
 //!
-//! [`plan`] says which runs are made, [`point`] reads from a record which of them it is, [`verdict`] judges each claim from records alone. Whatever
-//! the paper leaves open is in [`plan::SETTINGS`], both ways of it, and verdicts name the setting that they were taken in.
+//! [`plan`] says which runs are made, [`point`] reads from a record which of them it is,
+//! [`verdict`] judges each claim from records alone. Whatever the paper leaves open is in
+//! [`plan::SETTINGS`], both ways of it, and verdicts name the setting that they were taken in.
 
 mod cause;
 pub mod mathematics;
@@ -59,7 +61,8 @@ impl Paper for P4 {
     }
 }
 
-/// The records of P4's runs, by what they are for: the same stack runs a workload long for one claim and short for another, and must not be taken for the same.
+/// The records of P4's runs, by what they are for: the same stack runs a workload long for one
+/// claim and short for another, and must not be taken for the same.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     /// P4.1 to P4.3: policies on workloads, and the sweep of the limit.
@@ -70,7 +73,8 @@ pub struct Runs {
     pub log_blocks: Vec<RunRecord>,
 }
 
-/// Judges the wanted claims from records: the same records give the same verdicts, whoever made them.
+/// Judges the wanted claims from records: the same records give the same verdicts, whoever made
+/// them.
 pub fn judge(runs: &Runs, wanted: &dyn Fn(&str) -> bool) -> Vec<Claim> {
     let policies = point::read(&runs.policies);
     let judges: [(&str, &dyn Fn() -> Claim); 6] = [

@@ -37,10 +37,13 @@ pub struct Setting {
 
 /// All settings that P4 is measured in. Verdicts are taken from the first.
 ///
-/// The paper tells two things of its set-up. Formatting leaves just under `Np / 2 = 64` pages in the log block of the FAT, and few of them are written again: so
-/// a FAT16 of about 27,600 clusters (two FATs of 27 pages, 8 pages of root directory, the boot sector), whose data area begins in a block of its own. With 8
-/// log blocks merges are hardly ever forced. It names no cache, and an MS-DOS compatible FAT has sectors of 512 bytes. Clusters of 32 KiB use
-/// the chip as far as such a FAT reaches (864 MiB); clusters of 4 KiB make a volume of 108 MiB, on which fewer merges are forced.
+/// The paper tells two things of its set-up. Formatting leaves just under `Np / 2 = 64` pages in
+/// the log block of the FAT, and few of them are written again: so a FAT16 of about 27,600 clusters
+/// (two FATs of 27 pages, 8 pages of root directory, the boot sector), whose data area begins in a
+/// block of its own. With 8 log blocks merges are hardly ever forced. It names no cache, and an
+/// MS-DOS compatible FAT has sectors of 512 bytes. Clusters of 32 KiB use the chip as far as such a
+/// FAT reaches (864 MiB); clusters of 4 KiB make a volume of 108 MiB, on which fewer merges are
+/// forced.
 pub const SETTINGS: [Setting; 6] = [
     WHOLE,
     Setting { name: "864 MiB, 64 sectors cached", cache_sectors: 64, ..WHOLE },
@@ -70,7 +73,8 @@ pub struct Scale {
 /// How long a workload runs.
 #[derive(Clone, Copy)]
 enum Length {
-    /// Long enough that a longer run changes the gains by less than two percentage points: merge+migration settles only after thousands of recyclings.
+    /// Long enough that a longer run changes the gains by less than two percentage points:
+    /// merge+migration settles only after thousands of recyclings.
     Settled,
     /// For sweeps, which compare a policy with itself.
     Short,
@@ -131,7 +135,8 @@ fn block_map(policy: PolicyName) -> BlockMapSpec {
     BlockMapSpec { policy, ..BlockMapSpec::default() }
 }
 
-/// The translation layers that are compared: the paper's four policies, macroscopic with the other estimator too, and FAST.
+/// The translation layers that are compared: the paper's four policies, macroscopic with the other
+/// estimator too, and FAST.
 fn compared() -> Vec<FtlSpec> {
     let mut layers: Vec<FtlSpec> =
         PolicyName::ALL.into_iter().map(|policy| FtlSpec::BlockMap(block_map(policy))).collect();
@@ -141,7 +146,8 @@ fn compared() -> Vec<FtlSpec> {
     layers
 }
 
-/// P4.1 to P4.3: every workload under every policy, in all settings: long and with all seeds in those of [`SWEPT`], short and with two seeds in the others.
+/// P4.1 to P4.3: every workload under every policy, in all settings: long and with all seeds in
+/// those of [`SWEPT`], short and with two seeds in the others.
 pub fn policies(scale: &Scale) -> Result<Vec<Experiment>, LabError> {
     let experiment = |settings: &[&Setting], length: Length, seeds: &[u64]| -> Result<Experiment, LabError> {
         let mut stacks = Vec::new();
@@ -174,7 +180,8 @@ pub fn limits(scale: &Scale) -> Result<Experiment, LabError> {
     Ok(Experiment::product(&stacks, &[scale.workload("postmark-small", Length::Short)?], &scale.seeds)?)
 }
 
-/// P4.4: the pages that successive migrations of the block with the FAT and root directory copy, under merge+migration as in the paper.
+/// P4.4: the pages that successive migrations of the block with the FAT and root directory copy,
+/// under merge+migration as in the paper.
 pub fn growth(scale: &Scale) -> Result<Experiment, LabError> {
     let mut stacks = Vec::new();
     for setting in &SETTINGS {

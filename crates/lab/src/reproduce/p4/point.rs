@@ -125,7 +125,8 @@ impl Spread {
     }
 }
 
-/// The points of one workload in one setting with the paper's eight log blocks and no limit of their own.
+/// The points of one workload in one setting with the paper's eight log blocks and no limit of
+/// their own.
 pub fn standard<'a, 'b>(
     points: &'b [Point<'a>],
     workload: &'b str,

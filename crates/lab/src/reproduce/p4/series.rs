@@ -28,8 +28,9 @@ fn longest_period(series: &[f64]) -> &[f64] {
     series.split(|p| *p < 0.0).max_by_key(|period| period.len()).unwrap_or_default()
 }
 
-/// The growth alone: up to the first migration that copies 95 % of the most that any copies. A block's migrations cannot copy more than its live pages,
-/// and a long period is mostly the plateau behind that, whose slope is 0.
+/// The growth alone: up to the first migration that copies 95 % of the most that any copies. A
+/// block's migrations cannot copy more than its live pages, and a long period is mostly the plateau
+/// behind that, whose slope is 0.
 fn until_plateau(period: &[f64]) -> &[f64] {
     let most = period.iter().copied().fold(0.0, f64::max);
     let growth = period.iter().position(|p| *p >= 0.95 * most).map_or(0, |reached| reached + 1);
@@ -65,7 +66,8 @@ fn growing(series: &[f64]) -> &[f64] {
     until_plateau(longest_period(series))
 }
 
-/// What the growth alone shows; told beside the verdict, which is on the whole period as the paper's claim is.
+/// What the growth alone shows; told beside the verdict, which is on the whole period as the
+/// paper's claim is.
 fn growth_alone(points: &[Point<'_>], setting: &str) -> Option<String> {
     let fits = fits(points, setting, growing);
     let mean = |value: fn(&Fit) -> f64| Spread::of(fits.iter().map(value)).map(|spread| spread.mean);

@@ -9,7 +9,8 @@ use super::verdict::{Check, by_setting, claim, first, in_settings};
 
 /// Loss of speed from which fewer log blocks "hurt much".
 const MUCH: f64 = 0.10;
-/// The numbers of log blocks that are fewer than 8. With 6 and 7 the paper's curves are not told apart from 8 in its text, so they are measured and not judged.
+/// The numbers of log blocks that are fewer than 8. With 6 and 7 the paper's curves are not told
+/// apart from 8 in its text, so they are measured and not judged.
 const FEWER: [u32; 4] = [1, 2, 3, 4];
 /// Change of speed up to which more log blocks leave it "stable".
 const STABLE: f64 = 0.05;

@@ -153,7 +153,8 @@ fn log_blocks() {
     );
 }
 
-/// The stack with eight log blocks is run long for P4.3, too: once its times were averaged with the short ones of the sweep, and eight log blocks looked five times as slow.
+/// The stack with eight log blocks is run long for P4.3, too: once its times were averaged with the
+/// short ones of the sweep, and eight log blocks looked five times as slow.
 #[test]
 fn log_blocks_are_judged_by_their_own_runs_alone() {
     let hurt = |workload: &str, count: u32| if count < 8 && workload != "event-recorder" { 0.3 } else { 0.0 };

@@ -1,7 +1,8 @@
 //! P4.1 to P4.3: how much faster each policy is than plain merging.
 //!
-//! A claim is taken apart into checks; it holds where every check does. The tolerances stand here, in one place, and were set before the
-//! first run: an order is an order of means over seeds; a figure agrees within five percentage points; "about equal" is within three.
+//! A claim is taken apart into checks; it holds where every check does. The tolerances stand here,
+//! in one place, and were set before the first run: an order is an order of means over seeds; a
+//! figure agrees within five percentage points; "about equal" is within three.
 
 use serde_json::{Value, json};
 

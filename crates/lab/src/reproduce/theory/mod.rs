@@ -1,7 +1,9 @@
 //! Closed forms and mean fields of write amplification, and P4's cost functions, beside simulation.
 //!
-//! Each row is a claim: theory, simulation with the interval that seeds give, the difference, and where the formula is from. A row holds where the difference is at most [`BAR`]; one that misses is told
-//! as missing. [`waf`] has the page-mapped layer's rows, [`recycling`] the block-mapped layer's.
+//! Each row is a claim: theory, simulation with the interval that seeds give, the difference, and
+//! where the formula is from. A row holds where the difference is at most [`BAR`]; one that misses
+//! is told as missing. [`waf`] has the page-mapped layer's rows, [`recycling`] the block-mapped
+//! layer's.
 
 pub mod recycling;
 pub mod waf;
@@ -41,7 +43,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// How far the simulation's mean is from theory, as a share of theory; NaN without a simulation.
+    /// How far the simulation's mean is from theory, as a share of theory; NaN without a
+    /// simulation.
     pub fn difference(&self) -> f64 {
         spread::mean(&self.simulation).map_or(f64::NAN, |mean| mean / self.theory - 1.0)
     }

@@ -1,7 +1,9 @@
 //! P4's cost functions beside the block-mapped layer on P4's chip.
 //!
-//! One logical block is overwritten in such a way that the layer's log block holds the number of valid pages that the formula is asked for. What the device did beside programming the host's
-//! pages, for each of these pages, is the formula's cost for each writable page. Nothing is drawn: one run is all there is to know.
+//! One logical block is overwritten in such a way that the layer's log block holds the number of
+//! valid pages that the formula is asked for. What the device did beside programming the host's
+//! pages, for each of these pages, is the formula's cost for each writable page. Nothing is drawn:
+//! one run is all there is to know.
 
 use nandkit_block::BlockDevice;
 use nandkit_cleaning::recycling::Costs;
@@ -19,7 +21,8 @@ pub enum Cycle {
     Merge,
     /// Always by a migration that copies so many pages.
     Migrate(u32),
-    /// By migrations that copy `alpha`, `2 alpha`, ... pages, and a merge behind the best number of them.
+    /// By migrations that copy `alpha`, `2 alpha`, ... pages, and a merge behind the best number of
+    /// them.
     Period(u32),
 }
 
@@ -60,7 +63,8 @@ const PROGRAM_MS: f64 = 1.013;
 /// Cycles that are measured; the first one is not.
 const CYCLES: u32 = 40;
 
-/// P4's chip, and what a page of the map costs on it: its program, and its share of the erase of a block of them.
+/// P4's chip, and what a page of the map costs on it: its program, and its share of the erase of a
+/// block of them.
 fn costs(map_pages: u32) -> Costs {
     let plain = Costs::P4;
     let page = PROGRAM_MS + plain.erase / f64::from(plain.pages_per_block);
@@ -68,7 +72,8 @@ fn costs(map_pages: u32) -> Costs {
 }
 
 impl Plan {
-    /// Milliseconds for each writable page; for the row of the best number of migrations that number.
+    /// Milliseconds for each writable page; for the row of the best number of migrations that
+    /// number.
     pub fn theory(&self) -> f64 {
         let costs = costs(self.map_pages);
         match self.cycle {
@@ -109,7 +114,8 @@ impl Plan {
             Cycle::Migrate(pages) => measured("merge+migration", 0, self.map_pages, &[pages]),
             Cycle::Period(alpha) => {
                 let period = |n: u64| {
-                    // The last entry is the log block that is merged: how many of its pages are valid is all one.
+                    // The last entry is the log block that is merged: how many of its pages are
+                    // valid is all one.
                     let valid: Vec<u32> = (1..=n as u32 + 1).map(|k| alpha * k).collect();
                     measured("limit", n as u32, self.map_pages, &valid)
                 };
@@ -135,7 +141,8 @@ fn best(costs: &Costs, alpha: u32) -> u64 {
     costs.best_migrations(f64::from(alpha)).unwrap_or(0)
 }
 
-/// Overwrites pages of the first logical block, so that the k-th log block of each cycle ends with `valid[k]` valid pages.
+/// Overwrites pages of the first logical block, so that the k-th log block of each cycle ends with
+/// `valid[k]` valid pages.
 struct Cycles<'a> {
     valid: &'a [u32],
     pages_per_block: u32,
@@ -165,10 +172,12 @@ impl Cycles<'_> {
             // What the migration before left in the log block; a merge leaves nothing.
             let mut kept = 0;
             for &valid in self.valid {
-                // Migrations for ever keep what they had; the log block of a merge begins empty, as that of the first cycle.
+                // Migrations for ever keep what they had; the log block of a merge begins empty, as
+                // that of the first cycle.
                 let had = if migrates_for_ever && !(self.fill && cycle == 0) { valid } else { kept };
                 let room = self.pages_per_block - if self.keeps() { had } else { 0 };
-                // New pages first, the others again and again; from the last on, since a log block in order becomes the data block.
+                // New pages first, the others again and again; from the last on, since a log block
+                // in order becomes the data block.
                 let pages = (kept..valid).rev().chain((0..valid).rev().cycle());
                 pages.take(room as usize).try_for_each(&mut write)?;
                 kept = valid;

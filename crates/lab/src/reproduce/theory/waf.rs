@@ -96,8 +96,9 @@ pub const ROWS: [Plan; 33] = [
 ];
 
 impl Victim {
-    /// The name that specs have. Theory draws among equal blocks. Where all pages are alike it does not matter which of them goes, and the default is what is judged; where hot and cold ones share a device the
-    /// oldest of equal blocks is more often a cold one.
+    /// The name that specs have. Theory draws among equal blocks. Where all pages are alike it does
+    /// not matter which of them goes, and the default is what is judged; where hot and cold ones
+    /// share a device the oldest of equal blocks is more often a cold one.
     fn name(self, overwrites: Overwrites) -> String {
         match self {
             Self::Greedy if overwrites != Uniform => "greedy-by-lot".to_string(),
@@ -202,8 +203,10 @@ impl Scale {
         Self { blocks: if quick { 8192 } else { 65_536 }, seeds: vec![1, 2, 3], rule }
     }
 
-    /// Blocks of a device with this spare: half as many with twice the spare, so that the reserve of two free blocks and an open one is the same share of it, 0.05 to 0.1 % on full devices. By that much theory,
-    /// which knows no reserve, can differ at the least; a block more or less is 0.002 to 0.006 % of the flash.
+    /// Blocks of a device with this spare: half as many with twice the spare, so that the reserve
+    /// of two free blocks and an open one is the same share of it, 0.05 to 0.1 % on full devices.
+    /// By that much theory, which knows no reserve, can differ at the least; a block more or less
+    /// is 0.002 to 0.006 % of the flash.
     pub fn blocks(&self, spare: f64) -> u32 {
         match spare {
             less if less < 0.1 => self.blocks,

@@ -16,11 +16,13 @@ use crate::frame::EPOCH_UNIX_NS;
 /// How an F2FS volume is to be. The defaults are those of mkfs.f2fs 1.15, but reproducible.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct F2fsBuild {
-    /// Bytes of the volume; `None` for the smallest that holds the tree and on which Linux can write.
+    /// Bytes of the volume; `None` for the smallest that holds the tree and on which Linux can
+    /// write.
     pub size: Option<u64>,
     /// Label.
     pub label: String,
-    /// Identity, as `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`; `None` for one made from names, owners, sizes and times.
+    /// Identity, as `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`; `None` for one made from names, owners,
+    /// sizes and times.
     pub uuid: Option<String>,
     /// Features by name.
     pub features: Vec<String>,

@@ -70,7 +70,8 @@ fn without_waiting(mut report: Report) -> Report {
     report
 }
 
-/// What is there behind a recovery, and all that is wrong before or behind it: the recovery may have written over damage.
+/// What is there behind a recovery, and all that is wrong before or behind it: the recovery may
+/// have written over damage.
 fn joined(before: Report, after: Report) -> Report {
     let mut all = after;
     // Only faults: what is merely worth knowing of the state before is no longer so.

@@ -14,7 +14,8 @@ use crate::format::{FormatError, OpenOptions, container, wrong};
 /// Bytes of a block of nearly every volume.
 const BLOCK_SIZE: usize = 4096;
 
-/// The devices of a volume: the image's part that was chosen, then the further files that were named.
+/// The devices of a volume: the image's part that was chosen, then the further files that were
+/// named.
 pub(crate) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<DumpSectors>, StackError> {
     expect_order(&device_names(&first), &options.devices)?;
     let mut devices = vec![DumpSectors::new(first)];
@@ -31,7 +32,8 @@ pub(crate) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<Dum
     Ok(devices)
 }
 
-/// Refuses further devices of which one has the name that the superblock has for another place: their bytes would be those of other files.
+/// Refuses further devices of which one has the name that the superblock has for another place:
+/// their bytes would be those of other files.
 fn expect_order(named: &[String], devices: &[PathBuf]) -> Result<(), StackError> {
     for (place, path) in (1..).zip(devices) {
         let is_it = |name: &String| Path::new(name).file_name().is_some_and(|name| Some(name) == path.file_name());

@@ -1,4 +1,5 @@
-//! F2FS volumes that did not end cleanly, for reading: what was fsynced after the last checkpoint is recovered into memory, and the image stays as it is.
+//! F2FS volumes that did not end cleanly, for reading: what was fsynced after the last checkpoint
+//! is recovered into memory, and the image stays as it is.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -72,7 +73,8 @@ pub(crate) fn replay(devices: &[SharedDump]) -> Result<Replayed, FsError> {
     Ok(Replayed { devices: done.devices, recovered: done.recovered })
 }
 
-/// That a recovery was not possible, as a finding: a fault, unless it is only that this program does not write such volumes.
+/// That a recovery was not possible, as a finding: a fault, unless it is only that this program
+/// does not write such volumes.
 pub(crate) fn failed(error: &FsError) -> Defect {
     let kind = if error.kind == ErrorKind::NotSupported { FindingKind::NotReplayed } else { FindingKind::State };
     let detail = format!(
@@ -110,8 +112,8 @@ impl Mounted {
         }
     }
 
-    /// A volume as its checkpoint has it, and what is to be told: also what of the image the commands
-    /// that read show besides.
+    /// A volume as its checkpoint has it, and what is to be told: also what of the image the
+    /// commands that read show besides.
     pub fn inspect(medium: Medium, how: &Opening<'_>) -> Result<Self, FormatError> {
         let Medium::Dump(dump) = medium else { return Self::open(medium, how) };
         let named = device_names(&dump.device);
@@ -127,8 +129,8 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// Mounts the volume on a device in memory, of which nothing goes back: it is recovered there, and
-    /// where that cannot be had, it is as the checkpoint has it.
+    /// Mounts the volume on a device in memory, of which nothing goes back: it is recovered there,
+    /// and where that cannot be had, it is as the checkpoint has it.
     fn on_device(device: Reader, how: &Opening<'_>) -> Result<Self, FormatError> {
         let plain = |error: FsError| told(&error, &[]);
         let device = DeviceHandle::new(Arc::new(Mutex::new(device)));
@@ -149,7 +151,8 @@ impl Mounted {
         self.note.iter().cloned().chain(found).collect()
     }
 
-    /// Mounts a volume; what was fsynced after its last checkpoint is in it where `recovers`, and where that can be had. Errors: the volume cannot be mounted even as the checkpoint has it.
+    /// Mounts a volume; what was fsynced after its last checkpoint is in it where `recovers`, and
+    /// where that can be had. Errors: the volume cannot be mounted even as the checkpoint has it.
     pub fn new(devices: &[SharedDump], recovers: bool) -> Result<Self, FsError> {
         let mount = |devices| F2fs::mount_several(devices, clock_at(0), MountOptions::default());
         let volume = mount(all_boxed(devices.iter().cloned()))?;
@@ -185,7 +188,8 @@ impl Mounted {
     }
 }
 
-/// Whether something that a mount found is worth a sentence, and no damage: all that is read in spite of it is whole, or an error says that it is not.
+/// Whether something that a mount found is worth a sentence, and no damage: all that is read in
+/// spite of it is whole, or an error says that it is not.
 pub(super) const fn is_note(kind: FindingKind) -> bool {
     matches!(
         kind,

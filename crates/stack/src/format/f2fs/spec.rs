@@ -12,7 +12,8 @@ use crate::named::current_victim;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum F2fsModeName {
-    /// Empty segments while there are enough, then gaps of used ones (SSR) and blocks in place. Linux's default.
+    /// Empty segments while there are enough, then gaps of used ones (SSR) and blocks in place.
+    /// Linux's default.
     #[default]
     Adaptive,
     /// Empty segments alone: the collector makes them.
@@ -67,7 +68,8 @@ pub struct F2fsSpec {
     pub mode: F2fsModeName,
     /// Logs that are used: 2, 4 or 6 (`active_logs=`).
     pub active_logs: u32,
-    /// When blocks are overwritten where they stand: the sum of Linux's bits, -1 for what Linux chooses by the volume's size.
+    /// When blocks are overwritten where they stand: the sum of Linux's bits, -1 for what Linux
+    /// chooses by the volume's size.
     pub ipu_policy: i32,
     /// Which section is collected next: `f2fs-search` (Linux's: greedy where somebody waits,
     /// cost-benefit in idle times), or a victim policy by name with its options: `cat`,
@@ -106,7 +108,8 @@ pub struct F2fsSpec {
     pub features: String,
     /// Whether blocks that are without use are discarded behind each checkpoint (`discard`).
     pub discard: bool,
-    /// Whether an fsync is a checkpoint where names of its directory are not durable (`fsync_mode=strict`).
+    /// Whether an fsync is a checkpoint where names of its directory are not durable
+    /// (`fsync_mode=strict`).
     pub strict_fsync: bool,
     /// Pages of files and directories that wait in memory before some are written back.
     pub dirty_pages: u32,
@@ -146,7 +149,8 @@ fn victim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error
 }
 
 impl F2fsSpec {
-    /// The policies of collection where an operation waits, and in idle times; `None` for Linux's own search.
+    /// The policies of collection where an operation waits, and in idle times; `None` for Linux's
+    /// own search.
     pub fn policies(&self) -> Result<[Option<VictimPolicy>; 2], SpecError> {
         let named = |key: &str, name: &str| match name {
             search::NAME => Ok(None),

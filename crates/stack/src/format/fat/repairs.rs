@@ -1,4 +1,5 @@
-//! What speaks against changing a volume of FAT: what its mount had to repair where it was not unmounted, and what no repair puts right.
+//! What speaks against changing a volume of FAT: what its mount had to repair where it was not
+//! unmounted, and what no repair puts right.
 
 use nandkit_block::BlockDevice;
 use nandkit_codec::code_page::CodePage;
@@ -41,8 +42,9 @@ pub(crate) fn losses(report: &RecoveryReport) -> Vec<Finding> {
         .collect()
 }
 
-/// What makes a change of one file one of another: clusters that two entries have, among them directories within themselves, and chains that lead astray. A volume that was not
-/// unmounted is repaired by its mount, which tells what it loses; one that cannot be read is refused by it.
+/// What makes a change of one file one of another: clusters that two entries have, among them
+/// directories within themselves, and chains that lead astray. A volume that was not unmounted is
+/// repaired by its mount, which tells what it loses; one that cannot be read is refused by it.
 pub(crate) fn shared<D: BlockDevice>(device: &mut D, clock: &Clock, page: CodePage) -> Vec<Finding> {
     let Ok(Report { mut findings, .. }) = nandkit_fat::check(device, clock, page) else { return Vec::new() };
     if findings.iter().any(|found| found.kind == FindingKind::NotUnmounted.name()) {

@@ -62,7 +62,8 @@ pub struct FatSpec {
     pub cache_sectors: u32,
     /// When the cache writes back.
     pub write_back: WriteBackName,
-    /// Dirty sectors that are kept with `write_back = "back"`; 0 stands for half of `cache_sectors`.
+    /// Dirty sectors that are kept with `write_back = "back"`; 0 stands for half of
+    /// `cache_sectors`.
     pub dirty_sectors: u32,
     /// How long a change is kept with `write_back = "back"`, in simulated milliseconds.
     pub age_ms: u64,

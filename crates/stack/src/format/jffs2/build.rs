@@ -23,23 +23,28 @@ pub struct Jffs2Build {
     pub byte_order: Option<ByteOrder>,
     /// Bytes of an erase block: 4 KiB to 64 MiB; `None` for the device's, or 64 KiB.
     pub erase_size: Option<u32>,
-    /// Bytes of file data in a node, at the most: the page of the system that mounts the image. `None` for 4096.
+    /// Bytes of file data in a node, at the most: the page of the system that mounts the image.
+    /// `None` for 4096.
     pub page_size: Option<u32>,
-    /// Bytes of the cleanmarker at the beginning of each block, 0 for none; `None` for none on NAND and 12 on all else.
+    /// Bytes of the cleanmarker at the beginning of each block, 0 for none; `None` for none on NAND
+    /// and 12 on all else.
     pub cleanmarker_size: Option<u32>,
     /// Puts the OOB behind each page, with cleanmarkers where Linux has them.
     pub oob: Option<OobOf>,
     /// Ends each block but the last in a summary.
     pub summaries: bool,
-    /// Compressions in the order in which they are tried: none, zlib, lzo, rtime. Empty for zlib and rtime.
+    /// Compressions in the order in which they are tried: none, zlib, lzo, rtime. Empty for zlib
+    /// and rtime.
     pub compressions: Vec<String>,
-    /// How hard to compress, 1 to 9; `None` for 3, by which images are still smaller than those of mkfs.jffs2 at its highest, in a fifteenth of the time of 9.
+    /// How hard to compress, 1 to 9; `None` for 3, by which images are still smaller than those of
+    /// mkfs.jffs2 at its highest, in a fifteenth of the time of 9.
     pub level: Option<u8>,
     /// Whether all compressions are tried for each piece, and the smallest result is taken.
     pub smallest: bool,
     /// Leaves extended attributes out.
     pub no_xattrs: bool,
-    /// Bytes to which the image is filled up, the OOB not counted; `None` for the end of the last block that is used.
+    /// Bytes to which the image is filled up, the OOB not counted; `None` for the end of the last
+    /// block that is used.
     pub size: Option<u64>,
     /// Threads that compress; 0 for one for each processor. The image is the same with any number.
     pub threads: usize,

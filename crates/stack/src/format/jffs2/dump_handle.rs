@@ -1,4 +1,5 @@
-//! Handles on a dump that is changed: the volume and whoever brings it to its place hold it together.
+//! Handles on a dump that is changed: the volume and whoever brings it to its place hold it
+//! together.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

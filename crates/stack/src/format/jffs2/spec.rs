@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CompressionName {
-    /// Not at all. The default: what is compared is the flash, not how well the workload's content compresses.
+    /// Not at all. The default: what is compared is the flash, not how well the workload's content
+    /// compresses.
     #[default]
     None,
     /// The first of LZO, zlib and rtime that makes the data shorter: Linux's default.
@@ -62,11 +63,13 @@ pub struct Jffs2Spec {
     pub draws: DrawsName,
     /// The length of a tick in simulated milliseconds: 4 in Debian's Linux.
     pub tick_ms: u64,
-    /// Which of several open blocks data go to: a separation by name, with its options: `none`, `dac:regions=3`.
+    /// Which of several open blocks data go to: a separation by name, with its options: `none`,
+    /// `dac:regions=3`.
     pub separation: String,
     /// Whether full blocks end in a summary.
     pub summaries: bool,
-    /// The least time between two passes of the background collector in simulated milliseconds, 50 in Linux; 0 for none.
+    /// The least time between two passes of the background collector in simulated milliseconds, 50
+    /// in Linux; 0 for none.
     pub background_ms: u64,
     /// The order of bytes in numbers.
     pub endian: EndianName,

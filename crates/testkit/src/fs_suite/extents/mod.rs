@@ -1,4 +1,5 @@
-//! Conformance suite of `trait Extents`: what a file system says of places is held against its own content and against the device.
+//! Conformance suite of `trait Extents`: what a file system says of places is held against its own
+//! content and against the device.
 //!
 //! ```
 //! use nandkit_testkit::fs_suite::extents::{self, PlantedMaker};
@@ -30,7 +31,8 @@ pub trait DeviceMaker: FsMaker {
 /// A look at the device: the bytes from an address on. Errors: what is wrong.
 pub type ReadDevice<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), String>;
 
-/// Holds all extents of a file against its content. `read` looks at the device. Errors: what is wrong.
+/// Holds all extents of a file against its content. `read` looks at the device. Errors: what is
+/// wrong.
 pub fn judge(fs: &dyn FileSystem, inode: InodeNumber, read: ReadDevice<'_>) -> Result<Vec<FileExtent>, String> {
     let extents = fs.extents().ok_or("the file system has no extents any more")?;
     let size = ok(fs.stat(inode), "stat")?.size;

@@ -60,7 +60,8 @@ const BLOCK: u64 = 4096;
 /// The device: each inode has so many bytes of it.
 const PER_INODE: u64 = 1 << 40;
 
-/// The model file system with places for its bytes, and a fault. The device is what a clean copy of the model holds: that of the last sync for [`ExtentFault::OldAddress`].
+/// The model file system with places for its bytes, and a fault. The device is what a clean copy of
+/// the model holds: that of the last sync for [`ExtentFault::OldAddress`].
 #[derive(Clone, Debug)]
 pub struct Planted {
     model: ModelFileSystem,
@@ -205,7 +206,8 @@ mod tests {
             let found = run(&PlantedMaker { fault: Some(fault) }).expect_err("a fault was planted");
             assert!(found.has(check), "{fault:?}: {found}");
         }
-        // Space allocated ahead is told by the checks of holes and pieces too; no fault is for it alone.
+        // Space allocated ahead is told by the checks of holes and pieces too; no fault is for it
+        // alone.
         let with: Vec<_> = ExtentFault::ALL.iter().map(|(_, check)| *check).collect();
         let without: Vec<_> = CHECK_NAMES.into_iter().filter(|name| !with.contains(name)).collect();
         assert_eq!(without, ["allocated"]);

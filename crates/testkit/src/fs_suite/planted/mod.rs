@@ -1,4 +1,5 @@
-//! File systems with one planted fault each: what the conformance suite and the comparison with the model must find.
+//! File systems with one planted fault each: what the conformance suite and the comparison with the
+//! model must find.
 
 mod atomic;
 mod changes;
@@ -480,7 +481,8 @@ mod tests {
         }
     }
 
-    /// Checks for which no fault is planted, each with the reason. This list only ever becomes shorter.
+    /// Checks for which no fault is planted, each with the reason. This list only ever becomes
+    /// shorter.
     const WITHOUT_FAULT: [&str; 0] = [];
 
     #[test]
