@@ -1,6 +1,6 @@
 //! `nandkit reproduce`
 
-use nandkit_lab::reproduce::{Claim, papers, reproduce as judge, shipped_baseline};
+use nandkit_lab::reproduce::{Claim, Verdict, papers, reproduce as judge, shipped_baseline};
 
 use nandkit_report::page::claims as page;
 use nandkit_report::{Align, Style, Table, tree};
@@ -57,7 +57,7 @@ fn table(claims: &[Claim]) -> String {
         claims.iter().partition(|claim| claim.paper.get("theory").is_some());
     let mut text = String::new();
     for claim in others {
-        let verdict = if claim.holds { "holds" } else { "does not hold" };
+        let verdict = claim.verdict().text();
         text += &format!("{}  {verdict}\n  {}\n", claim.claim, claim.text);
         if !claim.note.is_empty() {
             text += &format!("  {}\n", claim.note);
@@ -74,8 +74,12 @@ fn table(claims: &[Claim]) -> String {
         text += &theory(&rows);
         text.push('\n');
     }
-    let holding = claims.iter().filter(|claim| claim.holds).count();
-    text + &format!("{holding} of {} claims hold\n", claims.len())
+    let count = |verdict: Verdict| claims.iter().filter(|claim| claim.verdict() == verdict).count();
+    let in_some = match count(Verdict::HoldsInSome) {
+        0 => String::new(),
+        some => format!(", {some} more in some settings"),
+    };
+    text + &format!("{} of {} claims hold{in_some}\n", count(Verdict::Holds), claims.len())
 }
 
 /// The key of a claim's tables among what was measured.

@@ -15,6 +15,9 @@ const SHIPPED: &str = include_str!("../../../../specs/experiments/claims.toml");
 pub struct Baseline {
     /// By id.
     pub holds: BTreeMap<String, bool>,
+    /// By id, then by the setting's name, for claims that are judged in several settings.
+    #[serde(default)]
+    pub settings: BTreeMap<String, BTreeMap<String, bool>>,
     /// By id, then by the check's name. A claim of which no whole run is on record has none.
     #[serde(default)]
     pub checks: BTreeMap<String, BTreeMap<String, bool>>,
@@ -51,6 +54,10 @@ impl Baseline {
                 let holds = claim.checks.get(check).copied().unwrap_or(false);
                 compare(format!("{}: {check}", claim.claim), Some(held), holds);
             }
+            for (setting, held) in self.settings.get(&claim.claim).into_iter().flatten() {
+                let holds = claim.settings.get(setting).copied().unwrap_or(false);
+                compare(format!("{} in \"{setting}\"", claim.claim), Some(held), holds);
+            }
         }
         changes
     }
@@ -69,6 +76,7 @@ mod tests {
             paper: 0.into(),
             measured: 0.into(),
             holds,
+            settings: BTreeMap::new(),
             note: String::new(),
             checks: checks.iter().map(|(name, holds)| ((*name).to_string(), *holds)).collect(),
         }
@@ -93,6 +101,16 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_breaks_where_its_claim_never_held() {
+        let baseline: Baseline =
+            toml::from_str("[holds]\n\"P4.3\" = false\n[settings.\"P4.3\"]\na = true\nb = false\nc = true").unwrap();
+        let settings = BTreeMap::from([("a".to_string(), false), ("b".to_string(), true)]);
+        let changes = baseline.changes(&[Claim { settings, ..claim("P4.3", false, &[]) }]);
+        assert_eq!(changes.broken, ["P4.3 in \"a\"", "P4.3 in \"c\""]);
+        assert_eq!(changes.mended, ["P4.3 in \"b\""]);
+    }
+
+    #[test]
     fn the_shipped_baseline_names_every_check_of_its_claims() {
         let baseline = shipped_baseline().unwrap();
         let everything = |_: &str| true;
@@ -104,7 +122,9 @@ mod tests {
         for (id, named) in &baseline.checks {
             let claim = claims.iter().find(|claim| claim.claim == *id).unwrap();
             assert!(named.keys().eq(claim.checks.keys()), "{id}: {named:?} {:?}", claim.checks.keys());
-            let all_held = named.values().all(|held| *held);
+            let settings = baseline.settings.get(id).cloned().unwrap_or_default();
+            assert!(settings.keys().eq(claim.settings.keys()), "{id}: {settings:?} {:?}", claim.settings.keys());
+            let all_held = named.values().chain(settings.values()).all(|held| *held);
             assert_eq!(baseline.holds[id], all_held, "{id}");
             seen += named.len();
         }

@@ -1,5 +1,7 @@
 //! Claims taken apart into checks, in every setting or reading in which they are judged.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::Claim;
@@ -92,6 +94,7 @@ pub fn claim<J: Judged>(
         paper: stated.paper,
         measured: json!({"verdicts": by_name, key: figures}),
         holds: verdicts.first().is_some_and(Verdict::holds),
+        settings: BTreeMap::new(),
         note: format!("{}{causes}", note(verdicts)).trim().to_string(),
     }
 }

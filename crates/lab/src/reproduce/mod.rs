@@ -24,6 +24,28 @@ use serde_json::Value;
 
 use crate::{Experiment, LabError, Options};
 
+/// The verdict on a claim, over all settings in which it is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// In every setting.
+    Holds,
+    /// In at least one setting, and not in every one.
+    HoldsInSome,
+    /// In no setting.
+    DoesNotHold,
+}
+
+impl Verdict {
+    /// For people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::HoldsInSome => "holds in some settings",
+            Self::DoesNotHold => "does not hold",
+        }
+    }
+}
+
 /// A claim of a paper beside what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
@@ -35,14 +57,28 @@ pub struct Claim {
     pub paper: Value,
     /// Ours, for the same things.
     pub measured: Value,
-    /// Whether ours bear the claim out.
+    /// Whether ours bear the claim out, in every setting that `settings` names.
     pub holds: bool,
+    /// Whether it holds in each setting, by name; empty where it is judged in one alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, bool>,
     /// What has to be known with it: the reason, where it does not hold and the reason is known.
     pub note: String,
     /// Its checks in the setting from which the verdict is taken, by name: whether each holds. Not
     /// printed.
     #[serde(skip)]
     pub checks: BTreeMap<String, bool>,
+}
+
+impl Claim {
+    /// The verdict over all settings.
+    pub fn verdict(&self) -> Verdict {
+        match self.holds {
+            true => Verdict::Holds,
+            false if self.settings.values().any(|holds| *holds) => Verdict::HoldsInSome,
+            false => Verdict::DoesNotHold,
+        }
+    }
 }
 
 /// What a reproduction is asked for.
@@ -133,6 +169,7 @@ mod tests {
                 paper: 1.into(),
                 measured: 2.into(),
                 holds: !request.quick,
+                settings: BTreeMap::new(),
                 note: String::new(),
                 checks: BTreeMap::new(),
             };
@@ -173,11 +210,20 @@ mod tests {
             paper: serde_json::json!({"gain": 0.22}),
             measured: serde_json::json!({"gain": 0.2}),
             holds: true,
+            settings: BTreeMap::new(),
             note: "n".into(),
             checks: BTreeMap::from([("c".into(), true)]),
         };
         let line =
             r#"{"claim":"P4.3","text":"x","paper":{"gain":0.22},"measured":{"gain":0.2},"holds":true,"note":"n"}"#;
         assert_eq!(serde_json::to_string(&claim).unwrap(), line);
+        assert_eq!(claim.verdict(), Verdict::Holds);
+        let in_some =
+            Claim { holds: false, settings: BTreeMap::from([("a".into(), false), ("b".into(), true)]), ..claim };
+        assert_eq!(in_some.verdict(), Verdict::HoldsInSome);
+        let line = serde_json::to_string(&in_some).unwrap();
+        assert!(line.contains(r#""holds":false,"settings":{"a":false,"b":true},"note""#), "{line}");
+        let nowhere = Claim { settings: BTreeMap::from([("a".into(), false)]), ..in_some };
+        assert_eq!(nowhere.verdict(), Verdict::DoesNotHold);
     }
 }

@@ -18,6 +18,18 @@ fn holds(claim: &Value) -> bool {
     claim.get("holds").and_then(Value::as_bool).unwrap_or(false)
 }
 
+/// The verdict over all settings in which the claim is judged.
+fn verdict(claim: &Value) -> &'static str {
+    let settings = claim.get("settings").and_then(Value::as_object);
+    match holds(claim) {
+        true => "holds",
+        false if settings.into_iter().flatten().any(|(_, holds)| holds.as_bool() == Some(true)) => {
+            "holds in some settings"
+        }
+        false => "does not hold",
+    }
+}
+
 /// The page of these claims, as `nandkit reproduce --json` writes them, with further sentences that
 /// are said of them.
 pub fn claims(title: &str, claims: &[Value], notes: &[String]) -> Page {
@@ -34,13 +46,12 @@ fn all(claims: &[Value]) -> Table {
     let columns = ["claim", "what it says", "paper", "ours", "verdict"].map(Column::text).to_vec();
     let row = |claim: &Value| {
         let figures = |key: &str| Cell::text(in_short(claim.get(key).unwrap_or(&Value::Null)));
-        let verdict = if holds(claim) { "holds" } else { "does not hold" };
         vec![
             Cell::text(text(claim, "claim")),
             Cell::text(text(claim, "text")),
             figures("paper"),
             figures("measured"),
-            Cell { text: verdict.to_string(), number: None, is_best: !holds(claim) },
+            Cell { text: verdict(claim).to_string(), number: None, is_best: !holds(claim) },
         ]
     };
     let title = "The figures are whole below".to_string();
@@ -66,7 +77,6 @@ fn in_short(value: &Value) -> String {
 }
 
 fn details(claim: &Value) -> Section {
-    let verdict = if holds(claim) { "holds" } else { "does not hold" };
     let mut items = vec![Item::Note(text(claim, "text").to_string())];
     if !text(claim, "note").is_empty() {
         items.push(Item::Note(text(claim, "note").to_string()));
@@ -82,7 +92,7 @@ fn details(claim: &Value) -> Section {
     if measured.as_object().is_none_or(|fields| !fields.is_empty()) {
         items.push(Item::Text("What was measured".to_string(), tree(&measured, 0)));
     }
-    Section { title: format!("{}: {verdict}", text(claim, "claim")), items }
+    Section { title: format!("{}: {}", text(claim, "claim"), verdict(claim)), items }
 }
 
 fn list<'a>(table: &'a Value, key: &str) -> &'a [Value] {
@@ -167,8 +177,10 @@ mod tests {
             "holds": true, "note": "A note.",
         });
         let other = json!({"claim": "P4.1", "text": "Not", "paper": null, "measured": {"x": 1.5}, "holds": false});
-        let page = claims("Claims", &[claim, other], &[]);
-        assert_eq!(page.lead, ["1 of 2 claims hold."]);
+        let in_some = json!({"claim": "P4.2", "holds": false, "settings": {"a": false, "b": true}});
+        let page = claims("Claims", &[claim, other, in_some], &[]);
+        assert_eq!(page.lead, ["1 of 3 claims hold."]);
+        assert_eq!(page.sections[3].title, "P4.2: holds in some settings");
         let Item::Heat(heat) = &page.sections[1].items[2] else { panic!("{page:?}") };
         assert_eq!((heat.columns.join(" "), heat.by_row), ("one two three".to_string(), true));
         assert_eq!(heat.rows[0], ("A, 30".to_string(), vec![Some(1.0), Some(2.5), None]));

@@ -66,6 +66,7 @@ impl Row {
                 "difference_percent": round(difference * 100.0, 3),
             }),
             holds,
+            settings: BTreeMap::new(),
             note: format!("{misses}{}", self.note).trim().to_string(),
             checks: BTreeMap::new(),
         }
