@@ -1,8 +1,11 @@
 //! Drives a workload through its phases on a stack, with the counters of all layers taken between
 //! the phases.
 
+use std::collections::BTreeMap;
+
 use nandkit_block::BlockDevice;
 use nandkit_flash::wrap::FlashCounters;
+use nandkit_record::LayerValue;
 use nandkit_stack::{DeviceHandle, Mounted, Stack};
 use nandkit_units::{Clock, Context, Described, Description, Generator, Lba, Payload};
 use nandkit_vfs::{ErrorKind, FileSystem, FsError};
@@ -16,6 +19,7 @@ use crate::job::Inside;
 use crate::run_spec::RunSpec;
 use crate::snapshot::{Snapshot, Watch};
 use crate::steady::Settling;
+use crate::timeline::Timeline;
 use crate::used::use_up;
 use crate::{LabError, Precondition};
 
@@ -35,6 +39,8 @@ pub(crate) struct Driven {
     pub filled: Option<(Snapshot, Snapshot)>,
     /// The windows of a device that was to settle.
     pub settling: Option<Settling>,
+    /// What the measured phase came to over time.
+    pub timeline: BTreeMap<String, LayerValue>,
 }
 
 /// Where each phase and the reading back begin in the run as a whole, as shares; only for progress.
@@ -101,10 +107,15 @@ fn on_files(
     let mut workload = files_workload(spec, fs, inside.inputs)?;
     let sync_after = spec.stack.host.and_then(|host| host.sync_after());
     let mut driver = FileDriver::new(watch.clock.clone(), spec.verify).syncing_after(sync_after);
-    let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
     let mut phases = Vec::with_capacity(Phase::ALL.len());
+    let mut measured = BTreeMap::new();
     for phase in Phase::ALL {
         let before = watch.snapshot();
+        let mut timeline = Timeline::start(watch);
+        let mut progress = |progress: Progress| {
+            timeline.saw(&progress);
+            (inside.progress)(share_of(&progress))
+        };
         driver.run_phase(phase, &mut *workload, fs, &mut progress).map_err(explain)?;
         if driver.report().phase(phase).is_some() {
             // What a cache still holds belongs to the phase that wrote it.
@@ -112,12 +123,14 @@ fn on_files(
             synced.map_err(|error| unsynced(phase, &error))?;
             driver.settled();
         }
+        measured = timeline.values();
         phases.push(PhaseOutcome { phase, before, after: watch.snapshot() });
     }
     if spec.verify {
+        let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
         driver.verify_all(&mut *workload, fs, &mut progress).map_err(explain)?;
     }
-    Ok(Driven { phases, report: driver.report().clone(), filled, ..Driven::default() })
+    Ok(Driven { phases, report: driver.report().clone(), filled, timeline: measured, ..Driven::default() })
 }
 
 /// Recorded calls: what they cost is measured, and nothing goes before.
@@ -127,7 +140,11 @@ fn on_calls(
     watch: &Watch<'_>,
     inside: Inside<'_>,
 ) -> Result<Driven, LabError> {
-    let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
+    let mut timeline = Timeline::start(watch);
+    let mut progress = |progress: Progress| {
+        timeline.saw(&progress);
+        (inside.progress)(share_of(&progress))
+    };
     let before = watch.snapshot();
     let phase = calls.run(fs, watch.clock, &mut progress).map_err(explain)?;
     if !calls.is_synced() {
@@ -137,7 +154,7 @@ fn on_calls(
     let outcome = PhaseOutcome { phase: Phase::Measure, before, after: watch.snapshot() };
     let skipped_calls = Some(calls.skipped());
     let report = DriverReport { phases: vec![phase], skipped_calls, ..DriverReport::default() };
-    Ok(Driven { phases: vec![outcome], report, ..Driven::default() })
+    Ok(Driven { phases: vec![outcome], report, timeline: timeline.values(), ..Driven::default() })
 }
 
 fn on_blocks(spec: &RunSpec, blocks: &DeviceHandle, watch: &Watch<'_>, inside: Inside<'_>) -> Result<Driven, LabError> {
@@ -159,18 +176,25 @@ fn on_blocks(spec: &RunSpec, blocks: &DeviceHandle, watch: &Watch<'_>, inside: I
         _ => None,
     };
     let mut phases = Vec::with_capacity(Phase::ALL.len());
+    let mut measured = BTreeMap::new();
     for phase in Phase::ALL {
         let before = watch.snapshot();
+        let mut timeline = Timeline::start(watch);
+        let mut progress = |step: Progress| {
+            timeline.saw(&step);
+            progress(step)
+        };
         let (workload, driver, progress) = (&mut workload, &mut driver, &mut progress);
         let windows = settling.as_mut().filter(|_| phase != Phase::Fill).zip(watch.watched.flash.as_deref());
         let run = PhaseRun { phase, workload, driver, clock: watch.clock, windows, progress };
         blocks.locked(|device| run.on(device))?;
+        measured = timeline.values();
         phases.push(PhaseOutcome { phase, before, after: watch.snapshot() });
     }
     if spec.verify {
         blocks.locked(|device| driver.verify_all(device, &mut progress)).map_err(explain)?;
     }
-    Ok(Driven { phases, report: driver.report().clone(), filled, settling })
+    Ok(Driven { phases, report: driver.report().clone(), filled, settling, timeline: measured })
 }
 
 /// One phase of a workload on blocks.
@@ -225,7 +249,7 @@ fn fill(device: &mut dyn BlockDevice, clock: &Clock, progress: ProgressSink<'_>)
         let done = device.write(&Context::at(clock.now()), Lba(at), data).map_err(failed)?;
         clock.advance_to(done.completed);
         if (request as u64).is_multiple_of(FILL_BATCH) {
-            let step = Progress { phase: Some(Phase::Fill), done: at, total: Some(2 * sectors), now: clock.now() };
+            let step = Progress::apart(Some(Phase::Fill), at, 2 * sectors, clock.now());
             if progress(step).is_break() {
                 return Err(LabError::Stopped { finished: 0, total: 1 });
             }

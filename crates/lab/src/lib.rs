@@ -23,6 +23,7 @@ mod run_spec;
 mod single;
 mod snapshot;
 mod steady;
+mod timeline;
 mod used;
 
 pub use error::{LabError, SpecError};

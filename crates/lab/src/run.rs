@@ -11,6 +11,7 @@ use crate::drive::{drive, fits};
 use crate::job::{Inside, Job};
 use crate::run_spec::{RunSpec, VERSION};
 use crate::snapshot::{Snapshot, add_report, layers, verification};
+use crate::timeline::wear_map;
 
 impl Job for RunSpec {
     fn key(&self) -> String {
@@ -46,6 +47,7 @@ impl Job for RunSpec {
         let formatted = Snapshot::take(&stack);
         let mut phases = BTreeMap::from([("format".to_string(), formatted.since_the_start(stack.started))]);
         let driven = drive(self, &mut stack, inside)?;
+        let wear = stack.watched.flash.as_ref().map(|flash| wear_map(&flash.erases_per_block()));
         stack.close().map_err(|error| match error.at {
             // The host's disk may be full, or the file another's; what else ends badly is the fault
             // of the run: a chip that is worn out, for one.
@@ -70,6 +72,10 @@ impl Job for RunSpec {
         if let Some(settling) = &driven.settling {
             counted.insert("steady".to_string(), settling.values());
         }
+        if !driven.timeline.is_empty() {
+            counted.insert("timeline".to_string(), driven.timeline);
+        }
+        counted.extend(wear.map(|wear| ("wear".to_string(), wear)));
         let mut of_workload = verification(&driven.report);
         if self.stack.host.is_some() {
             let syncs = driven.report.phase(Phase::Measure).map_or(0, |phase| phase.host_syncs);

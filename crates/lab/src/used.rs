@@ -38,7 +38,7 @@ pub(crate) fn use_up(
     let overwrites = (room as f64 * rule.overwritten) as u64 / PAGE;
     let total = count * FILE_BYTES / PAGE + overwrites;
     let mut told = |done: u64| {
-        let step = Progress { phase: Some(Phase::Fill), done, total: Some(total), now: clock.now() };
+        let step = Progress::apart(Some(Phase::Fill), done, total, clock.now());
         if progress(step).is_break() { Err(LabError::Stopped { finished: 0, total: 1 }) } else { Ok(()) }
     };
     let root = fs.root();

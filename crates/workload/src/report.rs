@@ -18,9 +18,18 @@ pub struct Progress {
     pub total: Option<u64>,
     /// The simulated instant.
     pub now: Nanos,
+    /// Bytes that the user has written in the phase; 0 while everything is read back.
+    pub user_bytes_written: u64,
+    /// Bytes that the user has read in the phase; 0 while everything is read back.
+    pub user_bytes_read: u64,
 }
 
 impl Progress {
+    /// Progress that is not the user's: a device is filled, or everything is read back.
+    pub const fn apart(phase: Option<Phase>, done: u64, total: u64, now: Nanos) -> Self {
+        Self { phase, done, total: Some(total), now, user_bytes_written: 0, user_bytes_read: 0 }
+    }
+
     /// The done share of the phase, 0 to 1, where it is known.
     pub fn fraction(&self) -> Option<f64> {
         self.total.map(|total| if total == 0 { 1.0 } else { (self.done as f64 / total as f64).min(1.0) })
@@ -63,6 +72,12 @@ impl PhaseReport {
     pub(crate) fn new(phase: Phase, started: Nanos) -> Self {
         let latencies = vec![LatencyHistogram::default(); OperationKind::COUNT];
         Self { phase, started, ended: started, user_bytes_written: 0, user_bytes_read: 0, host_syncs: 0, latencies }
+    }
+
+    /// How far the phase is: operations done, and how many there will be, where that is known.
+    pub(crate) const fn progress(&self, done: u64, total: Option<u64>, now: Nanos) -> Progress {
+        let (user_bytes_written, user_bytes_read) = (self.user_bytes_written, self.user_bytes_read);
+        Progress { phase: Some(self.phase), done, total, now, user_bytes_written, user_bytes_read }
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use super::request::{CameTo, Entries, Header, Recorded, Request, VERSION};
 use crate::error::{Result, SpecError, WorkloadError};
 use crate::inputs::Inputs;
 use crate::operation::Phase;
-use crate::report::{PhaseReport, Progress, ProgressSink};
+use crate::report::{PhaseReport, ProgressSink};
 use crate::trace::{Format, LATEST, Timing, Trace, decompressed, shortened, unreadable};
 
 /// What the first line begins with.
@@ -163,7 +163,7 @@ impl CallReplay {
             }
             done += 1;
             if done % PROGRESS_STEP == 0 {
-                let step = Progress { phase: Some(Phase::Measure), done, total: None, now: clock.now() };
+                let step = report.progress(done, None, clock.now());
                 if progress(step) == ControlFlow::Break(()) {
                     return Err(WorkloadError::Cancelled { operations: done });
                 }

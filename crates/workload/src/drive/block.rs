@@ -199,8 +199,7 @@ impl Core {
         clock.advance_to(queue.ended());
         report.ended = queue.ended().max(queue.now());
         if done > 0 {
-            let phase = Some(report.phase);
-            let _ = progress(Progress { phase, done, total: Some(done), now: report.ended });
+            let _ = progress(report.progress(done, Some(done), report.ended));
             self.report.phases.push(report);
         }
     }
@@ -215,7 +214,6 @@ impl Core {
         clock: &Clock,
         progress: ProgressSink<'_>,
     ) -> Result<u64> {
-        let phase = report.phase;
         let unit = u64::from(workload.unit_sectors().unwrap_or(1)) * u64::from(self.geometry.sector_size.max(1));
         let mut window_ends = windows.as_ref().map_or(u64::MAX, |windows| windows.bytes.max(1));
         let mut done = 0;
@@ -238,7 +236,7 @@ impl Core {
                     return Ok(done);
                 }
             }
-            let step = Progress { phase: Some(phase), done, total, now: queue.now() };
+            let step = report.progress(done, total, queue.now());
             if progress(step) == ControlFlow::Break(()) {
                 return Err(WorkloadError::Cancelled { operations: self.operations });
             }
@@ -490,7 +488,7 @@ impl Core {
             checked += u64::from(run);
             reads += 1;
             if reads.is_multiple_of(BATCH) {
-                let step = Progress { phase: None, done: at, total: Some(sectors_in_all), now: clock.now() };
+                let step = Progress::apart(None, at, sectors_in_all, clock.now());
                 if progress(step) == ControlFlow::Break(()) {
                     return Err(WorkloadError::Cancelled { operations: self.operations });
                 }

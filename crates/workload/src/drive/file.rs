@@ -10,7 +10,7 @@ use super::expected::ExpectedContent;
 use super::flusher::Flusher;
 use crate::error::{Result, WorkloadError};
 use crate::operation::{FileData, FileOperation, FileSlot, FileWorkload, OperationKind, Phase};
-use crate::report::{DriverReport, PhaseReport, Progress, ProgressSink};
+use crate::report::{DriverReport, PhaseReport, ProgressSink};
 
 /// How many operations pass between two calls of the progress sink.
 const PROGRESS_STEP: u64 = 256;
@@ -116,7 +116,7 @@ impl FileDriver {
             self.operations += 1;
             done += 1;
             if done % PROGRESS_STEP == 0 {
-                let step = Progress { phase: Some(phase), done, total, now: self.clock.now() };
+                let step = report.progress(done, total, self.clock.now());
                 if progress(step) == ControlFlow::Break(()) {
                     return Err(WorkloadError::Cancelled { operations: self.operations });
                 }
@@ -124,7 +124,7 @@ impl FileDriver {
         }
         report.ended = self.clock.now();
         if done > 0 {
-            let _ = progress(Progress { phase: Some(phase), done, total: Some(done), now: report.ended });
+            let _ = progress(report.progress(done, Some(done), report.ended));
             self.report.phases.push(report);
         }
         Ok(())

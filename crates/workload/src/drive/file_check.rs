@@ -41,7 +41,7 @@ impl FileDriver {
             self.verify_file(slot, workload, fs)?;
             done += self.entry(slot)?.size;
             files += 1;
-            let step = Progress { phase: None, done, total: Some(total), now: self.clock.now() };
+            let step = Progress::apart(None, done, total, self.clock.now());
             if progress(step) == ControlFlow::Break(()) {
                 return Err(WorkloadError::Cancelled { operations: files });
             }
