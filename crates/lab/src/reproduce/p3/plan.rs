@@ -322,7 +322,8 @@ pub fn cleaning(scale: Scale) -> Result<Vec<Experiment>, LabError> {
             let fs = F2fsSpec { mover, mode, ipu_policy: 0, ..F2fsSpec::default() };
             let mut stack = stack(DEVICE, scale.of(Size::Small, Size::Least), fs, host(setting.request_ns, 4 * MIB))?;
             if let FtlSpec::PageMap(layer) = &mut stack.ftl {
-                layer.aliases = setting.aliases;
+                // A quarter of the device has room for a quarter of the log.
+                layer.aliases = setting.aliases / scale.of(1, 4);
             }
             stacks.push(stack);
         }
