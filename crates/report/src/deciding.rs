@@ -1,6 +1,6 @@
 //! The figures by which people choose a stack.
 
-use nandkit_record::{Figures, RunRecord};
+use nandkit_record::{Figures, Latency, RunRecord};
 
 use crate::summary::{Group, Summary, number};
 
@@ -10,9 +10,15 @@ const KIND_SHARE_MIN: f64 = 0.01;
 /// 99 % of the operations took at most this, of the slowest kind that is no rarity, in simulated
 /// nanoseconds.
 pub(crate) fn p99_ns(figures: &Figures) -> Option<f64> {
+    slowest_kind(figures).map(|(_, latency)| latency.p99 as f64)
+}
+
+/// The kind of operation that is no rarity and has the longest p99, with its latencies.
+pub(crate) fn slowest_kind(figures: &Figures) -> Option<(&str, &Latency)> {
     let all: u64 = figures.latency_ns.values().map(|kind| kind.count).sum();
-    let counts = figures.latency_ns.values().filter(|kind| kind.count as f64 >= all as f64 * KIND_SHARE_MIN);
-    counts.filter(|kind| kind.count > 0).map(|kind| kind.p99 as f64).reduce(f64::max)
+    let counts = figures.latency_ns.iter().filter(|(_, kind)| kind.count as f64 >= all as f64 * KIND_SHARE_MIN);
+    let counts = counts.map(|(name, latency)| (name.as_str(), latency)).filter(|(_, kind)| kind.count > 0);
+    counts.reduce(|a, b| if b.1.p99 > a.1.p99 { b } else { a })
 }
 
 /// The share of what was programmed that was copied to make room; `None` where no flash is seen.
@@ -69,7 +75,6 @@ fn scaled(value: f64, units: &[(f64, &str)], least: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandkit_record::Latency;
     use serde_json::json;
 
     #[test]

@@ -4,6 +4,7 @@
 mod changes;
 mod claims;
 mod of_records;
+mod over_time;
 mod quantity;
 
 pub use changes::changes;

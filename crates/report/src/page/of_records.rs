@@ -1,9 +1,11 @@
 //! The page of a comparison, from records alone.
 
-use nandkit_record::{Latency, LayerValue, RunRecord};
+use nandkit_record::{Latency, RunRecord};
 
+use super::over_time;
 use super::{Axis, Bar, Bars, Cell, Column, Curve, Curves, Heat, Item, Page, Quantity, Section, Stacked, Table};
 use crate::comparison::in_short;
+use crate::deciding::slowest_kind;
 use crate::label::short_names;
 use crate::summary::{Group, Summary, groups, number, shared_parts};
 use crate::{verdicts, words};
@@ -12,10 +14,10 @@ use crate::{verdicts, words};
 const CURVES: usize = 8;
 
 /// The records of one workload, a row for each stack.
-struct Of<'a> {
+pub(super) struct Of<'a> {
     workload: &'a str,
     rate: &'static str,
-    rows: Vec<(String, Group<'a>)>,
+    pub(super) rows: Vec<(String, Group<'a>)>,
 }
 
 impl Of<'_> {
@@ -144,7 +146,7 @@ fn section(of: &Of<'_>) -> Section {
     items.extend(by_cause(of));
     items.extend(latencies(of));
     items.extend(wear(of));
-    items.extend(over_time(of));
+    items.extend(over_time::plots(of));
     items.push(Item::Table(figures(of)));
     Section { title, items }
 }
@@ -188,18 +190,15 @@ fn by_cause(of: &Of<'_>) -> Option<Item> {
     })
 }
 
-/// The kind of operation whose latencies are shown: the most frequent of those that move data.
-fn kind(of: &Of<'_>) -> Option<&'static str> {
-    let count = |kind: &str| -> u64 {
-        let records = of.rows.iter().flat_map(|(_, group)| &group.records);
-        records.filter_map(|record| record.figures.latency_ns.get(kind)).map(|latency| latency.count).max().unwrap_or(0)
-    };
-    let kinds = if of.rate == "write_mb_per_s" { ["write", "read"] } else { ["read", "write"] };
-    kinds.into_iter().find(|kind| count(kind) > 0)
+/// The kind of operation whose latencies are shown: the slowest that is no rarity, of all stacks.
+fn kind<'a>(of: &'a Of<'_>) -> Option<&'a str> {
+    let records = of.rows.iter().flat_map(|(_, group)| &group.records);
+    let kinds = records.filter_map(|record| slowest_kind(&record.figures));
+    kinds.reduce(|a, b| if b.1.p99 > a.1.p99 { b } else { a }).map(|(name, _)| name)
 }
 
 /// The rows that a plot of curves takes: all, or the fastest.
-fn for_curves<'a, 'b>(of: &'a Of<'b>) -> Vec<&'a (String, Group<'b>)> {
+pub(super) fn for_curves<'a, 'b>(of: &'a Of<'b>) -> Vec<&'a (String, Group<'b>)> {
     let mut rows: Vec<_> = of.rows.iter().collect();
     if rows.len() > CURVES {
         let rate = |row: &&(String, Group<'_>)| row.1.summary(of.rate).map_or(0.0, |summary| summary.mean);
@@ -209,7 +208,7 @@ fn for_curves<'a, 'b>(of: &'a Of<'b>) -> Vec<&'a (String, Group<'b>)> {
     rows
 }
 
-fn only_some(of: &Of<'_>) -> String {
+pub(super) fn only_some(of: &Of<'_>) -> String {
     if of.rows.len() > CURVES { format!(", the {CURVES} fastest of {}", of.rows.len()) } else { String::new() }
 }
 
@@ -258,26 +257,6 @@ fn wear(of: &Of<'_>) -> Option<Item> {
     let y = Axis { label: "share of blocks".to_string(), quantity: Quantity::Share, ..Axis::default() };
     let title = format!("How evenly the blocks wear{}", only_some(of));
     (!curves.is_empty()).then_some(Item::Cdf(Curves { title, x, y, curves }))
-}
-
-/// Write amplification of each window of a run that went on until it had settled.
-fn over_time(of: &Of<'_>) -> Option<Item> {
-    let series = |record: &RunRecord, name: &str| match record.layers.get("steady")?.get(name)? {
-        LayerValue::Series(values) => Some(values.clone()),
-        _ => None,
-    };
-    let curve = |(label, group): &&(String, Group<'_>)| {
-        let record = group.records.first()?;
-        let mut values = series(record, "steady_windows_before")?;
-        values.extend(series(record, "steady_windows_measured").unwrap_or_default());
-        let points = values.into_iter().enumerate().map(|(at, value)| (at as f64 + 1.0, value)).collect();
-        Some(Curve { label: label.clone(), points })
-    };
-    let curves: Vec<Curve> = for_curves(of).iter().filter_map(curve).collect();
-    let x = Axis { label: "window".to_string(), ..Axis::default() };
-    let y = Axis { label: "write amplification".to_string(), ..Axis::default() };
-    let title = format!("Write amplification until it settled, first seed{}", only_some(of));
-    (!curves.is_empty()).then_some(Item::Line(Curves { title, x, y, curves }))
 }
 
 /// A column of the table of figures: its head, where its value stands, how it is written, and
