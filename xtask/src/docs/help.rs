@@ -42,7 +42,6 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("mkfs f2fs --size 4G", "takes too long in a build for tests"),
     ("--size 8G", "takes too long in a build for tests"),
     ("man ./", "needs man(1)"),
-    ("--check './verify.sh'", "its scripts are the reader's"),
     ("exec --image router.nand", "fails on images with OOB: docs/design/NOTES.md"),
 ];
 

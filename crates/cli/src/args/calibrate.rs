@@ -12,6 +12,7 @@ const EXAMPLES: &str = "Examples:
   nandkit calibrate /dev/mmcblk0                             the reads of a real card; nothing is written
   nandkit calibrate /dev/mmcblk0 --write -o card.toml        all of it; what the card holds is lost
   nandkit calibrate disk.img --quick --json
+  nandkit calibrate sd-lexar-16 --html curves.html           the curves as a page
   nandkit compare --device card.toml                         what calibrate wrote is a device";
 
 /// Arguments of `calibrate`.
@@ -25,8 +26,11 @@ pub struct CalibrateArguments {
     /// Write the times as a card file, which --device takes; its name ends in .toml.
     #[arg(short, long, value_name = "FILE.toml")]
     pub out: Option<PathBuf>,
-    /// Replace FILE.toml.
-    #[arg(long, requires = "out")]
+    /// Write the result as a page, too: one file with plots and tables that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Replace FILE.toml, and FILE of --html.
+    #[arg(long)]
     pub force: bool,
     /// The card's name; without it that of FILE.toml.
     #[arg(long, value_name = "NAME", requires = "out")]

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use clap::Args;
 use nandkit_stack::crash::{Cut, CutPlan};
 
+use super::PageOptions;
+
 const EXAMPLES: &str = "The command runs in the root of the fresh volume; OLDPWD is where nandkit was called. Its requests reach the stack when it makes them, or later where the device is busy still; what the
 kernel's cache answers does not reach it, and reading ahead and mapped pages come when the kernel likes. Exit status: the command's, 128 + N where signal N ended it, 1 where it ended
 well and not all could be kept, 126 or 127 where it could not be started.
@@ -17,7 +19,7 @@ Examples:
   nandkit exec --fs jffs2 --json -- sqlite3 test.db 'create table t(a); insert into t values(1)' > record.json
   nandkit exec --image router.nand -- sh -c 'rm -r www; cp -a ~/www .'    what an update costs the flash
   nandkit exec --fs jffs2 --record cp.calls -- cp -a /etc/ssl .    and on another stack: nandkit compare --fs fat --workload trace:cp.calls
-  nandkit exec --fs jffs2 --device nandsim-32m-128k --cut-at random:100 --check './verify.sh' -- ./load.sh
+  nandkit exec --fs jffs2 --device nandsim-32m-128k --cut-at random:100 --check '$OLDPWD/verify.sh' -- $PWD/load.sh
   nandkit exec --fs fat -- sh                                      look around, until exit";
 
 /// Where the power is cut.
@@ -92,7 +94,7 @@ pub struct ExecArguments {
     /// Cut the power at the N-th program, copy or erase that the command causes, or at K random
     /// ones, each time from the start: the command dies, the volume is mounted again, and --check
     /// judges it. N@MOMENT says when: before, after, or what is left, as in prefix-half.
-    #[arg(long, value_name = "N|random:K")]
+    #[arg(long, value_name = "N|random:K", conflicts_with = "html")]
     pub cut_at: Option<Cuts>,
     /// What judges a volume after a cut: a shell command in its root, whose exit status 0 says that
     /// all is well. Without it all files are read.
@@ -102,6 +104,9 @@ pub struct ExecArguments {
     /// that `--workload trace:FILE` replays, on this stack or on another one.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cut_at", "image"])]
     pub record: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub page: PageOptions,
     /// The command and its arguments.
     #[arg(value_name = "COMMAND", required = true, last = true, num_args = 1..)]
     pub command: Vec<OsString>,

@@ -1,5 +1,6 @@
 //! `nandkit calibrate`
 
+mod page;
 mod real;
 mod show;
 
@@ -14,12 +15,12 @@ use nandkit_stack::{FsSpec, StackError, presets};
 use nandkit_units::format_bytes;
 use serde_json::json;
 
-use crate::args::CalibrateArguments;
+use crate::args::{CalibrateArguments, PageOptions};
 use crate::failure::Failure;
 use crate::image::new_file::NewFile;
 use crate::progress::Bar;
 use crate::stacks::{Single, named_device, single};
-use crate::{output, stop};
+use crate::{output, report, stop};
 use real::RealTarget;
 
 /// Measures a device, shows its times, and writes a card file where one is asked for.
@@ -31,12 +32,15 @@ pub fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
         }
         NewFile::check(out, arguments.force, Some("--force"))?;
     }
+    let page = PageOptions { html: arguments.html.clone(), force: arguments.force };
+    report::check(&page)?;
     let path = Path::new(&arguments.target);
     let (calibration, title) = match is_real(&arguments.target) {
         true => (of_real(arguments, path)?, format!("{}, in real time", path.display())),
         false => of_emulated(arguments)?,
     };
     let card = arguments.out.as_deref().map(|out| card(arguments, &calibration, &title, out)).transpose()?;
+    report::write(&page, || page::page(&title, &calibration))?;
     if arguments.json {
         let spec = card.as_ref().map(|card| &card.spec);
         return output::json(&json!({"target": arguments.target, "calibration": calibration, "card": spec}));

@@ -6,7 +6,7 @@ use nandkit_units::{Nanos, format_bytes};
 
 /// Cells of a bar.
 const BAR_WIDTH: usize = 12;
-const PLACINGS: [(Placing, &str); 3] =
+pub const PLACINGS: [(Placing, &str); 3] =
     [(Placing::Sequential, "sequential"), (Placing::InUnit, "in one unit"), (Placing::Spread, "anywhere")];
 
 /// The whole report.

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nandkit_fuse::{Observer, Operation, Options, Timing, check_device};
 use nandkit_lab::{HostMeter, ProgramRun, Seen};
 use nandkit_record::RunRecord;
+use nandkit_report::page::page;
 use nandkit_stack::crash::{CrashChip, Existing};
 use nandkit_stack::image::{EmulatedImage, OpenOptions};
 use nandkit_stack::{Below, DEFAULT_DEVICE, FsSpec, HostSpec, Mounted, Stack, StackError, StackSpec};
@@ -29,7 +30,7 @@ use crate::args::ExecArguments;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::stacks::Single;
-use crate::{image as images, output, stacks, summary};
+use crate::{image as images, output, report, stacks, summary};
 
 /// Counts what passes the door.
 #[derive(Default)]
@@ -120,6 +121,7 @@ fn arrivals(below: &Below) -> Options {
 /// Runs the command, and tells what it cost.
 pub fn exec(arguments: &ExecArguments) -> Result<(), Failure> {
     check_device().map_err(|error| Failure::Input(error.to_string()))?;
+    report::check(&arguments.page)?;
     let (spec, chip) = asked_for(arguments)?;
     if let Some(cuts) = &arguments.cut_at {
         return crash::test(arguments, *cuts, &spec, chip);
@@ -170,11 +172,12 @@ pub fn exec(arguments: &ExecArguments) -> Result<(), Failure> {
         output::message("pages that programs map and what the kernel reads ahead arrive when it likes");
     }
     let recorded = recording.map_or(Ok(()), Recording::finish);
-    first_of([verdict(ended, trouble.or(closed)), recorded, printed])
+    let page = report::write(&arguments.page, || page("What a command cost", std::slice::from_ref(&record), &[]));
+    first_of([verdict(ended, trouble.or(closed)), recorded, printed, page])
 }
 
 /// The first failure, most important first; the others are told.
-fn first_of(results: [Result<(), Failure>; 3]) -> Result<(), Failure> {
+fn first_of(results: [Result<(), Failure>; 4]) -> Result<(), Failure> {
     let mut failures = results.into_iter().filter_map(Result::err);
     let first = failures.next();
     failures.for_each(|failure| failure.message().into_iter().for_each(output::message));
