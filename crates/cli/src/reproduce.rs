@@ -14,9 +14,12 @@ use crate::{output, report, session};
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     report::check(&arguments.page)?;
     let baseline = shipped_baseline().map_err(Failure::Input)?;
-    let claims = session::with_options(&arguments.running, |options| {
+    let mut claims = session::with_options(&arguments.running, |options| {
         Ok(judge(papers(), arguments.what.as_deref(), arguments.quick, options)?)
     })?;
+    if arguments.quick {
+        claims.iter_mut().for_each(|claim| claim.recorded = baseline.verdict(&claim.claim));
+    }
     let values = claims.iter().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>();
     let values = values.map_err(|error| Failure::Input(format!("cannot print the claims: {error}")))?;
     report::write(&arguments.page, || {
@@ -27,7 +30,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     if arguments.json {
         output::json(&Value::Array(values))?;
     } else {
-        output::text(&table(&claims))?;
+        output::text(&text(&claims, arguments.verbose))?;
     }
     // Short workloads have not settled: what they show is no reason to fail.
     if arguments.quick {
@@ -51,27 +54,24 @@ fn listed(names: &[String], [one, several]: [&str; 2]) -> String {
     format!("{}: {}", if names.len() == 1 { one } else { several }, names.join("; "))
 }
 
-/// Rows of theory beside simulation as a table, all other claims one by one.
-fn table(claims: &[Claim]) -> String {
+/// A table of all claims, a line each; with `details` each claim's figures, tables and causes
+/// before it.
+fn text(claims: &[Claim], details: bool) -> String {
     let (rows, others): (Vec<&Claim>, Vec<&Claim>) =
         claims.iter().partition(|claim| claim.paper.get("theory").is_some());
     let mut text = String::new();
-    for claim in others {
-        let verdict = claim.verdict().text();
-        text += &format!("{}  {verdict}\n  {}\n", claim.claim, claim.text);
-        if !claim.note.is_empty() {
-            text += &format!("  {}\n", claim.note);
+    if details {
+        others.iter().for_each(|claim| text += &in_full(claim));
+    }
+    for paper in papers() {
+        let of_paper: Vec<&Claim> =
+            others.iter().copied().filter(|claim| paper.claims().contains(&claim.claim.as_str())).collect();
+        if !of_paper.is_empty() {
+            text += &format!("{}: {}\n{}\n", paper.id(), paper.title(), in_lines(&of_paper).text());
         }
-        let mut measured = claim.measured.clone();
-        let tables = measured.as_object_mut().and_then(|fields| fields.remove(TABLES));
-        text += &format!("  paper\n{}  measured\n{}", tree(&claim.paper, 4), tree(&measured, 4));
-        for table in tables.as_ref().and_then(Value::as_array).into_iter().flatten() {
-            text += &with_bars(table, output::style());
-        }
-        text.push('\n');
     }
     if !rows.is_empty() {
-        text += &theory(&rows);
+        text += &theory(&rows, details);
         text.push('\n');
     }
     let count = |verdict: Verdict| claims.iter().filter(|claim| claim.verdict() == verdict).count();
@@ -79,7 +79,61 @@ fn table(claims: &[Claim]) -> String {
         0 => String::new(),
         some => format!(", {some} more in some settings"),
     };
-    text + &format!("{} of {} claims hold{in_some}\n", count(Verdict::Holds), claims.len())
+    text += &format!("{} of {} claims hold{in_some}", count(Verdict::Holds), claims.len());
+    text += match claims.iter().any(|claim| claim.recorded.is_some()) {
+        true => {
+            " in the last whole run.\nThis was a quick one: fewer seeds, smaller workloads. Its verdicts do not count, so that\nthe last column is the recorded one; the figures are this run's.\n"
+        }
+        false => "\n",
+    };
+    if !details && !others.is_empty() {
+        text += "Figures, tables and causes: -v, or as a page: --html FILE\n";
+    }
+    text
+}
+
+/// Claims in one line each.
+fn in_lines(claims: &[&Claim]) -> Table {
+    let is_quick = claims.iter().any(|claim| claim.recorded.is_some());
+    let mut table = Table::new([
+        ("claim", Align::Left),
+        ("what it says", Align::Left),
+        ("paper", Align::Right),
+        ("ours", Align::Right),
+        ("checks", Align::Right),
+        (if is_quick { "recorded" } else { "verdict" }, Align::Left),
+    ]);
+    for claim in claims {
+        let line = claim.line.clone().unwrap_or_default();
+        let words = if line.words.is_empty() { claim.text.clone() } else { line.words };
+        let ours = line.ours.map_or_else(String::new, |ours| format!("{ours:.3}"));
+        let holding = claim.checks.values().filter(|holds| **holds).count();
+        let checks = format!("{holding}/{}", claim.checks.len());
+        let verdict = match claim.verdict() {
+            Verdict::HoldsInSome => {
+                let holding = claim.settings.values().filter(|holds| **holds).count();
+                format!("in {holding} of {}", claim.settings.len())
+            }
+            verdict => verdict.text().to_string(),
+        };
+        table.row([claim.claim.clone(), words, line.paper, ours, checks, verdict]);
+    }
+    table
+}
+
+/// All that is known of a claim.
+fn in_full(claim: &Claim) -> String {
+    let mut text = format!("{}  {}\n  {}\n", claim.claim, claim.verdict().text(), claim.text);
+    if !claim.note.is_empty() {
+        text += &format!("  {}\n", claim.note);
+    }
+    let mut measured = claim.measured.clone();
+    let tables = measured.as_object_mut().and_then(|fields| fields.remove(TABLES));
+    text += &format!("  paper\n{}  measured\n{}", tree(&claim.paper, 4), tree(&measured, 4));
+    for table in tables.as_ref().and_then(Value::as_array).into_iter().flatten() {
+        text += &with_bars(table, output::style());
+    }
+    text + "\n"
 }
 
 /// The key of a claim's tables among what was measured.
@@ -125,10 +179,10 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-/// One line for each row: theory, simulation with its interval, the difference, where the formula
-/// is from.
-fn theory(rows: &[&Claim]) -> String {
-    let mut table = Table::new([
+/// One line for each row: theory, simulation with its interval, the difference; with `details` also
+/// where the formula is from.
+fn theory(rows: &[&Claim], details: bool) -> String {
+    let heads = [
         ("row", Align::Left),
         ("theory", Align::Right),
         ("simulation", Align::Right),
@@ -136,7 +190,9 @@ fn theory(rows: &[&Claim]) -> String {
         ("difference", Align::Right),
         ("holds", Align::Left),
         ("what, and where the formula is from", Align::Left),
-    ]);
+    ];
+    let columns = if details { heads.len() } else { heads.len() - 1 };
+    let mut table = Table::new(heads.into_iter().take(columns));
     let mut notes = String::new();
     for claim in rows {
         let figure = |value: &Value, name: &str, digits: usize| {
@@ -146,16 +202,17 @@ fn theory(rows: &[&Claim]) -> String {
         let half_width = figure(&claim.measured, "half_width_95", 4);
         let difference = figure(&claim.measured, "difference_percent", 2);
         let signed = |text: String| if text.starts_with('-') { text } else { format!("+{text}") };
-        table.row([
+        let cells = [
             claim.claim.clone(),
             figure(&claim.paper, "theory", 4).unwrap_or_default(),
             figure(&claim.measured, "simulation", 4).unwrap_or_default(),
             half_width.map_or_else(String::new, |half| format!("+- {half}")),
             difference.map_or_else(String::new, |difference| format!("{} %", signed(difference))),
-            if claim.holds { "yes" } else { "NO" }.to_string(),
+            claim.verdict().text().to_string(),
             format!("{}. {source}", claim.text),
-        ]);
-        if !claim.note.is_empty() {
+        ];
+        table.row(cells.into_iter().take(columns));
+        if details && !claim.note.is_empty() {
             notes += &format!("{}: {}\n", claim.claim, claim.note);
         }
     }

@@ -5,6 +5,7 @@
 //! from its record alone, and everything that was counted. The same spec and seed give the same
 //! record byte for byte, except for the two fields whose names begin with `host_`.
 
+mod claim;
 mod figures;
 mod layers;
 mod metrics;
@@ -12,6 +13,7 @@ mod read;
 mod run_record;
 pub mod spread;
 
+pub use claim::{Claim, ClaimLine, Verdict};
 pub use figures::{ByCause, ErasesPerBlock, Figures, Latency, LayerValue, Layers};
 pub use layers::layer_legend;
 pub use metrics::{METRICS, Metric, Reading, csv, csv_field, has_path, legend, metric, read_path};

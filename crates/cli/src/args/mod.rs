@@ -371,13 +371,17 @@ pub struct DevicesArguments {
     after_help = "Examples:\n  nandkit reproduce P1\n  nandkit reproduce P2\n  nandkit reproduce P4.3 --json\n  nandkit reproduce theory\n  nandkit reproduce --quick"
 )]
 pub struct ReproduceArguments {
-    /// A paper (P1, P2, P4) or one claim of it (P4.3); theory, closed forms and mean fields beside
+    /// A paper (P1, P2, P3, P4) or one claim of it (P4.3); theory, closed forms and mean fields beside
     /// simulation, or one row of it (theory.fifo-0.07); without it everything.
     #[arg(value_name = "CLAIM")]
     pub what: Option<String>,
-    /// Fewer seeds and smaller workloads.
+    /// Fewer seeds and smaller workloads. Verdicts of such a run do not count: those on record are
+    /// shown.
     #[arg(long)]
     pub quick: bool,
+    /// Print each claim's figures, tables and causes before the table of all.
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Print JSON, and nothing else, on standard output.
     #[arg(long)]
     pub json: bool,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::Claim;
+use super::{Claim, Verdict};
 
 /// The shipped baseline: `specs/experiments/claims.toml`.
 const SHIPPED: &str = include_str!("../../../../specs/experiments/claims.toml");
@@ -39,6 +39,16 @@ pub fn shipped_baseline() -> Result<Baseline, String> {
 }
 
 impl Baseline {
+    /// The verdict on record; none of a claim of which no whole run is.
+    pub fn verdict(&self, id: &str) -> Option<Verdict> {
+        let in_some = self.settings.get(id).is_some_and(|settings| settings.values().any(|held| *held));
+        self.holds.get(id).map(|held| match held {
+            true => Verdict::Holds,
+            false if in_some => Verdict::HoldsInSome,
+            false => Verdict::DoesNotHold,
+        })
+    }
+
     /// How these claims differ from the baseline. What it does not name is no change; a check that
     /// it names and the claim no longer has is broken.
     pub fn changes(&self, claims: &[Claim]) -> Changes {
@@ -76,9 +86,8 @@ mod tests {
             paper: 0.into(),
             measured: 0.into(),
             holds,
-            settings: BTreeMap::new(),
-            note: String::new(),
             checks: checks.iter().map(|(name, holds)| ((*name).to_string(), *holds)).collect(),
+            ..Claim::default()
         }
     }
 
@@ -108,6 +117,8 @@ mod tests {
         let changes = baseline.changes(&[Claim { settings, ..claim("P4.3", false, &[]) }]);
         assert_eq!(changes.broken, ["P4.3 in \"a\"", "P4.3 in \"c\""]);
         assert_eq!(changes.mended, ["P4.3 in \"b\""]);
+        assert_eq!(baseline.verdict("P4.3"), Some(Verdict::HoldsInSome));
+        assert_eq!(baseline.verdict("P4.9"), None);
     }
 
     #[test]

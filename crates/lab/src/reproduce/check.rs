@@ -1,13 +1,11 @@
 //! Claims taken apart into checks, in every setting or reading in which they are judged.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
 
 use super::Claim;
 
 /// One part of a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     /// What it says, without the figure.
     pub name: String,
@@ -15,6 +13,8 @@ pub struct Check {
     pub text: String,
     /// Whether it holds.
     pub holds: bool,
+    /// The figure; none where it was not measured.
+    pub measured: Option<f64>,
 }
 
 impl Check {
@@ -22,7 +22,8 @@ impl Check {
     pub fn new<M: Into<f64>>(name: impl Into<String>, measured: Option<M>, holds: impl FnOnce(f64) -> bool) -> Self {
         let (name, measured) = (name.into(), measured.map(Into::into));
         let shown = measured.map_or("not measured".to_string(), |measured| format!("{measured:.3}"));
-        Self { text: format!("{name} (ours {shown})"), name, holds: measured.is_some_and(holds) }
+        let text = format!("{name} (ours {shown})");
+        Self { text, name, holds: measured.is_some_and(holds), measured }
     }
 }
 
@@ -88,14 +89,15 @@ pub fn claim<J: Judged>(
     let by_name: Map<String, Value> = verdicts.iter().map(each).collect();
     let checks = verdicts.first().into_iter().flat_map(|first| &first.checks);
     Claim {
+        figures: checks.clone().map(|check| (check.name.clone(), check.measured)).collect(),
         checks: checks.map(|check| (check.name.clone(), check.holds)).collect(),
         claim: stated.id.into(),
         text: stated.text.into(),
         paper: stated.paper,
         measured: json!({"verdicts": by_name, key: figures}),
         holds: verdicts.first().is_some_and(Verdict::holds),
-        settings: BTreeMap::new(),
         note: format!("{}{causes}", note(verdicts)).trim().to_string(),
+        ..Claim::default()
     }
 }
 

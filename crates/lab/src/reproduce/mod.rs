@@ -7,6 +7,7 @@
 
 mod baseline;
 pub mod check;
+mod headlines;
 pub mod p1;
 pub mod p2;
 pub mod p3;
@@ -14,72 +15,12 @@ pub mod p4;
 pub mod theory;
 
 pub use baseline::{Baseline, Changes, shipped_baseline};
-
-use std::collections::BTreeMap;
+pub use nandkit_record::{Claim, Verdict};
 
 use nandkit_record::RunRecord;
 use nandkit_stack::suggest;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::{Experiment, LabError, Options};
-
-/// The verdict on a claim, over all settings in which it is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// In every setting.
-    Holds,
-    /// In at least one setting, and not in every one.
-    HoldsInSome,
-    /// In no setting.
-    DoesNotHold,
-}
-
-impl Verdict {
-    /// For people.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::HoldsInSome => "holds in some settings",
-            Self::DoesNotHold => "does not hold",
-        }
-    }
-}
-
-/// A claim of a paper beside what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Claim {
-    /// Its id: `P4.3`.
-    pub claim: String,
-    /// What the paper says.
-    pub text: String,
-    /// The paper's figures.
-    pub paper: Value,
-    /// Ours, for the same things.
-    pub measured: Value,
-    /// Whether ours bear the claim out, in every setting that `settings` names.
-    pub holds: bool,
-    /// Whether it holds in each setting, by name; empty where it is judged in one alone.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub settings: BTreeMap<String, bool>,
-    /// What has to be known with it: the reason, where it does not hold and the reason is known.
-    pub note: String,
-    /// Its checks in the setting from which the verdict is taken, by name: whether each holds. Not
-    /// printed.
-    #[serde(skip)]
-    pub checks: BTreeMap<String, bool>,
-}
-
-impl Claim {
-    /// The verdict over all settings.
-    pub fn verdict(&self) -> Verdict {
-        match self.holds {
-            true => Verdict::Holds,
-            false if self.settings.values().any(|holds| *holds) => Verdict::HoldsInSome,
-            false => Verdict::DoesNotHold,
-        }
-    }
-}
 
 /// What a reproduction is asked for.
 pub struct Request<'a> {
@@ -139,7 +80,8 @@ pub fn reproduce(
     for paper in chosen {
         let wanted = |claim: &str| is_wanted(*paper, claim);
         let judged = paper.reproduce(&Request { quick, wanted: &wanted, options })?;
-        claims.extend(judged.into_iter().filter(|claim| wanted(&claim.claim)));
+        let judged = judged.into_iter().filter(|claim| wanted(&claim.claim));
+        claims.extend(judged.map(|claim| Claim { line: headlines::line_of(&claim), ..claim }));
     }
     Ok(claims)
 }
@@ -169,9 +111,7 @@ mod tests {
                 paper: 1.into(),
                 measured: 2.into(),
                 holds: !request.quick,
-                settings: BTreeMap::new(),
-                note: String::new(),
-                checks: BTreeMap::new(),
+                ..Claim::default()
             };
             Ok(self.claims().iter().map(|id| claim(id)).collect())
         }
@@ -200,30 +140,5 @@ mod tests {
         assert_eq!(ids(Some("P9.2")).unwrap(), ["P9.2"]);
         let error = ids(Some("P9.3")).unwrap_err().to_string();
         assert!(error.contains("unknown paper or claim \"P9.3\"; did you mean \"P9"), "{error}");
-    }
-
-    #[test]
-    fn a_claim_prints_as_the_manual_says() {
-        let claim = Claim {
-            claim: "P4.3".into(),
-            text: "x".into(),
-            paper: serde_json::json!({"gain": 0.22}),
-            measured: serde_json::json!({"gain": 0.2}),
-            holds: true,
-            settings: BTreeMap::new(),
-            note: "n".into(),
-            checks: BTreeMap::from([("c".into(), true)]),
-        };
-        let line =
-            r#"{"claim":"P4.3","text":"x","paper":{"gain":0.22},"measured":{"gain":0.2},"holds":true,"note":"n"}"#;
-        assert_eq!(serde_json::to_string(&claim).unwrap(), line);
-        assert_eq!(claim.verdict(), Verdict::Holds);
-        let in_some =
-            Claim { holds: false, settings: BTreeMap::from([("a".into(), false), ("b".into(), true)]), ..claim };
-        assert_eq!(in_some.verdict(), Verdict::HoldsInSome);
-        let line = serde_json::to_string(&in_some).unwrap();
-        assert!(line.contains(r#""holds":false,"settings":{"a":false,"b":true},"note""#), "{line}");
-        let nowhere = Claim { settings: BTreeMap::from([("a".into(), false)]), ..in_some };
-        assert_eq!(nowhere.verdict(), Verdict::DoesNotHold);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Cell, Column, Heat, Item, Page, Quantity, Section, Table};
+use super::{Axis, Cell, Column, Curve, Curves, Heat, Item, Page, Quantity, Section, Stacked, Table};
 use crate::tree;
 
 /// The key of a claim's tables among what was measured.
@@ -18,44 +18,93 @@ fn holds(claim: &Value) -> bool {
     claim.get("holds").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// The verdict over all settings in which the claim is judged.
-fn verdict(claim: &Value) -> &'static str {
+/// The verdict that counts: the recorded one of a quick run, else that over all settings in which
+/// the claim is judged.
+fn verdict(claim: &Value) -> &str {
     let settings = claim.get("settings").and_then(Value::as_object);
-    match holds(claim) {
-        true => "holds",
-        false if settings.into_iter().flatten().any(|(_, holds)| holds.as_bool() == Some(true)) => {
+    match claim.get("recorded").and_then(Value::as_str) {
+        Some(recorded) => recorded,
+        None if holds(claim) => HOLDS,
+        None if settings.into_iter().flatten().any(|(_, holds)| holds.as_bool() == Some(true)) => {
             "holds in some settings"
         }
-        false => "does not hold",
+        None => "does not hold",
     }
 }
+
+/// The verdict of a claim that holds everywhere.
+const HOLDS: &str = "holds";
 
 /// The page of these claims, as `nandkit reproduce --json` writes them, with further sentences that
 /// are said of them.
 pub fn claims(title: &str, claims: &[Value], notes: &[String]) -> Page {
-    let holding = claims.iter().filter(|claim| holds(claim)).count();
+    let holding = claims.iter().filter(|claim| verdict(claim) == HOLDS).count();
     let mut lead = vec![format!("{holding} of {} claims hold.", claims.len())];
+    if claims.iter().any(|claim| claim.get("recorded").is_some()) {
+        lead.push(
+            "This was a quick run: fewer seeds and smaller workloads. Its verdicts do not count, so that those of the last whole run stand here; the figures are this run's."
+                .to_string(),
+        );
+    }
     lead.extend(notes.iter().cloned());
-    let mut sections = vec![Section { title: "All claims".to_string(), items: vec![Item::Table(all(claims))] }];
-    sections.extend(claims.iter().map(details));
+    let (rows, others): (Vec<&Value>, Vec<&Value>) = claims.iter().partition(|claim| theory(claim).is_some());
+    let mut all = vec![Item::Table(table(&others))];
+    if !rows.is_empty() {
+        all.extend(beside_simulation(&rows));
+        all.push(Item::Table(table(&rows)));
+    }
+    let mut sections = vec![Section { title: "All claims".to_string(), items: all }];
+    sections.extend(others.iter().map(|claim| details(claim)));
     let lines: Vec<String> = claims.iter().map(Value::to_string).collect();
     Page { title: title.to_string(), lead, sections, data: format!("[{}]", lines.join(",\n")) }
 }
 
-fn all(claims: &[Value]) -> Table {
-    let columns = ["claim", "what it says", "paper", "ours", "verdict"].map(Column::text).to_vec();
-    let row = |claim: &Value| {
+fn table(claims: &[&Value]) -> Table {
+    let heads = [Column::text("claim"), Column::text("what it says"), Column::text("paper"), Column::text("ours")];
+    let row = |claim: &&Value| {
+        let line = claim.get("line");
+        let words = line.map(|line| text(line, "words")).filter(|words| !words.is_empty());
         let figures = |key: &str| Cell::text(in_short(claim.get(key).unwrap_or(&Value::Null)));
+        let (paper, ours) = match line {
+            Some(line) => {
+                let ours = line.get("ours").and_then(Value::as_f64).map(|ours| (ours * 1e3).round() / 1e3);
+                (Cell::text(text(line, "paper")), Cell::number(ours, Quantity::Number))
+            }
+            None => (figures("paper"), figures("measured")),
+        };
         vec![
             Cell::text(text(claim, "claim")),
-            Cell::text(text(claim, "text")),
-            figures("paper"),
-            figures("measured"),
-            Cell { text: verdict(claim).to_string(), number: None, is_best: !holds(claim) },
+            Cell::text(words.unwrap_or_else(|| text(claim, "text"))),
+            paper,
+            ours,
+            Cell { text: verdict(claim).to_string(), number: None, is_best: verdict(claim) != HOLDS },
         ]
     };
-    let title = "The figures are whole below".to_string();
+    let title = "In one line each; those that do not hold everywhere are bold".to_string();
+    let columns = heads.into_iter().chain([Column::text("verdict")]).collect();
     Table { title, columns, rows: claims.iter().map(row).collect() }
+}
+
+/// What theory says, of a claim that sets a formula beside a simulation.
+fn theory(claim: &Value) -> Option<f64> {
+    claim.get("paper")?.get("theory")?.as_f64()
+}
+
+/// Theory and simulation of each row, by its name.
+fn beside_simulation(rows: &[&Value]) -> Option<Item> {
+    let simulation = |claim: &Value| claim.get("measured")?.get("simulation")?.as_f64();
+    let points = |value: &dyn Fn(&Value) -> Option<f64>| {
+        rows.iter().enumerate().filter_map(|(at, claim)| Some((at as f64, value(claim)?))).collect()
+    };
+    let curves = vec![
+        Curve { label: "theory".to_string(), points: points(&theory) },
+        Curve { label: "simulation".to_string(), points: points(&simulation) },
+    ];
+    let short = |claim: &&Value| text(claim, "claim").trim_start_matches("theory.").to_string();
+    let x = Axis { label: "row".to_string(), names: rows.iter().map(short).collect(), ..Axis::default() };
+    let y = Axis { label: "value".to_string(), is_log: true, ..Axis::default() };
+    let title = "Theory beside simulation".to_string();
+    (rows.len() > 1).then_some(Item::Line(Curves { title, x, y, curves }))
 }
 
 /// Figures on one line, as far as they fit there.
@@ -84,7 +133,8 @@ fn details(claim: &Value) -> Section {
     let mut measured = claim.get("measured").cloned().unwrap_or_default();
     let tables = measured.as_object_mut().and_then(|fields| fields.remove(TABLES));
     for table in tables.as_ref().and_then(Value::as_array).into_iter().flatten() {
-        items.extend(matrix(table).map(Item::Heat));
+        items.extend(plots(table));
+        items.extend(parts(table).map(Item::Stacked).or_else(|| matrix(table).map(Item::Heat)));
         items.push(Item::Table(of_claim(table)));
     }
     let paper = claim.get("paper").filter(|paper| !paper.is_null());
@@ -124,6 +174,55 @@ fn of_claim(table: &Value) -> Table {
     }
 }
 
+/// The columns whose whole bar is 100 as parts of a whole, where there are several.
+fn parts(table: &Value) -> Option<Stacked> {
+    let is_part = |column: &&Value| column.get("whole").and_then(Value::as_f64) == Some(100.0);
+    let columns = list(table, "columns");
+    let from = columns.iter().position(|column| is_part(&column))?;
+    let parts: Vec<String> =
+        columns.iter().skip(from).take_while(is_part).map(|column| name(column).to_string()).collect();
+    let value = |row: &Value, at: usize| row.get(at).and_then(Value::as_f64).unwrap_or(0.0);
+    let values = |row: &Value| -> Vec<f64> { (from..from + parts.len()).map(|at| value(row, at)).collect() };
+    let rows = list(table, "rows").iter();
+    let bars = rows.map(|row| (label(row, from), values(row))).collect();
+    let title = format!("{}, by {}", text(table, "title"), heads(columns, from));
+    (parts.len() > 1).then(|| Stacked { title, unit: String::new(), parts: parts.clone(), bars })
+}
+
+/// The curves of a table whose rows are their points: the first column names the curve, the second
+/// is x, the third y.
+fn plots(table: &Value) -> Option<Item> {
+    if text(table, "plot") != "curves" {
+        return None;
+    }
+    let mut curves: Vec<Curve> = Vec::new();
+    for row in list(table, "rows") {
+        let at = |at: usize| row.get(at).and_then(Value::as_f64);
+        let (label, Some(x), Some(y)) = (label(row, 1), at(1), at(2)) else { continue };
+        match curves.iter_mut().find(|curve| curve.label == label) {
+            Some(curve) => curve.points.push((x, y)),
+            None => curves.push(Curve { label, points: vec![(x, y)] }),
+        }
+    }
+    let axis = |at: usize| {
+        let label = list(table, "columns").get(at).map_or("", name).to_string();
+        Axis { label, ..Axis::default() }
+    };
+    let title = text(table, "title").to_string();
+    (!curves.is_empty()).then(|| Item::Line(Curves { title, x: axis(1), y: axis(2), curves }))
+}
+
+/// What names a row: its first cells.
+fn label(row: &Value, cells: usize) -> String {
+    let cells = row.as_array().into_iter().flatten().take(cells);
+    cells.map(|cell| shown(cell).text).collect::<Vec<_>>().join(", ")
+}
+
+/// The heads of the first columns.
+fn heads(columns: &[Value], count: usize) -> String {
+    columns.iter().take(count).map(name).collect::<Vec<_>>().join(" and ")
+}
+
 /// The longest run of columns of figures as a matrix, where it is long enough; its rows are named
 /// by the columns before it. Settings are whole numbers, and what is measured is not.
 fn matrix(table: &Value) -> Option<Heat> {
@@ -142,19 +241,14 @@ fn matrix(table: &Value) -> Option<Heat> {
     if best.len() < MATRIX {
         return None;
     }
-    let label = |row: &Value| {
-        let cells = row.as_array().into_iter().flatten().take(best.start);
-        cells.map(|cell| shown(cell).text).collect::<Vec<_>>().join(", ")
-    };
     let values = |row: &Value| best.clone().map(|at| row.get(at).and_then(Value::as_f64)).collect();
     let has_whole = columns.iter().any(|column| column.get("whole").is_some());
-    let heads: Vec<&str> = columns.iter().take(best.start).map(name).collect();
     Some(Heat {
-        title: format!("{}, by {}", text(table, "title"), heads.join(" and ")),
+        title: format!("{}, by {}", text(table, "title"), heads(columns, best.start)),
         quantity: Quantity::Number,
         by_row: !has_whole,
         columns: columns.get(best.clone())?.iter().map(|column| name(column).to_string()).collect(),
-        rows: rows.iter().map(|row| (label(row), values(row))).collect(),
+        rows: rows.iter().map(|row| (label(row, best.start), values(row))).collect(),
     })
 }
 

@@ -30,7 +30,7 @@ impl Paper for P1 {
     }
 
     fn title(&self) -> &'static str {
-        "Partial garbage collection (PGC) for log-structured file systems"
+        "Partial garbage collection for log-structured file systems (Korean, no year given)"
     }
 
     fn claims(&self) -> &'static [&'static str] {

@@ -31,7 +31,7 @@ impl Paper for P2 {
     }
 
     fn title(&self) -> &'static str {
-        "A better garbage collector for JFFS2: CAT and DAC"
+        "Jung, Kim, Han, Choi: Design & Implementation of an Efficient Garbage Collector for JFFS2"
     }
 
     fn claims(&self) -> &'static [&'static str] {

@@ -39,7 +39,7 @@ impl Paper for P3 {
     }
 
     fn title(&self) -> &'static str {
-        "Remapping: faster file utilities and cleaning on an SSD that can remap"
+        "Linux System Read / Write Performance Optimization Using Remapping Technique"
     }
 
     fn claims(&self) -> &'static [&'static str] {

@@ -32,7 +32,7 @@ impl Paper for P4 {
     }
 
     fn title(&self) -> &'static str {
-        "Merge or migrate: cost-based block recycling in a block-mapped FTL"
+        "Lee, Kim, Ahn, Lee, Noh: Cost-based Optimization of Block Recycling Scheme in NAND Flash Memory Based Storage System, 2007"
     }
 
     fn claims(&self) -> &'static [&'static str] {

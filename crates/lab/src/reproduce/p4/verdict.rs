@@ -4,8 +4,6 @@
 //! in one place, and were set before the first run: an order is an order of means over seeds; a
 //! figure agrees within five percentage points; "about equal" is within three.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use super::super::Claim;
@@ -89,8 +87,8 @@ pub(super) fn claim(id: &str, text: &str, paper: Value, measured: Value, checks:
         paper,
         measured,
         holds,
-        settings: BTreeMap::new(),
         note: format!("{why}{note}").trim().to_string(),
+        ..Claim::default()
     }
 }
 

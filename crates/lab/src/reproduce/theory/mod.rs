@@ -11,8 +11,6 @@ pub mod waf;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use nandkit_record::spread;
 use serde_json::json;
 
@@ -66,9 +64,8 @@ impl Row {
                 "difference_percent": round(difference * 100.0, 3),
             }),
             holds,
-            settings: BTreeMap::new(),
             note: format!("{misses}{}", self.note).trim().to_string(),
-            checks: BTreeMap::new(),
+            ..Claim::default()
         }
     }
 }
