@@ -30,6 +30,7 @@ mod stacks;
 mod stop;
 mod summary;
 mod texts;
+mod tracing;
 mod umount;
 mod workloads;
 

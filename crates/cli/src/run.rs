@@ -1,5 +1,7 @@
 //! `nandkit run`
 
+use std::path::Path;
+
 use nandkit_lab::{Experiment, parse_setting};
 use nandkit_record::{METRICS as DEFINED, RunRecord, csv, has_path, metric};
 use nandkit_report::listing;
@@ -11,6 +13,7 @@ use nandkit_workload::OperationKind;
 use crate::args::RunArguments;
 use crate::failure::Failure;
 use crate::texts::read_spec;
+use crate::tracing::Tracing;
 use crate::{output, report, session};
 
 const METRICS: [&str; 5] = ["write_mb_per_s", "read_mb_per_s", "waf", "erases", "latency_ns.write.p99"];
@@ -103,7 +106,9 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     settings.extend(arguments.device_file.iter().map(|file| ("stack.device.file".to_string(), file.clone().into())));
     let seeds = arguments.seed.map(|seed| vec![seed]);
     let experiment = Experiment::parse(&text, &path.display().to_string(), &settings, seeds.as_deref())?;
-    let records = session::run(&experiment, &arguments.running)?;
+    let tracing = arguments.trace.as_deref().map(|path| traced(path, &experiment)).transpose()?;
+    let records = session::run_tapped(&experiment, &arguments.running, tracing.as_ref().map(Tracing::tap))?;
+    tracing.map_or(Ok(()), Tracing::finish)?;
     report::write(&arguments.page, || page(&format!("Results of {}", path.display()), &records, &[]))?;
     if arguments.format.json {
         return output::json(&to_json(&records)?);
@@ -118,6 +123,14 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         crate::summary::stalls(record).iter().for_each(|line| output::message(line));
     }
     check_layers(&arguments.metrics, &records)
+}
+
+/// Begins the trace of an experiment of one run.
+fn traced(path: &Path, experiment: &Experiment) -> Result<Tracing, Failure> {
+    match experiment.runs() {
+        [run] => Tracing::begin(path, &run.stack),
+        runs => Err(Failure::Input(format!("--trace: {} runs; expected one, see --set and --seed", runs.len()))),
+    }
 }
 
 /// The columns where none were asked for.

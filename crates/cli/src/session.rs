@@ -2,6 +2,7 @@
 
 use nandkit_lab::{Experiment, Options, RunSpec};
 use nandkit_record::{LayerValue, RunRecord};
+use nandkit_stack::FlashTap;
 use nandkit_workload::HostInputs;
 
 use crate::args::Running;
@@ -12,8 +13,17 @@ use crate::progress::Bar;
 /// Runs an experiment with a progress bar. The first Ctrl-C lets it end with what is finished, a
 /// second one ends it at once.
 pub fn run(experiment: &Experiment, running: &Running) -> Result<Vec<RunRecord>, Failure> {
+    run_tapped(experiment, running, None)
+}
+
+/// As [`run`], with a tap that hears of every operation of the chips.
+pub fn run_tapped(
+    experiment: &Experiment,
+    running: &Running,
+    tap: Option<FlashTap>,
+) -> Result<Vec<RunRecord>, Failure> {
     let experiment = &resolved(experiment)?;
-    let records = with_options(running, |options| Ok(experiment.run(options)?))?;
+    let records = with_tap(running, tap, |options| Ok(experiment.run(options)?))?;
     records.iter().filter_map(unsettled).for_each(|told| crate::output::message(&told));
     Ok(records)
 }
@@ -49,6 +59,14 @@ fn resolved(experiment: &Experiment) -> Result<Experiment, Failure> {
 
 /// Calls `work` with options for the lab.
 pub fn with_options<T>(running: &Running, work: impl FnOnce(&Options<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
+    with_tap(running, None, work)
+}
+
+fn with_tap<T>(
+    running: &Running,
+    tap: Option<FlashTap>,
+    work: impl FnOnce(&Options<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let stop = crate::stop::on_signal();
     let host = Host::start();
     let bar = Bar::new();
@@ -64,6 +82,7 @@ pub fn with_options<T>(running: &Running, work: impl FnOnce(&Options<'_>) -> Res
         host: &host,
         progress: &show,
         stop: &stop,
+        tap,
     };
     let outcome = work(&options);
     bar.clear();

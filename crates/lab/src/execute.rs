@@ -154,8 +154,9 @@ fn one<J: Job>(job: &J, index: usize, meter: &Meter<'_>, failed: &AtomicBool) ->
         }
     };
     let inputs = Stoppable::new(meter.options, failed);
-    let mut record =
-        job.run(Inside { inputs: &inputs, progress: &mut progress }).map_err(|error| error.in_run(&job.title()))?;
+    let mut record = job
+        .run(Inside { inputs: &inputs, progress: &mut progress, tap: meter.options.tap.clone() })
+        .map_err(|error| error.in_run(&job.title()))?;
     record.host_time_ns = host.now_ns().saturating_sub(started_ns);
     record.host_peak_bytes = host.peak_bytes();
     meter.share(index, 1.0);
@@ -214,6 +215,7 @@ mod tests {
                 host: &Unmeasured,
                 progress: &|_| (),
                 stop: &stop,
+                tap: None,
             },
         )
     }
@@ -260,6 +262,7 @@ mod tests {
             host: &Unmeasured,
             progress: &stop_after_two,
             stop: &stop,
+            tap: None,
         };
         let error = execute(&jobs, &options).unwrap_err();
         assert_eq!(error.to_string(), "stopped after 2 of 6 runs");
@@ -292,6 +295,7 @@ mod tests {
             host: &host,
             progress: &hear,
             stop: &stop,
+            tap: None,
         };
         let records = execute(&jobs, &options).unwrap();
         assert!(records.iter().all(|record| record.host_peak_bytes == 7 && record.host_time_ns > 0));

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nandkit_record::RunRecord;
+use nandkit_stack::FlashTap;
 use nandkit_workload::tree::source::TreeSource;
 use nandkit_workload::{Inputs, NoInputs, Outside};
 
@@ -17,6 +18,8 @@ pub(crate) struct Inside<'a> {
     pub inputs: &'a dyn Inputs,
     /// Hears the share of the run that is done, and answers whether to go on.
     pub progress: &'a mut dyn FnMut(f64) -> ControlFlow<()>,
+    /// Hears of every operation of the chip.
+    pub tap: Option<FlashTap>,
 }
 
 /// How to run an experiment. Nothing of it changes a record but for its `host_*` fields.
@@ -39,6 +42,8 @@ pub struct Options<'a> {
     pub progress: &'a (dyn Fn(&Progress) + Sync),
     /// Set from outside to stop: finished runs are kept.
     pub stop: &'a AtomicBool,
+    /// Hears of every operation of the chips, from any thread; it makes runs slower.
+    pub tap: Option<FlashTap>,
 }
 
 /// What [`Options::default`] looks at: never set.
@@ -57,6 +62,7 @@ impl Default for Options<'_> {
             host: &Unmeasured,
             progress: &|_| (),
             stop: &NEVER_STOPPED,
+            tap: None,
         }
     }
 }

@@ -257,6 +257,7 @@ mod tests {
             host: &Unmeasured,
             progress: &|_| (),
             stop,
+            tap: None,
         }
     }
 
@@ -282,6 +283,7 @@ mod tests {
                 host: &Unmeasured,
                 progress: &|_| (),
                 stop: &stop,
+                tap: None,
             };
             assert_eq!(execute(jobs, &options).unwrap().len(), jobs.len());
             assert!(Results::open(&out).unwrap().1.len() >= jobs.len());

@@ -24,6 +24,7 @@ mod single;
 mod snapshot;
 mod steady;
 mod timeline;
+pub mod trace_events;
 mod used;
 
 pub use error::{LabError, SpecError};

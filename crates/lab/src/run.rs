@@ -39,11 +39,11 @@ impl Job for RunSpec {
     }
 
     fn try_out(&self, inputs: &dyn Inputs) -> Result<(), LabError> {
-        fits(self, &mut self.build()?, inputs)
+        fits(self, &mut self.build(None)?, inputs)
     }
 
     fn run(&self, inside: Inside<'_>) -> Result<RunRecord, LabError> {
-        let mut stack = self.build()?;
+        let mut stack = self.build(inside.tap.clone())?;
         let formatted = Snapshot::take(&stack);
         let mut phases = BTreeMap::from([("format".to_string(), formatted.since_the_start(stack.started))]);
         let driven = drive(self, &mut stack, inside)?;

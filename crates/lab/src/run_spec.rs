@@ -1,7 +1,7 @@
 //! What a run is made of.
 
 use nandkit_record::run_key;
-use nandkit_stack::{DeviceSpec, Stack, StackSpec};
+use nandkit_stack::{DeviceSpec, FlashTap, Stack, StackSpec};
 use nandkit_workload::WorkloadSpec;
 use serde_json::{Value as Json, json};
 
@@ -44,8 +44,12 @@ impl RunSpec {
     }
 
     /// The stack that it runs on.
-    pub(crate) fn build(&self) -> Result<Stack, LabError> {
-        Stack::build(&self.stack, self.seed).map_err(|error| LabError::Input(error.to_string()))
+    pub(crate) fn build(&self, tap: Option<FlashTap>) -> Result<Stack, LabError> {
+        let built = match tap {
+            None => Stack::build(&self.stack, self.seed),
+            Some(tap) => Stack::build_tapped(&self.stack, self.seed, tap),
+        };
+        built.map_err(|error| LabError::Input(error.to_string()))
     }
 
     /// Refuses parts that do not fit together.

@@ -20,6 +20,7 @@ use crate::device_handle::DeviceHandle;
 use crate::device_spec::SECTOR_MAX;
 use crate::frame::{Frame, Keeping};
 use crate::host_cost::HostCost;
+use crate::tap::tapped;
 use crate::traced::{EVENTS, TracedBlock};
 use crate::{
     AlphaName, BlockMapSpec, DeviceSpec, FastSpec, FtlSpec, PageMapSpec, PolicyName, StackError, StackSpec, StoreKind,
@@ -83,11 +84,11 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceH
     }
     match (store, ftl) {
         // The largest devices: layer and chip are compiled together, without a call between them.
-        (StoreKind::Shadow, FtlSpec::PageMap(spec)) => {
+        (StoreKind::Shadow, FtlSpec::PageMap(spec)) if frame.tap.is_none() => {
             page_map(&above, spec, StatsFlash::new(made::<ShadowStore>(chip, seed, frame)?), frame)
                 .map(|(device, _)| device)
         }
-        (StoreKind::Address, FtlSpec::PageMap(spec)) => {
+        (StoreKind::Address, FtlSpec::PageMap(spec)) if frame.tap.is_none() => {
             page_map(&above, spec, StatsFlash::new(made::<AddressStore>(chip, seed, frame)?), frame)
                 .map(|(device, _)| device)
         }
@@ -118,7 +119,7 @@ fn made<S: Store + 'static>(chip: &ChipSpec, seed: u64, frame: &mut Frame) -> Re
 }
 
 fn in_memory(above: &Above<'_>, chip: Box<dyn EmulatedChip>, frame: &mut Frame) -> Result<DeviceHandle, StackError> {
-    attach(above, StatsFlash::new(chip), frame).map(|(device, _)| device)
+    attach(above, StatsFlash::new(tapped(chip, frame.tap.as_ref())), frame).map(|(device, _)| device)
 }
 
 fn in_file(

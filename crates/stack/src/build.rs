@@ -12,6 +12,7 @@ use crate::crash::CrashChip;
 use crate::flash_stack::flash_stack;
 use crate::frame::{EPOCH_UNIX_NS, Existing, Frame, Keeping, Watched};
 use crate::mounted::Mounted;
+use crate::tap::FlashTap;
 use crate::{FsSpec, StackError, StackSpec};
 
 /// A running stack.
@@ -41,14 +42,20 @@ impl Stack {
     /// The same, with a chip's file that follows the chip as `keep` says; without such a file as
     /// [`Stack::build`].
     pub fn build_keeping(spec: &StackSpec, seed: u64, keep: Keep) -> Result<Self, StackError> {
-        Self::build_given(spec, seed, keep, None)
+        Self::build_given(spec, seed, keep, None, None)
+    }
+
+    /// As [`Stack::build`], with a tap that hears of every operation of the chip, those of making
+    /// the volume among them.
+    pub fn build_tapped(spec: &StackSpec, seed: u64, tap: FlashTap) -> Result<Self, StackError> {
+        Self::build_given(spec, seed, Keep::AtEnd, None, Some(tap))
     }
 
     /// A stack on a chip that is somebody else's as well. Its end leaves the chip as it is.
     /// Errors: a volume where there should be none, or none where there should be one, besides
     /// those of [`Stack::build`].
     pub fn build_on(spec: &StackSpec, seed: u64, chip: CrashChip, expected: Existing) -> Result<Self, StackError> {
-        Self::build_given(spec, seed, Keep::AtEnd, Some((Box::new(chip), expected)))
+        Self::build_given(spec, seed, Keep::AtEnd, Some((Box::new(chip), expected)), None)
     }
 
     fn build_given(
@@ -56,6 +63,7 @@ impl Stack {
         seed: u64,
         keep: Keep,
         given: Option<(Box<dyn EmulatedChip>, Existing)>,
+        tap: Option<FlashTap>,
     ) -> Result<Self, StackError> {
         let spec = &spec.resolved()?;
         spec.check()?;
@@ -68,6 +76,7 @@ impl Stack {
             expected: given.as_ref().map(|(_, expected)| *expected),
             given: given.map(|(chip, _)| chip),
             keeping: None,
+            tap,
             card: None,
             parts: (spec.device.clone(), spec.ftl.clone()),
         };

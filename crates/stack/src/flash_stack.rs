@@ -13,6 +13,7 @@ use crate::chip_handle::ChipHandle;
 use crate::chip_layer::check_owner;
 use crate::format::emulate::WatchedFlash;
 use crate::frame::{Frame, Keeping};
+use crate::tap::tapped;
 use crate::{DeviceSpec, StackError, StackSpec, StoreKind};
 
 /// The chip: a given one, one in a file, or a new one in memory.
@@ -45,14 +46,17 @@ fn in_memory<S: Store + 'static>(chip: &ChipSpec, seed: u64, frame: &mut Frame) 
     let chip = NandChip::<S>::new(chip, seed);
     let chip = chip.map_err(|error| StackError::new("stack.device", error.to_string()))?;
     frame.watch_dies(chip.queue_statistics());
-    Ok(Box::new(chip))
+    Ok(match frame.tap.as_ref() {
+        None => Box::new(chip),
+        tap => Box::new(tapped(Box::new(chip), tap)),
+    })
 }
 
 fn in_file(chip: Box<dyn EmulatedChip>, new_file: chip_file::NewFile, frame: &mut Frame) -> Box<dyn Flash> {
     frame.clock.advance_to(chip.last_instant());
     frame.started = frame.clock.now();
     frame.watch_dies(chip.queue_statistics());
-    let chip = ChipHandle::new(chip);
+    let chip = ChipHandle::new(tapped(chip, frame.tap.as_ref()));
     let mut kept = chip.clone();
     let closing = Box::new(move |_: &Clock| {
         let saved = kept.save().map(|_| ());

@@ -9,6 +9,7 @@ use nandkit_nand_sim::QueueStatistics;
 use nandkit_units::{Clock, Nanos, Statistics};
 
 use crate::chip_file::{EmulatedChip, Keep, NewFile};
+use crate::tap::FlashTap;
 use crate::{DeviceSpec, FtlSpec, HostSpec, StackError};
 
 /// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts: FAT's time stamps need
@@ -62,6 +63,8 @@ pub struct Frame {
     /// this run's own.
     pub(crate) expected: Option<Existing>,
     pub(crate) keeping: Option<Keeping>,
+    /// Hears of every operation of the chip.
+    pub(crate) tap: Option<FlashTap>,
 }
 
 impl Frame {

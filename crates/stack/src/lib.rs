@@ -27,6 +27,7 @@ mod spec;
 pub mod ssds;
 mod store_kind;
 pub mod suggest;
+mod tap;
 mod traced;
 
 pub use allocation_name::AllocationName;
@@ -46,3 +47,4 @@ pub use page_map_spec::PageMapSpec;
 pub use presets::DEFAULT_DEVICE;
 pub use spec::StackSpec;
 pub use store_kind::StoreKind;
+pub use tap::FlashTap;

@@ -104,6 +104,10 @@ pub struct ExecArguments {
     /// that `--workload trace:FILE` replays, on this stack or on another one.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cut_at", "image"])]
     pub record: Option<PathBuf>,
+    /// Write the operations of the chip into FILE, for Perfetto (ui.perfetto.dev): tracks of its
+    /// dies, its channels, and the layers' causes.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cut_at", "image"])]
+    pub trace: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub page: PageOptions,

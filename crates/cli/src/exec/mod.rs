@@ -30,6 +30,7 @@ use crate::args::ExecArguments;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::stacks::Single;
+use crate::tracing::Tracing;
 use crate::{image as images, output, report, stacks, summary};
 
 /// Counts what passes the door.
@@ -127,9 +128,11 @@ pub fn exec(arguments: &ExecArguments) -> Result<(), Failure> {
         return crash::test(arguments, *cuts, &spec, chip);
     }
     let host = Host::start();
-    let stack = match chip {
-        Some(chip) => Stack::build_on(&spec, arguments.seed, chip, Existing::Volume),
-        None => Stack::build(&spec, arguments.seed),
+    let tracing = arguments.trace.as_deref().map(|path| Tracing::begin(path, &spec)).transpose()?;
+    let stack = match (chip, &tracing) {
+        (Some(chip), _) => Stack::build_on(&spec, arguments.seed, chip, Existing::Volume),
+        (None, Some(tracing)) => Stack::build_tapped(&spec, arguments.seed, tracing.tap()),
+        (None, None) => Stack::build(&spec, arguments.seed),
     };
     let words = arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let (mounted, below) = stack.map_err(|error| Failure::Input(error.to_string()))?.lift();
@@ -173,11 +176,12 @@ pub fn exec(arguments: &ExecArguments) -> Result<(), Failure> {
     }
     let recorded = recording.map_or(Ok(()), Recording::finish);
     let page = report::write(&arguments.page, || page("What a command cost", std::slice::from_ref(&record), &[]));
-    first_of([verdict(ended, trouble.or(closed)), recorded, printed, page])
+    let traced = tracing.map_or(Ok(()), Tracing::finish);
+    first_of([verdict(ended, trouble.or(closed)), recorded, printed, page, traced])
 }
 
 /// The first failure, most important first; the others are told.
-fn first_of(results: [Result<(), Failure>; 4]) -> Result<(), Failure> {
+fn first_of(results: [Result<(), Failure>; 5]) -> Result<(), Failure> {
     let mut failures = results.into_iter().filter_map(Result::err);
     let first = failures.next();
     failures.for_each(|failure| failure.message().into_iter().for_each(output::message));

@@ -105,6 +105,11 @@ impl<F: Flash, S: FnMut(FlashEvent) + Send> TraceFlash<F, S> {
         &self.inner
     }
 
+    /// The device below; what is asked of it here is not traced.
+    pub const fn inner_mut(&mut self) -> &mut F {
+        &mut self.inner
+    }
+
     /// The device below and the sink.
     pub fn into_parts(self) -> (F, S) {
         (self.inner, self.tracer.into_inner().unwrap_or_else(PoisonError::into_inner).sink)

@@ -128,6 +128,7 @@ mod tests {
             host: &Unmeasured,
             progress: &|_| (),
             stop: &stop,
+            tap: None,
         };
         let claims = reproduce(&[&Two], what, false, &options)?;
         Ok(claims.into_iter().map(|claim| claim.claim).collect())

@@ -227,7 +227,10 @@ fn heads(columns: &[Value], count: usize) -> String {
 /// by the columns before it. Settings are whole numbers, and what is measured is not.
 fn matrix(table: &Value) -> Option<Heat> {
     let (columns, rows) = (list(table, "columns"), list(table, "rows"));
-    let is_measured = |at: usize| rows.iter().any(|row| row.get(at).is_some_and(Value::is_f64));
+    let has_whole = columns.iter().any(|column| column.get("whole").is_some());
+    // Bars of a whole are of one scale; what stands beside them is not.
+    let is_of_scale = |at: usize| !has_whole || columns.get(at).is_some_and(|column| column.get("whole").is_some());
+    let is_measured = |at: usize| is_of_scale(at) && rows.iter().any(|row| row.get(at).is_some_and(Value::is_f64));
     let (mut best, mut from) = (0..0, 0);
     for at in 0..=columns.len() {
         if at < columns.len() && is_measured(at) {
@@ -241,14 +244,15 @@ fn matrix(table: &Value) -> Option<Heat> {
     if best.len() < MATRIX {
         return None;
     }
+    let is_name = |at: &usize| !rows.iter().any(|row| row.get(*at).is_some_and(Value::is_f64));
+    let named = (0..best.start).take_while(is_name).count();
     let values = |row: &Value| best.clone().map(|at| row.get(at).and_then(Value::as_f64)).collect();
-    let has_whole = columns.iter().any(|column| column.get("whole").is_some());
     Some(Heat {
-        title: format!("{}, by {}", text(table, "title"), heads(columns, best.start)),
+        title: format!("{}, by {}", text(table, "title"), heads(columns, named)),
         quantity: Quantity::Number,
         by_row: !has_whole,
         columns: columns.get(best.clone())?.iter().map(|column| name(column).to_string()).collect(),
-        rows: rows.iter().map(|row| (label(row, best.start), values(row))).collect(),
+        rows: rows.iter().map(|row| (label(row, named), values(row))).collect(),
     })
 }
 

@@ -212,7 +212,7 @@ fn the_plan_can_be_run() {
 }
 
 fn made(job: &impl Job) -> RunRecord {
-    job.run(Inside { inputs: &NoInputs, progress: &mut |_| ControlFlow::Continue(()) }).unwrap()
+    job.run(Inside { inputs: &NoInputs, progress: &mut |_| ControlFlow::Continue(()), tap: None }).unwrap()
 }
 
 /// Both ways read the same bytes, and qtar asks for fewer requests.
