@@ -5,8 +5,8 @@ use std::ops::Range;
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Nanos, Payload};
 use nandkit_vfs::{
-    Adopt, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, FileExtent, FileSystem, Holes, Housekeeping,
-    InodeNumber, Links, NewNode, OpenFiles, Place, RenameFlags, Result, XattrChanges,
+    Adopt, AdoptedRange, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, FileExtent, FileSystem, Holes,
+    Housekeeping, InodeNumber, Links, NewNode, OpenFiles, RenameFlags, Result, XattrChanges,
 };
 
 use crate::blocks::Blocks;
@@ -245,7 +245,7 @@ impl<D: BlockDevice> Adopt for Volume<D> {
         Blocks::geometry(self).block_size() as u32
     }
 
-    fn adopt(&mut self, target: InodeNumber, places: &[Place]) -> Result<()> {
+    fn adopt(&mut self, target: InodeNumber, places: &[AdoptedRange]) -> Result<()> {
         let target = self.changeable_file(target)?;
         self.adopt_places(target, places)?;
         if places.is_empty() { Ok(()) } else { self.touch(target) }

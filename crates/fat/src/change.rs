@@ -8,9 +8,9 @@ use crate::layout::{ShortEntry, attribute};
 use crate::names::Name;
 use crate::patch::{Patch, Phase};
 use crate::time;
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// The slot and inode of a name.
     pub fn lookup(&mut self, directory: u64, name: &[u8]) -> Result<(u32, u64)> {
         let not_found = || {

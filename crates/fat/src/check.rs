@@ -14,7 +14,7 @@ use crate::mount::read_geometry;
 use crate::options::MountOptions;
 use crate::survey::{Survey, Taken};
 use crate::table::{Link, scan};
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// What can be wrong with a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,7 +111,7 @@ pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock, code_page: CodePage)
     // What is not there cannot be sound, although the rest can be read.
     read_geometry(&device, clock)?;
     let options = MountOptions { read_only: true, code_page, ..MountOptions::default() };
-    let (mut volume, _) = Volume::mount(device, clock.clone(), options)?;
+    let (mut volume, _) = MountedVolume::mount(device, clock.clone(), options)?;
     let mut report = Draft::default();
     if volume.is_dirty()? {
         let detail = || "the boot sector or FAT entry 1 says that the volume is in use".to_string();
@@ -136,7 +136,7 @@ fn slots_told(path: &str, slots: &[u32]) -> String {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     fn check_copies(&mut self, report: &mut Draft) -> Result<()> {
         let mut differing: BTreeMap<u32, u64> = BTreeMap::new();
         self.differing_fat_sectors(|_, copy, _, _| {

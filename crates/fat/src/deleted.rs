@@ -19,7 +19,7 @@ use crate::rename::MoveMark;
 use crate::survey::Taken;
 use crate::table::{Link, scan};
 use crate::time;
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// Inode numbers of deleted entries: this, and the slot's number counted from the volume's
 /// beginning, which has at most 39 bits.
@@ -135,7 +135,7 @@ impl DeletedSlots {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// Entries that were deleted, by directory and slot, those below deleted directories too. A
     /// directory that cannot be read is left out.
     ///

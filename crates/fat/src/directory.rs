@@ -11,7 +11,7 @@ use crate::layout::{LongEntry, SLOT_END, SLOT_FREE, SLOT_SIZE, SLOTS_MAX, ShortE
 use crate::names::{self, Basis, LongNameReader, Name};
 use crate::patch::{Patch, Phase};
 use crate::table::Link;
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// One entry of a directory.
 #[derive(Clone, Debug)]
@@ -153,14 +153,14 @@ impl Directory {
 
 /// Where a new entry goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct NewEntrySlots {
     pub first: u32,
     pub short: [u8; 11],
     /// Long-name slots before the short entry.
     pub long: u32,
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// Device sector, and byte in it, of a directory's slot.
     pub fn slot_position(&self, directory: u64, slot: u32) -> Result<(u64, u32)> {
         let byte = u64::from(slot) * u64::from(SLOT_SIZE);
@@ -257,7 +257,7 @@ impl<D: BlockDevice> Volume<D> {
     /// Finds slots and a short name for a new entry; takes what the directory needs to grow.
     /// `extra` further clusters will be needed by the caller: either all is there, or nothing was
     /// done. May write the running batch.
-    pub fn place(&mut self, directory: u64, name: &Name, extra: u32, going: Option<[u8; 11]>) -> Result<Place> {
+    pub fn place(&mut self, directory: u64, name: &Name, extra: u32, going: Option<[u8; 11]>) -> Result<NewEntrySlots> {
         let short = self.directory(directory)?.short_name(&name.text, going)?;
         let long = if names::is_plain(&name.text, &short) { 0 } else { names::long_slots(&name.units) };
         let count = long + 1;
@@ -281,7 +281,7 @@ impl<D: BlockDevice> Volume<D> {
         if growth > 0 {
             self.grow_directory(directory, growth)?;
         }
-        Ok(Place { first, short, long })
+        Ok(NewEntrySlots { first, short, long })
     }
 
     fn check_growth(&mut self, directory: u64, growth: u32) -> Result<()> {
@@ -320,7 +320,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Puts a new entry at its place.
-    pub fn put_entry(&mut self, directory: u64, place: Place, name: &Name, inode: u64) -> Result<()> {
+    pub fn put_entry(&mut self, directory: u64, place: NewEntrySlots, name: &Name, inode: u64) -> Result<()> {
         let slot = place.first + place.long;
         let raw = self.inode(inode)?.raw;
         let (lba, offset) = self.slot_position(directory, slot)?;

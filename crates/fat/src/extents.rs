@@ -3,9 +3,9 @@
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ExtentKind, FileExtent, Result};
 
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// The next extent of a file at or behind `offset`, up to the end of the cluster that holds its
     /// last byte. Errors: `NotFound`, `IsADirectory`, `Corrupt` (the chain ends before the size
     /// does), `Device`.

@@ -17,7 +17,7 @@ use crate::layout::FILE_SIZE_MAX;
 use crate::names::NAME_MAX;
 use crate::options::MountOptions;
 use crate::recover::RecoveryReport;
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// Entries of a directory that are copied out at once.
 const LISTING_PART: usize = 128;
@@ -28,7 +28,7 @@ const LISTING_PART: usize = 128;
 /// sector cache and the indexes.
 #[derive(Debug)]
 pub struct Fat<D> {
-    volume: Mutex<Volume<D>>,
+    volume: Mutex<MountedVolume<D>>,
     recovery: Option<RecoveryReport>,
 }
 
@@ -39,15 +39,15 @@ impl<D: BlockDevice> Fat<D> {
     /// Errors: `Corrupt` (what and where), `NotSupported` (the volume's sectors are smaller than
     /// the device's), `Device`. Cost: reads the FAT once; a repair reads every directory.
     pub fn mount(device: D, clock: Clock, options: MountOptions) -> Result<Self> {
-        let (volume, recovery) = Volume::mount(device, clock, options)?;
+        let (volume, recovery) = MountedVolume::mount(device, clock, options)?;
         Ok(Self { volume: Mutex::new(volume), recovery })
     }
 
-    fn volume(&self) -> MutexGuard<'_, Volume<D>> {
+    fn volume(&self) -> MutexGuard<'_, MountedVolume<D>> {
         self.volume.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn volume_mut(&mut self) -> &mut Volume<D> {
+    fn volume_mut(&mut self) -> &mut MountedVolume<D> {
         self.volume.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 

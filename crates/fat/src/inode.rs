@@ -8,7 +8,7 @@ use crate::chain::Chain;
 use crate::layout::{ShortEntry, attribute};
 use crate::patch::{Patch, Phase};
 use crate::time;
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// Number of the root directory.
 pub const ROOT: u64 = 1;
@@ -47,7 +47,7 @@ impl Inode {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// The inode with this number.
     pub fn inode(&self, number: u64) -> Result<&Inode> {
         self.inodes

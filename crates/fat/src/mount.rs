@@ -15,7 +15,7 @@ use crate::options::{Cache, FileSync, MountOptions};
 use crate::recover::RecoveryReport;
 use crate::sectors::{Mirrors, Sectors};
 use crate::table::entry_value;
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// Byte of the state in the boot sector, on FAT12 and FAT16, and on FAT32.
 const STATE: (usize, usize) = (37, 65);
@@ -55,7 +55,7 @@ fn read_numbers<D: BlockDevice>(device: &D, clock: &Clock) -> Result<(Geometry, 
     Ok((geometry, sector))
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// Mounts; repairs a volume that was not unmounted, unless mounted for reading only.
     pub fn mount(device: D, clock: Clock, options: MountOptions) -> Result<(Self, Option<RecoveryReport>)> {
         let (geometry, _) =

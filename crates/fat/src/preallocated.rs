@@ -11,7 +11,7 @@ use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::layout::FILE_SIZE_MAX;
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// Clusters by file.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Preallocated {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// Makes sure that writes to the range will find space; the file grows to its end unless
     /// `keep_size`. FAT has no holes: all before the range is allocated with it.
     pub fn preallocate(&mut self, number: u64, offset: u64, length: u64, keep_size: bool) -> Result<()> {

@@ -6,7 +6,7 @@ use nandkit_units::{Content, Described, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::sectors::follows;
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// Pieces put together: a description as long as every piece continues the one before, else bytes.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ struct Piece {
     wanted: usize,
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// Reads from a file. Where its chain is too short for its size, the content ends with the
     /// chain: a read across that end answers short, one at it 0 bytes, and one behind it is
     /// `Corrupt`.

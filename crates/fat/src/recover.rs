@@ -17,7 +17,7 @@ use crate::layout::{SLOT_FREE, SLOT_SIZE, ShortEntry, case};
 use crate::patch::{Patch, Phase};
 use crate::survey::{Survey, Taken};
 use crate::table::{Link, scan};
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// What a repair did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl RecoveryReport {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// Repairs the volume and leaves it marked as in use.
     pub fn recover(&mut self) -> Result<RecoveryReport> {
         self.sectors.set_cause(Some(Cause::Recovery));

@@ -9,7 +9,7 @@ use crate::inode::ROOT;
 use crate::layout::{SLOT_END, SLOT_FREE, SLOT_SIZE, ShortEntry, case};
 use crate::names::Name;
 use crate::patch::{Patch, Phase};
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// The first byte of a slot that a mark may change: `attributes`.
 const MARKED_FROM: u32 = 11;
@@ -68,7 +68,7 @@ impl MoveMark {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// Gives an inode another name or directory.
     pub fn rename(&mut self, from: (u64, &[u8]), to: (u64, &[u8]), flags: RenameFlags) -> Result<()> {
         if flags == RenameFlags::Exchange {

@@ -15,7 +15,7 @@ use crate::inode::{Inode, ROOT};
 use crate::layout::{LongEntry, SLOT_END, SLOT_FREE, SLOT_SIZE, SLOTS_MAX, ShortEntry, case};
 use crate::names::{self, LongNameReader};
 use crate::rename::MoveMark;
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// Which clusters have an owner.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ pub struct FoundDirectory {
 
 /// An entry that was met.
 #[derive(Debug)]
-pub struct Found {
+pub struct SurveyedEntry {
     /// The directory that holds it, as index.
     pub directory: usize,
     /// Slot of the short entry, and the first of its slots.
@@ -83,7 +83,7 @@ pub struct Found {
     pub gone: bool,
 }
 
-impl Found {
+impl SurveyedEntry {
     /// The name in the form in which names are compared.
     pub fn key(&self) -> &str {
         &self.key
@@ -100,12 +100,12 @@ pub struct Survey {
     /// All directories, the root first.
     pub directories: Vec<FoundDirectory>,
     /// All entries.
-    pub entries: Vec<Found>,
+    pub entries: Vec<SurveyedEntry>,
     /// Clusters that have an owner: those of directories.
     pub taken: Taken,
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// Reads every directory once.
     pub fn survey(&mut self) -> Result<Survey> {
         let mut survey =
@@ -229,7 +229,8 @@ impl<D: BlockDevice> Volume<D> {
             let (name, first) = shown.unwrap_or_else(|| (names::show_short(&raw, self.options.code_page), slot));
             let moved_to = MoveMark::of(&raw, self.sectors.size());
             let key = names::fold(&name);
-            let found = Found { directory: at, slot, first, raw, key, at: place, below: None, moved_to, gone: false };
+            let found =
+                SurveyedEntry { directory: at, slot, first, raw, key, at: place, below: None, moved_to, gone: false };
             survey.entries.push(found);
             if let Some(directory) = survey.directories.get_mut(at) {
                 directory.entries.push(survey.entries.len() - 1);

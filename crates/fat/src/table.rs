@@ -8,7 +8,7 @@ use crate::allocate::FreeMap;
 use crate::bpb::{FatKind, Geometry};
 use crate::chain::Chain;
 use crate::patch::{Patch, Phase};
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 /// What a FAT entry says of its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub fn scan(
     Ok(())
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     fn fat_bytes_at(&mut self, cluster: u32, base: bool) -> Result<[u8; 4]> {
         let (at, length) = entry_position(self.geometry.kind, cluster);
         let at = self.geometry.fat_start(self.geometry.active_fat.unwrap_or(0)) + at;

@@ -19,7 +19,7 @@ use crate::table::{Link, straddles};
 
 /// A mounted volume, without the lock around it.
 #[derive(Debug)]
-pub(crate) struct Volume<D> {
+pub(crate) struct MountedVolume<D> {
     pub sectors: Sectors<D>,
     pub geometry: Geometry,
     pub free: FreeMap,
@@ -52,7 +52,7 @@ pub(crate) struct Volume<D> {
     pub broken: Option<String>,
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// The time for time stamps.
     pub fn now(&self) -> Timestamp {
         Timestamp(i64::try_from(self.sectors.clock().unix_ns()).unwrap_or(i64::MAX))

@@ -8,13 +8,13 @@ use zerocopy::little_endian::U32;
 use crate::layout::{FILE_SIZE_MAX, attribute};
 use crate::table::Link;
 use crate::time;
-use crate::volume::Volume;
+use crate::volume::MountedVolume;
 
 fn too_big() -> FsError {
     FsError::new(ErrorKind::FileTooBig, format!("a FAT file holds at most {FILE_SIZE_MAX} bytes"))
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> MountedVolume<D> {
     /// Writes to a file; returns how many bytes were taken.
     pub fn write_file(&mut self, number: u64, offset: u64, payload: Payload<'_>) -> Result<usize> {
         let size = u64::from(self.file(number)?.raw.size.get());

@@ -241,7 +241,7 @@ fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 
 /// Where a page lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PagePosition {
     /// First byte of the data in the image file.
     pub data: u64,
     /// First byte of the OOB, in the image file or in the OOB file.
@@ -349,7 +349,7 @@ impl Shape {
     /// Where a page of the device lies; `None` where the file leaves its block out. No overflow:
     /// the geometry is at most 2^50 bytes, OOB at most as much again.
     #[inline]
-    pub fn place(&self, at: PageAddress) -> Option<Place> {
+    pub fn place(&self, at: PageAddress) -> Option<PagePosition> {
         let layout = &self.layout;
         let stored = self.stored_index(at.block)?;
         let page = u64::from(at.page);
@@ -364,7 +364,7 @@ impl Shape {
                 layout.oob_offset + (stored * u64::from(self.geometry.pages_per_block) + page) * oob_size
             }
         };
-        Some(Place { data, oob })
+        Some(PagePosition { data, oob })
     }
 
     /// Where the last of these bytes of a page ends in the image file; 0 where there are none.

@@ -36,7 +36,7 @@ pub(crate) struct Halt {
     pub why: String,
 }
 
-pub(crate) type Outcome<T> = Result<T, Failure>;
+pub(crate) type LayerResult<T> = Result<T, Failure>;
 
 impl Failure {
     #[cold]

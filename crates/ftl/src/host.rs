@@ -12,7 +12,7 @@ use nandkit_units::{
 
 use crate::base::Base;
 use crate::chain::Chain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::shape::{Piece, Shape};
 use crate::statistics::FtlCounters;
 
@@ -30,7 +30,7 @@ pub(crate) trait Pages {
     /// Whether any page of the logical block holds anything.
     fn is_mapped(&self, lbn: u32) -> bool;
     /// Writes a whole page.
-    fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()>;
+    fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> LayerResult<()>;
     /// The same as a whole request, where nothing stands in the way of a single program; `None`,
     /// and nothing has changed, where something may.
     #[inline]
@@ -39,7 +39,7 @@ pub(crate) trait Pages {
         _context: &Context,
         (_lbn, _offset): (u32, u32),
         _data: &Payload<'_>,
-    ) -> Option<Outcome<Done>> {
+    ) -> Option<LayerResult<Done>> {
         None
     }
     /// Forgets a whole page, and notes it among the unsaved trims (rule 8).
@@ -47,10 +47,10 @@ pub(crate) trait Pages {
     /// The trims that a power cut would undo.
     fn unsaved_mut(&mut self) -> &mut UnsavedTrims;
     /// Writes a page that says that the page holds nothing.
-    fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> Outcome<()>;
+    fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> LayerResult<()>;
     /// Copies the pages of a logical block that hold anything into a new data block, without the
     /// trimmed ones.
-    fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()>;
+    fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> LayerResult<()>;
 }
 
 /// Trimmed pages of which the flash still holds a version: by logical block, the offsets. Costs
@@ -96,7 +96,7 @@ impl UnsavedTrims {
 
 /// Makes trims durable (rule 8): a few pages of a logical block by a page each that says so, many
 /// by a new data block.
-pub(crate) fn save_trims<L: Pages>(layer: &mut L, chain: &mut Chain) -> Outcome<()> {
+pub(crate) fn save_trims<L: Pages>(layer: &mut L, chain: &mut Chain) -> LayerResult<()> {
     while let Some((lbn, offsets)) = layer.unsaved_mut().first() {
         if offsets.len() as u32 * 4 >= layer.base().shape.np {
             layer.rewrite(chain, lbn)?;
@@ -257,7 +257,7 @@ pub(crate) fn read_parts<L: Pages>(
 
 /// Writes the bytes of a request that fall on one page.
 #[inline]
-fn write_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
+fn write_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> LayerResult<()> {
     layer.counters_mut().host_page_writes += 1;
     if piece.length == layer.base().shape.page_size {
         layer.write_page(chain, piece.lbn, piece.offset, data)
@@ -267,7 +267,7 @@ fn write_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: 
 }
 
 /// Reads the page, changes a part of it, and writes it whole.
-fn write_part<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
+fn write_part<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> LayerResult<()> {
     layer.counters_mut().read_modify_writes += 1;
     if layer.is_poisoned(piece.lbn, piece.offset) {
         return Err(Failure::Unreadable);
@@ -301,7 +301,7 @@ fn write_pieces<L: Pages>(layer: &mut L, chain: &mut Chain, (at, first): (Lba, u
 /// A part of a description that a description cannot name (its offset would leave 32 bits): as
 /// bytes.
 #[cold]
-fn write_generated<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
+fn write_generated<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> LayerResult<()> {
     let mut whole = vec![0; piece.start + piece.length as usize];
     data.copy_to(&mut whole);
     let part = whole.get(piece.start..).unwrap_or(&[]);
@@ -317,7 +317,7 @@ pub(crate) fn flush<L: Pages>(layer: &mut L, context: &Context) -> Result<Done> 
     Ok(chain.done())
 }
 
-pub(crate) fn flush_chain<L: Pages>(layer: &mut L, chain: &mut Chain) -> Outcome<()> {
+pub(crate) fn flush_chain<L: Pages>(layer: &mut L, chain: &mut Chain) -> LayerResult<()> {
     layer.base().check_running()?;
     save_trims(layer, chain)?;
     let done = layer.base_mut().flash.sync(&chain.next(None))?;
@@ -357,7 +357,7 @@ fn trim_pieces<L: Pages>(layer: &mut L, chain: &mut Chain, at: Lba, sectors: u64
     Ok(())
 }
 
-fn trim_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece) -> Outcome<()> {
+fn trim_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece) -> LayerResult<()> {
     if layer.locate(piece.lbn, piece.offset).is_none() {
         return Ok(());
     }
@@ -442,7 +442,7 @@ impl<F: Flash> Base<F> {
         piece: &Piece,
         data: &Payload<'_>,
         page: &mut Content,
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         let size = self.shape.page_size as usize;
         match at {
             Some(at) => {

@@ -4,7 +4,7 @@ use nandkit_block::BlockGeometry;
 use nandkit_flash::Flash;
 use nandkit_units::{FlashGeometry, Lba};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::tag::{NO_BLOCK, TAG_BYTES, TagFormat};
 
 /// How much of the chip the host sees.
@@ -72,7 +72,7 @@ pub(crate) struct Piece {
     pub start: usize,
 }
 
-fn unfit<T>(detail: String) -> Outcome<T> {
+fn unfit<T>(detail: String) -> LayerResult<T> {
     Err(Failure::unfit(detail))
 }
 
@@ -84,7 +84,7 @@ impl Shape {
         capacity: LogicalCapacity,
         sector_size: u32,
         (working, most_pages): (u32, u32),
-    ) -> Outcome<Self> {
+    ) -> LayerResult<Self> {
         let chip = *flash.geometry();
         Self::check_chip(&chip)?;
         let sector = if sector_size == 0 { chip.page_size } else { sector_size };
@@ -148,7 +148,7 @@ impl Shape {
         })
     }
 
-    fn check_chip(chip: &FlashGeometry) -> Outcome<()> {
+    fn check_chip(chip: &FlashGeometry) -> LayerResult<()> {
         if (chip.oob_size as usize) < TAG_BYTES {
             return unfit(format!("the chip has {} OOB bytes per page: expected at least {TAG_BYTES}", chip.oob_size));
         }

@@ -13,9 +13,9 @@ const ERASE_SIZE: u32 = 8192;
 const ORDER: ByteOrder = ByteOrder::Little;
 
 /// A volume that grows node by node: `/d/file`, `/link`, `/plain`.
-struct Volume(Vec<u8>);
+struct TestImage(Vec<u8>);
 
-impl Volume {
+impl TestImage {
     fn new() -> Self {
         let mut volume = Self(Header::new(ORDER, node_type::CLEANMARKER, 12).encode(ORDER).to_vec());
         volume.inode(2, 1, 0o040_755, b"");
@@ -62,7 +62,7 @@ impl Volume {
 
 /// The one finding is of this kind, at this node, of this path, and says these words; a repair
 /// leaves nothing to find, and shows what is expected.
-fn told(volume: &Volume, kind: DamageKind, at: u32, path: Option<&str>, words: &[&str], repaired: &Listing) {
+fn told(volume: &TestImage, kind: DamageKind, at: u32, path: Option<&str>, words: &[&str], repaired: &Listing) {
     let mounted = volume.mount();
     let report = mounted.check(false).unwrap();
     let [finding] = report.findings.as_slice() else { panic!("{:#?}", report.findings) };
@@ -87,14 +87,14 @@ fn told(volume: &Volume, kind: DamageKind, at: u32, path: Option<&str>, words: &
 
 /// What the sound volume shows, less what is under these paths.
 fn without(paths: &[&str]) -> Listing {
-    let mut shown = Volume::new().shown();
+    let mut shown = TestImage::new().shown();
     shown.retain(|path, _| !paths.iter().any(|top| path.starts_with(top)));
     shown
 }
 
 #[test]
 fn a_sound_volume_has_no_findings() {
-    let volume = Volume::new();
+    let volume = TestImage::new();
     let mounted = volume.mount();
     mounted.witness_contradictions().unwrap();
     assert_eq!(mounted.check(false).unwrap().findings, []);
@@ -103,7 +103,7 @@ fn a_sound_volume_has_no_findings() {
 
 #[test]
 fn an_inode_of_no_type_is_told() {
-    let mut volume = Volume::new();
+    let mut volume = TestImage::new();
     let at = volume.inode(6, 1, 0o644, b"x");
     volume.name(1, 4, 6, 8, b"untyped");
     told(&volume, DamageKind::Inode, at, Some("/untyped"), &["no type", "0o644", "expected"], &without(&[]));
@@ -112,7 +112,7 @@ fn an_inode_of_no_type_is_told() {
 #[test]
 fn an_inode_of_an_impossible_type_is_told_and_what_it_was_comes_back() {
     for mode in [0o177_777, 0o030_644, 0o110_000] {
-        let mut volume = Volume::new();
+        let mut volume = TestImage::new();
         // The newest node says nonsense, an older one what the file was.
         let at = volume.inode(5, 2, mode, b"");
         told(&volume, DamageKind::Inode, at, Some("/plain"), &["type that does not exist"], &without(&[]));
@@ -121,7 +121,7 @@ fn an_inode_of_an_impossible_type_is_told_and_what_it_was_comes_back() {
 
 #[test]
 fn a_nul_in_the_target_of_a_link_is_told() {
-    let mut volume = Volume::new();
+    let mut volume = TestImage::new();
     let at = volume.inode(6, 1, 0o120_777, b"../etc\0/x");
     volume.name(2, 3, 6, 10, b"short");
     told(&volume, DamageKind::Inode, at, Some("/d/short"), &["target of 9 bytes", "NUL at byte 6"], &without(&[]));
@@ -130,7 +130,7 @@ fn a_nul_in_the_target_of_a_link_is_told() {
 #[test]
 fn a_root_that_is_no_directory_is_told_and_what_is_in_it_stays() {
     for (mode, word) in [(0o100_644, "a file"), (0o120_777, "a link"), (0o644, "of no possible type")] {
-        let mut volume = Volume::new();
+        let mut volume = TestImage::new();
         let at = volume.inode(1, 9, mode, b"hello");
         told(&volume, DamageKind::Inode, at, Some("/"), &["root", word, "expected a directory"], &without(&[]));
         assert_eq!(volume.shown(), without(&[]));
@@ -140,12 +140,12 @@ fn a_root_that_is_no_directory_is_told_and_what_is_in_it_stays() {
 #[test]
 fn names_under_a_file_or_a_link_are_told() {
     for (parent, path, what) in [(3, "/d/file", "a file"), (4, "/link", "a link")] {
-        let mut volume = Volume::new();
+        let mut volume = TestImage::new();
         volume.inode(6, 1, 0o100_644, b"never seen");
         let at = volume.name(parent, 9, 6, 8, b"below");
         let words = ["\"below\" of inode 6", what, "expected a directory"];
         // The inode below has no name that can be, and gets one.
-        let mut again = Volume::new();
+        let mut again = TestImage::new();
         again.inode(6, 1, 0o100_644, b"never seen");
         again.name(1, 9, 6, 8, b"below");
         let mut shown = without(&[]);
@@ -157,19 +157,19 @@ fn names_under_a_file_or_a_link_are_told() {
 
 #[test]
 fn names_in_a_directory_that_is_not_there_are_told_and_come_back() {
-    let mut volume = Volume::new();
+    let mut volume = TestImage::new();
     volume.inode(6, 1, 0o100_644, b"never seen");
     let at = volume.name(99, 1, 6, 8, b"stray");
     let mut shown = without(&[]);
     shown.insert("/lost+found".to_owned(), "Directory 700 0:0".to_owned());
     shown.insert("/lost+found/dir-99".to_owned(), "Directory 755 0:0".to_owned());
-    let mut again = Volume::new();
+    let mut again = TestImage::new();
     again.inode(6, 1, 0o100_644, b"never seen");
     again.name(1, 4, 6, 8, b"stray");
     shown.insert("/lost+found/dir-99/stray".to_owned(), again.shown()["/stray"].clone());
     told(&volume, DamageKind::Orphan, at, None, &["\"stray\" of inode 6", "directory 99"], &shown);
     // The inode has another name, which tells whose it is.
-    let mut volume = Volume::new();
+    let mut volume = TestImage::new();
     let at = volume.name(99, 1, 5, 8, b"second");
     let report = volume.mount().check(false).unwrap();
     let found: Vec<_> = report.findings.iter().map(|finding| (finding.offset, finding.paths.clone())).collect();
@@ -180,7 +180,7 @@ fn names_in_a_directory_that_is_not_there_are_told_and_come_back() {
 /// damage.
 #[test]
 fn what_a_removed_directory_left_behind_is_told_as_harmless() {
-    let mut volume = Volume::new();
+    let mut volume = TestImage::new();
     volume.name(1, 9, 0, 0, b"removed");
     let at = volume.name(99, 1, 6, 8, b"stray");
     assert_eq!(DamageKind::Remains.severity(), Severity::Harmless);
@@ -195,7 +195,7 @@ fn a_name_of_another_type_than_its_inode_is_told_and_gets_the_right_one() {
     for (inode, wrong, path, right) in
         [(5, 4, "/plain", "a file"), (5, 0, "/plain", "a file"), (2, 8, "/d", "a directory")]
     {
-        let mut volume = Volume::new();
+        let mut volume = TestImage::new();
         let at = volume.name(1, 9, inode, wrong, path.trim_start_matches('/').as_bytes());
         told(&volume, DamageKind::Reference, at, Some(path), &["says that its inode is", right], &without(&[]));
     }

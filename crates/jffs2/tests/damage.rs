@@ -269,13 +269,13 @@ fn cut(made: &Made, bytes: &mut [u8], random: &mut Random) -> Harm {
 /// What came of an image: nothing is told of it; what is told counts as harmless; `nandkit check`
 /// ends with exit status 1.
 #[derive(Clone, Copy)]
-enum Outcome {
+enum DamageVerdict {
     Silent,
     Harmless,
     Told,
 }
 
-impl Outcome {
+impl DamageVerdict {
     fn of(report: &Report) -> Self {
         match report.findings.as_slice() {
             [] => Self::Silent,
@@ -286,7 +286,7 @@ impl Outcome {
 }
 
 /// What is wrong with what was told.
-fn judge(made: &Made, harm: &Harm, volume: &Jffs2<RamFlash>, report: &Report) -> Result<Outcome, String> {
+fn judge(made: &Made, harm: &Harm, volume: &Jffs2<RamFlash>, report: &Report) -> Result<DamageVerdict, String> {
     let told = |at: &usize| report.findings.iter().any(|finding| finding.offset == Some(*at as u64));
     if !harm.witnessed.iter().all(told) {
         let near: Vec<String> = report.findings.iter().map(|finding| finding.to_string()).take(5).collect();
@@ -312,10 +312,10 @@ fn judge(made: &Made, harm: &Harm, volume: &Jffs2<RamFlash>, report: &Report) ->
             return Err(format!("of the file only {:?} is told", String::from_utf8_lossy(&path)));
         }
     }
-    Ok(Outcome::of(report))
+    Ok(DamageVerdict::of(report))
 }
 
-fn one(made: &Made, number: usize) -> (&'static str, Outcome) {
+fn one(made: &Made, number: usize) -> (&'static str, DamageVerdict) {
     let mut random = Random::new(number as u64, "damage");
     (0..8).for_each(|_| _ = random.next_u64());
     let mut bytes = made.bytes.clone();
@@ -345,7 +345,7 @@ fn one(made: &Made, number: usize) -> (&'static str, Outcome) {
             if made.nodes.iter().any(|node| node.end <= harm.at) {
                 Err(error.to_string())
             } else {
-                Ok(Outcome::Told)
+                Ok(DamageVerdict::Told)
             }
         }
     };
@@ -363,7 +363,7 @@ fn no_witnessed_damage_passes_in_silence_and_the_rest_is_delivered() {
     std::fs::create_dir_all(&nand).unwrap();
     let mut classes: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     for made in [Made::new(&nor, "-l", 16 << 10, false), Made::new(&nand, "-b", 16 << 10, true)] {
-        let found: Vec<(&str, Outcome)> =
+        let found: Vec<(&str, DamageVerdict)> =
             (0..count(IMAGES) as usize).into_par_iter().map(|number| one(&made, number)).collect();
         for (class, told) in found {
             classes.entry(class).or_default()[told as usize] += 1;

@@ -100,9 +100,9 @@ fn a_mount_tells_of_lost_names_and_a_repair_brings_back_what_is_whole() {
 }
 
 /// One block, node by node.
-struct Volume(Vec<u8>);
+struct TestImage(Vec<u8>);
 
-impl Volume {
+impl TestImage {
     fn new() -> Self {
         let mut volume = Self(Header::new(ORDER, node_type::CLEANMARKER, 12).encode(ORDER).to_vec());
         volume.inode(2, 1, FILE, b"content");
@@ -145,7 +145,7 @@ impl Volume {
 
 #[test]
 fn whole_inodes_without_a_name_are_told_with_what_they_are() {
-    let mut volume = Volume::new();
+    let mut volume = TestImage::new();
     volume.inode(3, 1, FILE, b"nobody's");
     volume.inode(4, 1, 0o120_777, b"target");
     volume.inode(5, 1, DIRECTORY, b"");
@@ -177,19 +177,19 @@ fn whole_inodes_without_a_name_are_told_with_what_they_are() {
 #[test]
 fn what_was_taken_away_or_never_finished_is_not_told() {
     // A deletion, or a name given to another inode: what has no name may have lost it so.
-    let mut deleted = Volume::new();
+    let mut deleted = TestImage::new();
     deleted.inode(3, 1, FILE, b"deleted");
     deleted.name(1, 2, 0, 0, b"gone");
-    let mut replaced = Volume::new();
+    let mut replaced = TestImage::new();
     replaced.inode(3, 1, FILE, b"newer");
     replaced.name(1, 2, 3, 8, b"file");
     // Nodes that were moved: the volume was in use.
-    let mut moved = Volume::new();
+    let mut moved = TestImage::new();
     moved.inode(3, 2, FILE, b"second");
     moved.inode(3, 1, FILE, b"first");
     // A creation that was cut off: the inode's first node is the last thing that was written.
     let mut cut = [0o120_777, DIRECTORY, FILE].map(|mode| {
-        let mut volume = Volume::new();
+        let mut volume = TestImage::new();
         volume.inode(3, 1, mode, if mode == 0o120_777 { b"target" } else { b"" });
         volume
     });
@@ -206,9 +206,9 @@ fn what_was_taken_away_or_never_finished_is_not_told() {
 /// Found by `cargo xtask kernel test` on 2026-11-23: such a volume was refused as damaged.
 #[test]
 fn names_that_linux_leaves_of_a_removed_directory_are_remains_without_a_word_of_deletions() {
-    let mut collected = Volume::new();
+    let mut collected = TestImage::new();
     collected.name(96, 1, 7, 8, b"in a removed directory");
-    let kinds = |volume: &Volume| {
+    let kinds = |volume: &TestImage| {
         let checked = opened(&volume.bytes(), true).check(false).unwrap();
         checked.findings.into_iter().map(|finding| finding.kind).collect::<Vec<_>>()
     };
@@ -225,18 +225,18 @@ fn names_that_linux_leaves_of_a_removed_directory_are_remains_without_a_word_of_
 /// written as it is.
 #[test]
 fn only_what_a_power_cut_leaves_is_harmless() {
-    let mut torn = Volume::new();
+    let mut torn = TestImage::new();
     let whole = torn.bytes();
     torn.inode(2, 2, FILE, b"what was to come");
     *torn.0.last_mut().unwrap() ^= 1;
-    let mut hostile = Volume::new();
+    let mut hostile = TestImage::new();
     let start = hostile.0.len();
     hostile.inode(2, 2, FILE, b"no zlib at all, and the size is absurd");
     let mut node = Inode::decode(ORDER, &hostile.0[start..]).unwrap();
     (node.compression, node.data_size) = (6, 0x7FFF_FFFF);
     node.node_crc = crc(&node.encode(ORDER)[..covered::INODE]);
     hostile.0[start..start + 68].copy_from_slice(&node.encode(ORDER));
-    let mut nameless = Volume::new();
+    let mut nameless = TestImage::new();
     nameless.name(1, 2, 2, 8, b"a/b");
     for (volume, harmless) in [(&torn, true), (&hostile, false), (&nameless, false)] {
         let mounted = opened(&volume.bytes(), true);

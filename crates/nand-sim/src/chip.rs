@@ -14,7 +14,7 @@ use crate::rules::Rules;
 use crate::spec::ChipSpec;
 use crate::spec_error::SpecError;
 use crate::statistics::{QueueCounters, QueueStatistics, ReadCounters, WriteCounters};
-use crate::store::{AddressStore, ContentStore, DescribedStore, Place, ShadowStore, Store};
+use crate::store::{AddressStore, ContentStore, DescribedStore, ShadowStore, SlotPage, Store};
 use crate::timing::{Schedule, Times};
 use crate::wear::{FailureScript, Failures};
 
@@ -124,7 +124,7 @@ impl<S: Store> NandChip<S> {
         let state = self.blocks.get(at.block);
         match state.slot() {
             Some(slot) if at.page < state.next_page => {
-                self.store.keep(Place { slot, page: at.page }) != crate::store::Kept::Erased
+                self.store.keep(SlotPage { slot, page: at.page }) != crate::store::SavedPage::Erased
             }
             _ => false,
         }
@@ -136,8 +136,8 @@ impl<S: Store> NandChip<S> {
     }
 
     /// Where the store keeps a page; `None` before the first program of its block.
-    pub fn place(&self, at: PageAddress) -> Option<Place> {
-        self.blocks.get(at.block).slot().map(|slot| Place { slot, page: at.page })
+    pub fn place(&self, at: PageAddress) -> Option<SlotPage> {
+        self.blocks.get(at.block).slot().map(|slot| SlotPage { slot, page: at.page })
     }
 
     /// Lets programs and erases fail as a test wants it, in addition to those that fail by chance.

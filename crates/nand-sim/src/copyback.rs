@@ -6,7 +6,7 @@ use nandkit_units::{BlockIndex, Context, Done, PageAddress, Payload};
 use crate::blocks::{BlockState, flag};
 use crate::chip::{NandChip, misuse};
 use crate::flaws::Flaw;
-use crate::store::{Place, Store};
+use crate::store::{SlotPage, Store};
 
 /// How well the source could be read into the page register.
 enum Register {
@@ -53,7 +53,7 @@ impl<S: Store> NandChip<S> {
         let place = self.land(context, to, target, 0, self.geometry.page_size);
         match source.slot() {
             Some(slot) if from.page < source.next_page => {
-                self.store.copy(Place { slot, page: from.page }, place, oob);
+                self.store.copy(SlotPage { slot, page: from.page }, place, oob);
             }
             _ => {
                 let program = PageProgram::new(Payload::Bytes(&[]), oob.unwrap_or(&[]));
@@ -158,7 +158,7 @@ impl<S: Store> NandChip<S> {
         let units = (state.schedule.unit(block), state.schedule.unit(to.block));
         let done = state.schedule.copies(&self.times, units, context, run.transfer, (from, to));
         self.counters.copies += from.len() as u64;
-        self.store.copy_run(slot, from, Place { slot: run.slot, page: to.page }, oob);
+        self.store.copy_run(slot, from, SlotPage { slot: run.slot, page: to.page }, oob);
         let end = to.page + from.len() as u32;
         self.rules.note_programs(run.slot, to.page..end, self.geometry.page_size);
         self.blocks.set_next_page(to.block, end);

@@ -39,5 +39,7 @@ pub use spec::{
 };
 pub use spec_error::SpecError;
 pub use statistics::{QueueCounters, QueueStatistics, ReadCounters, WriteCounters};
-pub use store::{AddressStore, ContentStore, DescribedStore, Kept, NoContent, Place, ShadowStore, Store, StoreKind};
+pub use store::{
+    AddressStore, ContentStore, DescribedStore, NoContent, SavedPage, ShadowStore, SlotPage, Store, StoreKind,
+};
 pub use wear::FailureScript;

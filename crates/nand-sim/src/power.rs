@@ -7,7 +7,7 @@ use nandkit_units::{BlockIndex, Content, Context, PageAddress, Payload, ReadInto
 use crate::blocks::{BlockState, flag};
 use crate::chip::NandChip;
 use crate::flaws::Flaw;
-use crate::store::{Place, Store};
+use crate::store::{SlotPage, Store};
 
 const DRAW_CUT: u64 = 0xC07_0001;
 
@@ -45,7 +45,7 @@ impl<S: Store> NandChip<S> {
         match source.slot() {
             Some(slot) if from.page < source.next_page => {
                 let into = &mut ReadInto::Content { content: &mut content, length: self.geometry.page_size };
-                self.store.read(Place { slot, page: from.page }, 0, into, &mut spare).ok()?;
+                self.store.read(SlotPage { slot, page: from.page }, 0, into, &mut spare).ok()?;
             }
             _ => content.set_bytes(self.geometry.page_size as usize).fill(0xFF),
         }

@@ -8,7 +8,7 @@ use crate::blocks::{BlockState, flag};
 use crate::chip::{NandChip, misuse};
 use crate::die_queues::Work;
 use crate::flaws::Flaw;
-use crate::store::{Place, Store};
+use crate::store::{SlotPage, Store};
 
 const DRAW_HALF: u64 = 0x4A1F_0001;
 
@@ -65,7 +65,7 @@ impl<S: Store> NandChip<S> {
         program: &PageProgram<'_>,
     ) -> Result<Done> {
         match self.take_plain(at, program) {
-            Some(slot) => Ok(self.program_plain(context, Place { slot, page: at.page }, at.block, program)),
+            Some(slot) => Ok(self.program_plain(context, SlotPage { slot, page: at.page }, at.block, program)),
             // By value: handed over by reference, both would live in memory on the frequent way
             // too.
             None => self.program_checked(*context, at, *program).map_err(|error| *error),
@@ -87,7 +87,13 @@ impl<S: Store> NandChip<S> {
     /// A program for which [`NandChip::take_plain`] has found the slot: what
     /// [`NandChip::program_checked`] does, without what cannot happen.
     #[inline(always)]
-    fn program_plain(&mut self, context: &Context, place: Place, block: BlockIndex, program: &PageProgram<'_>) -> Done {
+    fn program_plain(
+        &mut self,
+        context: &Context,
+        place: SlotPage,
+        block: BlockIndex,
+        program: &PageProgram<'_>,
+    ) -> Done {
         let length = self.geometry.page_size;
         let transfer = self.times.transfer(length as usize + program.oob.len());
         let array = self.times.program(place.page);
@@ -134,7 +140,7 @@ impl<S: Store> NandChip<S> {
         state: &BlockState,
         column: u32,
         length: u32,
-    ) -> Place {
+    ) -> SlotPage {
         let slot = self.slot_of(at.block, state);
         self.rules.note_program(slot, at.page, column, length);
         if at.page >= state.next_page {
@@ -145,7 +151,7 @@ impl<S: Store> NandChip<S> {
         {
             *instant = context.issued.0;
         }
-        Place { slot, page: at.page }
+        SlotPage { slot, page: at.page }
     }
 
     /// What becomes of a program that was stored: it may have failed, or its block may have been
@@ -279,7 +285,7 @@ impl<S: Store> NandChip<S> {
                     % 3
                 {
                     0 => {
-                        self.store.erase_page(Place { slot, page });
+                        self.store.erase_page(SlotPage { slot, page });
                         self.rules.note_page_erase(slot, page);
                         self.flaws.remove(at);
                         continue;

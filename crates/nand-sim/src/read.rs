@@ -7,7 +7,7 @@ use crate::bit_errors::{Age, Range};
 use crate::blocks::{BlockState, flag};
 use crate::chip::{NandChip, misuse};
 use crate::flaws::{Flaw, Garbage};
-use crate::store::{NoContent, Place, Store};
+use crate::store::{NoContent, SlotPage, Store};
 
 /// What the device counted when the read began.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ impl<S: Store> NandChip<S> {
         let state = self.blocks.get(at.block);
         match state.slot() {
             Some(slot) if at.page < state.next_page => {
-                let place = Place { slot, page: at.page };
+                let place = SlotPage { slot, page: at.page };
                 if let Err(NoContent) = self.store.read(place, read.column, &mut read.data, read.oob) {
                     let what = "the store keeps no bytes of this page; read a description or nothing";
                     let error = FlashError::new(ErrorKind::NoContent, Operation::Read, at, what);

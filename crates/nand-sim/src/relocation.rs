@@ -7,7 +7,7 @@ use crate::blocks::{BlockTable, flag};
 use crate::chip::NandChip;
 use crate::die_queues::Work;
 use crate::rules::Rules;
-use crate::store::{Place, Store};
+use crate::store::{SlotPage, Store};
 use crate::timing::{Schedule, Times, Unit};
 
 /// A block of which nothing is known but that the factory found it good, and what its pages have in
@@ -106,7 +106,7 @@ impl<S: Store> Relocation for NandChip<S> {
             let Some(Sound { slot, next_page, unit, .. }) = block else { break };
             let Some(into) = oob.get_mut(index * length..(index + 1) * length) else { break };
             let nothing = &mut ReadInto::Nothing { length: page_size };
-            if at.page >= next_page || store.read(Place { slot, page: at.page }, 0, nothing, into).is_err() {
+            if at.page >= next_page || store.read(SlotPage { slot, page: at.page }, 0, nothing, into).is_err() {
                 break;
             }
             run.add(Ok(read_state.schedule.read(times, unit, context, at, (times.read(at.page), transfer))));
@@ -162,7 +162,12 @@ impl<S: Store> NandChip<S> {
             };
             target = Some((to.block, unit));
             let done = program((schedule, times, rules), context, (unit, slot, to), (transfer, page_size));
-            store.place(Place { slot: read.slot, page: from.page }, Place { slot, page: to.page }, image, oob_size);
+            store.place(
+                SlotPage { slot: read.slot, page: from.page },
+                SlotPage { slot, page: to.page },
+                image,
+                oob_size,
+            );
             run.add(Ok(done));
         }
         run
@@ -188,14 +193,14 @@ impl<S: Store> NandChip<S> {
                 source = Sound::of(from, source, &self.blocks, schedule);
                 let sound = source.filter(|read| from.page < read.next_page && from.block != to.block);
                 let Some(read) = sound.filter(|_| its == to && (part as usize) < parts) else { return run };
-                sources.push((Place { slot: read.slot, page: from.page }, part));
+                sources.push((SlotPage { slot: read.slot, page: from.page }, part));
             }
             let Some(slot) = self.take_target(to) else { break };
             let Self { read_state, times, store, rules, .. } = self;
             let schedule = &mut read_state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
             let unit = schedule.unit(to.block);
             let done = program((schedule, times, rules), context, (unit, slot, to), (transfer, page_size));
-            store.place_parts(&sources, Place { slot, page: to.page }, image, (page_size, oob_size));
+            store.place_parts(&sources, SlotPage { slot, page: to.page }, image, (page_size, oob_size));
             run.add(Ok(done));
         }
         run

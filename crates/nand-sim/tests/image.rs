@@ -42,9 +42,9 @@ fn reopen<S: Store>(image: ChipImage<S, RamDevice>) -> ChipImage<S, RamDevice> {
 }
 
 /// Everything that can be seen of a page: data as a description or a checksum, and the OOB.
-type Seen = (Result<u16, ErrorKind>, Option<Described>, u32, Vec<u8>);
+type PageReading = (Result<u16, ErrorKind>, Option<Described>, u32, Vec<u8>);
 
-fn look<F: Flash>(flash: &F, at: PageAddress) -> Seen {
+fn look<F: Flash>(flash: &F, at: PageAddress) -> PageReading {
     let (mut content, mut oob) = (Content::new(), vec![0; 64]);
     let read = PageRead { column: 0, data: ReadInto::Content { content: &mut content, length: 2048 }, oob: &mut oob };
     let result = flash.read(&Context::at(Nanos(1 << 40)), at, read);
@@ -53,7 +53,7 @@ fn look<F: Flash>(flash: &F, at: PageAddress) -> Seen {
     (result, described, crc32fast::hash(content.to_bytes()), oob)
 }
 
-fn all<S: Store>(image: &ChipImage<S, RamDevice>) -> Vec<Seen> {
+fn all<S: Store>(image: &ChipImage<S, RamDevice>) -> Vec<PageReading> {
     // Looked at through a clone, so that looking neither counts reads nor moves the draws of
     // garbage.
     let chip = image.chip().clone();

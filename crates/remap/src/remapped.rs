@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use nandkit_units::ReadInto;
-use nandkit_vfs::{Adopt, Attributes, ErrorKind, FileSystem, FsError, InodeNumber, Place, Result, source::to_read};
+use nandkit_vfs::{
+    Adopt, AdoptedRange, Attributes, ErrorKind, FileSystem, FsError, InodeNumber, Result, source::to_read,
+};
 
 use crate::share::{Piece, Version, look, pieces_of, places};
 use crate::temporary::Temporary;
@@ -235,7 +237,7 @@ impl Remapped {
     /// Shares these files, or the first of them that together keep to the limit, at once. Returns
     /// how many. Errors: those of the adoption; nothing is shared then.
     fn share_group(&mut self, fs: &mut dyn FileSystem, files: Range<usize>) -> Result<usize> {
-        let (mut wanted, mut found): (Vec<Place>, Vec<(Version, Held)>) = (Vec::new(), Vec::new());
+        let (mut wanted, mut found): (Vec<AdoptedRange>, Vec<(Version, Held)>) = (Vec::new(), Vec::new());
         let (mut pieces, mut length) = (Vec::new(), 0_u64);
         for entry in self.files.get(files.clone()).unwrap_or_default() {
             // What is wrong with one is told when it is read.
@@ -284,7 +286,7 @@ impl Remapped {
         let version = Version::of(&look(fs, inode)?);
         let own = pieces_of(fs, inode, &version, self.unit, self.length)?;
         let Some(own) = own.filter(|_| self.failed < GIVE_UP) else { return self.settle_direct(fs, file) };
-        let wanted: Vec<Place> = places(inode, &own).collect();
+        let wanted: Vec<AdoptedRange> = places(inode, &own).collect();
         if adopt(fs, self.temporary.inode, &wanted).is_err() {
             self.counters.refusals += 1;
             return self.settle_direct(fs, file);
@@ -408,7 +410,7 @@ fn no_file(file: usize) -> FsError {
 }
 
 /// Nothing to share is nothing to do.
-fn adopt(fs: &mut dyn FileSystem, target: InodeNumber, wanted: &[Place]) -> Result<()> {
+fn adopt(fs: &mut dyn FileSystem, target: InodeNumber, wanted: &[AdoptedRange]) -> Result<()> {
     if wanted.is_empty() {
         return Ok(());
     }

@@ -1,6 +1,8 @@
 //! Which pieces of which files are shared, and where in the temporary file they are to stand.
 
-use nandkit_vfs::{Attributes, ExtentKind, FileKind, FileSystem, InodeNumber, Place, Result, Timestamp, all_extents};
+use nandkit_vfs::{
+    AdoptedRange, Attributes, ExtentKind, FileKind, FileSystem, InodeNumber, Result, Timestamp, all_extents,
+};
 
 /// What tells whether a file is still what it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,8 +68,8 @@ pub fn pieces_of(
 }
 
 /// The places that an adoption is to be asked for.
-pub fn places(inode: InodeNumber, pieces: &[Piece]) -> impl Iterator<Item = Place> {
-    pieces.iter().map(move |piece| Place {
+pub fn places(inode: InodeNumber, pieces: &[Piece]) -> impl Iterator<Item = AdoptedRange> {
+    pieces.iter().map(move |piece| AdoptedRange {
         offset: piece.at,
         source: inode,
         source_offset: piece.offset,

@@ -5,8 +5,8 @@ use std::ops::{ControlFlow, Range};
 use nandkit_units::{Clock, Nanos, Payload, ReadInto};
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 use nandkit_vfs::{
-    Adopt, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, ExtentKind, Extents, FileExtent,
-    FileSystem, FsError, InodeNumber, NewNode, OpenFiles, Place, RenameFlags, Result, VolumeStatus,
+    Adopt, AdoptedRange, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, ExtentKind, Extents,
+    FileExtent, FileSystem, FsError, InodeNumber, NewNode, OpenFiles, RenameFlags, Result, VolumeStatus,
 };
 
 /// Bytes of a unit.
@@ -161,7 +161,7 @@ impl Adopt for Adopting {
         UNIT as u32
     }
 
-    fn adopt(&mut self, target: InodeNumber, places: &[Place]) -> Result<()> {
+    fn adopt(&mut self, target: InodeNumber, places: &[AdoptedRange]) -> Result<()> {
         let wanted: u64 = places.iter().map(|place| place.length).sum();
         if self.shared + wanted > self.room {
             return Err(FsError::new(ErrorKind::NoSpace, "no room in the device's list"));

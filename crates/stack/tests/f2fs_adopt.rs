@@ -13,7 +13,7 @@ use nandkit_nand_sim::{ChipSpec, ContentChip};
 use nandkit_testkit::judges;
 use nandkit_units::random::hash;
 use nandkit_units::{Cause, Clock, Context, Lba, Payload, ReadInto};
-use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Place};
+use nandkit_vfs::{AdoptedRange, AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode};
 
 pub type Layer = PageMapFtl<ContentChip>;
 
@@ -68,17 +68,26 @@ pub fn content<D: BlockDevice>(volume: &Volume<D>, inode: InodeNumber) -> Vec<u8
     bytes
 }
 
-fn adopt<D: BlockDevice>(volume: &mut Volume<D>, target: InodeNumber, places: &[Place]) -> nandkit_vfs::Result<()> {
+fn adopt<D: BlockDevice>(
+    volume: &mut Volume<D>,
+    target: InodeNumber,
+    places: &[AdoptedRange],
+) -> nandkit_vfs::Result<()> {
     Changes::adopt(volume).expect("the device remaps").adopt(target, places)
 }
 
 /// All of some files, one behind the other, each in whole pages; what they hold together.
-fn all_of<D: BlockDevice>(volume: &Volume<D>, sources: &[InodeNumber]) -> (Vec<Place>, Vec<u8>) {
+fn all_of<D: BlockDevice>(volume: &Volume<D>, sources: &[InodeNumber]) -> (Vec<AdoptedRange>, Vec<u8>) {
     let (mut places, mut together) = (Vec::new(), Vec::new());
     for &source in sources {
         let mut bytes = content(volume, source);
         bytes.resize(bytes.len().next_multiple_of(PAGE as usize), 0);
-        places.push(Place { offset: together.len() as u64, source, source_offset: 0, length: bytes.len() as u64 });
+        places.push(AdoptedRange {
+            offset: together.len() as u64,
+            source,
+            source_offset: 0,
+            length: bytes.len() as u64,
+        });
         together.extend(bytes);
     }
     (places, together)
@@ -180,17 +189,21 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     let small = file(&mut volume, "small", &pattern(100, 2));
     let target = file(&mut volume, "target", &pattern(20_000, 3));
     let (root, before) = (volume.root(), content(&volume, target));
-    let place = Place { offset: 0, source, source_offset: 0, length: 8192 };
-    let cases: [(&str, ErrorKind, Vec<Place>); 9] = [
-        ("content in the inode", ErrorKind::NotSupported, vec![Place { source: small, length: 4096, ..place }]),
-        ("no page", ErrorKind::InvalidArgument, vec![Place { offset: 100, ..place }]),
-        ("no page of the source", ErrorKind::InvalidArgument, vec![Place { source_offset: 100, ..place }]),
-        ("part of a page", ErrorKind::InvalidArgument, vec![Place { length: 5000, ..place }]),
-        ("nothing", ErrorKind::InvalidArgument, vec![Place { length: 0, ..place }]),
-        ("behind the source", ErrorKind::InvalidArgument, vec![Place { length: 45_056, ..place }]),
-        ("the target itself", ErrorKind::InvalidArgument, vec![Place { source: target, offset: 40_960, ..place }]),
-        ("twice", ErrorKind::InvalidArgument, vec![place, Place { offset: 4096, ..place }]),
-        ("a directory", ErrorKind::IsADirectory, vec![place, Place { source: root, offset: 40_960, ..place }]),
+    let place = AdoptedRange { offset: 0, source, source_offset: 0, length: 8192 };
+    let cases: [(&str, ErrorKind, Vec<AdoptedRange>); 9] = [
+        ("content in the inode", ErrorKind::NotSupported, vec![AdoptedRange { source: small, length: 4096, ..place }]),
+        ("no page", ErrorKind::InvalidArgument, vec![AdoptedRange { offset: 100, ..place }]),
+        ("no page of the source", ErrorKind::InvalidArgument, vec![AdoptedRange { source_offset: 100, ..place }]),
+        ("part of a page", ErrorKind::InvalidArgument, vec![AdoptedRange { length: 5000, ..place }]),
+        ("nothing", ErrorKind::InvalidArgument, vec![AdoptedRange { length: 0, ..place }]),
+        ("behind the source", ErrorKind::InvalidArgument, vec![AdoptedRange { length: 45_056, ..place }]),
+        (
+            "the target itself",
+            ErrorKind::InvalidArgument,
+            vec![AdoptedRange { source: target, offset: 40_960, ..place }],
+        ),
+        ("twice", ErrorKind::InvalidArgument, vec![place, AdoptedRange { offset: 4096, ..place }]),
+        ("a directory", ErrorKind::IsADirectory, vec![place, AdoptedRange { source: root, offset: 40_960, ..place }]),
     ];
     for (what, kind, places) in cases {
         let error = adopt(&mut volume, target, &places).expect_err(what);
@@ -198,7 +211,8 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         assert!(content(&volume, target) == before, "{what}");
     }
     // The last page may be a part of one where the target ends.
-    adopt(&mut volume, target, &[Place { offset: 16_384, source_offset: 32_768, length: 7232, ..place }]).unwrap();
+    adopt(&mut volume, target, &[AdoptedRange { offset: 16_384, source_offset: 32_768, length: 7232, ..place }])
+        .unwrap();
     let mut expected = before[..16_384].to_vec();
     expected.extend(&pattern(40_000, 1)[32_768..]);
     assert!(content(&volume, target) == expected);
@@ -214,7 +228,7 @@ fn a_device_whose_memory_for_remaps_is_full_leaves_the_target_as_it_was() {
     let (before, free) = (content(&volume, target), volume.volume().unwrap().blocks_free);
     let change = AttributeChange { size: Some(0), ..AttributeChange::default() };
     for offset in [0, 1 << 20] {
-        let place = Place { offset, source, source_offset: 0, length: 400 * 4096 };
+        let place = AdoptedRange { offset, source, source_offset: 0, length: 400 * 4096 };
         let error = adopt(&mut volume, target, &[place]).expect_err("100 aliases");
         assert_eq!(error.kind, ErrorKind::Device, "{error}");
         assert!(content(&volume, target) == before, "at {offset}");
@@ -224,7 +238,7 @@ fn a_device_whose_memory_for_remaps_is_full_leaves_the_target_as_it_was() {
     volume.sync().unwrap();
     assert_sound(&unmount_and_keep(&mut volume), false, "full");
     volume.set_attributes(target, &change).unwrap();
-    adopt(&mut volume, target, &[Place { offset: 0, source, source_offset: 0, length: 20 * 4096 }]).unwrap();
+    adopt(&mut volume, target, &[AdoptedRange { offset: 0, source, source_offset: 0, length: 20 * 4096 }]).unwrap();
     assert!(content(&volume, target) == pattern(400 * 4096, 1)[..20 * 4096]);
     assert_sound(&unmount(volume), true, "full, and less");
 }

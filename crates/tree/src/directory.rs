@@ -210,7 +210,7 @@ impl SourceTree for HostDirectory {
 }
 
 /// One name of a directory, or why it cannot be looked at.
-struct Found {
+struct ExaminedEntry {
     name: Vec<u8>,
     path: Vec<u8>,
     looked: Result<(Stat, SourceNode)>,
@@ -236,7 +236,7 @@ impl Reader<'_> {
     }
 
     /// The names of one directory, in their order.
-    fn directory(&self, root: BorrowedFd<'_>, path: &[u8]) -> Result<Vec<Found>> {
+    fn directory(&self, root: BorrowedFd<'_>, path: &[u8]) -> Result<Vec<ExaminedEntry>> {
         let opened = host::open_beneath(root, path, OFlags::RDONLY | OFlags::DIRECTORY)
             .map_err(|error| self.failed(path, "opening", error))?;
         let listing = rustix::fs::Dir::read_from(&opened).map_err(|error| self.failed(path, "listing", error))?;
@@ -251,12 +251,12 @@ impl Reader<'_> {
         }
         // File systems keep inodes in the order of their numbers, and not of names.
         names.sort();
-        let look = |(_, name, path): (u64, Vec<u8>, Vec<u8>)| Found {
+        let look = |(_, name, path): (u64, Vec<u8>, Vec<u8>)| ExaminedEntry {
             looked: self.look(opened.as_fd(), &name, &path),
             name,
             path,
         };
-        let mut found: Vec<Found> = names.into_par_iter().with_min_len(64).map(look).collect();
+        let mut found: Vec<ExaminedEntry> = names.into_par_iter().with_min_len(64).map(look).collect();
         // Hard links name the first of their paths: the same on every host.
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
@@ -292,12 +292,12 @@ struct Scan {
 
 impl Scan {
     /// Takes the names of a directory; adds the directories among them to `next`.
-    fn take(&mut self, listing: Result<Vec<Found>>, path: Vec<u8>, next: &mut Vec<Vec<u8>>) -> Result<()> {
+    fn take(&mut self, listing: Result<Vec<ExaminedEntry>>, path: Vec<u8>, next: &mut Vec<Vec<u8>>) -> Result<()> {
         let found = match listing {
             Ok(found) => found,
             Err(error) => return self.leave_out(path, error),
         };
-        for Found { path, looked, .. } in found {
+        for ExaminedEntry { path, looked, .. } in found {
             match looked.and_then(|(stat, node)| self.entry(&path, &stat, node)) {
                 Ok(true) => next.push(path),
                 Ok(false) => {}

@@ -75,7 +75,7 @@ impl std::fmt::Debug for MountedTree<'_> {
 }
 
 /// One name of a directory, with all that is to be known of its inode.
-struct Found {
+struct NamedNode {
     name: Vec<u8>,
     inode: InodeNumber,
     node: Result<SourceNode, FsError>,
@@ -87,7 +87,7 @@ struct Found {
 /// One directory's names in order, and why there are no more.
 struct Listing {
     directory: usize,
-    entries: Vec<Found>,
+    entries: Vec<NamedNode>,
     error: Option<FsError>,
 }
 
@@ -229,10 +229,10 @@ fn list(fs: &dyn FileSystem, directory: usize, inode: InodeNumber, names_max: us
     Listing { directory, entries, error }
 }
 
-fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber) -> Found {
+fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber) -> NamedNode {
     let attributes = match fs.stat(inode) {
         Ok(attributes) => attributes,
-        Err(error) => return Found { name, inode, node: Err(error), links: 0, damaged: Vec::new() },
+        Err(error) => return NamedNode { name, inode, node: Err(error), links: 0, damaged: Vec::new() },
     };
     let (mut node, damaged) = node(fs, &attributes);
     if attributes.kind == FileKind::Symlink {
@@ -240,10 +240,10 @@ fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber) -> Found {
         let missing = || FsError::new(ErrorKind::NotSupported, "this file system holds no symbolic links");
         match target.unwrap_or_else(|| Err(missing())) {
             Ok(target) => (node.size, node.target) = (target.len() as u64, target),
-            Err(error) => return Found { name, inode, node: Err(error), links: 0, damaged },
+            Err(error) => return NamedNode { name, inode, node: Err(error), links: 0, damaged },
         }
     }
-    Found { name, inode, node: Ok(node), links: attributes.links, damaged }
+    NamedNode { name, inode, node: Ok(node), links: attributes.links, damaged }
 }
 
 /// A name that was taken: parents come before what is in them, the names of one directory one
@@ -356,7 +356,7 @@ impl Scan<'_> {
                 self.refused.add(&self.taken, directory, &found.name, reason);
                 continue;
             }
-            let Found { name, inode, node, links, damaged } = found;
+            let NamedNode { name, inode, node, links, damaged } = found;
             for reason in damaged {
                 self.damaged.add(&self.taken, directory, &name, reason);
             }
@@ -393,7 +393,7 @@ impl Scan<'_> {
     }
 
     /// Bytes that a file takes.
-    fn data_of(&mut self, found: &Found) -> u64 {
+    fn data_of(&mut self, found: &NamedNode) -> u64 {
         let size = found.node.as_ref().map_or(0, |node| node.size);
         if size <= self.limits.large_bytes {
             return size;
@@ -403,7 +403,7 @@ impl Scan<'_> {
     }
 
     /// Why no tree holds a name, whatever it leads to, if none does.
-    fn refusal(&self, found: &Found, twice: bool, path_bytes: usize) -> Option<String> {
+    fn refusal(&self, found: &NamedNode, twice: bool, path_bytes: usize) -> Option<String> {
         let name = found.name.as_slice();
         let directory = found.node.as_ref().is_ok_and(|node| node.kind == FileKind::Directory);
         let path_bytes_max = self.limits.path_bytes_max.saturating_add(self.taken.len() as u64 * PATH_BYTES_EACH);
@@ -425,7 +425,7 @@ impl Scan<'_> {
     }
 
     /// Why a file of so much data is not taken, if it is not.
-    fn too_much(&self, found: &Found, data: u64) -> Option<String> {
+    fn too_much(&self, found: &NamedNode, data: u64) -> Option<String> {
         let size = found.node.as_ref().map_or(0, |node| node.size);
         let beyond = || format!("is beyond the {} bytes that are taken in all", self.limits.bytes_max);
         large::refusal(size, data, self.limits.large_bytes, self.limits.holes)

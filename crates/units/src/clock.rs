@@ -107,11 +107,11 @@ impl fmt::Display for Nanos {
 /// its start, so that time stamps on a medium come from it and never from the wall clock.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
-    shared: Arc<Shared>,
+    shared: Arc<ClockState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ClockState {
     now_ns: AtomicU64,
     epoch_unix_ns: AtomicU64,
 }

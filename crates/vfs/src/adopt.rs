@@ -4,7 +4,7 @@ use crate::{InodeNumber, Result};
 
 /// Bytes of one file that another file is to have as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct AdoptedRange {
     /// Where the target has them; a multiple of [`Adopt::unit`].
     pub offset: u64,
     /// The file that holds them, another one than the target.
@@ -42,5 +42,5 @@ pub trait Adopt {
     /// time may fit), `FileTooBig`, `Corrupt`, `Device` (the device's own memory for what is shared
     /// is full, too). Cost: a look at each unit's address, and the remap commands; no page is read
     /// or programmed but what waited in memory.
-    fn adopt(&mut self, target: InodeNumber, places: &[Place]) -> Result<()>;
+    fn adopt(&mut self, target: InodeNumber, places: &[AdoptedRange]) -> Result<()>;
 }

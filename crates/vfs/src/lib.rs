@@ -19,7 +19,7 @@ pub mod probe;
 pub mod source;
 pub mod wrap;
 
-pub use adopt::{Adopt, Place};
+pub use adopt::{Adopt, AdoptedRange};
 pub use atomic::AtomicWrites;
 pub use attributes::{
     AttributeChange, Attributes, DirectoryEntry, Features, FileKind, InodeNumber, NewNode, RenameFlags, Timestamp,

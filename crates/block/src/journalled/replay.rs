@@ -8,7 +8,7 @@ use crate::BlockGeometry;
 use crate::medium::Medium;
 
 /// What the journal holds.
-pub struct Found {
+pub struct ReplayableJournal {
     /// The changes of a complete journal; none of an incomplete one.
     pub extents: Option<ExtentMap>,
     /// The sequence number of its first frame, 0 where there is none.
@@ -17,8 +17,8 @@ pub struct Found {
 
 /// Reads the journal up to its commit frame, checking every checksum. Memory: one frame's payload
 /// and the extents.
-pub fn read_journal<M: Medium>(medium: &M, geometry: &BlockGeometry, length: u64) -> io::Result<Found> {
-    let mut found = Found { extents: None, sequence: 0 };
+pub fn read_journal<M: Medium>(medium: &M, geometry: &BlockGeometry, length: u64) -> io::Result<ReplayableJournal> {
+    let mut found = ReplayableJournal { extents: None, sequence: 0 };
     let mut extents = ExtentMap::new(geometry.sector_size);
     let mut chain = crc32fast::Hasher::new();
     let mut payload = Vec::new();

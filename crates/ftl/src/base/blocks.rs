@@ -5,13 +5,13 @@ use nandkit_units::{BlockIndex, Cause};
 
 use super::Base;
 use crate::chain::Chain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::tag::{NO_BLOCK, Role};
 
 impl<F: Flash> Base<F> {
     /// Takes a free block and erases it: nothing is trusted to be erased (rule 4). Blocks that fail
     /// are marked bad and the next is tried.
-    pub fn allocate(&mut self, chain: &mut Chain, cause: Cause) -> Outcome<u32> {
+    pub fn allocate(&mut self, chain: &mut Chain, cause: Cause) -> LayerResult<u32> {
         loop {
             let Some(block) = self.take_free(chain, cause)? else { return Err(Failure::Full) };
             if self.erase(chain, cause, block)? {
@@ -20,7 +20,7 @@ impl<F: Flash> Base<F> {
         }
     }
 
-    fn take_free(&mut self, chain: &mut Chain, cause: Cause) -> Outcome<Option<u32>> {
+    fn take_free(&mut self, chain: &mut Chain, cause: Cause) -> LayerResult<Option<u32>> {
         if self.pool.is_empty() && !self.quarantine.is_empty() && self.map_area_has_room() {
             // A page of the map stands in for the later program that sets the waiting blocks free.
             self.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK)?;
@@ -34,7 +34,7 @@ impl<F: Flash> Base<F> {
     }
 
     /// Erases a block that nothing needs; false where it failed and was marked bad.
-    pub fn erase(&mut self, chain: &mut Chain, cause: Cause, block: u32) -> Outcome<bool> {
+    pub fn erase(&mut self, chain: &mut Chain, cause: Cause, block: u32) -> LayerResult<bool> {
         match self.flash.erase(&chain.next(Some(cause)), BlockIndex(block)) {
             Ok(done) => {
                 chain.advance(done);
@@ -57,7 +57,7 @@ impl<F: Flash> Base<F> {
 
     /// Takes a block out of use for good.
     #[cold]
-    pub fn mark_bad(&mut self, chain: &mut Chain, block: u32) -> Outcome<()> {
+    pub fn mark_bad(&mut self, chain: &mut Chain, block: u32) -> LayerResult<()> {
         self.counters.retired_blocks += 1;
         match self.flash.mark_bad(&chain.next(None), BlockIndex(block)) {
             Ok(done) => {

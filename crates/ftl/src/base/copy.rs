@@ -5,7 +5,7 @@ use nandkit_units::{BlockIndex, Cause, Content, Done, PageAddress, Payload, Read
 
 use super::{Base, Label};
 use crate::chain::Chain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::tag::{TAG_BYTES, flag};
 
 /// Whether the content came along.
@@ -27,7 +27,7 @@ impl<F: Flash> Base<F> {
         from: PageAddress,
         to: PageAddress,
         label: Label,
-    ) -> Outcome<Copied> {
+    ) -> LayerResult<Copied> {
         self.counters.copies += 1;
         if self.held.is_empty() && self.use_copyback && self.reaches(from.block, to.block) {
             let oob = self.next_oob(label);
@@ -72,7 +72,7 @@ impl<F: Flash> Base<F> {
         from: PageAddress,
         to: PageAddress,
         label: Label,
-    ) -> Outcome<Copied> {
+    ) -> LayerResult<Copied> {
         let before = chain.done();
         let mut content = std::mem::take(&mut self.scratch);
         let read = self.read_for_copy(chain, cause, from, &mut content);
@@ -99,7 +99,7 @@ impl<F: Flash> Base<F> {
         cause: Cause,
         from: PageAddress,
         content: &mut Content,
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         if let Some((_, held)) = self.held.iter().find(|(at, _)| *at == from) {
             content.clone_from(held);
             return Ok(());
@@ -116,7 +116,7 @@ impl<F: Flash> Base<F> {
         cause: Cause,
         from: PageAddress,
         content: &mut Content,
-    ) -> Outcome<[u8; TAG_BYTES]> {
+    ) -> LayerResult<[u8; TAG_BYTES]> {
         let mut oob = [0; TAG_BYTES];
         let data = ReadInto::Content { content, length: self.shape.page_size };
         match self.flash.read(&chain.next(Some(cause)), from, PageRead { column: 0, data, oob: &mut oob }) {
@@ -144,7 +144,13 @@ impl<F: Flash> Base<F> {
 
     /// Programs a page that says that its content is lost.
     #[cold]
-    pub(super) fn poison(&mut self, chain: &mut Chain, cause: Cause, to: PageAddress, label: Label) -> Outcome<Copied> {
+    pub(super) fn poison(
+        &mut self,
+        chain: &mut Chain,
+        cause: Cause,
+        to: PageAddress,
+        label: Label,
+    ) -> LayerResult<Copied> {
         self.counters.poisoned_pages += 1;
         let label = Label { flags: (label.flags | flag::POISON) & !flag::FULL, ..label };
         let oob = self.next_oob(label);

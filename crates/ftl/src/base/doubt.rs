@@ -4,9 +4,9 @@
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
 
-use super::{Base, Found, Kind, Mark};
+use super::{Base, Kind, Mark, ScannedBlock};
 use crate::chain::Chain;
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 use crate::tag::{NO_BLOCK, Role};
 
 /// What the in-flight operation may have left, and what unfinished recoveries named.
@@ -35,7 +35,7 @@ pub(crate) struct Doubt {
 }
 
 impl Doubt {
-    pub fn new(found: &[Found], marks: &[Mark]) -> Self {
+    pub fn new(found: &[ScannedBlock], marks: &[Mark]) -> Self {
         let last = found.iter().filter(|f| f.newest > 0).max_by_key(|f| f.newest);
         let clean = last.map_or(found.iter().all(|f| f.kind == Kind::Blank), |f| f.newest_role == Role::Close);
         let mut doubt = Self {
@@ -57,7 +57,7 @@ impl Doubt {
         doubt
     }
 
-    fn judge_marks(&mut self, found: &[Found], marks: &[Mark]) {
+    fn judge_marks(&mut self, found: &[ScannedBlock], marks: &[Mark]) {
         for mark in marks {
             let Some(named) = found.iter().find(|f| f.block == mark.block && f.kind == Kind::Member) else { continue };
             if named.newest > mark.sequence {
@@ -79,7 +79,7 @@ impl Doubt {
         }
     }
 
-    fn judge_last(&mut self, last: Option<&Found>) {
+    fn judge_last(&mut self, last: Option<&ScannedBlock>) {
         match last {
             Some(last) if last.is_unconfirmed(self.newest) => {
                 (self.dead, self.mark) = (Some(last.block), (Role::Kill, last.block));
@@ -105,7 +105,7 @@ impl Doubt {
 
 impl<F: Flash> Base<F> {
     /// Everything that is neither live nor in doubt nor needed as evidence is free.
-    pub fn fill_pool(&mut self, found: &[Found], doubt: &Doubt, live: impl Iterator<Item = u32>) {
+    pub fn fill_pool(&mut self, found: &[ScannedBlock], doubt: &Doubt, live: impl Iterator<Item = u32>) {
         let mut free = vec![true; self.shape.blocks as usize];
         for block in live.chain(doubt.kept()) {
             if let Some(entry) = free.get_mut(block as usize) {
@@ -119,7 +119,7 @@ impl<F: Flash> Base<F> {
 
     /// Rule 15: what is decided is on flash, in a fresh block, before anything that might count is
     /// erased. Returns the number of blocks erased.
-    pub fn begin_repair(&mut self, chain: &mut Chain, doubt: &Doubt) -> Outcome<u64> {
+    pub fn begin_repair(&mut self, chain: &mut Chain, doubt: &Doubt) -> LayerResult<u64> {
         if doubt.clean {
             doubt.evidence.iter().for_each(|block| self.release(*block));
             return Ok(0);
@@ -134,13 +134,13 @@ impl<F: Flash> Base<F> {
     }
 
     /// Rule 17: the record that ends recovery.
-    pub fn finish_repair(&mut self, chain: &mut Chain, doubt: &Doubt, layer: u32) -> Outcome<()> {
+    pub fn finish_repair(&mut self, chain: &mut Chain, doubt: &Doubt, layer: u32) -> LayerResult<()> {
         self.append_record(chain, Cause::Recovery, Role::Open, layer)?;
         doubt.cover.iter().for_each(|block| self.put_into_pool(*block));
         Ok(())
     }
 
-    fn erase_for_good(&mut self, chain: &mut Chain, blocks: &[u32]) -> Outcome<()> {
+    fn erase_for_good(&mut self, chain: &mut Chain, blocks: &[u32]) -> LayerResult<()> {
         for &block in blocks {
             if self.erase(chain, Cause::Recovery, block)? {
                 self.put_into_pool(block);

@@ -5,7 +5,7 @@ use nandkit_units::{BlockIndex, Cause, PageAddress};
 
 use super::{Base, Label};
 use crate::chain::Chain;
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 use crate::tag::{Role, flag};
 
 /// Which pages go where.
@@ -31,7 +31,7 @@ impl<F: Flash> Base<F> {
         chain: &mut Chain,
         filling: Filling,
         source: impl Fn(u32) -> Option<(PageAddress, bool)>,
-    ) -> Outcome<Vec<u32>> {
+    ) -> LayerResult<Vec<u32>> {
         let Filling { cause, lbn, target, first, full, .. } = filling;
         let last = filling.end.max(first + 1) - 1;
         let label = |flags, offset| Label { role: Role::DataCopy, flags, block: lbn, offset };
@@ -63,7 +63,7 @@ impl<F: Flash> Base<F> {
         target: u32,
         mut label: Label,
         (from, lost): (Option<(PageAddress, bool)>, &mut Vec<u32>),
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         let to = BlockIndex(target).page(label.offset);
         let Some((from, poisoned)) = from else {
             self.finish_copies(chain, cause, lost)?;
@@ -82,8 +82,8 @@ impl<F: Flash> Base<F> {
         &mut self,
         chain: &mut Chain,
         cause: Cause,
-        mut fill: impl FnMut(&mut Self, &mut Chain, u32) -> Outcome<T>,
-    ) -> Outcome<(u32, T)> {
+        mut fill: impl FnMut(&mut Self, &mut Chain, u32) -> LayerResult<T>,
+    ) -> LayerResult<(u32, T)> {
         loop {
             let target = self.allocate(chain, cause)?;
             match fill(self, chain, target) {

@@ -8,7 +8,7 @@ use nandkit_units::{BlockIndex, Cause, Described, Description, Payload};
 
 use super::{Base, Label, MapArea};
 use crate::chain::Chain;
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 use crate::tag::{NO_BLOCK, Role};
 
 impl<F: Flash> Base<F> {
@@ -17,7 +17,7 @@ impl<F: Flash> Base<F> {
     }
 
     /// Makes sure that a program has completed after the last recycling.
-    pub fn confirm_now(&mut self, chain: &mut Chain) -> Outcome<()> {
+    pub fn confirm_now(&mut self, chain: &mut Chain) -> LayerResult<()> {
         if self.is_confirmed() { Ok(()) } else { self.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK) }
     }
 
@@ -27,12 +27,12 @@ impl<F: Flash> Base<F> {
     }
 
     /// The map pages that a recycling costs.
-    pub fn append_map_pages(&mut self, chain: &mut Chain, pages: u32) -> Outcome<()> {
+    pub fn append_map_pages(&mut self, chain: &mut Chain, pages: u32) -> LayerResult<()> {
         (0..pages).try_for_each(|_| self.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK))
     }
 
     /// Appends a record. A full map block makes room for a new one (its erase counts as `Mapping`).
-    pub fn append_record(&mut self, chain: &mut Chain, cause: Cause, role: Role, block: u32) -> Outcome<()> {
+    pub fn append_record(&mut self, chain: &mut Chain, cause: Cause, role: Role, block: u32) -> LayerResult<()> {
         loop {
             if !self.map_area_has_room() {
                 let fresh = self.allocate(chain, cause)?;

@@ -14,14 +14,14 @@ mod scan;
 pub(crate) use copy::Copied;
 pub(crate) use doubt::Doubt;
 pub(crate) use fill::Filling;
-pub(crate) use scan::{Found, Kind, Mark, erase_all};
+pub(crate) use scan::{Kind, Mark, ScannedBlock, erase_all};
 
 use nandkit_cleaning::allocation::{AllocationRule, FreePool};
 use nandkit_flash::{ErrorKind, Flash, PageProgram};
 use nandkit_units::{BlockIndex, Cause, Content, Context, Done, Nanos, PageAddress, Payload};
 
 use crate::chain::Chain;
-use crate::failure::{Failure, Halt, Outcome, is_block_failure};
+use crate::failure::{Failure, Halt, LayerResult, is_block_failure};
 use crate::shape::Shape;
 use crate::statistics::BaseCounters;
 use crate::tag::{self, Role};
@@ -123,7 +123,7 @@ impl<F: Flash> Base<F> {
         at: PageAddress,
         label: Label,
         data: &Payload<'_>,
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         let oob = self.next_oob(label);
         match self.flash.program(&chain.next(cause), at, PageProgram::new(*data, &oob)) {
             Ok(done) => {
@@ -213,11 +213,11 @@ impl<F: Flash> Base<F> {
 
     /// A program has completed: what waited for it becomes free.
     #[inline]
-    fn confirm(&mut self, chain: &mut Chain) -> Outcome<()> {
+    fn confirm(&mut self, chain: &mut Chain) -> LayerResult<()> {
         if self.quarantine.is_empty() { Ok(()) } else { self.confirm_waiting(chain) }
     }
 
-    fn confirm_waiting(&mut self, chain: &mut Chain) -> Outcome<()> {
+    fn confirm_waiting(&mut self, chain: &mut Chain) -> LayerResult<()> {
         while let Some(waiting) = self.quarantine.pop() {
             if waiting.retire {
                 self.mark_bad(chain, waiting.block)?;
@@ -247,7 +247,7 @@ impl<F: Flash> Base<F> {
 
     /// Refuses changes once the state in memory is behind that on flash.
     #[inline]
-    pub fn check_running(&self) -> Outcome<()> {
+    pub fn check_running(&self) -> LayerResult<()> {
         match &self.halted {
             None => Ok(()),
             Some(halt) => Err(Failure::Halted(Box::new(halt.clone()))),

@@ -8,7 +8,7 @@ use nandkit_units::{BlockIndex, Cause, PageAddress};
 
 use super::{Base, Copied, Label};
 use crate::chain::Chain;
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 use crate::tag::TAG_BYTES;
 
 /// Copies that wait to be issued: to consecutive pages of one block.
@@ -62,7 +62,7 @@ impl<F: Flash> Base<F> {
         (from, to): (PageAddress, PageAddress),
         label: Label,
         lost: &mut Vec<u32>,
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         if self.run.join(from, label) { Ok(()) } else { self.open_run(chain, cause, (from, to), label, lost) }
     }
 
@@ -76,7 +76,7 @@ impl<F: Flash> Base<F> {
         (from, to): (PageAddress, PageAddress),
         label: Label,
         lost: &mut Vec<u32>,
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         // What waits for a program to complete goes first (rule 5), and what must not be read again
         // is not (`held`).
         let plain = self.held.is_empty() && self.is_confirmed() && self.use_copyback;
@@ -100,7 +100,7 @@ impl<F: Flash> Base<F> {
         (from, to): (PageAddress, PageAddress),
         label: Label,
         lost: &mut Vec<u32>,
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         if self.copy(chain, cause, from, to, label)? == Copied::Poisoned {
             lost.push(label.offset);
         }
@@ -108,7 +108,7 @@ impl<F: Flash> Base<F> {
     }
 
     /// Issues the copies that wait.
-    pub fn finish_copies(&mut self, chain: &mut Chain, cause: Cause, lost: &mut Vec<u32>) -> Outcome<()> {
+    pub fn finish_copies(&mut self, chain: &mut Chain, cause: Cause, lost: &mut Vec<u32>) -> LayerResult<()> {
         if self.run.from.is_empty() {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl<F: Flash> Base<F> {
         result
     }
 
-    fn issue(&mut self, chain: &mut Chain, cause: Cause, list: &mut CopyList, lost: &mut Vec<u32>) -> Outcome<()> {
+    fn issue(&mut self, chain: &mut Chain, cause: Cause, list: &mut CopyList, lost: &mut Vec<u32>) -> LayerResult<()> {
         let CopyList { to, from, labels, images, .. } = list;
         let (to, before, format) = (*to, self.sequence, self.shape.tag);
         let Some(copyback) = self.flash.copyback() else { return self.copy_rest(chain, cause, list, 0, lost) };
@@ -154,7 +154,7 @@ impl<F: Flash> Base<F> {
         list: &CopyList,
         first: usize,
         lost: &mut Vec<u32>,
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         for (index, (from, packed)) in list.from.iter().zip(&list.labels).enumerate().skip(first) {
             let to = list.to.block.page(list.to.page + index as u32);
             self.copy_now(chain, cause, (*from, to), Label::unpacked(*packed), lost)?;

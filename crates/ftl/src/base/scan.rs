@@ -6,7 +6,7 @@ use nandkit_units::{BlockIndex, Cause, Content, PageAddress};
 
 use super::Base;
 use crate::chain::Chain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::tag::{NO_BLOCK, Role, SEQUENCE_END, TAG_BYTES, Tag, TagRead, flag};
 
 /// What a block is.
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 
 /// What the scan found in a block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ScannedBlock {
     pub block: u32,
     pub kind: Kind,
     /// Of the first readable page.
@@ -59,7 +59,7 @@ pub(crate) struct Mark {
     pub holder: u32,
 }
 
-impl Found {
+impl ScannedBlock {
     fn blank(block: u32) -> Self {
         Self {
             block,
@@ -116,7 +116,7 @@ impl Found {
 
 impl<F: Flash> Base<F> {
     /// Reads one page's tag. `Bad` where the page cannot be read.
-    pub fn read_tag(&mut self, chain: &mut Chain, at: PageAddress) -> Outcome<TagRead> {
+    pub fn read_tag(&mut self, chain: &mut Chain, at: PageAddress) -> LayerResult<TagRead> {
         let mut oob = [0; TAG_BYTES];
         match self.flash.read(&chain.next(Some(Cause::Recovery)), at, PageRead::oob(&mut oob)) {
             Ok(done) => {
@@ -133,7 +133,7 @@ impl<F: Flash> Base<F> {
 
     /// Reads a whole page with its tag, and keeps the content so that it need not be read again.
     /// `None` where the page is torn.
-    pub fn hold_page(&mut self, chain: &mut Chain, at: PageAddress) -> Outcome<Option<Tag>> {
+    pub fn hold_page(&mut self, chain: &mut Chain, at: PageAddress) -> LayerResult<Option<Tag>> {
         let mut content = Content::new();
         let oob = match self.read_page(chain, Cause::Recovery, at, &mut content) {
             Ok(oob) => oob,
@@ -147,7 +147,7 @@ impl<F: Flash> Base<F> {
     }
 
     /// Looks at every good block. Changes nothing.
-    pub fn scan(&mut self, chain: &mut Chain) -> Outcome<Vec<Found>> {
+    pub fn scan(&mut self, chain: &mut Chain) -> LayerResult<Vec<ScannedBlock>> {
         let mut all = Vec::new();
         for block in 0..self.shape.blocks {
             if !self.flash.is_bad(BlockIndex(block)) {
@@ -157,8 +157,8 @@ impl<F: Flash> Base<F> {
         Ok(all)
     }
 
-    fn scan_block(&mut self, chain: &mut Chain, block: u32) -> Outcome<Found> {
-        let mut found = Found::blank(block);
+    fn scan_block(&mut self, chain: &mut Chain, block: u32) -> LayerResult<ScannedBlock> {
+        let mut found = ScannedBlock::blank(block);
         let np = self.shape.np;
         for page in 0..np {
             let read = self.read_tag(chain, BlockIndex(block).page(page))?;
@@ -185,7 +185,7 @@ impl<F: Flash> Base<F> {
 
     /// Collects the marks of recoveries that were not finished: those after the last record of
     /// opening or closing.
-    pub fn pending_marks(&mut self, chain: &mut Chain, found: &[Found]) -> Outcome<Vec<Mark>> {
+    pub fn pending_marks(&mut self, chain: &mut Chain, found: &[ScannedBlock]) -> LayerResult<Vec<Mark>> {
         let mut marks = Vec::new();
         let mut finished = 0;
         for record in found.iter().filter(|f| f.kind == Kind::Record) {
@@ -206,7 +206,7 @@ impl<F: Flash> Base<F> {
 }
 
 /// Erases every good block; one that cannot be erased is marked bad.
-pub(crate) fn erase_all<F: Flash>(flash: &mut F, chain: &mut Chain) -> Outcome<()> {
+pub(crate) fn erase_all<F: Flash>(flash: &mut F, chain: &mut Chain) -> LayerResult<()> {
     for block in (0..flash.geometry().blocks).map(BlockIndex) {
         if flash.is_bad(block) {
             continue;
@@ -225,7 +225,7 @@ pub(crate) fn erase_all<F: Flash>(flash: &mut F, chain: &mut Chain) -> Outcome<(
 
 impl<F: Flash> Base<F> {
     /// Refuses chips that another layer wrote, or that hold more than the capacity.
-    pub fn check_owner(&mut self, chain: &mut Chain, found: &[Found], layer: u32) -> Outcome<()> {
+    pub fn check_owner(&mut self, chain: &mut Chain, found: &[ScannedBlock], layer: u32) -> LayerResult<()> {
         let beyond = found.iter().find(|f| f.kind == Kind::Member && f.lbn >= self.shape.lbns);
         if let Some(block) = beyond {
             return Err(Failure::unfit(format!(
@@ -242,7 +242,7 @@ impl<F: Flash> Base<F> {
         self.check_layer(chain, found, layer)
     }
 
-    fn check_layer(&mut self, chain: &mut Chain, found: &[Found], layer: u32) -> Outcome<()> {
+    fn check_layer(&mut self, chain: &mut Chain, found: &[ScannedBlock], layer: u32) -> LayerResult<()> {
         let mut owner: Option<Tag> = None;
         for record in found.iter().filter(|f| f.kind == Kind::Record) {
             for page in 0..record.programmed {

@@ -8,7 +8,7 @@ use nandkit_units::{Cause, Context, Done, PageAddress, Payload};
 use super::BlockMapFtl;
 use crate::base::Base;
 use crate::chain::Chain;
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 use crate::host::{Pages, UnsavedTrims};
 use crate::layer::translation_layer;
 use crate::statistics::{FtlCounters, RecyclingKind};
@@ -41,11 +41,11 @@ impl<F: Flash> Pages for BlockMapFtl<F> {
         self.map.data(lbn).is_some() || self.map.slot_of(lbn).is_some()
     }
     #[inline]
-    fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
+    fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> LayerResult<()> {
         Self::write_page(self, chain, lbn, offset, data)
     }
     #[inline(always)]
-    fn append(&mut self, context: &Context, place: (u32, u32), data: &Payload<'_>) -> Option<Outcome<Done>> {
+    fn append(&mut self, context: &Context, place: (u32, u32), data: &Payload<'_>) -> Option<LayerResult<Done>> {
         self.append_page(context, place, data)
     }
     fn forget(&mut self, lbn: u32, offset: u32) {
@@ -56,11 +56,11 @@ impl<F: Flash> Pages for BlockMapFtl<F> {
     fn unsaved_mut(&mut self) -> &mut UnsavedTrims {
         &mut self.unsaved
     }
-    fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> Outcome<()> {
+    fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> LayerResult<()> {
         let nothing = self.base.empty_page();
         self.write_labelled(chain, lbn, offset, flag::TOMB, &nothing)
     }
-    fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()> {
+    fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> LayerResult<()> {
         match self.map.slot_of(lbn) {
             Some(slot) => {
                 self.note(slot, self.map.p(slot), RecyclingKind::Merge, false);

@@ -10,7 +10,7 @@ use super::map::Map;
 use super::{BlockMapFtl, BlockMapOptions};
 use crate::base::Base;
 use crate::chain::Chain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::shape::Shape;
 use crate::statistics::{AttachReport, FtlCounters};
 
@@ -19,7 +19,7 @@ pub(super) const LAYER: u32 = 1;
 
 impl<F: Flash> BlockMapFtl<F> {
     /// Attaches along `chain`, whose cause all operations count under.
-    pub(super) fn open(flash: F, options: BlockMapOptions, chain: &mut Chain) -> Outcome<Self> {
+    pub(super) fn open(flash: F, options: BlockMapOptions, chain: &mut Chain) -> LayerResult<Self> {
         if options.log_blocks == 0 || options.log_blocks > u32::from(u16::MAX) - 1 {
             return Err(Failure::unfit(format!("{} log blocks: expected 1 to 65534", options.log_blocks)));
         }

@@ -9,23 +9,23 @@ use nandkit_units::BlockIndex;
 use super::BlockMapFtl;
 use super::map::{Log, Map};
 use super::mount::LAYER;
-use crate::base::{Doubt, Found, Kind};
+use crate::base::{Doubt, Kind, ScannedBlock};
 use crate::chain::Chain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::tag::{Role, TagRead, flag};
 
 /// What is live.
 #[derive(Default)]
 struct Live {
     /// Data block by logical block.
-    data: Vec<Found>,
+    data: Vec<ScannedBlock>,
     /// Log blocks.
-    logs: Vec<Found>,
+    logs: Vec<ScannedBlock>,
 }
 
 impl<F: Flash> BlockMapFtl<F> {
     /// Finds the map, repairs, and leaves a record that the device is open.
-    pub(super) fn recover(&mut self, chain: &mut Chain) -> Outcome<()> {
+    pub(super) fn recover(&mut self, chain: &mut Chain) -> LayerResult<()> {
         let found = self.base.scan(chain)?;
         let marks = self.base.pending_marks(chain, &found)?;
         self.base.check_owner(chain, &found, LAYER)?;
@@ -52,7 +52,7 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     /// Rules 15 to 17.
-    fn repair(&mut self, chain: &mut Chain, doubt: &Doubt, live: &Live) -> Outcome<()> {
+    fn repair(&mut self, chain: &mut Chain, doubt: &Doubt, live: &Live) -> LayerResult<()> {
         self.report.erased_blocks = self.base.begin_repair(chain, doubt)?;
         if !doubt.clean {
             self.rewrite_logs(chain, doubt, live)?;
@@ -69,13 +69,13 @@ impl<F: Flash> BlockMapFtl<F> {
 
     /// For each logical block the newest complete data block, and the newest log block if that is
     /// newer still (rule 14).
-    fn choose_live(&self, found: &[Found], doubt: &Doubt) -> Live {
+    fn choose_live(&self, found: &[ScannedBlock], doubt: &Doubt) -> Live {
         let mut live = Live::default();
-        let mut members: Vec<&Found> =
+        let mut members: Vec<&ScannedBlock> =
             found.iter().filter(|f| f.kind == Kind::Member && !doubt.is_dead(f.block)).collect();
         members.sort_by_key(|f| (f.lbn, Reverse(f.newest), f.block));
         for group in members.chunk_by(|a, b| a.lbn == b.lbn) {
-            let mut log: Option<&Found> = None;
+            let mut log: Option<&ScannedBlock> = None;
             for &block in group {
                 let suspect = doubt.suspect == Some(block.block);
                 // What is older than a log that followed no other log was the data block then, if a
@@ -95,7 +95,7 @@ impl<F: Flash> BlockMapFtl<F> {
         live
     }
 
-    fn load_data(&mut self, chain: &mut Chain, found: &Found) -> Outcome<()> {
+    fn load_data(&mut self, chain: &mut Chain, found: &ScannedBlock) -> LayerResult<()> {
         let lbn = found.lbn;
         self.map.set_data(lbn, found.block);
         for offset in 0..found.programmed {
@@ -116,7 +116,7 @@ impl<F: Flash> BlockMapFtl<F> {
         Ok(())
     }
 
-    fn load_log(&mut self, chain: &mut Chain, found: &Found, clean: bool) -> Outcome<()> {
+    fn load_log(&mut self, chain: &mut Chain, found: &ScannedBlock, clean: bool) -> LayerResult<()> {
         self.stamp += 1;
         let log = Log {
             lbn: found.lbn,
@@ -165,8 +165,8 @@ impl<F: Flash> BlockMapFtl<F> {
 
     /// Rule 16: every log block is written anew, so that no page that was ever in flight at a cut
     /// stays in use.
-    fn rewrite_logs(&mut self, chain: &mut Chain, doubt: &Doubt, live: &Live) -> Outcome<()> {
-        let mut order: Vec<&Found> = live.logs.iter().collect();
+    fn rewrite_logs(&mut self, chain: &mut Chain, doubt: &Doubt, live: &Live) -> LayerResult<()> {
+        let mut order: Vec<&ScannedBlock> = live.logs.iter().collect();
         order.sort_by_key(|log| (doubt.suspect != Some(log.block), log.lbn));
         for log in order {
             let Some(slot) = self.map.slot_of(log.lbn) else { continue };

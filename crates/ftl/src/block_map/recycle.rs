@@ -5,12 +5,12 @@ use nandkit_flash::Flash;
 
 use super::BlockMapFtl;
 use crate::chain::Chain;
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 use crate::statistics::{RecyclingEvent, RecyclingKind};
 
 impl<F: Flash> BlockMapFtl<F> {
     /// Recycles a full log block as the policy says.
-    pub(super) fn recycle(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
+    pub(super) fn recycle(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log(slot) else { return Ok(()) };
         if log.in_order && log.next == self.base.shape.np {
             return self.swap(chain, slot);
@@ -31,7 +31,7 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     /// Empties a log block, full or not, that another logical block needs.
-    pub(super) fn give_up(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
+    pub(super) fn give_up(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log(slot) else { return Ok(()) };
         let in_order = log.in_order;
         if in_order && log.next == self.base.shape.np {
@@ -65,7 +65,7 @@ impl<F: Flash> BlockMapFtl<F> {
 
     /// A log block that holds every page in order becomes the data block (rule 6).
     #[inline(never)]
-    pub(super) fn swap(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
+    pub(super) fn swap(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
         self.note(slot, self.base.shape.np, RecyclingKind::Swap, false);
         self.counters.swap_merges += 1;
@@ -73,7 +73,7 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     /// Makes `block` the data block in place of the old one; the log slot becomes free.
-    pub(super) fn become_data(&mut self, chain: &mut Chain, slot: usize, lbn: u32, block: u32) -> Outcome<()> {
+    pub(super) fn become_data(&mut self, chain: &mut Chain, slot: usize, lbn: u32, block: u32) -> LayerResult<()> {
         if let Some(old) = self.map.data(lbn) {
             self.base.release(old);
         }

@@ -10,12 +10,12 @@ use super::BlockMapFtl;
 use super::map::BlockView;
 use crate::base::{Filling, Label};
 use crate::chain::Chain;
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 use crate::tag::{Role, flag};
 
 impl<F: Flash> BlockMapFtl<F> {
     /// Copies all current pages of log and data block into a new data block.
-    pub(super) fn merge(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
+    pub(super) fn merge(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
         let target = self.new_data_block(chain, Cause::Cleaning, log.lbn)?;
         self.counters.full_merges += 1;
@@ -24,7 +24,7 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     /// Copies all current pages of a logical block into a free block.
-    fn new_data_block(&mut self, chain: &mut Chain, cause: Cause, lbn: u32) -> Outcome<u32> {
+    fn new_data_block(&mut self, chain: &mut Chain, cause: Cause, lbn: u32) -> LayerResult<u32> {
         let filling = self.filling(cause, lbn, 0);
         let Self { base, map, poisoned, .. } = self;
         let (view, first) = (map.view(lbn), u64::from(lbn) * u64::from(base.shape.np));
@@ -48,7 +48,7 @@ impl<F: Flash> BlockMapFtl<F> {
 
     /// Copies the valid pages of a log block into a new log block, which takes its place. `bad`:
     /// the old block is marked bad afterwards.
-    pub(super) fn migrate(&mut self, chain: &mut Chain, slot: usize, bad: bool) -> Outcome<()> {
+    pub(super) fn migrate(&mut self, chain: &mut Chain, slot: usize, bad: bool) -> LayerResult<()> {
         let Some(old) = self.map.log(slot).copied() else { return Ok(()) };
         let p = self.map.p(slot);
         let target = self.new_log_block(chain, slot, p)?;
@@ -72,7 +72,7 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     /// Copies what a migration carries into a free block, and leaves the places in `new_table`.
-    fn new_log_block(&mut self, chain: &mut Chain, slot: usize, p: u32) -> Outcome<u32> {
+    fn new_log_block(&mut self, chain: &mut Chain, slot: usize, p: u32) -> LayerResult<u32> {
         loop {
             let target = self.base.allocate(chain, Cause::Cleaning)?;
             let mut lost = Vec::new();
@@ -95,7 +95,7 @@ impl<F: Flash> BlockMapFtl<F> {
         slot: usize,
         (target, p): (u32, u32),
         lost: &mut Vec<u32>,
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
         let has_data = self.map.data(log.lbn).is_some();
         self.new_table.fill(0);
@@ -128,7 +128,7 @@ impl<F: Flash> BlockMapFtl<F> {
 
     /// Partial merge: the rest of the pages follow in the log block, which becomes the data block.
     /// Where that fails, a full merge does it.
-    pub(super) fn fill_up(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
+    pub(super) fn fill_up(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
         let filling = Filling { target: log.block, ..self.filling(Cause::Cleaning, log.lbn, log.next) };
         let Self { base, map, poisoned, .. } = self;
@@ -154,7 +154,7 @@ impl<F: Flash> BlockMapFtl<F> {
 
     /// Moves the pages of a data block that has no log block into a free one: for static wear
     /// levelling, or to leave trimmed pages behind.
-    pub(super) fn move_data(&mut self, chain: &mut Chain, lbn: u32, cause: Cause) -> Outcome<()> {
+    pub(super) fn move_data(&mut self, chain: &mut Chain, lbn: u32, cause: Cause) -> LayerResult<()> {
         let Some(old) = self.map.data(lbn) else { return Ok(()) };
         let target = self.new_data_block(chain, cause, lbn)?;
         self.base.release(old);

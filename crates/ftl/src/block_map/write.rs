@@ -8,7 +8,7 @@ use super::BlockMapFtl;
 use super::map::{Log, Map};
 use crate::base::Label;
 use crate::chain::Chain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::tag::{Role, flag};
 
 /// The page that a host's page goes to.
@@ -22,7 +22,13 @@ struct Room {
 
 impl<F: Flash> BlockMapFtl<F> {
     #[inline]
-    pub(super) fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
+    pub(super) fn write_page(
+        &mut self,
+        chain: &mut Chain,
+        lbn: u32,
+        offset: u32,
+        data: &Payload<'_>,
+    ) -> LayerResult<()> {
         self.write_labelled(chain, lbn, offset, 0, data)
     }
 
@@ -36,7 +42,7 @@ impl<F: Flash> BlockMapFtl<F> {
         offset: u32,
         tomb: u8,
         data: &Payload<'_>,
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         if let Some(room) = self.map.slot_of(lbn).and_then(|slot| self.room_in(slot)) {
             if self.write_into(chain, room, (lbn, offset), tomb, data)? {
                 return Ok(());
@@ -55,7 +61,7 @@ impl<F: Flash> BlockMapFtl<F> {
         context: &Context,
         (lbn, offset): (u32, u32),
         data: &Payload<'_>,
-    ) -> Option<Outcome<Done>> {
+    ) -> Option<LayerResult<Done>> {
         let slot = self.map.slot_of(lbn)?;
         let Self { base, map: Map { logs, places, present, .. }, stamp, .. } = self;
         let log = logs.get_mut(slot)?.as_mut()?;
@@ -88,7 +94,7 @@ impl<F: Flash> BlockMapFtl<F> {
         place: (u32, u32),
         data: Payload<'_>,
         error: FlashError,
-    ) -> Outcome<Done> {
+    ) -> LayerResult<Done> {
         let mut chain = self.base.begin(&context);
         let failure = self.base.failed(&mut chain, error);
         let written = if failure.is_bad_block() {
@@ -109,7 +115,7 @@ impl<F: Flash> BlockMapFtl<F> {
         (lbn, offset): (u32, u32),
         tomb: u8,
         data: &Payload<'_>,
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         loop {
             let room = self.make_room(chain, lbn)?;
             if self.write_into(chain, room, (lbn, offset), tomb, data)? {
@@ -128,7 +134,7 @@ impl<F: Flash> BlockMapFtl<F> {
         (lbn, offset): (u32, u32),
         tomb: u8,
         data: &Payload<'_>,
-    ) -> Outcome<bool> {
+    ) -> LayerResult<bool> {
         let migrated = if room.migrated { flag::MIGRATED } else { 0 };
         let label = Label { role: Role::Host, flags: tomb | migrated, block: lbn, offset };
         match self.base.program(chain, None, BlockIndex(room.block).page(room.page), label, data) {
@@ -146,7 +152,7 @@ impl<F: Flash> BlockMapFtl<F> {
         (lbn, offset): (u32, u32),
         present: bool,
         page: u32,
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         let Self { map: Map { logs, places, present: pages, .. }, stamp, .. } = self;
         *stamp += 1;
         places.set(slot, offset, page);
@@ -175,7 +181,7 @@ impl<F: Flash> BlockMapFtl<F> {
 
     /// Recycles the logical block's full log block, and gives it a new one where it has none. A
     /// migration, too, makes room: it carries less than half of the pages.
-    fn make_room(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<Room> {
+    fn make_room(&mut self, chain: &mut Chain, lbn: u32) -> LayerResult<Room> {
         loop {
             let slot = match self.map.slot_of(lbn) {
                 Some(slot) => slot,
@@ -189,7 +195,7 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     /// Gives a logical block a log block, if need be another's.
-    fn open_log(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<usize> {
+    fn open_log(&mut self, chain: &mut Chain, lbn: u32) -> LayerResult<usize> {
         while self.map.open_logs() >= self.log_limit || self.map.free_slots() == 0 {
             if self.log_limit == 0 {
                 return Err(Failure::Full);
@@ -216,7 +222,7 @@ impl<F: Flash> BlockMapFtl<F> {
 
     /// Static wear levelling, looked at as often as the gap can grow by the threshold: moves the
     /// data block that was erased least, where the gap has become too large.
-    fn level_wear(&mut self, chain: &mut Chain) -> Outcome<()> {
+    fn level_wear(&mut self, chain: &mut Chain) -> LayerResult<()> {
         let Some(threshold) = self.options.wear_threshold else { return Ok(()) };
         if self.base.counters.erases < self.next_wear_check {
             return Ok(());
@@ -240,7 +246,7 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     /// Merges the log block that is given up for another logical block.
-    pub(super) fn evict(&mut self, chain: &mut Chain) -> Outcome<()> {
+    pub(super) fn evict(&mut self, chain: &mut Chain) -> LayerResult<()> {
         let mut cursor = self.victim_cursor;
         let victim = self.options.victim.choose(self.map.views(self.options.victim), &mut cursor);
         self.victim_cursor = cursor;
@@ -250,7 +256,7 @@ impl<F: Flash> BlockMapFtl<F> {
     /// A program into a log block failed: its pages move to another block, and it is marked bad
     /// once they are safe there (rule 9).
     #[cold]
-    fn replace_failed_log(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
+    fn replace_failed_log(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log_mut(slot) else { return Ok(()) };
         let (failed, used) = (log.block, log.next);
         log.in_order = false;

@@ -8,7 +8,7 @@ use nandkit_units::{PageAddress, Payload};
 use super::FastFtl;
 use crate::base::Base;
 use crate::chain::Chain;
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 use crate::host::{Pages, UnsavedTrims};
 use crate::layer::translation_layer;
 use crate::statistics::FtlCounters;
@@ -39,7 +39,7 @@ impl<F: Flash> Pages for FastFtl<F> {
     fn is_mapped(&self, lbn: u32) -> bool {
         self.state.present.extent(lbn).0 > 0
     }
-    fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
+    fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> LayerResult<()> {
         Self::write_page(self, chain, lbn, offset, data)
     }
     fn forget(&mut self, lbn: u32, offset: u32) {
@@ -50,7 +50,7 @@ impl<F: Flash> Pages for FastFtl<F> {
     fn unsaved_mut(&mut self) -> &mut UnsavedTrims {
         &mut self.unsaved
     }
-    fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> Outcome<()> {
+    fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> LayerResult<()> {
         let nothing = self.base.empty_page();
         // A stream of this logical block ends: its pages must stay the newest of their offsets.
         if let Some(log) = self.state.sequential.filter(|log| log.lbn == lbn) {
@@ -59,7 +59,7 @@ impl<F: Flash> Pages for FastFtl<F> {
         while !self.write_random(chain, lbn, offset, flag::TOMB, &nothing)? {}
         Ok(())
     }
-    fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()> {
+    fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> LayerResult<()> {
         self.full_merge(chain, lbn, None)
     }
 }

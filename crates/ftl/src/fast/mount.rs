@@ -9,7 +9,7 @@ use super::FastFtl;
 use super::state::State;
 use crate::base::Base;
 use crate::chain::Chain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::shape::{LogicalCapacity, Shape};
 use crate::statistics::{AttachReport, FtlCounters};
 
@@ -57,7 +57,7 @@ impl FastOptions {
 impl<F: Flash> FastFtl<F> {
     /// Attaches along `chain`, whose cause all operations count under. Merges whatever the logs
     /// hold.
-    pub(super) fn open(flash: F, options: FastOptions, chain: &mut Chain) -> Outcome<Self> {
+    pub(super) fn open(flash: F, options: FastOptions, chain: &mut Chain) -> LayerResult<Self> {
         if options.log_blocks == 0 {
             return Err(Failure::unfit("0 random log blocks: expected at least 1"));
         }

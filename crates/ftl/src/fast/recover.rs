@@ -8,9 +8,9 @@ use nandkit_units::{BlockIndex, PageAddress};
 use super::FastFtl;
 use super::mount::LAYER;
 use super::write::IN_PLACE;
-use crate::base::{Doubt, Found, Kind};
+use crate::base::{Doubt, Kind, ScannedBlock};
 use crate::chain::Chain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::tag::{Role, Tag, TagRead, flag};
 
 /// The newest version of a logical page.
@@ -117,7 +117,7 @@ impl Versions {
 
 impl<F: Flash> FastFtl<F> {
     /// Finds the map, merges what the logs hold, and leaves a record that the device is open.
-    pub(super) fn recover(&mut self, chain: &mut Chain) -> Outcome<()> {
+    pub(super) fn recover(&mut self, chain: &mut Chain) -> LayerResult<()> {
         let found = self.base.scan(chain)?;
         let marks = self.base.pending_marks(chain, &found)?;
         self.base.check_owner(chain, &found, LAYER)?;
@@ -138,12 +138,12 @@ impl<F: Flash> FastFtl<F> {
     }
 
     /// Whether the block is the result of a merge that is beyond doubt.
-    fn is_merged(found: &Found, doubt: &Doubt) -> bool {
+    fn is_merged(found: &ScannedBlock, doubt: &Doubt) -> bool {
         let whole = found.first == Role::DataCopy || (found.first == Role::Host && found.in_place && found.last_seen);
         whole && doubt.suspect != Some(found.block)
     }
 
-    fn versions(&mut self, chain: &mut Chain, found: &[Found], doubt: &Doubt) -> Outcome<Versions> {
+    fn versions(&mut self, chain: &mut Chain, found: &[ScannedBlock], doubt: &Doubt) -> LayerResult<Versions> {
         let mut versions = Versions::new(self.base.shape.lbns, self.base.shape.np);
         let members = || found.iter().filter(|f| f.kind == Kind::Member && !doubt.is_dead(f.block));
         for f in members().filter(|f| Self::is_merged(f, doubt)) {
@@ -165,7 +165,7 @@ impl<F: Flash> FastFtl<F> {
         Ok(versions)
     }
 
-    fn first_copy(&mut self, chain: &mut Chain, found: &Found) -> Outcome<u64> {
+    fn first_copy(&mut self, chain: &mut Chain, found: &ScannedBlock) -> LayerResult<u64> {
         for page in 0..found.programmed {
             let read = self.base.read_tag(chain, BlockIndex(found.block).page(page))?;
             if let TagRead::Valid(Tag { role: Role::DataCopy, sequence, .. }) = read {
@@ -176,7 +176,7 @@ impl<F: Flash> FastFtl<F> {
     }
 
     /// A merged block: whatever it holds counts from its first copy on.
-    fn enter_merged(&mut self, chain: &mut Chain, found: &Found, versions: &mut Versions) -> Outcome<()> {
+    fn enter_merged(&mut self, chain: &mut Chain, found: &ScannedBlock, versions: &mut Versions) -> LayerResult<()> {
         let floor = versions.floor(found.lbn);
         versions.in_place.insert((found.lbn, found.block));
         for page in 0..found.programmed {
@@ -196,7 +196,13 @@ impl<F: Flash> FastFtl<F> {
     }
 
     /// A block that was written page by page.
-    fn enter_log(&mut self, chain: &mut Chain, found: &Found, doubt: &Doubt, versions: &mut Versions) -> Outcome<()> {
+    fn enter_log(
+        &mut self,
+        chain: &mut Chain,
+        found: &ScannedBlock,
+        doubt: &Doubt,
+        versions: &mut Versions,
+    ) -> LayerResult<()> {
         let suspect = doubt.suspect == Some(found.block);
         let (mut before, mut in_place) = (None, 0);
         for page in 0..found.programmed {
@@ -291,7 +297,7 @@ impl<F: Flash> FastFtl<F> {
         versions: &Versions,
         live: &[u32],
         mixed: &[u32],
-    ) -> Outcome<()> {
+    ) -> LayerResult<()> {
         self.report.erased_blocks = self.base.begin_repair(chain, doubt)?;
         let mut order = mixed.to_vec();
         order.sort_by_key(|lbn| (versions.doubtful.get(*lbn as usize) != Some(&true), *lbn));

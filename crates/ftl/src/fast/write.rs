@@ -7,14 +7,20 @@ use super::FastFtl;
 use super::state::{Random, Sequential};
 use crate::base::{Filling, Label};
 use crate::chain::Chain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::tag::{Role, flag};
 
 /// FAST's meaning of the flag: the page lies at its offset.
 pub(super) const IN_PLACE: u8 = flag::MIGRATED;
 
 impl<F: Flash> FastFtl<F> {
-    pub(super) fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
+    pub(super) fn write_page(
+        &mut self,
+        chain: &mut Chain,
+        lbn: u32,
+        offset: u32,
+        data: &Payload<'_>,
+    ) -> LayerResult<()> {
         loop {
             let done = if self.fits_in_place(lbn, offset) {
                 self.write_in_place(chain, lbn, offset, data)?
@@ -39,7 +45,7 @@ impl<F: Flash> FastFtl<F> {
     }
 
     /// Writes the next page of the data block itself.
-    fn write_in_place(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<bool> {
+    fn write_in_place(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> LayerResult<bool> {
         let block = match self.state.data(lbn) {
             Some(block) => block,
             None => {
@@ -70,7 +76,7 @@ impl<F: Flash> FastFtl<F> {
 
     /// Writes to the sequential log block, which a first page opens. False where something had to
     /// be merged first: the write is tried again.
-    fn write_sequential(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<bool> {
+    fn write_sequential(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> LayerResult<bool> {
         let log = match self.state.sequential {
             Some(log) if log.lbn == lbn && log.next == offset && !log.failed => log,
             Some(log) => {
@@ -109,7 +115,7 @@ impl<F: Flash> FastFtl<F> {
 
     /// Partial merge: fills the sequential log block up with the current pages of its logical
     /// block, which it then is.
-    pub(super) fn finish_sequential(&mut self, chain: &mut Chain, log: Sequential) -> Outcome<()> {
+    pub(super) fn finish_sequential(&mut self, chain: &mut Chain, log: Sequential) -> LayerResult<()> {
         if log.next == 0 {
             self.state.sequential = None;
             self.base.put_into_pool(log.block);
@@ -137,7 +143,7 @@ impl<F: Flash> FastFtl<F> {
         }
     }
 
-    fn sequential_becomes_data(&mut self, chain: &mut Chain, log: Sequential) -> Outcome<()> {
+    fn sequential_becomes_data(&mut self, chain: &mut Chain, log: Sequential) -> LayerResult<()> {
         if let Some(old) = self.state.data(log.lbn) {
             self.base.release(old);
         }
@@ -156,7 +162,7 @@ impl<F: Flash> FastFtl<F> {
         offset: u32,
         tomb: u8,
         data: &Payload<'_>,
-    ) -> Outcome<bool> {
+    ) -> LayerResult<bool> {
         let np = self.state.np as usize;
         let open = self.state.ring.back().filter(|log| !log.failed && log.pages.len() < np);
         let Some((block, next)) = open.map(|log| (log.block, log.pages.len() as u32)) else {
@@ -181,7 +187,7 @@ impl<F: Flash> FastFtl<F> {
         }
     }
 
-    fn open_random(&mut self, chain: &mut Chain) -> Outcome<()> {
+    fn open_random(&mut self, chain: &mut Chain) -> LayerResult<()> {
         while self.state.ring.len() >= self.options.log_blocks as usize {
             self.reclaim(chain)?;
         }
@@ -193,7 +199,7 @@ impl<F: Flash> FastFtl<F> {
 
     /// Empties the oldest block of the ring: every logical block with a newest page in it, trimmed
     /// or not, is merged.
-    pub(super) fn reclaim(&mut self, chain: &mut Chain) -> Outcome<()> {
+    pub(super) fn reclaim(&mut self, chain: &mut Chain) -> LayerResult<()> {
         let Some(oldest) = self.state.ring.front() else { return Err(Failure::Full) };
         let (block, failed) = (oldest.block, oldest.failed);
         let mut index = 0;
@@ -221,7 +227,7 @@ impl<F: Flash> FastFtl<F> {
 
     /// Copies the current pages of a logical block, wherever they are, into a new data block.
     /// `bad`: a block of it to be marked bad.
-    pub(super) fn full_merge(&mut self, chain: &mut Chain, lbn: u32, bad: Option<u32>) -> Outcome<()> {
+    pub(super) fn full_merge(&mut self, chain: &mut Chain, lbn: u32, bad: Option<u32>) -> LayerResult<()> {
         let (end, full) = self.state.present.extent(lbn);
         let full = full && self.state.poisoned.is_empty();
         let Self { base, state, .. } = self;

@@ -7,7 +7,7 @@ use nandkit_flash::Flash;
 use nandkit_units::{Content, Context, Done, Nanos, Payload, Pieces, ReadInto, Ticket};
 
 use super::{PageMapFtl, role};
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 
 /// What waits, and what is being programmed out of it.
 #[derive(Clone, Debug, Default)]
@@ -113,7 +113,7 @@ impl WriteBuffer {
 impl<F: Flash> PageMapFtl<F> {
     /// Takes whole logical pages into the buffer; completes when the last of them has found room
     /// there.
-    pub(super) fn write_to_buffer(&mut self, context: &Context, first: u32, data: &[Payload<'_>]) -> Outcome<Done> {
+    pub(super) fn write_to_buffer(&mut self, context: &Context, first: u32, data: &[Payload<'_>]) -> LayerResult<Done> {
         let size = self.block.sector_size as usize;
         // Requests end when there is room, not with the programs that make it.
         let mut context = Context { ticket: Ticket::NONE, ..*context };
@@ -141,7 +141,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Lets time pass until a logical page finds room. The older half is programmed meanwhile, on
     /// all dies at once, also where one request is larger than the buffer.
-    fn wait_for_room(&mut self, context: &mut Context) -> Outcome<()> {
+    fn wait_for_room(&mut self, context: &mut Context) -> LayerResult<()> {
         loop {
             self.buffer.land(context.issued);
             let waiting = self.buffer.entries.len();
@@ -161,7 +161,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Programs the oldest pages until only so many wait.
-    pub(super) fn drain(&mut self, context: &Context, keep: usize) -> Outcome<()> {
+    pub(super) fn drain(&mut self, context: &Context, keep: usize) -> LayerResult<()> {
         let per_page = self.superblocks.slots_per_page() as usize;
         while self.buffer.entries.len() > keep {
             let Some((region, pages)) = self.buffer.oldest(per_page) else { break };

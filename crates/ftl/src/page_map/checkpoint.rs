@@ -6,12 +6,12 @@ use nandkit_units::{Cause, Context, Payload, Priority, Ticket};
 
 use super::write::Parts;
 use super::{LOST, NOWHERE, PageMapFtl, role};
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 
 impl<F: Flash> PageMapFtl<F> {
     /// Makes a checkpoint where one is due. Called where a host's command begins and between two
     /// victims, never while one is cleaned.
-    pub(super) fn checkpoint_if_due(&mut self, context: &Context) -> Outcome<()> {
+    pub(super) fn checkpoint_if_due(&mut self, context: &Context) -> LayerResult<()> {
         let programmed = self.counters.programmed_pages + self.counters.copied_pages;
         let Some(journal) = &self.journal else { return Ok(()) };
         let is_due = programmed - journal.programmed_before >= journal.checkpoint_every
@@ -21,7 +21,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Writes the changed map pages and a snapshot.
     #[inline(never)]
-    pub(super) fn checkpoint(&mut self, context: &Context) -> Outcome<()> {
+    pub(super) fn checkpoint(&mut self, context: &Context) -> LayerResult<()> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         journal.is_checkpointing = true;
         let begun = context.issued.max(self.last_change);
@@ -57,7 +57,7 @@ impl<F: Flash> PageMapFtl<F> {
         open.map(|frontier| [frontier.superblock, frontier.next]).collect()
     }
 
-    fn write_maps(&mut self, context: &Context, changed: &[u32]) -> Outcome<()> {
+    fn write_maps(&mut self, context: &Context, changed: &[u32]) -> LayerResult<()> {
         let context = Context { device_cause: Some(Cause::Mapping), ticket: Ticket::NONE, ..*context };
         for some in changed.chunks(self.superblocks.slots_per_page() as usize) {
             // What the map pages name has completed then.
@@ -68,7 +68,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Writes map pages, as many as a page of the chip holds, as they are now.
-    pub(super) fn write_map_pages(&mut self, context: &Context, some: &[u32]) -> Outcome<()> {
+    pub(super) fn write_map_pages(&mut self, context: &Context, some: &[u32]) -> LayerResult<()> {
         let (user, entries) = (self.block.sectors as u32, self.block.sector_size as usize / 4);
         let images: Vec<Vec<u8>> = some.iter().map(|map_page| self.map_image(*map_page, entries)).collect();
         let parts: Vec<(u32, Payload<'_>)> =

@@ -4,12 +4,12 @@ use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause, Context, Ticket};
 
 use super::PageMapFtl;
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 
 impl<F: Flash> PageMapFtl<F> {
     /// Cleans one superblock: one with a block that fails, or the next victim. Errors: `Full` where
     /// no superblock has a page to win.
-    pub(super) fn clean(&mut self, context: &Context) -> Outcome<()> {
+    pub(super) fn clean(&mut self, context: &Context) -> LayerResult<()> {
         match self.failing.next() {
             Some((superblock, block)) => self.clean_failing(context, superblock, block),
             None => {
@@ -20,12 +20,12 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Cleans a closed superblock.
-    pub(super) fn clean_superblock(&mut self, context: &Context, victim: u32) -> Outcome<()> {
+    pub(super) fn clean_superblock(&mut self, context: &Context, victim: u32) -> LayerResult<()> {
         self.clean_superblock_for(context, victim, Cause::Cleaning)
     }
 
     /// The same for another reason than to win space.
-    pub(super) fn clean_superblock_for(&mut self, context: &Context, victim: u32, cause: Cause) -> Outcome<()> {
+    pub(super) fn clean_superblock_for(&mut self, context: &Context, victim: u32, cause: Cause) -> LayerResult<()> {
         self.index.leave(victim);
         // No request of the host's ends with a copy.
         let context = Context { device_cause: Some(cause), ticket: Ticket::NONE, ..*context };
@@ -60,7 +60,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Cleans a superblock in which a block has failed, and replaces the block.
-    fn clean_failing(&mut self, context: &Context, victim: u32, block: BlockIndex) -> Outcome<()> {
+    fn clean_failing(&mut self, context: &Context, victim: u32, block: BlockIndex) -> LayerResult<()> {
         self.index.leave(victim);
         let context = Context { device_cause: Some(Cause::Cleaning), ticket: Ticket::NONE, ..*context };
         if let Err(failure) = self.empty(&context, victim) {
@@ -80,7 +80,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Moves everything valid out of a superblock that is no candidate, and puts the lines that
     /// belong to it on flash.
-    fn empty(&mut self, context: &Context, victim: u32) -> Outcome<()> {
+    fn empty(&mut self, context: &Context, victim: u32) -> LayerResult<()> {
         self.streams.note_victim(victim, context.issued);
         let mut run = std::mem::take(&mut self.run);
         let moved = self.gather(context, victim, &mut run).and_then(|read| {

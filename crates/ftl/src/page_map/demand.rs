@@ -11,7 +11,7 @@ use super::gather::CleaningRun;
 use super::mapping_cache::MappingCounters;
 use super::write::Parts;
 use super::{NOWHERE, PageMapFtl};
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 
 /// Map pages, each with how many of its logical pages.
 type LookedUp = SmallVec<[(u32, u64); 4]>;
@@ -143,7 +143,7 @@ impl<F: Flash> PageMapFtl<F> {
         region: u8,
         parts: &Parts<'_>,
         role: u64,
-    ) -> Outcome<Done> {
+    ) -> LayerResult<Done> {
         let pages = || parts.iter().map(|(page, _)| *page);
         let issued = self.look_up(context, pages())?;
         let done = self.append_or_elsewhere(&Context { issued, ..*context }, region, parts, role)?;
@@ -155,7 +155,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Looks the pages of a trim up: a map page of which all is trimmed is not read. Returns the
     /// context in which the trim goes on.
-    pub(super) fn look_up_trimmed(&self, context: &Context, pages: &Range<u32>) -> Outcome<Context> {
+    pub(super) fn look_up_trimmed(&self, context: &Context, pages: &Range<u32>) -> LayerResult<Context> {
         if self.mapping.is_none() {
             return Ok(*context);
         }
@@ -168,7 +168,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Looks the pages of a remap up. Returns the context in which it goes on.
-    pub(super) fn look_up_pairs(&self, context: &Context, pairs: &[(u32, u32)]) -> Outcome<Context> {
+    pub(super) fn look_up_pairs(&self, context: &Context, pairs: &[(u32, u32)]) -> LayerResult<Context> {
         if self.mapping.is_none() {
             return Ok(*context);
         }
@@ -178,7 +178,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Writes the map pages that wait for it. What cleaning adds meanwhile waits for the next
     /// change, so that this ends.
-    pub(super) fn write_owed(&mut self, context: &Context) -> Outcome<()> {
+    pub(super) fn write_owed(&mut self, context: &Context) -> LayerResult<()> {
         let Some(cached) = self.mapping.as_mut().map(|mapping| mapping.get_mut()) else { return Ok(()) };
         if !cached.owes() {
             return Ok(());
@@ -211,7 +211,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Writes a page of the chip with map pages, when all that they name has completed.
-    fn write_evicted(&mut self, context: &Context, some: &[u32]) -> Outcome<()> {
+    fn write_evicted(&mut self, context: &Context, some: &[u32]) -> LayerResult<()> {
         let mut issued = context.issued;
         if let Some(mapping) = &mut self.mapping {
             let cached = mapping.get_mut();
@@ -244,7 +244,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// A cleaning has moved what these map pages name. Those that are not in memory are read,
     /// changed, and written with the next change of the host: all entries of one at once.
-    pub(super) fn note_cleaned(&mut self, context: &Context, maps: &[u32]) -> Outcome<()> {
+    pub(super) fn note_cleaned(&mut self, context: &Context, maps: &[u32]) -> LayerResult<()> {
         for &map_page in maps {
             let holds = self.mapping.as_ref().is_some_and(|mapping| mapping.lock().holds(map_page));
             let end = if holds { Nanos::ZERO } else { self.read_map_page(context, map_page, true)? };

@@ -7,7 +7,7 @@ use nandkit_flash::{Flash, PageRead};
 use nandkit_units::{Assembly, Content, Context, Done, Lba, Nanos, Pacing, Payload, Pieces, ReadInto};
 
 use super::{NOWHERE, PageMapFtl, role};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 
 impl<F: Flash> BlockDevice for PageMapFtl<F> {
     #[inline]
@@ -168,7 +168,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
 impl<F: Flash> PageMapFtl<F> {
     /// Writes whole logical pages that exist. Each is a part of its payload; where no description
     /// can name one, since its offset would leave 32 bits, pages go one by one, those as bytes.
-    fn write_data(&mut self, context: &Context, first: u32, data: &[Payload<'_>], buffered: bool) -> Outcome<Done> {
+    fn write_data(&mut self, context: &Context, first: u32, data: &[Payload<'_>], buffered: bool) -> LayerResult<Done> {
         let size = self.block.sector_size as usize;
         let has_parts = |data: &Payload<'_>| data.is_empty() || data.part(data.len() - size, size).is_some();
         if !data.iter().all(has_parts) {
@@ -184,7 +184,7 @@ impl<F: Flash> PageMapFtl<F> {
         first: u32,
         data: &[Payload<'_>],
         buffered: bool,
-    ) -> Outcome<Done> {
+    ) -> LayerResult<Done> {
         let (mut pieces, mut buffer) = (Pieces::new(data), Assembly::new());
         let mut done = Done::immediately(context);
         for page in first.. {

@@ -9,7 +9,7 @@ use nandkit_units::{BlockIndex, Context, PageAddress};
 use super::PageMapFtl;
 use super::journal::blocks_by_die;
 use super::journal::layout::Change;
-use crate::failure::{Failure, Halt, Outcome, is_block_failure};
+use crate::failure::{Failure, Halt, LayerResult, is_block_failure};
 
 /// In a superblock's place for a block: there is none.
 pub(crate) const NO_BLOCK: BlockIndex = BlockIndex(u32::MAX);
@@ -44,7 +44,7 @@ impl<F: Flash> PageMapFtl<F> {
     /// Notes a failure of the flash: where one block is at fault the caller goes on elsewhere
     /// (`Ok`), all else stops the layer.
     #[cold]
-    pub(super) fn note_failure(&mut self, error: FlashError) -> Outcome<()> {
+    pub(super) fn note_failure(&mut self, error: FlashError) -> LayerResult<()> {
         if is_block_failure(error.kind) {
             match error.kind {
                 ErrorKind::EraseFailed => self.counters.erase_failures += 1,
@@ -72,7 +72,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Marks a block of an empty superblock bad, when everything that emptied it has completed: a
     /// start reads no block with a mark, and the copies go to other dies.
-    pub(super) fn mark_bad(&mut self, context: &Context, bad: BlockIndex) -> Outcome<()> {
+    pub(super) fn mark_bad(&mut self, context: &Context, bad: BlockIndex) -> LayerResult<()> {
         let context = &Context { issued: context.issued.max(self.last_change), ..*context };
         let done = self.flash.mark_bad(context, bad).map_err(|error| self.halt(error))?;
         self.last_change = self.last_change.max(done.completed);

@@ -6,7 +6,7 @@ use nandkit_units::{Cause, Context, Nanos, PageAddress};
 
 use super::PageMapFtl;
 use super::journal::layout::{Change, Line};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 
 /// An open superblock, or none.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ const fn is_member(line: &Line) -> bool {
 impl<F: Flash> PageMapFtl<F> {
     /// Makes a new device: what was on the chip is gone. The journal first, so that a format that
     /// is cut leaves no device.
-    pub(super) fn make(&mut self, context: &Context) -> Outcome<()> {
+    pub(super) fn make(&mut self, context: &Context) -> LayerResult<()> {
         let context = Context { device_cause: Some(Cause::Format), ..*context };
         self.erase_journal(&context)?;
         self.erase_all(&context)?;
@@ -43,7 +43,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Erases every superblock.
-    fn erase_all(&mut self, context: &Context) -> Outcome<()> {
+    fn erase_all(&mut self, context: &Context) -> LayerResult<()> {
         let mut free = FreePool::new(self.options.allocation, self.superblocks.count() as usize);
         while let Some(superblock) = self.free.pop() {
             if self.erase(context, superblock)?.is_some() {
@@ -56,7 +56,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Erases a superblock; blocks that fail are replaced. Returns when that has completed; `None`
     /// where it is no more, because there were no blocks to replace them.
-    fn erase(&mut self, context: &Context, superblock: u32) -> Outcome<Option<Nanos>> {
+    fn erase(&mut self, context: &Context, superblock: u32) -> LayerResult<Option<Nanos>> {
         let mut context = *context;
         let mut lane = 0;
         let mut end = context.issued;
@@ -91,7 +91,7 @@ impl<F: Flash> PageMapFtl<F> {
     /// fails, or is cut, costs nothing that anyone needs, and its dies were free for others until
     /// then. Not before it was released.
     #[inline(never)]
-    pub(super) fn open(&mut self, context: &Context, region: u8) -> Outcome<Frontier> {
+    pub(super) fn open(&mut self, context: &Context, region: u8) -> LayerResult<Frontier> {
         self.own_journal(context)?;
         let mut waited = false;
         loop {
@@ -127,7 +127,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Before the first change after a start the journal goes on in the other half.
-    fn own_journal(&mut self, context: &Context) -> Outcome<()> {
+    fn own_journal(&mut self, context: &Context) -> LayerResult<()> {
         if self.journal.as_ref().is_some_and(|journal| journal.is_stale) { self.write_lines(context) } else { Ok(()) }
     }
 

@@ -6,7 +6,7 @@ use nandkit_units::{Content, Context, Nanos, PageAddress, ReadInto, prefetch};
 
 use super::journal::layout::Change;
 use super::{NOWHERE, PageMapFtl};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 
 /// How many slots ahead a line of the map is asked for.
 pub(super) const AHEAD: usize = 16;
@@ -41,7 +41,7 @@ impl CleaningRun {
 
 impl<F: Flash> PageMapFtl<F> {
     /// Reads the valid slots of a victim; returns when the last of them was read.
-    pub(super) fn gather(&mut self, context: &Context, victim: u32, run: &mut CleaningRun) -> Outcome<Nanos> {
+    pub(super) fn gather(&mut self, context: &Context, victim: u32, run: &mut CleaningRun) -> LayerResult<Nanos> {
         self.list_slots(victim, run);
         let tags = TAG_BYTES << self.superblocks.slot_shift();
         run.tags.resize(run.from.len() * tags, 0);
@@ -146,7 +146,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Finds out which logical pages were read, and asks for their lines of the map.
     #[inline]
-    fn name_pages(&self, run: &mut CleaningRun) -> Outcome<()> {
+    fn name_pages(&self, run: &mut CleaningRun) -> LayerResult<()> {
         let (images, _) = run.tags.as_chunks::<TAG_BYTES>();
         run.pages.clear();
         run.pages.resize(run.places.len(), NOWHERE);

@@ -10,7 +10,7 @@ use nandkit_units::{Context, Nanos, Pacing, Priority, Ticket};
 use super::stalls::Waits;
 use super::user::Room;
 use super::{PageMapFtl, PageMapOptions, unfit};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 
 /// When the layer works by itself, and what it did so far.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Limits {
 impl Idle {
     /// `None` where the layer never works by itself. Errors: `Unfit` where so many superblocks are
     /// never free, or always.
-    pub fn new(options: &PageMapOptions, room: &Room, superblocks: (u32, u32)) -> Outcome<Option<Self>> {
+    pub fn new(options: &PageMapOptions, room: &Room, superblocks: (u32, u32)) -> LayerResult<Option<Self>> {
         if options.idle_after == Nanos::ZERO {
             return match (options.idle_free, options.idle_gain > 0.0) {
                 (0, false) => Ok(None),
@@ -160,7 +160,7 @@ impl<F> PageMapFtl<F> {
 impl<F: Flash> PageMapFtl<F> {
     /// The host asks for a change: what was idle until then was used, and there may be something to
     /// win again.
-    pub(super) fn end_idle(&mut self, context: &Context) -> Outcome<()> {
+    pub(super) fn end_idle(&mut self, context: &Context) -> LayerResult<()> {
         if let Some(failed) = self.idle.as_mut().and_then(|idle| idle.failed.take()) {
             return Err(failed);
         }
@@ -174,7 +174,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Works while nothing was asked for long enough and the instant is not reached, one superblock
     /// after the other. The last one may end after the instant.
-    fn work_until(&mut self, instant: Nanos) -> Outcome<()> {
+    fn work_until(&mut self, instant: Nanos) -> LayerResult<()> {
         let Some(idle) = &mut self.idle else { return Ok(()) };
         if self.halted.is_some() {
             return Ok(());
@@ -213,7 +213,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Does what comes next, if there is anything: a checkpoint that is due goes before a
     /// superblock.
-    fn work_once(&mut self, context: &Context, limits: &mut Limits) -> Outcome<bool> {
+    fn work_once(&mut self, context: &Context, limits: &mut Limits) -> LayerResult<bool> {
         let before = self.counters.checkpoints;
         if std::mem::take(&mut limits.may_checkpoint) {
             self.checkpoint_if_due(context)?;
@@ -238,7 +238,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Cleans a superblock where there are too few free ones, and it is worth it, or in which a
     /// block has failed. Whether that was done.
-    fn clean_one(&mut self, context: &Context) -> Outcome<bool> {
+    fn clean_one(&mut self, context: &Context) -> LayerResult<bool> {
         let Some((enough, most_valid)) =
             self.idle.as_ref().filter(|idle| !idle.is_done).map(|idle| (idle.enough, idle.most_valid))
         else {

@@ -5,7 +5,7 @@ use nandkit_flash::Flash;
 use nandkit_units::{Cause, Context};
 
 use super::PageMapFtl;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 
 /// Which superblocks rest on little worn blocks.
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ impl<F> PageMapFtl<F> {
 impl<F: Flash> PageMapFtl<F> {
     /// Moves one superblock that is due to the most worn free one, at most one for each that was
     /// opened otherwise. Whether it did.
-    pub(super) fn level_due(&mut self, context: &Context) -> Outcome<bool> {
+    pub(super) fn level_due(&mut self, context: &Context) -> LayerResult<bool> {
         let Self { leveling, index, erases, .. } = self;
         let due = leveling.as_mut().and_then(|due| due.take_due(erases, |superblock| index.is_candidate(superblock)));
         let Some(superblock) = due else { return Ok(false) };

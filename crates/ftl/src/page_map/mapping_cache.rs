@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nandkit_units::Nanos;
 
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 
 /// Bytes of the directory for each map page: the slot in which it lies.
 const DIRECTORY_BYTES: u64 = 4;
@@ -50,7 +50,7 @@ pub(crate) struct MappingCache {
 impl MappingCache {
     /// A cache of so many bytes for so many map pages. Errors: `Unfit` where the directory and two
     /// map pages do not fit.
-    pub fn new(bytes: u64, map_pages: u64, page_size: u32) -> Outcome<Self> {
+    pub fn new(bytes: u64, map_pages: u64, page_size: u32) -> LayerResult<Self> {
         let directory = DIRECTORY_BYTES * map_pages;
         let least = directory + FRAMES_MIN * u64::from(page_size);
         if bytes < least {

@@ -49,7 +49,7 @@ use nandkit_flash::Flash;
 use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Context, Done, Lba, Nanos};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use aliases::Aliases;
 use buffer::WriteBuffer;
 use changed::ChangedMaps;
@@ -185,7 +185,7 @@ impl<F: Flash> PageMapFtl<F> {
             .map_err(|failure| failure.at(nandkit_block::Operation::Open, Lba(0)))
     }
 
-    fn new(flash: F, options: PageMapOptions) -> Outcome<Self> {
+    fn new(flash: F, options: PageMapOptions) -> LayerResult<Self> {
         let geometry = *flash.geometry();
         let block = user::block_geometry(&options, &geometry)?;
         let slot_shift = (geometry.page_size / block.sector_size).trailing_zeros();
@@ -226,7 +226,7 @@ impl<F: Flash> PageMapFtl<F> {
         options: &PageMapOptions,
         block: &BlockGeometry,
         (stripe, physical): (u32, u64),
-    ) -> Outcome<Option<Journal>> {
+    ) -> LayerResult<Option<Journal>> {
         let Some(asked) = options.journal else {
             return match options.mapping_cache {
                 0 => Ok(None),
@@ -255,7 +255,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// A device without anything in it.
-    fn build(mut flash: F, options: PageMapOptions, plan: Plan) -> Outcome<Self> {
+    fn build(mut flash: F, options: PageMapOptions, plan: Plan) -> LayerResult<Self> {
         let Plan { superblocks, room, block, journal } = plan;
         let keeps_described = flash.relocation().is_none_or(nandkit_flash::Relocation::keeps_described);
         let geometry = *flash.geometry();
@@ -357,14 +357,14 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// What the host wrote and trimmed goes to flash.
-    fn save(&mut self, context: &Context) -> Outcome<()> {
+    fn save(&mut self, context: &Context) -> LayerResult<()> {
         self.drain(context, 0)?;
         self.write_waiting(context)
     }
 
     /// The same with a flush under power-loss protection, where the chip may outlive the layer
     /// without its last power. No request waits for it.
-    fn save_at_flush(&mut self, context: &Context) -> Outcome<()> {
+    fn save_at_flush(&mut self, context: &Context) -> LayerResult<()> {
         if !self.options.saved_at_flush {
             return Ok(());
         }
@@ -404,7 +404,7 @@ impl<F: Flash> PageMapFtl<F> {
 }
 
 #[cold]
-fn unfit<T>(detail: String) -> Outcome<T> {
+fn unfit<T>(detail: String) -> LayerResult<T> {
     Err(Failure::unfit(detail))
 }
 

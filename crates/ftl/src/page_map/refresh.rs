@@ -10,7 +10,7 @@ use nandkit_units::{BlockIndex, Cause, Context, Nanos, PageAddress};
 
 use super::PageMapFtl;
 use super::frontier::Frontier;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 
 /// How often blocks were read, and how old superblocks are.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl<F> PageMapFtl<F> {
 
 impl<F: Flash> PageMapFtl<F> {
     /// Moves what is due: one superblock, or all where the host waits for everything.
-    pub(super) fn refresh_due(&mut self, context: &Context, all: bool) -> Outcome<()> {
+    pub(super) fn refresh_due(&mut self, context: &Context, all: bool) -> LayerResult<()> {
         for _ in 0..if all { self.superblocks.count() } else { 1 } {
             if self.refresh_next(context)? == Refreshed::Stopped {
                 break;
@@ -179,7 +179,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Moves the next superblock that is due; whether there was one.
-    pub(super) fn refresh_one(&mut self, context: &Context) -> Outcome<bool> {
+    pub(super) fn refresh_one(&mut self, context: &Context) -> LayerResult<bool> {
         loop {
             match self.refresh_next(context)? {
                 Refreshed::Moved => return Ok(true),
@@ -189,7 +189,7 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    fn refresh_next(&mut self, context: &Context) -> Outcome<Refreshed> {
+    fn refresh_next(&mut self, context: &Context) -> LayerResult<Refreshed> {
         let Some((superblock, by_reads)) = self.refresh.as_mut().and_then(|refresh| refresh.take_due(context.issued))
         else {
             return Ok(Refreshed::Stopped);
@@ -212,7 +212,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Moves what a superblock holds; an open one takes no more. Whether there was anything to
     /// move.
-    fn refresh_superblock(&mut self, context: &Context, superblock: u32) -> Outcome<bool> {
+    fn refresh_superblock(&mut self, context: &Context, superblock: u32) -> LayerResult<bool> {
         self.make_room(context)?;
         let open = self.streams.frontiers.iter_mut().find(|frontier| frontier.superblock == superblock);
         if let Some(frontier) = open {

@@ -9,7 +9,7 @@ use nandkit_units::{Context, Done, Lba, Nanos};
 
 use super::journal::layout::Change;
 use super::{NOWHERE, PageMapFtl};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 
 impl<F: Flash> Remap for PageMapFtl<F> {
     fn limits(&self) -> RemapLimits {
@@ -71,7 +71,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(pairs.iter().map(|(source, target)| (source.0 as u32, target.0 as u32)).collect())
     }
 
-    fn remap_checked(&mut self, context: &Context, pairs: &[(u32, u32)], moves: bool) -> Outcome<Done> {
+    fn remap_checked(&mut self, context: &Context, pairs: &[(u32, u32)], moves: bool) -> LayerResult<Done> {
         self.begin_change(context)?;
         self.checkpoint_if_due(context)?;
         if pairs.iter().any(|(source, _)| self.buffer.holds(*source)) {
@@ -130,7 +130,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Cleans the superblocks with most aliases until so many more fit, or it helps no more: a slot
     /// whose only page is an alias gets a tag of its own.
-    fn fold_aliases(&mut self, context: &Context, (more, most): (usize, usize)) -> Outcome<()> {
+    fn fold_aliases(&mut self, context: &Context, (more, most): (usize, usize)) -> LayerResult<()> {
         while self.aliases.len() + more > most {
             let before = self.aliases.len();
             // Single ones alone become fewer.

@@ -11,14 +11,14 @@ use super::frontier::Frontier;
 use super::gather::{AHEAD, CleaningRun};
 use super::journal::layout::Change;
 use super::{PageMapFtl, role};
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 
 /// No page of any chip.
 const NO_PAGE: PageAddress = PageAddress { block: BlockIndex(u32::MAX), page: u32::MAX };
 
 impl<F: Flash> PageMapFtl<F> {
     /// Programs what was read, region by region; returns when the last page was programmed.
-    pub(super) fn spread(&mut self, context: &Context, read: Nanos, run: &mut CleaningRun) -> Outcome<Nanos> {
+    pub(super) fn spread(&mut self, context: &Context, read: Nanos, run: &mut CleaningRun) -> LayerResult<Nanos> {
         let context = Context { issued: read, ..*context };
         let (mut end, mut done) = (read, 0);
         for (region, count) in std::mem::take(&mut run.groups) {
@@ -36,7 +36,7 @@ impl<F: Flash> PageMapFtl<F> {
         region: u8,
         row: Range<usize>,
         run: &mut CleaningRun,
-    ) -> Outcome<Nanos> {
+    ) -> LayerResult<Nanos> {
         let per_page = self.superblocks.slots_per_page() as usize;
         let (mut end, mut done) = (context.issued, row.start);
         while done < row.end {
@@ -88,7 +88,7 @@ impl<F: Flash> PageMapFtl<F> {
         run: &mut CleaningRun,
         part: Range<usize>,
         place: (u32, u32),
-    ) -> Outcome<(Nanos, usize)> {
+    ) -> LayerResult<(Nanos, usize)> {
         let per_page = self.superblocks.slots_per_page() as usize;
         let tags = TAG_BYTES * per_page;
         let fetched = self.list_moves(run, part, place);
@@ -193,7 +193,7 @@ impl<F: Flash> PageMapFtl<F> {
         context: &Context,
         run: &CleaningRun,
         index: usize,
-    ) -> Outcome<nandkit_flash::Result<Nanos>> {
+    ) -> LayerResult<nandkit_flash::Result<Nanos>> {
         let per_page = self.superblocks.slots_per_page() as usize;
         let (size, tags) = (self.block.sector_size, TAG_BYTES * per_page);
         let Some(moves) = run.moves.get(index * per_page..(index + 1) * per_page) else {

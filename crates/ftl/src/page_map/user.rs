@@ -8,7 +8,7 @@ use super::options::JournalOptions;
 use super::streams::Streams;
 use super::superblocks::Superblocks;
 use super::{PageMapOptions, Spare, unfit};
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 
 /// The host's pages, and what cleaning needs so that it never stops.
 pub(crate) struct Room {
@@ -50,7 +50,7 @@ pub(crate) fn streams(options: &PageMapOptions) -> usize {
 }
 
 /// The shape of the block device but for its length.
-pub(crate) fn block_geometry(options: &PageMapOptions, geometry: &FlashGeometry) -> Outcome<BlockGeometry> {
+pub(crate) fn block_geometry(options: &PageMapOptions, geometry: &FlashGeometry) -> LayerResult<BlockGeometry> {
     let page = geometry.page_size;
     let sector_size = match options.sector_size {
         0 => page,
@@ -63,7 +63,7 @@ pub(crate) fn block_geometry(options: &PageMapOptions, geometry: &FlashGeometry)
 }
 
 /// The blocks of a superblock.
-pub(crate) fn stripe_of(asked: u32, geometry: &FlashGeometry, slot_shift: u32) -> Outcome<u32> {
+pub(crate) fn stripe_of(asked: u32, geometry: &FlashGeometry, slot_shift: u32) -> LayerResult<u32> {
     let dies = geometry.dies.max(1);
     match asked {
         0 => {
@@ -99,7 +99,7 @@ pub(crate) fn room(
     superblocks: &Superblocks,
     sector_size: u32,
     physical: u64,
-) -> Outcome<Room> {
+) -> LayerResult<Room> {
     let user = match options.spare {
         Spare::Capacity(bytes) => bytes / u64::from(sector_size),
         Spare::Ratio(ratio) if ratio.is_finite() && ratio > 0.0 => (physical as f64 / (1.0 + ratio)) as u64,
@@ -116,7 +116,7 @@ pub(crate) fn room(
 }
 
 /// Logical pages of the write buffer. Errors: it holds less than one, or more than the device.
-pub(crate) fn buffered_pages(options: &PageMapOptions, room: &Room, sector_size: u32) -> Outcome<usize> {
+pub(crate) fn buffered_pages(options: &PageMapOptions, room: &Room, sector_size: u32) -> LayerResult<usize> {
     let (bytes, sector_size) = (options.write_buffer, u64::from(sector_size));
     let most = room.user * sector_size;
     if bytes > 0 && !(sector_size..=most).contains(&bytes) {

@@ -6,7 +6,7 @@ use nandkit_flash::Flash;
 use nandkit_units::Nanos;
 
 use super::PageMapFtl;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 
 /// What policies ask for that look at every candidate; empty where the index alone decides.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +51,7 @@ impl<F: Flash> PageMapFtl<F> {
     /// The next victim. A policy that does not look at counts may take superblocks without a page
     /// to win, one after the other; after as many as there are the emptiest one is taken. Errors:
     /// `Full` where no superblock has a page to win.
-    pub(super) fn victim(&mut self, now: Nanos) -> Outcome<u32> {
+    pub(super) fn victim(&mut self, now: Nanos) -> LayerResult<u32> {
         let most = self.most_valid;
         let chosen = self.chosen(now).ok_or(Failure::Full)?;
         if self.index.valid(chosen) <= most {

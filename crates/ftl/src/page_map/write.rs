@@ -7,7 +7,7 @@ use nandkit_units::{Assembly, Context, Described, Done, PageAddress, Payload, Pi
 use super::frontier::Frontier;
 use super::journal::layout::Change;
 use super::{NOWHERE, PageMapFtl, role};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 
 /// Logical pages with their data, as many as one page of the chip holds at most.
 pub(crate) type Parts<'a> = [(u32, Payload<'a>)];
@@ -17,7 +17,7 @@ type Failed = Box<FlashError>;
 
 impl<F: Flash> PageMapFtl<F> {
     /// Writes whole logical pages that exist, each page of the chip as full as their regions allow.
-    pub(super) fn write_pages(&mut self, context: &Context, first: u32, data: &[Payload<'_>]) -> Outcome<Done> {
+    pub(super) fn write_pages(&mut self, context: &Context, first: u32, data: &[Payload<'_>]) -> LayerResult<Done> {
         let (size, per_page) = (self.block.sector_size as usize, self.superblocks.slots_per_page() as usize);
         let mut done = Done::immediately(context);
         let mut parts: Vec<(u32, Payload<'_>)> = Vec::with_capacity(per_page);
@@ -42,7 +42,13 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Writes a page of the chip: its parts, and nothing in what is left of it.
     #[inline(always)]
-    pub(super) fn write_page(&mut self, context: &Context, region: u8, parts: &Parts<'_>, role: u64) -> Outcome<Done> {
+    pub(super) fn write_page(
+        &mut self,
+        context: &Context,
+        region: u8,
+        parts: &Parts<'_>,
+        role: u64,
+    ) -> LayerResult<Done> {
         if self.mapping.is_some() && role != role::MAP {
             return self.write_looked_up(context, region, parts, role);
         }
@@ -57,7 +63,7 @@ impl<F: Flash> PageMapFtl<F> {
         region: u8,
         parts: &Parts<'_>,
         role: u64,
-    ) -> Outcome<Done> {
+    ) -> LayerResult<Done> {
         match self.append(context, region, parts, role)? {
             Ok(done) => Ok(done),
             Err(failed) => self.write_elsewhere(*context, (region, role), parts, *failed),
@@ -66,7 +72,13 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Programs a page at a region's frontier.
     #[inline(always)]
-    fn append(&mut self, context: &Context, region: u8, parts: &Parts<'_>, role: u64) -> Outcome<Result<Done, Failed>> {
+    fn append(
+        &mut self,
+        context: &Context,
+        region: u8,
+        parts: &Parts<'_>,
+        role: u64,
+    ) -> LayerResult<Result<Done, Failed>> {
         if Self::is_closed(&self.frontier(region)) {
             self.open_for_host(context, region)?;
         }
@@ -165,7 +177,7 @@ impl<F: Flash> PageMapFtl<F> {
         (region, role): (u8, u64),
         parts: &Parts<'_>,
         mut failed: FlashError,
-    ) -> Outcome<Done> {
+    ) -> LayerResult<Done> {
         loop {
             context.issued = context.issued.max(failed.completed);
             let Frontier { superblock, next, .. } = self.frontier(region);
@@ -199,7 +211,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Trims logical pages that exist.
-    pub(super) fn trim_pages(&mut self, context: &Context, pages: std::ops::Range<u32>) -> Outcome<()> {
+    pub(super) fn trim_pages(&mut self, context: &Context, pages: std::ops::Range<u32>) -> LayerResult<()> {
         self.checkpoint_if_due(context)?;
         let mut forgotten = 0;
         for page in pages.clone() {
@@ -232,7 +244,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Cleans until a superblock can be opened for what the host writes to a region, and opens it.
     #[inline(never)]
-    fn open_for_host(&mut self, context: &Context, region: u8) -> Outcome<()> {
+    fn open_for_host(&mut self, context: &Context, region: u8) -> LayerResult<()> {
         let mut has_cleaned = false;
         loop {
             // Also between two victims: cleaning writes a line for each page that it finds lost.
@@ -256,7 +268,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Cleans until as many superblocks are free as cleaning one of choice may need.
-    pub(super) fn make_room(&mut self, context: &Context) -> Outcome<()> {
+    pub(super) fn make_room(&mut self, context: &Context) -> LayerResult<()> {
         while self.free_count() < self.free_min || self.failing.is_waiting() {
             self.clean(context)?;
             self.checkpoint_if_due(context)?;
@@ -266,13 +278,13 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Before a change of the host: the layer runs, and moves what is to be moved for its own sake.
     #[inline]
-    pub(super) fn begin_change(&mut self, context: &Context) -> Outcome<()> {
+    pub(super) fn begin_change(&mut self, context: &Context) -> LayerResult<()> {
         self.check_running()?;
         if self.cares { self.take_care(context) } else { Ok(()) }
     }
 
     #[inline(never)]
-    fn take_care(&mut self, context: &Context) -> Outcome<()> {
+    fn take_care(&mut self, context: &Context) -> LayerResult<()> {
         if self.idle.is_some() {
             self.end_idle(context)?;
         }
@@ -287,7 +299,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Refuses changes once the state in memory is behind that on flash.
     #[inline]
-    pub(super) fn check_running(&self) -> Outcome<()> {
+    pub(super) fn check_running(&self) -> LayerResult<()> {
         match &self.halted {
             None => Ok(()),
             Some(halt) => Err(Failure::Halted(Box::new(halt.clone()))),

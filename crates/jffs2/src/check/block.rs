@@ -13,7 +13,7 @@ use crate::layout::{ACCURATE, ByteOrder, DIRENT_SIZE, HEADER_SIZE, Header, INODE
 use crate::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE, Soundness};
 use crate::scan::node::{self, Bad, What};
 use crate::scan::walk::{Stretch, Walk, run_of};
-use crate::scan::{Found, full, summary, uncorrectable};
+use crate::scan::{ScannedRange, full, summary, uncorrectable};
 use crate::stored_data::decompressed;
 use crate::volume::Jffs2;
 use nandkit_vfs::check::Kind as _;
@@ -150,7 +150,7 @@ struct Node<'a, F> {
     /// The whole block.
     bytes: &'a [u8],
     /// What a mount finds in the block, by offset.
-    listed: &'a BTreeMap<u32, Found>,
+    listed: &'a BTreeMap<u32, ScannedRange>,
     block: BlockIndex,
     start: u32,
     end: u32,
@@ -273,8 +273,9 @@ impl<F: Flash> Node<'_, F> {
             Err(summary::Useless::Damaged(what)) => return bad(what),
             Err(summary::Useless::Unknown(_)) => return Ok(()),
         };
-        let is_node = |found: &&Found| !matches!(found.what, What::Obsolete | What::Summary | What::Unknown);
-        let told: BTreeMap<u32, &Found> = told.iter().filter(is_node).map(|found| (found.offset, found)).collect();
+        let is_node = |found: &&ScannedRange| !matches!(found.what, What::Obsolete | What::Summary | What::Unknown);
+        let told: BTreeMap<u32, &ScannedRange> =
+            told.iter().filter(is_node).map(|found| (found.offset, found)).collect();
         for found in listed.values().filter(is_node) {
             if told.get(&found.offset) != Some(&found) {
                 return bad(format!(
@@ -308,7 +309,7 @@ impl<F: Flash> Node<'_, F> {
 }
 
 /// Whether anything stands where a summary tells of a node: damage there is told where it is.
-fn covers(bytes: &[u8], found: &Found) -> bool {
+fn covers(bytes: &[u8], found: &ScannedRange) -> bool {
     let place = bytes.get(found.offset as usize..(found.offset + found.length) as usize).unwrap_or(&[]);
     run_of(place, 0xFF) != place.len()
 }

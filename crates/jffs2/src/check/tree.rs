@@ -10,7 +10,7 @@ use crate::damage::{Damage, DamageKind};
 use crate::inode::kind_text;
 use crate::inode::{Body, Entry};
 use crate::layout::format;
-use crate::scan::Found;
+use crate::scan::ScannedRange;
 use crate::scan::node::{FoundName, What};
 use crate::volume::Jffs2;
 use crate::{Ino, NodeAddress};
@@ -44,13 +44,13 @@ pub(crate) struct Nameless {
 }
 
 /// A directory, and a name in it.
-type Place = (Ino, Box<[u8]>);
+type ParentAndName = (Ino, Box<[u8]>);
 /// A name's version, address and inode.
-type Said = (u32, NodeAddress, Ino);
+type NameClaim = (u32, NodeAddress, Ino);
 
 impl Nameless {
     /// Takes in what stands at an address.
-    pub(super) fn note<F: Flash>(&mut self, volume: &Jffs2<F>, at: NodeAddress, found: &Found) {
+    pub(super) fn note<F: Flash>(&mut self, volume: &Jffs2<F>, at: NodeAddress, found: &ScannedRange) {
         let dead = |inode: Ino| volume.inodes.get(&inode).is_none_or(|inode| inode.links == 0);
         match &found.what {
             What::Dirent(name) if dead(name.parent) => self.names.push((at, (**name).clone())),
@@ -72,13 +72,13 @@ impl Nameless {
             return Vec::new();
         }
         let with_nodes: BTreeSet<Ino> = self.with_nodes.into_iter().collect();
-        let mut newest: BTreeMap<Place, Said> = BTreeMap::new();
+        let mut newest: BTreeMap<ParentAndName, NameClaim> = BTreeMap::new();
         for (at, name) in self.names.into_iter().filter(|(_, name)| !with_nodes.contains(&name.parent)) {
             let known = newest.entry((name.parent, name.name)).or_default();
             *known = (*known).max((name.version, at, name.inode));
         }
         let shape = volume.medium.shape();
-        let told = |((parent, name), (_, at, inode)): (Place, Said)| {
+        let told = |((parent, name), (_, at, inode)): (ParentAndName, NameClaim)| {
             let name = String::from_utf8_lossy(&name);
             let detail = format!(
                 "the name {name:?} of inode {inode} is in directory {parent}, of which there is neither a node nor a name; things may have been deleted in this volume, the directory too"

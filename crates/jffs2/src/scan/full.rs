@@ -4,7 +4,7 @@ use nandkit_units::BlockIndex;
 
 use super::node::{self, What};
 use super::walk::{Stretch, Walk};
-use super::{BlockScan, Condition, Found, damage_of};
+use super::{BlockScan, Condition, ScannedRange, damage_of};
 use crate::damage::{Damage, DamageKind};
 use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, node_type};
 use crate::medium::{Cleanmarker, Shape};
@@ -117,14 +117,14 @@ fn ends_block(bytes: &[u8], end: u32) -> bool {
     bytes.len() as u32 - end < HEADER_SIZE
 }
 
-fn push(found: &mut Vec<Found>, start: u32, end: u32, what: What) {
+fn push(found: &mut Vec<ScannedRange>, start: u32, end: u32, what: What) {
     if what == What::Obsolete
         && let Some(last) = found.last_mut().filter(|last| last.what == What::Obsolete)
     {
         last.length = end - last.offset;
         return;
     }
-    found.push(Found { offset: start, length: end - start, what });
+    found.push(ScannedRange { offset: start, length: end - start, what });
 }
 
 /// Damage in the last thing before free flash is what a power cut leaves.

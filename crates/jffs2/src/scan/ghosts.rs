@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::Ino;
     use crate::NodeAddress;
-    use crate::scan::{Condition, Found};
+    use crate::scan::{Condition, ScannedRange};
 
     const PAGE: u32 = 512;
 
@@ -110,10 +110,10 @@ mod tests {
         for (from, to) in nodes {
             if *from > before {
                 let length = (from - before) * PAGE;
-                scan.found.push(Found { offset: before * PAGE, length, what: What::Obsolete });
+                scan.found.push(ScannedRange { offset: before * PAGE, length, what: What::Obsolete });
             }
             let what = What::Inode { inode: Ino(9), version: *from };
-            scan.found.push(Found { offset: from * PAGE, length: (to - from) * PAGE, what });
+            scan.found.push(ScannedRange { offset: from * PAGE, length: (to - from) * PAGE, what });
             before = *to;
         }
         let damage: Vec<Damage> = spoilt
@@ -121,7 +121,7 @@ mod tests {
             .map(|page| super::super::uncorrectable(block, NodeAddress(shape.erase_size + page * PAGE)))
             .collect();
         lay(ByteOrder::Little, &shape, block, &bytes, &mut scan, &damage);
-        let of = |found: &Found| match &found.what {
+        let of = |found: &ScannedRange| match &found.what {
             What::Ghost(ghost) => match **ghost {
                 What::Inode { version, .. } => Some(version),
                 _ => Some(u32::MAX),

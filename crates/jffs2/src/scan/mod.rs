@@ -31,7 +31,7 @@ const OOB_PAGES: u32 = 4;
 
 /// A stretch of a block. 24 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ScannedRange {
     /// Bytes from the block's beginning.
     pub(crate) offset: u32,
     /// Bytes up to the next one.
@@ -60,7 +60,7 @@ pub(crate) enum Condition {
 pub(crate) struct BlockScan {
     pub(crate) condition: Condition,
     /// Without gaps from the block's beginning; what is behind the last one is free.
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<ScannedRange>,
     pub(crate) damage: Vec<Damage>,
     /// Whether a node is marked obsolete in place.
     pub(crate) is_marked: bool,
@@ -117,7 +117,7 @@ impl<F: Flash> Scan<'_, F> {
         if let Some(condition) = self.looks_blank(block, begin, has_marker)? {
             let mut scan = BlockScan { damage, ..BlockScan::of(condition) };
             if condition == Condition::Ready && shape.cleanmarker == Cleanmarker::Inline {
-                scan.found.push(Found { offset: 0, length: HEADER_SIZE, what: What::Cleanmarker });
+                scan.found.push(ScannedRange { offset: 0, length: HEADER_SIZE, what: What::Cleanmarker });
             }
             return Ok(scan);
         }

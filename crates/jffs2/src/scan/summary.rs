@@ -1,6 +1,6 @@
 //! A block's nodes from the summary at its end.
 
-use super::Found;
+use super::ScannedRange;
 use super::node::{FoundName, What, Witness};
 use crate::Ino;
 use crate::layout::is_name;
@@ -83,7 +83,7 @@ pub(crate) fn nodes(
     erase_size: u32,
     cleanmarker: u32,
     xref: &mut dyn FnMut(u32) -> Option<What>,
-) -> Result<Vec<Found>, Useless> {
+) -> Result<Vec<ScannedRange>, Useless> {
     let summary = check(order, bytes)?;
     let start = erase_size - u32::try_from(bytes.len()).unwrap_or(erase_size).min(erase_size);
     let mut found = Vec::new();
@@ -95,11 +95,11 @@ pub(crate) fn nodes(
         ));
     }
     if summary.cleanmarker > 0 && summary.cleanmarker == cleanmarker {
-        found.push(Found { offset: 0, length: cleanmarker, what: What::Cleanmarker });
+        found.push(ScannedRange { offset: 0, length: cleanmarker, what: What::Cleanmarker });
         end = cleanmarker;
     } else if summary.cleanmarker > 0 {
         end = padded(summary.cleanmarker).min(start);
-        found.push(Found { offset: 0, length: end, what: What::Obsolete });
+        found.push(ScannedRange { offset: 0, length: end, what: What::Obsolete });
     }
     let mut reader = Reader { order, left: bytes.get(SUMMARY_SIZE as usize..).unwrap_or(&[]) };
     for number in 0..summary.entries {
@@ -115,15 +115,15 @@ pub(crate) fn nodes(
             return damaged(format!("entry {number} is a node of {length} bytes at {offset:#x}, behind {end:#x}"));
         }
         if offset > end {
-            found.push(Found { offset: end, length: offset - end, what: What::Obsolete });
+            found.push(ScannedRange { offset: end, length: offset - end, what: What::Obsolete });
         }
-        found.push(Found { offset, length, what });
+        found.push(ScannedRange { offset, length, what });
         end = offset + length;
     }
     if start > end {
-        found.push(Found { offset: end, length: start - end, what: What::Obsolete });
+        found.push(ScannedRange { offset: end, length: start - end, what: What::Obsolete });
     }
-    found.push(Found { offset: start, length: erase_size - start, what: What::Summary });
+    found.push(ScannedRange { offset: start, length: erase_size - start, what: What::Summary });
     Ok(found)
 }
 

@@ -21,7 +21,7 @@ use nandkit_units::{Described, Description, FlashGeometry, Generator};
 
 use super::error::ImageError;
 use crate::flaws::Flaw;
-use crate::store::{Kept, StoreKind};
+use crate::store::{SavedPage, StoreKind};
 
 /// Format version.
 pub const VERSION: u32 = 2;
@@ -299,7 +299,7 @@ pub struct PageRecord {
     /// What is wrong with the page.
     pub flaw: Option<Flaw>,
     /// What the store keeps.
-    pub kept: Kept,
+    pub kept: SavedPage,
 }
 
 fn page_crc(bytes: &[u8]) -> u32 {
@@ -314,10 +314,10 @@ impl PageRecord {
     pub fn encode(&self, layout: &Layout, into: &mut [u8]) {
         into.fill(0);
         let (kind, data, oob): (u8, &[u8], &[u8]) = match &self.kept {
-            Kept::Erased => (1, &[], &[]),
-            Kept::Bytes(data, oob) => (1, data, oob),
-            Kept::Described(_, _, oob) => (2, &[], oob),
-            Kept::Tag(_, oob) => (3, &[], oob),
+            SavedPage::Erased => (1, &[], &[]),
+            SavedPage::Bytes(data, oob) => (1, data, oob),
+            SavedPage::Described(_, _, oob) => (2, &[], oob),
+            SavedPage::Tag(_, oob) => (3, &[], oob),
         };
         let mut put = |at: usize, bytes: &[u8]| {
             if let Some(target) = into.get_mut(at..at + bytes.len()) {
@@ -332,7 +332,7 @@ impl PageRecord {
         put(16, &(data.len() as u32).to_le_bytes());
         put(20, &(oob.len() as u32).to_le_bytes());
         match &self.kept {
-            Kept::Described(column, described, _) => {
+            SavedPage::Described(column, described, _) => {
                 put(24, &column.to_le_bytes());
                 put(32, &described.description.record.to_le_bytes());
                 put(40, &described.description.version.to_le_bytes());
@@ -340,8 +340,8 @@ impl PageRecord {
                 put(48, &[described.description.generator as u8]);
                 put(52, &described.length.to_le_bytes());
             }
-            Kept::Tag(tag, _) => put(32, &tag.to_le_bytes()),
-            Kept::Erased | Kept::Bytes(..) => {}
+            SavedPage::Tag(tag, _) => put(32, &tag.to_le_bytes()),
+            SavedPage::Erased | SavedPage::Bytes(..) => {}
         }
         put(56, &self.chip.to_le_bytes());
         put(PAGE_HEADER_BYTES, oob);
@@ -379,13 +379,13 @@ impl PageRecord {
         let oob = part(PAGE_HEADER_BYTES, oob_length);
         let kept = match kind {
             // A page that was touched, and holds nothing: a cut erase leaves such pages.
-            1 if data_length == 0 && oob_length == 0 => Kept::Erased,
-            1 => Kept::Bytes(part(PAGE_HEADER_BYTES + layout.oob_bytes, data_length), oob),
+            1 if data_length == 0 && oob_length == 0 => SavedPage::Erased,
+            1 => SavedPage::Bytes(part(PAGE_HEADER_BYTES + layout.oob_bytes, data_length), oob),
             2 => {
                 let (column, described) = Self::described(place, bytes, page_size)?;
-                Kept::Described(column, described, oob)
+                SavedPage::Described(column, described, oob)
             }
-            3 => Kept::Tag(u64_at(bytes, 32), oob),
+            3 => SavedPage::Tag(u64_at(bytes, 32), oob),
             other => return Err(ImageError::damaged(format!("the kind of {place}"), other, "0 to 3")),
         };
         let bits = u32_at(bytes, 0) >> 16;
@@ -421,10 +421,10 @@ mod tests {
         let layout = Layout::new(&geometry, StoreKind::Content);
         let description = Description { record: 1 << 40, version: 3, offset: 512, generator: Generator::Record };
         for kept in [
-            Kept::Bytes(vec![7; 2048], vec![1; 64]),
-            Kept::Bytes(vec![], vec![1; 3]),
-            Kept::Described(512, Described { description, length: 1024 }, vec![]),
-            Kept::Tag(u64::MAX, vec![3; 16]),
+            SavedPage::Bytes(vec![7; 2048], vec![1; 64]),
+            SavedPage::Bytes(vec![], vec![1; 3]),
+            SavedPage::Described(512, Described { description, length: 1024 }, vec![]),
+            SavedPage::Tag(u64::MAX, vec![3; 16]),
         ] {
             let record = PageRecord { chip: 2, generation: 9, rules_word: 5, flaw: Some(Flaw::Inherited(300)), kept };
             let mut bytes = vec![0xEE; layout.page_bytes()];

@@ -8,7 +8,7 @@ use super::layout::{BLOCK_BYTES, BlockRecord, HEADER_BYTES, Header, Layout, Page
 use super::{BATCH_BYTES, ChipImage, ImageError};
 use crate::chip::NandChip;
 use crate::spec::ChipSpec;
-use crate::store::{Place, Store};
+use crate::store::{SlotPage, Store};
 
 /// Block records are read together by so many.
 const BATCH_BLOCKS: u32 = 32_768;
@@ -121,14 +121,20 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
             let mut bytes = vec![0; page_bytes * batch.min(record.next_page - first) as usize];
             read_bytes(&self.device, context, self.layout.page_at(block.0, first), &mut bytes)?;
             for (page, bytes) in (first..).zip(bytes.chunks_exact(page_bytes)) {
-                self.load_page(block, Place { slot, page }, bytes, record.erases)?;
+                self.load_page(block, SlotPage { slot, page }, bytes, record.erases)?;
             }
             first += batch;
         }
         Ok(())
     }
 
-    fn load_page(&mut self, block: BlockIndex, place: Place, bytes: &[u8], generation: u32) -> Result<(), ImageError> {
+    fn load_page(
+        &mut self,
+        block: BlockIndex,
+        place: SlotPage,
+        bytes: &[u8],
+        generation: u32,
+    ) -> Result<(), ImageError> {
         let at = block.page(place.page);
         let page_size = self.chip.geometry.page_size;
         let offset = self.layout.page_at(block.0, place.page);

@@ -12,7 +12,7 @@ use super::{BATCH_BYTES, ChipImage, ImageError};
 use crate::blocks::{BlockState, flag};
 use crate::chip::NandChip;
 use crate::spec::ChipSpec;
-use crate::store::{Place, Store};
+use crate::store::{SlotPage, Store};
 
 impl<S: Store, D: BlockDevice> ChipImage<S, D> {
     /// Makes a chip as it comes from the factory on a device, and flushes it. The device must hold
@@ -113,7 +113,7 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
             generation: state.erases,
             rules_word: self.chip.rules.page_word(slot, at.page),
             flaw: if state.has(flag::FLAWED) { self.chip.flaws.get(at) } else { None },
-            kept: self.chip.store.keep(Place { slot, page: at.page }),
+            kept: self.chip.store.keep(SlotPage { slot, page: at.page }),
         }
     }
 }

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::numbers::Numbers;
 use super::pages::fill_oob;
-use super::{Kept, NoContent, Place, Store, StoreKind, bytes_of};
+use super::{NoContent, SavedPage, SlotPage, Store, StoreKind, bytes_of};
 
 /// Consecutive pages of a block whose tags go on from one to the next.
 #[derive(Clone, Copy, Debug)]
@@ -155,19 +155,19 @@ fn laid_over(old: &[u8], program: &PageProgram<'_>) -> WholeData {
 
 impl AddressStore {
     #[inline(always)]
-    const fn place_of(&self, place: Place) -> usize {
+    const fn place_of(&self, place: SlotPage) -> usize {
         (place.slot * self.pages_per_block + place.page as usize) * self.tags
     }
 
     #[inline]
-    fn run(&self, place: Place) -> Option<&Run> {
+    fn run(&self, place: SlotPage) -> Option<&Run> {
         self.runs.get(place.slot)?.iter().find(|run| run.holds(place.page))
     }
 
     /// Notes a page of tags behind the last one of its block. `false`, and nothing is noted, where
     /// its OOB are no such tags or it was programmed before.
     #[inline(always)]
-    fn note(&mut self, place: Place, oob: &[u8]) -> bool {
+    fn note(&mut self, place: SlotPage, oob: &[u8]) -> bool {
         if oob.len() != self.tags * TAG_BYTES || oob.is_empty() {
             return self.tags == 0 && self.note_first(place, oob);
         }
@@ -191,7 +191,7 @@ impl AddressStore {
 
     /// The first page with tags says how many a page has.
     #[cold]
-    fn note_first(&mut self, place: Place, oob: &[u8]) -> bool {
+    fn note_first(&mut self, place: SlotPage, oob: &[u8]) -> bool {
         if oob.is_empty() || run_of(self.format, oob, |_, _| {}).is_none() {
             return false;
         }
@@ -202,7 +202,7 @@ impl AddressStore {
 
     /// Makes the OOB of a page of a run again.
     #[inline]
-    fn deliver_tags(&self, place: Place, run: &Run, oob: &mut [u8]) {
+    fn deliver_tags(&self, place: SlotPage, run: &Run, oob: &mut [u8]) {
         let (at, skipped) = (self.place_of(place), run.ahead(place.page));
         if self.tags == 1
             && let Ok(into) = <&mut [u8; TAG_BYTES]>::try_from(&mut *oob)
@@ -219,7 +219,7 @@ impl AddressStore {
     }
 
     /// The OOB of a page as far as it was programmed; `None` for an erased one.
-    fn oob_of(&self, place: Place) -> Option<Vec<u8>> {
+    fn oob_of(&self, place: SlotPage) -> Option<Vec<u8>> {
         if let Some(whole) = self.whole.get(&(place.slot, place.page)) {
             return Some(whole.oob.to_vec());
         }
@@ -232,7 +232,7 @@ impl AddressStore {
     /// A program that no run can take: of bytes, of OOB of another form, or of a page that was
     /// programmed before.
     #[inline(never)]
-    fn program_whole(&mut self, place: Place, program: PageProgram<'_>) {
+    fn program_whole(&mut self, place: SlotPage, program: PageProgram<'_>) {
         let old = self.oob_of(place);
         let data = match (old.is_some(), program.data.len()) {
             (true, _) => self.data_again(place, &program),
@@ -247,7 +247,7 @@ impl AddressStore {
     }
 
     /// The data of a page that holds something after another program.
-    fn data_again(&self, place: Place, program: &PageProgram<'_>) -> WholeData {
+    fn data_again(&self, place: SlotPage, program: &PageProgram<'_>) -> WholeData {
         match self.whole.get(&(place.slot, place.page)).map(|whole| &whole.data) {
             Some(old) if program.data.is_empty() => old.clone(),
             Some(WholeData::Bytes(old)) => laid_over(old, program),
@@ -257,7 +257,7 @@ impl AddressStore {
     }
 
     /// Takes a page out of its run, or out of those that are kept whole.
-    fn forget(&mut self, place: Place) {
+    fn forget(&mut self, place: SlotPage) {
         self.whole.remove(&(place.slot, place.page));
         let Some(runs) = self.runs.get_mut(place.slot) else { return };
         let Some(index) = runs.iter().position(|run| run.holds(place.page)) else { return };
@@ -300,7 +300,7 @@ impl Store for AddressStore {
     }
 
     #[inline(always)]
-    fn program(&mut self, place: Place, program: &PageProgram<'_>) {
+    fn program(&mut self, place: SlotPage, program: &PageProgram<'_>) {
         let described = matches!(program.data, Payload::Described(described) if described.length == self.page_size);
         if !(described && self.note(place, program.oob)) {
             self.program_whole(place, *program);
@@ -308,12 +308,12 @@ impl Store for AddressStore {
     }
 
     #[inline]
-    fn copy(&mut self, from: Place, to: Place, oob: Option<&[u8]>) {
+    fn copy(&mut self, from: SlotPage, to: SlotPage, oob: Option<&[u8]>) {
         self.copy_whole(from, to, oob);
     }
 
     #[inline(always)]
-    fn place(&mut self, from: Place, to: Place, oob: &[u8], oob_size: usize) {
+    fn place(&mut self, from: SlotPage, to: SlotPage, oob: &[u8], oob_size: usize) {
         // Of data that are not kept nothing moves but the tags.
         let kept = !self.whole.is_empty() && self.whole.contains_key(&(from.slot, from.page));
         if kept || self.run(from).is_none() || !self.note(to, oob) {
@@ -323,8 +323,8 @@ impl Store for AddressStore {
         }
     }
 
-    fn place_parts(&mut self, from: &[(Place, u32)], to: Place, oob: &[u8], sizes: (u32, usize)) {
-        let tagged = |place: Place| !self.whole.contains_key(&(place.slot, place.page)) && self.run(place).is_some();
+    fn place_parts(&mut self, from: &[(SlotPage, u32)], to: SlotPage, oob: &[u8], sizes: (u32, usize)) {
+        let tagged = |place: SlotPage| !self.whole.contains_key(&(place.slot, place.page)) && self.run(place).is_some();
         // A page of which only some parts are known is none that anybody could read.
         let some_unknown = from.iter().any(|(place, _)| tagged(*place));
         if !some_unknown {
@@ -349,12 +349,12 @@ impl Store for AddressStore {
         }
     }
 
-    fn erase_page(&mut self, place: Place) {
+    fn erase_page(&mut self, place: SlotPage) {
         self.forget(place);
     }
 
     #[inline]
-    fn read(&self, place: Place, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent> {
+    fn read(&self, place: SlotPage, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent> {
         let nothing_asked = into.is_empty() || matches!(into, ReadInto::Nothing { .. });
         if !self.whole.is_empty()
             && let Some(whole) = self.whole.get(&(place.slot, place.page))
@@ -380,20 +380,20 @@ impl Store for AddressStore {
         if nothing_asked { Ok(()) } else { Err(NoContent) }
     }
 
-    fn keep(&self, place: Place) -> Kept {
-        let Some(oob) = self.oob_of(place) else { return Kept::Erased };
+    fn keep(&self, place: SlotPage) -> SavedPage {
+        let Some(oob) = self.oob_of(place) else { return SavedPage::Erased };
         match self.whole.get(&(place.slot, place.page)).map(|whole| &whole.data) {
-            Some(WholeData::Bytes(bytes)) => Kept::Bytes(bytes.to_vec(), oob),
-            Some(WholeData::Erased) => Kept::Bytes(Vec::new(), oob),
-            Some(WholeData::NotKept) | None => Kept::Tag(0, oob),
+            Some(WholeData::Bytes(bytes)) => SavedPage::Bytes(bytes.to_vec(), oob),
+            Some(WholeData::Erased) => SavedPage::Bytes(Vec::new(), oob),
+            Some(WholeData::NotKept) | None => SavedPage::Tag(0, oob),
         }
     }
 
-    fn bring_back(&mut self, place: Place, kept: &Kept) -> Result<(), NoContent> {
+    fn bring_back(&mut self, place: SlotPage, kept: &SavedPage) -> Result<(), NoContent> {
         match kept {
-            Kept::Erased => {}
-            Kept::Bytes(bytes, oob) => self.program(place, &PageProgram::new(Payload::Bytes(bytes), oob)),
-            Kept::Described(_, _, oob) | Kept::Tag(_, oob) => {
+            SavedPage::Erased => {}
+            SavedPage::Bytes(bytes, oob) => self.program(place, &PageProgram::new(Payload::Bytes(bytes), oob)),
+            SavedPage::Described(_, _, oob) | SavedPage::Tag(_, oob) => {
                 if !self.note(place, oob) {
                     let whole = Whole { data: WholeData::NotKept, oob: oob.as_slice().into() };
                     self.whole.insert((place.slot, place.page), whole);
@@ -409,7 +409,7 @@ impl AddressStore {
     /// others.
     #[cold]
     #[inline(never)]
-    fn copy_whole(&mut self, from: Place, to: Place, oob: Option<&[u8]>) {
+    fn copy_whole(&mut self, from: SlotPage, to: SlotPage, oob: Option<&[u8]>) {
         let source = self.oob_of(from);
         let is_erased = source.is_none();
         let data = match self.whole.get(&(from.slot, from.page)) {

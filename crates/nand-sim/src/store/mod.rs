@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 /// A page that a store holds: its block's slot, and the page in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SlotPage {
     /// The block's slot.
     pub slot: usize,
     /// The page in the block.
@@ -37,7 +37,7 @@ pub struct NoContent;
 
 /// What of a page is left to be saved: exactly what a program would need to bring it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum SavedPage {
     /// Nothing was programmed.
     Erased,
     /// Bytes; shorter than the page where the rest is erased. The second are the OOB's, with the
@@ -63,21 +63,21 @@ pub trait Store: Clone + Send + Sync {
     fn add_slot(&mut self);
 
     /// Programs: bits go from 1 to 0. The chip has checked ranges and rules.
-    fn program(&mut self, place: Place, program: &PageProgram<'_>);
+    fn program(&mut self, place: SlotPage, program: &PageProgram<'_>);
 
     /// Puts the source's data and OOB into an erased page; `oob` replaces the beginning of the
     /// source's OOB.
-    fn copy(&mut self, from: Place, to: Place, oob: Option<&[u8]>);
+    fn copy(&mut self, from: SlotPage, to: SlotPage, oob: Option<&[u8]>);
 
     /// Puts pages of one slot into erased pages from `to` on; `oob` is as many bytes for each,
     /// which replace the beginning of the source's OOB.
-    fn copy_run(&mut self, slot: usize, from: &[PageAddress], to: Place, oob: &[u8]) {
+    fn copy_run(&mut self, slot: usize, from: &[PageAddress], to: SlotPage, oob: &[u8]) {
         copy_each(self, slot, from, to, oob);
     }
 
     /// Puts the source's data and an OOB of its own into an erased page: `oob`, and behind it, up
     /// to `oob_size`, nothing.
-    fn place(&mut self, from: Place, to: Place, oob: &[u8], oob_size: usize) {
+    fn place(&mut self, from: SlotPage, to: SlotPage, oob: &[u8], oob_size: usize) {
         let mut image = oob.to_vec();
         image.resize(oob_size.max(oob.len()), 0xFF);
         self.copy(from, to, Some(&image));
@@ -86,7 +86,7 @@ pub trait Store: Clone + Send + Sync {
     /// Fills an erased page with equal parts of other pages, each given with its page and its
     /// number there, and gives it an OOB as [`Store::place`] does. `sizes` are those of a page and
     /// of its OOB.
-    fn place_parts(&mut self, from: &[(Place, u32)], to: Place, oob: &[u8], sizes: (u32, usize)) {
+    fn place_parts(&mut self, from: &[(SlotPage, u32)], to: SlotPage, oob: &[u8], sizes: (u32, usize)) {
         place_each(self, from, to, oob, sizes);
     }
 
@@ -94,26 +94,26 @@ pub trait Store: Clone + Send + Sync {
     fn erase(&mut self, slot: usize);
 
     /// Erases one page.
-    fn erase_page(&mut self, place: Place);
+    fn erase_page(&mut self, place: SlotPage);
 
     /// Reads data from `column` on into `into` and the OOB from its start. The chip has checked
     /// ranges.
-    fn read(&self, place: Place, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent>;
+    fn read(&self, place: SlotPage, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent>;
 
     /// What must be saved of a page.
-    fn keep(&self, place: Place) -> Kept;
+    fn keep(&self, place: SlotPage) -> SavedPage;
 
     /// Brings back a page whose block is erased. A store that cannot hold what is kept (a tag in a
     /// content store) leaves it erased and says so.
-    fn bring_back(&mut self, place: Place, kept: &Kept) -> Result<(), NoContent>;
+    fn bring_back(&mut self, place: SlotPage, kept: &SavedPage) -> Result<(), NoContent>;
 }
 
 /// A [`Store::copy_run`] page by page.
-fn copy_each<S: Store>(store: &mut S, slot: usize, from: &[PageAddress], to: Place, oob: &[u8]) {
+fn copy_each<S: Store>(store: &mut S, slot: usize, from: &[PageAddress], to: SlotPage, oob: &[u8]) {
     let length = oob.len().checked_div(from.len()).unwrap_or(0);
     for (index, (page, from)) in (to.page..).zip(from).enumerate() {
         let image = oob.get(index * length..(index + 1) * length);
-        store.copy(Place { slot, page: from.page }, Place { slot: to.slot, page }, image);
+        store.copy(SlotPage { slot, page: from.page }, SlotPage { slot: to.slot, page }, image);
     }
 }
 
@@ -121,8 +121,8 @@ fn copy_each<S: Store>(store: &mut S, slot: usize, from: &[PageAddress], to: Pla
 /// bytes of a shadow's tag) makes the whole page one of which nothing is known but its OOB.
 fn place_each<S: Store>(
     store: &mut S,
-    from: &[(Place, u32)],
-    to: Place,
+    from: &[(SlotPage, u32)],
+    to: SlotPage,
     oob: &[u8],
     (page_size, oob_size): (u32, usize),
 ) {

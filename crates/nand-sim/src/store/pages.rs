@@ -14,7 +14,7 @@ use nandkit_units::{Assembly, Content, Described, Description, FlashGeometry, Ge
 
 use super::packed::Packed;
 use super::sparse::{self, Sparse};
-use super::{Kept, NoContent, Place, Store, StoreKind, deliver_described};
+use super::{NoContent, SavedPage, SlotPage, Store, StoreKind, deliver_described};
 
 /// Whether a page store keeps descriptions.
 pub trait Form: Clone + fmt::Debug + Send + Sync + 'static {
@@ -211,11 +211,11 @@ pub struct PageStore<F> {
 }
 
 impl<F: Form> PageStore<F> {
-    fn page(&self, place: Place) -> Option<&Page> {
+    fn page(&self, place: SlotPage) -> Option<&Page> {
         self.blocks.get(place.slot)?.get(place.page as usize)
     }
 
-    fn page_mut(&mut self, place: Place) -> Option<&mut Page> {
+    fn page_mut(&mut self, place: SlotPage) -> Option<&mut Page> {
         unshared(self.blocks.get_mut(place.slot)?).get_mut(place.page as usize)
     }
 
@@ -327,7 +327,7 @@ impl<F: Form> Store for PageStore<F> {
         self.blocks.push((0..self.pages_per_block).map(|_| Page::default()).collect());
     }
 
-    fn program(&mut self, place: Place, program: &PageProgram<'_>) {
+    fn program(&mut self, place: SlotPage, program: &PageProgram<'_>) {
         let (page_size, format) = (self.page_size, self.format);
         if let Some(page) = self.page_mut(place)
             && !Self::program_data(page, (page_size, format), program)
@@ -336,7 +336,7 @@ impl<F: Form> Store for PageStore<F> {
         }
     }
 
-    fn copy(&mut self, from: Place, to: Place, oob: Option<&[u8]>) {
+    fn copy(&mut self, from: SlotPage, to: SlotPage, oob: Option<&[u8]>) {
         let Some(mut source) = self.page(from).cloned() else { return };
         if let Some(oob) = oob {
             source.replace_oob(oob, self.format);
@@ -354,13 +354,13 @@ impl<F: Form> Store for PageStore<F> {
         }
     }
 
-    fn erase_page(&mut self, place: Place) {
+    fn erase_page(&mut self, place: SlotPage) {
         if let Some(page) = self.page_mut(place) {
             *page = Page::default();
         }
     }
 
-    fn read(&self, place: Place, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent> {
+    fn read(&self, place: SlotPage, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent> {
         let Some(page) = self.page(place) else {
             into.deliver_fill(0xFF);
             oob.fill(0xFF);
@@ -373,26 +373,26 @@ impl<F: Form> Store for PageStore<F> {
         Ok(())
     }
 
-    fn keep(&self, place: Place) -> Kept {
-        let Some(page) = self.page(place) else { return Kept::Erased };
+    fn keep(&self, place: SlotPage) -> SavedPage {
+        let Some(page) = self.page(place) else { return SavedPage::Erased };
         let oob = page.oob(self.format).into_owned();
         if let Some(described) = page.data.described() {
-            return Kept::Described(0, described, oob);
+            return SavedPage::Described(0, described, oob);
         }
         if matches!((&page.data, &page.oob), (Data::Erased, Oob::Erased)) {
-            return Kept::Erased;
+            return SavedPage::Erased;
         }
         let mut bytes = vec![0; page.data.len()];
         page.data.read(0, &mut ReadInto::Bytes(&mut bytes));
-        Kept::Bytes(bytes, oob)
+        SavedPage::Bytes(bytes, oob)
     }
 
-    fn bring_back(&mut self, place: Place, kept: &Kept) -> Result<(), NoContent> {
+    fn bring_back(&mut self, place: SlotPage, kept: &SavedPage) -> Result<(), NoContent> {
         let (column, data, oob) = match kept {
-            Kept::Erased => return Ok(()),
-            Kept::Tag(..) => return Err(NoContent),
-            Kept::Bytes(bytes, oob) => (0, Payload::Bytes(bytes), oob),
-            Kept::Described(column, described, oob) => (*column, Payload::Described(*described), oob),
+            SavedPage::Erased => return Ok(()),
+            SavedPage::Tag(..) => return Err(NoContent),
+            SavedPage::Bytes(bytes, oob) => (0, Payload::Bytes(bytes), oob),
+            SavedPage::Described(column, described, oob) => (*column, Payload::Described(*described), oob),
         };
         self.program(place, &PageProgram { column, data, oob });
         Ok(())

@@ -12,7 +12,7 @@ use nandkit_flash::PageProgram;
 use nandkit_units::{Described, Description, FlashGeometry, Generator, PageAddress, Payload, ReadInto};
 
 use super::pages::fill_oob;
-use super::{Kept, NoContent, Place, Store, StoreKind, deliver_described};
+use super::{NoContent, SavedPage, SlotPage, Store, StoreKind, deliver_described};
 use crate::words::{PageWords, WordTables};
 
 /// OOB bytes that are kept.
@@ -129,18 +129,18 @@ fn oob_words(oob: &[u8]) -> [u64; 2] {
 impl ShadowStore {
     /// The tag of a page: 0 for an erased one, different for different contents. Equal runs leave
     /// equal tags.
-    pub fn tag(&self, place: Place) -> u64 {
+    pub fn tag(&self, place: SlotPage) -> u64 {
         self.words.words(place.slot).get(place.page as usize).map_or(0, |[tag, ..]| tag.load(Relaxed))
     }
 
     #[inline]
-    fn entry(&self, place: Place) -> Option<[u64; WORDS]> {
+    fn entry(&self, place: SlotPage) -> Option<[u64; WORDS]> {
         let [tag, low, high] = self.words.words(place.slot).get(place.page as usize)?;
         Some([tag.load(Relaxed), low.load(Relaxed), high.load(Relaxed)])
     }
 
     #[inline]
-    fn set_entry(&mut self, place: Place, entry: [u64; WORDS]) {
+    fn set_entry(&mut self, place: SlotPage, entry: [u64; WORDS]) {
         if let Some(words) = self.words.words_mut(place.slot).get(place.page as usize) {
             store_entry(words, entry);
         }
@@ -148,7 +148,7 @@ impl ShadowStore {
 
     /// The tag for data programmed into a page without data.
     #[inline]
-    fn tag_of(&mut self, place: Place, column: u32, data: Payload<'_>) -> u64 {
+    fn tag_of(&mut self, place: SlotPage, column: u32, data: Payload<'_>) -> u64 {
         match data {
             Payload::Described(described) => {
                 if column == 0
@@ -165,14 +165,14 @@ impl ShadowStore {
     }
 
     #[cold]
-    fn tag_of_wide(&mut self, place: Place, column: u32, described: Described) -> u64 {
+    fn tag_of_wide(&mut self, place: SlotPage, column: u32, described: Described) -> u64 {
         Arc::make_mut(&mut self.wide).insert((place.slot, place.page), (column, described));
         WIDE
     }
 
     /// A program of any kind.
     #[inline(never)]
-    fn program_otherwise(&mut self, place: Place, program: PageProgram<'_>) {
+    fn program_otherwise(&mut self, place: SlotPage, program: PageProgram<'_>) {
         let old = self.entry(place).unwrap_or_default();
         if old[0] != 0 {
             return self.program_again(place, old, &program);
@@ -186,7 +186,7 @@ impl ShadowStore {
     /// A program of a page that already holds something: OOB bits are cleared, data become a
     /// fingerprint of both parts.
     #[cold]
-    fn program_again(&mut self, place: Place, old: [u64; WORDS], program: &PageProgram<'_>) {
+    fn program_again(&mut self, place: SlotPage, old: [u64; WORDS], program: &PageProgram<'_>) {
         let oob = oob_words(program.oob);
         let tag = if program.data.is_empty() {
             old[0]
@@ -215,7 +215,7 @@ impl ShadowStore {
         self.set_entry(place, [tag, old[1] & oob[0], old[2] & oob[1]]);
     }
 
-    fn describe(&self, place: Place, tag: u64) -> Option<Wide> {
+    fn describe(&self, place: SlotPage, tag: u64) -> Option<Wide> {
         if tag & KIND != KIND_DESCRIBED {
             return None;
         }
@@ -226,7 +226,7 @@ impl ShadowStore {
     }
 
     #[inline]
-    fn forget_wide(&mut self, place: Place) {
+    fn forget_wide(&mut self, place: SlotPage) {
         if !self.wide.is_empty() {
             Arc::make_mut(&mut self.wide).remove(&(place.slot, place.page));
         }
@@ -260,7 +260,7 @@ impl Store for ShadowStore {
     }
 
     #[inline(always)]
-    fn program(&mut self, place: Place, program: &PageProgram<'_>) {
+    fn program(&mut self, place: SlotPage, program: &PageProgram<'_>) {
         // What nearly every program is: a whole described page, into an erased one.
         if let Payload::Described(described) = program.data
             && described.length == self.page_size
@@ -278,7 +278,7 @@ impl Store for ShadowStore {
     }
 
     #[inline]
-    fn copy(&mut self, from: Place, to: Place, oob: Option<&[u8]>) {
+    fn copy(&mut self, from: SlotPage, to: SlotPage, oob: Option<&[u8]>) {
         let Some([mut tag, mut low, mut high]) = self.entry(from) else { return };
         if tag == WIDE
             && let Some((column, described)) = self.describe(from, tag)
@@ -305,7 +305,7 @@ impl Store for ShadowStore {
     }
 
     #[inline]
-    fn copy_run(&mut self, slot: usize, from: &[PageAddress], to: Place, oob: &[u8]) {
+    fn copy_run(&mut self, slot: usize, from: &[PageAddress], to: SlotPage, oob: &[u8]) {
         let (images, _) = oob.as_chunks::<OOB_KEPT>();
         let first = to.page as usize;
         let end = first + from.len();
@@ -337,12 +337,12 @@ impl Store for ShadowStore {
         }
     }
 
-    fn erase_page(&mut self, place: Place) {
+    fn erase_page(&mut self, place: SlotPage) {
         self.forget_wide(place);
         self.set_entry(place, [0; WORDS]);
     }
 
-    fn read(&self, place: Place, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent> {
+    fn read(&self, place: SlotPage, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent> {
         let [tag, low, high] = self.entry(place).unwrap_or_default();
         if tag == 0 {
             into.deliver_fill(0xFF);
@@ -360,30 +360,30 @@ impl Store for ShadowStore {
         Ok(())
     }
 
-    fn keep(&self, place: Place) -> Kept {
+    fn keep(&self, place: SlotPage) -> SavedPage {
         let [tag, low, high] = self.entry(place).unwrap_or_default();
         if tag == 0 {
-            return Kept::Erased;
+            return SavedPage::Erased;
         }
         let oob = (u128::from(low) | u128::from(high) << 64).to_le_bytes().to_vec();
         match self.describe(place, tag) {
-            Some((column, described)) => Kept::Described(column, described, oob),
-            None => Kept::Tag(tag, oob),
+            Some((column, described)) => SavedPage::Described(column, described, oob),
+            None => SavedPage::Tag(tag, oob),
         }
     }
 
-    fn bring_back(&mut self, place: Place, kept: &Kept) -> Result<(), NoContent> {
+    fn bring_back(&mut self, place: SlotPage, kept: &SavedPage) -> Result<(), NoContent> {
         match kept {
-            Kept::Erased => Ok(()),
-            Kept::Bytes(bytes, oob) => {
+            SavedPage::Erased => Ok(()),
+            SavedPage::Bytes(bytes, oob) => {
                 self.program(place, &PageProgram::new(Payload::Bytes(bytes), oob));
                 Ok(())
             }
-            Kept::Described(column, described, oob) => {
+            SavedPage::Described(column, described, oob) => {
                 self.program(place, &PageProgram { column: *column, data: Payload::Described(*described), oob });
                 Ok(())
             }
-            Kept::Tag(tag, oob) => {
+            SavedPage::Tag(tag, oob) => {
                 let [low, high] = oob_words(oob);
                 self.set_entry(place, [*tag, low, high]);
                 Ok(())

@@ -14,7 +14,7 @@
 //! which some tools write there, are not taken from this file.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry as Place;
+use std::collections::btree_map::Entry as MapEntry;
 
 use nandkit_vfs::source::{SourceNode, SourceTree, components, path as path_of};
 
@@ -59,9 +59,9 @@ impl FsConfig {
             }
             let (path, entry) = entry(line, text)?;
             match entries.entry(path) {
-                Place::Vacant(place) => drop(place.insert(entry)),
-                Place::Occupied(place) if place.get().says() == entry.says() => {}
-                Place::Occupied(place) => {
+                MapEntry::Vacant(place) => drop(place.insert(entry)),
+                MapEntry::Occupied(place) if place.get().says() == entry.says() => {}
+                MapEntry::Occupied(place) => {
                     let what = format!(
                         "\"{}\" is in line {} with other values; expected a path once",
                         escaped(place.key()),

@@ -28,11 +28,11 @@ type Read = HashMap<usize, Result<Member>>;
 type Slot = (Mutex<Option<Read>>, Condvar);
 
 /// Where a file lies; what cannot tell comes behind the others.
-type Place = (bool, u64);
+type ReadingOrder = (bool, u64);
 
 /// Files of a window that are open, and what was read of them.
 struct Opening {
-    opened: Mutex<Vec<(Place, usize, File)>>,
+    opened: Mutex<Vec<(ReadingOrder, usize, File)>>,
     read: Mutex<Read>,
 }
 
@@ -151,7 +151,7 @@ impl Windows {
 }
 
 /// Where a file lies: its first byte on the device, else behind all of those its inode's number.
-fn place(file: &File) -> Place {
+fn place(file: &File) -> ReadingOrder {
     let unknown = FiemapExtentFlags::UNKNOWN | FiemapExtentFlags::DATA_INLINE;
     match Fiemap::new(file).next() {
         Some(Ok(extent)) if !extent.fe_flags.intersects(unknown) => (false, extent.fe_physical),
@@ -212,7 +212,7 @@ fn read_all(windows: &Windows, source: &Arc<Source>, files: Vec<usize>, slot: Ar
         let mut opened = std::mem::take(&mut *lock(&flight.opened));
         opened.sort_by_key(|(place, node, _)| (*place, *node));
         let reading = Arc::clone(&flight);
-        let read = move |(_, node, file): (Place, usize, File)| {
+        let read = move |(_, node, file): (ReadingOrder, usize, File)| {
             let member = member::read(&source, node, file);
             lock(&reading.read).insert(node, member);
         };

@@ -3,10 +3,15 @@
 use super::{ModelFileSystem, ROOT};
 use crate::{ErrorKind, FileKind, FsError, InodeNumber, RenameFlags, Result};
 
-type Place<'a> = (InodeNumber, &'a [u8]);
+type ParentAndName<'a> = (InodeNumber, &'a [u8]);
 
 impl ModelFileSystem {
-    pub(super) fn rename_name(&mut self, from: Place<'_>, to: Place<'_>, flags: RenameFlags) -> Result<()> {
+    pub(super) fn rename_name(
+        &mut self,
+        from: ParentAndName<'_>,
+        to: ParentAndName<'_>,
+        flags: RenameFlags,
+    ) -> Result<()> {
         self.directory(from.0)?;
         self.directory(to.0)?;
         self.options.check_name(from.1)?;
@@ -42,12 +47,12 @@ impl ModelFileSystem {
         }
     }
 
-    fn is_same_name(&self, from: Place<'_>, to: Place<'_>) -> bool {
+    fn is_same_name(&self, from: ParentAndName<'_>, to: ParentAndName<'_>) -> bool {
         from.0 == to.0 && self.options.folded(from.1) == self.options.folded(to.1)
     }
 
     /// Whether there is anything to do for a rename to the same name.
-    fn takes_spelling(&self, from: Place<'_>, to: Place<'_>) -> bool {
+    fn takes_spelling(&self, from: ParentAndName<'_>, to: ParentAndName<'_>) -> bool {
         self.options.respells && from.1 != to.1
     }
 
@@ -69,7 +74,7 @@ impl ModelFileSystem {
     }
 
     /// The same name in another case takes the new spelling.
-    fn respell(&mut self, from: Place<'_>, to: Place<'_>, moved: InodeNumber) -> Result<()> {
+    fn respell(&mut self, from: ParentAndName<'_>, to: ParentAndName<'_>, moved: InodeNumber) -> Result<()> {
         if !self.takes_spelling(from, to) {
             return Ok(());
         }
@@ -80,7 +85,13 @@ impl ModelFileSystem {
         self.touch_directory(from.0)
     }
 
-    fn exchange(&mut self, from: Place<'_>, to: Place<'_>, moved: InodeNumber, target: InodeNumber) -> Result<()> {
+    fn exchange(
+        &mut self,
+        from: ParentAndName<'_>,
+        to: ParentAndName<'_>,
+        moved: InodeNumber,
+        target: InodeNumber,
+    ) -> Result<()> {
         self.abandon(from.0, moved)?;
         self.abandon(to.0, target)?;
         let (from_folded, to_folded) = (self.options.folded(from.1), self.options.folded(to.1));
@@ -93,7 +104,13 @@ impl ModelFileSystem {
     }
 
     /// An existing target loses the name to the moved inode.
-    fn replace(&mut self, from: Place<'_>, to: Place<'_>, moved: InodeNumber, target: InodeNumber) -> Result<()> {
+    fn replace(
+        &mut self,
+        from: ParentAndName<'_>,
+        to: ParentAndName<'_>,
+        moved: InodeNumber,
+        target: InodeNumber,
+    ) -> Result<()> {
         let is_directory = |inode| self.node(inode).map(|node| node.kind() == FileKind::Directory);
         match (is_directory(moved)?, is_directory(target)?) {
             (true, false) => {
@@ -116,7 +133,7 @@ impl ModelFileSystem {
         Ok(())
     }
 
-    fn move_name(&mut self, from: Place<'_>, to: Place<'_>, moved: InodeNumber) -> Result<()> {
+    fn move_name(&mut self, from: ParentAndName<'_>, to: ParentAndName<'_>, moved: InodeNumber) -> Result<()> {
         self.check_alive(to.0)?;
         self.need_blocks(self.directory(to.0)?.growth(to.1, &self.options))?;
         let folded = self.options.folded(from.1);

@@ -2,10 +2,10 @@
 
 use nandkit_units::Payload;
 
-use super::{Arguments, Call, Hook, Method, Outcome, Wrapped, around, gone, nothing};
+use super::{Arguments, Call, CallOutput, Hook, Method, Wrapped, around, gone, nothing};
 use crate::{
-    Adopt, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, FileSystem, Holes, Housekeeping,
-    InodeNumber, Links, NewNode, OpenFiles, Place, RenameFlags, Result, Symlinks, XattrChanges, Xattrs,
+    Adopt, AdoptedRange, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, FileSystem, Holes,
+    Housekeeping, InodeNumber, Links, NewNode, OpenFiles, RenameFlags, Result, Symlinks, XattrChanges, Xattrs,
 };
 
 impl<F: FileSystem, H: Hook> Wrapped<F, H> {
@@ -13,7 +13,7 @@ impl<F: FileSystem, H: Hook> Wrapped<F, H> {
     fn change<T>(
         &mut self,
         call: Call<'_>,
-        outcome: impl FnOnce(&T) -> Outcome,
+        outcome: impl FnOnce(&T) -> CallOutput,
         make: impl FnOnce(&mut dyn Changes) -> Result<T>,
     ) -> Result<T> {
         let inner = &mut self.inner;
@@ -24,13 +24,13 @@ impl<F: FileSystem, H: Hook> Wrapped<F, H> {
 impl<F: FileSystem, H: Hook> Changes for Wrapped<F, H> {
     fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
         let call = Call { arguments: Arguments::Create(node), ..Call::named(Method::Create, directory, name) };
-        self.change(call, Outcome::found, |changes| changes.create(directory, name, node))
+        self.change(call, CallOutput::found, |changes| changes.create(directory, name, node))
     }
 
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
         let arguments = Arguments::Write(data);
         let call = Call { offset, length: data.len() as u64, arguments, ..Call::of(Method::Write, inode) };
-        self.change(call, Outcome::bytes, |changes| changes.write(inode, offset, data))
+        self.change(call, CallOutput::bytes, |changes| changes.write(inode, offset, data))
     }
 
     fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
@@ -162,7 +162,7 @@ impl<F: FileSystem, H: Hook> Adopt for Wrapped<F, H> {
         self.inner.changes().and_then(Changes::adopt).map_or(0, |adopt| adopt.unit())
     }
 
-    fn adopt(&mut self, target: InodeNumber, places: &[Place]) -> Result<()> {
+    fn adopt(&mut self, target: InodeNumber, places: &[AdoptedRange]) -> Result<()> {
         let call = Call { arguments: Arguments::Adopt(places), ..Call::of(Method::Adopt, target) };
         self.change(call, nothing, |changes| changes.adopt().ok_or_else(gone)?.adopt(target, places))
     }
@@ -171,7 +171,7 @@ impl<F: FileSystem, H: Hook> Adopt for Wrapped<F, H> {
 impl<F: FileSystem, H: Hook> AtomicWrites for Wrapped<F, H> {
     fn begin_atomic(&mut self, inode: InodeNumber) -> Result<InodeNumber> {
         let call = Call::of(Method::BeginAtomic, inode);
-        self.change(call, Outcome::found, |changes| changes.atomic_writes().ok_or_else(gone)?.begin_atomic(inode))
+        self.change(call, CallOutput::found, |changes| changes.atomic_writes().ok_or_else(gone)?.begin_atomic(inode))
     }
 
     fn commit_atomic(&mut self, draft: InodeNumber) -> Result<()> {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use nandkit_units::{Payload, ReadInto};
 
 use crate::{
-    AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, Extents, FileExtent, FileSystem, FsError,
-    InodeNumber, NewNode, Place, RenameFlags, Result, Symlinks, VolumeStatus, Xattrs,
+    AdoptedRange, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, Extents, FileExtent, FileSystem,
+    FsError, InodeNumber, NewNode, RenameFlags, Result, Symlinks, VolumeStatus, Xattrs,
 };
 
 /// Which method was called.
@@ -89,12 +89,12 @@ pub enum Arguments<'a> {
     Allocate {
         keep_size: bool,
     },
-    Adopt(&'a [Place]),
+    Adopt(&'a [AdoptedRange]),
 }
 
 /// What a call came to that did not fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CallOutput {
     /// Bytes that were read or written.
     pub bytes: u64,
     /// The inode that was found or made.
@@ -124,7 +124,7 @@ impl Listed {
     }
 }
 
-impl Outcome {
+impl CallOutput {
     const NOTHING: Self = Self { bytes: 0, inode: None, listed: None };
 
     fn bytes(count: &usize) -> Self {
@@ -156,7 +156,7 @@ pub trait Hook: Send + Sync {
     }
 
     /// After the call, also one that `before` refused: what it came to, or which error came.
-    fn after(&self, call: &Call<'_>, outcome: std::result::Result<Outcome, ErrorKind>) {
+    fn after(&self, call: &Call<'_>, outcome: std::result::Result<CallOutput, ErrorKind>) {
         let _ = (call, outcome);
     }
 }
@@ -166,7 +166,7 @@ impl<H: Hook + ?Sized> Hook for Arc<H> {
         (**self).before(call)
     }
 
-    fn after(&self, call: &Call<'_>, outcome: std::result::Result<Outcome, ErrorKind>) {
+    fn after(&self, call: &Call<'_>, outcome: std::result::Result<CallOutput, ErrorKind>) {
         (**self).after(call, outcome);
     }
 }
@@ -204,7 +204,7 @@ impl<F, H> Wrapped<F, H> {
 fn around<H: Hook, T>(
     hook: &H,
     call: Call<'_>,
-    outcome: impl FnOnce(&T) -> Outcome,
+    outcome: impl FnOnce(&T) -> CallOutput,
     make: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let result = hook.before(&call).and_then(|()| make());
@@ -212,8 +212,8 @@ fn around<H: Hook, T>(
     result
 }
 
-fn nothing<T>(_: &T) -> Outcome {
-    Outcome::NOTHING
+fn nothing<T>(_: &T) -> CallOutput {
+    CallOutput::NOTHING
 }
 
 impl<F: FileSystem, H: Hook> FileSystem for Wrapped<F, H> {
@@ -227,7 +227,7 @@ impl<F: FileSystem, H: Hook> FileSystem for Wrapped<F, H> {
 
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
         let call = Call::named(Method::Lookup, directory, name);
-        around(&self.hook, call, Outcome::found, || self.inner.lookup(directory, name))
+        around(&self.hook, call, CallOutput::found, || self.inner.lookup(directory, name))
     }
 
     fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
@@ -242,7 +242,7 @@ impl<F: FileSystem, H: Hook> FileSystem for Wrapped<F, H> {
     ) -> Result<()> {
         let call = Call { offset: cookie, ..Call::of(Method::ReadDir, directory) };
         let listed = Cell::new(Listed::default());
-        let outcome = |_: &()| Outcome { listed: Some(listed.get()), ..Outcome::NOTHING };
+        let outcome = |_: &()| CallOutput { listed: Some(listed.get()), ..CallOutput::NOTHING };
         around(&self.hook, call, outcome, || {
             self.inner.read_dir(directory, cookie, &mut |entry| {
                 let (cookie, flow, mut so_far) = (entry.cookie, sink(entry), listed.get());
@@ -255,7 +255,7 @@ impl<F: FileSystem, H: Hook> FileSystem for Wrapped<F, H> {
 
     fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
         let call = Call { offset, length: into.len() as u64, ..Call::of(Method::Read, inode) };
-        around(&self.hook, call, Outcome::bytes, || self.inner.read(inode, offset, into))
+        around(&self.hook, call, CallOutput::bytes, || self.inner.read(inode, offset, into))
     }
 
     fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {

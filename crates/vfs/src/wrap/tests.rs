@@ -6,11 +6,11 @@ use crate::model::{ModelFileSystem, ModelOptions};
 use nandkit_units::Clock;
 
 /// Method, offset, length, and the bytes that it moved.
-type Seen = (Method, u64, u64, std::result::Result<u64, ErrorKind>);
+type ObservedCall = (Method, u64, u64, std::result::Result<u64, ErrorKind>);
 
 /// Writes down what each call came to, and refuses to remove.
 #[derive(Default)]
-struct Watch(Mutex<Vec<Seen>>);
+struct Watch(Mutex<Vec<ObservedCall>>);
 
 impl Hook for Watch {
     fn before(&self, call: &Call<'_>) -> Result<()> {
@@ -20,7 +20,7 @@ impl Hook for Watch {
         }
     }
 
-    fn after(&self, call: &Call<'_>, outcome: std::result::Result<Outcome, ErrorKind>) {
+    fn after(&self, call: &Call<'_>, outcome: std::result::Result<CallOutput, ErrorKind>) {
         self.0.lock().unwrap().push((call.method, call.offset, call.length, outcome.map(|done| done.bytes)));
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nandkit_units::{Clock, Nanos};
-use nandkit_vfs::wrap::{Call, Hook, Outcome};
+use nandkit_vfs::wrap::{Call, CallOutput, Hook};
 use nandkit_vfs::{ErrorKind, InodeNumber};
 
 use super::request::{CameTo, Header, Recorded, Request, VERSION};
@@ -75,7 +75,7 @@ impl Hook for CallRecorder {
         Ok(())
     }
 
-    fn after(&self, call: &Call<'_>, outcome: Result<Outcome, ErrorKind>) {
+    fn after(&self, call: &Call<'_>, outcome: Result<CallOutput, ErrorKind>) {
         let mut state = self.held();
         let Some(request) = Request::of(call) else { return };
         let (at, unix) = (state.arrived.since(self.from).0, state.unix_ns);

@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 use std::ops::ControlFlow;
 
 use nandkit_units::{Clock, Nanos, Payload, ReadInto};
-use nandkit_vfs::wrap::{Listed, Outcome};
+use nandkit_vfs::wrap::{CallOutput, Listed};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, InodeNumber, NewNode};
 
 use super::request::{CameTo, Entries, Header, Recorded, Request, VERSION};
@@ -48,7 +48,7 @@ pub struct CallReplay {
 
 /// What a call came to here.
 enum Came {
-    To(Outcome),
+    To(CallOutput),
     Error(FsError),
     /// Nothing: it is about an inode that this file system was not given.
     Nothing(u64),
@@ -254,7 +254,7 @@ fn list(
     (number, cookie): (u64, u64),
     then: Option<Entries>,
     cookies: &mut BTreeMap<(u64, u64), u64>,
-) -> nandkit_vfs::Result<Outcome> {
+) -> nandkit_vfs::Result<CallOutput> {
     // A program may seek to where no listing has ended; from the start it costs no less.
     let from = if cookie == 0 { 0 } else { cookies.get(&(number, cookie)).copied().unwrap_or(0) };
     let wanted = then.filter(|then| then.stopped).map(|then| then.entries);
@@ -269,7 +269,7 @@ fn list(
             cookies.insert((number, then), now);
         }
     }
-    Ok(Outcome { listed: Some(listed), ..Outcome::default() })
+    Ok(CallOutput { listed: Some(listed), ..CallOutput::default() })
 }
 
 /// A call that only asks. `buffer` is as long as what is read.
@@ -278,17 +278,17 @@ fn ask(
     request: &Request,
     inode: &Known<'_>,
     buffer: &mut [u8],
-) -> nandkit_vfs::Result<Outcome> {
+) -> nandkit_vfs::Result<CallOutput> {
     let lacks = || FsError::new(ErrorKind::NotSupported, "the file system has no such thing");
-    let nothing = Outcome::default();
+    let nothing = CallOutput::default();
     Ok(match request {
         Request::Volume => fs.volume().map(|_| nothing)?,
         Request::Lookup { directory, name } => {
-            Outcome { inode: Some(fs.lookup(inode(directory)?, &name.0)?), ..nothing }
+            CallOutput { inode: Some(fs.lookup(inode(directory)?, &name.0)?), ..nothing }
         }
         Request::Stat { inode: number } => fs.stat(inode(number)?).map(|_| nothing)?,
         Request::Read { inode: number, offset, .. } => {
-            Outcome { bytes: fs.read(inode(number)?, *offset, ReadInto::Bytes(buffer))? as u64, ..nothing }
+            CallOutput { bytes: fs.read(inode(number)?, *offset, ReadInto::Bytes(buffer))? as u64, ..nothing }
         }
         Request::DataAfter { inode: number, offset } => fs.data_after(inode(number)?, *offset).map(|_| nothing)?,
         Request::ReadLink { inode: number } => {
@@ -305,9 +305,9 @@ fn ask(
 }
 
 /// A call that changes something.
-fn change(fs: &mut dyn Changes, request: &Request, inode: &Known<'_>) -> nandkit_vfs::Result<Outcome> {
+fn change(fs: &mut dyn Changes, request: &Request, inode: &Known<'_>) -> nandkit_vfs::Result<CallOutput> {
     let lacks = || FsError::new(ErrorKind::NotSupported, "the file system has no such thing");
-    let mut outcome = Outcome::default();
+    let mut outcome = CallOutput::default();
     match request {
         Request::Create { directory, name, kind, mode, uid, gid, device, target } => {
             let (kind, target) = (kind.in_vfs(), &target.0[..]);

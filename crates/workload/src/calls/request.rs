@@ -8,7 +8,7 @@
 //! are those of the file system that was recorded; others give them other numbers. The first line
 //! of a file is `{"nandkit_calls":1,"root":1}`: the version, and the inode of the root.
 
-use nandkit_vfs::wrap::{Arguments, Call, Listed, Method, Outcome};
+use nandkit_vfs::wrap::{Arguments, Call, CallOutput, Listed, Method};
 use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, InodeNumber, NewNode, RenameFlags, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,7 @@ impl From<Listed> for Entries {
 
 impl CameTo {
     /// As hooks are told it.
-    pub fn of(method: Method, outcome: Result<Outcome, ErrorKind>) -> Self {
+    pub fn of(method: Method, outcome: Result<CallOutput, ErrorKind>) -> Self {
         match outcome {
             Err(kind) => Self { error: Some(kind.errno()), ..Self::default() },
             Ok(done) => Self {

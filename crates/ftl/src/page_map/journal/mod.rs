@@ -8,7 +8,7 @@ use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, FlashGeometry};
 
 use super::options::JournalOptions;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use layout::{Change, HEADER_BYTES, LINE_BYTES, Line, Snapshot};
 
 /// The journal of an open device.
@@ -86,7 +86,7 @@ impl JournalSizes {
 
 impl Journal {
     /// A journal without anything in it, for a device that is being made.
-    pub fn new<F: Flash>(flash: &F, options: &JournalOptions, sizes: JournalSizes) -> Outcome<Self> {
+    pub fn new<F: Flash>(flash: &F, options: &JournalOptions, sizes: JournalSizes) -> LayerResult<Self> {
         let geometry = *flash.geometry();
         let needed = sizes.half_blocks(&geometry) + 1;
         let by_die = blocks_by_die(&geometry);
@@ -135,7 +135,12 @@ impl Journal {
 
     /// The journal that was found on a chip: it goes on in the other half before anything else is
     /// changed.
-    pub fn found(geometry: &FlashGeometry, found: &Found, options: &JournalOptions, sizes: &JournalSizes) -> Self {
+    pub fn found(
+        geometry: &FlashGeometry,
+        found: &JournalOnFlash,
+        options: &JournalOptions,
+        sizes: &JournalSizes,
+    ) -> Self {
         Self {
             rows: found.snapshot.rows,
             aliases_max: found.snapshot.aliases_max,
@@ -194,7 +199,7 @@ impl Journal {
 }
 
 /// A journal as it is on flash.
-pub(crate) struct Found {
+pub(crate) struct JournalOnFlash {
     pub half: usize,
     pub generation: u64,
     pub snapshot: Snapshot,

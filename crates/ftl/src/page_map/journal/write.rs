@@ -5,7 +5,7 @@ use nandkit_units::{BlockIndex, Cause, Context, Nanos, Payload, Ticket};
 
 use super::layout::{Change, HEADER_BYTES, Kind, Line, PagePlace, Snapshot, page};
 use super::{Journal, good_of};
-use crate::failure::{Failure, Halt, Outcome, is_block_failure};
+use crate::failure::{Failure, Halt, LayerResult, is_block_failure};
 use crate::page_map::PageMapFtl;
 
 impl<F: Flash> PageMapFtl<F> {
@@ -18,14 +18,14 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Puts the waiting lines on flash, if there are any.
-    pub(in crate::page_map) fn write_waiting(&mut self, context: &Context) -> Outcome<()> {
+    pub(in crate::page_map) fn write_waiting(&mut self, context: &Context) -> LayerResult<()> {
         let waits = self.journal.as_ref().is_some_and(|journal| !journal.waiting().is_empty());
         if waits { self.write_lines(context) } else { Ok(()) }
     }
 
     /// Puts the waiting lines on flash, and makes a found journal one's own. Afterwards
     /// `last_change` is when that has completed.
-    pub(in crate::page_map) fn write_lines(&mut self, context: &Context) -> Outcome<()> {
+    pub(in crate::page_map) fn write_lines(&mut self, context: &Context) -> LayerResult<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
         if journal.is_stale {
             return self.move_journal(context);
@@ -63,7 +63,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Writes a snapshot and its seal to the other half, which counts from then on: with the same
     /// base, and all lines above it.
-    pub(in crate::page_map) fn move_journal(&mut self, context: &Context) -> Outcome<()> {
+    pub(in crate::page_map) fn move_journal(&mut self, context: &Context) -> LayerResult<()> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         journal.leave_out_superseded();
         let (half, generation) = (1 - journal.half, journal.generation + 1);
@@ -91,7 +91,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Erases both halves.
-    pub(in crate::page_map) fn erase_journal(&mut self, context: &Context) -> Outcome<()> {
+    pub(in crate::page_map) fn erase_journal(&mut self, context: &Context) -> LayerResult<()> {
         let blocks = self.journal.as_ref().map(|journal| journal.blocks.clone()).unwrap_or_default();
         for block in blocks.into_iter().filter(|block| !self.flash.is_bad(*block)).collect::<Vec<_>>() {
             match self.flash.erase(context, block) {
@@ -110,7 +110,7 @@ impl<F: Flash> PageMapFtl<F> {
         good: &[BlockIndex],
         generation: u64,
         snapshot: &[u8],
-    ) -> Outcome<Written> {
+    ) -> LayerResult<Written> {
         let geometry = *self.flash.geometry();
         let pages = snapshot.len().div_ceil(geometry.page_size as usize - HEADER_BYTES) + 2;
         if pages > good.len() * geometry.pages_per_block as usize {
@@ -152,7 +152,7 @@ impl<F: Flash> PageMapFtl<F> {
         (generation, group, mut next_page): (u64, u32, u32),
         kind: Kind,
         bytes: &[u8],
-    ) -> Outcome<Written> {
+    ) -> LayerResult<Written> {
         let geometry = *self.flash.geometry();
         let size = geometry.page_size as usize;
         let room = size - HEADER_BYTES;
@@ -172,7 +172,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(Ok(next_page))
     }
 
-    fn block_failed(&mut self, block: BlockIndex, error: FlashError) -> Outcome<Written> {
+    fn block_failed(&mut self, block: BlockIndex, error: FlashError) -> LayerResult<Written> {
         if is_block_failure(error.kind) {
             self.last_change = self.last_change.max(error.completed);
             return Ok(Err((block, error.completed)));
@@ -180,7 +180,7 @@ impl<F: Flash> PageMapFtl<F> {
         Err(self.halt(error))
     }
 
-    fn give_up_block(&mut self, context: &Context, block: BlockIndex) -> Outcome<()> {
+    fn give_up_block(&mut self, context: &Context, block: BlockIndex) -> LayerResult<()> {
         let context = Context { issued: context.issued.max(self.last_change), ..*context };
         let done = self.flash.mark_bad(&context, block).map_err(|error| self.halt(error))?;
         self.last_change = self.last_change.max(done.completed);

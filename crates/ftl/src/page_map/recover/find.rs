@@ -4,14 +4,18 @@ use nandkit_flash::{ErrorKind, Flash, PageRead};
 use nandkit_units::{BlockIndex, Context, ReadInto};
 
 use super::PageMapRecovery;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::page_map::journal::layout::{Kind, Line, Snapshot, read_page};
-use crate::page_map::journal::{Found, all_rows, good_of};
+use crate::page_map::journal::{JournalOnFlash, all_rows, good_of};
 
 /// The newest journal whose snapshot is whole and sealed.
-pub(super) fn journal<F: Flash>(flash: &F, context: &Context, report: &mut PageMapRecovery) -> Outcome<Found> {
+pub(super) fn journal<F: Flash>(
+    flash: &F,
+    context: &Context,
+    report: &mut PageMapRecovery,
+) -> LayerResult<JournalOnFlash> {
     let blocks = all_rows(flash.geometry());
-    let mut best: Option<Found> = None;
+    let mut best: Option<JournalOnFlash> = None;
     for half in 0..2 {
         let good = good_of(flash, &blocks, half);
         let mut pages = Pages { flash, context: *context, blocks: good.collect(), next: 0, report };
@@ -29,7 +33,7 @@ pub(super) fn journal<F: Flash>(flash: &F, context: &Context, report: &mut PageM
 }
 
 /// Whether the first page of every good block is erased.
-pub(super) fn is_blank<F: Flash>(flash: &F, context: &Context) -> Outcome<bool> {
+pub(super) fn is_blank<F: Flash>(flash: &F, context: &Context) -> LayerResult<bool> {
     let geometry = *flash.geometry();
     let (mut data, mut oob) = (vec![0; geometry.page_size as usize], vec![0; geometry.oob_size as usize]);
     for block in (0..geometry.blocks).map(BlockIndex).filter(|block| !flash.is_bad(*block)) {
@@ -56,7 +60,7 @@ struct Pages<'a, F> {
 
 impl<F: Flash> Pages<'_, F> {
     /// The journal in this half, if it counts.
-    fn half(&mut self, half: usize) -> Outcome<Option<Found>> {
+    fn half(&mut self, half: usize) -> LayerResult<Option<JournalOnFlash>> {
         let Some((generation, bytes)) = self.group(None, 0, Kind::Snapshot)? else { return Ok(None) };
         let Some(snapshot) = Snapshot::take(&bytes) else { return Ok(None) };
         if self.group(Some(generation), 1, Kind::Seal)?.is_none() {
@@ -68,11 +72,11 @@ impl<F: Flash> Pages<'_, F> {
             let Some(more) = Line::all(&bytes) else { break };
             lines.extend(more);
         }
-        Ok(Some(Found { half, generation, snapshot, lines }))
+        Ok(Some(JournalOnFlash { half, generation, snapshot, lines }))
     }
 
     /// The next group, if it is the one that is expected and whole.
-    fn group(&mut self, generation: Option<u64>, group: u32, kind: Kind) -> Outcome<Option<(u64, Vec<u8>)>> {
+    fn group(&mut self, generation: Option<u64>, group: u32, kind: Kind) -> LayerResult<Option<(u64, Vec<u8>)>> {
         let (mut all, mut whole) = (Vec::new(), None);
         for index in 0.. {
             let Some(page) = self.page()? else { return Ok(None) };
@@ -91,7 +95,7 @@ impl<F: Flash> Pages<'_, F> {
     }
 
     /// The next page; `None` at the end, and where it cannot be read.
-    fn page(&mut self) -> Outcome<Option<Vec<u8>>> {
+    fn page(&mut self) -> LayerResult<Option<Vec<u8>>> {
         let geometry = *self.flash.geometry();
         let (index, page) = (self.next / geometry.pages_per_block, self.next % geometry.pages_per_block);
         let Some(block) = self.blocks.get(index as usize) else { return Ok(None) };

@@ -6,16 +6,16 @@ use nandkit_codec::page_tag::TAG_BYTES;
 use nandkit_units::{BlockIndex, FlashGeometry};
 
 use super::damaged;
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 use crate::page_map::LOST;
 use crate::page_map::failing::NO_BLOCK;
-use crate::page_map::journal::Found;
+use crate::page_map::journal::JournalOnFlash;
 use crate::page_map::journal::layout::{Change, Line};
 use crate::tag::SEQUENCE_END;
 
 /// Refuses a journal that does not fit the chip, or itself; returns the blocks of all superblocks,
 /// as the last line has them.
-pub(super) fn check(found: &Found, geometry: &FlashGeometry) -> Outcome<Vec<BlockIndex>> {
+pub(super) fn check(found: &JournalOnFlash, geometry: &FlashGeometry) -> LayerResult<Vec<BlockIndex>> {
     let snapshot = &found.snapshot;
     let (page, sector) = (geometry.page_size, snapshot.sector_size);
     if !sector.is_power_of_two() || !(512..=page).contains(&sector) || !page.is_multiple_of(sector) {
@@ -53,7 +53,7 @@ pub(super) fn check(found: &Found, geometry: &FlashGeometry) -> Outcome<Vec<Bloc
 
 /// The blocks of superblocks, as the snapshot has them and as later lines do, are blocks of the
 /// chip, none twice in the end; returns those.
-fn check_blocks(found: &Found, geometry: &FlashGeometry) -> Outcome<Vec<BlockIndex>> {
+fn check_blocks(found: &JournalOnFlash, geometry: &FlashGeometry) -> LayerResult<Vec<BlockIndex>> {
     let snapshot = &found.snapshot;
     let mut members = snapshot.members.clone();
     let later = |line: &Line| match line.change {

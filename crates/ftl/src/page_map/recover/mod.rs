@@ -10,12 +10,12 @@ use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause, Context, Nanos};
 
 use super::journal::layout::Snapshot;
-use super::journal::{Found, Journal, JournalSizes};
+use super::journal::{Journal, JournalOnFlash, JournalSizes};
 use super::options::JournalOptions;
 use super::superblocks::Superblocks;
 use super::user::Room;
 use super::{LOST, NOWHERE, PageMapFtl, PageMapOptions, Plan, Spare, user};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, LayerResult};
 use crate::tag::SEQUENCE_END;
 
 /// Stamps that are left out after a start: more than could have been given for what was never
@@ -80,7 +80,7 @@ impl<F: Flash> PageMapFtl<F> {
         &self.recovery
     }
 
-    fn recover(flash: F, options: PageMapOptions, context: &Context) -> Outcome<Self> {
+    fn recover(flash: F, options: PageMapOptions, context: &Context) -> LayerResult<Self> {
         let mut report = PageMapRecovery { completed: context.issued, ..Default::default() };
         let found = find::journal(&flash, context, &mut report)?;
         let members = limits::check(&found, flash.geometry())?;
@@ -106,7 +106,12 @@ impl<F: Flash> PageMapFtl<F> {
     /// The device of a snapshot, before anything was read that is younger, but for its blocks:
     /// those are as the last line has them, since a block that a line gave to a superblock is no
     /// spare any more.
-    fn rebuilt(flash: F, options: PageMapOptions, found: &Found, members: Vec<BlockIndex>) -> Outcome<Self> {
+    fn rebuilt(
+        flash: F,
+        options: PageMapOptions,
+        found: &JournalOnFlash,
+        members: Vec<BlockIndex>,
+    ) -> LayerResult<Self> {
         let snapshot = &found.snapshot;
         let geometry = *flash.geometry();
         let options = PageMapOptions {
@@ -151,7 +156,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Loads the newest of each map page that is there: a younger one may be torn, and the older
     /// ones are as good to begin from, as long as they are from the base on.
-    fn load_maps(&mut self, context: &Context, snapshot: &Snapshot, scanned: &scan::Scanned) -> Outcome<()> {
+    fn load_maps(&mut self, context: &Context, snapshot: &Snapshot, scanned: &scan::Scanned) -> LayerResult<()> {
         let user = self.block.sectors as u32;
         let mut versions: Vec<Vec<u32>> = snapshot.directory.iter().map(|slot| vec![*slot]).collect();
         for tag in scanned.tags.iter().filter(|tag| tag.page >= user) {
@@ -178,7 +183,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Loads one map page from a slot. Whether it is there.
-    fn load_map(&mut self, context: &Context, map_page: u32, slot: u32) -> Outcome<bool> {
+    fn load_map(&mut self, context: &Context, map_page: u32, slot: u32) -> LayerResult<bool> {
         let (user, size) = (self.block.sectors as u32, self.block.sector_size as usize);
         let slots = u64::from(self.superblocks.count()) * u64::from(self.superblocks.slots());
         if u64::from(slot) >= slots {

@@ -7,7 +7,7 @@ use nandkit_flash::Flash;
 
 use super::damaged;
 use super::scan::{Scanned, Tag};
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 use crate::page_map::failing::NO_BLOCK;
 use crate::page_map::journal::layout::{Change, Line, Snapshot};
 use crate::page_map::{NOWHERE, PageMapFtl};
@@ -24,7 +24,7 @@ type AliasSet = BTreeSet<u32>;
 
 impl<F: Flash> PageMapFtl<F> {
     /// Brings the map from the base to the newest state that is on flash.
-    pub(super) fn replay(&mut self, snapshot: &Snapshot, lines: &[Line], scanned: Scanned) -> Outcome<()> {
+    pub(super) fn replay(&mut self, snapshot: &Snapshot, lines: &[Line], scanned: Scanned) -> LayerResult<()> {
         self.check_lines(snapshot, lines)?;
         let mut aliases: AliasSet = snapshot.aliases.iter().copied().collect();
         let mut moved = Vec::new();
@@ -55,7 +55,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Lines name what there is, in ascending order.
-    fn check_lines(&self, snapshot: &Snapshot, lines: &[Line]) -> Outcome<()> {
+    fn check_lines(&self, snapshot: &Snapshot, lines: &[Line]) -> LayerResult<()> {
         let (user, all) = (self.block.sectors, self.map.len() as u64);
         let slots = u64::from(self.superblocks.count()) * u64::from(self.superblocks.slots());
         let pages_are_right = snapshot.aliases.iter().all(|page| u64::from(*page) < user);

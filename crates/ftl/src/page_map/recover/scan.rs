@@ -5,7 +5,7 @@ use nandkit_codec::page_tag::{TAG_BYTES, TagRead};
 use nandkit_flash::{ErrorKind, Flash, PageRead};
 use nandkit_units::{Context, ReadInto};
 
-use crate::failure::Outcome;
+use crate::failure::LayerResult;
 use crate::page_map::failing::NO_BLOCK;
 use crate::page_map::journal::layout::{Change, Line, Snapshot};
 use crate::page_map::{PageMapFtl, role};
@@ -76,7 +76,7 @@ pub(super) const fn is_loss(kind: ErrorKind) -> bool {
 impl<F: Flash> PageMapFtl<F> {
     /// Looks at every superblock, and reads those that were opened since the base, or were open
     /// then.
-    pub(super) fn scan(&mut self, context: &Context, snapshot: &Snapshot, lines: &[Line]) -> Outcome<Scanned> {
+    pub(super) fn scan(&mut self, context: &Context, snapshot: &Snapshot, lines: &[Line]) -> LayerResult<Scanned> {
         let mut scanned = Scanned::default();
         let void = Void::of(lines);
         for superblock in 0..self.superblocks.count() {
@@ -107,7 +107,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// The stamp of the first page of a superblock that can be read: the blocks of a superblock
     /// hold one life, as it is programmed only when all are erased.
-    fn life(&mut self, context: &Context, superblock: u32) -> Outcome<Option<u64>> {
+    fn life(&mut self, context: &Context, superblock: u32) -> LayerResult<Option<u64>> {
         for page in 0..self.superblocks.stripe() {
             let mut stamp = None;
             self.tags_of(context, superblock, page, |tag| stamp = stamp.or(Some(tag.stamp)))?;
@@ -119,7 +119,13 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Shows the valid tags of a page, those of nothing too.
-    fn tags_of(&mut self, context: &Context, superblock: u32, page: u32, mut visit: impl FnMut(Tag)) -> Outcome<()> {
+    fn tags_of(
+        &mut self,
+        context: &Context,
+        superblock: u32,
+        page: u32,
+        mut visit: impl FnMut(Tag),
+    ) -> LayerResult<()> {
         let at = self.superblocks.at(superblock, page);
         if at.block == NO_BLOCK || self.flash.is_bad(at.block) {
             return Ok(());
@@ -142,7 +148,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Reads the bytes of a slot. Whether they are there, and the page's whose tag they have.
-    pub(super) fn read_slot(&mut self, context: &Context, slot: u32, page: u32, bytes: &mut [u8]) -> Outcome<bool> {
+    pub(super) fn read_slot(&mut self, context: &Context, slot: u32, page: u32, bytes: &mut [u8]) -> LayerResult<bool> {
         let (at, part) = self.superblocks.address(slot);
         if at.block == NO_BLOCK || self.flash.is_bad(at.block) {
             return Ok(false);
