@@ -1,46 +1,45 @@
-//! Places of files that become another file's without being read or written.
+//! Sharing ranges of files with other files, without reading or writing them.
 
 use crate::{InodeNumber, Result};
 
-/// Bytes of one file that another file is to have as well.
+/// A range of one file that another file is to share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdoptedRange {
-    /// Where the target has them; a multiple of [`Adopt::unit`].
+    /// Offset in the target; a multiple of [`Adopt::unit`].
     pub offset: u64,
-    /// The file that holds them, another one than the target.
+    /// The file that holds the bytes; not the target.
     pub source: InodeNumber,
-    /// Where the source has them; a multiple of the unit.
+    /// Offset in the source; a multiple of the unit.
     pub source_offset: u64,
-    /// Bytes, at least one; they end within the source's last unit at the latest. A multiple of the
-    /// unit, but where they end at or behind the target's size.
+    /// Length in bytes, at least one; the range ends within the source's last unit at the latest. A
+    /// multiple of the unit, unless it ends at or past the target's size.
     pub length: u64,
 }
 
-/// Giving a file the content that other files have, by the device's remapping alone (P3): it is
-/// shared, and stays the sources' too.
+/// Gives a file the content of other files by remapping on the device (P3). Source and target then
+/// share the content.
 ///
-/// What is handed over are places in files, never addresses: between asking for addresses and
-/// adopting them, a collection could have moved the sources.
+/// Callers pass ranges of files, never addresses: cleaning could move the sources between looking
+/// up an address and adopting it.
 pub trait Adopt {
-    /// Bytes of the pieces of which places are made. Cost: none.
+    /// The unit of ranges in bytes. Cost: none.
     fn unit(&mut self) -> u32;
 
-    /// Lets `target` read, at each place, what its source reads there now; both may be changed
-    /// afterwards without the other. Content of the sources that waits in memory is written first;
-    /// holes of a source are holes of the target, and the last unit of a source comes with what
-    /// lies behind its end (zeroes, on a volume that is whole). The target grows to the end of its
-    /// places. All or nothing for the callers: behind an error the target reads as before.
+    /// Makes `target` read, in each range, what its source reads there now; later changes of either
+    /// do not affect the other. The sources' dirty content is written first. Holes of a source
+    /// become holes of the target, and a source's last unit comes with its bytes past the end
+    /// (zeroes on a healthy volume). The target grows to the end of its ranges. All or nothing for
+    /// callers: after an error the target reads as before.
     ///
-    /// Durable with the next [`crate::Changes::sync`] of the target or of everything; across a
-    /// power cut before its end, the target is wholly old or wholly new, and sources are as without
-    /// it.
+    /// Durable with the next [`crate::Changes::sync`] of the target or of everything. A power cut
+    /// before that sync ends leaves the target wholly old or wholly new, and the sources unchanged.
     ///
-    /// Errors: `NotFound`, `IsADirectory`, `InvalidArgument` (another kind; no unit; behind the end
-    /// of a source; places of the target that overlap; a file as its own source), `NotSupported` (a
-    /// source whose content has no unit of its own, in its inode or compressed: it is to be read
-    /// and written), `NoSpace` (also for what is more than can be had at once: fewer places at a
-    /// time may fit), `FileTooBig`, `Corrupt`, `Device` (the device's own memory for what is shared
-    /// is full, too). Cost: a look at each unit's address, and the remap commands; no page is read
-    /// or programmed but what waited in memory.
+    /// Errors: `NotFound`, `IsADirectory`, `InvalidArgument` (another kind; not a multiple of the
+    /// unit; past the end of a source; overlapping ranges of the target; a file as its own source),
+    /// `NotSupported` (the source's content has no unit of its own because it is inline or
+    /// compressed: read and write it instead), `NoSpace` (also if the request is larger than can be
+    /// reserved at once: fewer ranges at a time may fit), `FileTooBig`, `Corrupt`, `Device` (also
+    /// if the device's table of shared units is full). Cost: an address lookup for each unit, and
+    /// the remap commands; the only pages read or programmed are those of dirty content.
     fn adopt(&mut self, target: InodeNumber, places: &[AdoptedRange]) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! What is known of inodes, directory entries and volumes.
+//! Attributes of inodes, directory entries and volumes.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InodeNumber(pub u64);
 
-/// What an inode is.
+/// The type of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum FileKind {
@@ -20,8 +20,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The kind that the type bits of a mode tell, as `<sys/stat.h>` has them; `None` for bits of
-    /// no type.
+    /// The kind for the type bits of a mode (`<sys/stat.h>`); `None` if the bits name no type.
     pub const fn of_mode(mode: u32) -> Option<Self> {
         match mode & 0o170_000 {
             0o100_000 => Some(Self::Regular),
@@ -35,7 +34,7 @@ impl FileKind {
         }
     }
 
-    /// The type bits of a mode.
+    /// The type bits of a mode for this kind (`<sys/stat.h>`).
     pub const fn mode(self) -> u32 {
         match self {
             Self::Regular => 0o100_000,
@@ -48,18 +47,18 @@ impl FileKind {
         }
     }
 
-    /// The kind that a directory entry tells by `d_type`, as `<dirent.h>` has it; `None` for a
-    /// number of no kind.
+    /// The kind for a directory entry's `d_type` (`<dirent.h>`); `None` if the number names no
+    /// kind.
     pub const fn of_dirent(kind: u8) -> Option<Self> {
         if kind < 16 { Self::of_mode((kind as u32) << 12) } else { None }
     }
 
-    /// Its `d_type`.
+    /// The `d_type` of this kind (`<dirent.h>`).
     pub const fn dirent(self) -> u8 {
         (self.mode() >> 12) as u8
     }
 
-    /// The word for it in JSON.
+    /// The kind's name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Regular => "file",
@@ -73,7 +72,7 @@ impl FileKind {
     }
 }
 
-/// As in find(1)'s manual: `regular file`, `symbolic link`.
+/// The kind as find(1)'s manual names it: `regular file`, `symbolic link`.
 impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -89,42 +88,42 @@ impl fmt::Display for FileKind {
 }
 
 /// A point in calendar time: nanoseconds since 1970-01-01T00:00:00Z, negative before. Formats round
-/// it down to what they hold.
+/// down to their own resolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
 /// An inode's attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// The inode.
+    /// The inode's number.
     pub inode: InodeNumber,
-    /// What it is.
+    /// The inode's type.
     pub kind: FileKind,
     /// Permission bits, with set-user-id, set-group-id and sticky: the low 12 bits of a mode.
     pub mode: u16,
-    /// How many names it has; directories as the format counts them, at least 1.
+    /// The number of names; for directories, the format's own count, at least 1.
     pub links: u32,
-    /// Owner.
+    /// Numeric id of the owner.
     pub uid: u32,
-    /// Group.
+    /// Numeric id of the group.
     pub gid: u32,
     /// Device number (major << 32 | minor) of a device inode, else 0.
     pub device: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Bytes that it takes on the volume.
+    /// Bytes that the inode occupies on the volume.
     pub allocated: u64,
-    /// Last read.
+    /// Time of the last read.
     pub accessed: Timestamp,
-    /// Last change of content.
+    /// Time of the last change of content.
     pub modified: Timestamp,
-    /// Last change of content or attributes.
+    /// Time of the last change of content or attributes.
     pub changed: Timestamp,
-    /// Made, where the format knows.
+    /// Time of creation, if the format stores it.
     pub created: Option<Timestamp>,
 }
 
-/// Which attributes to change, and to what.
+/// The attributes to change, with their new values; `None` leaves an attribute as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as in Attributes")]
 pub struct AttributeChange {
@@ -136,29 +135,29 @@ pub struct AttributeChange {
     pub modified: Option<Timestamp>,
 }
 
-/// What to make.
+/// The inode that [`crate::Changes::create`] makes.
 #[derive(Clone, Copy, Debug)]
 pub struct NewNode<'a> {
-    /// What it is to be.
+    /// The type of the new inode.
     pub kind: FileKind,
-    /// Permission bits; a symbolic link has 0777 whatever this says, as on Linux.
+    /// Permission bits; a symbolic link always gets 0777, as on Linux.
     pub mode: u16,
-    /// Owner.
+    /// Numeric id of the owner.
     pub uid: u32,
-    /// Group.
+    /// Numeric id of the group.
     pub gid: u32,
-    /// Device number (major << 32 | minor) of a device inode. Linux' own have 12 and 20 bits, and
-    /// every format has room for those.
+    /// Device number (major << 32 | minor) of a device inode. Linux uses 12 and 20 bits, which
+    /// every format can store.
     pub device: u64,
-    /// Target of a symbolic link: not empty, no NUL. Every format has room for 254 bytes.
+    /// Target of a symbolic link: not empty, no NUL. Every format can store 254 bytes.
     pub target: &'a [u8],
 }
 
 impl NewNode<'_> {
-    /// A regular file, mode 0644, of root.
+    /// A regular file of root, mode 0644.
     pub const FILE: NewNode<'static> =
         NewNode { kind: FileKind::Regular, mode: 0o644, uid: 0, gid: 0, device: 0, target: &[] };
-    /// A directory, mode 0755, of root.
+    /// A directory of root, mode 0755.
     pub const DIRECTORY: NewNode<'static> =
         NewNode { kind: FileKind::Directory, mode: 0o755, uid: 0, gid: 0, device: 0, target: &[] };
 }
@@ -166,25 +165,25 @@ impl NewNode<'_> {
 /// How a rename treats an existing target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RenameFlags {
-    /// Replaced, as POSIX says.
+    /// The target is replaced, as POSIX says.
     #[default]
     Replace,
-    /// Refused with `Exists`.
+    /// The rename is refused with `Exists`.
     NoReplace,
-    /// Both change places, where [`Features::exchange`] says so.
+    /// Source and target exchange their names, if [`Features::exchange`] is set.
     Exchange,
 }
 
 /// One entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryEntry<'a> {
-    /// The name.
+    /// The entry's name.
     pub name: &'a [u8],
-    /// The inode.
+    /// The inode that the name refers to.
     pub inode: InodeNumber,
-    /// What it is.
+    /// The inode's type.
     pub kind: FileKind,
-    /// Continues the listing after this entry.
+    /// The cookie that continues the listing after this entry.
     pub cookie: u64,
 }
 
@@ -193,36 +192,35 @@ pub struct DirectoryEntry<'a> {
 pub struct VolumeStatus {
     /// Bytes of the allocation unit.
     pub block_size: u32,
-    /// Allocation units that files can use, in all.
+    /// Allocation units that files can use, in total.
     pub blocks: u64,
-    /// Of these, free.
+    /// Free allocation units, of [`Self::blocks`].
     pub blocks_free: u64,
-    /// Inodes in all; 0 where the format has no fixed number.
+    /// Inodes in total; 0 if the format has no fixed number.
     pub inodes: u64,
-    /// Of these, free.
+    /// Free inodes, of [`Self::inodes`].
     pub inodes_free: u64,
     /// Longest name in bytes.
     pub name_max: u32,
     /// Largest file in bytes.
     pub file_size_max: u64,
-    /// What the format can hold.
+    /// What the format can store.
     pub features: Features,
 }
 
-/// What a format can hold: conformance suites and doors ask this instead of trying.
+/// What a format can store: conformance suites and front ends ask this instead of trying.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Features {
     pub case_sensitive: bool,
     pub permissions: bool,
     pub owners: bool,
-    /// The highest number of an owner or a group, all bits set; of higher ones the upper bits are
-    /// lost.
+    /// The highest number of an owner or group: all bits set. Higher numbers lose their upper bits.
     pub owner_max: u32,
     pub hard_links: bool,
     pub symlinks: bool,
     pub device_nodes: bool,
-    /// Parts that were never written take no space.
+    /// Parts of a file that were never written take no space.
     pub holes: bool,
     /// Extended attributes with the prefixes `user.`, `trusted.` and `security.`.
     pub xattrs: bool,
@@ -230,16 +228,18 @@ pub struct Features {
     pub posix_acls: bool,
     /// Renames can exchange two names.
     pub exchange: bool,
-    /// Files can be written in drafts that become theirs as a whole (see [`crate::AtomicWrites`]).
+    /// Files can be written through drafts that take effect as a whole (see
+    /// [`crate::AtomicWrites`]).
     pub atomic_writes: bool,
-    /// The time of the last read can be set and is kept, with the step of that of modification.
+    /// The time of the last read can be set and is stored, with the resolution of modification
+    /// times.
     pub accessed_times: bool,
-    /// The step of the time of modification, in nanoseconds.
+    /// The resolution of modification times in nanoseconds.
     pub modified_step_ns: u64,
 }
 
 impl Features {
-    /// All of POSIX, and what Linux has beside it.
+    /// All of POSIX, with Linux' additions.
     pub const POSIX: Self = Self {
         case_sensitive: true,
         permissions: true,

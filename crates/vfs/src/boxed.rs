@@ -1,4 +1,4 @@
-//! A file system in a box is one.
+//! [`FileSystem`](crate::FileSystem) for boxed file systems.
 
 use std::ops::{ControlFlow, Range};
 

@@ -1,9 +1,9 @@
-//! The one vocabulary of damage: what a check of a volume says, whatever its format.
+//! The common vocabulary of damage: the result of checking a volume of any format.
 //!
-//! A format keeps an enum of its own for what can be wrong ([`Kind`]); what leaves the format is a
-//! [`Finding`] that carries the kind's name. [`Findings`] collects them with a bound for each kind,
-//! so that a hostile image costs no memory, and [`Report`] and [`Repair`] are what a check and a
-//! repair come to.
+//! Each format has its own enum of what can be wrong ([`Kind`]); outside the format, a [`Finding`]
+//! carries the kind's name. [`Findings`] collects them and bounds the list per kind, so that a
+//! hostile image cannot exhaust memory. [`Report`] and [`Repair`] are the results of a check and a
+//! repair.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,23 +11,23 @@ use std::fmt;
 
 use crate::InodeNumber;
 
-/// Findings of one kind and severity that are listed one by one; the others are counted.
+/// Most findings of one kind and severity that are listed; further ones are only counted.
 ///
-/// A hostile image makes millions of them, and each may name a path of 64 KiB.
+/// A hostile image can cause millions of findings, each with a path of up to 64 KiB.
 pub const LISTED_MAX: u64 = 1000;
 
 /// What can be wrong with a volume of one format.
 pub trait Kind: Copy {
-    /// The kind in a word or two, for people and for JSON: stable, and unique within the format.
+    /// The kind in a word or two, for people and for JSON: stable and unique within the format.
     fn name(self) -> &'static str;
 
-    /// How bad a finding of this kind is, unless it says otherwise.
+    /// The severity of findings of this kind, unless a finding overrides it.
     fn severity(self) -> Severity {
         Severity::Fault
     }
 }
 
-/// A kind that no enum lists.
+/// The name of a kind that belongs to no enum.
 impl Kind for &'static str {
     fn name(self) -> &'static str {
         self
@@ -37,32 +37,32 @@ impl Kind for &'static str {
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Nothing is lost by it and nothing goes wrong: the torn end of a write that was never
-    /// acknowledged, say.
+    /// Nothing is lost and nothing will go wrong, for instance the torn end of a write that was
+    /// never acknowledged.
     Harmless,
     /// Something is damaged, or contradicts itself.
     Fault,
 }
 
-/// One thing that a check, a mount or a read found.
+/// A problem that a check, a mount or a read found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The [`Kind::name`] of its kind.
     pub kind: &'static str,
-    /// How bad it is.
+    /// How bad the finding is.
     pub severity: Severity,
-    /// The inode concerned, where it is known.
+    /// The affected inode, if known.
     pub inode: Option<InodeNumber>,
-    /// The first data byte concerned, counted from the beginning of the volume.
+    /// The first affected byte, counted from the start of the volume.
     pub offset: Option<u64>,
-    /// The files concerned, where they are known: paths from the root, without a leading `/`.
+    /// The affected files, if known: paths from the root, without a leading `/`.
     pub paths: Vec<Vec<u8>>,
-    /// What was found, and what would be right.
+    /// What was found, and what was expected.
     pub detail: String,
 }
 
 impl Finding {
-    /// A finding about the volume as a whole.
+    /// Makes a finding about the volume as a whole.
     #[cold]
     pub fn new(kind: impl Kind, detail: impl Into<String>) -> Self {
         Self {
@@ -75,13 +75,13 @@ impl Finding {
         }
     }
 
-    /// Names the inode concerned.
+    /// Sets the affected inode.
     #[must_use]
     pub fn of(self, inode: InodeNumber) -> Self {
         Self { inode: Some(inode), ..self }
     }
 
-    /// Names the first byte concerned.
+    /// Sets the first affected byte.
     #[must_use]
     pub fn at(self, offset: u64) -> Self {
         Self { offset: Some(offset), ..self }
@@ -94,13 +94,13 @@ impl Finding {
         self
     }
 
-    /// Marks it as harmless.
+    /// Marks the finding as harmless.
     #[must_use]
     pub fn harmless(self) -> Self {
         Self { severity: Severity::Harmless, ..self }
     }
 
-    /// Whether nothing is lost by it.
+    /// Whether the finding is harmless.
     pub fn is_harmless(&self) -> bool {
         self.severity == Severity::Harmless
     }
@@ -112,8 +112,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A collector of findings that keeps at most [`LISTED_MAX`] of each kind and severity, and counts
-/// all.
+/// Collects findings: lists at most [`LISTED_MAX`] of each kind and severity, and counts all.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     listed: Vec<Finding>,
@@ -121,14 +120,14 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Takes a finding.
+    /// Adds a finding.
     pub fn add(&mut self, finding: Finding) {
         let (kind, severity) = (finding.kind, finding.severity);
         self.add_with(kind, severity, || finding);
     }
 
-    /// Takes a finding that is made only if it is going to be listed. Its kind and severity must be
-    /// those given here.
+    /// Adds a finding that is built only if it will be listed. The built finding must have the
+    /// given kind and severity.
     pub fn add_with(&mut self, kind: &'static str, severity: Severity, finding: impl FnOnce() -> Finding) {
         let count = self.counts.entry((kind, severity)).or_default();
         *count += 1;
@@ -137,19 +136,19 @@ impl Findings {
         }
     }
 
-    /// Puts the listed findings in order; equal ones stay in the order in which they came.
+    /// Sorts the listed findings; the sort is stable.
     pub fn sort_by(&mut self, order: impl FnMut(&Finding, &Finding) -> Ordering) {
         self.listed.sort_by(order);
     }
 
-    /// How many faults there are of each kind, those included that are not listed.
+    /// The number of faults of each kind, including those that are not listed.
     pub fn faults(&self) -> BTreeMap<&'static str, u64> {
         let faults = self.counts.iter().filter(|((_, severity), _)| *severity == Severity::Fault);
         faults.map(|((kind, _), count)| (*kind, *count)).collect()
     }
 
-    /// The findings in the order in which they came, and one more for each kind of which some are
-    /// not listed.
+    /// The findings in order of arrival, followed by one summary for each kind with unlisted
+    /// findings.
     pub fn into_list(self) -> Vec<Finding> {
         let mut list = self.listed;
         for ((kind, severity), count) in self.counts {
@@ -167,19 +166,19 @@ impl Extend<Finding> for Findings {
     }
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What is wrong and what is worth knowing, in the format's order.
+    /// Damage and other findings, in the format's order.
     pub findings: Vec<Finding>,
-    /// What there is in the volume, by name: the same names in every report of a format.
+    /// Named counts of the volume's content: every report of one format has the same names.
     pub counts: Vec<(&'static str, u64)>,
-    /// What people should know besides: a sentence each.
+    /// Further remarks for people, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Report {
-    /// Whether nothing is wrong; harmless findings do not count.
+    /// Whether there are no faults; harmless findings do not count.
     pub fn is_clean(&self) -> bool {
         self.findings.iter().all(Finding::is_harmless)
     }
@@ -189,24 +188,24 @@ impl Report {
         self.findings.iter().filter(|finding| !finding.is_harmless())
     }
 
-    /// How many there are of what has this name; 0 for a name that the format does not know.
+    /// The count with this name; 0 for a name that the format does not use.
     pub fn count(&self, name: &str) -> u64 {
         self.counts.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
     }
 }
 
-/// What a repair came to.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repair {
-    /// The check of the volume as it was.
+    /// The check of the volume before the repair.
     pub before: Report,
-    /// Nodes that were kept.
+    /// The number of nodes that were kept.
     pub kept: u64,
-    /// What was put right.
+    /// Damage that was repaired.
     pub mended: Vec<Finding>,
-    /// What was left out.
+    /// Content that was dropped.
     pub dropped: Vec<Finding>,
-    /// What is still wrong with the repaired volume.
+    /// Damage that remains in the repaired volume.
     pub remaining: Vec<Finding>,
 }
 

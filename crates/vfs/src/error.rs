@@ -5,7 +5,7 @@ use std::fmt;
 /// Shorthand for results of file-system operations.
 pub type Result<T> = std::result::Result<T, FsError>;
 
-/// What went wrong; each kind has one errno.
+/// The kind of a failure; each kind has one errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum ErrorKind {
@@ -15,30 +15,30 @@ pub enum ErrorKind {
     IsADirectory,
     NotEmpty,
     NoSpace,
-    /// A limit of a quota.
+    /// A quota limit is reached.
     QuotaExceeded,
-    /// A name cannot lead from one project, or device, into another.
+    /// A rename or link would cross projects or devices.
     CrossDevice,
     FileTooBig,
-    /// More of extended attributes than an inode has room for, however empty the volume.
+    /// The extended attributes exceed what an inode can hold, however empty the volume.
     AttributesTooBig,
     NameTooLong,
     InvalidName,
     InvalidArgument,
     TooManyLinks,
-    /// A path leads through more symbolic links than is sensible; they may go in a circle.
+    /// Resolving a path met too many symbolic links; they may form a cycle.
     TooManySymlinks,
     NoAttribute,
     NotSupported,
     ReadOnly,
     /// The image contradicts itself or its checksums.
     Corrupt,
-    /// The device below failed; the source tells.
+    /// The device below failed; `source` has its error.
     Device,
 }
 
 impl ErrorKind {
-    /// The errno that Linux would give (asm-generic/errno-base.h, asm-generic/errno.h).
+    /// The errno that Linux returns (asm-generic/errno-base.h, asm-generic/errno.h).
     pub const fn errno(self) -> i32 {
         match self {
             Self::NotFound => 2,
@@ -64,7 +64,7 @@ impl ErrorKind {
     }
 }
 
-/// In the words of `strerror`, where it has any.
+/// The text of `strerror`, where it has one.
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -95,22 +95,22 @@ impl fmt::Display for ErrorKind {
 /// A failed file-system operation.
 #[derive(Debug)]
 pub struct FsError {
-    /// What went wrong.
+    /// The kind of the failure.
     pub kind: ErrorKind,
-    /// What exactly, where, and what would be right.
+    /// What happened, where, and what was expected.
     pub detail: String,
-    /// The error of the layer below.
+    /// The error of the layer below, if it caused this one.
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl FsError {
-    /// An error with what and where in words.
+    /// Makes an error with a description.
     #[cold]
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), source: None }
     }
 
-    /// The device below failed.
+    /// Makes an error of kind `Device` from the error of the device below.
     #[cold]
     pub fn device(detail: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self { kind: ErrorKind::Device, detail: detail.into(), source: Some(Box::new(source)) }

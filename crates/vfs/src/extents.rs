@@ -4,24 +4,24 @@ use std::ops::Range;
 
 use crate::{InodeNumber, Result};
 
-/// What stands where an extent lies.
+/// How the device stores the bytes of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExtentKind {
-    /// The file's bytes, at an address that is whole units of allocation.
+    /// Plain bytes, at an address that is a multiple of the allocation unit.
     Written,
-    /// The file's bytes, among metadata: at any byte.
+    /// Plain bytes among metadata, at any byte address.
     Inline,
-    /// The file's bytes in another form, compressed or encrypted; the address is that of the first
-    /// of the blocks that hold them, which may be fewer than the extent has.
+    /// Compressed or encrypted bytes; the address is that of the first block that holds them. Fewer
+    /// blocks than the extent's length may hold them.
     Encoded,
-    /// Nothing yet: the place belongs to the file, and reads as zeroes.
+    /// Allocated to the file but never written; reads as zeroes.
     Unwritten,
-    /// The newest bytes are in memory, and have no place until they are written back.
+    /// The newest bytes are in memory only, without an address until they are written back.
     Delayed,
 }
 
 impl ExtentKind {
-    /// The word for it.
+    /// The kind's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Written => "written",
@@ -32,41 +32,42 @@ impl ExtentKind {
         }
     }
 
-    /// Whether its bytes may be anything but zeroes.
+    /// Whether the extent's bytes may be other than zero.
     pub const fn is_data(self) -> bool {
         !matches!(self, Self::Unwritten)
     }
 }
 
-/// Bytes of a file that follow one another, and where they lie.
+/// A run of consecutive bytes of a file, and their address on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileExtent {
-    /// The first byte in the file.
+    /// Offset of the first byte in the file.
     pub offset: u64,
-    /// Bytes, at least one. Whole units of allocation but for [`ExtentKind::Inline`]: the last one
-    /// may reach behind the file's size, and what is reserved there may lie wholly behind it.
+    /// Length in bytes, at least one. A multiple of the allocation unit except for
+    /// [`ExtentKind::Inline`]: the last extent may reach past the file's size, and reserved space
+    /// may lie wholly past it.
     pub length: u64,
-    /// The byte of the device at which the first one stands, the others behind it; of all devices
-    /// one behind the other, where the volume lies on several. `None` where there is none: always
-    /// of [`ExtentKind::Delayed`]; of others where the format reserves without choosing, or what
-    /// holds them waits in memory.
+    /// The device address of the first byte; the others follow it. If the volume spans several
+    /// devices, addresses run through all of them in order. `None` if there is no address: always
+    /// for [`ExtentKind::Delayed`]; for other kinds if the format reserves space without choosing
+    /// it, or if the holding block waits in memory.
     pub address: Option<u64>,
-    /// What stands there.
+    /// How the bytes are stored.
     pub kind: ExtentKind,
 }
 
 impl FileExtent {
-    /// The first byte in the file behind it.
+    /// The file offset just past the extent.
     pub const fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)
     }
 
-    /// The bytes of the file.
+    /// The extent's byte range in the file.
     pub const fn range(&self) -> Range<u64> {
         self.offset..self.end()
     }
 
-    /// Whether `next` is more of the same.
+    /// Whether `next` directly continues this extent.
     fn goes_on(&self, next: &Self) -> bool {
         let follows = match (self.address, next.address) {
             (Some(here), Some(there)) => here.checked_add(self.length) == Some(there),
@@ -78,24 +79,27 @@ impl FileExtent {
     }
 }
 
-/// Where a file's bytes lie on the device (what FIEMAP of Linux tells).
+/// The mapping from a file's bytes to the device (like Linux' FIEMAP).
 ///
-/// Who reads [`ExtentKind::Written`] and [`ExtentKind::Inline`] at their address reads the file's
-/// bytes, as long as the file system changes nothing. Within the file's size, extents of all kinds
-/// but [`ExtentKind::Unwritten`] are what [`crate::FileSystem::data_after`] calls data.
+/// Reading [`ExtentKind::Written`] and [`ExtentKind::Inline`] extents at their address yields the
+/// file's bytes, as long as the file system changes nothing. Within the file's size, all kinds
+/// except [`ExtentKind::Unwritten`] are data in the sense of [`crate::FileSystem::data_after`].
 pub trait Extents {
-    /// The next extent of a regular file that holds a byte at or behind `offset`: where `offset`
-    /// lies within one, its part from the unit of allocation on that holds the byte. `None` where
-    /// none follows. Who goes on at an extent's end meets all, in ascending order; what is one
-    /// extent and what several is the format's. Errors: `NotFound`, `IsADirectory`,
-    /// `InvalidArgument` (another kind), `NotSupported` (the format's map says nothing of its
-    /// content), `Corrupt`, `Device`. Cost: a search for the offset, and a look at each piece of
-    /// the extent and of the hole in front of it.
+    /// The next extent of a regular file that holds a byte at or after `offset`; `None` if none
+    /// follows.
+    ///
+    /// If `offset` lies within an extent, the result is the extent's rest, from the allocation unit
+    /// that holds that byte. Repeated calls, each starting at the previous extent's end, visit all
+    /// extents in ascending order. The format decides how it splits bytes into extents.
+    ///
+    /// Errors: `NotFound`, `IsADirectory`, `InvalidArgument` (another kind), `NotSupported` (the
+    /// format's map does not describe its content), `Corrupt`, `Device`. Cost: a search for the
+    /// offset, and a look at each piece of the extent and of the hole before it.
     fn extent_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<FileExtent>>;
 }
 
-/// All extents of a file, neighbours joined. Errors: those of [`Extents::extent_after`]. Cost:
-/// theirs; memory for the extents.
+/// All extents of a file, adjacent ones joined. Errors and cost: those of
+/// [`Extents::extent_after`]; memory for the extents.
 pub fn all_extents(extents: &dyn Extents, inode: InodeNumber) -> Result<Vec<FileExtent>> {
     let mut all: Vec<FileExtent> = Vec::new();
     let mut offset = 0;

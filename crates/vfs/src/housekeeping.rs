@@ -1,19 +1,19 @@
-//! Work that a file system has for idle times.
+//! Background work of a file system, done in idle time.
 
 use nandkit_units::Nanos;
 
 use crate::Result;
 
-/// Work that is due at instants: collection in the background, write-back of what is old, a
-/// checkpoint now and then (on Linux the threads of a file system). Nothing runs by itself: whoever
-/// lets time pass asks when something is due, lets the clock go there, and has it done.
+/// Work that is due at certain times: background cleaning, write-back of old data, periodic
+/// checkpoints (on Linux, the file system's threads). Nothing runs by itself: the caller that lets
+/// time pass asks when work is due, advances the clock to that time, and calls for the work.
 pub trait Housekeeping {
-    /// When there is something to look at next, if nothing else happens until then. Cost: a look at
+    /// The next time at which work may be due, if nothing else happens until then. Cost: a look at
     /// counters.
     fn next_due(&mut self) -> Nanos;
 
-    /// Does what is due by now, and says whether anything was done; [`Housekeeping::next_due`] is
-    /// later then, or nothing was done. Errors: `NoSpace`, `Device`, `Corrupt`, `ReadOnly`. Cost:
-    /// that of the work, which the clock shows.
+    /// Does the work that is due now, and returns whether it did anything. Afterwards
+    /// [`Housekeeping::next_due`] is later, or nothing was done. Errors: `NoSpace`, `Device`,
+    /// `Corrupt`, `ReadOnly`. Cost: that of the work, by which the clock advances.
     fn work(&mut self) -> Result<bool>;
 }

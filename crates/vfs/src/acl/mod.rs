@@ -1,8 +1,8 @@
 //! POSIX access control lists as values of the extended attributes `system.posix_acl_access` and
 //! `system.posix_acl_default`.
 //!
-//! The form is that of Linux' system calls (uapi/linux/posix_acl_xattr.h, acl(5)): a version, then
-//! eight bytes an entry, all little-endian. Formats may store another one.
+//! The value has the layout of Linux' system calls (uapi/linux/posix_acl_xattr.h, acl(5)): a
+//! version, then eight bytes per entry, all little-endian. Formats may store the list differently.
 
 mod text;
 
@@ -10,19 +10,19 @@ pub use text::{from_text, to_text};
 
 use crate::{ErrorKind, FsError, Result};
 
-/// Name of the attribute with an inode's own list.
+/// The attribute that holds an inode's access list.
 pub const ACCESS: &[u8] = b"system.posix_acl_access";
 
-/// Name of the attribute with the list that a directory gives to what is made in it.
+/// The attribute that holds a directory's default list, which new entries in it inherit.
 pub const DEFAULT: &[u8] = b"system.posix_acl_default";
 
-/// The version of the form.
+/// The version of the layout.
 const VERSION: u32 = 2;
 
-/// The identity of entries that name nobody.
+/// The identity in entries that name no user or group.
 const NO_ID: u32 = u32::MAX;
 
-/// Whom an entry is about. The order is that in which a list has them.
+/// Whom an entry applies to, in the order in which a list sorts its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AclSubject {
     /// The owner.
@@ -33,23 +33,23 @@ pub enum AclSubject {
     OwningGroup,
     /// The group with this number.
     Group(u32),
-    /// The most that users with a number and all groups get.
+    /// The upper limit of what numbered users and all groups get.
     Mask,
     /// Everybody else.
     Others,
 }
 
-/// One entry.
+/// One entry of an access control list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AclEntry {
-    /// Whom it is about.
+    /// Whom the entry applies to.
     pub subject: AclSubject,
-    /// Read 4, write 2, execute 1.
+    /// Permission bits: read 4, write 2, execute 1.
     pub permissions: u8,
 }
 
 impl AclSubject {
-    /// The tag of the entry (acl(5), `e_tag`), the number that it names, and its place in a list.
+    /// The entry's tag (acl(5), `e_tag`), its numeric identity, and its rank in a list.
     const fn parts(self) -> (u16, u32, u8) {
         match self {
             Self::Owner => (0x01, NO_ID, 0),
@@ -79,8 +79,8 @@ fn invalid(what: impl Into<String>) -> FsError {
     FsError::new(ErrorKind::InvalidArgument, what)
 }
 
-/// The entries of a value. Errors: `InvalidArgument` where it is none, or [`check`] refuses the
-/// list. Cost: one pass.
+/// Parses an attribute value. Errors: `InvalidArgument` if the value is malformed or [`check`]
+/// refuses the list. Cost: one pass.
 pub fn parse(value: &[u8]) -> Result<Vec<AclEntry>> {
     let Some((version, entries)) = value.split_first_chunk::<4>() else {
         return Err(invalid(format!("an access control list of {} bytes has no version", value.len())));
@@ -106,7 +106,7 @@ fn entry([t0, t1, p0, p1, i0, i1, i2, i3]: &[u8; 8]) -> Result<AclEntry> {
     }
 }
 
-/// The value with these entries, which [`check`] finds in order.
+/// Encodes entries that [`check`] accepts.
 pub fn encode(entries: &[AclEntry]) -> Vec<u8> {
     let mut value = VERSION.to_le_bytes().to_vec();
     for entry in entries {
@@ -118,9 +118,9 @@ pub fn encode(entries: &[AclEntry]) -> Vec<u8> {
     value
 }
 
-/// Whether entries are a list (acl(5), "valid ACL"): exactly one each for owner, owning group and
-/// others, a mask where a number is named, at most one mask, in the order of [`AclSubject`] (those
-/// of numbers among themselves as they come). Errors: `InvalidArgument`.
+/// Checks that the entries form a valid list (acl(5), "valid ACL"): exactly one each for owner,
+/// owning group and others, a mask if a number is named, at most one mask, in the order of
+/// [`AclSubject`] (numbered entries of one kind in any order). Errors: `InvalidArgument`.
 pub fn check(entries: &[AclEntry]) -> Result<()> {
     let mut count = [0_usize; 6];
     let mut last = 0;
@@ -148,7 +148,8 @@ pub fn check(entries: &[AclEntry]) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// What `getfattr -e hex` of Linux shows after `setfacl -m u:1000:rwx` on a file of mode 0644.
+    /// The value that `getfattr -e hex` on Linux shows after `setfacl -m u:1000:rwx` on a file of
+    /// mode 0644.
     const SET_BY_SETFACL: &[u8] = &[
         2, 0, 0, 0, //
         1, 0, 6, 0, 0xFF, 0xFF, 0xFF, 0xFF, //
@@ -184,7 +185,7 @@ mod tests {
             changed(6, 8),
             changed(7, 1),
             changed(8, 0),
-            // The user comes to stand behind the owning group, or is nobody.
+            // The user moves behind the owning group, or has no number.
             changed(12, 8),
             [&changed(16, 0xFF)[..17], &[0xFF; 3], &SET_BY_SETFACL[20..]].concat(),
             without(0),
@@ -195,7 +196,7 @@ mod tests {
         ] {
             assert_eq!(parse(&value).unwrap_err().kind, ErrorKind::InvalidArgument, "{value:02x?}");
         }
-        // Without the user the mask may stay or go.
+        // Without the user, the mask is optional.
         assert!(parse(&without(1)).is_ok());
     }
 }

@@ -1,17 +1,20 @@
-//! Lists as text, as archives have them (acl(5), "ACL text forms"; star(5), `SCHILY.acl.access`).
+//! Access control lists as text, as archives store them (acl(5), "ACL text forms"; star(5),
+//! `SCHILY.acl.access`).
 
 use super::{AclEntry, AclSubject, check};
 use crate::{ErrorKind, FsError, Result};
 
-/// Longest text: a list of 65,536 entries with long names.
+/// Longest accepted text in bytes: a list of 65,536 entries with long names.
 const TEXT_MAX: usize = 4 << 20;
 
-/// Reads the long form, an entry a line, and the short one, with commas between entries. Of
-/// `TAG:NAME:PERMISSIONS:NUMBER`, as star(1) and bsdtar(1) write it, the number counts; without one
-/// the name must be a number. Behind `#` stands a comment. Entries may come in any order.
+/// Parses the long form (one entry a line) and the short form (entries separated by commas).
 ///
-/// Errors: `InvalidArgument` for what is no list, and for a name without a number: who that is,
-/// only the system knows on which the archive was made. Cost: n log n.
+/// In `TAG:NAME:PERMISSIONS:NUMBER`, as star(1) and bsdtar(1) write it, the number identifies the
+/// user or group; without a number, the name itself must be a number. `#` starts a comment. Entries
+/// may come in any order.
+///
+/// Errors: `InvalidArgument` if the text is no list, or an entry has a name without a number: only
+/// the system that made the archive knows whose name it is. Cost: n log n.
 pub fn from_text(text: &[u8]) -> Result<Vec<AclEntry>> {
     let wrong = |what: String| FsError::new(ErrorKind::InvalidArgument, what);
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= TEXT_MAX);
@@ -61,7 +64,7 @@ fn entry(text: &str) -> Result<AclEntry> {
     Ok(AclEntry { subject, permissions })
 }
 
-/// The long form with numbers, a line each entry, as GNU tar writes it.
+/// Formats the list in the long form with numbers, one entry a line, as GNU tar writes it.
 pub fn to_text(entries: &[AclEntry]) -> String {
     let mut text = String::new();
     for AclEntry { subject, permissions } in entries {

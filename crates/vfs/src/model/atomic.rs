@@ -1,4 +1,4 @@
-//! The model's drafts: copies of a file's content without a name.
+//! The model's drafts: unnamed copies of a file's content.
 
 use super::ModelFileSystem;
 use super::node::{Node, Shape};
@@ -17,7 +17,7 @@ impl ModelFileSystem {
         }
     }
 
-    /// Refuses to change what is a draft, or has one, otherwise than by a write.
+    /// Refuses any change but a write to an inode that is a draft or has one.
     pub(super) fn expect_no_draft(&self, inode: InodeNumber) -> Result<()> {
         if self.drafts.contains_key(&inode.0) {
             let detail = format!("inode {} is a draft: it is only written, committed and dropped", inode.0);
@@ -33,7 +33,7 @@ impl ModelFileSystem {
         }
     }
 
-    /// The file of what must be a draft.
+    /// The file that a draft belongs to. Errors: `InvalidArgument` if the inode is no draft.
     fn drafted(&self, draft: InodeNumber) -> Result<InodeNumber> {
         self.node(draft)?;
         let file = self.drafts.get(&draft.0).copied();
@@ -62,7 +62,7 @@ impl AtomicWrites for ModelFileSystem {
     fn commit_atomic(&mut self, draft: InodeNumber) -> Result<()> {
         let file = self.drafted(draft)?;
         let new = self.content(draft)?.clone();
-        // Its blocks are the file's from here on.
+        // The draft's blocks now belong to the file.
         self.drop_node(draft.0);
         self.change_content(file, |content, _| *content = new)
     }

@@ -62,7 +62,7 @@ impl Links for ModelFileSystem {
     }
 }
 
-/// Whether an inode of this kind takes this access control list.
+/// Checks that an inode of this kind can have this access control list.
 fn check_list(kind: FileKind, name: &[u8], value: &[u8]) -> Result<()> {
     match kind {
         FileKind::Symlink => {
@@ -134,7 +134,7 @@ impl Allocation for ModelFileSystem {
         self.expect_no_draft(inode)?;
         let content = self.content(inode)?;
         let end = check_range(offset, length, self.options.file_size_max)?;
-        // Without holes, what lies before the range has to be allocated too.
+        // Without holes, everything before the range must be allocated too.
         let start = if self.options.features.holes { offset } else { content.size.min(offset) };
         let range = blocks_of(start, end - start, self.options.block_size);
         self.need_blocks(content.missing(range.clone()))?;
@@ -156,7 +156,7 @@ impl Holes for ModelFileSystem {
     }
 }
 
-/// The end of a range that is not empty and inside the largest file.
+/// Checks that a range is not empty and within the largest file, and returns its end.
 fn check_range(offset: u64, length: u64, size_max: u64) -> Result<u64> {
     if length == 0 {
         return Err(FsError::new(ErrorKind::InvalidArgument, "the range is empty"));

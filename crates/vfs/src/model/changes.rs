@@ -18,7 +18,7 @@ impl ModelFileSystem {
         }
     }
 
-    /// Checks that a new name can be added: the directory lives, the name is good and free.
+    /// Checks that a new name can be added: the directory exists, the name is valid and free.
     pub(super) fn check_new_name(&self, directory: InodeNumber, name: &[u8]) -> Result<()> {
         self.directory(directory)?;
         self.options.check_name(name)?;
@@ -29,7 +29,7 @@ impl ModelFileSystem {
         self.check_alive(directory)
     }
 
-    /// A removed directory that somebody retains takes no new names.
+    /// Refuses to add names to a directory that was removed but is still retained.
     pub(super) fn check_alive(&self, directory: InodeNumber) -> Result<()> {
         if directory.0 != ROOT && self.node(directory)?.names == 0 {
             return Err(FsError::new(ErrorKind::NotFound, format!("directory {} was removed", directory.0)));
@@ -37,7 +37,7 @@ impl ModelFileSystem {
         Ok(())
     }
 
-    /// Adds a checked name for an inode; a directory learns where it is.
+    /// Adds a checked name for an inode; a directory records its new parent.
     pub(super) fn add_name(&mut self, directory: InodeNumber, name: &[u8], inode: InodeNumber) -> Result<()> {
         let folded = self.options.folded(name);
         self.directory_mut(directory)?.insert(folded, name, inode.0);
@@ -45,7 +45,7 @@ impl ModelFileSystem {
         self.touch_directory(directory)
     }
 
-    /// Counts a name of `inode` in `directory`.
+    /// Counts a new name of `inode` in `directory`.
     pub(super) fn adopt(&mut self, directory: InodeNumber, inode: InodeNumber) -> Result<()> {
         let now = self.now();
         let node = self.node_mut(inode)?;
@@ -58,7 +58,7 @@ impl ModelFileSystem {
         Ok(())
     }
 
-    /// Uncounts a name of `inode` in `directory`.
+    /// Counts a removed name of `inode` in `directory`.
     pub(super) fn abandon(&mut self, directory: InodeNumber, inode: InodeNumber) -> Result<()> {
         let now = self.now();
         let node = self.node_mut(inode)?;
@@ -70,14 +70,14 @@ impl ModelFileSystem {
         Ok(())
     }
 
-    /// Drops an inode that has neither name nor holder.
+    /// Drops an inode that has no name and is not retained.
     pub(super) fn drop_if_unused(&mut self, inode: InodeNumber) {
         if self.nodes.get(&inode.0).is_some_and(|node| node.names == 0 && node.retained == 0) {
             self.drop_node(inode.0);
         }
     }
 
-    /// A directory's entries changed.
+    /// Updates a directory's times after a change of its entries.
     pub(super) fn touch_directory(&mut self, directory: InodeNumber) -> Result<()> {
         let now = self.now();
         let node = self.node_mut(directory)?;
@@ -154,7 +154,7 @@ impl ModelFileSystem {
         Ok(())
     }
 
-    /// Checks that a file can get this size; where the format has no holes, growth takes blocks.
+    /// Checks that a file can grow to this size; in a format without holes, growth takes blocks.
     fn check_resize(&self, inode: InodeNumber, size: u64) -> Result<()> {
         let content = self.content(inode)?;
         self.check_size(Some(size))?;
@@ -164,7 +164,7 @@ impl ModelFileSystem {
         Ok(())
     }
 
-    /// How many of `length` bytes from `offset` on there is room for, with the gap before them.
+    /// How many of `length` bytes at `offset` fit, counting the gap before them.
     fn room(&self, inode: InodeNumber, offset: u64, length: u64) -> Result<u64> {
         let block_size = self.options.block_size;
         let content = self.content(inode)?;
@@ -320,7 +320,7 @@ impl ModelFileSystem {
         Ok(self.attributes(inode.0, self.node(inode)?))
     }
 
-    /// `NotEmpty` for a directory with entries.
+    /// Returns `NotEmpty` for a directory with entries.
     pub(super) fn check_removable(&self, inode: InodeNumber) -> Result<()> {
         match &self.node(inode)?.shape {
             Shape::Directory(directory) if !directory.is_empty() => {

@@ -1,4 +1,4 @@
-//! The bytes of a regular file, in blocks of which some may be missing (holes).
+//! The content of a regular file, in blocks of which some may be missing (holes).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nandkit_units::{Payload, ReadInto};
 
-/// A file's size and its allocated blocks. Bytes of a block behind the end of the file are zero.
+/// A file's size and its allocated blocks. A block's bytes past the end of the file are zero.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileContent {
     pub(super) size: u64,
@@ -24,13 +24,13 @@ impl FileContent {
         self.blocks.len() as u64
     }
 
-    /// How many blocks of the range are missing.
+    /// The number of blocks of the range that are not allocated.
     pub(super) fn missing(&self, range: Range<u64>) -> u64 {
         let held = self.blocks.range(range.clone()).count() as u64;
         (range.end - range.start).saturating_sub(held)
     }
 
-    /// Gives the range zeroed blocks where they are missing.
+    /// Allocates zeroed blocks for the holes of the range.
     pub(super) fn allocate(&mut self, range: Range<u64>, block_size: u32) {
         let zero: Arc<[u8]> = vec![0; block_size as usize].into();
         for block in range {
@@ -61,7 +61,7 @@ impl FileContent {
         }
     }
 
-    /// The next run of allocated blocks, from `offset` on and up to the size.
+    /// The next run of allocated blocks at or after `offset`, cut at the size.
     pub(super) fn data_after(&self, offset: u64, block_size: u32) -> Option<Range<u64>> {
         let size = u64::from(block_size.max(1));
         let mut blocks = self.blocks.range(offset / size..).map(|(block, _)| *block);
@@ -71,7 +71,7 @@ impl FileContent {
         (!data.is_empty()).then_some(data)
     }
 
-    /// Writes bytes into allocated blocks, and grows the size as far as they reach.
+    /// Writes bytes into allocated blocks, and grows the size if they reach past it.
     pub(super) fn write(&mut self, offset: u64, data: &[u8], block_size: u32) {
         self.allocate(blocks_of(offset, data.len() as u64, block_size), block_size);
         let mut done = 0;
@@ -104,7 +104,7 @@ impl FileContent {
         }
     }
 
-    /// Cuts the file off, or lets it grow without blocks.
+    /// Truncates the file, or grows it without allocating blocks.
     pub(super) fn resize(&mut self, size: u64, block_size: u32) {
         if size < self.size {
             self.punch(size, u64::MAX - size, block_size);

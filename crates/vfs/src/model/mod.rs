@@ -1,8 +1,8 @@
-//! The in-memory model file system: the oracle that every other one is compared with.
+//! The in-memory model file system: the reference that all others are compared with.
 //!
-//! It is simple and complete rather than fast: every rule stands in one place and is written as the
-//! contract says it. [`ModelOptions`] takes away what a format cannot hold, so that the same model
-//! judges FAT, JFFS2 or F2FS. A clone is a snapshot: later changes of one do not show in the other.
+//! It is simple and complete rather than fast: each rule of the contract stands in one place.
+//! [`ModelOptions`] removes what a format cannot store, so that one model judges FAT, JFFS2 and
+//! F2FS. A clone is a snapshot: original and clone change independently.
 
 mod atomic;
 mod capabilities;
@@ -26,7 +26,7 @@ use crate::{
 };
 use node::{Node, Shape};
 
-/// A file system in memory with full POSIX behaviour, less what its options take away.
+/// A file system in memory with full POSIX behaviour, except what its options remove.
 #[derive(Clone, Debug)]
 pub struct ModelFileSystem {
     options: ModelOptions,
@@ -34,7 +34,7 @@ pub struct ModelFileSystem {
     nodes: BTreeMap<u64, Node>,
     next_inode: u64,
     used_blocks: u64,
-    /// Drafts of files, each with its file.
+    /// Each draft and the file it belongs to.
     drafts: BTreeMap<u64, u64>,
 }
 
@@ -51,7 +51,7 @@ impl ModelFileSystem {
         model
     }
 
-    /// The options that it was made with.
+    /// The options given at creation.
     pub fn options(&self) -> &ModelOptions {
         &self.options
     }
@@ -61,8 +61,7 @@ impl ModelFileSystem {
         &self.clock
     }
 
-    /// What an unmount and a mount do: nobody retains anything any more, and inodes without a name
-    /// are gone.
+    /// Acts as an unmount and a mount: drops all retains, and with them the inodes without a name.
     pub fn remount(&mut self) {
         let orphans: Vec<u64> =
             self.nodes.iter().filter(|(number, node)| node.names == 0 && **number != ROOT).map(|(n, _)| *n).collect();
@@ -78,7 +77,7 @@ impl ModelFileSystem {
         self.step(Timestamp(i64::try_from(self.clock.unix_ns()).unwrap_or(i64::MAX)))
     }
 
-    /// A time rounded down to what the format holds.
+    /// Rounds a time down to the format's resolution.
     fn step(&self, time: Timestamp) -> Timestamp {
         let step = i64::try_from(self.options.features.modified_step_ns.max(1)).unwrap_or(i64::MAX);
         Timestamp(time.0 - time.0.rem_euclid(step))
@@ -108,7 +107,7 @@ impl ModelFileSystem {
         )
     }
 
-    /// Brings the volume's count of used blocks in line with what the inode takes now.
+    /// Updates the volume's count of used blocks to what the inode occupies now.
     fn charge(&mut self, number: u64) {
         let Some(node) = self.nodes.get_mut(&number) else { return };
         let blocks = node.blocks(&self.options);
@@ -128,7 +127,7 @@ impl ModelFileSystem {
         self.options.capacity_blocks.saturating_sub(self.used_blocks)
     }
 
-    /// `NoSpace` unless so many more blocks are free.
+    /// Returns `NoSpace` unless this many more blocks are free.
     fn need_blocks(&self, blocks: u64) -> Result<()> {
         let free = self.free_blocks();
         if blocks <= free {

@@ -1,13 +1,13 @@
-//! Which names the model takes, and which of them are the same.
+//! Which names the model accepts, and which of them are equal.
 
 use super::{ModelOptions, NameRule};
 use crate::{ErrorKind, FsError, Result};
 
-/// Most UTF-16 units of a long name of FAT.
+/// Longest FAT name in UTF-16 units.
 const FAT_UNITS_MAX: usize = 255;
 
 impl ModelOptions {
-    /// Whether the format can hold the name.
+    /// Checks that the format can store the name.
     pub(super) fn check_name(&self, name: &[u8]) -> Result<()> {
         let shown = || String::from_utf8_lossy(name.get(..64).unwrap_or(name)).into_owned();
         let invalid = |why: &str| Err(FsError::new(ErrorKind::InvalidName, format!("\"{}\": {why}", shown())));
@@ -36,8 +36,8 @@ impl ModelOptions {
         if name.len() > self.name_max as usize { Err(too_long()) } else { Ok(()) }
     }
 
-    /// The form in which equal names are equal: itself, or each character in upper case where case
-    /// does not count.
+    /// The key by which names are compared: the name itself, or its upper-case form if case is
+    /// ignored.
     pub(super) fn folded(&self, name: &[u8]) -> Vec<u8> {
         if self.features.case_sensitive {
             return name.to_vec();
@@ -49,7 +49,7 @@ impl ModelOptions {
     }
 }
 
-/// One character for one character, as the upcase tables of file systems have it.
+/// Maps one character to one upper-case character, as the upcase tables of file systems do.
 fn upper(c: char) -> char {
     let mut mapped = c.to_uppercase();
     match (mapped.next(), mapped.next()) {

@@ -6,7 +6,7 @@ use super::ModelOptions;
 use super::content::FileContent;
 use crate::{FileKind, Timestamp};
 
-/// An inode.
+/// An inode of the model.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) shape: Shape,
@@ -17,16 +17,16 @@ pub(super) struct Node {
     pub(super) modified: Timestamp,
     pub(super) changed: Timestamp,
     pub(super) created: Timestamp,
-    /// Entries that name it; 0 for the root.
+    /// The number of directory entries that name the inode; 0 for the root.
     pub(super) names: u32,
-    /// Times that it is retained.
+    /// How often the inode is retained.
     pub(super) retained: u64,
     pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// What the volume's count of used blocks holds for it.
+    /// The blocks charged for the inode in the volume's count of used blocks.
     pub(super) charged_blocks: u64,
 }
 
-/// What an inode is, with what only this kind has.
+/// An inode's type, with the data of that type.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
     Regular(FileContent),
@@ -39,26 +39,26 @@ pub(super) enum Shape {
 /// A directory: entries in the order of their cookies, and an index by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directory {
-    /// The directory that holds it; `None` for the root and for removed ones.
+    /// The parent directory; `None` for the root and for removed directories.
     pub(super) parent: Option<u64>,
     entries: BTreeMap<u64, Entry>,
     index: BTreeMap<Vec<u8>, u64>,
     last_cookie: u64,
-    /// Directories in it.
+    /// The number of subdirectories.
     pub(super) subdirectories: u32,
-    /// Bytes that the entries take, by the measure of [`entry_bytes`].
+    /// Bytes that the entries take, measured by [`entry_bytes`].
     bytes: u64,
 }
 
-/// One name.
+/// One name in a directory.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) name: Vec<u8>,
     pub(super) inode: u64,
 }
 
-/// What a name takes in its directory: the size of an ext2 entry, as good as any other for a volume
-/// that fills up.
+/// The bytes that a name takes in its directory: the size of an ext2 entry. Any measure would do
+/// for a volume that fills up.
 pub(super) fn entry_bytes(name: &[u8]) -> u64 {
     8 + name.len() as u64
 }
@@ -92,7 +92,7 @@ impl Node {
 
     pub(super) fn links(&self) -> u32 {
         match &self.shape {
-            // Its name, its own ".", and ".." of each directory in it; a removed one has none.
+            // The directory's name, its ".", and ".." of each subdirectory; a removed one has none.
             Shape::Directory(directory) if self.names > 0 || directory.parent.is_none() => 2 + directory.subdirectories,
             _ => self.names,
         }
@@ -114,7 +114,7 @@ impl Node {
         }
     }
 
-    /// Blocks that it takes on the volume.
+    /// The blocks that the inode occupies on the volume.
     pub(super) fn blocks(&self, options: &ModelOptions) -> u64 {
         let body = match &self.shape {
             Shape::Regular(content) => content.allocated_blocks(),
@@ -125,7 +125,7 @@ impl Node {
     }
 }
 
-/// Blocks that so many bytes of names and values of extended attributes take.
+/// The blocks that this many bytes of extended attributes (names and values) occupy.
 pub(super) fn xattr_blocks(bytes: usize, options: &ModelOptions) -> u64 {
     (bytes as u64).div_ceil(u64::from(options.block_size))
 }
@@ -145,13 +145,13 @@ impl Directory {
         self.entries.get(self.index.get(folded)?)
     }
 
-    /// Entries behind a cookie, with theirs.
+    /// The entries after a cookie, each with its own cookie.
     pub(super) fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &Entry)> {
         use std::ops::Bound::{Excluded, Unbounded};
         self.entries.range((Excluded(cookie), Unbounded)).map(|(cookie, entry)| (*cookie, entry))
     }
 
-    /// Adds a name that is not there.
+    /// Adds a name that does not exist yet.
     pub(super) fn insert(&mut self, folded: Vec<u8>, name: &[u8], inode: u64) {
         self.last_cookie += 1;
         self.bytes += entry_bytes(name);
@@ -159,7 +159,7 @@ impl Directory {
         self.entries.insert(self.last_cookie, Entry { name: name.to_vec(), inode });
     }
 
-    /// Lets a name that is there stand for another inode; its spelling and its cookie stay.
+    /// Makes an existing name refer to another inode; spelling and cookie stay.
     pub(super) fn redirect(&mut self, folded: &[u8], inode: u64) {
         if let Some(entry) = self.index.get(folded).and_then(|cookie| self.entries.get_mut(cookie)) {
             entry.inode = inode;
@@ -172,7 +172,7 @@ impl Directory {
         }
     }
 
-    /// How many more blocks one more name would take.
+    /// The number of additional blocks that one more name would need.
     pub(super) fn growth(&self, name: &[u8], options: &ModelOptions) -> u64 {
         let size = u64::from(options.block_size);
         (self.bytes + entry_bytes(name)).div_ceil(size) - self.bytes.div_ceil(size)

@@ -36,7 +36,7 @@ impl ModelFileSystem {
             return self.respell(from, to, moved);
         }
         match target {
-            // Two names of one inode: POSIX says that nothing happens.
+            // Two names of one inode: POSIX demands that nothing happens.
             Some(target) if target == moved => Ok(()),
             Some(target) if flags == RenameFlags::Exchange => {
                 self.check_cycle(target, from.0)?;
@@ -51,12 +51,12 @@ impl ModelFileSystem {
         from.0 == to.0 && self.options.folded(from.1) == self.options.folded(to.1)
     }
 
-    /// Whether there is anything to do for a rename to the same name.
+    /// Whether a rename of a name to itself changes its spelling.
     fn takes_spelling(&self, from: ParentAndName<'_>, to: ParentAndName<'_>) -> bool {
         self.options.respells && from.1 != to.1
     }
 
-    /// `InvalidArgument` where `directory` is `moved` itself or lies below it.
+    /// Returns `InvalidArgument` if `directory` is `moved` itself or lies below it.
     fn check_cycle(&self, moved: InodeNumber, directory: InodeNumber) -> Result<()> {
         let mut at = directory.0;
         loop {
@@ -73,7 +73,7 @@ impl ModelFileSystem {
         }
     }
 
-    /// The same name in another case takes the new spelling.
+    /// Changes the spelling of a name whose case differs.
     fn respell(&mut self, from: ParentAndName<'_>, to: ParentAndName<'_>, moved: InodeNumber) -> Result<()> {
         if !self.takes_spelling(from, to) {
             return Ok(());
@@ -103,7 +103,7 @@ impl ModelFileSystem {
         self.touch_directory(to.0)
     }
 
-    /// An existing target loses the name to the moved inode.
+    /// Replaces an existing target by the moved inode.
     fn replace(
         &mut self,
         from: ParentAndName<'_>,

@@ -17,7 +17,7 @@ fn bytes(model: &ModelFileSystem, inode: InodeNumber) -> Vec<u8> {
     bytes
 }
 
-/// The count of used blocks is what the inodes take.
+/// Checks that the count of used blocks equals the sum over the inodes.
 fn check_charges(model: &ModelFileSystem) {
     let sum: u64 = model.nodes.values().map(|node| node.blocks(&model.options)).sum();
     assert_eq!(model.used_blocks, sum);

@@ -1,4 +1,4 @@
-//! Two trees side by side.
+//! Comparing two trees.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -9,30 +9,31 @@ use nandkit_units::ReadInto;
 use super::{CHUNK, DEPTH_MAX, FILE_BYTES_MAX, OwnedEntry, link_target, sorted_entries};
 use crate::{Attributes, ErrorKind, Features, FileKind, FileSystem, FsError, InodeNumber, Result, acl};
 
-/// What counts as a difference. Names, kinds, sizes, contents and targets of links always do.
+/// Which differences count. Names, kinds, sizes, contents and link targets always do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompareOptions {
-    /// Permission bits.
+    /// Compare permission bits.
     pub mode: bool,
-    /// Owner and group.
+    /// Compare owners and groups.
     pub owner: bool,
-    /// Numbers of names of inodes that are no directories.
+    /// Compare link counts of inodes other than directories.
     pub links: bool,
-    /// Times of modification of regular files: may differ by this many nanoseconds; `None` leaves
-    /// them out.
+    /// Compare modification times of regular files, with this tolerance in nanoseconds; `None`
+    /// ignores them.
     pub modified_slack_ns: Option<u64>,
-    /// Extended attributes other than access control lists.
+    /// Compare extended attributes other than access control lists.
     pub xattrs: bool,
-    /// Access control lists.
+    /// Compare access control lists.
     pub posix_acls: bool,
-    /// Longer files are differences in themselves, since they cannot be compared in sensible time.
+    /// Files longer than this many bytes count as different, because comparing them would take too
+    /// long.
     pub file_bytes_max: u64,
-    /// The comparison ends after so many differences.
+    /// The comparison ends after this many differences.
     pub differences_max: usize,
 }
 
 impl CompareOptions {
-    /// All that both formats can hold; times with the coarser one's step.
+    /// Everything that both formats can store; times with the coarser resolution.
     pub fn for_features(a: &Features, b: &Features) -> Self {
         Self {
             mode: a.permissions && b.permissions,
@@ -47,12 +48,12 @@ impl CompareOptions {
     }
 }
 
-/// Where two trees differ, and how.
+/// A path at which two trees differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Relative to the roots of the comparison.
+    /// The path relative to the roots of the comparison.
     pub path: Vec<u8>,
-    /// How.
+    /// The kind of the difference.
     pub kind: DifferenceKind,
 }
 
@@ -64,7 +65,7 @@ pub enum DifferenceKind {
     OnlyInSecond,
     Kind(FileKind, FileKind),
     Size(u64, u64),
-    /// The first byte that differs.
+    /// The first differing byte.
     Content {
         offset: u64,
         bytes: (u8, u8),
@@ -77,7 +78,7 @@ pub enum DifferenceKind {
     Modified(i64, i64),
     /// An extended attribute's value; `None` where it is missing.
     Xattr(Vec<u8>, Option<Vec<u8>>, Option<Vec<u8>>),
-    /// One side could not be read: which (1 or 2), and why.
+    /// One side could not be read: which one (1 or 2), and why.
     Unreadable(u8, ErrorKind, String),
 }
 
@@ -113,8 +114,8 @@ struct Comparison<'a> {
     found: Vec<Difference>,
 }
 
-/// The differences between what is below two directories, in the order of the paths; empty where
-/// there are none. Sides that cannot be read are differences too.
+/// The differences between the trees below two directories, sorted by path. Sides that cannot be
+/// read count as differences.
 pub fn compare_trees(
     a: (&dyn FileSystem, InodeNumber),
     b: (&dyn FileSystem, InodeNumber),
@@ -158,7 +159,7 @@ impl Comparison<'_> {
                 if !self.inodes(&below, a, b) {
                     continue;
                 }
-                // A directory that was entered before has a second name, or holds itself.
+                // A directory that was entered before has a second name, or contains itself.
                 let (new_in_a, new_in_b) = (entered_a.insert(a), entered_b.insert(b));
                 if new_in_a && new_in_b && depth < DEPTH_MAX {
                     pending.push((below, depth + 1, a, b));
@@ -181,7 +182,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Both values, or the differences that one or both could not be read.
+    /// Returns both values, or records that one or both could not be read.
     fn both<T>(&mut self, path: &[u8], a: Result<T>, b: Result<T>) -> Option<(T, T)> {
         let mut unreadable = |side, error: FsError| {
             self.add(path, DifferenceKind::Unreadable(side, error.kind, error.to_string()));
@@ -200,7 +201,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Compares two inodes; true where both are directories.
+    /// Compares two inodes; returns true if both are directories.
     fn inodes(&mut self, path: &[u8], a: InodeNumber, b: InodeNumber) -> bool {
         let Some((x, y)) = self.both(path, self.a.stat(a), self.b.stat(b)) else { return false };
         if x.kind != y.kind {
@@ -253,7 +254,7 @@ impl Comparison<'_> {
             let b = self.b.read(y.inode, at, ReadInto::Bytes(&mut in_b));
             let Some((a, b)) = self.both(path, a, b) else { return };
             let count = a.min(b).min(CHUNK);
-            // Nearly always equal: compared as a whole, and byte by byte only where they are not.
+            // Nearly always equal, so compare the whole buffer first, and bytes only if it differs.
             let same = in_a.get(..count) == in_b.get(..count);
             let end = if same { 0 } else { count };
             if let Some(first) = (0..end).find(|i| in_a.get(*i) != in_b.get(*i)) {
@@ -294,7 +295,7 @@ fn present(value: Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Both sorted lists as one, with who has each name.
+/// Merges two sorted lists; each name comes with the sides that have it.
 #[allow(clippy::type_complexity, reason = "a pair of optional inodes needs no name of its own")]
 fn merged(a: Vec<OwnedEntry>, b: Vec<OwnedEntry>) -> Vec<(Vec<u8>, (Option<InodeNumber>, Option<InodeNumber>))> {
     let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());

@@ -1,4 +1,4 @@
-//! Trees from one file system into another.
+//! Copying trees from one file system to another.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::{
     AttributeChange, Attributes, Changes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, NewNode, Result,
 };
 
-/// How a tree is copied.
+/// Options for [`copy_tree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyOptions {
-    /// Files above this are left out and reported.
+    /// Files larger than this many bytes are skipped and reported.
     pub file_bytes_max: u64,
-    /// Whether what cannot be read, or what the target cannot hold, is left out and reported; else
-    /// it ends the copy.
+    /// Whether to skip and report what cannot be read or stored in the target; otherwise the first
+    /// problem ends the copy.
     pub skip_problems: bool,
 }
 
@@ -25,7 +25,7 @@ impl Default for CopyOptions {
     }
 }
 
-/// What a copy did.
+/// The result of a copy.
 #[derive(Debug, Default)]
 pub struct CopyReport {
     /// Regular files made.
@@ -34,11 +34,11 @@ pub struct CopyReport {
     pub directories: u64,
     /// Symbolic links, devices, FIFOs and sockets made.
     pub others: u64,
-    /// Further names of files that were copied already.
+    /// Additional names of files that were already copied.
     pub links: u64,
-    /// Bytes of all files; holes count.
+    /// Total bytes of the files, holes included.
     pub bytes: u64,
-    /// What was left out, with its path and why.
+    /// What was skipped: path and reason.
     pub skipped: Vec<(Vec<u8>, FsError)>,
 }
 
@@ -47,18 +47,18 @@ struct Copy<'a> {
     to: &'a mut dyn Changes,
     options: CopyOptions,
     report: CopyReport,
-    /// Where the walk stands in the target, with the attributes that a directory gets when it is
-    /// left.
+    /// The walk's current path in the target; a directory's attributes are set when the walk leaves
+    /// it.
     targets: Vec<(InodeNumber, Option<Attributes>)>,
-    /// Targets of inodes with more than one name.
+    /// The copies of inodes that have more than one name.
     linked: BTreeMap<InodeNumber, InodeNumber>,
 }
 
 /// Copies everything below `from_directory` into `to_directory`: content, attributes, extended
-/// attributes, hard links and holes as far as the target holds them.
+/// attributes, hard links and holes, as far as the target can store them.
 ///
-/// Errors: those of the target (`NoSpace` and `Device` always end the copy); with `skip_problems`
-/// the rest is in the report.
+/// Errors: those of the target (`NoSpace` and `Device` always end the copy); with `skip_problems`,
+/// all others are in the report.
 pub fn copy_tree(
     from: &dyn FileSystem,
     from_directory: InodeNumber,
@@ -81,7 +81,7 @@ impl Copy<'_> {
             },
             Step::Leave { path, .. } => {
                 if let Some((inode, Some(attributes))) = self.targets.pop() {
-                    // Only now, since each entry made changed the directory's time.
+                    // Only now: each entry made in the directory changed its time.
                     if let Err(error) = self.finish(inode, &attributes) {
                         return self.skip(path, error);
                     }
@@ -141,8 +141,8 @@ impl Copy<'_> {
         self.finish(inode, attributes)
     }
 
-    /// Copies the attributes; one that the target cannot hold is left out by itself, not with its
-    /// inode.
+    /// Copies the extended attributes; an attribute that the target cannot store is skipped alone,
+    /// not with its inode.
     fn xattrs(&mut self, path: &[u8], from: InodeNumber, to: InodeNumber) -> Result<()> {
         let Some(source) = self.from.xattrs() else { return Ok(()) };
         for name in source.xattr_names(from)? {
@@ -178,7 +178,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Sets what making and filling an inode may have changed.
+    /// Sets the attributes that creating and filling an inode may have changed.
     fn finish(&mut self, inode: InodeNumber, attributes: &Attributes) -> Result<()> {
         let change = AttributeChange {
             accessed: Some(attributes.accessed),

@@ -1,12 +1,12 @@
-//! Whole files by path, and whole trees taken away.
+//! Reading and writing whole files by path, and removing whole trees.
 
 use nandkit_units::{Payload, ReadInto};
 
 use super::{CHUNK, Follow, Next, Step, resolve, resolve_parent, show, walk};
 use crate::{AttributeChange, Changes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, NewNode, Result};
 
-/// The whole content of a file of at most `bytes_max` bytes. Errors: `FileTooBig` for a longer one,
-/// and those of `read`.
+/// Reads a whole file of at most `bytes_max` bytes. Errors: `FileTooBig` for a longer one, and
+/// those of `read`.
 pub fn read_inode(fs: &dyn FileSystem, inode: InodeNumber, bytes_max: u64) -> Result<Vec<u8>> {
     let size = fs.stat(inode)?.size;
     if size > bytes_max {
@@ -26,13 +26,13 @@ pub fn read_inode(fs: &dyn FileSystem, inode: InodeNumber, bytes_max: u64) -> Re
     }
 }
 
-/// The whole content of the file at `path`, of at most [`super::FILE_BYTES_MAX`] bytes.
+/// Reads the whole file at `path`, of at most [`super::FILE_BYTES_MAX`] bytes.
 pub fn read_file(fs: &dyn FileSystem, path: &[u8]) -> Result<Vec<u8>> {
     read_inode(fs, resolve(fs, path, Follow::Last)?, super::FILE_BYTES_MAX)
 }
 
-/// Writes all of `data` at `offset`. Errors: those of `write`, and `NoSpace` where only a part was
-/// taken.
+/// Writes all of `data` at `offset`. Errors: those of `write`, and `NoSpace` if only a part was
+/// written.
 pub fn write_inode(fs: &mut dyn Changes, inode: InodeNumber, offset: u64, data: &[u8]) -> Result<()> {
     let mut rest = data;
     while !rest.is_empty() {
@@ -47,8 +47,8 @@ pub fn write_inode(fs: &mut dyn Changes, inode: InodeNumber, offset: u64, data: 
     Ok(())
 }
 
-/// Makes the file at `path` hold `data` and nothing else; made with `node` where it does not exist,
-/// else cut to nothing first. A link at the end is followed.
+/// Makes `data` the whole content of the file at `path`. Creates the file as `node` if it does not
+/// exist, otherwise truncates it first. A symbolic link at the end is followed.
 pub fn write_file(fs: &mut dyn Changes, path: &[u8], node: &NewNode<'_>, data: &[u8]) -> Result<InodeNumber> {
     let inode = match resolve(fs, path, Follow::Last) {
         Ok(inode) => {
@@ -65,8 +65,8 @@ pub fn write_file(fs: &mut dyn Changes, path: &[u8], node: &NewNode<'_>, data: &
     Ok(inode)
 }
 
-/// Makes the directory at `path` and all that are missing above it; existing ones are left as they
-/// are. Errors: `NotADirectory` where a name on the way is something else, and those of `create`.
+/// Creates the directory at `path` and all missing parents; existing directories stay as they are.
+/// Errors: `NotADirectory` if a component is something else, and those of `create`.
 pub fn make_directories(fs: &mut dyn Changes, path: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
     let mut here = fs.root();
     for end in (0..=path.len()).filter(|end| path.get(*end).is_none_or(|byte| *byte == b'/')) {
@@ -86,12 +86,12 @@ pub fn make_directories(fs: &mut dyn Changes, path: &[u8], node: &NewNode<'_>) -
     Ok(here)
 }
 
-/// Takes a name away with all that is below it. Stops at the first error; what was removed until
-/// then is gone.
+/// Removes a name and everything below it. Stops at the first error; what was removed before it
+/// stays removed.
 pub fn remove_tree(fs: &mut dyn Changes, directory: InodeNumber, name: &[u8]) -> Result<()> {
     let top = fs.lookup(directory, name)?;
     if fs.stat(top)?.kind == FileKind::Directory {
-        // Names below, each directory behind its entries.
+        // Names below the directory, each directory after its entries.
         let mut below: Vec<(InodeNumber, Vec<u8>)> = Vec::new();
         let mut parents = vec![top];
         walk(fs, top, &mut |step| {

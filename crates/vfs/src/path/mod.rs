@@ -1,7 +1,8 @@
 //! Working with whole paths, files and trees of a [`FileSystem`](crate::FileSystem).
 //!
-//! Everything here expects hostile images: directories that hold themselves, names with `/`, absurd
-//! sizes. Nothing recurses, all loops are bounded, and what cannot be is reported with its path.
+//! Everything here expects hostile images: directories that contain themselves, names with `/`,
+//! absurd sizes. Nothing recurses, all loops are bounded, and whatever is impossible is reported
+//! with its path.
 
 mod compare;
 mod copy;
@@ -18,14 +19,14 @@ pub use walk::{
     sorted_entries, walk,
 };
 
-/// A file larger than this is not read whole, copied or compared: a hostile image can claim 2^63
+/// Largest file in bytes that is read whole, copied or compared: a hostile image can claim 2^63
 /// bytes of holes.
 pub const FILE_BYTES_MAX: u64 = 1 << 36;
 
-/// Bytes that are read or written at once.
+/// Bytes per read or write.
 const CHUNK: usize = 1 << 17;
 
-/// A path for messages, on one line and with one slash before it.
+/// A path for messages, on one line and with one leading slash.
 fn show(path: &[u8]) -> String {
     let mut shown = String::from("/");
     for character in String::from_utf8_lossy(path).trim_start_matches('/').chars() {

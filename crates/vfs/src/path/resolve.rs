@@ -1,31 +1,30 @@
-//! From a path to an inode.
+//! Resolving a path to an inode.
 
 use crate::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Result};
 
-/// Most symbolic links on one path, as on Linux (namei.h, MAXSYMLINKS).
+/// Most symbolic links that one path may lead through, as on Linux (namei.h, MAXSYMLINKS).
 pub const SYMLINKS_MAX: u32 = 40;
 
-/// Most components on one path, links' targets included.
+/// Most components of one path, including those of link targets.
 pub const COMPONENTS_MAX: usize = 1 << 16;
 
 /// Whether a symbolic link at the end of a path is followed; links on the way always are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Follow {
-    /// The link itself is meant.
+    /// Returns the link itself.
     Never,
-    /// What it points at is meant.
+    /// Returns the link's target.
     #[default]
     Last,
 }
 
-/// The inode at `path` (components between `/`; empty ones and `.` mean nothing, `..` is the
-/// directory above, the root's is the root). Relative paths start at the root. Errors: those of
+/// The inode at `path`. Components are separated by `/`; empty ones and `.` are ignored, `..` is
+/// the parent (the root's is the root). Relative paths start at the root. Errors: those of
 /// `lookup`, `NotADirectory` on the way, `TooManySymlinks`.
 pub fn resolve(fs: &dyn FileSystem, path: &[u8], follow: Follow) -> Result<InodeNumber> {
-    // Directories from the root down to where the walk stands, the last of which may be no
-    // directory.
+    // The directories from the root to the current position; the last inode may be no directory.
     let mut trail = vec![fs.root()];
-    // Components still to go, the next one last.
+    // The remaining components, the next one last.
     let mut ahead: Vec<Vec<u8>> = Vec::new();
     let mut taken = 0;
     let mut links = 0;
@@ -68,8 +67,8 @@ pub fn resolve(fs: &dyn FileSystem, path: &[u8], follow: Follow) -> Result<Inode
     Ok(end)
 }
 
-/// The target of a symbolic link. Errors: those of `read_link`, and `Corrupt` where a file system
-/// shows a link but has no such capability.
+/// The target of a symbolic link. Errors: those of `read_link`, and `Corrupt` if the file system
+/// shows a link but has no symlink capability.
 pub fn link_target(fs: &dyn FileSystem, inode: InodeNumber) -> Result<Vec<u8>> {
     let Some(symlinks) = fs.symlinks() else {
         let text = format!("inode {} is a symbolic link, but this file system reads none", inode.0);
@@ -97,8 +96,8 @@ fn push_components(ahead: &mut Vec<Vec<u8>>, path: &[u8], taken: &mut usize) -> 
     Ok(())
 }
 
-/// A path's parent and its last name, with slashes at the end ignored. Errors: `InvalidArgument`
-/// where there is no last name (the root, `.`, `..`).
+/// Splits a path into its parent and its last name, ignoring trailing slashes. Errors:
+/// `InvalidArgument` if there is no last name (the root, `.`, `..`).
 pub fn split(path: &[u8]) -> Result<(&[u8], &[u8])> {
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
     let trimmed = path.get(..end).unwrap_or(path);
@@ -112,7 +111,8 @@ pub fn split(path: &[u8]) -> Result<(&[u8], &[u8])> {
     }
 }
 
-/// The directory that holds the last name of `path`, and the name. The name need not exist.
+/// Resolves the directory that holds the last name of `path`, and returns it with the name. The
+/// name need not exist.
 pub fn resolve_parent<'a>(fs: &dyn FileSystem, path: &'a [u8]) -> Result<(InodeNumber, &'a [u8])> {
     let (parent, name) = split(path)?;
     let directory = resolve(fs, parent, Follow::Last)?;

@@ -106,7 +106,7 @@ fn a_walk_is_sorted_and_complete() {
     assert_eq!(met, expected);
 }
 
-/// How many listings go well before one fails.
+/// A file system that fails one listing after this many good ones.
 struct FailsOnce(AtomicU64);
 
 impl Hook for FailsOnce {
@@ -220,8 +220,8 @@ fn trees_go_whole() {
     assert_eq!(remove_tree(&mut fs, root, b"a").unwrap_err().kind, ErrorKind::NotFound);
 }
 
-/// What a damaged image may make of a file system: one directory that holds itself, impossible
-/// names, one name twice, and a file of 2^63 bytes.
+/// What a damaged image can make a file system show: a directory that contains itself, impossible
+/// names, a duplicate name, and a file of 2^63 bytes.
 struct Hostile;
 
 impl FileSystem for Hostile {

@@ -1,4 +1,4 @@
-//! Trees in sorted order.
+//! Walking trees in sorted order.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -6,22 +6,22 @@ use std::ops::ControlFlow;
 use crate::source::{self, SourceNode};
 use crate::{Attributes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Result};
 
-/// Deepest directory that is entered.
+/// Depth in directories from which a walk enters no further ones.
 pub const DEPTH_MAX: usize = 4096;
 
-/// Most entries that are taken from one directory.
+/// Most entries that are read from one directory.
 pub const ENTRIES_MAX: usize = 1 << 24;
 
-/// Bytes of the paths of all entries together that a walk meets, and [`PATH_BYTES_EACH`] more for
-/// each entry: a directory 4,096 levels down whose n names have 250 bytes each would have n MiB of
-/// them in an image of 100 n bytes.
+/// Most bytes of all paths of a walk together, beyond [`PATH_BYTES_EACH`] for each entry. Without
+/// this limit, an image of 100 n bytes with n names of 250 bytes in a directory 4,096 levels deep
+/// would yield n MiB of paths.
 pub const PATH_BYTES_MAX: u64 = 1 << 26;
 
-/// Bytes of its path that every entry may have without any limit.
+/// Bytes of each entry's path that do not count against [`PATH_BYTES_MAX`].
 pub const PATH_BYTES_EACH: u64 = 256;
 
-/// What the paths of one list may still take: [`PATH_BYTES_MAX`] together, and [`PATH_BYTES_EACH`]
-/// for each.
+/// The remaining room for the paths of one list: [`PATH_BYTES_MAX`] together, and
+/// [`PATH_BYTES_EACH`] for each.
 #[derive(Clone, Copy, Debug)]
 pub struct PathBudget {
     left: u64,
@@ -34,13 +34,13 @@ impl Default for PathBudget {
 }
 
 impl PathBudget {
-    /// The longest path that there is room for.
+    /// The longest path that still fits.
     pub const fn longest(&self) -> u64 {
         self.left + PATH_BYTES_EACH
     }
 
-    /// Takes the room of a path of so many bytes, and all that is left where there is less; whether
-    /// there was so much.
+    /// Takes the room for a path of `length` bytes and returns whether it fits; if not, takes all
+    /// that is left.
     pub const fn take(&mut self, length: u64) -> bool {
         let left = self.longest().checked_sub(length);
         self.left = match left {
@@ -51,12 +51,12 @@ impl PathBudget {
     }
 }
 
-/// Whether those who read a tree of these nodes get all of it, whatever way they take through it:
-/// no directory is [`DEPTH_MAX`] deep or more, and what paths have beyond [`PATH_BYTES_EACH`] bytes
-/// each is no more than [`PATH_BYTES_MAX`] together. Error: `NameTooLong` with the first path for
-/// which that does not hold, and the limit.
+/// Checks that a tree of these nodes can be read completely by any walk: no directory is
+/// [`DEPTH_MAX`] deep or more, and the bytes of paths beyond [`PATH_BYTES_EACH`] each are at most
+/// [`PATH_BYTES_MAX`] together. Error: `NameTooLong` with the first path that breaks a limit, and
+/// the limit.
 pub fn check_readable(nodes: &[SourceNode]) -> Result<()> {
-    // Depth and bytes of each path.
+    // Depth and path length of each node.
     let mut places: Vec<(usize, u64)> = Vec::with_capacity(nodes.len());
     let mut beyond = 0_u64;
     for (index, node) in nodes.iter().enumerate() {
@@ -79,7 +79,7 @@ pub fn check_readable(nodes: &[SourceNode]) -> Result<()> {
     Ok(())
 }
 
-/// The path of a node for messages, of a long one its end.
+/// A node's path for messages; only the end of a long one.
 fn end_of_path(nodes: &[SourceNode], node: usize) -> String {
     let path = source::path(nodes, node);
     let start = path.len().saturating_sub(PATH_BYTES_EACH as usize);
@@ -87,7 +87,7 @@ fn end_of_path(nodes: &[SourceNode], node: usize) -> String {
     if start == 0 { format!("/{shown}") } else { format!("/...{shown}") }
 }
 
-/// One entry of a directory, by itself.
+/// A directory entry that owns its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OwnedEntry {
     /// The name.
@@ -98,46 +98,46 @@ pub struct OwnedEntry {
     pub kind: FileKind,
 }
 
-/// What a walk meets. Paths are relative to the start of the walk, without a leading `/`.
+/// One step of a walk. Paths are relative to the start of the walk, without a leading `/`.
 #[derive(Debug)]
 pub enum Step<'a> {
     /// A name and its inode.
     Entry {
-        /// Where.
+        /// The entry's path.
         path: &'a [u8],
-        /// What.
+        /// The entry's attributes.
         attributes: &'a Attributes,
     },
-    /// All below a directory that was entered has been met, or it could not be listed, which is a
-    /// problem just before.
+    /// The walk leaves a directory that it entered. All entries below it were visited, or the step
+    /// before reported that it cannot be listed.
     Leave {
-        /// Where.
+        /// The directory's path.
         path: &'a [u8],
         /// The directory.
         inode: InodeNumber,
     },
-    /// Something that could not be read or cannot be; the walk goes on behind it.
+    /// Something unreadable or impossible; the walk continues after it.
     Problem {
-        /// Where.
+        /// The path of the problem.
         path: &'a [u8],
-        /// What.
+        /// The problem.
         error: &'a FsError,
     },
 }
 
-/// How a walk goes on.
+/// How the walk continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Into this directory, if it is one.
+    /// Enters this directory, if it is one.
     Enter,
-    /// Behind this entry.
+    /// Skips what is below this entry.
     Skip,
-    /// Not at all.
+    /// Ends the walk.
     Stop,
 }
 
-/// All entries of a directory, sorted by name. Errors: those of `read_dir`, and `Corrupt` where a
-/// listing is endless.
+/// All entries of a directory, sorted by name. Errors: those of `read_dir`, and `Corrupt` if a
+/// listing does not end.
 pub fn sorted_entries(fs: &dyn FileSystem, directory: InodeNumber) -> Result<Vec<OwnedEntry>> {
     let mut entries = Vec::new();
     fs.read_dir(directory, 0, &mut |entry| {
@@ -155,19 +155,20 @@ pub fn sorted_entries(fs: &dyn FileSystem, directory: InodeNumber) -> Result<Vec
     Ok(entries)
 }
 
-/// A directory that the walk is in.
+/// A directory on the walk's current path.
 struct Level {
     inode: InodeNumber,
     path_length: usize,
-    /// Entries still to go, the next one last.
+    /// The remaining entries, the next one last.
     rest: Vec<OwnedEntry>,
 }
 
-/// Meets everything below `start`, each directory before its entries, entries sorted by name.
-/// Symbolic links are met, not followed. A directory that was met before (a loop, or two names of
-/// one directory), a name that cannot be and one name twice are problems of kind `Corrupt`; a
-/// directory [`DEPTH_MAX`] deep is one of kind `NameTooLong`. Where the paths take more than
-/// [`PathBudget`] allows, that is the last problem, of the same kind, and the walk ends.
+/// Visits everything below `start`: each directory before its entries, entries sorted by name.
+///
+/// Symbolic links are visited, not followed. A directory that was visited before (a loop, or two
+/// names of one directory), an impossible name and a duplicate name are problems of kind `Corrupt`;
+/// a directory [`DEPTH_MAX`] deep is one of kind `NameTooLong`. If the paths exceed [`PathBudget`],
+/// the walk ends with a last problem of that kind.
 ///
 /// Errors: those of `visit`, and of reading `start` itself.
 pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<'_>) -> Result<Next>) -> Result<()> {
@@ -184,8 +185,8 @@ pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<
             if !levels.is_empty() && visit(Step::Leave { path: &path, inode })? == Next::Stop {
                 return Ok(());
             }
-            // The entered directory's own name is the one before its next sibling's; a sibling of
-            // the same name was seen when it was entered.
+            // The last component of the entered path is the name before the next sibling's; a
+            // sibling with the same name was detected on entry.
             previous = path.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
             continue;
         };
@@ -213,8 +214,8 @@ pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<
                 }
                 Err(error) => {
                     let stops = |next| next == Next::Stop;
-                    // It was entered all the same, and whoever counts levels has to hear that it is
-                    // left.
+                    // The directory was entered nevertheless, and a visitor that counts levels
+                    // needs its `Leave`.
                     if stops(visit(Step::Problem { path: &path, error: &error })?)
                         || stops(visit(Step::Leave { path: &path, inode: entry.inode })?)
                     {

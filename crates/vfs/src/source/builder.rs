@@ -1,11 +1,11 @@
-//! Trees from paths in any order.
+//! Building trees from paths in any order.
 
 use std::collections::BTreeMap;
 
 use super::SourceNode;
 use crate::{ErrorKind, FileKind, FsError, Result};
 
-/// The names of a path; empty ones and `.` are left out, so `./a//b` and `/a/b` are the same.
+/// The components of a path. Empty ones and `.` are skipped, so `./a//b` and `/a/b` are equal.
 /// Errors: `InvalidName` for `..` and for NUL.
 pub fn components(path: &[u8]) -> Result<Vec<&[u8]>> {
     let names: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")).collect();
@@ -25,7 +25,7 @@ struct Entry {
     inode: usize,
 }
 
-/// Makes a tree from paths in any order; `C` is what a reader needs to find an inode's content.
+/// Builds a tree from paths in any order; `C` locates an inode's content for a reader.
 #[derive(Clone, Debug)]
 pub struct TreeBuilder<C> {
     entries: Vec<Entry>,
@@ -33,21 +33,20 @@ pub struct TreeBuilder<C> {
     missing: SourceNode,
 }
 
-/// What [`TreeBuilder::finish`] returns.
+/// The result of [`TreeBuilder::finish`].
 #[derive(Clone, Debug)]
 pub struct BuiltTree<C> {
-    /// The nodes, as [`SourceTree`](super::SourceTree) promises them.
+    /// The nodes, in the order that [`SourceTree`](super::SourceTree) promises.
     pub nodes: Vec<SourceNode>,
-    /// For each node where its content is; `None` for hard links, and for nodes that were given
-    /// none.
+    /// The content's location for each node; `None` for hard links and for nodes without content.
     pub contents: Vec<Option<C>>,
 }
 
 const ROOT: usize = 0;
 
 impl<C> TreeBuilder<C> {
-    /// A tree that holds only its root. Directories that a path needs and nobody gave are made like
-    /// `missing`, a directory.
+    /// Starts a tree that holds only its root. Missing parent directories of a path are made like
+    /// `missing`, which must be a directory.
     pub fn new(root: SourceNode, missing: SourceNode) -> Self {
         let root = SourceNode { kind: FileKind::Directory, ..root };
         let entry = Entry { parent: ROOT, children: BTreeMap::new(), inode: ROOT };
@@ -55,11 +54,13 @@ impl<C> TreeBuilder<C> {
         Self { entries: vec![entry], inodes: vec![(root, None)], missing }
     }
 
-    /// Puts a node at a path; the node's own name, parent and `hard_link_of` do not count. What was
-    /// there before is replaced, but a directory that comes again keeps what it holds. Errors:
-    /// `InvalidName`; `NotADirectory` where the path leads through something else, or where the
-    /// root would be; `NotEmpty` where something else would take the place of a directory that
-    /// holds anything, which would lose it without a word (GNU tar does not extract it either).
+    /// Puts a node at a path; the node's own name, parent and `hard_link_of` are ignored. Replaces
+    /// what was there before, except that a directory replaced by a directory keeps its entries.
+    ///
+    /// Errors: `InvalidName`; `NotADirectory` if the path leads through something else, or if the
+    /// root would become something else; `NotEmpty` if something else would replace a non-empty
+    /// directory, which would silently lose its entries (GNU tar does not extract such an archive
+    /// either).
     pub fn put(&mut self, path: &[u8], node: SourceNode, content: Option<C>) -> Result<()> {
         let names = components(path)?;
         let Some((name, above)) = names.split_last() else {
@@ -84,8 +85,8 @@ impl<C> TreeBuilder<C> {
         Ok(())
     }
 
-    /// Gives what is at `existing` one more name. Errors: `NotFound`, `IsADirectory`, and those of
-    /// [`TreeBuilder::put`].
+    /// Adds a name at `path` for the node at `existing`. Errors: `NotFound`, `IsADirectory`, and
+    /// those of [`TreeBuilder::put`].
     pub fn link(&mut self, path: &[u8], existing: &[u8]) -> Result<()> {
         let show = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
         let Some(inode) = self.find(existing)?.and_then(|entry| self.inode_of(entry)) else {
@@ -113,7 +114,7 @@ impl<C> TreeBuilder<C> {
         Ok(inode.and_then(|inode| self.inodes.get_mut(inode)).map(|(node, _)| node))
     }
 
-    /// The tree. Cost: linear in the nodes.
+    /// Finishes the tree. Cost: linear in the nodes.
     pub fn finish(self) -> BuiltTree<C> {
         let Self { mut entries, mut inodes, .. } = self;
         let mut built = BuiltTree { nodes: Vec::with_capacity(entries.len()), contents: Vec::new() };
@@ -135,7 +136,7 @@ impl<C> TreeBuilder<C> {
         built
     }
 
-    /// Refuses to put something in place of a directory that holds anything.
+    /// Refuses to replace a non-empty directory by something else.
     fn holds_nothing(&self, path: &[u8], directory: usize, name: &[u8], kind: FileKind) -> Result<()> {
         let held = self.child(directory, name).and_then(|child| self.entries.get(child));
         if held.is_none_or(|entry| entry.children.is_empty()) {
@@ -168,7 +169,7 @@ impl<C> TreeBuilder<C> {
         Ok(components(path)?.into_iter().try_fold(ROOT, |directory, name| self.child(directory, name)))
     }
 
-    /// Puts a new entry in place of whatever has the name.
+    /// Puts a new entry in place of any entry with that name.
     fn attach(&mut self, directory: usize, name: &[u8], inode: usize) -> usize {
         let entry = self.entries.len();
         self.entries.push(Entry { parent: directory, children: BTreeMap::new(), inode });
@@ -198,7 +199,7 @@ impl<C> TreeBuilder<C> {
         Ok(at)
     }
 
-    /// The path of an entry for messages.
+    /// The path of an entry, for messages.
     fn path_of(&self, entry: usize, name: &[u8]) -> Vec<u8> {
         let mut names = vec![name];
         let mut at = self.entries.get(entry).map_or(ROOT, |entry| entry.parent);

@@ -3,7 +3,7 @@
 use super::{SourceNode, SourceTree, TreeBuilder, same_inode};
 use crate::{ErrorKind, FileKind, FsError, Result};
 
-/// A source tree with its content in memory, for tests and for small trees that a program makes.
+/// A source tree with its content in memory, for tests and for small generated trees.
 #[derive(Clone, Debug)]
 pub struct MemoryTree {
     nodes: Vec<SourceNode>,
@@ -11,9 +11,9 @@ pub struct MemoryTree {
 }
 
 impl MemoryTree {
-    /// The tree of nodes with their content, by path and in any order; missing directories are
-    /// made, mode 0755 and root's. The size of a regular file is that of its content. Errors: those
-    /// of [`TreeBuilder::put`].
+    /// Builds the tree from nodes with paths and content, in any order. Missing directories are
+    /// made with mode 0755, owned by root. A regular file's size becomes that of its content.
+    /// Errors: those of [`TreeBuilder::put`].
     pub fn new(items: impl IntoIterator<Item = (Vec<u8>, SourceNode, Vec<u8>)>) -> Result<Self> {
         let mut builder = Self::builder();
         for (path, mut node, content) in items {
@@ -25,13 +25,13 @@ impl MemoryTree {
         Ok(Self::from_builder(builder))
     }
 
-    /// A builder with an empty root, mode 0755 and root's.
+    /// A builder with an empty root of mode 0755, owned by root.
     pub fn builder() -> TreeBuilder<Vec<u8>> {
         let directory = SourceNode::new(FileKind::Directory, 0o755);
         TreeBuilder::new(directory.clone(), directory)
     }
 
-    /// The tree that a builder made. Sizes of regular files become those of their contents.
+    /// The tree of a builder. Sizes of regular files become those of their contents.
     pub fn from_builder(builder: TreeBuilder<Vec<u8>>) -> Self {
         let built = builder.finish();
         let mut tree = Self { nodes: built.nodes, contents: built.contents };

@@ -1,9 +1,9 @@
-//! A tree of files that is to become an image: what `mkfs` reads, wherever it comes from.
+//! Trees of files to build an image from: the input of `mkfs`, from any source.
 //!
-//! [`SourceTree`] is plain data, all nodes at once, and the content of regular files on demand. The
-//! same tree always has the same nodes in the same order, so that a writer that goes through them
-//! in order writes the same image each time. [`TreeBuilder`] makes such a tree from paths in any
-//! order; [`MemoryTree`] is one with its content in memory.
+//! [`SourceTree`] lists all nodes as plain data and reads the content of regular files on demand.
+//! The same tree always has the same nodes in the same order, so a writer that processes them in
+//! order produces the same image each time. [`TreeBuilder`] builds such a tree from paths in any
+//! order; [`MemoryTree`] has its content in memory.
 
 mod builder;
 mod memory;
@@ -15,36 +15,36 @@ use std::ops::Range;
 
 use crate::{ErrorKind, FileKind, FsError, Result, Timestamp};
 
-/// One name in a tree, and the inode that it leads to.
+/// One name in a tree, and its inode.
 ///
-/// A hard link is a node of its own that names an earlier one; it repeats that one's attributes.
+/// A hard link is a node of its own that refers to an earlier node and repeats its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceNode {
     /// Index of the directory that holds the name; 0 for the root itself.
     pub parent: usize,
     /// The name, without `/` and NUL, not `.` or `..`; empty for the root.
     pub name: Vec<u8>,
-    /// What it is.
+    /// The inode's type.
     pub kind: FileKind,
     /// Permission bits, with set-user-id, set-group-id and sticky: the low 12 bits of a mode.
     pub mode: u16,
-    /// Owner.
+    /// Numeric id of the owner.
     pub uid: u32,
-    /// Group.
+    /// Numeric id of the group.
     pub gid: u32,
     /// Device number (major << 32 | minor) of a device inode, else 0.
     pub device: u64,
-    /// Bytes of a regular file, or of a symbolic link's target; else 0.
+    /// Size in bytes of a regular file or of a symbolic link's target, else 0.
     pub size: u64,
-    /// Last change of content.
+    /// Time of the last change of content.
     pub modified: Timestamp,
-    /// Last read.
+    /// Time of the last read.
     pub accessed: Timestamp,
-    /// Last change of content or attributes.
+    /// Time of the last change of content or attributes.
     pub changed: Timestamp,
     /// The target of a symbolic link, else empty.
     pub target: Vec<u8>,
-    /// The earlier node that is the same inode; never itself a hard link.
+    /// The earlier node with the same inode; never itself a hard link.
     pub hard_link_of: Option<usize>,
     /// Extended attributes, names with their prefix (`user.`, `security.`, ...), sorted by name,
     /// each name once.
@@ -52,7 +52,7 @@ pub struct SourceNode {
 }
 
 impl SourceNode {
-    /// A node of root's with all times at 1970, nameless until it has a place in a tree.
+    /// A node of root with all times at 1970 and no name.
     pub fn new(kind: FileKind, mode: u16) -> Self {
         Self {
             parent: 0,
@@ -72,7 +72,7 @@ impl SourceNode {
         }
     }
 
-    /// A symbolic link, mode 0777.
+    /// A symbolic link to `target`, mode 0777.
     pub fn symlink(target: &[u8]) -> Self {
         Self { size: target.len() as u64, target: target.to_vec(), ..Self::new(FileKind::Symlink, 0o777) }
     }
@@ -82,47 +82,50 @@ impl SourceNode {
         Self { device: u64::from(major) << 32 | u64::from(minor), ..Self::new(kind, mode) }
     }
 
-    /// The same node with all three times.
+    /// The same node with all three times set to `time`.
     pub fn at(self, time: Timestamp) -> Self {
         Self { modified: time, accessed: time, changed: time, ..self }
     }
 
-    /// The same node with an owner and a group.
+    /// The same node with this owner and group.
     pub fn owned_by(self, uid: u32, gid: u32) -> Self {
         Self { uid, gid, ..self }
     }
 }
 
-/// A tree of files that is to become an image.
+/// A tree of files to build an image from.
 ///
-/// **Promises of the implementer**, which [`check`] verifies: node 0 is the root, a directory;
-/// every other node comes after its parent, which is a directory; the children of a directory are
-/// in the order of their names' bytes, each name once; nodes are in depth-first order, so what is
-/// below a directory follows it directly; a hard link names an earlier node that is no directory
-/// and no hard link.
+/// **Promises of the implementer**, which [`check`] verifies:
+///
+/// * Node 0 is the root, a directory.
+/// * Every other node comes after its parent, which is a directory.
+/// * The children of a directory are sorted by the bytes of their names; each name occurs once.
+/// * Nodes are in depth-first order, so a directory's subtree directly follows it.
+/// * A hard link refers to an earlier node that is neither a directory nor a hard link.
 pub trait SourceTree: Sync {
     /// All nodes.
     fn nodes(&self) -> &[SourceNode];
 
-    /// Reads the content of a regular file, or of a hard link to one, from `offset` on; returns how
-    /// many bytes there were, fewer than asked only at the end of the file. May be called from
-    /// several threads. Errors: `InvalidArgument` where the node is no regular file, `NotFound`
-    /// where there is no such node, `Device` where the content cannot be read, `Corrupt` where it
-    /// is no longer what the node says.
+    /// Reads the content of a regular file, or of a hard link to one, from `offset` on; returns the
+    /// number of bytes read, fewer than asked only at the end of the file. May be called from
+    /// several threads. Errors: `InvalidArgument` if the node is no regular file, `NotFound` if
+    /// there is no such node, `Device` if the content cannot be read, `Corrupt` if it no longer
+    /// matches the node.
     fn read(&self, node: usize, offset: u64, into: &mut [u8]) -> Result<usize>;
 
-    /// The next range of a regular file, or of a hard link to one, that may hold anything but
-    /// zeroes, as [`crate::FileSystem::data_after`] has it. Unless the implementer knows, all of
-    /// it. Errors: those of `read`. Cost: no content is read.
+    /// The next range of a regular file, or of a hard link to one, that may hold bytes other than
+    /// zero, as defined by [`crate::FileSystem::data_after`]. Default: the rest of the file.
+    /// Errors: those of `read`. Cost: no content is read.
     fn data_after(&self, node: usize, offset: u64) -> Result<Option<Range<u64>>> {
         let size = self.nodes().get(node).map_or(0, |found| found.size);
         Ok((offset < size).then_some(offset..size))
     }
 }
 
-/// What of `within` is to be read next, by an answer of [`SourceTree::data_after`] or
-/// [`crate::FileSystem::data_after`] to its start: nothing, at its end, where only a hole is left.
-/// Where the answer is an error, all of it: reading tells better what is wrong.
+/// The part of `within` to read next, given the answer of [`SourceTree::data_after`] or
+/// [`crate::FileSystem::data_after`] for its start. If only a hole follows, the result is empty, at
+/// the end of `within`. If the answer is an error, the result is all of `within`: the read will
+/// report the cause better.
 pub fn to_read(answer: Result<Option<Range<u64>>>, within: Range<u64>) -> Range<u64> {
     match answer {
         Ok(Some(data)) if data.start >= within.start && data.start < data.end => {
@@ -146,14 +149,14 @@ pub fn path(nodes: &[SourceNode], node: usize) -> Vec<u8> {
     names.join(&b'/')
 }
 
-/// The node whose content and attributes a node shares: the earlier one for a hard link, else the
-/// node itself.
+/// The node that holds the content and attributes of a node's inode: the earlier node for a hard
+/// link, else the node itself.
 pub fn same_inode(nodes: &[SourceNode], node: usize) -> usize {
     nodes.get(node).and_then(|found| found.hard_link_of).unwrap_or(node)
 }
 
-/// How many names each node's inode has, as POSIX counts them: 2 and one for each subdirectory for
-/// a directory, the number of names for all others.
+/// The link count of each node's inode, as POSIX counts: for a directory 2 plus its subdirectories,
+/// else the number of names.
 pub fn link_counts(nodes: &[SourceNode]) -> Vec<u32> {
     let mut counts: Vec<u32> = nodes.iter().map(|node| if node.kind == FileKind::Directory { 2 } else { 0 }).collect();
     for (index, node) in nodes.iter().enumerate() {
@@ -169,7 +172,7 @@ pub fn link_counts(nodes: &[SourceNode]) -> Vec<u32> {
     (0..nodes.len()).map(|index| counts.get(same_inode(nodes, index)).copied().unwrap_or(1)).collect()
 }
 
-/// Which nodes each directory holds.
+/// The children of each directory.
 #[derive(Clone, Debug, Default)]
 pub struct Children {
     starts: Vec<usize>,
@@ -177,7 +180,7 @@ pub struct Children {
 }
 
 impl Children {
-    /// Cost: linear in the nodes.
+    /// Groups the nodes by parent. Cost: linear in the nodes.
     pub fn of(nodes: &[SourceNode]) -> Self {
         let mut starts = vec![0_usize; nodes.len() + 1];
         for node in nodes.iter().skip(1) {
@@ -202,14 +205,15 @@ impl Children {
         Self { starts, children }
     }
 
-    /// The children of a node in the order of their names; empty for what is no directory.
+    /// The children of a node, sorted by name; empty if the node is no directory.
     pub fn get(&self, node: usize) -> &[usize] {
         let range = |starts: &[usize]| -> Option<Range<usize>> { Some(*starts.get(node)?..*starts.get(node + 1)?) };
         range(&self.starts).and_then(|range| self.children.get(range)).unwrap_or(&[])
     }
 }
 
-/// Whether nodes keep the promises of [`SourceTree`]; the error says which node breaks which.
+/// Checks that nodes keep the promises of [`SourceTree`]; the error names the node and the broken
+/// promise.
 pub fn check(nodes: &[SourceNode]) -> Result<()> {
     let wrong = |index: usize, what: &str| {
         let path = String::from_utf8_lossy(&path(nodes, index)).into_owned();
@@ -219,7 +223,7 @@ pub fn check(nodes: &[SourceNode]) -> Result<()> {
     if root.kind != FileKind::Directory || !root.name.is_empty() || root.parent != 0 || root.hard_link_of.is_some() {
         return wrong(0, "is no nameless directory");
     }
-    // The directories above the node last seen, each with the name of its last child.
+    // The directories above the last node, each with the name of its last child.
     let mut above: Vec<(usize, &[u8])> = vec![(0, &[])];
     for (index, node) in nodes.iter().enumerate().skip(1) {
         while above.len() > 1 && above.last().is_some_and(|(directory, _)| *directory != node.parent) {

@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl<F: FileSystem, H: Hook> Wrapped<F, H> {
-    /// Shows a change to the hook around making it.
+    /// Makes a change between the hook's `before` and `after`.
     fn change<T>(
         &mut self,
         call: Call<'_>,
@@ -84,7 +84,7 @@ impl<F: FileSystem, H: Hook> Changes for Wrapped<F, H> {
         if self.inner.changes()?.atomic_writes().is_some() { Some(self) } else { None }
     }
 
-    /// No call of a user's: hooks do not see it.
+    /// Hooks do not see housekeeping: it is no call of a user.
     fn housekeeping(&mut self) -> Option<&mut dyn Housekeeping> {
         self.inner.changes()?.housekeeping()
     }

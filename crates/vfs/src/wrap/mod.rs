@@ -1,7 +1,7 @@
-//! A file system over another one that shows every call.
+//! A wrapper that reports every call to a file system.
 //!
-//! [`Wrapped`] passes every call on and shows it to a [`Hook`] before and after; capabilities are
-//! those of the wrapped file system, and are shown too.
+//! [`Wrapped`] passes every call on and reports it to a [`Hook`] before and after. It offers the
+//! capabilities of the wrapped file system and reports their calls too.
 
 mod changes;
 
@@ -50,28 +50,28 @@ pub enum Method {
     AbortAtomic,
 }
 
-/// One call, as far as hooks look at it.
+/// A call, as hooks see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// The method.
+    /// The called method.
     pub method: Method,
-    /// The inode, or the directory of the (first) name; 0 where there is none.
+    /// The inode, or the directory of the (first) name; 0 if there is none.
     pub inode: InodeNumber,
-    /// The (first) name; empty where there is none.
+    /// The (first) name; empty if there is none.
     pub name: &'a [u8],
-    /// The offset, or cookie; 0 where there is none.
+    /// The offset or cookie; 0 if there is none.
     pub offset: u64,
-    /// The bytes asked for or handed over; 0 where there are none.
+    /// The number of bytes requested or supplied; 0 if there are none.
     pub length: u64,
-    /// What else was handed over.
+    /// The remaining arguments.
     pub arguments: Arguments<'a>,
 }
 
-/// What a call hands over beside inode, name, offset and length.
+/// Arguments of a call other than inode, name, offset and length.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "as in the methods")]
 pub enum Arguments<'a> {
-    /// Nothing.
+    /// No further arguments.
     None,
     Create(&'a NewNode<'a>),
     Write(Payload<'a>),
@@ -81,9 +81,9 @@ pub enum Arguments<'a> {
         name: &'a [u8],
         flags: RenameFlags,
     },
-    /// The directory that the name is in.
+    /// The directory of the existing name.
     Link(InodeNumber),
-    /// The whole volume instead of the inode.
+    /// The call concerns the whole volume instead of the inode.
     SyncAll,
     SetXattr(&'a [u8]),
     Allocate {
@@ -92,31 +92,31 @@ pub enum Arguments<'a> {
     Adopt(&'a [AdoptedRange]),
 }
 
-/// What a call came to that did not fail.
+/// The result of a successful call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallOutput {
-    /// Bytes that were read or written.
+    /// The number of bytes read or written.
     pub bytes: u64,
-    /// The inode that was found or made.
+    /// The inode that was found or created.
     pub inode: Option<InodeNumber>,
-    /// What was delivered of a directory.
+    /// The part of a directory that was listed.
     pub listed: Option<Listed>,
 }
 
-/// What was delivered of a directory.
+/// The part of a directory that one call listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// How many entries.
+    /// The number of entries.
     pub entries: u64,
-    /// Whether their receiver wanted no more.
+    /// Whether the receiver stopped the listing.
     pub stopped: bool,
-    /// The cookies of the last entry but one and of the last one; 0 where there was none. A listing
-    /// goes on at one of them.
+    /// The cookies of the last two entries, in order; 0 for a missing one. A listing continues at
+    /// one of them.
     pub cookies: [u64; 2],
 }
 
 impl Listed {
-    /// One more.
+    /// Counts one more entry.
     pub const fn add(&mut self, cookie: u64, stopped: bool) {
         self.entries += 1;
         self.stopped = stopped;
@@ -146,16 +146,16 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Looks at calls. Reads come from several threads, so hooks keep what they count behind atomics or
-/// a mutex.
+/// Observes calls. Reads come from several threads, so hooks keep their state behind atomics or a
+/// mutex.
 pub trait Hook: Send + Sync {
-    /// Before the call; an error is the call's result, and the call is not made.
+    /// Called before the call; an error becomes the call's result, and the call is not made.
     fn before(&self, call: &Call<'_>) -> Result<()> {
         let _ = call;
         Ok(())
     }
 
-    /// After the call, also one that `before` refused: what it came to, or which error came.
+    /// Called after the call, also if `before` refused it, with its result.
     fn after(&self, call: &Call<'_>, outcome: std::result::Result<CallOutput, ErrorKind>) {
         let _ = (call, outcome);
     }
@@ -179,7 +179,7 @@ pub struct Wrapped<F, H> {
 }
 
 impl<F, H> Wrapped<F, H> {
-    /// `inner` as `hook` shows it.
+    /// Wraps `inner` and reports its calls to `hook`.
     pub fn new(inner: F, hook: H) -> Self {
         Self { inner, hook }
     }
@@ -189,18 +189,18 @@ impl<F, H> Wrapped<F, H> {
         &self.inner
     }
 
-    /// The hook, with what it counted.
+    /// The hook, with its state.
     pub fn hook(&self) -> &H {
         &self.hook
     }
 
-    /// The wrapped file system, by itself.
+    /// Unwraps the file system.
     pub fn into_inner(self) -> F {
         self.inner
     }
 }
 
-/// Shows a call to the hook around making it; `outcome` says what hooks are told of a result.
+/// Makes a call between the hook's `before` and `after`; `outcome` converts a result for the hook.
 fn around<H: Hook, T>(
     hook: &H,
     call: Call<'_>,
@@ -287,8 +287,7 @@ impl<F: FileSystem, H: Hook> Extents for Wrapped<F, H> {
     }
 }
 
-/// A capability that was there when it was asked for is gone: the wrapped file system contradicts
-/// itself.
+/// A capability disappeared after it was offered: the wrapped file system contradicts itself.
 fn gone() -> FsError {
     FsError::new(ErrorKind::ReadOnly, "the wrapped file system no longer offers this")
 }

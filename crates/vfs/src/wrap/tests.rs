@@ -5,10 +5,10 @@ use crate::NewNode;
 use crate::model::{ModelFileSystem, ModelOptions};
 use nandkit_units::Clock;
 
-/// Method, offset, length, and the bytes that it moved.
+/// Method, offset, length, and the number of bytes moved.
 type ObservedCall = (Method, u64, u64, std::result::Result<u64, ErrorKind>);
 
-/// Writes down what each call came to, and refuses to remove.
+/// Records the result of each call, and refuses removals.
 #[derive(Default)]
 struct Watch(Mutex<Vec<ObservedCall>>);
 
