@@ -1,4 +1,4 @@
-//! Why an operation of a translation layer could not be done, and how the host is told.
+//! Failures inside a translation layer, and the errors the host gets for them.
 
 use nandkit_block::{BlockError, ErrorKind, Operation};
 use nandkit_flash as flash;
@@ -8,28 +8,28 @@ use nandkit_units::Lba;
 /// A failure inside a translation layer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The flash refused. Boxed: results of the hot path stay small.
+    /// The flash returned an error. Boxed to keep results on the hot path small.
     Flash(Box<FlashError>),
     /// No good free block is left.
     Full,
-    /// A remap would make more logical pages than this point at what was written under another
+    /// A remap would make more logical pages than this point at content written under another
     /// address.
     TooManyAliases(usize),
-    /// What a remap would point at was lost while room was made for it.
+    /// The source of a remap was lost while making room for it.
     SourceLost,
-    /// The content of a page that has to be kept in part is lost.
+    /// The content of a page that must be partly preserved is lost.
     Unreadable,
     /// An earlier failure stopped the layer.
     Halted(Box<Halt>),
-    /// The options, or what is on the chip, do not fit.
+    /// The options or the chip's content do not fit.
     Unfit(Box<Misfit>),
 }
 
-/// What does not fit, and what would.
+/// Describes what does not fit, and what would.
 #[derive(Clone, Debug)]
 pub(crate) struct Misfit(String);
 
-/// What stopped a layer: the kind of its failure, and the first cause in words.
+/// The reason why a layer stopped: the kind of its failure, and the first cause in words.
 #[derive(Clone, Debug)]
 pub(crate) struct Halt {
     pub kind: flash::ErrorKind,
@@ -44,12 +44,12 @@ impl Failure {
         Self::Unfit(Box::new(Misfit(detail.into())))
     }
 
-    /// Whether the block is at fault and another one may do.
+    /// Whether the failure concerns only this block, so that another one may work.
     pub fn is_bad_block(&self) -> bool {
         matches!(self, Self::Flash(error) if is_block_failure(error.kind))
     }
 
-    /// The same for the host.
+    /// The failure as a block error for the host.
     #[cold]
     pub fn at(self, operation: Operation, at: Lba) -> BlockError {
         match self {
@@ -103,7 +103,7 @@ impl From<FlashError> for Failure {
     }
 }
 
-/// Failures that concern one block, and are part of a chip's life.
+/// Whether a failure concerns a single block and is part of a chip's normal life.
 pub(crate) const fn is_block_failure(kind: flash::ErrorKind) -> bool {
     use flash::ErrorKind::{BadBlock, EraseFailed, ProgramFailed};
     matches!(kind, ProgramFailed | EraseFailed | BadBlock)

@@ -1,5 +1,5 @@
-//! The host's side of the translation layers with log blocks: requests are cut into pages, ranges
-//! checked, and errors told.
+//! The host side of the translation layers with log blocks: splits requests into pages, checks
+//! ranges, and reports errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::failure::{Failure, LayerResult};
 use crate::shape::{Piece, Shape};
 use crate::statistics::FtlCounters;
 
-/// What a layer does with single pages.
+/// Operations of a layer on single pages.
 pub(crate) trait Pages {
     type Flash: Flash;
 
@@ -24,15 +24,15 @@ pub(crate) trait Pages {
     fn base_mut(&mut self) -> &mut Base<Self::Flash>;
     fn counters_mut(&mut self) -> &mut FtlCounters;
     fn host_reads(&self) -> &AtomicU64;
-    /// Where the current content of a page lies; `None` where it holds nothing.
+    /// The address of a page's current content; `None` if it has none.
     fn locate(&self, lbn: u32, offset: u32) -> Option<PageAddress>;
     fn is_poisoned(&self, lbn: u32, offset: u32) -> bool;
-    /// Whether any page of the logical block holds anything.
+    /// Whether any page of the logical block has content.
     fn is_mapped(&self, lbn: u32) -> bool;
     /// Writes a whole page.
     fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> LayerResult<()>;
-    /// The same as a whole request, where nothing stands in the way of a single program; `None`,
-    /// and nothing has changed, where something may.
+    /// Writes a whole page as a complete request, if a single program suffices; returns `None`,
+    /// with nothing changed, if more may be needed.
     #[inline]
     fn append(
         &mut self,
@@ -42,19 +42,19 @@ pub(crate) trait Pages {
     ) -> Option<LayerResult<Done>> {
         None
     }
-    /// Forgets a whole page, and notes it among the unsaved trims (rule 8).
+    /// Drops a whole page, and records it among the unsaved trims (rule 8).
     fn forget(&mut self, lbn: u32, offset: u32);
     /// The trims that a power cut would undo.
     fn unsaved_mut(&mut self) -> &mut UnsavedTrims;
-    /// Writes a page that says that the page holds nothing.
+    /// Writes a marker that the page has no content.
     fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> LayerResult<()>;
-    /// Copies the pages of a logical block that hold anything into a new data block, without the
+    /// Copies the pages of a logical block that have content into a new data block, leaving out
     /// trimmed ones.
     fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> LayerResult<()>;
 }
 
-/// Trimmed pages of which the flash still holds a version: by logical block, the offsets. Costs
-/// `O(log n)` in the logical blocks that have any.
+/// Trimmed pages of which the flash still holds a version: offsets for each logical block.
+/// Operations cost `O(log n)` in the logical blocks with such pages.
 #[derive(Debug, Default)]
 pub(crate) struct UnsavedTrims {
     offsets: BTreeMap<u32, BTreeSet<u32>>,
@@ -65,7 +65,7 @@ impl UnsavedTrims {
         self.offsets.entry(lbn).or_default().insert(offset);
     }
 
-    /// The page was written again.
+    /// Removes a page that was written again.
     #[inline]
     pub fn remove(&mut self, lbn: u32, offset: u32) {
         if !self.offsets.is_empty() {
@@ -82,20 +82,20 @@ impl UnsavedTrims {
         }
     }
 
-    /// The logical block has a new data block without what was trimmed.
+    /// Removes a logical block that has a new data block without the trimmed pages.
     pub fn clear(&mut self, lbn: u32) {
         self.offsets.remove(&lbn);
     }
 
-    /// The first logical block with trims, and their offsets.
+    /// The first logical block with unsaved trims, and their offsets.
     fn first(&self) -> Option<(u32, Vec<u32>)> {
         let (lbn, offsets) = self.offsets.first_key_value()?;
         Some((*lbn, offsets.iter().copied().collect()))
     }
 }
 
-/// Makes trims durable (rule 8): a few pages of a logical block by a page each that says so, many
-/// by a new data block.
+/// Makes trims durable (rule 8): few pages of a logical block by one marker page each, many by a
+/// new data block.
 pub(crate) fn save_trims<L: Pages>(layer: &mut L, chain: &mut Chain) -> LayerResult<()> {
     while let Some((lbn, offsets)) = layer.unsaved_mut().first() {
         if offsets.len() as u32 * 4 >= layer.base().shape.np {
@@ -108,7 +108,7 @@ pub(crate) fn save_trims<L: Pages>(layer: &mut L, chain: &mut Chain) -> LayerRes
         }
         layer.unsaved_mut().clear(lbn);
     }
-    // A new data block counts once a later program has completed (rule 5).
+    // A new data block counts only after a later program has completed (rule 5).
     layer.base_mut().confirm_now(chain)
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn read<L: Pages>(layer: &L, context: &Context, at: Lba, into: ReadIn
     result.map(|()| done)
 }
 
-/// The sectors that are alike: a page that the map does not know reads as zeroes.
+/// The extent of equal sectors: pages that are not mapped read as zeroes.
 pub(crate) fn extent<L: Pages>(layer: &L, at: Lba, most: u64) -> Extent {
     let shape = &layer.base().shape;
     let per_page = u64::from(shape.page_size / shape.block.sector_size).max(1);
@@ -146,7 +146,7 @@ pub(crate) fn extent<L: Pages>(layer: &L, at: Lba, most: u64) -> Extent {
     while sector < end {
         let page = sector / per_page;
         let (lbn, offset) = shape.place_of(page);
-        // A logical block of which nothing is there is one step.
+        // An unmapped logical block is one step.
         let (holds, pages) = match layer.is_mapped(lbn) {
             true => (layer.locate(lbn, offset).is_some(), 1),
             false => (false, u64::from(shape.np - offset)),
@@ -175,11 +175,11 @@ pub(crate) fn write<L: Pages>(layer: &mut L, context: &Context, at: Lba, data: P
             Err(failure) => Err(failure.at(Operation::Write, at)),
         };
     }
-    // By value: handed over by reference, both would live in memory on the short way too.
+    // By value: passed by reference, both would be stored to memory on the fast path too.
     write_any(layer, *context, at, data)
 }
 
-/// Writes sectors of any number.
+/// Writes any number of sectors.
 #[inline(never)]
 fn write_any<L: Pages>(layer: &mut L, context: Context, at: Lba, data: Payload<'_>) -> Result<Done> {
     let context = &context;
@@ -199,7 +199,7 @@ fn write_any<L: Pages>(layer: &mut L, context: Context, at: Lba, data: Payload<'
     Ok(chain.done())
 }
 
-/// Writes the parts of a request, one behind the other.
+/// Writes the parts of a request, one after another.
 pub(crate) fn write_parts<L: Pages>(layer: &mut L, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
     if let [one] = parts {
         return write(layer, context, at, *one);
@@ -227,8 +227,8 @@ fn write_cut<L: Pages>(layer: &mut L, chain: &mut Chain, (at, first): (Lba, u64)
     Ok(())
 }
 
-/// Reads a content for each `unit` bytes, as one request. Where pages of the chip lie across units,
-/// each is read once.
+/// Reads a content for each `unit` bytes, as one request. A chip page that spans several units is
+/// read once.
 pub(crate) fn read_parts<L: Pages>(
     layer: &L,
     context: &Context,
@@ -255,7 +255,7 @@ pub(crate) fn read_parts<L: Pages>(
     Ok(done)
 }
 
-/// Writes the bytes of a request that fall on one page.
+/// Writes the bytes of a request that fall into one page.
 #[inline]
 fn write_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> LayerResult<()> {
     layer.counters_mut().host_page_writes += 1;
@@ -266,7 +266,7 @@ fn write_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: 
     }
 }
 
-/// Reads the page, changes a part of it, and writes it whole.
+/// Reads a page, changes a part of it, and writes it back.
 fn write_part<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> LayerResult<()> {
     layer.counters_mut().read_modify_writes += 1;
     if layer.is_poisoned(piece.lbn, piece.offset) {
@@ -282,8 +282,8 @@ fn write_part<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &
     result
 }
 
-/// The pages of a longer request, one after the other. Apart from [`write`] so that a single page
-/// does not pay for taking a payload to pieces.
+/// Writes the pages of a longer request, one after another. Separate from [`write`] so that a
+/// single page does not pay for splitting a payload.
 #[inline(never)]
 fn write_pieces<L: Pages>(layer: &mut L, chain: &mut Chain, (at, first): (Lba, u64), data: &Payload<'_>) -> Result<()> {
     let (total, mut start) = (data.len(), 0);
@@ -298,8 +298,8 @@ fn write_pieces<L: Pages>(layer: &mut L, chain: &mut Chain, (at, first): (Lba, u
     Ok(())
 }
 
-/// A part of a description that a description cannot name (its offset would leave 32 bits): as
-/// bytes.
+/// Writes a part of a description as bytes because no description can name it (its offset would
+/// exceed 32 bits).
 #[cold]
 fn write_generated<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> LayerResult<()> {
     let mut whole = vec![0; piece.start + piece.length as usize];
@@ -308,7 +308,8 @@ fn write_generated<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, da
     write_piece(layer, chain, piece, &Payload::Bytes(part))
 }
 
-/// Every completed write is durable; trims are not yet, and the flash may hold something back.
+/// Makes everything durable. Completed writes already are; trims are not, and the flash may buffer
+/// data.
 pub(crate) fn flush<L: Pages>(layer: &mut L, context: &Context) -> Result<Done> {
     let mut chain = layer.base().begin(context);
     let flushed = flush_chain(layer, &mut chain);
@@ -325,7 +326,7 @@ pub(crate) fn flush_chain<L: Pages>(layer: &mut L, chain: &mut Chain) -> LayerRe
     Ok(())
 }
 
-/// Forgets whole pages; parts of pages are overwritten with zeroes.
+/// Drops whole pages, and overwrites parts of pages with zeroes.
 pub(crate) fn trim<L: Pages>(layer: &mut L, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
     let geometry = layer.base().shape.block;
     if at.0 > geometry.sectors || sectors > geometry.sectors - at.0 {
@@ -370,8 +371,8 @@ fn trim_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece) -> Laye
 }
 
 impl Shape {
-    /// The first byte of a request that is inside the device. Sectors are a power of two: this asks
-    /// what `BlockGeometry::holds` asks, without division.
+    /// The first byte of a request inside the device. Checks the same as `BlockGeometry::holds`,
+    /// but without division, because sectors are a power of two.
     #[inline]
     fn check(&self, operation: Operation, at: Lba, bytes: usize) -> Result<u64> {
         let shift = self.block.sector_size.trailing_zeros();
@@ -399,7 +400,7 @@ impl Shape {
         at.plus(piece.start as u64 / u64::from(self.block.sector_size.max(1)))
     }
 
-    /// Splits a read into pages. `read_page` reads one piece into its part of the buffer.
+    /// Splits a read into pages; `read_page` reads one piece into its part of the buffer.
     fn read_pieces(
         &self,
         at: Lba,
@@ -433,8 +434,8 @@ impl Shape {
 }
 
 impl<F: Flash> Base<F> {
-    /// A page as it will be when a part of it is written. `at`: where the rest is. Stays empty
-    /// where the chip keeps no bytes.
+    /// Composes a page from a partial write and the rest at `at`. Stays empty if the chip stores no
+    /// bytes.
     pub fn compose(
         &mut self,
         chain: &mut Chain,
@@ -446,7 +447,7 @@ impl<F: Flash> Base<F> {
         let size = self.shape.page_size as usize;
         match at {
             Some(at) => {
-                // The caller's cause: reading is part of what the host asked for.
+                // The caller's cause: this read is part of the host's request.
                 let cause = chain.next(None).counted_cause();
                 self.read_page(chain, cause, at, page)?;
                 if page.is_empty() {
@@ -456,14 +457,15 @@ impl<F: Flash> Base<F> {
             None => page.set_described(Described { description: Description::default(), length: self.shape.page_size }),
         }
         let (start, end) = (piece.column as usize, (piece.column + piece.length) as usize);
-        // Bytes take bytes in place; everything else keeps its form.
+        // Bytes replace bytes in place; everything else keeps its form.
         if let (Payload::Bytes(_), Payload::Bytes(_)) = (data, page.payload()) {
             if let Some(part) = page.to_bytes().get_mut(start..end) {
                 data.copy_to(part);
             }
             return Ok(());
         }
-        // Any part of an assembly has a form; of a description only those that 32 bits can name.
+        // Any part of an assembly can be described, but only those parts of a description that 32
+        // bits can address.
         let mut before = Assembly::new();
         before.push(page.payload());
         let (whole, all) = (before.payload(), page.set_assembly());

@@ -1,28 +1,28 @@
-//! What every translation layer offers its users: opening, closing, looking at it, and the block
+//! The public interface of every translation layer: attaching, closing, inspection, and the block
 //! device.
 //!
-//! A macro, because these are methods of each layer's own type: a trait would have to be imported
-//! by whoever opens a device.
+//! It is a macro because these are methods of each layer's own type; with a trait, every user would
+//! have to import it.
 
-/// Gives a layer that implements [`crate::host::Pages`] its doors. The layer has the fields `base`,
-/// `options`, `host_reads` and `report`, a function `open` that attaches along a chain, and options
-/// with `capacity`, `sector_size` and `needs()`, as [`crate::shape::Shape::new`] takes them.
-/// `$number` is what opening and closing records hold in their block field: which layer wrote the
-/// chip.
+/// Implements the public interface for a layer that implements [`crate::host::Pages`]. The layer
+/// has the fields `base`, `options`, `host_reads` and `report`, a function `open` that attaches
+/// along a chain, and options with `capacity`, `sector_size` and `needs()`, as
+/// [`crate::shape::Shape::new`] takes them. `$number` identifies the layer in the block field of
+/// opening and closing records.
 macro_rules! translation_layer {
     ($layer:ident, $options:ty, $number:expr) => {
         impl<F: nandkit_flash::Flash> $layer<F> {
-            /// Opens what is on the chip; an empty chip is an empty device. After a power cut this
-            /// recovers, which changes the flash.
+            /// Attaches to the chip's content; an empty chip is an empty device. Recovers after a
+            /// power cut, which changes the flash.
             ///
-            /// Errors: `Unfit` (options or content do not fit the chip: the message says what
-            /// would), `Full` (too few good blocks), `PowerLost`, `Io`. `flash` may be a `&mut`, to
-            /// have it back after an error. The time that it took is in the attach report.
+            /// Errors: `Unfit` (options or content do not fit the chip; the message says what
+            /// would), `Full` (too few good blocks), `PowerLost`, `Io`. Pass `flash` as `&mut` to
+            /// keep it after an error. The attach report holds the time taken.
             pub fn attach(flash: F, options: $options) -> nandkit_block::Result<Self> {
                 Self::attach_at(flash, options, &nandkit_units::Context::default())
             }
 
-            /// The same at an instant. All operations count under the cause `Recovery`.
+            /// Attaches at a given time. All operations count under the cause `Recovery`.
             pub fn attach_at(
                 flash: F,
                 options: $options,
@@ -33,8 +33,8 @@ macro_rules! translation_layer {
                     .map_err(|failure| failure.at(nandkit_block::Operation::Open, nandkit_units::Lba(0)))
             }
 
-            /// Erases everything that the chip holds and opens it as an empty device. The erases
-            /// count under the cause `Format`.
+            /// Erases the whole chip and attaches to it as an empty device. The erases count under
+            /// the cause `Format`.
             pub fn format_at(
                 mut flash: F,
                 options: $options,
@@ -47,8 +47,8 @@ macro_rules! translation_layer {
                     .map_err(|failure| failure.at(nandkit_block::Operation::Open, nandkit_units::Lba(0)))
             }
 
-            /// Writes the record of an orderly end, so that the next attach need not recover, and
-            /// gives the flash back.
+            /// Writes the record of an orderly close, so that the next attach need not recover, and
+            /// returns the flash.
             pub fn close(
                 mut self,
                 context: &nandkit_units::Context,
@@ -68,7 +68,7 @@ macro_rules! translation_layer {
                 &self.base.flash
             }
 
-            /// Gives the flash back without closing: what a power cut would find.
+            /// Returns the flash without closing, in the state that a power cut would leave.
             pub fn into_flash(self) -> F {
                 self.base.flash
             }
@@ -83,8 +83,8 @@ macro_rules! translation_layer {
                 &self.report
             }
 
-            /// The counts since attaching. For FAST `forced_merges` are those that emptied RW log
-            /// blocks, and there are no migrations.
+            /// The counts since attaching. In FAST, `forced_merges` counts merges that emptied RW
+            /// log blocks, and there are no migrations.
             pub fn counters(&self) -> $crate::FtlCounters {
                 self.counters.clone().with_base(&self.base.counters)
             }

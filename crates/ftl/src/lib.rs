@@ -3,9 +3,9 @@
 //! [`BlockMapFtl`] maps whole blocks and writes updates into one log block per data block; its
 //! recycling policies are those of P4 (`nandkit_cleaning::recycling`). [`FastFtl`] shares its log
 //! blocks between all data blocks. Both tag every page in the OOB and rebuild their map from the
-//! tags alone; `docs/design/02-block-map-protocol.md` numbers the rules that keep this safe across
-//! power cuts. [`PageMapFtl`] maps every page, as an SSD does: victim policies, data separation,
-//! a journal of its map, a map on demand, remapping.
+//! tags alone; `docs/design/02-block-map-protocol.md` numbers the rules that keep them safe across
+//! power cuts. [`PageMapFtl`] maps every page, as an SSD does, with victim policies, data
+//! separation, a journal of its map, demand-loaded mapping, and remapping.
 
 mod base;
 pub mod block_map;

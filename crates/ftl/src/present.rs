@@ -1,7 +1,7 @@
-//! Which logical pages hold anything.
+//! The set of logical pages with content.
 
-/// A bit per logical page. Zero throughout for an empty device, and then costs no memory until it
-/// is written.
+/// One bit per logical page. All zero for an empty device, which takes no memory until it is
+/// written.
 #[derive(Debug)]
 pub(crate) struct Present {
     np: usize,
@@ -38,14 +38,14 @@ impl Present {
         }
     }
 
-    /// The bits of one logical block, 64 to the word.
+    /// The bits of one logical block, 64 per word.
     #[inline]
     pub fn words_of(&self, lbn: u32) -> &[u64] {
         let first = lbn as usize * self.words;
         self.bits.get(first..first + self.words).unwrap_or(&[])
     }
 
-    /// The number of pages up to the last one that holds anything, and whether all of them do.
+    /// The number of pages up to the last one with content, and whether all of them have content.
     pub fn extent(&self, lbn: u32) -> (u32, bool) {
         let words = self.words_of(lbn);
         let held: u32 = words.iter().map(|word| word.count_ones()).sum();

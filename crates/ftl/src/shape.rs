@@ -1,4 +1,4 @@
-//! The numbers of a device that every step needs, worked out once.
+//! The dimensions of a device, computed once.
 
 use nandkit_block::BlockGeometry;
 use nandkit_flash::Flash;
@@ -10,13 +10,13 @@ use crate::tag::{NO_BLOCK, TAG_BYTES, TagFormat};
 /// How much of the chip the host sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogicalCapacity {
-    /// Everything but the blocks that the layer needs and 2 % of the chip, at least 2 blocks, for
-    /// blocks that go bad.
+    /// Everything except the blocks that the layer needs and a reserve for bad blocks: 2 % of the
+    /// chip, at least 2 blocks.
     #[default]
     Automatic,
-    /// So many bytes; rounded down to whole sectors.
+    /// This many bytes, rounded down to whole sectors.
     Bytes(u64),
-    /// All blocks of the chip but these.
+    /// All blocks of the chip except this many.
     SpareBlocks(u32),
 }
 
@@ -27,22 +27,22 @@ pub(crate) struct Shape {
     /// Pages per block.
     pub np: u32,
     pub blocks: u32,
-    /// Logical blocks.
+    /// Number of logical blocks.
     pub lbns: u32,
     pub block: BlockGeometry,
     shifts: Shifts,
 }
 
-/// What runs with each page needs in another form, worked out once.
+/// Derived values that the per-page code needs.
 #[derive(Clone, Copy, Debug)]
 struct Shifts {
-    /// One less than the sectors per page.
+    /// Sectors per page minus one.
     in_page: u64,
-    /// The end of the device's whole pages, as a sector.
+    /// The end of the device's whole pages, as a sector number.
     whole_end: u64,
-    /// The logarithm of the sectors per page.
+    /// Base-2 logarithm of the sectors per page.
     sectors_per_page: u8,
-    /// The logarithm of the pages per block; `None` where they are no power of two.
+    /// Base-2 logarithm of the pages per block; `None` if they are no power of two.
     np: Option<u8>,
 }
 
@@ -59,16 +59,16 @@ impl Shifts {
     }
 }
 
-/// A page of the host's address space and the bytes of a request in it.
+/// A page of the host's address space, and the request's bytes in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub lbn: u32,
     pub offset: u32,
-    /// First byte in the page.
+    /// First byte within the page.
     pub column: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u32,
-    /// First byte in the request.
+    /// First byte within the request.
     pub start: usize,
 }
 
@@ -78,7 +78,7 @@ fn unfit<T>(detail: String) -> LayerResult<T> {
 
 impl Shape {
     /// Checks the options against the chip. `working` is the number of blocks that the layer needs
-    /// beside one per logical block, `most_pages` what its tables are made for.
+    /// in addition to one per logical block; `most_pages` is the most that its tables support.
     pub fn new<F: Flash>(
         flash: &F,
         capacity: LogicalCapacity,
@@ -161,7 +161,8 @@ impl Shape {
         Ok(())
     }
 
-    /// Cuts a request at page borders, from byte `start` of it on; `None` at its end.
+    /// The piece of a request from byte `start` to the next page boundary; `None` at the request's
+    /// end.
     #[inline]
     pub fn piece(&self, first_byte: u64, total: usize, start: usize) -> Option<Piece> {
         let left = total.checked_sub(start).filter(|left| *left > 0)?;
@@ -174,7 +175,7 @@ impl Shape {
         Some(Piece { lbn, offset, column, length, start })
     }
 
-    /// The page that a request is, where it is exactly one: its logical block, and its place in it.
+    /// If the request is exactly one page: its logical block, and its offset there.
     #[inline]
     pub fn whole_page(&self, at: Lba, bytes: usize) -> Option<(u32, u32)> {
         let Shifts { in_page, whole_end, sectors_per_page, .. } = self.shifts;
@@ -185,9 +186,8 @@ impl Shape {
         }
     }
 
-    /// The logical block of a page of the host's, and the page's place in it. Runs for each page:
-    /// no division where there are a power of two pages to a block, and a short one where the
-    /// number fits.
+    /// The logical block of a host page, and the page's offset in it. Called for each page: needs
+    /// no division if the pages per block are a power of two, and a short one if the number fits.
     #[inline]
     pub fn place_of(&self, page: u64) -> (u32, u32) {
         if let Some(shift) = self.shifts.np {
@@ -195,7 +195,7 @@ impl Shape {
         }
         match u32::try_from(page) {
             Ok(page) => (page / self.np, page % self.np),
-            // The capacity is at most 2^50 bytes and pages at least 512: the quotient fits.
+            // The capacity is at most 2^50 bytes, and pages are at least 512: the quotient fits.
             Err(_) => ((page / u64::from(self.np)) as u32, (page % u64::from(self.np)) as u32),
         }
     }
@@ -207,8 +207,8 @@ mod tests {
 
     use super::*;
 
-    /// With one sector and with four to a page, blocks of a power of two pages and of others, and a
-    /// part of a page at the device's end.
+    /// Tests one and four sectors per page, blocks with and without a power of two of pages, and a
+    /// partial page at the device's end.
     #[test]
     fn whole_pages_are_the_pieces_that_are_whole() {
         for (np, sector) in [(64, 2048), (64, 512), (48, 2048), (48, 512)] {

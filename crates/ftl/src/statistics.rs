@@ -1,8 +1,8 @@
-//! What the translation layers count.
+//! Counters of the translation layers.
 
 use nandkit_units::{Nanos, StatisticValue};
 
-/// Counts of the parts that both layers share.
+/// Counters of the common base of both layers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BaseCounters {
     pub copies: u64,
@@ -16,7 +16,7 @@ pub(crate) struct BaseCounters {
     erase_busy: Measured,
 }
 
-/// A mean that grows with its samples.
+/// A running mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Measured {
     count: u64,
@@ -52,7 +52,7 @@ impl BaseCounters {
         self.erase_busy.add(1, busy);
     }
 
-    /// Mean times of a copy and an erase so far, in nanoseconds.
+    /// Mean times of a copy and of an erase so far, in nanoseconds.
     pub fn measured_costs(&self) -> Option<(f64, f64)> {
         Some((self.copy_busy.mean()?, self.erase_busy.mean()?))
     }
@@ -76,38 +76,38 @@ pub enum RecyclingKind {
 pub struct RecyclingEvent {
     /// The logical block.
     pub lbn: u32,
-    /// How.
+    /// The kind of recycling.
     pub kind: RecyclingKind,
-    /// Pages that a migration copied, or would have copied.
+    /// Pages that a migration copied or would have copied.
     pub p: u32,
-    /// Migrations in a row, this one included if it is one.
+    /// Number of migrations in a row, including this recycling if it is one.
     pub migrations: u64,
-    /// `P_n / n` of the period so far, this recycling included.
+    /// `P_n / n` of the period so far, including this recycling.
     pub alpha: f64,
     /// Whether another logical block needed the log block.
     pub forced: bool,
 }
 
-/// Counts of the recyclings and of the host's requests.
+/// Counts of recyclings and host requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FtlCounters {
     /// Pages (whole or in part) that the host wrote.
     pub host_page_writes: u64,
-    /// Of these, the pages that had to be read first because the request covered them only in part.
+    /// Written pages that had to be read first because the request covered only a part.
     pub read_modify_writes: u64,
     /// Bytes that the host wrote.
     pub host_bytes_written: u64,
-    /// Requests to trim.
+    /// Number of trim requests.
     pub trims: u64,
     /// Merges of all pages into a new block.
     pub full_merges: u64,
-    /// Log blocks that became the data block as they were.
+    /// Log blocks that became the data block unchanged.
     pub swap_merges: u64,
     /// Log blocks that were filled up to become the data block.
     pub partial_merges: u64,
-    /// Migrations.
+    /// Log blocks that were migrated to a new log block.
     pub migrations: u64,
-    /// Of the merges, those that another logical block's need for a log block forced.
+    /// Merges forced because another logical block needed a log block.
     pub forced_merges: u64,
     /// Pages copied by merges and migrations.
     pub pages_copied: u64,
@@ -139,7 +139,7 @@ impl FtlCounters {
         self
     }
 
-    /// Hands each count with its name to `sink`.
+    /// Passes each count with its name to `sink`.
     pub fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
         for (name, value) in [
             ("ftl_host_page_writes", self.host_page_writes),
@@ -168,18 +168,18 @@ impl FtlCounters {
 /// What attaching found and did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AttachReport {
-    /// The device was closed in good order, or is empty.
+    /// The device was closed properly, or is empty.
     pub clean: bool,
-    /// Nothing of a translation layer was found.
+    /// The chip holds nothing of a translation layer.
     pub empty: bool,
-    /// Blocks that a cut left unfinished, erased now.
+    /// Unfinished blocks of a power cut that were erased.
     pub erased_blocks: u64,
-    /// Log blocks that were written anew.
+    /// Log blocks that were rewritten.
     pub rewritten_logs: u64,
-    /// Last pages of logs that were torn.
+    /// Torn pages at the ends of logs.
     pub torn_pages: u64,
-    /// Pages inside logs that can no longer be read: an update of an unknown page is lost.
+    /// Unreadable pages inside logs: each means that an update of an unknown page is lost.
     pub lost_updates: u64,
-    /// What it took, in simulated time.
+    /// The simulated time that attaching took.
     pub done: nandkit_units::Done,
 }

@@ -1,6 +1,6 @@
-//! The out-of-band tag of every page that the block-mapped layers program: who the page is for, and
-//! when it was written. Its form is that of [`nandkit_codec::page_tag`], whose sequence number is
-//! one counter for the whole device.
+//! The OOB tag of every page that the block-mapped layers program: which logical page it holds, and
+//! when it was written. Its layout is that of [`nandkit_codec::page_tag`]; the sequence number
+//! counts over the whole device.
 //!
 //! | bits of the tag's own 48 | field |
 //! | --- | --- |
@@ -11,28 +11,27 @@
 pub(crate) use nandkit_codec::page_tag::TAG_BYTES;
 use nandkit_codec::page_tag::{TagRead as RawRead, WORD_MAX};
 
-/// The largest number that the block field holds stands for no block.
+/// The largest value of the block field means no block.
 pub(crate) const NO_BLOCK: u32 = (1 << 24) - 1;
-/// What a page may be for: the low three bits of the first byte.
+/// The role of a page: the low three bits of the first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Role {
-    /// The device was closed in good order.
+    /// The device was closed properly.
     Close = 0,
-    /// A page of the host's, in a log block or in place.
+    /// A host page, in a log block or in place.
     Host = 1,
-    /// A page that a migration put into its new log block.
+    /// A page that a migration copied to its new log block.
     LogCopy = 2,
-    /// A page that a merge put in place into a new data block.
+    /// A page that a merge copied in place into a new data block.
     DataCopy = 3,
     /// A page of the map.
     Map = 4,
-    /// Recovery: what the named physical block held before this is dead.
+    /// Recovery: everything the named physical block held before this record is dead.
     Kill = 5,
-    /// Recovery: the named physical block was written last before the cut and is to be written
-    /// anew.
+    /// Recovery: the named physical block was written last before the cut and must be rewritten.
     Retire = 6,
-    /// The device was opened; recovery, if any, is finished.
+    /// The device was opened; any recovery is finished.
     Open = 7,
 }
 
@@ -40,7 +39,7 @@ impl Role {
     const ALL: [Self; 8] =
         [Self::Close, Self::Host, Self::LogCopy, Self::DataCopy, Self::Map, Self::Kill, Self::Retire, Self::Open];
 
-    /// Whether merge or migration wrote the page.
+    /// Whether a merge or migration wrote the page.
     pub const fn is_copy(self) -> bool {
         matches!(self, Self::LogCopy | Self::DataCopy)
     }
@@ -51,21 +50,21 @@ impl Role {
     }
 }
 
-/// The flags beside the role.
+/// The flags next to the role.
 pub(crate) mod flag {
-    /// The log block took the place of another log block. (FAST: the page lies in place.)
+    /// The log block replaced another log block. (FAST: the page lies in place.)
     pub const MIGRATED: u8 = 0x08;
     /// The last page of a copy: the block is complete.
     pub const LAST: u8 = 0x10;
     /// The page's content was lost before it was copied.
     pub const POISON: u8 = 0x20;
-    /// The page holds nothing: it was trimmed, or fills a gap.
+    /// The page has no content: it was trimmed, or fills a gap.
     pub const TOMB: u8 = 0x40;
     /// With `LAST`: the data block holds every page, and none is `POISON` or `TOMB`.
     pub const FULL: u8 = 0x80;
 }
 
-/// A tag.
+/// The tag of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub role: Role,
@@ -82,27 +81,27 @@ impl Tag {
     }
 }
 
-/// What the OOB of a page says.
+/// What the OOB of a page contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TagRead {
     /// Nothing was programmed.
     Blank,
-    /// No valid tag: torn, or lost.
+    /// No valid tag: the page is torn or lost.
     Bad,
     Valid(Tag),
 }
 
-/// A chip whose newest page has a higher number is refused: the numbers behind it would begin anew,
-/// and new pages look old.
+/// Highest accepted sequence number: beyond it the numbers would soon wrap around, and new pages
+/// would look old.
 pub const SEQUENCE_END: u64 = WORD_MAX - (1 << 32);
 
-/// The fields but for the sequence number: bits 0..48.
+/// Packs the fields except the sequence number into bits 0..48.
 #[inline]
 pub(crate) const fn pack(role: Role, flags: u8, block: u32, offset: u32) -> u64 {
     (role as u8 | flags) as u64 | (block as u64) << 8 | ((offset & 0xFFFF) as u64) << 32
 }
 
-/// What [`pack`] has packed.
+/// Reverses [`pack`].
 pub(crate) const fn unpack(packed: u64) -> (Role, u8, u32, u32) {
     let first = packed as u8;
     // In range: three bits, eight roles.
@@ -110,7 +109,7 @@ pub(crate) const fn unpack(packed: u64) -> (Role, u8, u32, u32) {
     (role, first & !7, (packed >> 8) as u32 & NO_BLOCK, (packed >> 32) as u32 & 0xFFFF)
 }
 
-/// Where the tag lies, which follows from the page size.
+/// The position of the tag in the OOB, which depends on the page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TagFormat(nandkit_codec::page_tag::TagFormat);
 
@@ -119,13 +118,13 @@ impl TagFormat {
         Self(nandkit_codec::page_tag::TagFormat::new(page_size))
     }
 
-    /// The OOB image of a tag: of its packed fields and a sequence number. Runs for each page.
+    /// The OOB image of a tag: its packed fields and a sequence number. Called for each page.
     #[inline(always)]
     pub fn image(self, packed: u64, sequence: u64) -> [u8; TAG_BYTES] {
         self.0.image(packed, sequence)
     }
 
-    /// What an OOB image says.
+    /// Decodes an OOB image.
     pub fn decode(self, image: &[u8; TAG_BYTES]) -> TagRead {
         match self.0.decode(image) {
             RawRead::Blank => TagRead::Blank,
@@ -142,8 +141,8 @@ impl TagFormat {
 mod tests {
     use super::*;
 
-    /// Behind the last number they would begin anew, and what is written then would look older than
-    /// all else.
+    /// After the last number they would wrap around, and new pages would look older than all
+    /// others.
     #[test]
     fn a_chip_whose_numbers_end_is_refused() {
         use nandkit_flash::{Flash, PageProgram};

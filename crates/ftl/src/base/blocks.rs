@@ -1,4 +1,4 @@
-//! Taking blocks into use, and taking failed ones out of it.
+//! Allocating blocks, and retiring failed ones.
 
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause};
@@ -9,8 +9,8 @@ use crate::failure::{Failure, LayerResult};
 use crate::tag::{NO_BLOCK, Role};
 
 impl<F: Flash> Base<F> {
-    /// Takes a free block and erases it: nothing is trusted to be erased (rule 4). Blocks that fail
-    /// are marked bad and the next is tried.
+    /// Takes a free block and erases it: no block is trusted to be erased (rule 4). A block that
+    /// fails is marked bad, and the next one is tried.
     pub fn allocate(&mut self, chain: &mut Chain, cause: Cause) -> LayerResult<u32> {
         loop {
             let Some(block) = self.take_free(chain, cause)? else { return Err(Failure::Full) };
@@ -22,18 +22,18 @@ impl<F: Flash> Base<F> {
 
     fn take_free(&mut self, chain: &mut Chain, cause: Cause) -> LayerResult<Option<u32>> {
         if self.pool.is_empty() && !self.quarantine.is_empty() && self.map_area_has_room() {
-            // A page of the map stands in for the later program that sets the waiting blocks free.
+            // A map page serves as the later program that frees the waiting blocks.
             self.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK)?;
         }
         if cause == Cause::WearLevelling {
-            // Cold data rest on the block that has been erased most.
+            // Cold data go to the most-erased block.
             let Self { pool, erases, .. } = self;
             return Ok(pool.pop_most_worn(|block| erases.get(block as usize).copied().unwrap_or(0)));
         }
         Ok(self.pool.pop())
     }
 
-    /// Erases a block that nothing needs; false where it failed and was marked bad.
+    /// Erases an unused block; returns false if the erase failed and the block was marked bad.
     pub fn erase(&mut self, chain: &mut Chain, cause: Cause, block: u32) -> LayerResult<bool> {
         match self.flash.erase(&chain.next(Some(cause)), BlockIndex(block)) {
             Ok(done) => {
@@ -55,7 +55,7 @@ impl<F: Flash> Base<F> {
         }
     }
 
-    /// Takes a block out of use for good.
+    /// Retires a block permanently.
     #[cold]
     pub fn mark_bad(&mut self, chain: &mut Chain, block: u32) -> LayerResult<()> {
         self.counters.retired_blocks += 1;

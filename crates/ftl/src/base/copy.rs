@@ -1,4 +1,4 @@
-//! Moving a page inside the flash.
+//! Copying a page within the flash.
 
 use nandkit_flash::{ErrorKind, Flash, PageProgram, PageRead};
 use nandkit_units::{BlockIndex, Cause, Content, Done, PageAddress, Payload, ReadInto};
@@ -8,16 +8,16 @@ use crate::chain::Chain;
 use crate::failure::{Failure, LayerResult};
 use crate::tag::{TAG_BYTES, flag};
 
-/// Whether the content came along.
+/// Whether the content was copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copied {
     Whole,
-    /// The source could not be read: the copy says so (rule 10).
+    /// The source was unreadable, and the copy is marked as lost (rule 10).
     Poisoned,
 }
 
 impl<F: Flash> Base<F> {
-    /// Copies a page under a new tag: through the chip's register where it can, else by reading and
+    /// Copies a page under a new tag: with the chip's copyback if possible, else by reading and
     /// programming.
     #[inline]
     pub fn copy(
@@ -50,8 +50,7 @@ impl<F: Flash> Base<F> {
         self.copy_through_host(chain, cause, from, to, label)
     }
 
-    /// Whether the chip's copyback reaches from block to block; the answer for a pair of blocks
-    /// never changes.
+    /// Whether the chip's copyback works between two blocks; the answer for a pair never changes.
     #[inline]
     pub(super) fn reaches(&mut self, from: BlockIndex, to: BlockIndex) -> bool {
         let both = &mut self.reach;
@@ -59,7 +58,7 @@ impl<F: Flash> Base<F> {
             return *answer;
         }
         let answer = self.flash.copyback().is_some_and(|copyback| copyback.can_copy(from, to));
-        // Two sources take turns in a merge: log block and data block.
+        // A merge alternates between two sources: log block and data block.
         both.swap(0, 1);
         both[0] = (from, to, answer);
         answer
@@ -92,7 +91,7 @@ impl<F: Flash> Base<F> {
         if content.is_empty() { self.empty_page() } else { content.payload() }
     }
 
-    /// Reads a whole page; the content stays empty on a chip that keeps none.
+    /// Reads a whole page; the content stays empty on a chip that stores none.
     fn read_for_copy(
         &mut self,
         chain: &mut Chain,
@@ -107,8 +106,8 @@ impl<F: Flash> Base<F> {
         self.read_page(chain, cause, from, content).map(|_| ())
     }
 
-    /// Reads a whole page and its OOB. On a chip that keeps no bytes the content comes back empty,
-    /// after the same operation, and the OOB as zeroes, which is no tag. `Unreadable` where the
+    /// Reads a whole page and its OOB. A chip that stores no bytes performs the same operation and
+    /// returns empty content and a zeroed OOB, which is no valid tag. Errors: `Unreadable` if the
     /// page is lost.
     pub fn read_page(
         &mut self,
@@ -125,7 +124,7 @@ impl<F: Flash> Base<F> {
                 Ok(oob)
             }
             Err(error) if error.kind == ErrorKind::NoContent => {
-                // The read took place; only its content is not there.
+                // The read took place; only its content is missing.
                 chain.advance(Done { completed: error.completed, busy: error.busy, corrected_bits: 0 });
                 content.set_bytes(0);
                 Ok([0; TAG_BYTES])
@@ -142,7 +141,7 @@ impl<F: Flash> Base<F> {
         self.failed(chain, error)
     }
 
-    /// Programs a page that says that its content is lost.
+    /// Programs a page that marks its content as lost.
     #[cold]
     pub(super) fn poison(
         &mut self,

@@ -1,5 +1,5 @@
-//! What a power cut leaves in doubt, and the steps of a recovery that both layers share (rules 11,
-//! 12, 15, 17 and 18).
+//! What a power cut leaves in doubt, and the recovery steps that both block-mapped layers share
+//! (rules 11, 12, 15, 17 and 18).
 
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
@@ -9,28 +9,27 @@ use crate::chain::Chain;
 use crate::failure::LayerResult;
 use crate::tag::{NO_BLOCK, Role};
 
-/// What the in-flight operation may have left, and what unfinished recoveries named.
+/// What the interrupted operation may have left, and what unfinished recoveries recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Doubt {
-    /// Closed in good order, or empty: there is none.
+    /// The device was closed properly or is empty, so nothing is in doubt.
     pub clean: bool,
-    /// The newest page of all.
+    /// The sequence number of the newest page on the device.
     pub newest: u64,
-    /// Blocks of which no page can be read: they prove nothing, and are erased first of all.
+    /// Blocks without a readable page: they prove nothing and are erased first.
     junk: Vec<u32>,
-    /// Blocks that an unfinished recovery condemned, by a mark that is no longer in doubt: erased
+    /// Blocks that an unfinished recovery condemned with a mark that is no longer in doubt: erased
     /// next.
     condemned: Vec<u32>,
-    /// The block that this cut left unfinished: erased once a mark says so.
+    /// The block that this cut left unfinished: erased after its mark is written.
     dead: Option<u32>,
-    /// The block that was written last before a cut, although complete by its looks.
+    /// The block that was written last before the cut, although it looks complete.
     pub suspect: Option<u32>,
-    /// What the mark of this recovery says.
+    /// The mark that this recovery writes.
     mark: (Role, u32),
-    /// The map block with the newest page: stays until the mark is written.
+    /// The map block with the newest page: kept until the mark is written.
     evidence: Option<u32>,
-    /// The map block with the mark of an unfinished recovery for the suspect: stays until recovery
-    /// is finished.
+    /// The map block with an unfinished recovery's mark for the suspect: kept until recovery ends.
     cover: Option<u32>,
 }
 
@@ -63,7 +62,7 @@ impl Doubt {
             if named.newest > mark.sequence {
                 continue;
             }
-            // The newest page of all may be torn: a mark in it is written again.
+            // The newest page may be torn: a mark in it is written again.
             let firm = mark.sequence < self.newest;
             match (mark.role, firm) {
                 (Role::Kill, true) => self.condemned.push(mark.block),
@@ -91,12 +90,12 @@ impl Doubt {
         }
     }
 
-    /// Whether nothing in the block counts.
+    /// Whether the block's content must be ignored.
     pub fn is_dead(&self, block: u32) -> bool {
         self.dead == Some(block) || self.condemned.contains(&block)
     }
 
-    /// Blocks that are not free yet although nothing live is in them.
+    /// Blocks without live content that are not free yet.
     fn kept(&self) -> impl Iterator<Item = u32> + '_ {
         let single = [self.dead, self.evidence, self.cover];
         self.junk.iter().chain(&self.condemned).copied().chain(single.into_iter().flatten())
@@ -104,7 +103,7 @@ impl Doubt {
 }
 
 impl<F: Flash> Base<F> {
-    /// Everything that is neither live nor in doubt nor needed as evidence is free.
+    /// Frees every block that is neither live nor in doubt nor needed as evidence.
     pub fn fill_pool(&mut self, found: &[ScannedBlock], doubt: &Doubt, live: impl Iterator<Item = u32>) {
         let mut free = vec![true; self.shape.blocks as usize];
         for block in live.chain(doubt.kept()) {
@@ -117,8 +116,8 @@ impl<F: Flash> Base<F> {
         }
     }
 
-    /// Rule 15: what is decided is on flash, in a fresh block, before anything that might count is
-    /// erased. Returns the number of blocks erased.
+    /// Rule 15: writes the decision to a fresh block before erasing anything that might count.
+    /// Returns the number of blocks erased.
     pub fn begin_repair(&mut self, chain: &mut Chain, doubt: &Doubt) -> LayerResult<u64> {
         if doubt.clean {
             doubt.evidence.iter().for_each(|block| self.release(*block));
@@ -133,7 +132,7 @@ impl<F: Flash> Base<F> {
         Ok((doubt.junk.len() + doubt.condemned.len() + doubt.dead.iter().len()) as u64)
     }
 
-    /// Rule 17: the record that ends recovery.
+    /// Rule 17: writes the record that ends recovery.
     pub fn finish_repair(&mut self, chain: &mut Chain, doubt: &Doubt, layer: u32) -> LayerResult<()> {
         self.append_record(chain, Cause::Recovery, Role::Open, layer)?;
         doubt.cover.iter().for_each(|block| self.put_into_pool(*block));

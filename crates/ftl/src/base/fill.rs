@@ -1,4 +1,4 @@
-//! Filling a data block: each page at its offset.
+//! Filling a data block with each page at its own offset.
 
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause, PageAddress};
@@ -8,24 +8,24 @@ use crate::chain::Chain;
 use crate::failure::LayerResult;
 use crate::tag::{Role, flag};
 
-/// Which pages go where.
+/// Which pages a data block is filled with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filling {
     pub cause: Cause,
     pub lbn: u32,
     pub target: u32,
     pub first: u32,
-    /// One more than the last page that holds anything.
+    /// One past the last page with content.
     pub end: u32,
-    /// Every page of the block holds something, and none is lost.
+    /// Every page of the block has content, and none is lost.
     pub full: bool,
 }
 
 impl<F: Flash> Base<F> {
-    /// Puts the pages of a logical block into a block. Pages that hold nothing are filled, as far
-    /// as a later one does hold something: parts want the pages of a block programmed one after the
-    /// other. The last page closes the block (rule 6). `source` tells where a page is now, and
-    /// whether it is lost. Returns the offsets of pages that were found lost.
+    /// Copies the pages of a logical block into a block and returns the offsets of pages found
+    /// lost. Pages without content are filled up to the last page with content, because chips
+    /// require a block's pages to be programmed in order. The last page closes the block (rule 6).
+    /// `source` returns a page's current address, and whether it is lost.
     pub fn fill_in_place(
         &mut self,
         chain: &mut Chain,
@@ -46,7 +46,7 @@ impl<F: Flash> Base<F> {
             }
             self.place(chain, cause, target, label(0, offset), (from, &mut lost))?;
         }
-        // Whether the block is full is known when all other pages are in it.
+        // Only when all other pages are in the block is it known whether it is full.
         self.finish_copies(chain, cause, &mut lost)?;
         let flags = if full && lost.is_empty() { flag::LAST | flag::FULL } else { flag::LAST };
         self.place(chain, cause, target, label(flags, last), (source(last), &mut lost))?;
@@ -54,7 +54,7 @@ impl<F: Flash> Base<F> {
         Ok(lost)
     }
 
-    /// Puts a page, or that it holds nothing, where it belongs.
+    /// Programs a page, or a marker that it has no content, at its offset.
     #[inline(never)]
     fn place(
         &mut self,
@@ -76,8 +76,8 @@ impl<F: Flash> Base<F> {
         self.copy_later(chain, cause, (from, to), label, lost)
     }
 
-    /// Takes blocks until one could be filled. A target in which a program fails is marked bad at
-    /// once: no unfinished target outlives the next program (rule 9).
+    /// Tries blocks until one is filled. A target in which a program fails is marked bad at once:
+    /// no unfinished target outlives the next program (rule 9).
     pub fn fill_new_block<T>(
         &mut self,
         chain: &mut Chain,

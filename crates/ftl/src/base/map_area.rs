@@ -1,7 +1,7 @@
-//! The map area: pages that stand for the map, and the records of opening, closing and recovery.
+//! The map area: map pages, and the records of opening, closing and recovery.
 //!
-//! The map itself is rebuilt from the tags, so a map page has no content; it costs what a map page
-//! costs, and its completion confirms the recycling before it.
+//! The map itself is rebuilt from the tags, so a map page has no content. It costs what a real map
+//! page would cost, and its completion confirms the recycling before it.
 
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause, Described, Description, Payload};
@@ -16,22 +16,22 @@ impl<F: Flash> Base<F> {
         self.map_area.block.is_some() && self.map_area.next < self.shape.np
     }
 
-    /// Makes sure that a program has completed after the last recycling.
+    /// Ensures that a program has completed after the last recycling.
     pub fn confirm_now(&mut self, chain: &mut Chain) -> LayerResult<()> {
         if self.is_confirmed() { Ok(()) } else { self.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK) }
     }
 
-    /// A page without content.
+    /// The payload of a page without content.
     pub fn empty_page(&self) -> Payload<'static> {
         Payload::Described(Described { description: Description::default(), length: self.shape.page_size })
     }
 
-    /// The map pages that a recycling costs.
+    /// Writes the map pages that one recycling costs.
     pub fn append_map_pages(&mut self, chain: &mut Chain, pages: u32) -> LayerResult<()> {
         (0..pages).try_for_each(|_| self.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK))
     }
 
-    /// Appends a record. A full map block makes room for a new one (its erase counts as `Mapping`).
+    /// Appends a record. A full map block is replaced by a new one (its erase counts as `Mapping`).
     pub fn append_record(&mut self, chain: &mut Chain, cause: Cause, role: Role, block: u32) -> LayerResult<()> {
         loop {
             if !self.map_area_has_room() {

@@ -1,7 +1,7 @@
-//! What both translation layers stand on: free blocks, tagged programs and copies, the map area,
-//! blocks that fail.
+//! The common base of the block-mapped layers: free blocks, tagged programs and copies, the map
+//! area, bad blocks.
 //!
-//! The rules' numbers are those of `docs/design/02-block-map-protocol.md`.
+//! Rule numbers refer to `docs/design/02-block-map-protocol.md`.
 
 mod blocks;
 mod copy;
@@ -36,7 +36,7 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// As bits of a tag.
+    /// The label as bits of a tag.
     #[inline]
     pub const fn packed(self) -> u64 {
         tag::pack(self.role, self.flags, self.block, self.offset)
@@ -48,14 +48,14 @@ impl Label {
     }
 }
 
-/// Where the map's pages go: an append-only block.
+/// The append-only block that receives map pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MapArea {
     pub block: Option<u32>,
     pub next: u32,
 }
 
-/// A block whose content is superseded, waiting for a later program to complete (rule 5).
+/// A block with superseded content that waits for a later program to complete (rule 5).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     block: u32,
@@ -71,17 +71,17 @@ pub(crate) struct Base<F> {
     pub sequence: u64,
     pub map_area: MapArea,
     pub counters: BaseCounters,
-    /// When the last change of the flash has completed (rule 2).
+    /// The completion time of the last change of the flash (rule 2).
     pub last_change: Nanos,
-    /// Set by a failure that leaves the state in memory behind that on flash.
+    /// The failure after which the state in memory lags behind the flash.
     halted: Option<Halt>,
-    /// The first program or erase that failed since the device was attached: where most have
-    /// failed, the last error alone says little.
+    /// The first program or erase that failed since attaching. After many failures, the last error
+    /// alone explains little.
     first_failure: Option<String>,
-    /// Pages whose content was read once during recovery and must not be read again: it might come
-    /// back different.
+    /// Pages whose content was read once during recovery and must not be read again, because a
+    /// second read might return something else.
     pub held: Vec<(PageAddress, Content)>,
-    /// A page that is being put together, kept for its memory.
+    /// Buffer for composing a page, kept to reuse its memory.
     pub read_modify: Content,
     use_copyback: bool,
     reach: [(BlockIndex, BlockIndex, bool); 2],
@@ -113,8 +113,8 @@ impl<F: Flash> Base<F> {
         }
     }
 
-    /// Programs a page with a fresh sequence number. Its completion confirms what came before (rule
-    /// 5).
+    /// Programs a page with a fresh sequence number. Its completion confirms the changes before it
+    /// (rule 5).
     #[inline(always)]
     pub fn program(
         &mut self,
@@ -134,8 +134,8 @@ impl<F: Flash> Base<F> {
         }
     }
 
-    /// The same as a whole request that is nothing but this program: no block may wait for its
-    /// completion ([`Base::is_plain`]). What an error leaves is for [`Base::failed`].
+    /// Programs a page as a whole request of one program. Requires that no block waits for its
+    /// completion ([`Base::is_plain`]); errors must be passed to [`Base::failed`].
     #[inline(always)]
     pub fn program_alone(
         &mut self,
@@ -151,8 +151,8 @@ impl<F: Flash> Base<F> {
         Ok(Done { completed: self.last_change, busy: done.busy, corrected_bits: 0 })
     }
 
-    /// Whether a program has nothing to do but itself: the layer is running, and nothing waits for
-    /// its completion.
+    /// Whether a program needs no further work: the layer is running, and nothing waits for its
+    /// completion.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.halted.is_none() && self.is_confirmed()
@@ -164,7 +164,7 @@ impl<F: Flash> Base<F> {
         self.shape.tag.image(label.packed(), self.sequence)
     }
 
-    /// Notes a failure of the flash; whatever is not the fault of one block stops the layer.
+    /// Records a flash failure; any failure that does not concern a single block stops the layer.
     #[cold]
     pub fn failed(&mut self, chain: &mut Chain, error: nandkit_flash::FlashError) -> Failure {
         chain.advance_to(error.completed);
@@ -184,7 +184,7 @@ impl<F: Flash> Base<F> {
         error.into()
     }
 
-    /// Recovery found no block for what it has to write. What is there can still be read.
+    /// Stops the layer because recovery found no block to write to. Existing data stay readable.
     #[cold]
     pub fn halt_full(&mut self) {
         let BaseCounters { program_failures, erase_failures, .. } = self.counters;
@@ -195,23 +195,23 @@ impl<F: Flash> Base<F> {
         self.halted = Some(Halt { kind: ErrorKind::ReadOnly, why });
     }
 
-    /// A block that nothing needs once the next program has completed.
+    /// Frees a block once the next program has completed.
     pub fn release(&mut self, block: u32) {
         self.quarantine.push(Waiting { block, retire: false });
     }
 
-    /// The same for a block that is to be marked bad then.
+    /// Marks a block bad once the next program has completed.
     pub fn release_bad(&mut self, block: u32) {
         self.quarantine.push(Waiting { block, retire: true });
     }
 
-    /// Whether nothing waits for a later program.
+    /// Whether no block waits for a later program.
     #[inline]
     pub fn is_confirmed(&self) -> bool {
         self.quarantine.is_empty()
     }
 
-    /// A program has completed: what waited for it becomes free.
+    /// Frees the blocks that waited for a program to complete.
     #[inline]
     fn confirm(&mut self, chain: &mut Chain) -> LayerResult<()> {
         if self.quarantine.is_empty() { Ok(()) } else { self.confirm_waiting(chain) }
@@ -233,19 +233,19 @@ impl<F: Flash> Base<F> {
         self.pool.push(block, erases);
     }
 
-    /// The operations of one request that changes the flash.
+    /// Starts the operation chain of a request that changes the flash.
     #[inline]
     pub fn begin<'a>(&self, context: &'a Context) -> Chain<'a> {
         Chain::after(self.last_change, context)
     }
 
-    /// The request's operations have ended, well or not.
+    /// Ends a request's operation chain, whether it succeeded or not.
     #[inline]
     pub fn end(&mut self, chain: &Chain) {
         self.last_change = chain.done().completed;
     }
 
-    /// Refuses changes once the state in memory is behind that on flash.
+    /// Refuses changes if the state in memory lags behind the flash.
     #[inline]
     pub fn check_running(&self) -> LayerResult<()> {
         match &self.halted {

@@ -1,7 +1,7 @@
-//! Copies that follow one another, handed to the chip together: most of what a merge does.
+//! Consecutive copies, issued to the chip together: most of a merge's work.
 //!
-//! The outcome is that of [`Base::copy`] for each page, in the same order, with the same sequence
-//! numbers.
+//! The result equals that of [`Base::copy`] for each page, in the same order and with the same
+//! sequence numbers.
 
 use nandkit_flash::{ErrorKind, Flash};
 use nandkit_units::{BlockIndex, Cause, PageAddress};
@@ -11,17 +11,17 @@ use crate::chain::Chain;
 use crate::failure::LayerResult;
 use crate::tag::TAG_BYTES;
 
-/// Copies that wait to be issued: to consecutive pages of one block.
+/// Pending copies to consecutive pages of one block.
 #[derive(Debug, Default)]
 pub(crate) struct CopyList {
     to: PageAddress,
     from: Vec<PageAddress>,
-    /// What the copies are programmed as: [`Label::packed`].
+    /// What the copies are programmed as, in the form of [`Label::packed`].
     labels: Vec<u64>,
-    /// The blocks whose pages may join without another look: a merge takes turns between log block
+    /// The source blocks whose pages can join without a check: a merge alternates between log block
     /// and data block.
     open: [Option<BlockIndex>; 2],
-    /// Kept for its memory.
+    /// Buffer, kept to reuse its memory.
     images: Vec<[u8; TAG_BYTES]>,
 }
 
@@ -32,8 +32,8 @@ impl CopyList {
         self.open = [None; 2];
     }
 
-    /// Adds a copy to the next page, where its source's block is known to be fit for the run. Runs
-    /// for each page of a merge.
+    /// Adds a copy to the next page if its source block is known to fit the run. Called for each
+    /// page of a merge.
     #[inline(always)]
     pub fn join(&mut self, from: PageAddress, label: Label) -> bool {
         let fits = self.open.contains(&Some(from.block));
@@ -46,14 +46,13 @@ impl CopyList {
 }
 
 impl<F: Flash> Base<F> {
-    /// Forgets what an attempt that failed has left.
+    /// Discards what a failed attempt left.
     pub fn begin_copies(&mut self) {
         self.run.clear();
     }
 
-    /// Copies a page under a new tag, now or with the next [`Base::finish_copies`]. The targets are
-    /// the pages of a block one after the other. Offsets of pages that were found lost are added to
-    /// `lost`.
+    /// Copies a page under a new tag, now or with the next [`Base::finish_copies`]. Targets are
+    /// consecutive pages of one block. Offsets of lost pages are added to `lost`.
     #[inline]
     pub fn copy_later(
         &mut self,
@@ -66,8 +65,8 @@ impl<F: Flash> Base<F> {
         if self.run.join(from, label) { Ok(()) } else { self.open_run(chain, cause, (from, to), label, lost) }
     }
 
-    /// The same for a page that cannot join: its block has not been looked at, or not lately, or
-    /// pages go one by one.
+    /// Copies a page that cannot join the current run: its source block was not checked, or not
+    /// recently, or copies are issued one by one.
     #[inline(never)]
     fn open_run(
         &mut self,
@@ -77,8 +76,8 @@ impl<F: Flash> Base<F> {
         label: Label,
         lost: &mut Vec<u32>,
     ) -> LayerResult<()> {
-        // What waits for a program to complete goes first (rule 5), and what must not be read again
-        // is not (`held`).
+        // Pages that wait for a completed program come first (rule 5), and held pages must not be
+        // read again (`held`).
         let plain = self.held.is_empty() && self.is_confirmed() && self.use_copyback;
         if !plain || !self.reaches(from.block, to.block) {
             self.finish_copies(chain, cause, lost)?;
@@ -92,7 +91,7 @@ impl<F: Flash> Base<F> {
         Ok(())
     }
 
-    /// Copies a page by itself.
+    /// Copies one page without a run.
     pub fn copy_now(
         &mut self,
         chain: &mut Chain,
@@ -107,7 +106,7 @@ impl<F: Flash> Base<F> {
         Ok(())
     }
 
-    /// Issues the copies that wait.
+    /// Issues the pending copies.
     pub fn finish_copies(&mut self, chain: &mut Chain, cause: Cause, lost: &mut Vec<u32>) -> LayerResult<()> {
         if self.run.from.is_empty() {
             return Ok(());
@@ -131,7 +130,7 @@ impl<F: Flash> Base<F> {
         self.counters.copies += run.copied as u64;
         self.counters.count_copies(run.copied as u64, run.done.busy);
         let Some(error) = run.failed else { return Ok(()) };
-        // The number of the copy that failed is spent, those behind it are not.
+        // The failed copy used its sequence number; the copies after it did not.
         self.counters.copies += 1;
         self.sequence += 1;
         if error.kind != ErrorKind::Uncorrectable {
@@ -145,7 +144,7 @@ impl<F: Flash> Base<F> {
         self.copy_rest(chain, cause, list, run.copied + 1, lost)
     }
 
-    /// Copies page by page from the `first` of the list on, under new sequence numbers.
+    /// Copies page by page, starting with the list's entry `first`, under new sequence numbers.
     #[cold]
     fn copy_rest(
         &mut self,

@@ -1,5 +1,4 @@
-//! Reading what is on the flash: every block's tags, and what they say about the block (rules 11
-//! and 13).
+//! Scanning the flash: reading every block's tags, and classifying the block (rules 11 and 13).
 
 use nandkit_flash::{ErrorKind, Flash, PageRead};
 use nandkit_units::{BlockIndex, Cause, Content, PageAddress};
@@ -9,53 +8,53 @@ use crate::chain::Chain;
 use crate::failure::{Failure, LayerResult};
 use crate::tag::{NO_BLOCK, Role, SEQUENCE_END, TAG_BYTES, Tag, TagRead, flag};
 
-/// What a block is.
+/// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Its first page is blank.
+    /// The first page is blank.
     Blank,
-    /// Programmed, and no page can be read.
+    /// Programmed, but no page is readable.
     Junk,
-    /// Of the map area.
+    /// Part of the map area.
     Record,
-    /// Pages of logical blocks.
+    /// Holds pages of logical blocks.
     Member,
 }
 
-/// What the scan found in a block.
+/// The result of scanning one block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScannedBlock {
     pub block: u32,
     pub kind: Kind,
-    /// Of the first readable page.
+    /// Role of the first readable page.
     pub first: Role,
     /// Logical block of the first readable page.
     pub lbn: u32,
-    /// The newest readable page.
+    /// Sequence number of the newest readable page.
     pub newest: u64,
     pub newest_role: Role,
-    /// Pages up to the first blank one.
+    /// Number of pages before the first blank one.
     pub programmed: u32,
     pub tail_readable: bool,
-    /// Every readable page lies at its offset.
+    /// Every readable page lies at its own offset.
     pub in_place: bool,
-    /// A page with `LAST` was found.
+    /// A page with the flag `LAST` was found.
     pub last_seen: bool,
     pub migrated: bool,
-    /// Holds every page, and none without content.
+    /// Holds every page, and all have content.
     pub full: bool,
 }
 
-/// A record of a recovery that was not finished.
+/// The record of an unfinished recovery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     /// `Kill` or `Retire`.
     pub role: Role,
-    /// The physical block that it names.
+    /// The physical block that the mark names.
     pub block: u32,
-    /// When it was written.
+    /// Sequence number of the mark's page.
     pub sequence: u64,
-    /// The map block that holds it.
+    /// The map block that holds the mark.
     pub holder: u32,
 }
 
@@ -99,8 +98,8 @@ impl ScannedBlock {
         }
     }
 
-    /// Whether a merge or migration that was cut off, or whose last page was, may have left the
-    /// block: it then holds the newest page of all, and that page is a copy (rule 12).
+    /// Whether an interrupted merge or migration, or one whose last page was interrupted, may have
+    /// left the block: it then holds the device's newest page, and that page is a copy (rule 12).
     pub fn is_unconfirmed(&self, newest: u64) -> bool {
         self.kind == Kind::Member && self.newest == newest && self.newest_role.is_copy() && self.first.is_copy()
     }
@@ -115,7 +114,7 @@ impl ScannedBlock {
 }
 
 impl<F: Flash> Base<F> {
-    /// Reads one page's tag. `Bad` where the page cannot be read.
+    /// Reads one page's tag. Returns `Bad` if the page is unreadable.
     pub fn read_tag(&mut self, chain: &mut Chain, at: PageAddress) -> LayerResult<TagRead> {
         let mut oob = [0; TAG_BYTES];
         match self.flash.read(&chain.next(Some(Cause::Recovery)), at, PageRead::oob(&mut oob)) {
@@ -131,8 +130,8 @@ impl<F: Flash> Base<F> {
         }
     }
 
-    /// Reads a whole page with its tag, and keeps the content so that it need not be read again.
-    /// `None` where the page is torn.
+    /// Reads a whole page with its tag, and holds the content so that it is not read again. `None`
+    /// if the page is torn.
     pub fn hold_page(&mut self, chain: &mut Chain, at: PageAddress) -> LayerResult<Option<Tag>> {
         let mut content = Content::new();
         let oob = match self.read_page(chain, Cause::Recovery, at, &mut content) {
@@ -146,7 +145,7 @@ impl<F: Flash> Base<F> {
         Ok(Some(tag))
     }
 
-    /// Looks at every good block. Changes nothing.
+    /// Scans every good block. Changes nothing.
     pub fn scan(&mut self, chain: &mut Chain) -> LayerResult<Vec<ScannedBlock>> {
         let mut all = Vec::new();
         for block in 0..self.shape.blocks {
@@ -166,7 +165,7 @@ impl<F: Flash> Base<F> {
                 break;
             }
             found.note(page, read);
-            // A complete data block tells so on its last page: nothing between need be read.
+            // A complete data block says so on its last page, so the pages between need no reading.
             if page == 0 && found.first == Role::DataCopy && found.kind == Kind::Member {
                 let last = self.read_tag(chain, BlockIndex(block).page(np - 1))?;
                 if let TagRead::Valid(tag) = last
@@ -183,8 +182,7 @@ impl<F: Flash> Base<F> {
         Ok(found)
     }
 
-    /// Collects the marks of recoveries that were not finished: those after the last record of
-    /// opening or closing.
+    /// Collects the marks of unfinished recoveries: those after the last opening or closing record.
     pub fn pending_marks(&mut self, chain: &mut Chain, found: &[ScannedBlock]) -> LayerResult<Vec<Mark>> {
         let mut marks = Vec::new();
         let mut finished = 0;
@@ -205,7 +203,7 @@ impl<F: Flash> Base<F> {
     }
 }
 
-/// Erases every good block; one that cannot be erased is marked bad.
+/// Erases every good block; a block that cannot be erased is marked bad.
 pub(crate) fn erase_all<F: Flash>(flash: &mut F, chain: &mut Chain) -> LayerResult<()> {
     for block in (0..flash.geometry().blocks).map(BlockIndex) {
         if flash.is_bad(block) {
@@ -265,7 +263,7 @@ impl<F: Flash> Base<F> {
     }
 }
 
-/// A translation layer by its number in the tags.
+/// The name of a translation layer by its number in the tags.
 fn layer_name(layer: u32) -> String {
     match layer {
         1 => "the layer block-map".to_string(),

@@ -1,4 +1,4 @@
-//! The block device that the host sees.
+//! The block device for the host.
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,4 +1,4 @@
-//! The map in memory: data blocks, log blocks, and which pages hold anything.
+//! The map in memory: data blocks, log blocks, and which pages have content.
 
 use nandkit_cleaning::log_victim::{LogView, VictimRule};
 use nandkit_cleaning::recycling::PeriodHistory;
@@ -8,8 +8,8 @@ use crate::present::Present;
 
 /// A log block.
 ///
-/// The order in memory is fixed: `next` changes with each page, and a load of it together with
-/// `block`, right after it was stored alone, would have to wait.
+/// The memory layout is fixed: `next` changes with each page, and a load of `next` and `block`
+/// together right after a store of `next` alone would stall.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Log {
@@ -18,9 +18,9 @@ pub(super) struct Log {
     pub last_write: u64,
     /// The next free page.
     pub next: u32,
-    /// Pages 0, 1, 2 ... were written in this order and nothing else.
+    /// The written pages are 0, 1, 2 ... in this order and nothing else.
     pub in_order: bool,
-    /// It took the place of another log block.
+    /// The block replaced another log block (a migration).
     pub migrated: bool,
     pub opened: u64,
     pub migrations: u64,
@@ -28,8 +28,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Notes that the next page holds the page `offset` of the logical block; whether the log block
-    /// is in order with it.
+    /// Records that the next page holds page `offset` of the logical block; returns whether the log
+    /// block is still in order.
     #[inline]
     pub fn note(&mut self, offset: u32, stamp: u64) -> bool {
         self.in_order &= offset == self.next;
@@ -39,7 +39,7 @@ impl Log {
     }
 }
 
-/// The tables of one logical block.
+/// The map entries of one logical block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockView<'a> {
     present: &'a [u64],
@@ -49,7 +49,7 @@ pub(super) struct BlockView<'a> {
 }
 
 impl BlockView<'_> {
-    /// Where the current content of a page lies.
+    /// The address of a page's current content.
     #[inline]
     pub fn locate(&self, offset: u32) -> Option<PageAddress> {
         let present = self.present.get(offset as usize / 64).is_some_and(|word| word >> (offset % 64) & 1 != 0);
@@ -63,8 +63,8 @@ impl BlockView<'_> {
     }
 }
 
-/// Where in the log blocks the pages lie: by slot and page offset the log page + 1, or 0. A trimmed
-/// page keeps its entry: older versions must not come back (rule 8).
+/// The position of each page in the log blocks: for each slot and page offset, the log page + 1, or
+/// 0. A trimmed page keeps its entry, so that older versions do not come back (rule 8).
 #[derive(Debug)]
 pub(super) struct Places {
     np: usize,
@@ -82,7 +82,7 @@ impl Places {
         self.entries.get_mut(slot * self.np..(slot + 1) * self.np).unwrap_or(&mut [])
     }
 
-    /// Notes that the newest version of a page lies at `page` of the log block.
+    /// Records that the newest version of a page lies at page `page` of the log block.
     #[inline]
     pub fn set(&mut self, slot: usize, offset: u32, page: u32) {
         debug_assert!((offset as usize) < self.np, "offset {offset} in a block of {} pages", self.np);
@@ -92,17 +92,17 @@ impl Places {
     }
 }
 
-/// Tables for a device whose logical blocks are all unmapped are zero throughout, and cost no
-/// memory until they are written.
+/// The map. A device without mapped blocks has all-zero tables, which take no memory until they are
+/// written.
 #[derive(Debug)]
 pub(super) struct Map {
-    /// By logical block: its data block + 1, or 0.
+    /// For each logical block: its data block + 1, or 0.
     data: Vec<u32>,
-    /// By logical block: its log slot + 1, or 0.
+    /// For each logical block: its log slot + 1, or 0.
     log_of: Vec<u16>,
-    /// Whether a page holds anything (not: never written, or trimmed).
+    /// Whether a page has content (was written and not trimmed).
     pub present: Present,
-    /// By slot.
+    /// The log block in each slot.
     pub logs: Vec<Option<Log>>,
     pub places: Places,
     free_slots: Vec<u16>,
@@ -148,7 +148,7 @@ impl Map {
         self.logs.get_mut(slot)?.as_mut()
     }
 
-    /// Log page by offset; see [`Places`].
+    /// The log page for each offset; see [`Places`].
     #[inline]
     pub fn table(&self, slot: usize) -> &[u16] {
         self.places.of(slot)
@@ -167,7 +167,7 @@ impl Map {
         self.logs.len() - self.free_slots.len()
     }
 
-    /// Enters a log block; `None` where no slot is free.
+    /// Adds a log block; `None` if no slot is free.
     pub fn open_log(&mut self, log: Log) -> Option<usize> {
         let slot = usize::from(self.free_slots.pop()?);
         if let Some(entry) = self.log_of.get_mut(log.lbn as usize) {
@@ -180,7 +180,7 @@ impl Map {
         Some(slot)
     }
 
-    /// Takes a log block out.
+    /// Removes a log block.
     pub fn close_log(&mut self, slot: usize) {
         if let Some(log) = self.logs.get_mut(slot).and_then(Option::take) {
             if let Some(entry) = self.log_of.get_mut(log.lbn as usize) {
@@ -200,18 +200,18 @@ impl Map {
         self.present.set(lbn, offset, present);
     }
 
-    /// See [`Present::extent`].
+    /// The extent of a logical block's content; see [`Present::extent`].
     pub fn extent(&self, lbn: u32) -> (u32, bool) {
         self.present.extent(lbn)
     }
 
-    /// Where the current content of a page lies.
+    /// The address of a page's current content.
     #[inline]
     pub fn locate(&self, lbn: u32, offset: u32) -> Option<PageAddress> {
         self.view(lbn).locate(offset)
     }
 
-    /// One logical block, for looking at many of its pages.
+    /// A view of one logical block, for looking up many of its pages.
     #[inline]
     pub fn view(&self, lbn: u32) -> BlockView<'_> {
         let (table, log) = match self.slot_of(lbn) {
@@ -221,14 +221,14 @@ impl Map {
         BlockView { present: self.present.words_of(lbn), table, log, data: self.data(lbn) }
     }
 
-    /// Whether a migration has to carry the page `offset` of a log block: it is current, or it was
-    /// trimmed and would otherwise uncover an older version in the data block (rule 8).
+    /// Whether a migration must copy page `offset` of a log block: it is current, or it was trimmed
+    /// and would otherwise expose an older version in the data block (rule 8).
     #[inline]
     pub fn carries(&self, lbn: u32, has_data: bool, offset: u32, entry: u16) -> bool {
         entry != 0 && (has_data || self.is_present(lbn, offset))
     }
 
-    /// Pages that a migration of this log block would copy: P4's `p`.
+    /// The number of pages that a migration of this log block would copy: `p` in P4.
     pub fn p(&self, slot: usize) -> u32 {
         let Some(log) = self.log(slot) else { return 0 };
         let has_data = self.data(log.lbn).is_some();
@@ -238,8 +238,7 @@ impl Map {
             .count() as u32
     }
 
-    /// The open log blocks, for the choice of a victim.
-    /// Valid pages are counted only if the rule asks.
+    /// The open log blocks, for choosing a victim. Counts valid pages only if the rule needs them.
     pub fn views(&self, rule: VictimRule) -> impl Iterator<Item = LogView> + '_ {
         self.logs.iter().enumerate().filter_map(move |(slot, log)| {
             let log = log.as_ref()?;

@@ -1,11 +1,10 @@
 //! The block-mapped translation layer: one data block per logical block, and log blocks for
 //! updates.
 //!
-//! A write goes to the next free page of the log block of its logical block; a logical block that
-//! has none gets one. A log block that was filled in order becomes the data block as it is (swap
-//! merge, at once). Any other full log block is recycled when its logical block is written next:
-//! merged or migrated, as the policy says. When all log blocks are in use, one is merged early to
-//! make room.
+//! A write goes to the next free page of its logical block's log block; a logical block without one
+//! gets one. A log block that was filled in order becomes the data block at once (swap merge). Any
+//! other full log block is recycled at the next write to its logical block: merged or migrated,
+//! depending on the policy. If all log blocks are in use, one is merged early to make room.
 
 mod device;
 mod map;
@@ -30,18 +29,18 @@ use crate::host::UnsavedTrims;
 use crate::statistics::{AttachReport, FtlCounters, RecyclingEvent};
 use map::Map;
 
-/// A block-mapped translation layer over `F`. See the [module](self) for how it works.
+/// A block-mapped translation layer over `F`. See the [module](self) for its operation.
 ///
-/// All changes of one request are issued one after the other. Every completed write is durable at
-/// once. Trims are kept in memory and cost nothing until a `flush` makes them durable; a power cut
-/// before it leaves a trimmed page as zeroes or as what was written last, never as anything older.
+/// All changes of one request are issued one after another. Every completed write is durable at
+/// once. Trims stay in memory at no cost until a `flush` makes them durable; if power fails before
+/// that, a trimmed page reads as zeroes or as its last content, never as an older one.
 pub struct BlockMapFtl<F> {
     base: Base<F>,
     options: BlockMapOptions,
     map: Map,
-    /// How many log blocks may be in use: fewer than asked for when too many blocks have gone bad.
+    /// Most log blocks in use: fewer than configured if too many blocks have gone bad.
     log_limit: usize,
-    /// Logical pages whose content was lost, as `lbn * Np + offset`.
+    /// Logical pages with lost content, as `lbn * Np + offset`.
     poisoned: BTreeSet<u64>,
     unsaved: UnsavedTrims,
     counters: FtlCounters,
@@ -56,17 +55,17 @@ pub struct BlockMapFtl<F> {
 }
 
 impl<F: Flash> BlockMapFtl<F> {
-    /// How many merges and migrations found `p` pages to migrate, by `p` from 0 to `Np`.
+    /// The number of merges and migrations with `p` pages to migrate, for each `p` from 0 to `Np`.
     pub fn recycling_histogram(&self) -> &[u64] {
         &self.histogram
     }
 
-    /// The first recyclings since attaching, as many as the options keep.
+    /// The first recyclings since attaching, up to the configured number.
     pub fn events(&self) -> &[RecyclingEvent] {
         &self.events
     }
 
-    /// `alpha` of the logical block in its present period; `None` where it has no log block or was
+    /// `alpha` of the logical block in its current period; `None` if it has no log block, or was
     /// not migrated since its last merge.
     pub fn alpha(&self, lbn: u32, estimator: AlphaEstimator) -> Option<f64> {
         self.map.log(self.map.slot_of(lbn)?)?.history.alpha(estimator)
@@ -78,7 +77,7 @@ impl<F: Flash> BlockMapFtl<F> {
         (self.map.data(lbn).map(BlockIndex), log.map(|log| BlockIndex(log.block)))
     }
 
-    /// What the policy reckons with at this moment.
+    /// The costs that the policy currently assumes.
     pub fn costs(&self) -> Costs {
         let pages_per_block = self.base.shape.np;
         match (self.options.costs, self.base.counters.measured_costs()) {

@@ -1,4 +1,4 @@
-//! Opening and closing.
+//! Attaching and closing.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -14,25 +14,25 @@ use crate::failure::{Failure, LayerResult};
 use crate::shape::Shape;
 use crate::statistics::{AttachReport, FtlCounters};
 
-/// What the block field of opening and closing records says: this layer wrote the chip.
+/// The number of this layer in the block field of opening and closing records.
 pub(super) const LAYER: u32 = 1;
 
 impl<F: Flash> BlockMapFtl<F> {
-    /// Attaches along `chain`, whose cause all operations count under.
+    /// Attaches as part of `chain`, whose cause applies to all operations.
     pub(super) fn open(flash: F, options: BlockMapOptions, chain: &mut Chain) -> LayerResult<Self> {
         if options.log_blocks == 0 || options.log_blocks > u32::from(u16::MAX) - 1 {
             return Err(Failure::unfit(format!("{} log blocks: expected 1 to 65534", options.log_blocks)));
         }
         let shape = Shape::new(&flash, options.capacity, options.sector_size, options.needs())?;
-        // An entry of two bytes for each page of a log block: 512 MiB.
+        // Each page of a log block has an entry of two bytes: at most 512 MiB.
         if u64::from(options.log_blocks) * u64::from(shape.np) > 1 << 28 {
             let detail =
                 format!("{} log blocks of {} pages: expected at most 2^28 pages", options.log_blocks, shape.np);
             return Err(Failure::unfit(detail));
         }
         let good = (0..shape.blocks).filter(|block| !flash.is_bad(BlockIndex(*block))).count() as u32;
-        // With too few good blocks left the device goes on with fewer logs, down to none, when it
-        // can only be read.
+        // With too few good blocks, the device continues with fewer log blocks; with none, it is
+        // read-only.
         let log_limit = options.log_blocks.min(good.saturating_sub(shape.lbns + 4));
         let mut ftl = Self {
             base: Base::new(flash, shape, options.allocation, options.copyback),

@@ -1,4 +1,4 @@
-//! What can be chosen.
+//! Options of the block-mapped layer.
 
 use nandkit_cleaning::allocation::AllocationRule;
 use nandkit_cleaning::log_victim::VictimRule;
@@ -9,34 +9,35 @@ use crate::shape::LogicalCapacity;
 /// Options of [`super::BlockMapFtl`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockMapOptions {
-    /// How much of the chip the host sees.
+    /// The part of the chip that the host sees.
     pub capacity: LogicalCapacity,
-    /// Bytes of a sector, 512 to the page size; 0 stands for the page size. Writes of a part of a
-    /// page read the rest first. On a chip that keeps no bytes (a shadow store) the same operations
-    /// take place, and nothing can be read back, whatever the sector size.
+    /// Sector size in bytes, from 512 to the page size; 0 means the page size. Writing a part of a
+    /// page reads the rest first. A chip that stores no bytes (a shadow store) performs the same
+    /// operations, but nothing can be read back, whatever the sector size.
     pub sector_size: u32,
-    /// Log blocks, at least 1. P4 has 8.
+    /// The number of log blocks, at least 1. P4 uses 8.
     pub log_blocks: u32,
-    /// Merge or migrate.
+    /// When to merge and when to migrate.
     pub policy: RecyclingPolicy,
-    /// What the policy reckons with; `None` measures erases and copies on line (P4's ratio until
-    /// then).
+    /// The costs that the policy assumes; `None` measures erases and copies at run time (and uses
+    /// P4's ratio until then).
     pub costs: Option<Costs>,
-    /// Whether a log block that holds the beginning of its data block in order may be filled up and
-    /// become the data block. P4 does without.
+    /// Whether a log block that holds the beginning of its data block in order may be filled up to
+    /// become the data block. P4 does not do this.
     pub partial_merge: bool,
-    /// Map pages written by each recycling. P4 has 1.
+    /// Map pages written by each recycling. P4 writes 1.
     pub map_pages_per_recycling: u32,
-    /// Which log block goes when another logical block needs one.
+    /// Which log block is recycled when another logical block needs one.
     pub victim: VictimRule,
     /// Which free block is used next.
     pub allocation: AllocationRule,
-    /// Whether pages are copied inside the chip where it can.
+    /// Whether to copy pages with the chip's copyback where possible.
     pub copyback: bool,
-    /// Static wear levelling: when a data block has been erased so many times less than the most
-    /// erased block, a merge moves its content to a worn block. `None`: never (P4).
+    /// Threshold of static wear levelling: if a data block has been erased this many times less
+    /// often than the most-erased block, a merge moves its content to a worn block. `None` disables
+    /// it (as in P4).
     pub wear_threshold: Option<u32>,
-    /// How many recyclings the event log keeps; 0 for none. Later ones are dropped.
+    /// Most recyclings in the event log; 0 disables it. Later recyclings are dropped.
     pub events: usize,
 }
 
@@ -60,10 +61,10 @@ impl Default for BlockMapOptions {
 }
 
 impl BlockMapOptions {
-    /// Blocks needed beside those of data: the logs, a target, the map's block and its next one,
-    /// and one that a recovery cut off before has left unfinished (rule 20).
+    /// Blocks needed in addition to data blocks: the log blocks, a target, the map block and its
+    /// successor, and one that an interrupted recovery left unfinished (rule 20).
     ///
-    /// And the pages that the map can be made for: a bit each, 512 MiB.
+    /// Also returns the most pages that the map supports: one bit each, 512 MiB.
     pub(crate) fn needs(&self) -> (u32, u32) {
         (self.log_blocks.saturating_add(4), u32::MAX)
     }

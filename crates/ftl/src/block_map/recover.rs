@@ -1,4 +1,4 @@
-//! Rebuilding the map from the tags, and repairing what a power cut left (rules 11 to 18).
+//! Rebuilding the map from the tags, and repairing the effects of a power cut (rules 11 to 18).
 
 use std::cmp::Reverse;
 
@@ -14,17 +14,17 @@ use crate::chain::Chain;
 use crate::failure::{Failure, LayerResult};
 use crate::tag::{Role, TagRead, flag};
 
-/// What is live.
+/// The live blocks.
 #[derive(Default)]
 struct Live {
-    /// Data block by logical block.
+    /// The data blocks, at most one per logical block.
     data: Vec<ScannedBlock>,
-    /// Log blocks.
+    /// The log blocks.
     logs: Vec<ScannedBlock>,
 }
 
 impl<F: Flash> BlockMapFtl<F> {
-    /// Finds the map, repairs, and leaves a record that the device is open.
+    /// Rebuilds the map, repairs, and writes the record that the device is open.
     pub(super) fn recover(&mut self, chain: &mut Chain) -> LayerResult<()> {
         let found = self.base.scan(chain)?;
         let marks = self.base.pending_marks(chain, &found)?;
@@ -33,7 +33,7 @@ impl<F: Flash> BlockMapFtl<F> {
         let live = self.choose_live(&found, &doubt);
         self.report.clean = doubt.clean;
         self.report.empty = doubt.newest == 0 && doubt.clean;
-        // Rule 11: a torn page may carry a number that nobody could read.
+        // Rule 11: a torn page may have a sequence number that could not be read.
         self.base.sequence = doubt.newest + (1 << 16);
         self.base.fill_pool(&found, &doubt, live.data.iter().chain(&live.logs).map(|f| f.block));
         self.map = Map::new(self.base.shape.lbns, self.base.shape.np, self.log_slots(live.logs.len()));
@@ -44,14 +44,14 @@ impl<F: Flash> BlockMapFtl<F> {
             self.load_log(chain, log, doubt.clean)?;
         }
         match self.repair(chain, &doubt, &live) {
-            // Nothing was changed that was not complete. What is there can still be read.
+            // Only complete changes were made. Existing data stay readable.
             Err(Failure::Full) => self.base.halt_full(),
             done => done?,
         }
         Ok(())
     }
 
-    /// Rules 15 to 17.
+    /// Carries out rules 15 to 17.
     fn repair(&mut self, chain: &mut Chain, doubt: &Doubt, live: &Live) -> LayerResult<()> {
         self.report.erased_blocks = self.base.begin_repair(chain, doubt)?;
         if !doubt.clean {
@@ -67,8 +67,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.log_limit.max(logs).min(usize::from(u16::MAX) - 1)
     }
 
-    /// For each logical block the newest complete data block, and the newest log block if that is
-    /// newer still (rule 14).
+    /// Chooses for each logical block the newest complete data block, and the newest log block if
+    /// that is newer still (rule 14).
     fn choose_live(&self, found: &[ScannedBlock], doubt: &Doubt) -> Live {
         let mut live = Live::default();
         let mut members: Vec<&ScannedBlock> =
@@ -78,8 +78,8 @@ impl<F: Flash> BlockMapFtl<F> {
             let mut log: Option<&ScannedBlock> = None;
             for &block in group {
                 let suspect = doubt.suspect == Some(block.block);
-                // What is older than a log that followed no other log was the data block then, if a
-                // page at its end can no longer be read.
+                // A block older than a log that succeeded no other log was the data block at that
+                // time, even if a page at its end is no longer readable.
                 let was_data =
                     log.is_some_and(|log| !log.migrated) && block.in_place && block.programmed == self.base.shape.np;
                 let is_data =
@@ -105,7 +105,7 @@ impl<F: Flash> BlockMapFtl<F> {
             }
             match self.base.read_tag(chain, BlockIndex(found.block).page(offset))? {
                 TagRead::Blank => {}
-                // The page is lost, and reading it will say so.
+                // The page is lost, and reads will report it.
                 TagRead::Bad => self.map.set_present(lbn, offset, true),
                 TagRead::Valid(tag) => {
                     self.map.set_present(lbn, offset, !tag.has(flag::TOMB));
@@ -133,7 +133,7 @@ impl<F: Flash> BlockMapFtl<F> {
         for page in 0..found.programmed {
             let at = BlockIndex(found.block).page(page);
             let last = page + 1 == found.programmed;
-            // The last page may be torn, and read now as good and now as lost: it is read once
+            // The last page may be torn and read differently each time, so it is read only once
             // (rule 12).
             let tag = if last && !clean {
                 self.base.hold_page(chain, at)?
@@ -163,7 +163,7 @@ impl<F: Flash> BlockMapFtl<F> {
         Ok(())
     }
 
-    /// Rule 16: every log block is written anew, so that no page that was ever in flight at a cut
+    /// Rule 16: rewrites every log block, so that no page that was ever in flight during a cut
     /// stays in use.
     fn rewrite_logs(&mut self, chain: &mut Chain, doubt: &Doubt, live: &Live) -> LayerResult<()> {
         let mut order: Vec<&ScannedBlock> = live.logs.iter().collect();
@@ -172,8 +172,8 @@ impl<F: Flash> BlockMapFtl<F> {
             let Some(slot) = self.map.slot_of(log.lbn) else { continue };
             self.report.rewritten_logs += 1;
             let p = self.map.p(slot);
-            // What looks like a data block must not lie below a newer log: only a new data block
-            // supersedes it.
+            // A log block that looks like a data block must not lie below a newer log: only a new
+            // data block supersedes it.
             if p > 0 && p < self.base.shape.np && !log.is_in_order(self.base.shape.np) {
                 self.migrate(chain, slot, false)?;
             } else {
@@ -181,7 +181,7 @@ impl<F: Flash> BlockMapFtl<F> {
             }
         }
         self.base.held.clear();
-        // The periods of before the cut are over.
+        // Periods from before the cut have ended.
         for log in self.map.logs.iter_mut().flatten() {
             (log.migrations, log.history) = (0, PeriodHistory::default());
         }

@@ -1,4 +1,4 @@
-//! Recycling a log block: swap, partial merge, merge or migration.
+//! Recycling a log block by swap, partial merge, merge or migration.
 
 use nandkit_cleaning::recycling::{AlphaEstimator, Recycling, RecyclingState};
 use nandkit_flash::Flash;
@@ -9,7 +9,7 @@ use crate::failure::LayerResult;
 use crate::statistics::{RecyclingEvent, RecyclingKind};
 
 impl<F: Flash> BlockMapFtl<F> {
-    /// Recycles a full log block as the policy says.
+    /// Recycles a full log block by the policy's choice.
     pub(super) fn recycle(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log(slot) else { return Ok(()) };
         if log.in_order && log.next == self.base.shape.np {
@@ -30,7 +30,7 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// Empties a log block, full or not, that another logical block needs.
+    /// Empties a log block, full or not, because another logical block needs it.
     pub(super) fn give_up(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log(slot) else { return Ok(()) };
         let in_order = log.in_order;
@@ -47,8 +47,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.merge(chain, slot)
     }
 
-    /// Notes a recycling: a migration after it was made (`history` and `migrations` then count it),
-    /// a merge before its log block goes.
+    /// Records a recycling. Call it after a migration (`history` and `migrations` then include it),
+    /// but before a merge drops its log block.
     pub(super) fn note(&mut self, slot: usize, p: u32, kind: RecyclingKind, forced: bool) {
         if kind != RecyclingKind::Swap
             && let Some(count) = self.histogram.get_mut(p as usize)
@@ -63,7 +63,7 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// A log block that holds every page in order becomes the data block (rule 6).
+    /// Makes a log block that holds every page in order the data block (rule 6).
     #[inline(never)]
     pub(super) fn swap(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
@@ -72,7 +72,7 @@ impl<F: Flash> BlockMapFtl<F> {
         self.become_data(chain, slot, log.lbn, log.block)
     }
 
-    /// Makes `block` the data block in place of the old one; the log slot becomes free.
+    /// Makes `block` the data block instead of the old one, and frees the log slot.
     pub(super) fn become_data(&mut self, chain: &mut Chain, slot: usize, lbn: u32, block: u32) -> LayerResult<()> {
         if let Some(old) = self.map.data(lbn) {
             self.base.release(old);

@@ -1,4 +1,4 @@
-//! The copying parts of recycling: filling a merge target, a migration target, or the rest of a log
+//! The copying steps of recycling: filling a merge target, a migration target, or the rest of a log
 //! block.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use crate::failure::LayerResult;
 use crate::tag::{Role, flag};
 
 impl<F: Flash> BlockMapFtl<F> {
-    /// Copies all current pages of log and data block into a new data block.
+    /// Copies all current pages of the log and data blocks into a new data block.
     pub(super) fn merge(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
         let target = self.new_data_block(chain, Cause::Cleaning, log.lbn)?;
@@ -46,8 +46,8 @@ impl<F: Flash> BlockMapFtl<F> {
         if self.is_poisoned(lbn, offset) { flag::POISON } else { 0 }
     }
 
-    /// Copies the valid pages of a log block into a new log block, which takes its place. `bad`:
-    /// the old block is marked bad afterwards.
+    /// Copies the valid pages of a log block into a new log block, which replaces it. `bad`: mark
+    /// the old block bad afterwards.
     pub(super) fn migrate(&mut self, chain: &mut Chain, slot: usize, bad: bool) -> LayerResult<()> {
         let Some(old) = self.map.log(slot).copied() else { return Ok(()) };
         let p = self.map.p(slot);
@@ -71,7 +71,8 @@ impl<F: Flash> BlockMapFtl<F> {
         if p == 0 { Ok(()) } else { self.base.append_map_pages(chain, self.options.map_pages_per_recycling) }
     }
 
-    /// Copies what a migration carries into a free block, and leaves the places in `new_table`.
+    /// Copies the pages of a migration into a free block, and records their positions in
+    /// `new_table`.
     fn new_log_block(&mut self, chain: &mut Chain, slot: usize, p: u32) -> LayerResult<u32> {
         loop {
             let target = self.base.allocate(chain, Cause::Cleaning)?;
@@ -88,7 +89,7 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// Puts the pages that a migration carries into `target`, and their places into `new_table`.
+    /// Copies the pages of a migration into `target`, and records their positions in `new_table`.
     fn fill_log_block(
         &mut self,
         chain: &mut Chain,
@@ -126,8 +127,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.base.finish_copies(chain, Cause::Cleaning, lost)
     }
 
-    /// Partial merge: the rest of the pages follow in the log block, which becomes the data block.
-    /// Where that fails, a full merge does it.
+    /// Partial merge: copies the remaining pages into the log block, which becomes the data block.
+    /// If that fails, does a full merge.
     pub(super) fn fill_up(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
         let filling = Filling { target: log.block, ..self.filling(Cause::Cleaning, log.lbn, log.next) };
@@ -152,8 +153,8 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// Moves the pages of a data block that has no log block into a free one: for static wear
-    /// levelling, or to leave trimmed pages behind.
+    /// Moves the pages of a data block without a log block into a free one: for static wear
+    /// levelling, or to drop trimmed pages.
     pub(super) fn move_data(&mut self, chain: &mut Chain, lbn: u32, cause: Cause) -> LayerResult<()> {
         let Some(old) = self.map.data(lbn) else { return Ok(()) };
         let target = self.new_data_block(chain, cause, lbn)?;
@@ -163,8 +164,8 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 }
 
-/// Where a page is now, and whether its content is lost. `first`: number of the logical block's
-/// first page.
+/// A page's current address, and whether its content is lost. `first` is the number of the logical
+/// block's first page.
 #[inline]
 fn source(view: &BlockView<'_>, poisoned: &BTreeSet<u64>, first: u64, offset: u32) -> Option<(PageAddress, bool)> {
     let at = view.locate(offset)?;

@@ -1,4 +1,4 @@
-//! Host writes: to the next page of the logical block's log block.
+//! Host writes, which go to the next page of the logical block's log block.
 
 use nandkit_cleaning::recycling::PeriodHistory;
 use nandkit_flash::{Flash, FlashError};
@@ -11,7 +11,7 @@ use crate::chain::Chain;
 use crate::failure::{Failure, LayerResult};
 use crate::tag::{Role, flag};
 
-/// The page that a host's page goes to.
+/// The flash page that the next host page goes to.
 #[derive(Clone, Copy)]
 struct Room {
     slot: usize,
@@ -32,8 +32,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.write_labelled(chain, lbn, offset, 0, data)
     }
 
-    /// Writes a whole page to the log, or with `TOMB` that it holds nothing. A block whose program
-    /// fails is replaced, and the write tried again, as long as there are blocks.
+    /// Writes a whole page to the log, or with `TOMB` a marker that it has no content. If a program
+    /// fails, replaces the block and retries as long as there are blocks.
     #[inline]
     pub(super) fn write_labelled(
         &mut self,
@@ -52,9 +52,9 @@ impl<F: Flash> BlockMapFtl<F> {
         self.write_otherwise(chain, (lbn, offset), tomb, data)
     }
 
-    /// Writes a page to a log block that has room for it and for another one, while no block waits
-    /// for a program to complete: a single program and its entry in the map, without a chain.
-    /// `None`, and nothing has changed, where it is not so.
+    /// Fast path: writes a page to a log block with room for it and one more, while no block waits
+    /// for a completed program. That takes a single program and one map entry, without a chain.
+    /// Returns `None`, with nothing changed, if these conditions do not hold.
     #[inline(always)]
     pub(super) fn append_page(
         &mut self,
@@ -84,8 +84,8 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// The program of [`BlockMapFtl::append_page`] failed: another block takes its place, as behind
-    /// any other program.
+    /// Handles a failed program of [`BlockMapFtl::append_page`]: replaces the block, as after any
+    /// failed program.
     #[cold]
     fn append_failed(
         &mut self,
@@ -106,8 +106,9 @@ impl<F: Flash> BlockMapFtl<F> {
         written.map(|()| chain.done())
     }
 
-    /// Writes a page whose logical block has no room in its log, or where a program has failed.
-    /// Apart, so that the way of nearly all pages has neither a loop nor a second way in.
+    /// Slow path: writes a page whose logical block has no room in its log, or after a failed
+    /// program. Kept apart so that the fast path of nearly all pages has no loop and no second
+    /// entry.
     #[inline(never)]
     fn write_otherwise(
         &mut self,
@@ -125,7 +126,7 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// False where the program failed.
+    /// Programs a page into a log block; returns false if the program failed.
     #[inline(always)]
     fn write_into(
         &mut self,
@@ -162,7 +163,7 @@ impl<F: Flash> BlockMapFtl<F> {
         if in_order && page + 1 == self.base.shape.np { self.swap(chain, slot) } else { Ok(()) }
     }
 
-    /// Forgets what only held for the content that a page had before.
+    /// Discards state that applied only to the page's previous content.
     #[inline(always)]
     fn written_again(&mut self, lbn: u32, offset: u32) {
         self.unsaved.remove(lbn, offset);
@@ -171,7 +172,7 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// The next free page of a log block.
+    /// The next free page of a log block, if any.
     #[inline]
     fn room_in(&self, slot: usize) -> Option<Room> {
         let log = self.map.log(slot)?;
@@ -179,8 +180,8 @@ impl<F: Flash> BlockMapFtl<F> {
         (log.next < self.base.shape.np).then_some(room)
     }
 
-    /// Recycles the logical block's full log block, and gives it a new one where it has none. A
-    /// migration, too, makes room: it carries less than half of the pages.
+    /// Makes room by recycling the logical block's full log block, or by opening one. A migration
+    /// makes room too: it copies fewer than half of the pages.
     fn make_room(&mut self, chain: &mut Chain, lbn: u32) -> LayerResult<Room> {
         loop {
             let slot = match self.map.slot_of(lbn) {
@@ -194,7 +195,7 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// Gives a logical block a log block, if need be another's.
+    /// Opens a log block for a logical block; evicts another's if none is free.
     fn open_log(&mut self, chain: &mut Chain, lbn: u32) -> LayerResult<usize> {
         while self.map.open_logs() >= self.log_limit || self.map.free_slots() == 0 {
             if self.log_limit == 0 {
@@ -203,7 +204,8 @@ impl<F: Flash> BlockMapFtl<F> {
             self.evict(chain)?;
         }
         self.level_wear(chain)?;
-        // The erase is the second of P4's 2 * C_E for the merge that freed the last log block.
+        // This is the second of the two erases (2 * C_E in P4) of the merge that freed the last log
+        // block.
         let block = self.base.allocate(chain, Cause::Cleaning)?;
         self.stamp += 1;
         let log = Log {
@@ -220,8 +222,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.map.open_log(log).ok_or(Failure::Full)
     }
 
-    /// Static wear levelling, looked at as often as the gap can grow by the threshold: moves the
-    /// data block that was erased least, where the gap has become too large.
+    /// Static wear levelling, checked as often as the gap can grow by the threshold: moves the
+    /// least-erased data block if the gap is too large.
     fn level_wear(&mut self, chain: &mut Chain) -> LayerResult<()> {
         let Some(threshold) = self.options.wear_threshold else { return Ok(()) };
         if self.base.counters.erases < self.next_wear_check {
@@ -230,8 +232,7 @@ impl<F: Flash> BlockMapFtl<F> {
         self.next_wear_check = self.base.counters.erases + u64::from(threshold.max(1));
         let most = self.base.erases.iter().copied().max().unwrap_or(0);
         let erases = |block: u32| self.base.erases.get(block as usize).copied().unwrap_or(u32::MAX);
-        // Only without a log block: a data block that is newer than its log would hide it (rule
-        // 14).
+        // Only without a log block: a data block newer than its log would hide the log (rule 14).
         let coldest = (0..self.base.shape.lbns)
             .filter(|lbn| self.map.slot_of(*lbn).is_none())
             .filter_map(|lbn| self.map.data(lbn).map(|block| (erases(block), lbn)))
@@ -245,7 +246,7 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// Merges the log block that is given up for another logical block.
+    /// Merges a log block to free its slot for another logical block.
     pub(super) fn evict(&mut self, chain: &mut Chain) -> LayerResult<()> {
         let mut cursor = self.victim_cursor;
         let victim = self.options.victim.choose(self.map.views(self.options.victim), &mut cursor);
@@ -253,8 +254,8 @@ impl<F: Flash> BlockMapFtl<F> {
         self.give_up(chain, victim.ok_or(Failure::Full)?)
     }
 
-    /// A program into a log block failed: its pages move to another block, and it is marked bad
-    /// once they are safe there (rule 9).
+    /// Handles a failed program into a log block: moves its pages to another block, and marks it
+    /// bad once they are safe there (rule 9).
     #[cold]
     fn replace_failed_log(&mut self, chain: &mut Chain, slot: usize) -> LayerResult<()> {
         let Some(log) = self.map.log_mut(slot) else { return Ok(()) };

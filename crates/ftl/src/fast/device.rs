@@ -1,4 +1,4 @@
-//! The block device that the host sees.
+//! The block device for the host.
 
 use std::sync::atomic::AtomicU64;
 
@@ -52,7 +52,8 @@ impl<F: Flash> Pages for FastFtl<F> {
     }
     fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> LayerResult<()> {
         let nothing = self.base.empty_page();
-        // A stream of this logical block ends: its pages must stay the newest of their offsets.
+        // A stream of this logical block ends here: its pages must stay the newest at their
+        // offsets.
         if let Some(log) = self.state.sequential.filter(|log| log.lbn == lbn) {
             self.finish_sequential(chain, log)?;
         }

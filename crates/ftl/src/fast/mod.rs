@@ -2,14 +2,17 @@
 //! buffer-based flash translation layer using fully-associative sector translation", ACM TECS 6(3),
 //! 2007).
 //!
-//! One log block takes a sequential stream of one logical block (SW); the others (RW) take
-//! everything else in the order of its coming. A full ring of RW blocks gives up its oldest, for
-//! which every logical block with a current page in it is merged.
+//! One log block receives a sequential stream of one logical block (SW); the others (RW) receive
+//! all other pages in order of arrival. When the ring of RW blocks is full, its oldest block is
+//! reclaimed by merging every logical block with a current page in it.
 //!
-//! Decisions where the paper leaves room: a page whose place in the data block is the next free one
-//! is written in place; a write that breaks the sequential stream first fills the SW block up
-//! (partial merge) and then goes to the RW log; a SW block that is full becomes the data block at
-//! once. Every attach merges whatever the logs hold, and opens no block for writing in place again.
+//! Decisions where the paper leaves room:
+//!
+//! * A page whose position in the data block is the next free one is written in place.
+//! * A write that breaks the sequential stream first fills up the SW block (partial merge), and
+//!   then goes to the RW log.
+//! * A full SW block becomes the data block at once.
+//! * Every attach merges whatever the logs hold, and does not resume writing in place in any block.
 
 mod device;
 mod mount;
@@ -29,9 +32,9 @@ use crate::host::UnsavedTrims;
 use crate::statistics::{AttachReport, FtlCounters};
 use state::State;
 
-/// The FAST translation layer over `F`. See the [module](self) for how it works.
+/// The FAST translation layer over `F`. See the [module](self) for its operation.
 ///
-/// Durability and trims are those of [`crate::BlockMapFtl`].
+/// Durability and trims are as in [`crate::BlockMapFtl`].
 pub struct FastFtl<F> {
     base: Base<F>,
     options: FastOptions,

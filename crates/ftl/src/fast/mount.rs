@@ -1,4 +1,4 @@
-//! Options, opening and closing.
+//! Options, attaching and closing.
 
 use std::sync::atomic::AtomicU64;
 
@@ -13,23 +13,23 @@ use crate::failure::{Failure, LayerResult};
 use crate::shape::{LogicalCapacity, Shape};
 use crate::statistics::{AttachReport, FtlCounters};
 
-/// What the block field of opening and closing records says: this layer wrote the chip.
+/// The number of this layer in the block field of opening and closing records.
 pub(super) const LAYER: u32 = 2;
 
-/// Options of [`FastFtl`]. Those that it shares with the block-mapped layer mean the same.
+/// Options of [`FastFtl`]. Options shared with the block-mapped layer have the same meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FastOptions {
-    /// How much of the chip the host sees.
+    /// The part of the chip that the host sees.
     pub capacity: LogicalCapacity,
-    /// Bytes of a sector, 512 to the page size; 0 stands for the page size.
+    /// Sector size in bytes, from 512 to the page size; 0 means the page size.
     pub sector_size: u32,
-    /// Random log blocks (RW), at least 1; the sequential one comes on top.
+    /// The number of random log blocks (RW), at least 1; the sequential one is additional.
     pub log_blocks: u32,
     /// Map pages written by each merge of a logical block.
     pub map_pages_per_recycling: u32,
     /// Which free block is used next.
     pub allocation: AllocationRule,
-    /// Whether pages are copied inside the chip where it can.
+    /// Whether to copy pages with the chip's copyback where possible.
     pub copyback: bool,
 }
 
@@ -47,15 +47,15 @@ impl Default for FastOptions {
 }
 
 impl FastOptions {
-    /// Blocks needed beside those of data: the logs of both kinds, and what rule 20 counts beside
-    /// them. The map has an entry of 8 bytes for each page: 2 GiB of address space.
+    /// Blocks needed in addition to data blocks: the log blocks of both kinds, and the others that
+    /// rule 20 counts. The map has an entry of 8 bytes per page: 2 GiB of address space.
     pub(super) fn needs(&self) -> (u32, u32) {
         (self.log_blocks.saturating_add(5), 1 << 28)
     }
 }
 
 impl<F: Flash> FastFtl<F> {
-    /// Attaches along `chain`, whose cause all operations count under. Merges whatever the logs
+    /// Attaches as part of `chain`, whose cause applies to all operations. Merges whatever the logs
     /// hold.
     pub(super) fn open(flash: F, options: FastOptions, chain: &mut Chain) -> LayerResult<Self> {
         if options.log_blocks == 0 {

@@ -17,28 +17,30 @@ use crate::tag::{Role, Tag, TagRead, flag};
 #[derive(Clone, Copy, Debug, Default)]
 struct Version {
     sequence: u64,
-    /// Flash page + 1; 0: none.
+    /// Flash page + 1, or 0 for none.
     place: u64,
-    /// It says that the page holds nothing.
+    /// The newest version says that the page has no content.
     tomb: bool,
 }
 
-/// What the tags say of the logical blocks.
+/// What the tags say about the logical blocks.
 struct Versions {
     np: u32,
-    /// By logical block, once it holds anything: its pages.
+    /// The pages of each logical block with content.
     pages: Vec<Option<Box<[Version]>>>,
-    /// By logical block: the newest merged block, as its block + 1 and the sequence number of its
-    /// first copy. All older versions of the logical block's pages are void, those of pages that
-    /// the merge found trimmed included.
+    /// For each logical block: the newest merged block, as its block + 1 and the sequence number of
+    /// its first copy. It voids all older versions of the logical block's pages, including those of
+    /// pages that were trimmed at the merge.
     merged: Vec<(u32, u64)>,
-    /// By logical block: the newest block that was written page by page and holds every page. No
-    /// older one counts.
+    /// For each logical block: the newest block that was written page by page and holds every page.
+    /// Older blocks no longer count.
     covering: BTreeMap<u32, (u64, u32)>,
-    /// By logical block: it must be merged, because one of its blocks may hold a torn page.
+    /// For each logical block: whether it must be merged because one of its blocks may hold a torn
+    /// page.
     doubtful: Vec<bool>,
     poisoned: BTreeSet<(u32, u32)>,
-    /// Blocks that hold pages of one logical block, each at its offset: logical block, block.
+    /// Blocks that hold pages of a single logical block, each at its offset, as (logical block,
+    /// block).
     in_place: BTreeSet<(u32, u32)>,
 }
 
@@ -66,7 +68,7 @@ impl Versions {
         }
     }
 
-    /// Enters a version if it is the newest so far.
+    /// Records a version if it is the newest so far.
     fn enter(&mut self, lbn: u32, offset: u32, sequence: u64, at: PageAddress, flags: u8) {
         if offset >= self.np {
             return;
@@ -86,7 +88,7 @@ impl Versions {
         }
     }
 
-    /// The block that would be the data block, and whether it holds all current pages, each at its
+    /// The candidate for the data block, and whether it holds all current pages, each at its
     /// offset.
     fn home(&self, lbn: u32) -> Option<(u32, bool)> {
         let merged = self.merged.get(lbn as usize).and_then(|merged| merged.0.checked_sub(1));
@@ -94,8 +96,8 @@ impl Versions {
         let Some((_, first, _)) = self.of(lbn).next() else { return merged.map(|block| (block, true)) };
         let home = first.block.0;
         let together = self.of(lbn).all(|(offset, at, _)| at == BlockIndex(home).page(offset));
-        // A merged block may go only for one that covers every page: it also voids older versions
-        // of pages that were trimmed.
+        // Only a block that covers every page may replace a merged block, which also voids older
+        // versions of trimmed pages.
         let covers = merged.is_none_or(|merged| merged == home) || self.of(lbn).count() == self.np as usize;
         if together && covers && self.in_place.contains(&(lbn, home)) {
             return Some((home, true));
@@ -103,7 +105,8 @@ impl Versions {
         Some((merged.unwrap_or(home), false))
     }
 
-    /// The newest version of each page that has any: offset, place, and whether it holds nothing.
+    /// The newest versions of a logical block's pages: offset, address, and whether the page has no
+    /// content.
     fn of(&self, lbn: u32) -> impl Iterator<Item = (u32, PageAddress, bool)> + '_ {
         let np = self.np;
         let pages = self.pages.get(lbn as usize).and_then(Option::as_deref).unwrap_or_default();
@@ -116,7 +119,7 @@ impl Versions {
 }
 
 impl<F: Flash> FastFtl<F> {
-    /// Finds the map, merges what the logs hold, and leaves a record that the device is open.
+    /// Rebuilds the map, merges what the logs hold, and writes the record that the device is open.
     pub(super) fn recover(&mut self, chain: &mut Chain) -> LayerResult<()> {
         let found = self.base.scan(chain)?;
         let marks = self.base.pending_marks(chain, &found)?;
@@ -129,7 +132,7 @@ impl<F: Flash> FastFtl<F> {
         let (live, mixed) = self.load(&versions, &doubt);
         self.base.fill_pool(&found, &doubt, live.iter().copied());
         match self.repair(chain, &doubt, &versions, &live, &mixed) {
-            // Nothing was changed that was not complete. What is there can still be read.
+            // Only complete changes were made. Existing data stay readable.
             Err(Failure::Full) => self.base.halt_full(),
             done => done?,
         }
@@ -137,7 +140,7 @@ impl<F: Flash> FastFtl<F> {
         Ok(())
     }
 
-    /// Whether the block is the result of a merge that is beyond doubt.
+    /// Whether the block is the result of a merge beyond doubt.
     fn is_merged(found: &ScannedBlock, doubt: &Doubt) -> bool {
         let whole = found.first == Role::DataCopy || (found.first == Role::Host && found.in_place && found.last_seen);
         whole && doubt.suspect != Some(found.block)
@@ -175,7 +178,7 @@ impl<F: Flash> FastFtl<F> {
         Ok(found.newest)
     }
 
-    /// A merged block: whatever it holds counts from its first copy on.
+    /// Enters a merged block, whose content counts from its first copy on.
     fn enter_merged(&mut self, chain: &mut Chain, found: &ScannedBlock, versions: &mut Versions) -> LayerResult<()> {
         let floor = versions.floor(found.lbn);
         versions.in_place.insert((found.lbn, found.block));
@@ -185,7 +188,7 @@ impl<F: Flash> FastFtl<F> {
                 true => 0,
                 false => match self.base.read_tag(chain, at)? {
                     TagRead::Valid(tag) => tag.flags,
-                    // Lost, and reading it will say so.
+                    // The page is lost, and reads will report it.
                     TagRead::Bad => 0,
                     TagRead::Blank => break,
                 },
@@ -195,7 +198,7 @@ impl<F: Flash> FastFtl<F> {
         Ok(())
     }
 
-    /// A block that was written page by page.
+    /// Enters a block that was written page by page.
     fn enter_log(
         &mut self,
         chain: &mut Chain,
@@ -209,7 +212,7 @@ impl<F: Flash> FastFtl<F> {
             let at = BlockIndex(found.block).page(page);
             let last = page + 1 == found.programmed;
             let tag = if last && suspect {
-                // May read otherwise next time: read once, and kept (rule 12).
+                // The page may read differently next time: read it once, and hold it (rule 12).
                 self.base.hold_page(chain, at)?
             } else {
                 match self.base.read_tag(chain, at)? {
@@ -239,7 +242,8 @@ impl<F: Flash> FastFtl<F> {
                 }
                 None => {
                     self.report.lost_updates += 1;
-                    // In place the offset is known: the page is lost, and reading it will say so.
+                    // The offset is known because the page lies in place: it is lost, and reads
+                    // will report it.
                     if let Some(before) =
                         before.filter(|tag| tag.has(IN_PLACE) && tag.sequence > versions.floor(tag.block))
                     {
@@ -255,8 +259,8 @@ impl<F: Flash> FastFtl<F> {
         Ok(())
     }
 
-    /// Fills the map. Returns the blocks that hold anything current, and the logical blocks that
-    /// must be merged.
+    /// Fills the map. Returns the blocks with current content, and the logical blocks that must be
+    /// merged.
     fn load(&mut self, versions: &Versions, doubt: &Doubt) -> (Vec<u32>, Vec<u32>) {
         let (mut live, mut mixed) = (Vec::new(), Vec::new());
         for &(lbn, offset) in &versions.poisoned {
@@ -277,7 +281,7 @@ impl<F: Flash> FastFtl<F> {
                     self.state.set_data(lbn, Some(home), self.state.np);
                 }
                 Some((home, _)) => {
-                    // Stays until the merge: it says which older versions are void.
+                    // Kept until the merge, because it tells which older versions are void.
                     live.push(home);
                     mixed.push(lbn);
                 }
@@ -288,8 +292,8 @@ impl<F: Flash> FastFtl<F> {
         (live, mixed)
     }
 
-    /// Rules 15 to 17: every logical block whose pages are scattered, or in doubt, is merged, that
-    /// of the suspect first.
+    /// Rules 15 to 17: merges every logical block whose pages are scattered or in doubt, the
+    /// suspect's first.
     fn repair(
         &mut self,
         chain: &mut Chain,
@@ -304,7 +308,7 @@ impl<F: Flash> FastFtl<F> {
         for lbn in order {
             self.report.rewritten_logs += 1;
             self.full_merge(chain, lbn, None)?;
-            // Blocks of this logical block alone.
+            // Blocks that only this logical block uses.
             let own = versions
                 .in_place
                 .range((lbn, 0)..=(lbn, u32::MAX))

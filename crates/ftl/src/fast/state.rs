@@ -13,7 +13,7 @@ pub(super) struct Sequential {
     pub block: u32,
     /// Pages 0 to `next - 1` are written, each at its offset.
     pub next: u32,
-    /// A program failed: no more is written, and the logical block is merged.
+    /// A program failed: the block takes no more pages, and the logical block gets merged.
     pub failed: bool,
 }
 
@@ -21,28 +21,29 @@ pub(super) struct Sequential {
 #[derive(Clone, Debug)]
 pub(super) struct Random {
     pub block: u32,
-    /// The logical page of each page written.
+    /// The logical page of each written page.
     pub pages: Vec<u32>,
-    /// A program failed: no more is written, and the block is marked bad when it is empty.
+    /// A program failed: the block takes no more pages, and is marked bad when it is empty.
     pub failed: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct State {
     pub np: u32,
-    /// By logical block: its data block + 1, or 0.
+    /// For each logical block: its data block + 1, or 0.
     data: Vec<u32>,
-    /// By logical block: pages written in its data block; `Np` where no more may be written in
-    /// place.
+    /// For each logical block: the number of pages written in its data block; `Np` if no more may
+    /// be written in place.
     pub written: Vec<u16>,
     pub present: Present,
     pub sequential: Option<Sequential>,
-    /// Oldest first; the last one is being written.
+    /// The ring, oldest block first; the last one is being written.
     pub ring: VecDeque<Random>,
-    /// By logical page: where in the ring its newest version is, as flash block * Np + page + 1, or 0. A trimmed page keeps its entry: older versions
-    /// must not come back (rule 8).
+    /// For each logical page: the position of its newest version in the ring, as flash block * Np +
+    /// page + 1, or 0. A trimmed page keeps its entry, so that older versions do not come back
+    /// (rule 8).
     entries: Vec<u64>,
-    /// Logical pages whose content was lost.
+    /// Logical pages with lost content.
     pub poisoned: BTreeSet<u64>,
 }
 
@@ -96,13 +97,13 @@ impl State {
         }
     }
 
-    /// Forgets the ring's pages of a logical block.
+    /// Removes the ring's entries of a logical block.
     pub fn clear_entries(&mut self, lbn: u32) {
         let first = self.page(lbn, 0);
         self.entries.get_mut(first..first + self.np as usize).unwrap_or(&mut []).fill(0);
     }
 
-    /// The newest version of a page, whether it still counts or was trimmed.
+    /// The address of a page's newest version, whether current or trimmed.
     #[inline]
     pub fn newest(&self, lbn: u32, offset: u32) -> Option<PageAddress> {
         if let Some(at) = self.entry(self.page(lbn, offset)) {
@@ -114,7 +115,7 @@ impl State {
         }
     }
 
-    /// Where the current content of a page lies.
+    /// The address of a page's current content.
     #[inline]
     pub fn locate(&self, lbn: u32, offset: u32) -> Option<PageAddress> {
         if self.present.get(lbn, offset) { self.newest(lbn, offset) } else { None }

@@ -1,4 +1,5 @@
-//! Writing: in place, to the sequential log block, or to the ring; and the merges that make room.
+//! Host writes: in place, to the sequential log block, or to the ring; and the merges that make
+//! room.
 
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause, Payload};
@@ -10,7 +11,7 @@ use crate::chain::Chain;
 use crate::failure::{Failure, LayerResult};
 use crate::tag::{Role, flag};
 
-/// FAST's meaning of the flag: the page lies at its offset.
+/// FAST's meaning of this flag: the page lies at its offset.
 pub(super) const IN_PLACE: u8 = flag::MIGRATED;
 
 impl<F: Flash> FastFtl<F> {
@@ -74,8 +75,8 @@ impl<F: Flash> FastFtl<F> {
         }
     }
 
-    /// Writes to the sequential log block, which a first page opens. False where something had to
-    /// be merged first: the write is tried again.
+    /// Writes to the sequential log block; a first page opens it. Returns false if something had to
+    /// be merged first and the write must be retried.
     fn write_sequential(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> LayerResult<bool> {
         let log = match self.state.sequential {
             Some(log) if log.lbn == lbn && log.next == offset && !log.failed => log,
@@ -113,8 +114,8 @@ impl<F: Flash> FastFtl<F> {
         }
     }
 
-    /// Partial merge: fills the sequential log block up with the current pages of its logical
-    /// block, which it then is.
+    /// Partial merge: fills the sequential log block with the current pages of its logical block,
+    /// and makes it the data block.
     pub(super) fn finish_sequential(&mut self, chain: &mut Chain, log: Sequential) -> LayerResult<()> {
         if log.next == 0 {
             self.state.sequential = None;
@@ -153,8 +154,8 @@ impl<F: Flash> FastFtl<F> {
         self.base.append_map_pages(chain, self.options.map_pages_per_recycling)
     }
 
-    /// Appends to the ring. False where room had to be made, or a program failed: the write is
-    /// tried again.
+    /// Appends to the ring. Returns false if room had to be made or a program failed, and the write
+    /// must be retried.
     pub(super) fn write_random(
         &mut self,
         chain: &mut Chain,
@@ -197,8 +198,8 @@ impl<F: Flash> FastFtl<F> {
         Ok(())
     }
 
-    /// Empties the oldest block of the ring: every logical block with a newest page in it, trimmed
-    /// or not, is merged.
+    /// Empties the ring's oldest block by merging every logical block with a newest page in it,
+    /// trimmed or not.
     pub(super) fn reclaim(&mut self, chain: &mut Chain) -> LayerResult<()> {
         let Some(oldest) = self.state.ring.front() else { return Err(Failure::Full) };
         let (block, failed) = (oldest.block, oldest.failed);
@@ -225,8 +226,8 @@ impl<F: Flash> FastFtl<F> {
         Ok(())
     }
 
-    /// Copies the current pages of a logical block, wherever they are, into a new data block.
-    /// `bad`: a block of it to be marked bad.
+    /// Copies the current pages of a logical block, wherever they are, into a new data block. `bad`
+    /// is one of its blocks to be marked bad.
     pub(super) fn full_merge(&mut self, chain: &mut Chain, lbn: u32, bad: Option<u32>) -> LayerResult<()> {
         let (end, full) = self.state.present.extent(lbn);
         let full = full && self.state.poisoned.is_empty();

@@ -1,5 +1,5 @@
-//! The write buffer: the device's memory, in which host writes wait until they fill pages of the
-//! chip. Reads see it; a flush empties it, or need not where the power outlasts it.
+//! The write buffer: device memory in which host writes wait until they fill pages of the chip.
+//! Reads see its content. A flush empties it, unless the content survives a power cut.
 
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -9,18 +9,19 @@ use nandkit_units::{Content, Context, Done, Nanos, Payload, Pieces, ReadInto, Ti
 use super::{PageMapFtl, role};
 use crate::failure::LayerResult;
 
-/// What waits, and what is being programmed out of it.
+/// The buffered pages, and those being programmed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteBuffer {
-    /// Logical pages that it can hold; 0: there is none.
+    /// Capacity in logical pages; 0 disables the buffer.
     capacity: usize,
     entries: BTreeMap<u32, Entry>,
-    /// By region, the oldest first; an entry whose turn differs is no longer there.
+    /// The buffered pages of each region, oldest first; an entry with an outdated turn is stale.
     order: Vec<VecDeque<(u64, u32)>>,
     turn: u64,
-    /// Pages whose memory is free when their program has completed: the ends, the first one on top.
+    /// Pages whose memory becomes free when their program completes: completion times, earliest on
+    /// top.
     in_flight: BinaryHeap<std::cmp::Reverse<(Nanos, usize)>>,
-    /// How many they are.
+    /// The number of pages being programmed.
     flying: usize,
 }
 
@@ -31,7 +32,7 @@ struct Entry {
 }
 
 impl WriteBuffer {
-    /// One of so many logical pages, for so many regions.
+    /// Makes a buffer of this many logical pages for this many regions.
     pub fn new(capacity: usize, regions: usize) -> Self {
         Self { capacity, order: vec![VecDeque::new(); regions], ..Self::default() }
     }
@@ -41,12 +42,12 @@ impl WriteBuffer {
         self.capacity > 0
     }
 
-    /// Whether a logical page waits.
+    /// Whether a logical page is buffered.
     pub fn holds(&self, page: u32) -> bool {
         self.entries.contains_key(&page)
     }
 
-    /// Delivers a logical page that waits; whether it does.
+    /// Reads a logical page if it is buffered; returns whether it is.
     pub fn read(&self, page: u32, into: &mut ReadInto<'_>) -> bool {
         match self.entries.get(&page) {
             Some(entry) => {
@@ -57,12 +58,12 @@ impl WriteBuffer {
         }
     }
 
-    /// A logical page no longer waits.
+    /// Removes a logical page.
     pub fn remove(&mut self, page: u32) {
         self.entries.remove(&page);
     }
 
-    /// Replaces what waits of a logical page; whether something did.
+    /// Replaces the buffered content of a logical page; returns whether there was any.
     fn absorb(&mut self, page: u32, data: Payload<'_>) -> bool {
         match self.entries.get_mut(&page) {
             Some(entry) => {
@@ -83,7 +84,7 @@ impl WriteBuffer {
         }
     }
 
-    /// The region whose oldest page waits longest, and up to `most` of its pages.
+    /// The region with the oldest buffered page, and up to `most` of its pages.
     fn oldest(&mut self, most: usize) -> Option<(u8, Vec<u32>)> {
         let Self { entries, order, .. } = self;
         let is_there = |(turn, page): &(u64, u32)| entries.get(page).is_some_and(|entry| entry.turn == *turn);
@@ -99,7 +100,7 @@ impl WriteBuffer {
         Some((region, pages.collect()))
     }
 
-    /// Forgets what has been programmed at `now`.
+    /// Frees the memory of pages whose program has completed at `now`.
     fn land(&mut self, now: Nanos) {
         while let Some(std::cmp::Reverse((end, count))) = self.in_flight.peek().copied()
             && end <= now
@@ -111,11 +112,10 @@ impl WriteBuffer {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Takes whole logical pages into the buffer; completes when the last of them has found room
-    /// there.
+    /// Takes whole logical pages into the buffer; completes when the last one has room.
     pub(super) fn write_to_buffer(&mut self, context: &Context, first: u32, data: &[Payload<'_>]) -> LayerResult<Done> {
         let size = self.block.sector_size as usize;
-        // Requests end when there is room, not with the programs that make it.
+        // A request ends when there is room, not with the programs that make it.
         let mut context = Context { ticket: Ticket::NONE, ..*context };
         self.counters.host_page_writes += (Pieces::total(data) / size) as u64;
         let sectors =
@@ -133,14 +133,14 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(Done::immediately(&context))
     }
 
-    /// Logical pages that stay: the older half goes to flash as soon as it fills pages, the younger
-    /// half may still be overwritten.
+    /// The number of pages to keep buffered: the older half goes to flash as soon as it fills
+    /// pages, the younger half may still be overwritten.
     fn younger_half(&self) -> usize {
         (self.buffer.capacity / 2).max(self.superblocks.slots_per_page() as usize - 1)
     }
 
-    /// Lets time pass until a logical page finds room. The older half is programmed meanwhile, on
-    /// all dies at once, also where one request is larger than the buffer.
+    /// Waits until a logical page has room. Meanwhile the older half is programmed on all dies at
+    /// once, even if one request is larger than the buffer.
     fn wait_for_room(&mut self, context: &mut Context) -> LayerResult<()> {
         loop {
             self.buffer.land(context.issued);
@@ -160,7 +160,7 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Programs the oldest pages until only so many wait.
+    /// Programs the oldest pages until at most `keep` are left.
     pub(super) fn drain(&mut self, context: &Context, keep: usize) -> LayerResult<()> {
         let per_page = self.superblocks.slots_per_page() as usize;
         while self.buffer.entries.len() > keep {

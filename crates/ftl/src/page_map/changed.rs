@@ -1,22 +1,22 @@
-//! Map pages that differ from what is on flash.
+//! The set of map pages that differ from their copies on flash.
 
-/// One bit for each map page; of no length where no map pages are written.
+/// One bit per map page; empty if no map pages are written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangedMaps {
     words: Vec<u64>,
-    /// The logarithm of the entries of a map page.
+    /// Base-2 logarithm of the entries per map page.
     shift: u32,
-    /// Logical pages; what is above is a map page itself.
+    /// The number of logical pages; higher page numbers are map pages.
     user: u32,
 }
 
 impl ChangedMaps {
-    /// Nothing has changed.
+    /// An empty set.
     pub fn new(map_pages: usize, entries: u32, user: u32) -> Self {
         Self { words: vec![0; map_pages.div_ceil(64)], shift: entries.trailing_zeros(), user }
     }
 
-    /// The entry of a logical page has changed.
+    /// Records that the entry of a logical page has changed.
     #[inline(always)]
     pub fn note(&mut self, page: u32) {
         if page < self.user
@@ -26,26 +26,26 @@ impl ChangedMaps {
         }
     }
 
-    /// Notes a map page as a whole.
+    /// Records that a whole map page has changed.
     pub fn note_map(&mut self, map_page: u32) {
         if let Some(word) = self.words.get_mut(map_page as usize / 64) {
             *word |= 1 << (map_page % 64);
         }
     }
 
-    /// A map page is on flash as it is.
+    /// Records that a map page on flash is up to date.
     pub fn clear_map(&mut self, map_page: u32) {
         if let Some(word) = self.words.get_mut(map_page as usize / 64) {
             *word &= !(1 << (map_page % 64));
         }
     }
 
-    /// The map page of a logical page.
+    /// The map page that holds a logical page's entry.
     pub const fn map_page(&self, page: u32) -> u32 {
         page >> self.shift
     }
 
-    /// The logical pages of a map page: fewer in the last one.
+    /// The number of logical pages in a map page: fewer in the last one.
     pub fn pages_of(&self, map_page: u32) -> u64 {
         let first = u64::from(map_page) << self.shift;
         u64::from(self.user).saturating_sub(first).min(1 << self.shift)
@@ -56,7 +56,7 @@ impl ChangedMaps {
         self.words.get(map_page as usize / 64).is_some_and(|word| word >> (map_page % 64) & 1 == 1)
     }
 
-    /// Those that have changed, and from now on none.
+    /// Returns the changed map pages, and clears the set.
     pub fn take(&mut self) -> Vec<u32> {
         let mut changed = Vec::new();
         for (word, base) in self.words.iter_mut().zip((0u32..).step_by(64)) {

@@ -1,4 +1,4 @@
-//! A walk over the whole state: that its parts say the same.
+//! A consistency check over the layer's whole state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use super::failing::NO_BLOCK;
 use super::{NOWHERE, PageMapFtl};
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Compares the map, the bits of valid slots, the counts of superblocks, the free pool, the
-    /// tags on flash, aliases, the map pages that are not marked as changed, and where the others
-    /// are; in words where two of them disagree. Cost: a read of every mapped slot's OOB and of
-    /// every map page, which takes simulated time.
+    /// Compares the map, the valid bits, the counts of superblocks, the free pool, the tags on
+    /// flash, the aliases, the unchanged map pages, and the assignment of blocks; the error says
+    /// what disagrees. Cost: reads the OOB of every mapped slot and every map page, which takes
+    /// simulated time.
     pub fn check(&self) -> Result<(), String> {
         let owners = self.check_tags()?;
         self.check_sharers(&owners)?;
@@ -22,8 +22,7 @@ impl<F: Flash> PageMapFtl<F> {
         self.check_map_pages()
     }
 
-    /// The tags of all slots that are pointed at: by slot, the page in its tag, or `None` where the
-    /// part has lost it.
+    /// The page in the tag of each referenced slot, or `None` if the chip has lost it.
     fn check_tags(&self) -> Result<BTreeMap<u32, Option<u32>>, String> {
         let mut owners = BTreeMap::new();
         let mut oob = vec![0; TAG_BYTES << self.superblocks.slot_shift()];
@@ -37,7 +36,7 @@ impl<F: Flash> PageMapFtl<F> {
             let (at, part) = self.superblocks.address(slot);
             match self.flash.read(&Context::default(), at, PageRead::oob(&mut oob)) {
                 Ok(_) => {}
-                // What the part has lost, the layer finds out when somebody asks for it.
+                // Content that the chip has lost is detected only when it is read.
                 Err(error) if error.kind == ErrorKind::Uncorrectable => {
                     owners.insert(slot, None);
                     continue;
@@ -50,7 +49,7 @@ impl<F: Flash> PageMapFtl<F> {
             };
             let owner = (payload >> 8) as u32;
             let is_alias = self.aliases.get(slot).is_some_and(|sharers| sharers.others.contains(&page));
-            // A page that came back to what it once wrote itself is an alias there, too.
+            // A page that returned to content it once wrote itself is an alias there too.
             if owner != page && !is_alias {
                 return Err(format!("page {page} lies in slot {slot} with the tag of {owner}, and is no alias"));
             }
@@ -59,7 +58,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(owners)
     }
 
-    /// All sharers of a slot point at it, and its owner is the one in the tag.
+    /// Checks that all sharers of a slot point at it, and that its owner is the page in the tag.
     fn check_sharers(&self, owners: &BTreeMap<u32, Option<u32>>) -> Result<(), String> {
         let mut count = 0;
         for (slot, sharers) in self.aliases.iter() {
@@ -88,8 +87,8 @@ impl<F: Flash> PageMapFtl<F> {
         for (superblock, &count) in (0..).zip(&counts) {
             let (mut bits, first) = (0, self.superblocks.slot(superblock, 0));
             self.valid.for_each(first, self.superblocks.slots(), |_| bits += 1);
-            // Every valid bit is a slot that is pointed at, since each of those has a bit and the
-            // sums are the same.
+            // Every valid bit then belongs to a referenced slot: each referenced slot has a bit,
+            // and the sums are equal.
             if bits != count || self.index.valid(superblock) != count {
                 let counted = self.index.valid(superblock);
                 return Err(format!(
@@ -110,7 +109,7 @@ impl<F: Flash> PageMapFtl<F> {
         self.check_blocks()
     }
 
-    /// No block has two places: in superblocks, and among those without one.
+    /// Checks that no block is in two superblocks, or both in one and among the loose blocks.
     fn check_blocks(&self) -> Result<(), String> {
         let mut seen = BTreeSet::new();
         let members = self.superblocks.all_members().iter().filter(|block| **block != NO_BLOCK);
@@ -120,13 +119,13 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Map pages that are not marked as changed say on flash what the map says.
+    /// Checks that unchanged map pages on flash agree with the map.
     fn check_map_pages(&self) -> Result<(), String> {
         let (user, entries) = (self.block.sectors as u32, self.block.sector_size as usize / 4);
         let mut bytes = vec![0; self.block.sector_size as usize];
         for (map_page, &slot) in (0u32..).zip(self.map.iter().skip(user as usize)) {
             if self.changed.has(map_page) {
-                // A change outside the cache that nobody is about to write would need memory that
+                // A change outside the cache that is not about to be written would need memory that
                 // the device does not have.
                 if self.mapping.as_ref().is_some_and(|mapping| !mapping.lock().holds(map_page)) {
                     return Err(format!(

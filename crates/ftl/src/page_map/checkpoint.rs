@@ -1,5 +1,5 @@
-//! Checkpoints: the map pages that changed go to flash, and a snapshot names them, so that the next
-//! start reads only what was written since.
+//! Checkpoints: changed map pages go to flash, and a snapshot names them, so that the next start
+//! reads only what was written since.
 
 use nandkit_flash::Flash;
 use nandkit_units::{Cause, Context, Payload, Priority, Ticket};
@@ -9,8 +9,8 @@ use super::{LOST, NOWHERE, PageMapFtl, role};
 use crate::failure::LayerResult;
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Makes a checkpoint where one is due. Called where a host's command begins and between two
-    /// victims, never while one is cleaned.
+    /// Makes a checkpoint if one is due. Called at the beginning of a host command and between two
+    /// victims, never while a victim is being cleaned.
     pub(super) fn checkpoint_if_due(&mut self, context: &Context) -> LayerResult<()> {
         let programmed = self.counters.programmed_pages + self.counters.copied_pages;
         let Some(journal) = &self.journal else { return Ok(()) };
@@ -26,7 +26,7 @@ impl<F: Flash> PageMapFtl<F> {
         journal.is_checkpointing = true;
         let begun = context.issued.max(self.last_change);
         let changed = self.changed.take();
-        // Both together, and before the first map page: what comes later is replayed.
+        // Taken together, and before the first map page: later changes are replayed.
         let base = self.sequence;
         self.sequence += 1;
         let fills = self.fills();
@@ -51,7 +51,7 @@ impl<F: Flash> PageMapFtl<F> {
         moved
     }
 
-    /// The open superblocks, and how many of their pages are written.
+    /// The open superblocks, and the number of pages written in each.
     pub(super) fn fills(&self) -> Vec<[u32; 2]> {
         let open = self.streams.frontiers.iter().filter(|frontier| !Self::is_closed(frontier));
         open.map(|frontier| [frontier.superblock, frontier.next]).collect()
@@ -60,14 +60,14 @@ impl<F: Flash> PageMapFtl<F> {
     fn write_maps(&mut self, context: &Context, changed: &[u32]) -> LayerResult<()> {
         let context = Context { device_cause: Some(Cause::Mapping), ticket: Ticket::NONE, ..*context };
         for some in changed.chunks(self.superblocks.slots_per_page() as usize) {
-            // What the map pages name has completed then.
+            // By then, everything that the map pages refer to has completed.
             let context = Context { issued: context.issued.max(self.last_change), ..context };
             self.write_map_pages(&context, some)?;
         }
         Ok(())
     }
 
-    /// Writes map pages, as many as a page of the chip holds, as they are now.
+    /// Writes the current content of as many map pages as one chip page holds.
     pub(super) fn write_map_pages(&mut self, context: &Context, some: &[u32]) -> LayerResult<()> {
         let (user, entries) = (self.block.sectors as u32, self.block.sector_size as usize / 4);
         let images: Vec<Vec<u8>> = some.iter().map(|map_page| self.map_image(*map_page, entries)).collect();
@@ -77,8 +77,8 @@ impl<F: Flash> PageMapFtl<F> {
         self.write_page(context, self.streams.map_region(), parts, role::MAP).map(|_| ())
     }
 
-    /// The bytes of a map page: its entries as 32-bit numbers, lowest byte first. Pages that lie
-    /// nowhere because they were lost say so.
+    /// The bytes of a map page: its entries as little-endian 32-bit numbers. Lost pages get a
+    /// special value.
     pub(super) fn map_image(&self, map_page: u32, entries: usize) -> Vec<u8> {
         let first = map_page as usize * entries;
         let last = (first + entries).min(self.block.sectors as usize);

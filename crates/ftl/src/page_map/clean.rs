@@ -1,4 +1,4 @@
-//! Cleaning: the valid slots of a victim go to the frontiers of their regions.
+//! Cleaning: copying the valid slots of a victim to the frontiers of their regions.
 
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause, Context, Ticket};
@@ -7,8 +7,8 @@ use super::PageMapFtl;
 use crate::failure::LayerResult;
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Cleans one superblock: one with a block that fails, or the next victim. Errors: `Full` where
-    /// no superblock has a page to win.
+    /// Cleans one superblock: one with a failing block, or the next victim. Errors: `Full` if
+    /// cleaning no superblock would gain a page.
     pub(super) fn clean(&mut self, context: &Context) -> LayerResult<()> {
         match self.failing.next() {
             Some((superblock, block)) => self.clean_failing(context, superblock, block),
@@ -19,18 +19,18 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Cleans a closed superblock.
+    /// Cleans a closed superblock to gain space.
     pub(super) fn clean_superblock(&mut self, context: &Context, victim: u32) -> LayerResult<()> {
         self.clean_superblock_for(context, victim, Cause::Cleaning)
     }
 
-    /// The same for another reason than to win space.
+    /// Cleans a closed superblock for the given cause.
     pub(super) fn clean_superblock_for(&mut self, context: &Context, victim: u32, cause: Cause) -> LayerResult<()> {
         self.index.leave(victim);
-        // No request of the host's ends with a copy.
+        // No host request ends with a copy.
         let context = Context { device_cause: Some(cause), ticket: Ticket::NONE, ..*context };
         if let Err(failure) = self.empty(&context, victim) {
-            // Some of its pages are still where they were.
+            // Some of its pages are still in place.
             self.index.enter(victim);
             return Err(failure);
         }
@@ -38,18 +38,18 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Slots that were programmed, whatever for.
+    /// The number of slots programmed so far, for any purpose.
     pub(super) const fn programmed(&self) -> u64 {
         let counters = &self.counters;
         counters.programmed_pages + counters.copied_pages + counters.filled_pages + counters.map_pages
     }
 
-    /// Superblocks that are free, or will be as soon as anything is programmed.
+    /// The number of superblocks that are free, or will be after the next program.
     pub(super) fn free_count(&self) -> usize {
         self.free.len() + usize::from(self.held_back.is_some())
     }
 
-    /// Lets the victim go that was held back, once something was programmed behind its copies.
+    /// Frees the held-back victim once something was programmed after its copies.
     pub(super) fn let_go(&mut self) {
         if let Some((victim, before)) = self.held_back
             && self.programmed() > before
@@ -59,7 +59,7 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Cleans a superblock in which a block has failed, and replaces the block.
+    /// Cleans a superblock with a failed block, and replaces that block.
     fn clean_failing(&mut self, context: &Context, victim: u32, block: BlockIndex) -> LayerResult<()> {
         self.index.leave(victim);
         let context = Context { device_cause: Some(Cause::Cleaning), ticket: Ticket::NONE, ..*context };
@@ -68,8 +68,8 @@ impl<F: Flash> PageMapFtl<F> {
             return Err(failure);
         }
         let is_whole = self.replace(victim, block);
-        // Behind these lines no start takes the copies back, as it might once it does not read the
-        // block any more: then older versions look like the originals.
+        // Once these lines are written, no start takes the copies back. Otherwise one might, when
+        // it no longer reads the block and older versions look like the originals.
         self.write_waiting(&context)?;
         self.mark_bad(&context, block)?;
         if is_whole {
@@ -78,8 +78,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Moves everything valid out of a superblock that is no candidate, and puts the lines that
-    /// belong to it on flash.
+    /// Moves all valid slots out of a superblock that is no candidate, and writes the related
+    /// journal lines to flash.
     fn empty(&mut self, context: &Context, victim: u32) -> LayerResult<()> {
         self.streams.note_victim(victim, context.issued);
         let mut run = std::mem::take(&mut self.run);
@@ -95,7 +95,7 @@ impl<F: Flash> PageMapFtl<F> {
         self.write_waiting(context)
     }
 
-    /// A superblock without a valid slot is free, or held back.
+    /// Frees a superblock without valid slots, or holds it back.
     fn release(&mut self, victim: u32) {
         self.let_go();
         let has_copies = !self.run.slots.is_empty();
@@ -106,8 +106,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// A superblock may be opened again, and erased once everything that was asked so far has
-    /// completed: what emptied it, and the lines that tell of it.
+    /// Allows a superblock to be reopened, and erased once all operations issued so far have
+    /// completed: those that emptied it, and the journal lines about them.
     fn free_from_now(&mut self, superblock: u32) {
         if let Some(released) = self.released.get_mut(superblock as usize) {
             *released = self.last_change;

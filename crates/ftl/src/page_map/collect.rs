@@ -1,4 +1,4 @@
-//! The counts for records.
+//! Statistics for records.
 
 use nandkit_flash::Flash;
 use nandkit_units::{StatisticValue, Statistics};
@@ -6,8 +6,7 @@ use nandkit_units::{StatisticValue, Statistics};
 use super::PageMapFtl;
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Logical pages that the host never sees filled, whatever it writes, and what they are kept
-    /// for.
+    /// Flash pages that are never available to the host, by purpose.
     pub fn reserved_pages(&self) -> ReservedPages {
         let superblock = u64::from(self.superblocks.slots());
         let block = superblock / u64::from(self.superblocks.stripe().max(1));
@@ -23,30 +22,30 @@ impl<F: Flash> PageMapFtl<F> {
     }
 }
 
-/// What the physical pages are kept for that are neither the host's nor spare. Superblocks that are
-/// open hold pages of the host and the map, too, for as long as they are.
+/// Physical pages that are neither the host's nor spare, by purpose. Open superblocks also hold
+/// pages of the host and the map while they are open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReservedPages {
-    /// Superblocks that are open: one for each region, one for map pages where there is a journal,
-    /// one for data that rest where wear is levelled.
+    /// Open superblocks: one per region, one for map pages if there is a journal, one for cold data
+    /// if wear is levelled.
     pub open: u64,
-    /// Superblocks that stay free for cleaning.
+    /// Superblocks kept free for cleaning.
     pub cleaning: u64,
-    /// Pages of the map on flash.
+    /// Map pages on flash.
     pub map: u64,
-    /// Blocks of the journal.
+    /// Journal blocks.
     pub journal: u64,
 }
 
 impl ReservedPages {
-    /// All of them.
+    /// The total of all purposes.
     pub const fn sum(&self) -> u64 {
         self.open + self.cleaning + self.map + self.journal
     }
 }
 
 impl<F> PageMapFtl<F> {
-    /// What the host waited for, and what was done while it asked for nothing.
+    /// Records the host's waits, and the work done in idle time.
     fn collect_waits(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
         let stalls = self.stalls();
         for (name, value) in [
@@ -64,7 +63,7 @@ impl<F> PageMapFtl<F> {
         }
         let by_length = stalls.by_length.iter().map(|count| *count as f64).collect();
         sink("ftl_stalls_by_log2_us", StatisticValue::Series(by_length));
-        // The longest of all phases: nobody can subtract them.
+        // The longest over all phases, because maxima cannot be subtracted.
         for (name, longest) in [
             ("ftl_stall_by_erases_longest_since_format_ns", stalls.erases.longest),
             ("ftl_stall_by_cleaning_longest_since_format_ns", stalls.cleaning.longest),
@@ -161,7 +160,7 @@ impl<F: Flash> Statistics for PageMapFtl<F> {
             ("ftl_reserved_for_cleaning", reserved.cleaning as f64),
             ("ftl_reserved_for_map", reserved.map as f64),
             ("ftl_reserved_for_journal", reserved.journal as f64),
-            // A value that does not exist before the first write is no number, and none in the
+            // A value that does not exist before the first write is NaN, and left out of the
             // record.
             ("ftl_waf_since_format", counters.waf().unwrap_or(f64::NAN)),
         ] {

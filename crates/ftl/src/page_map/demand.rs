@@ -1,5 +1,4 @@
-//! Lookups of a map that is not wholly in the device's memory: what they read, and what they drive
-//! out.
+//! Lookups of a map that is not wholly in device memory: which map pages they read and evict.
 
 use std::ops::Range;
 
@@ -13,25 +12,25 @@ use super::write::Parts;
 use super::{NOWHERE, PageMapFtl};
 use crate::failure::LayerResult;
 
-/// Map pages, each with how many of its logical pages.
+/// Map pages, each with the number of its logical pages that are looked up.
 type LookedUp = SmallVec<[(u32, u64); 4]>;
 
 impl<F> PageMapFtl<F> {
-    /// What the cache of the map did since the device was made or found; `None` where the whole map
+    /// Counters of the mapping cache since the device was made or attached; `None` if the whole map
     /// is in memory.
     pub fn mapping_counters(&self) -> Option<MappingCounters> {
         Some(self.mapping.as_ref()?.lock().counters)
     }
 
-    /// A map page was changed, or has to be written anew, where it is not in the cache.
+    /// Queues a map page for writing if it was changed outside the cache or must be rewritten.
     pub(super) fn owe(&mut self, map_page: u32) {
         if let Some(mapping) = &mut self.mapping {
             mapping.get_mut().owe(map_page);
         }
     }
 
-    /// The lines of the journal so far tell of what is in the map, and have completed when the last
-    /// change has.
+    /// Records that the journal lines so far describe the map, and are complete when the last
+    /// change is.
     pub(super) fn settle_lines(&mut self) {
         let end = self.last_change;
         if let Some(mapping) = &mut self.mapping {
@@ -39,7 +38,7 @@ impl<F> PageMapFtl<F> {
         }
     }
 
-    /// After a start the device holds what was replayed; what the cache has no room for is written
+    /// After a start, takes over the replayed changes; those without room in the cache are written
     /// with the first change.
     pub(super) fn adopt_changed(&mut self, now: Nanos) {
         let Some(mapping) = &mut self.mapping else { return };
@@ -53,8 +52,7 @@ impl<F> PageMapFtl<F> {
         cached.counters = MappingCounters::default();
     }
 
-    /// Map pages with how many of these logical pages, in order; neighbours of one map page are one
-    /// lookup.
+    /// Groups logical pages by map page, in order; neighbours in one map page are one lookup.
     fn by_map_page(&self, pages: impl Iterator<Item = u32>) -> LookedUp {
         let mut looked_up = LookedUp::new();
         for page in pages {
@@ -67,7 +65,7 @@ impl<F> PageMapFtl<F> {
         looked_up
     }
 
-    /// These logical pages point elsewhere since what was programmed at `end`.
+    /// Records that these logical pages point elsewhere since the program that ended at `end`.
     pub(super) fn note_changed(&mut self, pages: impl Iterator<Item = u32>, end: Nanos) {
         if self.mapping.is_none() {
             return;
@@ -84,8 +82,8 @@ impl<F> PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Looks logical pages up; returns when all their entries are at hand. Errors: those of the
-    /// flash but for what it cannot correct.
+    /// Looks up logical pages; returns when all their entries are available. Errors: flash errors
+    /// other than uncorrectable data.
     #[inline(never)]
     pub(super) fn look_up(&self, context: &Context, pages: impl Iterator<Item = u32>) -> Result<Nanos, FlashError> {
         let mut end = context.issued;
@@ -95,7 +93,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(end)
     }
 
-    /// Looks logical pages of one map page up. Where all of it is replaced, nothing is read.
+    /// Looks up logical pages of one map page. Reads nothing if all of its entries will be
+    /// replaced.
     fn look_up_in(&self, context: &Context, map_page: u32, pages: u64, reads: bool) -> Result<Nanos, FlashError> {
         let Some(mapping) = &self.mapping else { return Ok(context.issued) };
         let mut cached = mapping.lock();
@@ -108,7 +107,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(end)
     }
 
-    /// Reads a map page, if there is one on flash; returns when that is done.
+    /// Reads a map page if it is on flash; returns the completion time.
     fn read_map_page(&self, context: &Context, map_page: u32, for_cleaning: bool) -> Result<Nanos, FlashError> {
         let entry = self.map.get(self.block.sectors as usize + map_page as usize);
         let Some(&slot) = entry.filter(|slot| **slot != NOWHERE) else { return Ok(context.issued) };
@@ -134,8 +133,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Writes a page of the host where the map is on demand: its entries are looked up before, and
-    /// what that drove out of the cache is written afterwards.
+    /// Writes host pages with a demand-loaded map: looks up the entries first, and afterwards
+    /// writes the map pages that this evicted.
     #[inline(never)]
     pub(super) fn write_looked_up(
         &mut self,
@@ -148,13 +147,13 @@ impl<F: Flash> PageMapFtl<F> {
         let issued = self.look_up(context, pages())?;
         let done = self.append_or_elsewhere(&Context { issued, ..*context }, region, parts, role)?;
         self.note_changed(pages(), done.completed);
-        // Not before: whoever waits for the data does not wait for these.
+        // Only now, so that the host's data do not wait for these writes.
         self.write_owed(context)?;
         Ok(done)
     }
 
-    /// Looks the pages of a trim up: a map page of which all is trimmed is not read. Returns the
-    /// context in which the trim goes on.
+    /// Looks up the pages of a trim; a map page that is trimmed entirely is not read. Returns the
+    /// context in which the trim continues.
     pub(super) fn look_up_trimmed(&self, context: &Context, pages: &Range<u32>) -> LayerResult<Context> {
         if self.mapping.is_none() {
             return Ok(*context);
@@ -167,7 +166,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(Context { issued, ..*context })
     }
 
-    /// Looks the pages of a remap up. Returns the context in which it goes on.
+    /// Looks up the pages of a remap. Returns the context in which the remap continues.
     pub(super) fn look_up_pairs(&self, context: &Context, pairs: &[(u32, u32)]) -> LayerResult<Context> {
         if self.mapping.is_none() {
             return Ok(*context);
@@ -176,8 +175,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(Context { issued, ..*context })
     }
 
-    /// Writes the map pages that wait for it. What cleaning adds meanwhile waits for the next
-    /// change, so that this ends.
+    /// Writes the queued map pages. Pages that cleaning queues meanwhile wait for the next change,
+    /// so that this terminates.
     pub(super) fn write_owed(&mut self, context: &Context) -> LayerResult<()> {
         let Some(cached) = self.mapping.as_mut().map(|mapping| mapping.get_mut()) else { return Ok(()) };
         if !cached.owes() {
@@ -188,7 +187,7 @@ impl<F: Flash> PageMapFtl<F> {
         let mut all = owed;
         all.extend(unreadable);
         all.retain(|map_page| self.changed.has(*map_page));
-        // A checkpoint in between would name the old slots of what is about to be written.
+        // A checkpoint in between would name the old slots of the pages about to be written.
         let was_checkpointing = self.set_checkpointing(true);
         let mut written = Ok(());
         for some in all.chunks(self.superblocks.slots_per_page() as usize) {
@@ -197,7 +196,7 @@ impl<F: Flash> PageMapFtl<F> {
             }
         }
         self.set_checkpointing(was_checkpointing);
-        // What was not written, or changed while it was.
+        // Queue again what was not written, or changed while it was.
         for map_page in all {
             if self.changed.has(map_page) {
                 self.owe(map_page);
@@ -210,7 +209,7 @@ impl<F: Flash> PageMapFtl<F> {
         self.journal.as_mut().is_some_and(|journal| std::mem::replace(&mut journal.is_checkpointing, to))
     }
 
-    /// Writes a page of the chip with map pages, when all that they name has completed.
+    /// Writes one chip page of map pages, once everything that they refer to has completed.
     fn write_evicted(&mut self, context: &Context, some: &[u32]) -> LayerResult<()> {
         let mut issued = context.issued;
         if let Some(mapping) = &mut self.mapping {
@@ -228,7 +227,8 @@ impl<F: Flash> PageMapFtl<F> {
         written
     }
 
-    /// The map pages that name what a cleaning is about to move, where the map is on demand.
+    /// The map pages that refer to the slots that a cleaning run will move, if the map is
+    /// demand-loaded.
     pub(super) fn maps_of(&self, run: &CleaningRun) -> Vec<u32> {
         if self.mapping.is_none() {
             return Vec::new();
@@ -242,8 +242,9 @@ impl<F: Flash> PageMapFtl<F> {
         maps
     }
 
-    /// A cleaning has moved what these map pages name. Those that are not in memory are read,
-    /// changed, and written with the next change of the host: all entries of one at once.
+    /// Records that cleaning has moved slots that these map pages refer to. Map pages outside the
+    /// cache are read, changed, and written with the next host change, with all entries of one map
+    /// page at once.
     pub(super) fn note_cleaned(&mut self, context: &Context, maps: &[u32]) -> LayerResult<()> {
         for &map_page in maps {
             let holds = self.mapping.as_ref().is_some_and(|mapping| mapping.lock().holds(map_page));

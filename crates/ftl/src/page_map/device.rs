@@ -1,4 +1,4 @@
-//! The layer as a block device.
+//! The block-device interface of the layer.
 
 use nandkit_block::{
     BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Placement, Remap, Result, Trim, check,
@@ -15,8 +15,8 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         &self.block
     }
 
-    /// Pages that were never written, or trimmed, read as zeroes. Those that follow one another in
-    /// a page of the chip are one read of it.
+    /// Pages that were never written, or were trimmed, read as zeroes. Logical pages that are
+    /// consecutive in a chip page share one read.
     fn read(&self, context: &Context, at: Lba, mut into: ReadInto<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Read, at, into.len())?;
         let size = self.block.sector_size as usize;
@@ -30,7 +30,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
             let start = (next - pages.start) as usize * size;
             let Some(part) = part_of(&mut into, start, together as usize * size) else { break };
             let read = match self.read_together(context, next, part) {
-                // Which of them cannot be read is told by each alone.
+                // Read each page alone to find out which ones are unreadable.
                 Err(_) if together > 1 => (next..next + together).zip((start..).step_by(size)).try_fold(
                     Done::immediately(context),
                     |done, (page, start)| match part_of(&mut into, start, size) {
@@ -61,7 +61,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         self.write_data(context, at.0 as u32, &[data], buffered).map_err(|failure| failure.at(Operation::Write, at))
     }
 
-    /// Pages that lie together in a page of the chip are one read of it.
+    /// Logical pages that are consecutive in a chip page share one read.
     fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
         let length = check::check_unit(&self.block, at, unit, into.len())?;
         if unit != self.block.sector_size {
@@ -85,7 +85,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         written.map_err(|failure| failure.at(Operation::Write, at))
     }
 
-    /// Past the write buffer: what it holds of these pages is replaced.
+    /// Bypasses the write buffer, and replaces its content for these pages.
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Write, at, data.len())?;
         self.begin_change(context).map_err(|failure| failure.at(Operation::Write, at))?;
@@ -103,8 +103,8 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         Ok(done)
     }
 
-    /// What was written is durable when it has completed: a flush waits for the last of it, and
-    /// writes the lines of trims.
+    /// Written data are durable when complete: a flush waits for the last write, and writes the
+    /// journal lines of trims.
     fn flush(&mut self, context: &Context) -> Result<Done> {
         let failed = |failure: Failure| failure.at(Operation::Flush, Lba(0));
         self.check_running().map_err(failed)?;
@@ -128,7 +128,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
 
     fn extent(&self, at: Lba, most: u64) -> Extent {
         let end = at.0.saturating_add(most).min(self.block.sectors);
-        // What is lost reads as no zeroes.
+        // Lost pages do not read as zeroes.
         let lost = |page: u64| self.failing.lost.contains(&(page as u32));
         let on_flash = |page: u64| self.map.get(page as usize).is_some_and(|slot| *slot != NOWHERE);
         let holds = |page: u64| on_flash(page) || self.buffer.holds(page as u32) || lost(page);
@@ -166,8 +166,9 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Writes whole logical pages that exist. Each is a part of its payload; where no description
-    /// can name one, since its offset would leave 32 bits, pages go one by one, those as bytes.
+    /// Writes whole existing logical pages. Each is a part of its payload; if some parts cannot be
+    /// described, because their offset would exceed 32 bits, pages are written one by one, those
+    /// parts as bytes.
     fn write_data(&mut self, context: &Context, first: u32, data: &[Payload<'_>], buffered: bool) -> LayerResult<Done> {
         let size = self.block.sector_size as usize;
         let has_parts = |data: &Payload<'_>| data.is_empty() || data.part(data.len() - size, size).is_some();
@@ -199,7 +200,7 @@ impl<F: Flash> PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// One request whose pages go into a content each.
+    /// Reads as one request whose pages each go into their own content.
     fn read_each(&self, context: &Context, at: Lba, into: &mut [Content]) -> Result<Done> {
         let size = self.block.sector_size;
         let pages = at.0..at.0 + into.len() as u64;
@@ -231,8 +232,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(done)
     }
 
-    /// The context in which a read goes on once the map's entries are at hand; none is looked up of
-    /// what waits in the write buffer.
+    /// The context in which a read continues once the map entries are available; buffered pages
+    /// need no lookup.
     #[inline]
     fn looked_up(&self, context: &Context, pages: std::ops::Range<u64>) -> Result<Context> {
         if self.mapping.is_none() {
@@ -259,7 +260,7 @@ impl<F: Flash> Trim for PageMapFtl<F> {
     }
 }
 
-/// A part of what is read into. Several parts make one content of bytes.
+/// A part of the read's target. Several parts form one content of bytes.
 fn part_of<'a>(into: &'a mut ReadInto<'_>, start: usize, length: usize) -> Option<ReadInto<'a>> {
     Some(match into {
         ReadInto::Bytes(bytes) => ReadInto::Bytes(bytes.get_mut(start..start + length)?),
@@ -275,8 +276,8 @@ fn part_of<'a>(into: &'a mut ReadInto<'_>, start: usize, length: usize) -> Optio
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// How many logical pages from `page` on, up to `end`, lie one behind the other in a page of
-    /// the chip; at least one.
+    /// The number of logical pages from `page` on, up to `end`, that are consecutive in one chip
+    /// page; at least one.
     fn together(&self, page: u64, end: u64) -> u64 {
         let in_buffer = |page: u64| self.buffer.is_used() && self.buffer.holds(page as u32);
         let slot = self.map.get(page as usize).copied().unwrap_or(NOWHERE);
@@ -292,7 +293,7 @@ impl<F: Flash> PageMapFtl<F> {
         1 + (1..most).take_while(follows).count() as u64
     }
 
-    /// Reads logical pages that lie together, or one.
+    /// Reads one logical page, or several that are consecutive in a chip page.
     fn read_together(&self, context: &Context, page: u64, mut into: ReadInto<'_>) -> Result<Done> {
         let done = Done::immediately(context);
         if self.buffer.is_used() && self.buffer.read(page as u32, &mut into) {

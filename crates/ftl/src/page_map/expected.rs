@@ -1,14 +1,14 @@
-//! Writes that will come soon: what they touch is asked for before they come.
+//! Announced writes: prefetching the memory that they will touch.
 
 use nandkit_units::prefetch;
 
 use super::{NOWHERE, PageMapFtl};
 
-/// Pages between the two steps.
+/// Announcements between the two prefetch steps.
 const DISTANCE: usize = 8;
 
-/// The pages that were announced last. Of a page first its line of the map is asked for; some
-/// announcements later that line is there, and says what else its write will touch.
+/// The most recently announced pages. First, the map's cache line of the page is prefetched; some
+/// announcements later that line has arrived and tells what else the write will touch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     pages: [u32; DISTANCE],

@@ -1,5 +1,5 @@
-//! Blocks that fail: their superblock is cleaned before all others, the block is marked bad, and
-//! what is left of the superblock is paired anew.
+//! Failing blocks: their superblock is cleaned before all others, the block is marked bad, and the
+//! superblock's other blocks are regrouped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use super::journal::blocks_by_die;
 use super::journal::layout::Change;
 use crate::failure::{Failure, Halt, LayerResult, is_block_failure};
 
-/// In a superblock's place for a block: there is none.
+/// Marks a position in a superblock that has no block.
 pub(crate) const NO_BLOCK: BlockIndex = BlockIndex(u32::MAX);
 
-/// What has failed so far.
+/// The failures so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failing {
-    /// Superblocks in which a program failed, with the block: to be cleaned before all others.
+    /// Superblocks with a failed program, and the failed block: cleaned before all others.
     waiting: Vec<(u32, BlockIndex)>,
-    /// Good blocks without a superblock, by die.
+    /// Good blocks without a superblock, for each die.
     pub loose: BTreeMap<u32, Vec<BlockIndex>>,
-    /// Superblocks that are no more.
+    /// The number of superblocks that were dissolved.
     pub gone: u32,
     /// Logical pages whose content was lost before it could be moved.
     pub lost: BTreeSet<u32>,
@@ -34,15 +34,15 @@ impl Failing {
         !self.waiting.is_empty()
     }
 
-    /// The next superblock to be cleaned before all others, which then waits no longer.
+    /// Takes the next superblock that must be cleaned before all others.
     pub fn next(&mut self) -> Option<(u32, BlockIndex)> {
         self.waiting.pop()
     }
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Notes a failure of the flash: where one block is at fault the caller goes on elsewhere
-    /// (`Ok`), all else stops the layer.
+    /// Records a flash failure. If a single block is at fault, returns `Ok` and the caller
+    /// continues elsewhere; any other failure stops the layer.
     #[cold]
     pub(super) fn note_failure(&mut self, error: FlashError) -> LayerResult<()> {
         if is_block_failure(error.kind) {
@@ -55,7 +55,7 @@ impl<F: Flash> PageMapFtl<F> {
         Err(self.halt(error))
     }
 
-    /// What stops the layer.
+    /// Stops the layer.
     #[cold]
     pub(super) fn halt(&mut self, error: FlashError) -> Failure {
         let why = format!("an earlier operation failed half-way: {error}");
@@ -63,15 +63,15 @@ impl<F: Flash> PageMapFtl<F> {
         error.into()
     }
 
-    /// Gives up an open superblock in which a program failed. What it holds is moved before
-    /// anything else is cleaned.
+    /// Gives up an open superblock with a failed program. Its content is moved before anything else
+    /// is cleaned.
     pub(super) fn abandon(&mut self, superblock: u32, at: PageAddress) {
         self.close_superblock(superblock);
         self.failing.waiting.push((superblock, at.block));
     }
 
-    /// Marks a block of an empty superblock bad, when everything that emptied it has completed: a
-    /// start reads no block with a mark, and the copies go to other dies.
+    /// Marks a block of an empty superblock bad once everything that emptied it has completed: a
+    /// start reads no marked block, and the copies go to other dies.
     pub(super) fn mark_bad(&mut self, context: &Context, bad: BlockIndex) -> LayerResult<()> {
         let context = &Context { issued: context.issued.max(self.last_change), ..*context };
         let done = self.flash.mark_bad(context, bad).map_err(|error| self.halt(error))?;
@@ -80,8 +80,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Puts a loose block of the same die into the place of one that failed. Whether there was one:
-    /// without, the superblock is no more, and its other blocks are loose.
+    /// Replaces a failed block by a loose block of the same die; returns whether there was one.
+    /// Without a replacement, the superblock is dissolved and its other blocks become loose.
     pub(super) fn replace(&mut self, superblock: u32, bad: BlockIndex) -> bool {
         let geometry = *self.flash.geometry();
         let die = geometry.die_of(bad);
@@ -101,14 +101,15 @@ impl<F: Flash> PageMapFtl<F> {
         false
     }
 
-    /// Puts a block into a superblock's place, in the journal too: that line is written before the
+    /// Puts a block into a superblock, and notes it in the journal: that line is written before the
     /// superblock is programmed.
     fn set_member(&mut self, superblock: u32, lane: u32, block: BlockIndex) {
         self.superblocks.set_member(superblock, lane, block);
         self.note(Change::Member { superblock, lane, block: block.0 });
     }
 
-    /// Good blocks that are neither the journal's nor any superblock's are loose.
+    /// Collects the loose blocks: good blocks that belong neither to the journal nor to a
+    /// superblock.
     pub(super) fn find_loose_blocks(&mut self) {
         let geometry = *self.flash.geometry();
         let used: BTreeSet<BlockIndex> = self.superblocks.all_members().iter().copied().collect();
@@ -131,8 +132,8 @@ mod tests {
     use super::*;
     use crate::page_map::{JournalOptions, PageMapOptions, Spare};
 
-    /// Blocks that fail, on dies with and without spare blocks: what has no superblock is the same
-    /// before a start and behind it, also what a superblock left that is no more.
+    /// Blocks fail on dies with and without spare blocks: the blocks without a superblock must be
+    /// the same before and after a start, including those that a dissolved superblock left.
     #[test]
     fn blocks_without_a_superblock_are_the_same_behind_a_start() {
         let mut spec = ChipSpec::default();

@@ -1,4 +1,4 @@
-//! Open superblocks: where the next page goes.
+//! Frontiers: open superblocks, and the position of the next page in each.
 
 use nandkit_cleaning::allocation::FreePool;
 use nandkit_flash::Flash;
@@ -12,26 +12,26 @@ use crate::failure::{Failure, LayerResult};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frontier {
     pub superblock: u32,
-    /// The next page; the superblock's end where none is open.
+    /// The next page; the superblock's end if none is open.
     pub next: u32,
-    /// When all its blocks are erased: no page is programmed before, so that a superblock never
-    /// holds pages of two lives.
+    /// The time at which all its blocks are erased. No page is programmed earlier, so that a
+    /// superblock never holds pages of two lives.
     pub ready: Nanos,
 }
 
 impl Frontier {
-    /// None is open.
+    /// No open superblock.
     pub const CLOSED: Self = Self { superblock: u32::MAX, next: u32::MAX, ready: Nanos::ZERO };
 }
 
-/// Whether a line names a block of a superblock.
+/// Whether a journal line assigns a block to a superblock.
 const fn is_member(line: &Line) -> bool {
     matches!(line.change, Change::Member { .. })
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Makes a new device: what was on the chip is gone. The journal first, so that a format that
-    /// is cut leaves no device.
+    /// Makes a new device, and discards the chip's content. The journal goes first, so that an
+    /// interrupted format leaves no device.
     pub(super) fn make(&mut self, context: &Context) -> LayerResult<()> {
         let context = Context { device_cause: Some(Cause::Format), ..*context };
         self.erase_journal(&context)?;
@@ -54,8 +54,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Erases a superblock; blocks that fail are replaced. Returns when that has completed; `None`
-    /// where it is no more, because there were no blocks to replace them.
+    /// Erases a superblock; failed blocks are replaced. Returns the completion time; `None` if the
+    /// superblock was dissolved because there were no replacements.
     fn erase(&mut self, context: &Context, superblock: u32) -> LayerResult<Option<Nanos>> {
         let mut context = *context;
         let mut lane = 0;
@@ -74,7 +74,7 @@ impl<F: Flash> PageMapFtl<F> {
                     if !self.replace(superblock, block) {
                         return Ok(None);
                     }
-                    // The block in its place may have been emptied by what is still under way.
+                    // The operations that emptied the replacement block may still be in progress.
                     context.issued = context.issued.max(self.last_change);
                 }
             }
@@ -87,9 +87,9 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(Some(end))
     }
 
-    /// Opens the next free superblock. It is erased now and not when it became free: an erase that
-    /// fails, or is cut, costs nothing that anyone needs, and its dies were free for others until
-    /// then. Not before it was released.
+    /// Opens the next free superblock. It is erased now rather than when it was freed: an erase
+    /// that fails or is interrupted then destroys nothing needed, and its dies were free for other
+    /// work until now. It is not erased before its release.
     #[inline(never)]
     pub(super) fn open(&mut self, context: &Context, region: u8) -> LayerResult<Frontier> {
         self.own_journal(context)?;
@@ -112,7 +112,8 @@ impl<F: Flash> PageMapFtl<F> {
             if let Some(used) = self.used.get_mut(at) {
                 *used = true;
             }
-            // Where a block was replaced, the next start must know before there is anything in it.
+            // If a block was replaced, the next start must know before the superblock holds
+            // anything.
             if self.journal.as_ref().is_some_and(|journal| journal.waiting().iter().any(is_member)) {
                 self.write_lines(context)?;
                 ready = ready.max(self.last_change);
@@ -126,12 +127,12 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Before the first change after a start the journal goes on in the other half.
+    /// Continues the journal in the other half before the first change after a start.
     fn own_journal(&mut self, context: &Context) -> LayerResult<()> {
         if self.journal.as_ref().is_some_and(|journal| journal.is_stale) { self.write_lines(context) } else { Ok(()) }
     }
 
-    /// Where the next page of a frontier lies, with its slot; the frontier has room.
+    /// The slot and address of the next page of a frontier, which must have room.
     #[inline(always)]
     pub(super) fn place(&self, frontier: &Frontier) -> (u32, PageAddress) {
         (
@@ -140,7 +141,8 @@ impl<F: Flash> PageMapFtl<F> {
         )
     }
 
-    /// Notes that so many pages went to a frontier; a full superblock may be cleaned from now on.
+    /// Records that pages were programmed at a frontier; a full superblock becomes available for
+    /// cleaning.
     #[inline(always)]
     pub(super) fn advance(&mut self, mut frontier: Frontier, pages: u32) -> Frontier {
         frontier.next += pages;
@@ -151,13 +153,13 @@ impl<F: Flash> PageMapFtl<F> {
         frontier
     }
 
-    /// A superblock takes no more pages: it may be cleaned.
+    /// Closes a superblock to further pages and makes it available for cleaning.
     pub(super) fn close_superblock(&mut self, superblock: u32) {
         self.index.enter(superblock);
         self.ages.note_written(superblock, self.last_change);
     }
 
-    /// The open superblock of a region.
+    /// The frontier of a region.
     #[inline(always)]
     pub(super) fn frontier(&self, region: u8) -> Frontier {
         self.streams.frontiers.get(usize::from(region)).copied().unwrap_or(Frontier::CLOSED)

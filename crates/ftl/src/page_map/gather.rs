@@ -1,4 +1,4 @@
-//! The first half of cleaning: a victim's valid slots are read, and named by their tags.
+//! The first half of cleaning: reading a victim's valid slots, and identifying them by their tags.
 
 use nandkit_codec::page_tag::{TAG_BYTES, TagRead};
 use nandkit_flash::{ErrorKind, Flash, Move, PageRead, PageRun};
@@ -8,39 +8,40 @@ use super::journal::layout::Change;
 use super::{NOWHERE, PageMapFtl};
 use crate::failure::{Failure, LayerResult};
 
-/// How many slots ahead a line of the map is asked for.
+/// How many slots ahead the map's cache lines are prefetched.
 pub(super) const AHEAD: usize = 16;
 
-/// What cleaning one superblock needs, kept for its memory.
+/// Buffers for cleaning one superblock, kept to reuse their memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CleaningRun {
-    /// The valid slots, and with each its place in `tags`: the page in `from` and the part there.
+    /// The valid slots, each with its position in `tags`: the index in `from`, and the part within
+    /// that page.
     pub slots: Vec<u32>,
     pub places: Vec<u32>,
-    /// The pages of the chip that hold them.
+    /// The chip pages that hold the slots.
     pub from: Vec<PageAddress>,
-    /// The tags of these pages.
+    /// The tags of these chip pages.
     pub tags: Vec<u8>,
     /// The logical page of each slot.
     pub pages: Vec<u32>,
-    /// Slots that go to one region, in a row: the region and how many.
+    /// Groups of slots for one region: the region, and the number of slots.
     pub groups: Vec<(u8, usize)>,
-    /// The content of the pages from the first on that the flash could not fetch by itself.
+    /// The content of the pages from the first one on that the flash could not fetch by itself.
     pub contents: Vec<Content>,
     pub moves: Vec<Move>,
-    /// The tags that they get.
+    /// The tags of the copies.
     pub oob: Vec<u8>,
 }
 
 impl CleaningRun {
-    /// How many of the pages were fetched.
+    /// The number of pages that the flash fetched by itself.
     pub fn fetched(&self) -> usize {
         self.from.len() - self.contents.len()
     }
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Reads the valid slots of a victim; returns when the last of them was read.
+    /// Reads the valid slots of a victim; returns the completion time of the last read.
     pub(super) fn gather(&mut self, context: &Context, victim: u32, run: &mut CleaningRun) -> LayerResult<Nanos> {
         self.list_slots(victim, run);
         let tags = TAG_BYTES << self.superblocks.slot_shift();
@@ -77,7 +78,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(end)
     }
 
-    /// The valid slots of a superblock, and the pages that hold them.
+    /// Lists the valid slots of a superblock, and the pages that hold them.
     #[inline]
     fn list_slots(&self, victim: u32, run: &mut CleaningRun) {
         let (first, count) = (self.superblocks.slot(victim, 0), self.superblocks.slots());
@@ -103,8 +104,8 @@ impl<F: Flash> PageMapFtl<F> {
         });
     }
 
-    /// Takes the slots of pages that cannot be read out of a run: what they held is lost. Their
-    /// tags cannot be trusted, so that the map says whose they were. Cost: a pass over the map.
+    /// Removes the slots of unreadable pages from a run: their content is lost. Their tags cannot
+    /// be trusted, so the map tells which logical pages they held. Cost: a pass over the map.
     #[cold]
     fn lose(&mut self, run: &mut CleaningRun, lost: &[u32]) {
         let shift = self.superblocks.slot_shift();
@@ -131,7 +132,7 @@ impl<F: Flash> PageMapFtl<F> {
         }
         for page in pages {
             if page >= user {
-                // What it held is in memory, and goes to flash with the next checkpoint.
+                // The map page's content is in memory, and goes to flash with the next checkpoint.
                 self.changed.note_map(page - user);
                 self.owe(page - user);
                 continue;
@@ -144,7 +145,7 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Finds out which logical pages were read, and asks for their lines of the map.
+    /// Determines which logical pages were read, and prefetches their map entries.
     #[inline]
     fn name_pages(&self, run: &mut CleaningRun) -> LayerResult<()> {
         let (images, _) = run.tags.as_chunks::<TAG_BYTES>();
@@ -166,13 +167,12 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// The page that the copy of a shared slot is tagged with.
+    /// The page with which the copy of a shared slot is tagged.
     fn first_sharer(&self, slot: u32) -> Option<u32> {
         self.aliases.get(slot)?.pages().next()
     }
 
-    /// Puts slots that go to the same region in a row, each row in the order in which they were
-    /// read.
+    /// Groups slots by region, and keeps the reading order within each group.
     #[inline]
     pub(super) fn sort_by_region(&mut self, context: &Context, victim: u32, run: &mut CleaningRun) {
         run.groups.clear();

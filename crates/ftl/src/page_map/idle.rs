@@ -1,6 +1,5 @@
-//! Work in idle times: when nothing was asked for a while, the layer cleans until enough
-//! superblocks are free, and moves what is to be moved for its own sake. See
-//! `docs/design/09-requests-in-time.md`.
+//! Idle-time work: after a while without requests, the layer cleans until enough superblocks are
+//! free, and refreshes and levels data. See `docs/design/09-requests-in-time.md`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,45 +11,45 @@ use super::user::Room;
 use super::{PageMapFtl, PageMapOptions, unfit};
 use crate::failure::{Failure, LayerResult};
 
-/// When the layer works by itself, and what it did so far.
+/// When idle work starts, and what it did so far.
 #[derive(Debug)]
 pub(crate) struct Idle {
-    /// How long nothing was asked before it begins.
+    /// The time without requests after which idle work starts.
     after: Nanos,
-    /// Free superblocks that are enough.
+    /// The number of free superblocks at which cleaning stops.
     enough: usize,
-    /// The most valid slots of a victim that is worth it.
+    /// The most valid slots of a victim worth cleaning.
     most_valid: u32,
-    /// Up to when the host was at work, as far as it told: its requests' instants, and the ends of
-    /// its reads, which change nothing else.
+    /// The last known host activity: start times of its requests, and end times of its reads, which
+    /// change nothing else.
     active: AtomicU64,
-    /// When the last work of the layer's own ends.
+    /// The end of the layer's last idle work.
     end: Nanos,
-    /// There is nothing more to win until the host writes again.
+    /// Nothing more can be gained until the host writes again.
     is_done: bool,
-    /// What went wrong while nobody asked.
+    /// A failure of idle work, not reported yet.
     failed: Option<Failure>,
     counters: IdleCounters,
 }
 
-/// What was done in idle times.
+/// Counters of idle-time work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleCounters {
-    /// Superblocks that were cleaned to win space.
+    /// Superblocks cleaned to gain space.
     pub cleanings: u64,
-    /// Superblocks that were moved for their data's sake: refreshed or levelled.
+    /// Superblocks moved for their data: refreshed or levelled.
     pub moves: u64,
     /// Checkpoints.
     pub checkpoints: u64,
-    /// The time that all of it took.
+    /// Total time of the idle work.
     pub worked: Nanos,
-    /// Work that was begun before the host's next request and ended after it: how long it may have
-    /// delayed the host.
+    /// Idle work that started before the host's next request and ended after it: how long it may
+    /// have delayed the host.
     pub overruns: Waits,
 }
 
 impl IdleCounters {
-    /// What was counted since an earlier look.
+    /// The difference from an earlier snapshot of the counters.
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
             cleanings: self.cleanings - earlier.cleanings,
@@ -62,9 +61,9 @@ impl IdleCounters {
     }
 }
 
-/// What may be done before the host asks again, or time has gone by.
+/// What may still be done before the host's next request or a change of time.
 struct Limits {
-    /// Superblocks that may be moved: moving reads pages of the map, which may make others due.
+    /// Superblocks that may be moved: moving reads map pages, which may make others due.
     moves: u32,
     /// A checkpoint is not followed by another one.
     may_checkpoint: bool,
@@ -77,8 +76,8 @@ impl Limits {
 }
 
 impl Idle {
-    /// `None` where the layer never works by itself. Errors: `Unfit` where so many superblocks are
-    /// never free, or always.
+    /// `None` if the layer does no idle work. Errors: `Unfit` if that many superblocks are never
+    /// free, or always.
     pub fn new(options: &PageMapOptions, room: &Room, superblocks: (u32, u32)) -> LayerResult<Option<Self>> {
         if options.idle_after == Nanos::ZERO {
             return match (options.idle_free, options.idle_gain > 0.0) {
@@ -131,24 +130,24 @@ impl Idle {
         }))
     }
 
-    /// The host was at work up to an instant.
+    /// Records host activity until the given time.
     pub fn note_active(&self, until: Nanos) {
         self.active.fetch_max(until.0, Ordering::Relaxed);
     }
 
-    /// When work of the layer's own may begin.
+    /// The time at which idle work may start.
     fn begins(&mut self) -> Nanos {
         (Nanos(*self.active.get_mut()) + self.after).max(self.end)
     }
 }
 
 impl<F> PageMapFtl<F> {
-    /// What the layer did in idle times; `None` where it does not work by itself.
+    /// The counters of idle work; `None` if the layer does none.
     pub fn idle_counters(&self) -> Option<IdleCounters> {
         Some(self.idle.as_ref()?.counters)
     }
 
-    /// The host reads, from an instant on or up to it: the device is not idle.
+    /// Records a host read at or until the given time: the device is not idle.
     #[inline]
     pub(super) fn note_active(&self, until: Nanos) {
         if let Some(idle) = &self.idle {
@@ -158,8 +157,8 @@ impl<F> PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// The host asks for a change: what was idle until then was used, and there may be something to
-    /// win again.
+    /// Handles a host change: does the idle work due before it, and makes cleaning worthwhile
+    /// again.
     pub(super) fn end_idle(&mut self, context: &Context) -> LayerResult<()> {
         if let Some(failed) = self.idle.as_mut().and_then(|idle| idle.failed.take()) {
             return Err(failed);
@@ -172,8 +171,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Works while nothing was asked for long enough and the instant is not reached, one superblock
-    /// after the other. The last one may end after the instant.
+    /// Does idle work, one superblock at a time, until the given time. The last one may end later.
     fn work_until(&mut self, instant: Nanos) -> LayerResult<()> {
         let Some(idle) = &mut self.idle else { return Ok(()) };
         if self.halted.is_some() {
@@ -187,12 +185,12 @@ impl<F: Flash> PageMapFtl<F> {
         while at < instant {
             let context = Context { priority: Priority::Background, ..Context::at(at) };
             let worked = match self.work_once(&context, &mut limits) {
-                // There is no room: the host is told if it wants some.
+                // There is no room: the host gets an error if it needs some.
                 Err(Failure::Full) => false,
                 other => other?,
             };
             if !worked {
-                // Until then nothing is due.
+                // Nothing is due until then.
                 let due = self.refresh.as_mut().and_then(|refresh| refresh.next_by_age());
                 let Some(due) = due.filter(|due| *due > at && limits.moves > 0) else { break };
                 (at, limits) = (due, Limits::new(self.superblocks.count()));
@@ -211,8 +209,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Does what comes next, if there is anything: a checkpoint that is due goes before a
-    /// superblock.
+    /// Does the next piece of work, if any: a due checkpoint goes before a superblock.
     fn work_once(&mut self, context: &Context, limits: &mut Limits) -> LayerResult<bool> {
         let before = self.counters.checkpoints;
         if std::mem::take(&mut limits.may_checkpoint) {
@@ -236,8 +233,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(checkpoints > 0 || moves || cleanings)
     }
 
-    /// Cleans a superblock where there are too few free ones, and it is worth it, or in which a
-    /// block has failed. Whether that was done.
+    /// Cleans one superblock if too few are free and the gain is worth it, or if one has a failed
+    /// block. Returns whether it did.
     fn clean_one(&mut self, context: &Context) -> LayerResult<bool> {
         let Some((enough, most_valid)) =
             self.idle.as_ref().filter(|idle| !idle.is_done).map(|idle| (idle.enough, idle.most_valid))
@@ -256,7 +253,7 @@ impl<F: Flash> PageMapFtl<F> {
             victim.ok_or(Failure::Full).and_then(|victim| self.clean_superblock(context, victim))
         };
         let cleaned = cleaned.and_then(|()| self.write_owed(context));
-        // Where pages of the map take what was won, it would go on for ever.
+        // If map pages took up the gain, this would go on for ever.
         let is_won = self.room_left() > before || is_failing && cleaned.is_ok();
         if let Some(idle) = self.idle.as_mut().filter(|_| !is_won) {
             idle.is_done = true;
@@ -268,7 +265,7 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Slots that can be programmed before another superblock is cleaned.
+    /// Slots that can be programmed before another superblock must be cleaned.
     fn room_left(&self) -> u64 {
         let open = self.streams.frontiers.iter().filter(|frontier| !Self::is_closed(frontier));
         let pages: u64 = open.map(|frontier| u64::from(self.superblocks.pages().saturating_sub(frontier.next))).sum();
@@ -279,7 +276,7 @@ impl<F: Flash> PageMapFtl<F> {
 
 impl<F: Flash> Pacing for PageMapFtl<F> {
     fn quiet_until(&mut self, instant: Nanos) {
-        // Before the flash hears of it: what is asked of it here is issued earlier.
+        // Before the flash advances: operations issued here start earlier.
         if let Err(failure) = self.work_until(instant)
             && let Some(idle) = &mut self.idle
         {

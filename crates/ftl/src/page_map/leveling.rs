@@ -1,5 +1,5 @@
-//! Static wear levelling: data that never change leave blocks that are hardly worn, and rest on
-//! worn ones. See `docs/design/08-mapping-cache.md`.
+//! Static wear levelling: moving cold data from little-worn blocks to worn ones. See
+//! `docs/design/08-mapping-cache.md`.
 
 use nandkit_flash::Flash;
 use nandkit_units::{Cause, Context};
@@ -7,31 +7,31 @@ use nandkit_units::{Cause, Context};
 use super::PageMapFtl;
 use crate::failure::{Failure, LayerResult};
 
-/// Which superblocks rest on little worn blocks.
+/// Tracks which superblocks keep cold data on little-worn blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Leveling {
-    /// The difference of erase counts that is left alone.
+    /// The tolerated difference in erase counts.
     threshold: u32,
-    /// Superblocks that were opened so far; those for cold data are no turn.
+    /// The number of superblocks opened so far, except those for cold data.
     turn: u64,
-    /// By superblock: the turn at which it was opened last.
+    /// For each superblock: the turn at which it was last opened.
     opened: Vec<u64>,
-    /// The turn of the last look at all of them, and the erases of the most worn one then.
+    /// The turn of the last scan of all superblocks, and the highest erase count then.
     looked: u64,
     most: u32,
     /// A superblock was opened since the last move.
     may_move: bool,
     /// Superblocks to move, the coldest last.
     due: Vec<u32>,
-    /// Superblocks that were moved.
+    /// The number of superblocks moved.
     pub moved: u64,
 }
 
-/// Looks at all superblocks for each turn-over of the device.
+/// Scans of all superblocks per turn-over of the device.
 const LOOKS: u64 = 16;
 
 impl Leveling {
-    /// `None` where nothing is levelled.
+    /// `None` if wear levelling is off.
     pub fn new(threshold: u32, superblocks: u32) -> Option<Self> {
         (threshold > 0).then(|| Self {
             threshold,
@@ -53,10 +53,11 @@ impl Leveling {
         }
     }
 
-    /// The next superblock to move: one that is less worn than the most worn one by more than the
-    /// threshold, and that was not opened for as long as it takes to open all of them once, so that
-    /// its data are cold; the one opened longest ago first. `is_closed` tells which hold data and
-    /// are not open. Cost: a pass over all superblocks a few times for each turn-over.
+    /// The next superblock to move, the one opened longest ago first. It must be less worn than the
+    /// most-worn one by more than the threshold, and must not have been opened for as long as it
+    /// takes to open all superblocks once, so that its data are cold. `is_closed` tells which
+    /// superblocks hold data and are closed. Cost: a pass over all superblocks a few times per
+    /// turn-over.
     fn take_due(&mut self, erases: &[u32], is_closed: impl Fn(u32) -> bool) -> Option<u32> {
         if !std::mem::take(&mut self.may_move) {
             return None;
@@ -81,7 +82,7 @@ impl Leveling {
         None
     }
 
-    /// Whether a superblock is little worn, and what it holds rests.
+    /// Whether a superblock is little worn, and its data are cold.
     fn is_due(&self, superblock: u32, erases: &[u32]) -> bool {
         let (Some(erases_of), Some(opened)) = (erases.get(superblock as usize), self.opened.get(superblock as usize))
         else {
@@ -92,12 +93,12 @@ impl Leveling {
 }
 
 impl<F> PageMapFtl<F> {
-    /// Superblocks that static wear levelling moved.
+    /// The number of superblocks that static wear levelling has moved.
     pub fn leveled_superblocks(&self) -> u64 {
         self.leveling.as_ref().map_or(0, |leveling| leveling.moved)
     }
 
-    /// A superblock was opened for a region.
+    /// Records that a superblock was opened for a region.
     pub(super) fn note_turn(&mut self, superblock: u32, region: u8) {
         let is_cold = self.streams.cold_region() == Some(region);
         if let Some(leveling) = &mut self.leveling {
@@ -105,7 +106,7 @@ impl<F> PageMapFtl<F> {
         }
     }
 
-    /// The next free superblock for a region: the most worn one for data that rest.
+    /// The next free superblock for a region: the most-worn one for cold data.
     pub(super) fn next_free(&mut self, region: u8) -> Option<u32> {
         if self.streams.cold_region() == Some(region) {
             let Self { free, erases, .. } = self;
@@ -116,8 +117,8 @@ impl<F> PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Moves one superblock that is due to the most worn free one, at most one for each that was
-    /// opened otherwise. Whether it did.
+    /// Moves one due superblock to the most-worn free one, at most one move for each superblock
+    /// opened otherwise. Returns whether it moved one.
     pub(super) fn level_due(&mut self, context: &Context) -> LayerResult<bool> {
         let Self { leveling, index, erases, .. } = self;
         let due = leveling.as_mut().and_then(|due| due.take_due(erases, |superblock| index.is_candidate(superblock)));
@@ -158,7 +159,7 @@ mod tests {
         for superblock in [7, 0, 1, 2, 3, 4, 5, 6, 4, 3, 2, 4, 3, 2] {
             leveling.note_opened(superblock, false);
         }
-        // 6 is not worn less by more than ten, 5 was opened too lately, 1 is open.
+        // Superblock 6 is not more than ten less worn, 5 was opened too recently, 1 is open.
         let due: Vec<Option<u32>> = (0..4)
             .map(|_| {
                 leveling.may_move = true;

@@ -1,4 +1,4 @@
-//! The map's memory: where each logical page lies.
+//! The memory of the map: the slot of each logical page.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,18 +7,16 @@ use zerocopy::FromBytes;
 
 use super::NOWHERE;
 
-/// Tables smaller than this stay where all else is: the processor remembers where their pages of 4
-/// KiB lie.
+/// Smaller tables in bytes use ordinary memory: the TLB covers their pages of 4 KiB.
 const LARGE_BYTES: usize = 8 << 20;
 
-/// A table of slots, one for each logical page.
+/// A table with one slot number per logical page.
 ///
-/// A lookup at random in a table of many megabytes misses more than the caches. The processor does
-/// not remember either where each of its 4 KiB pages lies, and walks its page table once more: on a
-/// device of 64 GiB that is up to a quarter of an overwrite's time. So large tables are mapped by
-/// themselves, and the system is asked for huge pages, of 2 MiB. Linux gives them to those who ask,
-/// unless it is told otherwise; elsewhere, and where nothing can be mapped, the table is an
-/// ordinary one.
+/// A random lookup in a table of many megabytes misses not only the caches but also the TLB, and
+/// the processor walks its page table as well: on a device of 64 GiB that takes up to a quarter of
+/// an overwrite's time. Large tables therefore get a mapping of their own and ask the system for
+/// huge pages of 2 MiB. Linux grants them on request unless configured otherwise; elsewhere, and if
+/// mapping fails, the table is an ordinary one.
 #[derive(Debug)]
 pub(crate) struct MapTable(Memory);
 
@@ -29,7 +27,7 @@ enum Memory {
 }
 
 impl MapTable {
-    /// A table in which nothing lies anywhere.
+    /// A table in which no page has a slot.
     pub fn new(count: usize) -> Self {
         let mut table = Self(Self::mapped(count).map_or_else(|| Memory::Usual(vec![NOWHERE; count]), Memory::Mapped));
         table.fill(NOWHERE);
@@ -39,7 +37,7 @@ impl MapTable {
     fn mapped(count: usize) -> Option<MmapMut> {
         let bytes = count.checked_mul(size_of::<u32>()).filter(|bytes| *bytes >= LARGE_BYTES)?;
         let memory = MmapMut::map_anon(bytes).ok()?;
-        // A system that has none goes on without.
+        // If the system refuses, small pages work too.
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         Some(memory)
@@ -53,7 +51,7 @@ impl Deref for MapTable {
     fn deref(&self) -> &[u32] {
         match &self.0 {
             Memory::Usual(table) => table,
-            // Maps begin at a page, and this one is whole numbers long.
+            // A mapping starts at a page boundary, and this one is a whole number of entries long.
             Memory::Mapped(memory) => <[u32]>::ref_from_bytes(memory).unwrap_or(&[]),
         }
     }

@@ -1,9 +1,8 @@
-//! The cache of the map: which of the map's pages a device with little memory would hold, and what
-//! it reads and writes because it holds no more. The design is in
-//! `docs/design/08-mapping-cache.md`.
+//! The mapping cache: which map pages a device with little memory would hold, and what it reads and
+//! writes because it cannot hold more. The design is in `docs/design/08-mapping-cache.md`.
 //!
-//! The whole map stays in the simulator's memory, and is right at any time. This module decides
-//! what of it the *device* would have at hand, so that a lookup costs what it would cost there.
+//! The whole map stays in the simulator's memory and is always correct. This module decides which
+//! part of it the *device* would have in memory, so that a lookup costs what it would cost there.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,45 +10,44 @@ use nandkit_units::Nanos;
 
 use crate::failure::LayerResult;
 
-/// Bytes of the directory for each map page: the slot in which it lies.
+/// Bytes in the directory for each map page: its slot.
 const DIRECTORY_BYTES: u64 = 4;
-/// Map pages that a cache holds at the least: those of a remap's source and target.
+/// Least map pages in a cache: those of a remap's source and target.
 const FRAMES_MIN: u64 = 2;
-/// No map page: the end of the list.
+/// The end of the list; not a valid map page.
 const END: u32 = u32::MAX;
 
-/// What the cache of the map did. A lookup is one of one logical page.
+/// Counters of the mapping cache. A lookup concerns one logical page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappingCounters {
-    /// Lookups that found their map page in the cache.
+    /// Lookups whose map page was in the cache.
     pub hits: u64,
-    /// Lookups that did not.
+    /// Lookups whose map page was not in the cache.
     pub misses: u64,
-    /// Map pages that left the cache, and were on flash as they were.
+    /// Evicted map pages that were unchanged.
     pub evictions_clean: u64,
-    /// Map pages that left the cache and had to be written.
+    /// Evicted map pages that had to be written.
     pub evictions_dirty: u64,
-    /// Map pages that were read for lookups: fewer than misses, where a map page was never written,
-    /// or a trim replaces all of it.
+    /// Map pages read for lookups: fewer than misses, because a map page may never have been
+    /// written, or a trim may replace it entirely.
     pub pages_read: u64,
-    /// Map pages outside the cache that were read because cleaning moved what they name.
+    /// Map pages outside the cache that were read because cleaning moved slots that they refer to.
     pub pages_read_for_cleaning: u64,
-    /// Map pages that were written because they left the cache, or were changed outside it.
+    /// Map pages written because they were evicted, or changed outside the cache.
     pub pages_written: u64,
-    /// Map pages that could not be corrected when they were read; they are written anew from the
-    /// simulator's memory.
+    /// Uncorrectable map pages; they are rewritten from the simulator's memory.
     pub unreadable: u64,
 }
 
-/// The state of the cache. Behind a lock, since reads of the device change it.
+/// The cache, behind a lock because device reads change it.
 #[derive(Debug)]
 pub(crate) struct MappingCache {
     state: Mutex<Cached>,
 }
 
 impl MappingCache {
-    /// A cache of so many bytes for so many map pages. Errors: `Unfit` where the directory and two
-    /// map pages do not fit.
+    /// Makes a cache of `bytes` for `map_pages`. Errors: `Unfit` if the directory and two map pages
+    /// do not fit.
     pub fn new(bytes: u64, map_pages: u64, page_size: u32) -> LayerResult<Self> {
         let directory = DIRECTORY_BYTES * map_pages;
         let least = directory + FRAMES_MIN * u64::from(page_size);
@@ -72,35 +70,34 @@ impl MappingCache {
     }
 }
 
-/// What is known of a map page.
+/// The state of one map page.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// Neighbours in the list of cached map pages: the one used before, and the one used after.
+    /// Neighbours in the list of cached map pages: the next older and the next newer.
     older: u32,
     newer: u32,
     is_cached: bool,
-    /// It has left the cache, or was changed outside it, and waits to be written.
+    /// Evicted, or changed outside the cache, and waiting to be written.
     is_owed: bool,
-    /// When it is in the cache after its read.
+    /// When its read completes and it is in the cache.
     ready: Nanos,
-    /// When everything that it names has completed: no earlier may it be written.
+    /// When everything that it refers to has completed; it must not be written earlier.
     settled: Nanos,
 }
 
-/// The map pages in the cache, the least recently used one first out, and those that wait to be
-/// written.
+/// The cached map pages in LRU order, and those that wait to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Cached {
     pages: Vec<Known>,
-    /// The map pages used last, and longest ago.
+    /// The most and the least recently used map page.
     newest: u32,
     oldest: u32,
     count: usize,
     frames: usize,
     owed: Vec<u32>,
-    /// Map pages of which a part could not be read, to be written anew.
+    /// Map pages with an unreadable part, to be rewritten.
     unreadable: Vec<u32>,
-    /// When the lines of the journal had completed that tell of what is in the map.
+    /// The completion time of the journal lines that describe the map.
     lines: Nanos,
     pub counters: MappingCounters,
 }
@@ -128,17 +125,17 @@ impl Cached {
         }
     }
 
-    /// Map pages that it holds at most.
+    /// The most map pages in the cache.
     pub const fn frames(&self) -> usize {
         self.frames
     }
 
-    /// Looks so many logical pages of a map page up, which is the one used last afterwards. Whether
-    /// it was there; `is_dirty` tells of the one that has to leave.
+    /// Looks up logical pages of a map page and makes it the most recently used one. Returns
+    /// whether it was cached; `is_dirty` tells whether an evicted page must be written.
     pub fn look_up(&mut self, map_page: u32, pages: u64, is_dirty: impl Fn(u32) -> bool) -> bool {
         let Some(known) = self.pages.get_mut(map_page as usize) else { return true };
-        // What waits to be written would have been written long ago, where reads drove it out: it
-        // is not there.
+        // A page that waits to be written counts as absent: if reads had evicted it, it would have
+        // been written long ago.
         let is_there = std::mem::replace(&mut known.is_cached, true);
         self.counters.hits += if is_there { pages } else { pages.saturating_sub(1) };
         self.counters.misses += u64::from(!is_there);
@@ -156,7 +153,7 @@ impl Cached {
         self.unlink(oldest);
         let Some(known) = self.pages.get_mut(oldest as usize) else { return };
         known.is_cached = false;
-        // What waits already is written once.
+        // A page that already waits is written once.
         if !known.is_owed && is_dirty(oldest) {
             self.counters.evictions_dirty += 1;
             self.owe(oldest);
@@ -170,7 +167,7 @@ impl Cached {
         self.pages.get(map_page as usize).is_some_and(|known| known.is_cached || known.is_owed)
     }
 
-    /// A map page that was changed is written soon, unless it is in the cache.
+    /// Queues a changed map page for writing, unless it is in the cache.
     pub fn owe(&mut self, map_page: u32) {
         if let Some(known) = self.pages.get_mut(map_page as usize)
             && !known.is_cached
@@ -181,14 +178,14 @@ impl Cached {
         }
     }
 
-    /// A map page that could not be read is written anew.
+    /// Queues an unreadable map page for rewriting.
     pub fn note_unreadable(&mut self, map_page: u32) {
         self.counters.unreadable += 1;
         self.unreadable.push(map_page);
     }
 
-    /// The map pages that wait to be written, in the order in which they came, and of the others
-    /// those that are to be written anew; none waits afterwards.
+    /// Takes the map pages that wait to be written, in order of arrival, and those to be rewritten;
+    /// both queues are empty afterwards.
     pub fn take_owed(&mut self) -> (Vec<u32>, Vec<u32>) {
         let Self { pages, owed, .. } = self;
         let mut taken = std::mem::take(owed);
@@ -198,12 +195,12 @@ impl Cached {
         (taken, std::mem::take(&mut self.unreadable))
     }
 
-    /// Whether a map page waits to be written.
+    /// Whether any map page waits to be written.
     pub fn owes(&self) -> bool {
         !self.owed.is_empty() || !self.unreadable.is_empty()
     }
 
-    /// When a map page is there after its read.
+    /// The time at which a map page's read has completed.
     pub fn ready(&self, map_page: u32) -> Nanos {
         self.pages.get(map_page as usize).map_or(Nanos::ZERO, |known| known.ready)
     }
@@ -214,20 +211,20 @@ impl Cached {
         }
     }
 
-    /// What a map page names has completed at this time, and not before.
+    /// Records that everything a map page refers to completes at `at`.
     pub fn settle(&mut self, map_page: u32, at: Nanos) {
         if let Some(known) = self.pages.get_mut(map_page as usize) {
             known.settled = known.settled.max(at);
         }
     }
 
-    /// The same for what the journal tells of.
+    /// Records that the journal's lines complete at `at`.
     pub fn settle_lines(&mut self, at: Nanos) {
         self.lines = self.lines.max(at);
     }
 
-    /// When a map page may be written: everything that it names has completed then, and the lines
-    /// that belong to it.
+    /// The earliest time to write a map page: when everything it refers to, and the journal lines
+    /// about it, have completed.
     pub fn settled(&self, map_page: u32) -> Nanos {
         let known = self.pages.get(map_page as usize);
         known.map_or(Nanos::ZERO, |known| known.settled.max(known.ready)).max(self.lines)
@@ -268,7 +265,8 @@ mod tests {
         let mut cached = Cached::new(2, 5);
         let mut look = |map_page| cached.look_up(map_page, 3, |page| page == 1);
         assert_eq!([0, 1, 0, 2, 0, 1].map(&mut look), [false, false, true, false, true, false]);
-        // 1 left when 2 came, and waited to be written, as it does when it comes back and 2 leaves.
+        // Page 1 was evicted when 2 came, and waited to be written, as it did when it came back and
+        // evicted 2.
         let counters = cached.counters;
         assert_eq!((counters.hits, counters.misses), (2 * 3 + 4 * 2, 4));
         assert_eq!((counters.evictions_clean, counters.evictions_dirty), (1, 1));

@@ -1,13 +1,13 @@
-//! A page-mapped layer: each logical page lies anywhere, updates go to open superblocks, and the
+//! A page-mapped layer: each logical page may lie anywhere, updates go to open superblocks, and the
 //! emptiest superblocks are cleaned.
 //!
-//! The design is in `docs/design/05-page-map.md`; what is on flash, and the rules by which it is
-//! found again, in `docs/design/06-page-map-on-flash.md`.
+//! The design is in `docs/design/05-page-map.md`; the layout on flash and the rules of recovery are
+//! in `docs/design/06-page-map-on-flash.md`.
 //!
-//! The layout of the data is made for one thing: 4 KiB overwritten at random on a device whose map
-//! is larger than every cache costs one line of the map, and each page moved by cleaning another
-//! one, which is asked for beforehand. Everything else that an overwrite touches fits into the
-//! cache: a bit that says what is valid, a count of the index of victims.
+//! The data layout serves one goal: a random 4 KiB overwrite on a device whose map exceeds every
+//! cache costs one cache line of the map, and each page that cleaning moves costs another one,
+//! which is prefetched. Everything else that an overwrite touches fits into the cache: a valid bit,
+//! and a count in the index of victims.
 
 mod aliases;
 mod buffer;
@@ -76,31 +76,31 @@ pub use recover::PageMapRecovery;
 pub use stalls::{StallCounters, Waits};
 pub use statistics::PageMapCounters;
 
-/// A logical page that lies nowhere.
+/// The entry of a logical page without content.
 const NOWHERE: u32 = u32::MAX;
-/// In a map page on flash: what the logical page held was lost before it could be moved.
+/// Entry in a map page on flash: the logical page's content was lost before it could be moved.
 const LOST: u32 = u32::MAX - 1;
-/// What a page is for: the low eight bits of its tag.
+/// The purpose of a page: the low eight bits of its tag.
 mod role {
-    /// The host wrote it.
+    /// Written by the host.
     pub const HOST: u64 = 1;
-    /// Cleaning moved it.
+    /// Copied by cleaning.
     pub const COPY: u64 = 2;
     /// A page of the map.
     pub const MAP: u64 = 3;
-    /// The bits of these. Those above are a number of the cleaning, so that the copies of one can
-    /// be told from those of the next.
+    /// The bits of the purpose. The bits above hold a number of the cleaning, which distinguishes
+    /// its copies from those of the next one.
     pub const MASK: u64 = 3;
     /// How many such numbers there are.
     pub const CLEANINGS: u64 = 64;
 
-    /// The low bits of the copies of a cleaning.
+    /// The low bits of the tags of a cleaning's copies.
     pub const fn of_copy(cleaning: u64) -> u64 {
         COPY | (cleaning % CLEANINGS) << 2
     }
 }
 
-/// What a device is made of.
+/// The parts of a device under construction.
 struct Plan {
     superblocks: Superblocks,
     room: user::Room,
@@ -116,12 +116,11 @@ pub struct PageMapFtl<F> {
     tag: TagFormat,
     superblocks: Superblocks,
     physical: u64,
-    /// Where each logical page lies: a slot, or [`NOWHERE`]; behind the host's pages those of the
-    /// map.
+    /// The slot of each logical page, or [`NOWHERE`]; the host's pages are followed by the map's.
     map: MapTable,
-    /// Map pages that differ from those on flash.
+    /// Map pages that differ from their copies on flash.
     changed: ChangedMaps,
-    /// What of the map the device would have in memory, where that is not all of it.
+    /// The part of the map that the device would have in memory, if not all of it.
     mapping: Option<Box<MappingCache>>,
     buffer: WriteBuffer,
     valid: ValidSlots,
@@ -129,19 +128,19 @@ pub struct PageMapFtl<F> {
     /// Counts the valid slots of each superblock; closed ones are candidates.
     index: VictimIndex,
     ages: Ages,
-    /// The most valid slots that a superblock may have so that cleaning it wins a page.
+    /// The most valid slots of a superblock whose cleaning still gains a page.
     most_valid: u32,
-    /// Superblocks that stay free: one for each region into which the copies of one victim may go,
-    /// and one in case that an erase fails.
+    /// Superblocks kept free: one for each region that may receive copies of a victim, and one in
+    /// case an erase fails.
     free_min: usize,
     free: FreePool,
-    /// By superblock: whether anything was programmed since its erase, and how often it was erased.
+    /// For each superblock: whether anything was programmed since its erase; and its erase count.
     used: Vec<bool>,
     erases: Vec<u32>,
-    /// A victim that is empty, with what had been programmed then: it is erased only when something
-    /// else was, so that a start can tell whether its cleaning was the last thing that happened.
+    /// An emptied victim, with the program count at that time: it is erased only after something
+    /// else was programmed, so that a start can tell whether its cleaning was the last operation.
     held_back: Option<(u32, u64)>,
-    /// By superblock: when everything that emptied it last had completed. It is not erased before.
+    /// For each superblock: when everything that emptied it had completed. It is not erased before.
     released: Vec<Nanos>,
     stalls: Stalls,
     streams: Streams,
@@ -151,34 +150,33 @@ pub struct PageMapFtl<F> {
     /// The end of the last change of the flash.
     last_change: Nanos,
     random: Random,
-    /// Victims one after the other that had no page to win.
+    /// Consecutive victims without a page to gain.
     fruitless: u32,
     run: CleaningRun,
     refresh: Option<Box<Refresh>>,
     refreshed: RefreshCounters,
     leveling: Option<Box<Leveling>>,
     idle: Option<Box<Idle>>,
-    /// Whether there is anything to be done before a change of the host: work in idle times,
-    /// refresh, levelling.
+    /// Whether work may be due before a host change: idle work, refresh, levelling.
     cares: bool,
     expected: Expected,
     failing: Failing,
     journal: Option<Journal>,
     recovery: PageMapRecovery,
     counters: PageMapCounters,
-    /// What stopped the layer.
+    /// The failure that stopped the layer.
     halted: Option<crate::failure::Halt>,
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Erases what the chip holds and makes an empty device of it.
+    /// Erases the chip and makes an empty device on it.
     ///
     /// Errors: `Unfit` (options or chip: the message says what would fit), `PowerLost`, `Io`.
     pub fn format(flash: F, options: PageMapOptions) -> nandkit_block::Result<Self> {
         Self::format_at(flash, options, &Context::default())
     }
 
-    /// The same at an instant.
+    /// Erases the chip and makes an empty device on it, at a given time.
     pub fn format_at(flash: F, options: PageMapOptions, context: &Context) -> nandkit_block::Result<Self> {
         Self::new(flash, options)
             .and_then(|mut device| device.make(context).map(|()| device))
@@ -220,7 +218,8 @@ impl<F: Flash> PageMapFtl<F> {
         Self::build(flash, options, Plan { superblocks, room, block, journal })
     }
 
-    /// The journal for a device of so many slots, whatever of them will be the host's.
+    /// Plans the journal of a device with this many slots, whatever part of them will be the
+    /// host's.
     fn planned_journal(
         flash: &F,
         options: &PageMapOptions,
@@ -254,7 +253,7 @@ impl<F: Flash> PageMapFtl<F> {
         Journal::new(flash, &asked, sizes).map(Some)
     }
 
-    /// A device without anything in it.
+    /// Builds an empty device.
     fn build(mut flash: F, options: PageMapOptions, plan: Plan) -> LayerResult<Self> {
         let Plan { superblocks, room, block, journal } = plan;
         let keeps_described = flash.relocation().is_none_or(nandkit_flash::Relocation::keeps_described);
@@ -298,7 +297,7 @@ impl<F: Flash> PageMapFtl<F> {
                 count as usize,
                 options.leveling_threshold > 0,
             ),
-            // Stamps above the base of the first snapshot, which is 0.
+            // Stamps start above the base of the first snapshot, which is 0.
             sequence: 1,
             keeps_described,
             last_change: Nanos::ZERO,
@@ -331,9 +330,9 @@ impl<F: Flash> PageMapFtl<F> {
         &self.flash
     }
 
-    /// Puts everything on flash that is only in memory, and gives the flash back with the time that
-    /// took: what the write buffer holds, and with a journal a checkpoint, so that the next start
-    /// reads little.
+    /// Writes everything that is only in memory to flash: the content of the write buffer, and with
+    /// a journal a checkpoint, so that the next start reads little. Returns the flash, and the time
+    /// taken.
     ///
     /// Errors: those of a flush.
     pub fn close(mut self, context: &Context) -> nandkit_block::Result<(F, Done)> {
@@ -344,8 +343,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok((self.flash, done))
     }
 
-    /// What the capacitors of a device with power-loss protection do when the power goes: what was
-    /// written and trimmed goes to flash, and nothing else. Without protection it does nothing.
+    /// Does what the capacitors of a device with power-loss protection do when power fails: saves
+    /// written data and trims, and nothing else. Does nothing without protection.
     ///
     /// Errors: those of a write.
     pub fn on_last_power(&mut self, context: &Context) -> nandkit_block::Result<()> {
@@ -356,14 +355,14 @@ impl<F: Flash> PageMapFtl<F> {
         saved.map_err(|failure| failure.at(nandkit_block::Operation::Flush, Lba(0)))
     }
 
-    /// What the host wrote and trimmed goes to flash.
+    /// Saves the host's writes and trims to flash.
     fn save(&mut self, context: &Context) -> LayerResult<()> {
         self.drain(context, 0)?;
         self.write_waiting(context)
     }
 
-    /// The same with a flush under power-loss protection, where the chip may outlive the layer
-    /// without its last power. No request waits for it.
+    /// Saves at a flush under power-loss protection, if the chip may outlive the layer without a
+    /// call of `on_last_power`. No request waits for it.
     fn save_at_flush(&mut self, context: &Context) -> LayerResult<()> {
         if !self.options.saved_at_flush {
             return Ok(());
@@ -374,13 +373,12 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Gives the flash back as it is: what is only in memory is lost, as at a power cut.
+    /// Returns the flash as it is; everything that is only in memory is lost, as in a power cut.
     pub fn into_flash(self) -> F {
         self.flash
     }
 
-    /// When everything that making or finding the device took, and every change since, has
-    /// completed.
+    /// The time at which the device's making or attaching, and every change since, has completed.
     pub fn opened(&self) -> Nanos {
         self.last_change.max(self.recovery.completed)
     }
@@ -390,14 +388,14 @@ impl<F: Flash> PageMapFtl<F> {
         &self.options
     }
 
-    /// What the layer counted since it was made.
+    /// The counters since the device was made.
     pub const fn counters(&self) -> &PageMapCounters {
         &self.counters
     }
 
-    /// Logical pages that the blocks of all superblocks and of the journal could hold when the
-    /// device was made or found, and those of the host: the over-provisioning is their difference
-    /// over the latter.
+    /// The number of logical pages that fit into all superblocks and the journal, as of making or
+    /// attaching, and the number of the host's pages: over-provisioning is their difference divided
+    /// by the latter.
     pub const fn physical_and_user_pages(&self) -> (u64, u64) {
         (self.physical, self.block.sectors)
     }

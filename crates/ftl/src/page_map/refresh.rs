@@ -1,5 +1,5 @@
-//! Refresh: data are moved before reads of their block, or time, have damaged them beyond what the
-//! part corrects. See `docs/design/08-mapping-cache.md`.
+//! Refresh: moving data before reads of their block, or time, damage them beyond what the chip
+//! corrects. See `docs/design/08-mapping-cache.md`.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,43 +12,44 @@ use super::PageMapFtl;
 use super::frontier::Frontier;
 use crate::failure::{Failure, LayerResult};
 
-/// How often blocks were read, and how old superblocks are.
+/// Read counts of blocks, and ages of superblocks.
 #[derive(Debug)]
 pub(crate) struct Refresh {
     /// Reads of a block after which its superblock is moved; 0: never.
     most_reads: u32,
     /// The age at which a superblock is moved; 0: never.
     most_age: Nanos,
-    /// By block: reads since its erase. Empty where nobody asks. Counted by reads, which change
+    /// Reads of each block since its erase. Empty if not needed. Device reads update it, and change
     /// nothing else.
     reads: Vec<AtomicU32>,
-    /// Superblocks with a block that has been read too often.
+    /// Superblocks with a block that was read too often.
     read_out: Mutex<Vec<u32>>,
-    /// By superblock: when it was opened last.
+    /// When each superblock was last opened.
     opened: Vec<Nanos>,
-    /// The superblocks as they were opened; an entry whose time differs is no longer true.
+    /// The superblocks in the order in which they were opened; an entry with an outdated time is
+    /// stale.
     by_age: VecDeque<(Nanos, u32)>,
 }
 
-/// What the layer refreshed.
+/// Counters of refreshed superblocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RefreshCounters {
     pub by_reads: u64,
     pub by_age: u64,
 }
 
-/// What became of the next superblock that is due.
+/// What happened to the next due superblock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Refreshed {
     Moved,
-    /// It holds nothing any more.
+    /// The superblock holds nothing any more.
     Empty,
     /// None is due, or there is no room.
     Stopped,
 }
 
 impl Refresh {
-    /// `None` where nothing is ever refreshed.
+    /// `None` if refresh is off.
     pub fn new(most_reads: u32, most_age: Nanos, blocks: u32, superblocks: u32) -> Option<Self> {
         if most_reads == 0 && most_age == Nanos::ZERO {
             return None;
@@ -64,7 +65,7 @@ impl Refresh {
         })
     }
 
-    /// A page of a block was read. The read that is one too many asks for the refresh.
+    /// Counts a read of a block. The read that reaches the limit queues the superblock.
     fn note_read(&self, block: BlockIndex, superblock: u32) {
         let Some(reads) = self.reads.get(block.index()) else { return };
         let before = reads.fetch_add(1, Ordering::Relaxed);
@@ -79,7 +80,7 @@ impl Refresh {
         }
     }
 
-    /// Notes when a superblock was opened.
+    /// Records when a superblock was opened.
     fn note_opened(&mut self, superblock: u32, now: Nanos) {
         let Some(opened) = self.opened.get_mut(superblock as usize).filter(|_| self.most_age > Nanos::ZERO) else {
             return;
@@ -92,7 +93,7 @@ impl Refresh {
         }
     }
 
-    /// The next superblock that is due, and whether by reads; it is told once.
+    /// Takes the next due superblock, and whether reads made it due; each is returned once.
     fn take_due(&mut self, now: Nanos) -> Option<(u32, bool)> {
         if let Some(superblock) = self.read_out.get_mut().unwrap_or_else(PoisonError::into_inner).pop() {
             return Some((superblock, true));
@@ -110,7 +111,7 @@ impl Refresh {
         None
     }
 
-    /// When the oldest superblock is due because of its age.
+    /// When the oldest superblock becomes due by age.
     pub fn next_by_age(&mut self) -> Option<Nanos> {
         while let Some(&(opened, superblock)) = self.by_age.front() {
             if self.opened.get(superblock as usize) == Some(&opened) {
@@ -121,7 +122,7 @@ impl Refresh {
         None
     }
 
-    /// What could not be refreshed is due again.
+    /// Makes a superblock that could not be refreshed due again.
     fn put_back(&mut self, superblock: u32, by_reads: bool) {
         if by_reads {
             self.read_out.get_mut().unwrap_or_else(PoisonError::into_inner).push(superblock);
@@ -132,7 +133,7 @@ impl Refresh {
 }
 
 impl<F> PageMapFtl<F> {
-    /// Superblocks that were refreshed because of their reads, and because of their age.
+    /// The numbers of superblocks refreshed because of reads, and because of age.
     pub const fn refreshed_superblocks(&self) -> (u64, u64) {
         (self.refreshed.by_reads, self.refreshed.by_age)
     }
@@ -145,20 +146,20 @@ impl<F> PageMapFtl<F> {
         }
     }
 
-    /// The blocks of a superblock were erased.
+    /// Records that the blocks of a superblock were erased.
     pub(super) fn note_erased(&mut self, superblock: u32) {
         let Some(refresh) = &mut self.refresh else { return };
         self.superblocks.members(superblock).iter().for_each(|block| refresh.note_erased(*block));
     }
 
-    /// A superblock was opened: the age of what it will hold counts from now on.
+    /// Records that a superblock was opened, which starts its age.
     pub(super) fn note_first_written(&mut self, superblock: u32, now: Nanos) {
         if let Some(refresh) = &mut self.refresh {
             refresh.note_opened(superblock, now);
         }
     }
 
-    /// After a start nobody knows how old data are: their age counts from now on, and so do reads.
+    /// After a start the age of data is unknown, so ages and read counts start now.
     pub(super) fn adopt_ages(&mut self, now: Nanos) {
         let Some(refresh) = &mut self.refresh else { return };
         let closed = (0..self.superblocks.count()).filter(|superblock| self.index.is_candidate(*superblock));
@@ -167,7 +168,7 @@ impl<F> PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Moves what is due: one superblock, or all where the host waits for everything.
+    /// Moves one due superblock, or all of them if the host waits for everything.
     pub(super) fn refresh_due(&mut self, context: &Context, all: bool) -> LayerResult<()> {
         for _ in 0..if all { self.superblocks.count() } else { 1 } {
             if self.refresh_next(context)? == Refreshed::Stopped {
@@ -178,7 +179,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Moves the next superblock that is due; whether there was one.
+    /// Moves the next due superblock; returns whether there was one.
     pub(super) fn refresh_one(&mut self, context: &Context) -> LayerResult<bool> {
         loop {
             match self.refresh_next(context)? {
@@ -198,7 +199,7 @@ impl<F: Flash> PageMapFtl<F> {
             Ok(false) => return Ok(Refreshed::Empty),
             Ok(true) if by_reads => self.refreshed.by_reads += 1,
             Ok(true) => self.refreshed.by_age += 1,
-            // It has to wait until the host lets go of something.
+            // The superblock must wait until the host frees something.
             Err(Failure::Full) => {
                 if let Some(refresh) = &mut self.refresh {
                     refresh.put_back(superblock, by_reads);
@@ -210,8 +211,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(Refreshed::Moved)
     }
 
-    /// Moves what a superblock holds; an open one takes no more. Whether there was anything to
-    /// move.
+    /// Moves the content of a superblock, closing it if it is open. Returns whether there was
+    /// anything to move.
     fn refresh_superblock(&mut self, context: &Context, superblock: u32) -> LayerResult<bool> {
         self.make_room(context)?;
         let open = self.streams.frontiers.iter_mut().find(|frontier| frontier.superblock == superblock);
@@ -219,7 +220,7 @@ impl<F: Flash> PageMapFtl<F> {
             *frontier = Frontier::CLOSED;
             self.close_superblock(superblock);
         }
-        // It may have been cleaned meanwhile, and be free.
+        // It may have been cleaned and freed meanwhile.
         if !self.index.is_candidate(superblock) {
             return Ok(false);
         }

@@ -1,5 +1,5 @@
-//! Remap (P3): pages begin to point at what others hold, and nothing is read or written but a line
-//! of the journal for each.
+//! Remap (P3): makes pages point at the content of others. Nothing is read or written except a
+//! journal line for each.
 
 use std::collections::BTreeSet;
 
@@ -32,14 +32,14 @@ impl<F: Flash> PageMapFtl<F> {
         self.remap_checked(context, &pairs, moves).map_err(|failure| failure.at(Operation::Remap, first))
     }
 
-    /// The most pairs of one command: what one group of lines may hold, and no more than the log of
-    /// aliases ever has room for.
+    /// Most pairs of one command: limited by what one group of lines holds, and by the size of the
+    /// alias log.
     fn pairs_max(&self, moves: bool) -> usize {
         let Some(journal) = &self.journal else { return 0 };
         if moves { journal.lines_due / 2 } else { journal.lines_due.min(journal.aliases_max as usize) }
     }
 
-    /// The pairs as page numbers, once everything is right with them.
+    /// Converts the pairs to page numbers, after checking them.
     fn checked_pairs(&self, pairs: &[(Lba, Lba)], moves: bool) -> Result<Vec<(u32, u32)>> {
         let refuse = |kind, at, detail: String| Err(BlockError::new(kind, Operation::Remap, at, detail));
         let most = self.pairs_max(moves);
@@ -85,8 +85,7 @@ impl<F: Flash> PageMapFtl<F> {
         if self.aliases.len() + pairs.len() > most {
             return Err(Failure::TooManyAliases(most));
         }
-        // What was done since they were checked may have found that a source cannot be read any
-        // more.
+        // Work done since the check may have found a source unreadable.
         let is_there = |source: u32| self.map.get(source as usize).is_some_and(|slot| *slot != NOWHERE);
         if !pairs.iter().all(|(source, _)| is_there(*source)) {
             return Err(Failure::SourceLost);
@@ -116,7 +115,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(done)
     }
 
-    /// A page begins to point where another one points.
+    /// Makes a page point at the slot of another one.
     fn share_slot(&mut self, source: u32, target: u32, slot: u32) {
         let is_alias = self.aliases.get(slot).is_some_and(|sharers| sharers.others.contains(&source));
         let owner = if is_alias { None } else { Some(source) };
@@ -128,12 +127,12 @@ impl<F: Flash> PageMapFtl<F> {
         self.streams.share(source, target);
     }
 
-    /// Cleans the superblocks with most aliases until so many more fit, or it helps no more: a slot
-    /// whose only page is an alias gets a tag of its own.
+    /// Cleans the superblocks with the most aliases until `more` fit, or it no longer helps: a slot
+    /// whose only reference is an alias gets a tag of its own.
     fn fold_aliases(&mut self, context: &Context, (more, most): (usize, usize)) -> LayerResult<()> {
         while self.aliases.len() + more > most {
             let before = self.aliases.len();
-            // Single ones alone become fewer.
+            // Only slots with a single reference reduce the number of aliases.
             let mut foldable = std::collections::BTreeMap::new();
             for (slot, sharers) in self.aliases.iter().filter(|(_, sharers)| sharers.owner.is_none()) {
                 let _ = sharers;
@@ -166,9 +165,9 @@ mod tests {
     use super::*;
     use crate::page_map::{PageMapOptions, Spare};
 
-    /// Between the check of the sources and the lines of the command superblocks are cleaned, and a
-    /// page that cannot be read any more lies nowhere then. A line that named it made the device
-    /// one that no start would take.
+    /// Superblocks are cleaned between the check of the sources and the writing of the lines. A
+    /// page that becomes unreadable then has no slot, and a line naming it would make the device
+    /// unusable at the next start.
     #[test]
     fn a_source_that_was_lost_while_room_was_made_is_refused_and_the_device_is_found_again() {
         let mut spec = ChipSpec::default();

@@ -1,5 +1,4 @@
-//! The second half of cleaning: what was read is programmed at the frontiers, and the map points
-//! there.
+//! The second half of cleaning: programming the slots at the frontiers, and updating the map.
 
 use std::ops::Range;
 
@@ -13,11 +12,12 @@ use super::journal::layout::Change;
 use super::{PageMapFtl, role};
 use crate::failure::LayerResult;
 
-/// No page of any chip.
+/// An address that is no page of any chip.
 const NO_PAGE: PageAddress = PageAddress { block: BlockIndex(u32::MAX), page: u32::MAX };
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Programs what was read, region by region; returns when the last page was programmed.
+    /// Programs the gathered slots region by region; returns the completion time of the last
+    /// program.
     pub(super) fn spread(&mut self, context: &Context, read: Nanos, run: &mut CleaningRun) -> LayerResult<Nanos> {
         let context = Context { issued: read, ..*context };
         let (mut end, mut done) = (read, 0);
@@ -29,7 +29,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(end)
     }
 
-    /// Programs a row of slots, superblock by superblock of their region.
+    /// Programs the slots of one region, superblock by superblock.
     fn spread_region(
         &mut self,
         context: &Context,
@@ -51,7 +51,7 @@ impl<F: Flash> PageMapFtl<F> {
             let place = (frontier.superblock, frontier.next);
             let (ended, programmed) = self.program_part(context, run, part.clone(), place)?;
             end = end.max(ended);
-            // The end of the superblock, where it comes now, is at that time.
+            // If the superblock ends here, it ends at that time.
             self.last_change = self.last_change.max(end);
             let slots = part.len().min(programmed * per_page);
             self.counters.copied_pages += slots as u64;
@@ -70,8 +70,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(end)
     }
 
-    /// The region to which copies for this one go: another one that is open where this one is not,
-    /// and the last free superblock but one is gone. Separation is worth less than going on.
+    /// The region that receives copies meant for `region`: another open one if this one is closed
+    /// and only the last free superblock is left. Progress is worth more than separation.
     fn region_with_room(&self, region: u8) -> u8 {
         if !Self::is_closed(&self.frontier(region)) || self.free.len() > 1 {
             return region;
@@ -80,8 +80,8 @@ impl<F: Flash> PageMapFtl<F> {
         open.next().map_or(region, |(open, _)| open)
     }
 
-    /// Programs a part of what was read, from a page of a superblock on; returns when the last page
-    /// was programmed, and how many pages were: fewer where a block failed.
+    /// Programs a part of the gathered slots from a page of a superblock on; returns the completion
+    /// time, and the number of pages programmed: fewer if a block failed.
     fn program_part(
         &mut self,
         context: &Context,
@@ -119,15 +119,15 @@ impl<F: Flash> PageMapFtl<F> {
         Ok((end, placed))
     }
 
-    /// Lists the moves of a part with the tags that the pages get; returns how many pages, from the
-    /// first on, consist of fetched ones.
+    /// Lists the moves of a part with the new tags; returns the number of leading pages that
+    /// consist of fetched slots.
     #[inline]
     fn list_moves(&mut self, run: &mut CleaningRun, part: Range<usize>, (superblock, next): (u32, u32)) -> usize {
         let (shift, per_page) = (self.superblocks.slot_shift(), self.superblocks.slots_per_page() as usize);
         run.moves.clear();
         run.oob.clear();
         let fetched = run.fetched();
-        // In memory nobody asks.
+        // Without a journal, nothing reads the cleaning's number.
         let role = if self.journal.is_some() { role::of_copy(self.counters.cleanings) } else { role::COPY };
         if shift == 0 {
             return self.list_whole_moves(run, part, (superblock, next), role);
@@ -145,7 +145,7 @@ impl<F: Flash> PageMapFtl<F> {
                 run.oob.extend_from_slice(&self.tag.image(u64::from(page) << 8 | role, self.sequence));
                 self.sequence += 1;
             }
-            // A page that is not full is filled up with its last part, under the number of nothing.
+            // A page that is not full is filled with its last part, tagged as empty.
             for _ in pages.len()..per_page {
                 if let Some(&last) = run.moves.last() {
                     run.moves.push(last);
@@ -160,7 +160,7 @@ impl<F: Flash> PageMapFtl<F> {
         all_fetched
     }
 
-    /// The same where a page of the chip is one logical page.
+    /// Lists the moves if a chip page is one logical page.
     #[inline]
     fn list_whole_moves(
         &mut self,
@@ -186,8 +186,7 @@ impl<F: Flash> PageMapFtl<F> {
         places.iter().take_while(|place| (**place as usize) < fetched).count()
     }
 
-    /// Programs one page of a part; parts that were fetched and could not be placed are read once
-    /// more.
+    /// Programs one page of a part; fetched parts that could not be placed are read again.
     fn program_singly(
         &mut self,
         context: &Context,
@@ -227,7 +226,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(self.flash.program(&context, to, PageProgram::new(data, oob)).map(|done| done.completed))
     }
 
-    /// What was read of a part page by page.
+    /// The content of a part that was read page by page.
     fn read_before<'a>(&self, run: &'a CleaningRun, one: &Move) -> Option<Payload<'a>> {
         let size = self.block.sector_size as usize;
         let index = run.from.iter().position(|from| *from == one.from)?;
@@ -235,7 +234,7 @@ impl<F: Flash> PageMapFtl<F> {
         content.payload().part(one.part as usize * size, size)
     }
 
-    /// The map points at the copies of a part of one victim's slots.
+    /// Makes the map point at the copies of a part of one victim's slots.
     #[inline]
     fn repoint(&mut self, run: &CleaningRun, part: Range<usize>, (superblock, next): (u32, u32)) {
         let (Some(pages), Some(slots)) = (run.pages.get(part.clone()), run.slots.get(part)) else { return };
@@ -251,22 +250,22 @@ impl<F: Flash> PageMapFtl<F> {
             }
             valid.clear(old);
             changed.note(page);
-            // A page that the map does not know under this name is none that anybody could read.
+            // A page that the map does not have at this slot is one that nothing could read.
             if let Some(entry) = map.get_mut(page as usize).filter(|entry| **entry == old) {
                 *entry = new;
                 valid.set(new);
                 moved += 1;
             }
         }
-        // Once for all: the victim is no candidate, and its count nobody's concern in between.
+        // Once for all slots: the victim is no candidate, and nothing uses its count in between.
         self.index.add_many(superblock, moved);
         if let Some(old) = slots.first() {
             self.index.subtract_many(self.superblocks.superblock(*old), slots.len() as u32);
         }
     }
 
-    /// The pages of a shared slot but for the one in the copy's tag, which is the first, point at
-    /// the copy, too.
+    /// Makes the sharers of a slot, except the first one, which is in the copy's tag, point at the
+    /// copy as well.
     #[cold]
     #[inline(never)]
     fn repoint_sharers(&mut self, old: u32, new: u32) {

@@ -1,5 +1,5 @@
-//! What the host waits for: a superblock that is being erased, and the cleaning before that; and
-//! how long checkpoints take. See `docs/design/09-requests-in-time.md`.
+//! What the host waits for: the erase of a superblock, and the cleaning before it; and the duration
+//! of checkpoints. See `docs/design/09-requests-in-time.md`.
 
 use nandkit_flash::Flash;
 use nandkit_units::Nanos;
@@ -9,11 +9,11 @@ use super::PageMapFtl;
 /// Waits of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// Requests of the host that waited.
+    /// The number of host requests that waited.
     pub count: u64,
     /// The sum of their waits.
     pub total: Nanos,
-    /// The longest of them since the device was made or found.
+    /// The longest wait since the device was made or attached.
     pub longest: Nanos,
 }
 
@@ -24,34 +24,35 @@ impl Waits {
         self.longest = self.longest.max(wait);
     }
 
-    /// Those since an earlier look; the longest is that of all. A wait that went on since, and was
-    /// counted as another kind when it was looked at, is none less.
+    /// The difference from an earlier snapshot; the longest wait is that of the whole time. A wait
+    /// that was in progress at the snapshot and has changed its kind since does not make the
+    /// difference negative.
     pub const fn since(&self, earlier: &Self) -> Self {
         let total = Nanos(self.total.0.saturating_sub(earlier.total.0));
         Self { count: self.count.saturating_sub(earlier.count), total, longest: self.longest }
     }
 }
 
-/// What requests of the host waited for until the superblock was erased that their pages go to: one
-/// wait for each request, the longest among its pages.
+/// Waits of host requests for the erase of the superblock that their pages go to: one wait per
+/// request, the longest among its pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StallCounters {
     /// Waits for an erase alone: the superblock had been released before.
     pub erases: Waits,
-    /// Waits for cleaning, and for the erase behind it.
+    /// Waits for cleaning, and for the erase after it.
     pub cleaning: Waits,
     /// The time in which at least one request waited.
     pub stalled: Nanos,
-    /// Stalls by length: element i counts those of 2^i microseconds and more, but less than twice
-    /// as long; shorter ones than two microseconds are in the first.
+    /// Stalls by length: element i counts stalls of at least 2^i but less than 2^(i + 1)
+    /// microseconds; shorter ones are in the first element.
     pub by_length: [u64; Self::LENGTHS],
-    /// Checkpoints that the host's requests made, from the end of what had been asked before to
-    /// their last program: no request waits longer for one.
+    /// Checkpoints made by host requests, from the end of earlier work to their last program: no
+    /// request waits longer for one.
     pub checkpoints: Waits,
 }
 
 impl StallCounters {
-    /// How many lengths are told apart: the last one begins at 34 seconds.
+    /// The number of length classes; the last one begins at 34 seconds.
     pub const LENGTHS: usize = 26;
 
     fn add(&mut self, wait: Nanos, by_cleaning: bool) {
@@ -66,9 +67,8 @@ impl StallCounters {
         }
     }
 
-    /// What was counted since an earlier look. A request that waited then, and longer since, is
-    /// counted by what it has become: its length and its kind may be others, and nothing is below
-    /// zero.
+    /// The difference from an earlier snapshot. A request that was waiting then and has waited
+    /// longer since may have changed its length and kind; no count becomes negative.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut by_length = self.by_length;
         by_length.iter_mut().zip(&earlier.by_length).for_each(|(now, earlier)| *now = now.saturating_sub(*earlier));
@@ -86,33 +86,33 @@ impl StallCounters {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stalls {
     counted: StallCounters,
-    /// The request whose pages are being written: the logical pages that had been asked for with
-    /// it, and the flushes.
+    /// The current request, identified by the logical pages requested so far including its own, and
+    /// the number of flushes.
     request: (u64, u64),
-    /// Its longest wait so far, and whether for cleaning; zero where none has waited.
+    /// Its longest wait so far, and whether that was for cleaning; zero if it has not waited.
     longest: Nanos,
     by_cleaning: bool,
-    /// Up to when the union of all waits is counted.
+    /// The time up to which the union of all waits is counted.
     until: Nanos,
-    /// Flushes so far.
+    /// The number of flushes so far.
     flushes: u64,
-    /// By region, as bits: whether the superblock that is open there had to be cleaned for.
+    /// For each region, as bits: whether cleaning was needed to open its superblock.
     cleaned_for: u64,
 }
 
 impl Stalls {
-    /// A flush begins: what waits from now on is another request's.
+    /// Records the start of a flush: later waits belong to another request.
     pub const fn note_flush(&mut self) {
         self.flushes += 1;
     }
 
-    /// A superblock was opened for a region.
+    /// Records that a superblock was opened for a region.
     pub const fn note_opened(&mut self, region: u8, by_cleaning: bool) {
         let bit = 1 << (region & 63);
         self.cleaned_for = if by_cleaning { self.cleaned_for | bit } else { self.cleaned_for & !bit };
     }
 
-    /// A page waited from one instant to another.
+    /// Records that a page waited from one time to another.
     fn note(&mut self, pages: u64, region: u8, (from, to): (Nanos, Nanos)) {
         let request = (pages, self.flushes);
         if request != self.request {
@@ -126,7 +126,7 @@ impl Stalls {
         self.until = self.until.max(to);
     }
 
-    /// What was counted, with the request that was the last to wait.
+    /// The counters, including the request that waited last.
     pub fn counters(&self) -> StallCounters {
         let mut counted = self.counted;
         if self.longest > Nanos::ZERO {
@@ -135,18 +135,18 @@ impl Stalls {
         counted
     }
 
-    /// A checkpoint took so long.
+    /// Records the duration of a checkpoint.
     pub fn note_checkpoint(&mut self, length: Nanos) {
         self.counted.checkpoints.add(length);
     }
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// A page has to wait until the superblock of its region is erased.
+    /// Records that a page must wait for the erase of its region's superblock.
     #[cold]
     #[inline(never)]
     pub(super) fn note_wait(&mut self, region: u8, issued: Nanos, ready: Nanos) {
-        // Pages of the map wait where nobody waits for them, or in a checkpoint.
+        // Map pages are written when no request waits for them, or in a checkpoint.
         if region != self.streams.map_region() {
             self.stalls.note(self.counters.host_page_writes, region, (issued, ready));
         }
@@ -154,8 +154,8 @@ impl<F: Flash> PageMapFtl<F> {
 }
 
 impl<F> PageMapFtl<F> {
-    /// What requests of the host waited for since the device was made or found. A device with a
-    /// write buffer is told of the pages that leave it: its host waits for room there alone
+    /// The waits of host requests since the device was made or attached. A device with a write
+    /// buffer counts the pages that leave the buffer: its host waits only for room there
     /// ([`PageMapCounters::buffer_wait`](super::PageMapCounters::buffer_wait)).
     pub fn stalls(&self) -> StallCounters {
         self.stalls.counters()
@@ -171,8 +171,7 @@ mod tests {
         let mut stalls = Stalls::default();
         let between = |from: u64, to: u64| (Nanos(from * 1000), Nanos(to * 1000));
         stalls.note_opened(1, true);
-        // Three pages of a request, two of the next one, and the request after that overlaps with
-        // both.
+        // Three pages of a request, two of the next one; the third request overlaps with both.
         stalls.note(3, 0, between(0, 10));
         stalls.note(3, 1, between(0, 30));
         stalls.note(3, 0, between(0, 10));
@@ -185,8 +184,8 @@ mod tests {
         assert_eq!(counted.erases, waits(2, 26_000, 20_000));
         assert_eq!(counted.stalled, Nanos(45_000));
         assert_eq!((counted.by_length[2], counted.by_length[4], counted.by_length.iter().sum::<u64>()), (1, 2, 3));
-        // A flush that drives pages out of the write buffer is a request of its own, and a region's
-        // next superblock may come without cleaning.
+        // A flush that drains the write buffer is a request of its own, and a region's next
+        // superblock may be available without cleaning.
         stalls.note_flush();
         stalls.note_opened(1, false);
         stalls.note(6, 1, between(100, 101));
@@ -195,8 +194,8 @@ mod tests {
         assert_eq!(stalls.counters(), stalls.counters());
     }
 
-    /// The first page of a request waits for an erase, a later one longer, and for cleaning:
-    /// between the two somebody looks.
+    /// The first page of a request waits for an erase, a later one waits longer, and for cleaning:
+    /// a snapshot is taken between the two.
     #[test]
     fn a_request_that_waits_on_between_two_looks_takes_nothing_below_zero() {
         let mut stalls = Stalls::default();

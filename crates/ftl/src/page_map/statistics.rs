@@ -1,4 +1,4 @@
-//! What the layer counts.
+//! Counters of the page-mapped layer.
 
 use nandkit_units::Nanos;
 
@@ -7,60 +7,59 @@ use nandkit_units::Nanos;
 pub struct PageMapCounters {
     /// Logical pages that the host wrote.
     pub host_page_writes: u64,
-    /// Logical pages of the host that were programmed: fewer, where the write buffer took a later
-    /// version before.
+    /// Logical pages of the host that were programmed: fewer than written if the write buffer
+    /// absorbed overwrites.
     pub programmed_pages: u64,
-    /// Logical pages that were overwritten in the write buffer.
+    /// Logical pages overwritten in the write buffer.
     pub absorbed_pages: u64,
     /// Time that host writes waited for room in the write buffer.
     pub buffer_wait: Nanos,
-    /// Logical pages that cleaning moved.
+    /// Logical pages moved by cleaning.
     pub copied_pages: u64,
-    /// Slots that were programmed with nothing, because a page of the chip had to be written before
-    /// it was full.
+    /// Empty slots programmed because a chip page had to be written before it was full.
     pub filled_pages: u64,
-    /// Superblocks that were cleaned.
+    /// Superblocks cleaned.
     pub cleanings: u64,
-    /// Blocks that were erased.
+    /// Blocks erased.
     pub erases: u64,
-    /// Map pages that were written, without those that cleaning moved.
+    /// Map pages written, without those moved by cleaning.
     pub map_pages: u64,
-    /// Pages of the journal: lines and snapshots.
+    /// Journal pages written: lines and snapshots.
     pub journal_pages: u64,
-    /// Snapshots: of checkpoints, and where a half of the journal was full.
+    /// Snapshots written: for checkpoints, and when a half of the journal was full.
     pub snapshots: u64,
     /// Checkpoints.
     pub checkpoints: u64,
-    /// Commands of remap.
+    /// Remap commands.
     pub remaps: u64,
-    /// Time that they took, from their beginning to the line in the journal.
+    /// Time taken by remap commands, from start to journal line.
     pub remap_time: Nanos,
-    /// Of it, what cleaning took that made room in the log for them.
+    /// The part of that time in which cleaning made room in the alias log.
     pub remap_fold_time: Nanos,
-    /// Pages that a remap pointed elsewhere.
+    /// Pages that a remap redirected.
     pub remapped_pages: u64,
-    /// Pages that a trim took out of the map.
+    /// Pages that a trim removed from the map.
     pub trimmed_pages: u64,
     /// Programs that failed.
     pub program_failures: u64,
     /// Erases that failed.
     pub erase_failures: u64,
-    /// Blocks that were marked bad after that.
+    /// Blocks marked bad after a failure.
     pub retired_blocks: u64,
-    /// Pages whose content could not be read when they were to be moved: reads of them fail until
-    /// they are written again.
+    /// Pages that were unreadable when they were to be moved: reads of them fail until they are
+    /// written again.
     pub lost_pages: u64,
 }
 
 impl PageMapCounters {
-    /// Slots of superblocks programmed for each logical page that the host wrote; `None` before the
-    /// first. The journal's pages are not in it.
+    /// Write amplification: slots programmed in superblocks per logical page written by the host;
+    /// `None` before the first write. Excludes journal pages.
     pub fn waf(&self) -> Option<f64> {
         let programmed = self.programmed_pages + self.copied_pages + self.filled_pages + self.map_pages;
         (self.host_page_writes > 0).then(|| programmed as f64 / self.host_page_writes as f64)
     }
 
-    /// What was counted since an earlier look.
+    /// The difference from an earlier snapshot.
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
             host_page_writes: self.host_page_writes - earlier.host_page_writes,

@@ -1,35 +1,35 @@
-//! Streams: which open superblock a page goes to. The scheme is one of `cleaning`; here is what it
-//! needs to remember of pages and superblocks.
+//! Streams: which open superblock a page goes to. The scheme comes from `cleaning`; this module
+//! keeps what it needs to know of pages and superblocks.
 
 use nandkit_cleaning::separation::{Datum, DatumKey, Separation, Separator, Stamp};
 use nandkit_units::Nanos;
 
 use super::frontier::Frontier;
 
-/// Open superblocks by region, and the scheme that names the region; behind its regions that of map
-/// pages, and that of data that rest.
+/// The region of each open superblock, and the scheme that chooses regions; the scheme's regions
+/// are followed by those of map pages and of cold data.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     pub frontiers: Vec<Frontier>,
-    /// The regions of host writes and of copies, where the scheme has one for each whatever the
+    /// The regions of host writes and of copies, if the scheme chooses them independently of the
     /// page.
     fixed: Option<(u8, u8)>,
     map_region: u8,
-    /// The region of data that rest, where there is static wear levelling; and whether that is what
-    /// is moved now.
+    /// The region of cold data if there is static wear levelling, and whether cold data are being
+    /// moved now.
     cold_region: Option<u8>,
     moves_cold: bool,
     separator: Separator,
-    /// By logical page: what the scheme is shown with its next question. Empty where it asks
-    /// nothing.
+    /// For each logical page: the datum passed to the scheme at its next decision. Empty if the
+    /// scheme needs none.
     data: Vec<PageDatum>,
-    /// By superblock: its region, and when it was opened on the scheme's scale.
+    /// For each superblock: its region, and when it was opened, in the scheme's time.
     regions: Vec<u8>,
     opened: Vec<Stamp>,
 }
 
-/// A [`Datum`] in eight bytes: the stamp, and the region in the lowest four bits. All ones: nothing
-/// is known.
+/// A [`Datum`] in eight bytes: the stamp, and the region in the lowest four bits. All ones mean
+/// unknown.
 #[derive(Clone, Copy, Debug)]
 struct PageDatum(u64);
 
@@ -46,7 +46,7 @@ impl PageDatum {
 }
 
 impl Streams {
-    /// Nothing is open.
+    /// Streams of a device without open superblocks.
     pub fn new(scheme: Separation, pages: usize, superblocks: usize, has_cold: bool) -> Self {
         let regions = scheme.regions();
         let fixed = match scheme {
@@ -67,7 +67,7 @@ impl Streams {
         }
     }
 
-    /// Where a page goes that the host writes now.
+    /// The region for a page that the host writes now.
     #[inline(always)]
     pub fn of_write(&mut self, page: u32, now: Nanos) -> u8 {
         match self.fixed {
@@ -84,7 +84,7 @@ impl Streams {
         datum.region
     }
 
-    /// The region of everything that cleaning moves, where the scheme has one for all.
+    /// The region of everything that cleaning moves, if the scheme has a single one.
     #[inline]
     pub fn of_all_copies(&self) -> Option<u8> {
         match self.moves_cold {
@@ -93,7 +93,7 @@ impl Streams {
         }
     }
 
-    /// Where a page goes that is moved now.
+    /// The region for a page that is moved now.
     pub fn of_copy(&mut self, page: u32, now: Nanos) -> u8 {
         if let Some(copies) = self.of_all_copies() {
             return copies;
@@ -109,17 +109,17 @@ impl Streams {
         self.map_region
     }
 
-    /// The region of data that rest.
+    /// The region of cold data.
     pub const fn cold_region(&self) -> Option<u8> {
         self.cold_region
     }
 
-    /// Whether what is moved from now on are data that rest.
+    /// Sets whether the pages moved from now on are cold data.
     pub const fn move_as_cold(&mut self, moves_cold: bool) {
         self.moves_cold = moves_cold;
     }
 
-    /// A page holds what another one holds.
+    /// Records that `target` now shares the content of `source`.
     pub fn share(&mut self, source: u32, target: u32) {
         let datum = self.data.get(source as usize).copied();
         if let (Some(datum), Some(into)) = (datum, self.data.get_mut(target as usize)) {
@@ -127,7 +127,7 @@ impl Streams {
         }
     }
 
-    /// A page holds nothing any more.
+    /// Records that a page has no content any more.
     #[inline]
     pub fn forget(&mut self, page: u32) {
         if let Some(entry) = self.data.get_mut(page as usize) {
@@ -135,7 +135,7 @@ impl Streams {
         }
     }
 
-    /// A superblock was opened for a region.
+    /// Records that a superblock was opened for a region.
     pub fn note_opened(&mut self, superblock: u32, region: u8, now: Nanos) {
         let stamp = self.separator.stamp(now);
         if let (Some(its), Some(opened)) =
@@ -145,7 +145,7 @@ impl Streams {
         }
     }
 
-    /// A superblock is about to be cleaned.
+    /// Records that a superblock is about to be cleaned.
     pub fn note_victim(&mut self, superblock: u32, now: Nanos) {
         if self.fixed.is_none() {
             let opened = self.opened.get(superblock as usize).copied().unwrap_or_default();
@@ -153,17 +153,17 @@ impl Streams {
         }
     }
 
-    /// The region that a superblock was opened for last.
+    /// The region for which a superblock was last opened.
     pub fn region(&self, superblock: u32) -> u8 {
         self.regions.get(superblock as usize).copied().unwrap_or(0)
     }
 
-    /// How many regions cleaning may open a superblock for.
+    /// The number of regions for which cleaning may open a superblock.
     pub fn copy_regions(scheme: &Separation) -> u32 {
         let regions = u32::from(scheme.regions());
         match scheme {
             Separation::None => 1,
-            // The host alone writes to the first one, or the first two.
+            // Only the host writes to the first one or two regions.
             Separation::UserMoved | Separation::Chain { .. } => regions.max(2) - 1,
             Separation::SepBit => 4,
             Separation::Known { .. }

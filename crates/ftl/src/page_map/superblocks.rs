@@ -1,34 +1,32 @@
-//! Superblocks: blocks of several dies that are written and erased together, page by page round the
-//! dies.
+//! Superblocks: groups of blocks on several dies that are written and erased together, page by page
+//! across the dies.
 
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, FlashGeometry, PageAddress};
 
-/// Where the pages of all superblocks lie. A *slot* holds one logical page, and a page of the chip
-/// one slot or several; slots are numbered superblock by superblock, in each in the order of
-/// writing.
+/// The layout of all superblocks. A *slot* holds one logical page, and a chip page has one or more
+/// slots. Slots are numbered superblock by superblock, within each in writing order.
 #[derive(Clone, Debug)]
 pub(crate) struct Superblocks {
     /// The blocks, `stripe` for each superblock.
     members: Vec<BlockIndex>,
     stripe: u32,
-    /// The logarithm of `stripe`.
+    /// Base-2 logarithm of `stripe`.
     shift: u32,
-    /// Pages of a superblock.
+    /// Pages per superblock.
     pages: u32,
-    /// The logarithm of the slots of a page.
+    /// Base-2 logarithm of the slots per page.
     slot_shift: u32,
-    /// Slots of a superblock.
+    /// Slots per superblock.
     slots: u32,
-    /// 2^64 / `slots`, rounded up: a product with it is a division by `slots` for every slot of 32
-    /// bits.
+    /// 2^64 / `slots`, rounded up: multiplying by it divides any 32-bit slot number by `slots`.
     reciprocal: u64,
 }
 
 impl Superblocks {
-    /// Pairs the good blocks of `stripe` dies at a time, so that all superblocks are of one length.
-    /// `stripe` is a power of two, at most the number of dies, and `slot_shift` the logarithm of
-    /// the slots of a page. The first `rows` blocks of each die are left out.
+    /// Groups the good blocks of `stripe` dies at a time, so that all superblocks have the same
+    /// length. `stripe` is a power of two, at most the number of dies; `slot_shift` is the
+    /// logarithm of the slots per page. The first `rows` blocks of each die are left out.
     pub fn new<F: Flash>(flash: &F, stripe: u32, slot_shift: u32, rows: u32) -> Self {
         let geometry = *flash.geometry();
         let mut members = Vec::new();
@@ -42,7 +40,7 @@ impl Superblocks {
         Self::of_members(members, &geometry, stripe, slot_shift)
     }
 
-    /// The superblocks of these blocks, `stripe` for each.
+    /// The superblocks with these member blocks, `stripe` for each.
     pub fn of_members(members: Vec<BlockIndex>, geometry: &FlashGeometry, stripe: u32, slot_shift: u32) -> Self {
         let pages = stripe * geometry.pages_per_block;
         let slots = pages << slot_shift;
@@ -50,24 +48,24 @@ impl Superblocks {
         Self { members, stripe, shift: stripe.trailing_zeros(), pages, slot_shift, slots, reciprocal }
     }
 
-    /// How many there are.
+    /// The number of superblocks.
     pub fn count(&self) -> u32 {
         self.members.len() as u32 / self.stripe
     }
 
-    /// Pages of each.
+    /// Pages per superblock.
     #[inline]
     pub const fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Slots of each.
+    /// Slots per superblock.
     #[inline]
     pub const fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// Slots of a page, and the logarithm of that.
+    /// Slots per page.
     #[inline(always)]
     pub const fn slots_per_page(&self) -> u32 {
         1 << self.slot_shift
@@ -78,30 +76,30 @@ impl Superblocks {
         self.slot_shift
     }
 
-    /// The blocks of one.
+    /// The blocks of a superblock.
     pub fn members(&self, superblock: u32) -> &[BlockIndex] {
         let start = (superblock << self.shift) as usize;
         self.members.get(start..start + self.stripe as usize).unwrap_or(&[])
     }
 
-    /// All blocks, superblock by superblock.
+    /// The blocks of all superblocks, in order.
     pub fn all_members(&self) -> &[BlockIndex] {
         &self.members
     }
 
-    /// Blocks of each.
+    /// Blocks per superblock.
     pub const fn stripe(&self) -> u32 {
         self.stripe
     }
 
-    /// Puts a block into a place.
+    /// Replaces the block of one lane.
     pub fn set_member(&mut self, superblock: u32, lane: u32, block: BlockIndex) {
         if let Some(member) = self.members.get_mut(((superblock << self.shift) + lane) as usize) {
             *member = block;
         }
     }
 
-    /// Where a page of a superblock lies.
+    /// The address of a page of a superblock.
     #[inline(always)]
     pub fn at(&self, superblock: u32, page: u32) -> PageAddress {
         let member = (superblock << self.shift) + (page & (self.stripe - 1));
@@ -122,7 +120,7 @@ impl Superblocks {
         ((slot as u128 * self.reciprocal as u128) >> 64) as u32
     }
 
-    /// The page in which a slot lies, and its place there.
+    /// The chip page of a slot, and the slot's index in it.
     #[inline]
     pub fn address(&self, slot: u32) -> (PageAddress, u32) {
         let superblock = self.superblock(slot);
@@ -131,7 +129,7 @@ impl Superblocks {
     }
 }
 
-/// The good blocks of a die behind its first `rows` ones, in order.
+/// The good blocks of a die after its first `rows` ones, in order.
 fn good_blocks<F: Flash>(flash: &F, geometry: &FlashGeometry, die: u32, rows: u32) -> Vec<BlockIndex> {
     let blocks = (0..geometry.blocks).map(BlockIndex).filter(|block| geometry.die_of(*block) == die);
     blocks.skip(rows as usize).filter(|block| !flash.is_bad(*block)).collect()
@@ -156,8 +154,8 @@ mod tests {
             };
             let multiples = (1..=3).chain([u32::MAX / pages - 1]).map(|n| n * pages);
             for slot in multiples.flat_map(|slot| [slot - 1, slot, slot + 1]).chain([0, u32::MAX - 1, u32::MAX]) {
-                // A reciprocal of 2^64 does not fit: one page a superblock is the one case that is
-                // off, and is refused.
+                // A reciprocal of 2^64 does not fit: one page per superblock is the only case that
+                // would be wrong, and it is refused.
                 if pages > 1 {
                     assert_eq!(superblocks.superblock(slot), slot / pages, "{slot} / {pages}");
                 }

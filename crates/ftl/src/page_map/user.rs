@@ -1,4 +1,4 @@
-//! What of the flash is the host's, and what the layer keeps for itself.
+//! How much of the flash is the host's, and what the layer reserves.
 
 use nandkit_block::BlockGeometry;
 use nandkit_cleaning::victim::index::UNITS_MAX;
@@ -10,46 +10,46 @@ use super::superblocks::Superblocks;
 use super::{PageMapOptions, Spare, unfit};
 use crate::failure::LayerResult;
 
-/// The host's pages, and what cleaning needs so that it never stops.
+/// The host's pages, and the reserve that cleaning needs to never get stuck.
 pub(crate) struct Room {
-    /// Logical pages of the host.
+    /// The host's logical pages.
     pub user: u64,
-    /// Pages of the map on flash.
+    /// Map pages on flash.
     pub map_pages: u64,
-    /// The most valid slots of a superblock whose cleaning wins a page.
+    /// The most valid slots of a superblock whose cleaning gains a page.
     pub most_valid: u32,
-    /// Superblocks that stay free.
+    /// Superblocks kept free.
     pub free_min: usize,
-    /// Slots of the superblocks' blocks and of the journal's.
+    /// Slots of all superblocks' blocks and of the journal's.
     pub physical: u64,
     /// The most slots that may be valid at once.
     pub most: u64,
-    /// Superblocks that are open.
+    /// Open superblocks.
     pub open: u64,
 }
 
-/// Map pages of a device: each entry has four bytes.
+/// The number of map pages of a device: each entry takes four bytes.
 pub(crate) const fn map_pages(user: u64, sector_size: u32) -> u64 {
     user.div_ceil(sector_size as u64 / 4)
 }
 
-/// Logical pages between two checkpoints.
+/// The number of logical pages between two checkpoints.
 pub(crate) fn checkpoint_every(options: &JournalOptions, user: u64) -> u64 {
     if options.checkpoint_every == 0 { (user / 8).max(64) } else { options.checkpoint_every }
 }
 
-/// Pages that may point at what was written under another address.
+/// The number of pages that may point at content written under another address.
 pub(crate) fn aliases_max(options: &JournalOptions, user: u64) -> u32 {
     if options.aliases == 0 { (user / 64).clamp(16, 1 << 20) as u32 } else { options.aliases }
 }
 
-/// Superblocks that may be open at once: one for each region, one for map pages, one for data that
-/// rest.
+/// The most superblocks that may be open at once: one per region, one for map pages, one for cold
+/// data.
 pub(crate) fn streams(options: &PageMapOptions) -> usize {
     usize::from(options.separation.regions()) + 1 + usize::from(options.leveling_threshold > 0)
 }
 
-/// The shape of the block device but for its length.
+/// The geometry of the block device, except its length.
 pub(crate) fn block_geometry(options: &PageMapOptions, geometry: &FlashGeometry) -> LayerResult<BlockGeometry> {
     let page = geometry.page_size;
     let sector_size = match options.sector_size {
@@ -62,7 +62,7 @@ pub(crate) fn block_geometry(options: &PageMapOptions, geometry: &FlashGeometry)
     Ok(BlockGeometry { sector_size, sectors: 0, preferred_size: page, recycling_size: 0 })
 }
 
-/// The blocks of a superblock.
+/// The number of blocks per superblock.
 pub(crate) fn stripe_of(asked: u32, geometry: &FlashGeometry, slot_shift: u32) -> LayerResult<u32> {
     let dies = geometry.dies.max(1);
     match asked {
@@ -76,23 +76,23 @@ pub(crate) fn stripe_of(asked: u32, geometry: &FlashGeometry, slot_shift: u32) -
     }
 }
 
-/// What cleaning needs of a device.
+/// The reserve that cleaning needs on a device.
 pub(crate) fn needed(options: &PageMapOptions, superblocks: &Superblocks, has_journal: bool) -> Room {
     let (count, slots, per_page) = (superblocks.count(), superblocks.slots(), superblocks.slots_per_page());
     let (regions, copied) = (options.separation.regions(), Streams::copy_regions(&options.separation));
     let open = u64::from(regions) + u64::from(has_journal) + u64::from(options.leveling_threshold > 0);
-    // One for each region of copies, one in case that an erase fails, and one that is held back.
+    // One for each region of copies, one in case an erase fails, and one that is held back.
     let free_min = u64::from(copied) + 1 + u64::from(has_journal);
-    // The copies of a victim end each region with a page that may be filled up with nothing.
+    // The copies of a victim may end each region with a partly empty page.
     let filling = (copied + u32::from(has_journal)) * (per_page - 1);
     let most_valid = slots.saturating_sub(per_page + filling);
-    // Where every closed superblock had more valid slots than that, nothing could be won.
+    // If every closed superblock had more valid slots than this, cleaning would gain nothing.
     let closed = u64::from(count).saturating_sub(open + free_min);
     let most = ((u64::from(most_valid) + 1) * closed).saturating_sub(1);
     Room { user: 0, map_pages: 0, physical: 0, most_valid, free_min: free_min as usize, most, open }
 }
 
-/// The pages that the host sees, checked against what cleaning needs. `physical` are the slots of
+/// The host's pages, checked against the reserve for cleaning. `physical` is the number of slots of
 /// all superblocks and of the journal.
 pub(crate) fn room(
     options: &PageMapOptions,
@@ -115,7 +115,8 @@ pub(crate) fn room(
     Ok(Room { user, map_pages: maps(user), physical, ..room })
 }
 
-/// Logical pages of the write buffer. Errors: it holds less than one, or more than the device.
+/// The write buffer's size in logical pages. Errors: it holds less than one page, or more than the
+/// device.
 pub(crate) fn buffered_pages(options: &PageMapOptions, room: &Room, sector_size: u32) -> LayerResult<usize> {
     let (bytes, sector_size) = (options.write_buffer, u64::from(sector_size));
     let most = room.user * sector_size;
@@ -127,11 +128,11 @@ pub(crate) fn buffered_pages(options: &PageMapOptions, room: &Room, sector_size:
     Ok((bytes / sector_size) as usize)
 }
 
-/// Why the host's pages do not fit, what is kept for what, and what would fit.
+/// The error message if the host's pages do not fit: what is reserved, and what would fit.
 fn does_not_fit(user: u64, map_pages: u64, superblocks: &Superblocks, room: &Room) -> String {
     let (count, slots, stripe) = (superblocks.count(), superblocks.slots(), superblocks.stripe());
     let kept = format!("{} superblocks are open, and {} stay free for cleaning", room.open, room.free_min);
-    // A map page for each so many pages of the host.
+    // Each map page covers this many host pages.
     let host = match map_pages {
         0 => room.most,
         pages => {

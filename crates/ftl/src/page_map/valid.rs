@@ -1,13 +1,13 @@
-//! Which slots hold what the map points at: one bit each.
+//! The set of valid slots: slots that the map points at, one bit each.
 
-/// One bit a slot.
+/// One bit per slot.
 #[derive(Clone, Debug)]
 pub(crate) struct ValidSlots {
     words: Vec<u64>,
 }
 
 impl ValidSlots {
-    /// No slot is valid. Costs address space, no memory.
+    /// An empty set. Takes address space, but no memory.
     pub fn new(slots: u64) -> Self {
         Self { words: vec![0; usize::try_from(slots.div_ceil(64)).unwrap_or(0)] }
     }
@@ -26,7 +26,7 @@ impl ValidSlots {
         }
     }
 
-    /// Asks for a slot's word.
+    /// Prefetches the word of a slot.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32) {
         nandkit_units::prefetch(&self.words, slot as usize / 64);
@@ -37,7 +37,7 @@ impl ValidSlots {
         self.words.get(slot as usize / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
     }
 
-    /// Calls `visit` with the valid ones of so many slots from `first` on, in order.
+    /// Calls `visit` for each valid slot of `count` slots from `first` on, in order.
     #[inline]
     pub fn for_each(&self, first: u32, count: u32, mut visit: impl FnMut(u32)) {
         let (start, end) = (u64::from(first), u64::from(first) + u64::from(count));

@@ -1,4 +1,4 @@
-//! Which superblock is cleaned next.
+//! Choosing the next superblock to clean.
 
 use nandkit_cleaning::victim::index::VictimIndex;
 use nandkit_cleaning::victim::{BlockView, Leveling, Queue, VictimPolicy};
@@ -8,15 +8,15 @@ use nandkit_units::Nanos;
 use super::PageMapFtl;
 use crate::failure::{Failure, LayerResult};
 
-/// What policies ask for that look at every candidate; empty where the index alone decides.
+/// Ages for policies that examine every candidate; empty if the index alone decides.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ages {
-    /// By superblock: when its first page was written, and its last one.
+    /// For each superblock: when its first and its last page were written.
     first_written: Vec<Nanos>,
     written: Vec<Nanos>,
 }
 
-/// The index of a policy, and the ages that it needs.
+/// The index for a policy, and the ages that it needs.
 pub(crate) fn index_of(policy: &VictimPolicy, superblocks: usize) -> (VictimIndex, Ages) {
     match policy.index_order() {
         Some(order) => (VictimIndex::new(order, superblocks), Ages::default()),
@@ -28,14 +28,14 @@ pub(crate) fn index_of(policy: &VictimPolicy, superblocks: usize) -> (VictimInde
 }
 
 impl Ages {
-    /// Notes when a superblock was opened.
+    /// Records when a superblock was opened.
     pub fn note_opened(&mut self, superblock: u32, now: Nanos) {
         if let Some(first) = self.first_written.get_mut(superblock as usize) {
             *first = now;
         }
     }
 
-    /// Notes when a superblock was written last.
+    /// Records when a superblock was last written.
     pub fn note_written(&mut self, superblock: u32, now: Nanos) {
         if let Some(last) = self.written.get_mut(superblock as usize) {
             *last = now;
@@ -48,9 +48,9 @@ impl Ages {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// The next victim. A policy that does not look at counts may take superblocks without a page
-    /// to win, one after the other; after as many as there are the emptiest one is taken. Errors:
-    /// `Full` where no superblock has a page to win.
+    /// The next victim. A policy that ignores counts may choose superblocks without a page to gain
+    /// repeatedly; after as many of those as there are superblocks, the emptiest one is chosen.
+    /// Errors: `Full` if cleaning no superblock would gain a page.
     pub(super) fn victim(&mut self, now: Nanos) -> LayerResult<u32> {
         let most = self.most_valid;
         let chosen = self.chosen(now).ok_or(Failure::Full)?;
@@ -59,8 +59,8 @@ impl<F: Flash> PageMapFtl<F> {
             return Ok(chosen);
         }
         self.fruitless += 1;
-        // A rule by counts has nothing better. Wear levelling has its turn once for each victim
-        // that wins a page.
+        // A rule by counts has nothing better. Wear levelling gets one turn for each victim that
+        // gains a page.
         let VictimPolicy { rule, leveling, .. } = self.options.victim;
         let most_fruitless = match (rule.looks_at_counts_only(), leveling) {
             (true, Leveling::None) => 0,
@@ -74,7 +74,7 @@ impl<F: Flash> PageMapFtl<F> {
         self.index.emptiest().filter(|emptiest| self.index.valid(*emptiest) <= most).ok_or(Failure::Full)
     }
 
-    /// What the policy would clean, whether that wins anything or not.
+    /// The victim that the policy would choose, whether cleaning it gains anything or not.
     pub(super) fn chosen(&mut self, now: Nanos) -> Option<u32> {
         if !self.ages.are_kept() {
             let Self { index, random, .. } = self;

@@ -9,14 +9,14 @@ use super::journal::layout::Change;
 use super::{NOWHERE, PageMapFtl, role};
 use crate::failure::{Failure, LayerResult};
 
-/// Logical pages with their data, as many as one page of the chip holds at most.
+/// Logical pages with their data, at most as many as one chip page holds.
 pub(crate) type Parts<'a> = [(u32, Payload<'a>)];
 
-/// A failure of the flash that left all as it was.
+/// A flash failure that changed nothing.
 type Failed = Box<FlashError>;
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Writes whole logical pages that exist, each page of the chip as full as their regions allow.
+    /// Writes whole existing logical pages, filling each chip page as far as their regions allow.
     pub(super) fn write_pages(&mut self, context: &Context, first: u32, data: &[Payload<'_>]) -> LayerResult<Done> {
         let (size, per_page) = (self.block.sector_size as usize, self.superblocks.slots_per_page() as usize);
         let mut done = Done::immediately(context);
@@ -40,7 +40,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(done.and(self.write_page(context, open, &parts, role::HOST)?))
     }
 
-    /// Writes a page of the chip: its parts, and nothing in what is left of it.
+    /// Writes one chip page: its parts, and nothing in the rest.
     #[inline(always)]
     pub(super) fn write_page(
         &mut self,
@@ -55,7 +55,7 @@ impl<F: Flash> PageMapFtl<F> {
         self.append_or_elsewhere(context, region, parts, role)
     }
 
-    /// The same, once the map's entries are at hand.
+    /// Writes one chip page once the map entries are available.
     #[inline(always)]
     pub(super) fn append_or_elsewhere(
         &mut self,
@@ -108,7 +108,7 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Programs a page of the chip, with a tag for each of its parts.
+    /// Programs a chip page with a tag for each of its parts.
     #[inline(always)]
     pub(super) fn program_parts(
         &mut self,
@@ -137,8 +137,8 @@ impl<F: Flash> PageMapFtl<F> {
         let per_page = self.superblocks.slots_per_page() as usize;
         let zeroes = vec![0; self.block.sector_size as usize];
         let mut data: Vec<Payload<'_>> = parts.iter().map(|(_, data)| *data).collect();
-        // Described parts are filled up with the last one once more, which costs a store of
-        // descriptions least.
+        // Described parts are padded by repeating the last one, which costs a store of descriptions
+        // least.
         let filler = data.last().copied().unwrap_or(Payload::Bytes(&zeroes));
         data.resize(per_page, filler);
         let mut oob = Vec::with_capacity(per_page * TAG_BYTES);
@@ -152,7 +152,8 @@ impl<F: Flash> PageMapFtl<F> {
         self.flash.program(context, at, PageProgram::new(data, &oob))
     }
 
-    /// The data of a page; made up where they are described and the flash keeps no such.
+    /// The data of a page; generated as bytes if they are described and the flash stores no
+    /// descriptions.
     pub(super) fn joined<'a>(&self, parts: &[Payload<'_>], buffer: &'a mut Assembly) -> Payload<'a> {
         if !self.keeps_described && parts.iter().all(|part| matches!(part, Payload::Described(_))) {
             return Payload::Described(Described { length: self.flash.geometry().page_size, ..Described::default() });
@@ -160,15 +161,15 @@ impl<F: Flash> PageMapFtl<F> {
         Payload::joined(parts, buffer)
     }
 
-    /// The number in the tag of a slot that holds nothing: the first one that is no logical page,
-    /// so that stores which pack numbers need no wider ones.
+    /// The page number in the tag of an empty slot: the first number that is no logical page, so
+    /// that stores that pack numbers need no wider ones.
     #[inline]
     pub(super) fn nothing(&self) -> u32 {
         self.map.len() as u32
     }
 
-    /// Writes a page in another superblock than the one in which its program has failed, and in yet
-    /// another one where it fails again: each time a block fewer is good, so that this ends.
+    /// Writes a page to another superblock after its program failed, and again if that fails too:
+    /// each failure leaves one good block fewer, so this terminates.
     #[cold]
     #[inline(never)]
     fn write_elsewhere(
@@ -182,7 +183,7 @@ impl<F: Flash> PageMapFtl<F> {
             context.issued = context.issued.max(failed.completed);
             let Frontier { superblock, next, .. } = self.frontier(region);
             self.note_failure(failed)?;
-            // Tags that may be on flash are used once.
+            // Tags that may be on flash are not reused.
             self.sequence += u64::from(self.superblocks.slots_per_page());
             self.abandon(superblock, self.superblocks.at(superblock, next));
             self.set_frontier(region, Frontier::CLOSED);
@@ -193,7 +194,7 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// The map points at a slot that was just written; what it pointed at before is dead.
+    /// Makes the map point at a newly written slot; the old slot becomes invalid.
     #[inline(always)]
     pub(super) fn point(&mut self, page: u32, slot: u32, superblock: u32) {
         let Some(entry) = self.map.get_mut(page as usize) else { return };
@@ -210,7 +211,7 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Trims logical pages that exist.
+    /// Trims existing logical pages.
     pub(super) fn trim_pages(&mut self, context: &Context, pages: std::ops::Range<u32>) -> LayerResult<()> {
         self.checkpoint_if_due(context)?;
         let mut forgotten = 0;
@@ -222,13 +223,13 @@ impl<F: Flash> PageMapFtl<F> {
         }
         self.counters.trimmed_pages += forgotten;
         if forgotten > 0 {
-            // One line for all, however many of them held nothing before.
+            // One line for all pages, even those without content.
             self.note(Change::Trim { first: pages.start, count: pages.end - pages.start });
         }
         Ok(())
     }
 
-    /// A logical page holds nothing any more. Whether it held something, or had lost it.
+    /// Drops the content of a logical page. Returns whether it had any, or had lost it.
     #[inline]
     pub(super) fn forget_page(&mut self, page: u32) -> bool {
         let Some(entry) = self.map.get_mut(page as usize) else { return false };
@@ -242,14 +243,14 @@ impl<F: Flash> PageMapFtl<F> {
         self.failing.lost.remove(&page) || old != NOWHERE
     }
 
-    /// Cleans until a superblock can be opened for what the host writes to a region, and opens it.
+    /// Cleans until a superblock can be opened for host writes to a region, and opens it.
     #[inline(never)]
     fn open_for_host(&mut self, context: &Context, region: u8) -> LayerResult<()> {
         let mut has_cleaned = false;
         loop {
             // Also between two victims: cleaning writes a line for each page that it finds lost.
             self.checkpoint_if_due(context)?;
-            // Copies may have opened one for this region meanwhile: it is not opened again.
+            // Copies may have opened one for this region meanwhile, and then no other is opened.
             let needed = self.free_min + usize::from(Self::is_closed(&self.frontier(region)));
             if self.free_count() >= needed && !self.failing.is_waiting() {
                 break;
@@ -267,7 +268,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Cleans until as many superblocks are free as cleaning one of choice may need.
+    /// Cleans until as many superblocks are free as cleaning any victim may need.
     pub(super) fn make_room(&mut self, context: &Context) -> LayerResult<()> {
         while self.free_count() < self.free_min || self.failing.is_waiting() {
             self.clean(context)?;
@@ -276,7 +277,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Before a change of the host: the layer runs, and moves what is to be moved for its own sake.
+    /// Called before a host change: checks that the layer runs, and does due refresh and levelling.
     #[inline]
     pub(super) fn begin_change(&mut self, context: &Context) -> LayerResult<()> {
         self.check_running()?;
@@ -297,7 +298,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Refuses changes once the state in memory is behind that on flash.
+    /// Refuses changes if the state in memory lags behind the flash.
     #[inline]
     pub(super) fn check_running(&self) -> LayerResult<()> {
         match &self.halted {

@@ -1,21 +1,21 @@
-//! The journal's pages: header, lines, snapshot. Everything little-endian. The rules are in
+//! The journal's pages: header, lines, snapshot. All numbers are little-endian. The rules are in
 //! `docs/design/06-page-map-on-flash.md`.
 
 use nandkit_codec::checksum::crc32;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// First four bytes of each page: "nkPJ".
+/// The magic number of each page: "nkPJ".
 const MAGIC: u32 = u32::from_le_bytes(*b"nkPJ");
-/// 2: lost pages are in the map pages, and no list of the snapshot.
+/// Version 2: lost pages are recorded in the map pages instead of a list in the snapshot.
 const VERSION: u8 = 2;
 
-/// What a group of pages is.
+/// The kind of a group of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
     Snapshot = 1,
-    /// Behind a snapshot: it is whole.
+    /// Follows a snapshot and marks it as complete.
     Seal = 2,
     Lines = 3,
 }
@@ -28,23 +28,23 @@ pub(crate) struct PageHeader {
     version: u8,
     kind: u8,
     reserved: [u8; 2],
-    /// How often the journal went to the other half.
+    /// How often the journal has switched halves.
     generation: U64,
     /// The number of the group in its half.
     group: U32,
-    /// The number of the page in its group, and how many pages that has.
+    /// The number of the page in its group, and the group's page count.
     index: U32,
     count: U32,
-    /// Bytes behind the header that belong to the group.
+    /// Bytes after the header that belong to the group.
     used: U32,
-    /// CRC-32 of the header with this field 0, and of the used bytes.
+    /// CRC-32 over the header, with this field 0, and the used bytes.
     check: U32,
 }
 
 pub(crate) const HEADER_BYTES: usize = size_of::<PageHeader>();
 const _: () = assert!(HEADER_BYTES == 36);
 
-/// Which page of which group.
+/// The position of a page in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PagePlace {
     pub kind: Kind,
@@ -54,7 +54,7 @@ pub(crate) struct PagePlace {
     pub count: u32,
 }
 
-/// A page with its header and as much of `bytes` as it holds, the rest zeroes.
+/// Builds a page from its header and as much of `bytes` as fits, padded with zeroes.
 pub(crate) fn page(place: PagePlace, bytes: &[u8], page_size: usize) -> Vec<u8> {
     let mut header = PageHeader {
         magic: MAGIC.into(),
@@ -83,7 +83,7 @@ fn checked(header: &PageHeader, bytes: &[u8]) -> u32 {
     crc32(&all)
 }
 
-/// What a page says; `None` where it is none of the journal's, or damaged.
+/// Decodes a page; `None` if it is no journal page, or damaged.
 pub(crate) fn read_page(page: &[u8]) -> Option<(PagePlace, &[u8])> {
     let (header, rest) = PageHeader::ref_from_prefix(page).ok()?;
     let bytes = rest.get(..header.used.get() as usize)?;
@@ -100,19 +100,18 @@ pub(crate) fn read_page(page: &[u8]) -> Option<(PagePlace, &[u8])> {
     Some((PagePlace { kind, generation, group, index: header.index.get(), count: header.count.get() }, bytes))
 }
 
-/// A change of the map that no page's tag tells.
+/// A change of the map that no page's tag records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Logical pages hold nothing any more.
+    /// Logical pages lose their content.
     Trim { first: u32, count: u32 },
-    /// A logical page points at a slot that another one's tag names.
+    /// A logical page points at a slot whose tag names another page.
     Point { page: u32, slot: u32 },
-    /// The content of a page could not be read when it was to be moved.
+    /// The content of a page was unreadable when it was to be moved.
     Lost { page: u32 },
-    /// A block has another one's place in a superblock; the largest number stands for none.
+    /// A block becomes a member of a superblock; the largest block number means none.
     Member { superblock: u32, lane: u32, block: u32 },
-    /// Tags with stamps from one to the other do not count: copies of a cleaning that a cut
-    /// interrupted.
+    /// Tags with stamps in this range do not count: copies of an interrupted cleaning.
     Void { first: u64, last: u64 },
 }
 
@@ -132,7 +131,7 @@ impl Line {
             Change::Point { page, slot } => (2, [page, slot, 0]),
             Change::Lost { page } => (3, [page, 0, 0]),
             Change::Member { superblock, lane, block } => (4, [superblock, lane, block]),
-            // Stamps have 48 bits: the two upper halves share a number.
+            // Stamps have 48 bits: their upper halves share a number.
             Change::Void { first, last } => {
                 (5, [first as u32, (first >> 32) as u32 & 0xFFFF | (last >> 32 << 16) as u32, last as u32])
             }
@@ -145,7 +144,7 @@ impl Line {
     fn take(reader: &mut Reader<'_>) -> Option<Self> {
         let (kind, a, b, c) = (reader.number()?, reader.number()?, reader.number()?, reader.number()?);
         let stamp = reader.long()?;
-        // What a line does not use is 0.
+        // Fields that a line does not use are 0.
         let change = match (kind, b, c) {
             (1, count, 0) => Change::Trim { first: a, count },
             (2, slot, 0) => Change::Point { page: a, slot },
@@ -160,7 +159,7 @@ impl Line {
         Some(Self { stamp, change })
     }
 
-    /// The lines of a group; `None` where it is damaged in a way that the check value did not see.
+    /// Decodes the lines of a group; `None` if it is damaged in a way that the checksum missed.
     pub fn all(bytes: &[u8]) -> Option<Vec<Self>> {
         let mut reader = Reader(bytes);
         let mut lines = Vec::with_capacity(bytes.len() / LINE_BYTES);
@@ -171,28 +170,27 @@ impl Line {
     }
 }
 
-/// What was true when the journal went to another half.
+/// The state when the journal switched halves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// What is at or below this stamp is in the map pages.
+    /// Everything up to this stamp is in the map pages.
     pub base: u64,
-    /// The next stamp when this was written.
+    /// The next stamp at the time of writing.
     pub next: u64,
-    /// The rows of blocks that are the journal's, and what else was chosen when the device was
-    /// made.
+    /// The number of block rows of the journal, followed by other choices made at format time.
     pub rows: u32,
     pub sector_size: u32,
     pub stripe: u32,
     pub user: u32,
     pub aliases_max: u32,
-    /// Superblocks that were open at the base, and the pages that they held.
+    /// Superblocks that were open at the base, and their page counts.
     pub fills: Vec<[u32; 2]>,
-    /// The blocks of each superblock, `stripe` for each.
+    /// The blocks of the superblocks, `stripe` for each.
     pub members: Vec<u32>,
     pub erases: Vec<u32>,
-    /// Where each map page lies.
+    /// The slot of each map page.
     pub directory: Vec<u32>,
-    /// Logical pages that are not the ones in their slots' tags.
+    /// Logical pages that differ from the page in their slot's tag.
     pub aliases: Vec<u32>,
     pub lines: Vec<Line>,
 }
@@ -201,7 +199,7 @@ pub(crate) struct Snapshot {
 const SNAPSHOT_BYTES: usize = 2 * 8 + 5 * 4 + 6 * 4;
 
 impl Snapshot {
-    /// Bytes of one with lists of these lengths.
+    /// Bytes of a snapshot with lists of these lengths.
     pub const fn bytes(fills: usize, members: usize, erases: usize, numbers: usize, lines: usize) -> usize {
         SNAPSHOT_BYTES + 8 * fills + 4 * (members + erases + numbers) + LINE_BYTES * lines
     }
@@ -222,7 +220,7 @@ impl Snapshot {
         into
     }
 
-    /// `None` where the bytes are none.
+    /// Decodes a snapshot; `None` if the bytes are none.
     pub fn take(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let (base, next) = (reader.long()?, reader.long()?);
@@ -316,8 +314,8 @@ mod tests {
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x80;
-            // Damage that the check values let through leads to another snapshot or none, and to
-            // nothing worse.
+            // Damage that the checksums miss leads to another snapshot or to none, and to nothing
+            // worse.
             assert_ne!(Snapshot::take(&damaged), Some(snapshot()), "byte {at}");
         }
     }

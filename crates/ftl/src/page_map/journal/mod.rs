@@ -1,5 +1,5 @@
-//! The journal: what the tags of pages do not tell. Its place, its state in memory, and how it is
-//! written; [`layout`] has the bytes.
+//! The journal: everything that page tags do not record. This module has its position, its state in
+//! memory, and the writing; [`layout`] has the bytes.
 
 pub(crate) mod layout;
 mod write;
@@ -18,33 +18,33 @@ pub(crate) struct Journal {
     pub aliases_max: u32,
     /// Pages of the host and of cleaning between two checkpoints.
     pub checkpoint_every: u64,
-    /// Lines above the base at which a checkpoint is due.
+    /// The number of lines above the base at which a checkpoint is due.
     pub lines_due: usize,
     /// Good blocks that a half needs.
     half_blocks: usize,
-    /// All its blocks, row by row; the even ones are the first half.
+    /// All journal blocks, row by row; even rows form the first half.
     blocks: Vec<BlockIndex>,
     half: usize,
     pub generation: u64,
     group: u32,
-    /// The next page of the half, counted over its good blocks.
+    /// The next page in the current half, counted over its good blocks.
     next_page: u32,
-    /// What is at or below this stamp is in the map pages.
+    /// Everything up to this stamp is in the map pages.
     pub base: u64,
-    /// Superblocks that were open at the base, with their pages.
+    /// Superblocks that were open at the base, and their page counts.
     pub fills: Vec<[u32; 2]>,
-    /// All lines above the base, the oldest first.
+    /// All lines above the base, oldest first.
     pub lines: Vec<Line>,
-    /// How many of them are on flash.
+    /// The number of lines that are on flash.
     written: usize,
-    /// The half may not be continued: it was found after a start.
+    /// The current half must not be continued, because it was found at a start.
     pub is_stale: bool,
     pub is_checkpointing: bool,
-    /// Logical pages that were programmed before the last checkpoint.
+    /// Logical pages programmed before the last checkpoint.
     pub programmed_before: u64,
 }
 
-/// Sizes that decide how many blocks the journal has.
+/// Sizes that determine how many blocks the journal needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JournalSizes {
     pub streams: usize,
@@ -55,25 +55,24 @@ pub(crate) struct JournalSizes {
     pub slots: u32,
 }
 
-/// Groups of lines that a half has room for, at the least.
+/// The least number of line groups that fit in a half.
 const GROUPS_MIN: usize = 8;
 
 impl JournalSizes {
-    /// Lines at which a checkpoint is due, and the most that there can be: one more command, and
-    /// what cleaning writes during the checkpoint.
+    /// The number of lines at which a checkpoint is due, and the most that can exist: one more
+    /// command, and the lines that cleaning writes during the checkpoint.
     ///
-    /// Cleaning writes a line for each page that it finds lost, also during a checkpoint, which
-    /// cannot be begun again then. But a lost page is a slot that is won, and cleaning goes on only
-    /// until the map pages have room, and a free superblock for each stream and one held back: no
-    /// more pages are lost on the way, but for those of the last victim, and of the one before the
-    /// checkpoint.
+    /// Cleaning writes a line for each page that it finds lost, also during a checkpoint, when no
+    /// other checkpoint can start. But a lost page frees a slot, and cleaning stops once the map
+    /// pages have room, each stream has a free superblock and one is held back. So the only
+    /// additional lost pages are those of the last victim, and of the one before the checkpoint.
     fn lines(&self) -> (usize, usize) {
         let due = (self.slots as usize / 4).clamp(32, 4096);
         let lost = self.map_pages + (self.streams + 4) * self.slots as usize;
         (due, 2 * due + 2 * self.aliases_max as usize + 64 + lost)
     }
 
-    /// Good blocks that a half needs.
+    /// The number of good blocks that a half needs.
     fn half_blocks(&self, geometry: &FlashGeometry) -> usize {
         let room = (geometry.page_size as usize).saturating_sub(HEADER_BYTES);
         let (due, most) = self.lines();
@@ -85,7 +84,7 @@ impl JournalSizes {
 }
 
 impl Journal {
-    /// A journal without anything in it, for a device that is being made.
+    /// An empty journal for a new device.
     pub fn new<F: Flash>(flash: &F, options: &JournalOptions, sizes: JournalSizes) -> LayerResult<Self> {
         let geometry = *flash.geometry();
         let needed = sizes.half_blocks(&geometry) + 1;
@@ -133,8 +132,7 @@ impl Journal {
         }
     }
 
-    /// The journal that was found on a chip: it goes on in the other half before anything else is
-    /// changed.
+    /// The journal found on a chip: it continues in the other half before anything else changes.
     pub fn found(
         geometry: &FlashGeometry,
         found: &JournalOnFlash,
@@ -154,8 +152,8 @@ impl Journal {
         }
     }
 
-    /// Leaves out lines of single pages that a later one of the same page makes void: cleaning
-    /// writes one for each alias that it moves, as often as it moves it.
+    /// Drops lines of single pages that a later line of the same page supersedes: cleaning writes
+    /// one for each alias each time it moves it.
     pub fn leave_out_superseded(&mut self) {
         let mut later = std::collections::BTreeSet::new();
         let mut keep: Vec<bool> = Vec::with_capacity(self.lines.len());
@@ -172,7 +170,7 @@ impl Journal {
         self.written = 0;
     }
 
-    /// Good blocks of both halves.
+    /// The number of good blocks in both halves.
     pub fn good_blocks<F: Flash>(&self, flash: &F) -> u64 {
         self.blocks.iter().filter(|block| !flash.is_bad(**block)).count() as u64
     }
@@ -182,7 +180,7 @@ impl Journal {
         self.lines.get(self.written..).unwrap_or(&[])
     }
 
-    /// Adds a line; one that only goes on with the trim before it is made part of that.
+    /// Adds a line; one that continues the previous trim is merged into it.
     pub fn add(&mut self, line: Line) {
         use layout::Change::Trim;
         if self.written < self.lines.len()
@@ -198,12 +196,12 @@ impl Journal {
     }
 }
 
-/// A journal as it is on flash.
+/// A journal as found on flash.
 pub(crate) struct JournalOnFlash {
     pub half: usize,
     pub generation: u64,
     pub snapshot: Snapshot,
-    /// The lines behind the snapshot.
+    /// The lines after the snapshot.
     pub lines: Vec<Line>,
 }
 
@@ -218,7 +216,7 @@ pub(crate) fn blocks_by_die(geometry: &FlashGeometry) -> Vec<Vec<BlockIndex>> {
     by_die
 }
 
-/// The first rows of the dies' blocks, row by row.
+/// The first `rows` blocks of each die, row by row.
 fn first_rows(by_die: &[Vec<BlockIndex>], rows: u32) -> Vec<BlockIndex> {
     let longest = by_die.iter().map(Vec::len).max().unwrap_or(0);
     (0..longest.min(rows as usize))
@@ -235,7 +233,7 @@ pub(crate) fn good_of<'a, F: Flash>(
     blocks.iter().copied().skip(half).step_by(2).filter(|block| !flash.is_bad(*block))
 }
 
-/// Every block that a half could have, for who does not know yet how many rows there are.
+/// Every block that a half could have, for a caller that does not know the number of rows yet.
 pub(crate) fn all_rows(geometry: &FlashGeometry) -> Vec<BlockIndex> {
     first_rows(&blocks_by_die(geometry), u32::MAX)
 }
@@ -261,7 +259,8 @@ mod tests {
         journal.leave_out_superseded();
         let left: Vec<u64> = journal.lines.iter().map(|line| line.stamp / 2).collect();
         assert_eq!(left, [2, 5, 6, 7]);
-        // What goes on with the trim before it is one line, if nothing had a stamp between.
+        // A trim that continues the previous one forms one line with it, if no stamp lies between
+        // them.
         let trim = |stamp, first| Line { stamp, change: Change::Trim { first, count: 1 } };
         for line in [trim(100, 5), trim(101, 6), trim(103, 7)] {
             journal.add(line);

@@ -1,4 +1,4 @@
-//! Writing the journal: groups of lines, and the way to the other half.
+//! Writing the journal: groups of lines, and the switch to the other half.
 
 use nandkit_flash::{Flash, FlashError, PageProgram};
 use nandkit_units::{BlockIndex, Cause, Context, Nanos, Payload, Ticket};
@@ -9,7 +9,7 @@ use crate::failure::{Failure, Halt, LayerResult, is_block_failure};
 use crate::page_map::PageMapFtl;
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Notes a change that no tag tells, where there is a journal.
+    /// Records a change that no tag records, if there is a journal.
     pub(in crate::page_map) fn note(&mut self, change: Change) {
         if let Some(journal) = &mut self.journal {
             journal.add(Line { stamp: self.sequence, change });
@@ -17,14 +17,14 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Puts the waiting lines on flash, if there are any.
+    /// Writes the pending lines to flash, if there are any.
     pub(in crate::page_map) fn write_waiting(&mut self, context: &Context) -> LayerResult<()> {
         let waits = self.journal.as_ref().is_some_and(|journal| !journal.waiting().is_empty());
         if waits { self.write_lines(context) } else { Ok(()) }
     }
 
-    /// Puts the waiting lines on flash, and makes a found journal one's own. Afterwards
-    /// `last_change` is when that has completed.
+    /// Writes the pending lines to flash, and takes over a journal found at start. Afterwards
+    /// `last_change` is the completion time.
     pub(in crate::page_map) fn write_lines(&mut self, context: &Context) -> LayerResult<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
         if journal.is_stale {
@@ -54,15 +54,15 @@ impl<F: Flash> PageMapFtl<F> {
                 Ok(())
             }
             Err((block, _)) => {
-                // The half is of use until the other one counts.
+                // The current half stays valid until the other one counts.
                 self.move_journal(&context)?;
                 self.give_up_block(&context, block)
             }
         }
     }
 
-    /// Writes a snapshot and its seal to the other half, which counts from then on: with the same
-    /// base, and all lines above it.
+    /// Writes a snapshot and its seal to the other half, which then becomes valid, with the same
+    /// base and all lines above it.
     pub(in crate::page_map) fn move_journal(&mut self, context: &Context) -> LayerResult<()> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         journal.leave_out_superseded();
@@ -103,7 +103,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Erases a half, and writes snapshot and seal.
+    /// Erases a half, and writes the snapshot and the seal.
     fn write_half(
         &mut self,
         context: &Context,
@@ -143,8 +143,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Programs the pages of a group, each when everything before has completed; returns the page
-    /// behind them.
+    /// Programs the pages of a group, each after all before it have completed; returns the next
+    /// page number.
     fn program_group(
         &mut self,
         context: &Context,
@@ -188,7 +188,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// The state as it is now, above the journal's base.
+    /// The current state above the journal's base.
     fn snapshot(&self) -> Snapshot {
         let (user, stripe) = (self.block.sectors as usize, self.superblocks.stripe());
         let journal = self.journal.as_ref();
@@ -210,11 +210,11 @@ impl<F: Flash> PageMapFtl<F> {
     }
 }
 
-/// The next page of the half; or the block that failed, and when.
+/// The next page of the half; or the block that failed, and the time of the failure.
 type Written = Result<u32, (BlockIndex, Nanos)>;
 
 impl Journal {
-    /// Lines at or below the new base are in the map pages.
+    /// Drops the lines up to the new base, which are in the map pages.
     pub(in crate::page_map) fn rebase(&mut self, base: u64, fills: Vec<[u32; 2]>) {
         self.lines.retain(|line| line.stamp > base);
         self.written = 0;

@@ -1,4 +1,4 @@
-//! Step 1: the half of the journal that counts.
+//! Step 1: finding the valid half of the journal.
 
 use nandkit_flash::{ErrorKind, Flash, PageRead};
 use nandkit_units::{BlockIndex, Context, ReadInto};
@@ -8,7 +8,7 @@ use crate::failure::{Failure, LayerResult};
 use crate::page_map::journal::layout::{Kind, Line, Snapshot, read_page};
 use crate::page_map::journal::{JournalOnFlash, all_rows, good_of};
 
-/// The newest journal whose snapshot is whole and sealed.
+/// The newest journal whose snapshot is complete and sealed.
 pub(super) fn journal<F: Flash>(
     flash: &F,
     context: &Context,
@@ -40,7 +40,7 @@ pub(super) fn is_blank<F: Flash>(flash: &F, context: &Context) -> LayerResult<bo
         let read = PageRead { column: 0, data: ReadInto::Bytes(&mut data), oob: &mut oob };
         match flash.read(context, block.page(0), read) {
             Ok(_) if data.iter().chain(&oob).all(|byte| *byte == 0xFF) => {}
-            // What cannot be read, and what a store does not keep, was programmed.
+            // A page that is unreadable, or that the store does not hold, was programmed.
             Ok(_) => return Ok(false),
             Err(error) if super::scan::is_loss(error.kind) || error.kind == ErrorKind::NoContent => return Ok(false),
             Err(error) => return Err(error.into()),
@@ -49,7 +49,7 @@ pub(super) fn is_blank<F: Flash>(flash: &F, context: &Context) -> LayerResult<bo
     Ok(true)
 }
 
-/// The pages of a half, one after the other.
+/// Reads the pages of a half in sequence.
 struct Pages<'a, F> {
     flash: &'a F,
     context: Context,
@@ -59,7 +59,7 @@ struct Pages<'a, F> {
 }
 
 impl<F: Flash> Pages<'_, F> {
-    /// The journal in this half, if it counts.
+    /// The journal in this half, if it is valid.
     fn half(&mut self, half: usize) -> LayerResult<Option<JournalOnFlash>> {
         let Some((generation, bytes)) = self.group(None, 0, Kind::Snapshot)? else { return Ok(None) };
         let Some(snapshot) = Snapshot::take(&bytes) else { return Ok(None) };
@@ -75,7 +75,7 @@ impl<F: Flash> Pages<'_, F> {
         Ok(Some(JournalOnFlash { half, generation, snapshot, lines }))
     }
 
-    /// The next group, if it is the one that is expected and whole.
+    /// The next group, if it is complete and the expected one.
     fn group(&mut self, generation: Option<u64>, group: u32, kind: Kind) -> LayerResult<Option<(u64, Vec<u8>)>> {
         let (mut all, mut whole) = (Vec::new(), None);
         for index in 0.. {
@@ -94,7 +94,7 @@ impl<F: Flash> Pages<'_, F> {
         Ok(None)
     }
 
-    /// The next page; `None` at the end, and where it cannot be read.
+    /// The next page; `None` at the end, or if it is unreadable.
     fn page(&mut self) -> LayerResult<Option<Vec<u8>>> {
         let geometry = *self.flash.geometry();
         let (index, page) = (self.next / geometry.pages_per_block, self.next % geometry.pages_per_block);

@@ -1,5 +1,5 @@
-//! What a journal may say: every number in it is checked before it is used, since a chip in a file
-//! can hold anything.
+//! Checks of a journal's content: every number is checked before use, because a chip in a file can
+//! hold anything.
 
 use nandkit_cleaning::victim::index::UNITS_MAX;
 use nandkit_codec::page_tag::TAG_BYTES;
@@ -13,8 +13,8 @@ use crate::page_map::journal::JournalOnFlash;
 use crate::page_map::journal::layout::{Change, Line};
 use crate::tag::SEQUENCE_END;
 
-/// Refuses a journal that does not fit the chip, or itself; returns the blocks of all superblocks,
-/// as the last line has them.
+/// Refuses a journal that contradicts the chip or itself; returns the blocks of all superblocks
+/// after the last line.
 pub(super) fn check(found: &JournalOnFlash, geometry: &FlashGeometry) -> LayerResult<Vec<BlockIndex>> {
     let snapshot = &found.snapshot;
     let (page, sector) = (geometry.page_size, snapshot.sector_size);
@@ -51,8 +51,8 @@ pub(super) fn check(found: &JournalOnFlash, geometry: &FlashGeometry) -> LayerRe
     Ok(members)
 }
 
-/// The blocks of superblocks, as the snapshot has them and as later lines do, are blocks of the
-/// chip, none twice in the end; returns those.
+/// Checks that the blocks of superblocks, in the snapshot and in later lines, exist on the chip and
+/// occur only once in the end; returns them.
 fn check_blocks(found: &JournalOnFlash, geometry: &FlashGeometry) -> LayerResult<Vec<BlockIndex>> {
     let snapshot = &found.snapshot;
     let mut members = snapshot.members.clone();
@@ -102,7 +102,7 @@ mod tests {
         spec
     }
 
-    /// Writes groups with right check values at the beginning of the first half.
+    /// Writes groups with valid checksums at the beginning of the first half.
     fn write_journal(chip: &mut ContentChip, groups: &[(Kind, Vec<u8>)]) {
         let (context, room) = (Context::default(), SIZE - HEADER_BYTES);
         let blocks: Vec<_> = all_rows(chip.geometry()).into_iter().step_by(2).take(6).collect();
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// Journals whose check values are right and whose numbers are not: refused, or a device that
+    /// Journals with valid checksums and invalid numbers: they are refused, or yield a device that
     /// can be read and written without a panic.
     #[test]
     fn damaged_journals_with_right_check_values_do_no_harm() {
@@ -146,7 +146,7 @@ mod tests {
             for _ in 0..random.between(1, 4) {
                 let in_lines = random.below(4) == 0;
                 let bytes = if in_lines { &mut lines } else { &mut snapshot };
-                // The numbers before the lists are hit most: all else follows from them.
+                // Prefer the numbers before the lists: all else depends on them.
                 let reach = if random.below(2) == 0 { 64.min(bytes.len()) } else { bytes.len() };
                 let word = random.below(reach as u64 / 4) as usize * 4;
                 let value = match random.below(4) {

@@ -1,4 +1,4 @@
-//! Finding a device again: journal, scan, replay. The steps are numbered in
+//! Attaching to a device: journal, scan, replay. The steps are numbered in
 //! `docs/design/06-page-map-on-flash.md`; none of them writes.
 
 mod find;
@@ -18,64 +18,63 @@ use super::{LOST, NOWHERE, PageMapFtl, PageMapOptions, Plan, Spare, user};
 use crate::failure::{Failure, LayerResult};
 use crate::tag::SEQUENCE_END;
 
-/// Stamps that are left out after a start: more than could have been given for what was never
-/// finished.
+/// Stamps skipped after a start: more than unfinished operations can have used.
 const STAMP_GAP: u64 = 1 << 24;
 
-/// What finding a device again took.
+/// What attaching to a device took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageMapRecovery {
-    /// Pages that were read: of the journal, of the map, and to look for tags.
+    /// Pages read: of the journal, of the map, and in search of tags.
     pub pages_read: u64,
     /// Superblocks of which more than one page was read.
     pub superblocks_read: u64,
-    /// Tags and lines that were replayed.
+    /// Tags and lines replayed.
     pub replayed: u64,
-    /// Copies of unfinished cleanings that were taken back.
+    /// Copies of unfinished cleanings that were undone.
     pub taken_back: u64,
-    /// How long it took, in simulated time.
+    /// The simulated time taken.
     pub took: Nanos,
-    /// When it was done.
+    /// The time at which attaching completed.
     pub completed: Nanos,
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Finds the device that a chip holds.
+    /// Attaches to the device on a chip.
     ///
-    /// Capacity, sector size, stripe and the limit of aliases are those with which it was made,
-    /// whatever `options` say of them; all else is as they say.
+    /// Capacity, sector size, stripe and the limit of aliases are those chosen at format time,
+    /// whatever `options` say; all other options apply.
     ///
-    /// Errors: `Unfit` (there is no such device on the chip, or options that it cannot have),
-    /// `Unreadable` (a map page is lost), `PowerLost`, `Io`. Cost: the pages of the journal and of
-    /// the map, a page of each superblock, and those of every superblock that was opened since the
-    /// last checkpoint, in simulated time; nothing is written before the first change.
+    /// Errors: `Unfit` (no such device on the chip, or options that it cannot have), `Unreadable`
+    /// (a map page is lost), `PowerLost`, `Io`. Cost: reads the pages of the journal and of the
+    /// map, a page of each superblock, and all pages of superblocks opened since the last
+    /// checkpoint, in simulated time; nothing is written before the first change.
     pub fn attach(flash: F, options: PageMapOptions) -> nandkit_block::Result<Self> {
         Self::attach_at(flash, options, &Context::default())
     }
 
-    /// The same at an instant.
+    /// Attaches to the device on a chip, at a given time.
     pub fn attach_at(flash: F, options: PageMapOptions, context: &Context) -> nandkit_block::Result<Self> {
         let context = Context { device_cause: Some(Cause::Recovery), ..*context };
         Self::recover(flash, options, &context)
             .map_err(|failure| failure.at(nandkit_block::Operation::Open, nandkit_units::Lba(0)))
     }
 
-    /// Finds the device that a chip holds, or makes one on a chip that holds nothing at all.
-    /// Whatever else is on it stays: then there is an error.
+    /// Attaches to the device on a chip, or makes one on a completely blank chip. Any other content
+    /// stays and causes an error.
     pub fn open_at(flash: F, options: PageMapOptions, context: &Context) -> nandkit_block::Result<Self> {
         let is_blank = find::is_blank(&flash, context);
         let is_blank = is_blank.map_err(|failure| failure.at(nandkit_block::Operation::Open, nandkit_units::Lba(0)))?;
         if is_blank { Self::format_at(flash, options, context) } else { Self::attach_at(flash, options, context) }
     }
 
-    /// Whether a chip holds the whole, sealed journal of a page-mapped device, be it one that can
-    /// be opened or not. Cost: the pages of both halves of the journal, up to the first that does
-    /// not fit.
+    /// Whether a chip holds the complete, sealed journal of a page-mapped device, even if that
+    /// cannot be opened. Cost: the pages of both halves of the journal, up to the first invalid
+    /// one.
     pub fn has_journal(flash: &F, context: &Context) -> bool {
         find::journal(flash, context, &mut PageMapRecovery::default()).is_ok()
     }
 
-    /// What the last [`PageMapFtl::attach`] took; nothing for a device that was just made.
+    /// What the last [`PageMapFtl::attach`] took; all zero for a new device.
     pub const fn recovery(&self) -> &PageMapRecovery {
         &self.recovery
     }
@@ -103,9 +102,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(device)
     }
 
-    /// The device of a snapshot, before anything was read that is younger, but for its blocks:
-    /// those are as the last line has them, since a block that a line gave to a superblock is no
-    /// spare any more.
+    /// The device of a snapshot, before anything newer was read, except that its blocks are those
+    /// after the last line: a block that a line gave to a superblock is no longer spare.
     fn rebuilt(
         flash: F,
         options: PageMapOptions,
@@ -154,8 +152,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(device)
     }
 
-    /// Loads the newest of each map page that is there: a younger one may be torn, and the older
-    /// ones are as good to begin from, as long as they are from the base on.
+    /// Loads the newest version of each map page that exists. A newer version may be torn; an older
+    /// one is equally good to start from, as long as it is not older than the base.
     fn load_maps(&mut self, context: &Context, snapshot: &Snapshot, scanned: &scan::Scanned) -> LayerResult<()> {
         let user = self.block.sectors as u32;
         let mut versions: Vec<Vec<u32>> = snapshot.directory.iter().map(|slot| vec![*slot]).collect();
@@ -176,13 +174,13 @@ impl<F: Flash> PageMapFtl<F> {
                 return Err(Failure::Unreadable);
             }
         }
-        // Where they lie is replayed like all else.
+        // Their positions are replayed like all others.
         let tail = self.map.iter_mut().skip(user as usize);
         tail.zip(&snapshot.directory).for_each(|(entry, slot)| *entry = *slot);
         Ok(())
     }
 
-    /// Loads one map page from a slot. Whether it is there.
+    /// Loads a map page from a slot; returns whether it is there.
     fn load_map(&mut self, context: &Context, map_page: u32, slot: u32) -> LayerResult<bool> {
         let (user, size) = (self.block.sectors as u32, self.block.sector_size as usize);
         let slots = u64::from(self.superblocks.count()) * u64::from(self.superblocks.slots());
@@ -209,7 +207,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 }
 
-/// A device whose journal contradicts itself.
+/// The failure of a device whose journal contradicts itself.
 #[cold]
 pub(super) fn damaged(what: &str) -> Failure {
     Failure::unfit(format!("the journal of the device on this chip is damaged: {what}"))

@@ -1,5 +1,5 @@
-//! Steps 4 to 6: tags and lines in the order of their stamps, unfinished cleanings taken back,
-//! references counted.
+//! Steps 4 to 6: replaying tags and lines in stamp order, undoing unfinished cleanings, counting
+//! references.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use crate::page_map::failing::NO_BLOCK;
 use crate::page_map::journal::layout::{Change, Line, Snapshot};
 use crate::page_map::{NOWHERE, PageMapFtl};
 
-/// A copy, and where its page was before.
+/// A copy, and the previous slot of its page.
 struct Moved {
     tag: Tag,
     old: u32,
     was_alias: bool,
 }
 
-/// Pages that are not the ones in their slots' tags, as the replay goes on.
+/// Pages that differ from the page in their slot's tag, during the replay.
 type AliasSet = BTreeSet<u32>;
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Brings the map from the base to the newest state that is on flash.
+    /// Advances the map from the base to the newest state on flash.
     pub(super) fn replay(&mut self, snapshot: &Snapshot, lines: &[Line], scanned: Scanned) -> LayerResult<()> {
         self.check_lines(snapshot, lines)?;
         let mut aliases: AliasSet = snapshot.aliases.iter().copied().collect();
@@ -43,8 +43,8 @@ impl<F: Flash> PageMapFtl<F> {
         let void = self.take_back(&moved, (&scanned, settled), &mut aliases);
         if let Some(journal) = &mut self.journal {
             journal.lines = newer;
-            // Where nothing was taken back, a line that voids nothing: with it behind the last
-            // copies, no later start takes them back, when their victim may be erased.
+            // If nothing was undone, write a line that voids nothing: with it after the last
+            // copies, no later start undoes them after their victim was erased.
             let (first, last) = void.unwrap_or((0, 0));
             self.sequence = self.sequence.saturating_add(1);
             journal.lines.push(Line { stamp: self.sequence, change: Change::Void { first, last } });
@@ -54,7 +54,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Lines name what there is, in ascending order.
+    /// Checks that lines refer to existing things, in ascending order.
     fn check_lines(&self, snapshot: &Snapshot, lines: &[Line]) -> LayerResult<()> {
         let (user, all) = (self.block.sectors, self.map.len() as u64);
         let slots = u64::from(self.superblocks.count()) * u64::from(self.superblocks.slots());
@@ -111,20 +111,19 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Takes the copies of the last cleaning back, where its victim still holds a page: it was not
-    /// released, so that the originals are whole. Returns the stamps of these copies, which no
-    /// later start may count.
+    /// Undoes the copies of the last cleaning if its victim still holds a page: it was not
+    /// released, so the originals are intact. Returns the stamps of these copies, which no later
+    /// start may count.
     ///
-    /// Only copies with nothing behind them can be told so, neither programmed nor in the journal:
-    /// a victim is erased only when something was programmed, and what that wrote is still there,
-    /// or a line of the journal says why not. So the originals are what the replay saw before the
+    /// This can be decided only for copies that are followed by nothing, neither a program nor a
+    /// journal line. A victim is erased only after something was programmed, and that program is
+    /// still there, or a journal line says why not. So the originals are what the replay saw before
+    /// the copies.
     /// copies.
-    ///
-    /// Up to the stamp `settled` the journal tells what became of a cleaning. Numbers of cleanings
-    /// begin anew with each start, and its line parts the copies before from those behind. And
-    /// where a block failed in the middle of a cleaning, the lines that replace it, or a snapshot,
-    /// are between its copies: those before stay, since the journal's aliases are the ones behind
-    /// them.
+    /// Up to the stamp `settled`, the journal tells what became of a cleaning. Cleaning numbers
+    /// restart at each start, whose line separates the copies before it from those after it. If a
+    /// block failed during a cleaning, the lines that replace it, or a snapshot, lie between its
+    /// copies: those before them stay, because the journal's aliases reflect them.
     fn take_back(
         &mut self,
         moved: &[Moved],
@@ -152,7 +151,7 @@ impl<F: Flash> PageMapFtl<F> {
         Some((first, last.stamp))
     }
 
-    /// Counts who points where.
+    /// Counts the references to each slot.
     fn count_references(&mut self, aliases: &AliasSet) {
         let mut owners = BTreeMap::new();
         for page in aliases {
@@ -179,8 +178,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Superblocks without a valid slot are free, all others closed, in the order in which they
-    /// were opened.
+    /// Frees the superblocks without a valid slot, and closes all others, in the order in which
+    /// they were opened.
     fn sort_superblocks(&mut self, scanned: &Scanned) {
         for superblock in &scanned.opened {
             if let Some(erases) = self.erases.get_mut(*superblock as usize) {

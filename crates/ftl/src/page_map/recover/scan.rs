@@ -1,5 +1,5 @@
-//! Step 2: what superblocks were opened since the base, and the tags in them; and reads of single
-//! slots.
+//! Step 2: finding the superblocks opened since the base, and reading their tags; also reads of
+//! single slots.
 
 use nandkit_codec::page_tag::{TAG_BYTES, TagRead};
 use nandkit_flash::{ErrorKind, Flash, PageRead};
@@ -10,13 +10,13 @@ use crate::page_map::failing::NO_BLOCK;
 use crate::page_map::journal::layout::{Change, Line, Snapshot};
 use crate::page_map::{PageMapFtl, role};
 
-/// A tag above the base.
+/// A tag with a stamp above the base.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag {
     pub stamp: u64,
     pub slot: u32,
     pub page: u32,
-    /// The low eight bits of the tag: the role, and of copies which cleaning made them.
+    /// The low eight bits of the tag: the role, and for copies the number of their cleaning.
     pub role: u8,
 }
 
@@ -26,20 +26,20 @@ impl Tag {
     }
 }
 
-/// What was found in superblocks.
+/// The result of scanning the superblocks.
 #[derive(Debug, Default)]
 pub(super) struct Scanned {
-    /// In the order of their stamps.
+    /// The tags, in stamp order.
     pub tags: Vec<Tag>,
-    /// By superblock: the lowest stamp that was seen, which says when it was opened; `None` where
-    /// no page can be read.
+    /// For each superblock: the lowest stamp found, which tells when it was opened; `None` if no
+    /// page is readable.
     pub lives: Vec<Option<u64>>,
-    /// Superblocks that were opened since the base.
+    /// Superblocks opened since the base.
     pub opened: Vec<u32>,
 }
 
-/// Stamps that do not count: ranges without overlaps, in order. Each tag is asked for, and there
-/// may be millions of them.
+/// Void stamps: sorted ranges without overlap. Every tag is looked up here, and there may be
+/// millions of ranges.
 #[derive(Debug, Default)]
 struct Void(Vec<(u64, u64)>);
 
@@ -61,21 +61,20 @@ impl Void {
         Self(joined)
     }
 
-    /// Cost: the logarithm of the ranges.
+    /// Whether a stamp is void. Cost: the logarithm of the number of ranges.
     fn has(&self, stamp: u64) -> bool {
         let behind = self.0.partition_point(|(first, _)| *first <= stamp);
         behind.checked_sub(1).and_then(|before| self.0.get(before)).is_some_and(|(_, last)| stamp <= *last)
     }
 }
 
-/// Whether a page is just not there: torn, erased half, worn out.
+/// Whether a page is merely lost: torn, half erased, or worn out.
 pub(super) const fn is_loss(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Uncorrectable | ErrorKind::BadBlock)
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Looks at every superblock, and reads those that were opened since the base, or were open
-    /// then.
+    /// Scans every superblock, and reads those that were opened since the base or were open then.
     pub(super) fn scan(&mut self, context: &Context, snapshot: &Snapshot, lines: &[Line]) -> LayerResult<Scanned> {
         let mut scanned = Scanned::default();
         let void = Void::of(lines);
@@ -105,8 +104,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(scanned)
     }
 
-    /// The stamp of the first page of a superblock that can be read: the blocks of a superblock
-    /// hold one life, as it is programmed only when all are erased.
+    /// The stamp of the first readable page of a superblock. All its blocks belong to one life,
+    /// because it is programmed only when all are erased.
     fn life(&mut self, context: &Context, superblock: u32) -> LayerResult<Option<u64>> {
         for page in 0..self.superblocks.stripe() {
             let mut stamp = None;
@@ -118,7 +117,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(None)
     }
 
-    /// Shows the valid tags of a page, those of nothing too.
+    /// Visits the valid tags of a page, including those of empty slots.
     fn tags_of(
         &mut self,
         context: &Context,
@@ -147,7 +146,7 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
-    /// Reads the bytes of a slot. Whether they are there, and the page's whose tag they have.
+    /// Reads the bytes of a slot; returns whether they are readable and tagged as this page.
     pub(super) fn read_slot(&mut self, context: &Context, slot: u32, page: u32, bytes: &mut [u8]) -> LayerResult<bool> {
         let (at, part) = self.superblocks.address(slot);
         if at.block == NO_BLOCK || self.flash.is_bad(at.block) {
@@ -192,8 +191,8 @@ mod tests {
         }
     }
 
-    /// The lines of trims, remaps and losses, which are as many as the journal takes, are not
-    /// looked at for each tag.
+    /// The lines of trims, remaps and losses, of which a journal may hold very many, must not be
+    /// searched for each tag.
     #[test]
     fn only_lines_that_void_stamps_are_searched() {
         let other = (0..100_000).map(|stamp| Line { stamp, change: Change::Trim { first: 0, count: 1 } });
