@@ -1,8 +1,8 @@
-//! Blocks that are bad from the factory, and the mark by which a driver knows them.
+//! Factory bad blocks, and the mark by which a driver recognizes them.
 //!
-//! Which blocks are bad is a function of the seed and the block, so that a device of millions of
-//! blocks needs no list: the device is cut into as many stretches as the drawn number of bad
-//! blocks, and each stretch has one.
+//! Whether a block is bad is a function of the seed and the block, so that a device of millions of
+//! blocks needs no list: the device is divided into as many stretches as there are bad blocks, and
+//! each stretch has exactly one.
 
 use nandkit_units::random::hash;
 use nandkit_units::{BlockIndex, FlashGeometry};
@@ -13,7 +13,7 @@ const DRAW_COUNT: u64 = 0x0BAD_0001;
 const DRAW_PLACE: u64 = 0x0BAD_0002;
 const DRAW_MARK: u64 = 0x0BAD_0003;
 
-/// The factory's bad blocks of one device.
+/// The factory bad blocks of a device.
 #[derive(Clone, Debug)]
 pub struct BadBlocks {
     seed: u64,
@@ -24,7 +24,7 @@ pub struct BadBlocks {
 }
 
 impl BadBlocks {
-    /// Draws the number of bad blocks from 0 to the maker's limit.
+    /// Draws the number of bad blocks, from 0 to the manufacturer's limit.
     pub fn new(spec: &ChipSpec, geometry: &FlashGeometry, seed: u64) -> Self {
         let most = if spec.bad_blocks.enabled { u64::from(spec.bad_blocks.factory_max) } else { 0 };
         Self {
@@ -36,7 +36,7 @@ impl BadBlocks {
         }
     }
 
-    /// Whether the factory found the block bad.
+    /// Whether the block is bad from the factory.
     #[inline]
     pub fn is_factory_bad(&self, block: BlockIndex) -> bool {
         self.count != 0 && self.is_drawn(u64::from(block.0))
@@ -46,8 +46,8 @@ impl BadBlocks {
         if block < u64::from(self.spec.good_at_start) || block >= self.blocks {
             return false;
         }
-        // Stretch s covers the blocks from s * blocks / count on; there are fewer bad blocks than
-        // blocks, so none is empty.
+        // Stretch s covers the blocks from s * blocks / count on. There are fewer bad blocks than
+        // blocks, so no stretch is empty.
         let start_of = |stretch: u64| (stretch * self.blocks).div_ceil(self.count);
         let stretch = block * self.count / self.blocks;
         let (start, end) = (start_of(stretch), start_of(stretch + 1));
@@ -67,7 +67,7 @@ impl BadBlocks {
         }
     }
 
-    /// Puts the mark into a marked page's OOB.
+    /// Writes the mark into a marked page's OOB.
     pub fn mark(&self, oob: &mut [u8]) {
         if let Some(byte) = oob.get_mut(self.spec.marker_offset as usize) {
             *byte = 0;

@@ -1,9 +1,9 @@
-//! Bit errors by wear, retention and read disturb, against the ECC of the part.
+//! Bit errors from wear, retention and read disturb, and their correction by the chip's ECC.
 //!
-//! Errors are computed when a page is read, from stateless draws: for each code word one random
-//! number is fixed per erase cycle, and the number of errors is the quantile of the error
-//! distribution at it. So a page read twice shows the same errors, and the number only grows with
-//! age and reads, as cells that have leaked stay leaked.
+//! Errors are computed at each read from stateless draws: each code word has one fixed random
+//! number per erase cycle, and its number of errors is the quantile of the error distribution at
+//! that number. So repeated reads of a page show the same errors, and the number only grows with
+//! age and reads, as leaked cells stay leaked.
 
 use nandkit_units::random::hash;
 use nandkit_units::{FlashGeometry, Nanos, PageAddress};
@@ -15,7 +15,7 @@ const DRAW_RATE: u64 = 0xB17E_0002;
 const DRAW_PLACE: u64 = 0xB17E_0003;
 const DAY_NS: f64 = 86_400e9;
 
-/// A block's age when one of its pages is read.
+/// The age of a block at the time of a read.
 #[derive(Clone, Copy, Debug)]
 pub struct Age {
     /// Erases of the block.
@@ -24,33 +24,33 @@ pub struct Age {
     pub retained: Nanos,
     /// Reads of the block since its erase.
     pub reads: u32,
-    /// Errors per code word that copyback brought along.
+    /// Errors per code word that copyback carried over.
     pub inherited: u16,
 }
 
-/// A range of bytes of a page: data from `column` on, and the OOB's first bytes.
+/// A byte range of a page: data from `column` on, and the first OOB bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// First data byte.
+    /// Offset of the first data byte.
     pub column: u32,
-    /// Data bytes.
+    /// Number of data bytes.
     pub length: u32,
-    /// OOB bytes.
+    /// Number of OOB bytes.
     pub oob: u32,
 }
 
-/// What ECC finds in a range.
+/// The result of ECC for a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The largest number of errors corrected in a code word.
     pub corrected: u16,
-    /// Whether some code word has more errors than ECC corrects.
+    /// Whether any code word has more errors than ECC corrects.
     pub uncorrectable: bool,
-    /// Whether the buffers hold flipped bits.
+    /// Whether the buffers contain flipped bits.
     pub damaged: bool,
 }
 
-/// The bit errors of one device.
+/// The bit-error model of one device.
 #[derive(Clone, Debug)]
 pub struct BitErrors {
     seed: u64,
@@ -63,7 +63,7 @@ pub struct BitErrors {
 }
 
 impl BitErrors {
-    /// The bit errors of a checked spec.
+    /// The bit-error model of a checked spec.
     pub fn new(spec: &ChipSpec, geometry: &FlashGeometry, seed: u64) -> Self {
         let has_ecc = spec.ecc.code_word_bytes != 0;
         let word_bytes = if has_ecc { spec.ecc.code_word_bytes } else { geometry.page_size };
@@ -79,7 +79,7 @@ impl BitErrors {
         }
     }
 
-    /// Whether any are simulated.
+    /// Whether bit errors are simulated.
     #[inline]
     pub const fn enabled(&self) -> bool {
         self.spec.enabled
@@ -114,8 +114,8 @@ impl BitErrors {
         fresh + u32::from(age.inherited)
     }
 
-    /// The gamma variable (mean 1) by which this code word differs: a sum of `shape` exponential
-    /// ones.
+    /// The gamma-distributed factor (mean 1) of this code word: a sum of `shape` exponential
+    /// variables.
     fn scale(&self, at: PageAddress, age: &Age, word: u32) -> f64 {
         if self.spec.shape == 0 {
             return 1.0;
@@ -125,8 +125,8 @@ impl BitErrors {
         sum / f64::from(self.spec.shape)
     }
 
-    /// The code words that a range touches. OOB byte b belongs to word `b / share`, bytes left over
-    /// to the last one.
+    /// The code words that a range touches. OOB byte b belongs to word `b / share`; leftover bytes
+    /// belong to the last one.
     fn touched(&self, range: Range) -> impl Iterator<Item = u32> + use<> {
         let data = (range.length > 0).then(|| {
             let last = (u64::from(range.column) + u64::from(range.length) - 1) / u64::from(self.word_bytes);
@@ -141,19 +141,19 @@ impl BitErrors {
         })
     }
 
-    /// The most errors in any code word of the page: what copyback carries along.
+    /// The largest number of errors in any code word of the page, which copyback carries over.
     pub fn worst(&self, at: PageAddress, age: &Age) -> u32 {
         (0..self.words).map(|word| self.errors(at, age, word)).max().unwrap_or(0)
     }
 
-    /// Whether so many errors in a code word are more than the part corrects; without ECC none is
-    /// too many, for nobody looks.
+    /// Whether this many errors in a code word exceed what the chip corrects; never without ECC,
+    /// because nothing checks.
     pub const fn exceeds(&self, errors: u32) -> bool {
         self.has_ecc && errors > self.correctable
     }
 
-    /// What ECC finds where a page is read; flips the bits that it cannot correct in the buffers
-    /// (which may be empty where nothing is delivered).
+    /// Applies ECC to a read: flips the uncorrectable bits in the buffers, which may be empty if
+    /// nothing is delivered.
     pub fn check(&self, at: PageAddress, age: &Age, range: Range, data: &mut [u8], oob: &mut [u8]) -> Verdict {
         let mut verdict = Verdict::default();
         for word in self.touched(range) {
@@ -196,23 +196,23 @@ impl BitErrors {
     }
 }
 
-/// A number in the open interval (0, 1).
+/// Maps a draw to the open interval (0, 1).
 fn open_fraction(draw: u64) -> f64 {
     ((draw >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64)
 }
 
-/// Up to this mean the Poisson distribution is summed, above it is approximated. `exp(-600)` is
-/// still far from the smallest number.
+/// Largest mean for which the Poisson distribution is summed; above it is approximated. `exp(-600)`
+/// is still far from the smallest number.
 const SUMMED_MEAN: f64 = 600.0;
 
-/// The smallest count whose cumulative Poisson probability reaches `fraction`, at most `most`.
+/// The smallest count, at most `most`, whose cumulative Poisson probability reaches `fraction`.
 /// Grows with the mean.
 fn poisson_quantile(mean: f64, fraction: f64, most: u32) -> u32 {
     if mean <= SUMMED_MEAN {
         return poisson_sum(mean, fraction, most);
     }
-    // Cornish and Fisher's expansion with the term for skewness; not below the sum, so that nothing
-    // is lost where one takes over from the other.
+    // The Cornish-Fisher expansion with the skewness term, but not below the sum, so that the count
+    // does not drop where the approximation takes over.
     let z = normal_quantile(fraction);
     let count = mean + mean.sqrt() * z + (z * z - 1.0) / 6.0;
     let approximated = count.round().clamp(0.0, f64::from(most)) as u32;
@@ -220,13 +220,12 @@ fn poisson_quantile(mean: f64, fraction: f64, most: u32) -> u32 {
 }
 
 fn poisson_sum(mean: f64, fraction: f64, most: u32) -> u32 {
-    // What is left of the distribution behind a term as small as this is less than rounding has
-    // made of the sum.
+    // The rest of the distribution after a term this small is below the rounding error of the sum.
     const LAST_TERM: f64 = 1e-17;
     if mean <= 0.0 {
         return 0;
     }
-    // Closer to 1 the rounding of several hundred terms would decide.
+    // Closer to 1, the rounding of several hundred terms would decide.
     let fraction = fraction.min(1.0 - 1e-10);
     let mut probability = (-mean).exp();
     let mut sum = probability;
@@ -263,7 +262,7 @@ mod tests {
         }
     }
 
-    /// What has leaked stays leaked, also where the sum ends and the approximation begins.
+    /// The count must not drop with age, including where the sum ends and the approximation begins.
     #[test]
     fn quantiles_grow_with_the_mean() {
         for fraction in [1e-12, 0.001, 0.4, 0.5, 0.999, 0.99999, 1.0 - 1e-15] {
@@ -302,8 +301,8 @@ mod tests {
         (0..2000).filter(|page| check(*page).uncorrectable).count()
     }
 
-    /// The chance that a page of four code words of 528 bytes has a word with more than `t` errors,
-    /// for equal words.
+    /// The probability that a page of four code words of 528 bytes has a word with more than `t`
+    /// errors, for equal words.
     fn expected(rate: f64, t: u32) -> f64 {
         let mean = rate * 528.0 * 8.0;
         let mut term = (-mean).exp();

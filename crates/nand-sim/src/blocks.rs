@@ -1,25 +1,27 @@
-//! The state of every block: 16 bytes each, in one zero-initialised table, so that blocks never
-//! touched cost no memory.
+//! The state of every block: 16 bytes each, in one zero-initialised table, so that untouched blocks
+//! take no memory.
 
 use nandkit_units::{BlockIndex, PageAddress};
 
-/// Facts about a block, as bits: at most eight, since a saved chip has room for no more.
+/// Flags of a block: at most eight bits, because a saved chip stores no more.
 pub mod flag {
-    /// The factory's verdict has been looked up (see [`super::flag::FACTORY_BAD`]).
+    /// It was determined whether the block is bad from the factory (see
+    /// [`super::flag::FACTORY_BAD`]).
     pub const SEEN: u32 = 1;
     /// Bad from the factory.
     pub const FACTORY_BAD: u32 = 2;
     /// Marked bad by the host.
     pub const MARKED_BAD: u32 = 4;
-    /// A program or an erase failed: every later one does too.
+    /// A program or an erase failed, and so does every later one.
     pub const FAILING: u32 = 8;
-    /// An erase was cut: what is programmed before the next whole erase cannot be read back.
+    /// An erase was interrupted: pages programmed before the next complete erase cannot be read
+    /// back.
     pub const WEAK: u32 = 16;
-    /// At least one page has a flaw (torn, failed, damaged by copyback).
+    /// At least one page has a flaw (torn, failed, or damaged by copyback).
     pub const FLAWED: u32 = 32;
     /// Some program of this erase cycle will fail.
     pub const FAILS_THIS_CYCLE: u32 = 64;
-    /// The block is bad, by whoever's mark.
+    /// The block is bad, by the factory's or the host's mark.
     pub const BAD: u32 = FACTORY_BAD | MARKED_BAD;
 }
 
@@ -28,8 +30,8 @@ const NEXT_PAGE: usize = 1;
 const SLOT: usize = 2;
 const FLAGS: usize = 3;
 
-/// A row: erases, next page, slot + 1, flags. A plain array, because only for those does the
-/// standard library ask the system for zeroed memory.
+/// A row: erases, next page, slot + 1, flags. A plain array, because only for those the standard
+/// library requests zeroed memory from the system.
 type Row = [u32; 4];
 
 /// All blocks of a device.
@@ -38,20 +40,20 @@ pub struct BlockTable {
     rows: Vec<Row>,
 }
 
-/// One block's state, copied out.
+/// A copy of one block's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockState {
-    /// How often the block was erased.
+    /// The number of erases of the block.
     pub erases: u32,
-    /// One more than the highest page programmed since the erase; 0 for an erased block.
+    /// One past the highest page programmed since the erase; 0 for an erased block.
     pub next_page: u32,
-    /// Facts about the block: see [`flag`].
+    /// The block's flags: see [`flag`].
     pub flags: u32,
     slot_plus_one: u32,
 }
 
 impl BlockState {
-    /// Where the stores keep the block's pages; `None` before its first program.
+    /// The block's slot in the stores; `None` before its first program.
     #[inline]
     pub const fn slot(&self) -> Option<usize> {
         match self.slot_plus_one {
@@ -68,12 +70,12 @@ impl BlockState {
 }
 
 impl BlockTable {
-    /// `blocks` erased blocks. Costs address space, no memory.
+    /// A table of `blocks` erased blocks. Takes address space, but no memory.
     pub fn new(blocks: u32) -> Self {
         Self { rows: vec![[0; 4]; blocks as usize] }
     }
 
-    /// The block's state; a block outside the device is like one never touched.
+    /// The block's state; a block outside the device looks untouched.
     #[inline]
     pub fn get(&self, block: BlockIndex) -> BlockState {
         match self.rows.get(block.index()) {
@@ -89,14 +91,14 @@ impl BlockTable {
         }
     }
 
-    /// Notes that pages below `next_page` may be programmed.
+    /// Records that pages below `next_page` may be programmed.
     #[inline]
     pub fn set_next_page(&mut self, block: BlockIndex, next_page: u32) {
         self.update(block, |row| row[NEXT_PAGE] = next_page);
     }
 
-    /// Notes that a page is programmed, and tells its block's slot, where it is the next page of a
-    /// block that has others and of which nothing is known but the factory's verdict: good.
+    /// Fast path: records a program and returns the block's slot, if the page is the next one of a
+    /// partly programmed block whose only flag is the verified good factory state.
     #[inline(always)]
     pub fn take_plain(&mut self, at: PageAddress) -> Option<usize> {
         let row = self.rows.get_mut(at.block.index())?;
@@ -108,7 +110,7 @@ impl BlockTable {
         Some(slot as usize)
     }
 
-    /// Notes where the stores keep the block.
+    /// Records the block's slot in the stores.
     pub fn set_slot(&mut self, block: BlockIndex, slot: usize) {
         self.update(block, |row| row[SLOT] = slot as u32 + 1);
     }
@@ -125,7 +127,7 @@ impl BlockTable {
         self.update(block, |row| row[FLAGS] &= !flags);
     }
 
-    /// Notes an erase: one more of them, no page programmed.
+    /// Records an erase: increments the count, and resets the next page.
     #[inline]
     pub fn count_erase(&mut self, block: BlockIndex) {
         self.update(block, |row| {
@@ -134,7 +136,7 @@ impl BlockTable {
         });
     }
 
-    /// Puts back a state that was saved.
+    /// Restores a saved state.
     pub fn restore(&mut self, block: BlockIndex, erases: u32, next_page: u32, flags: u32) {
         self.update(block, |row| {
             row[ERASES] = erases;

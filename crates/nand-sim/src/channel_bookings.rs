@@ -1,29 +1,28 @@
-//! When a channel is taken: transfers in the order of their time, each in the first gap that was
-//! long enough.
+//! Bookings of a channel: transfers in time order, each in the first sufficiently long gap.
 
 use std::collections::VecDeque;
 
-/// The transfers that a channel has been given, none over another.
+/// The booked transfers of a channel, without overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Channel {
-    /// From and until, in order.
+    /// Start and end of each transfer, in order.
     taken: VecDeque<(u64, u64)>,
 }
 
 impl Channel {
-    /// It is idle.
+    /// Removes all bookings.
     pub fn clear(&mut self) {
         self.taken.clear();
     }
 
-    /// Forgets what ended at or before an instant.
+    /// Removes the transfers that ended by `horizon`.
     pub fn forget(&mut self, horizon: u64) {
         while self.taken.front().is_some_and(|(_, until)| *until <= horizon) {
             self.taken.pop_front();
         }
     }
 
-    /// Takes the channel for so long, at `ready` or in the first gap behind; returns from when.
+    /// Books the channel for `time`, at `ready` or in the first gap after it; returns the start.
     pub fn book(&mut self, ready: u64, time: u64) -> u64 {
         let mut at = self.taken.partition_point(|(_, until)| *until <= ready);
         let mut from = ready;
@@ -38,7 +37,7 @@ impl Channel {
         from
     }
 
-    /// Gives a transfer back that was booked.
+    /// Cancels a booked transfer.
     pub fn release(&mut self, from: u64, time: u64) {
         if time > 0
             && let Ok(at) = self.taken.binary_search(&(from, from.saturating_add(time)))

@@ -1,4 +1,4 @@
-//! The emulated chip: one device behind the `flash` contract, made of the parts of this crate.
+//! The emulated chip: the parts of this crate combined to one device behind the `flash` contract.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,20 +18,20 @@ use crate::store::{AddressStore, ContentStore, DescribedStore, ShadowStore, Slot
 use crate::timing::{Schedule, Times};
 use crate::wear::{FailureScript, Failures};
 
-/// A chip that keeps every byte.
+/// A chip that stores every byte.
 pub type ContentChip = NandChip<ContentStore>;
-/// A chip that keeps described data by description.
+/// A chip that stores described data by description.
 pub type DescribedChip = NandChip<DescribedStore>;
-/// A chip that keeps a tag per page.
+/// A chip that stores one tag per page.
 pub type ShadowChip = NandChip<ShadowStore>;
-/// A chip that keeps the numbers of a layer's tags.
+/// A chip that stores the numbers of a layer's tags.
 pub type AddressChip = NandChip<AddressStore>;
 
 /// An emulated NAND chip over a store `S`.
 ///
-/// The same spec, seed and calls give the same results, times and faults. `clone` is a snapshot:
-/// pages are shared until one side writes to their block, which costs a copy of that block's page
-/// table; the bytes are never copied.
+/// The same spec, seed and calls give the same results, times and faults. `clone` makes a snapshot:
+/// both share their pages until one writes to a block, which copies that block's page table, but
+/// never the bytes.
 #[derive(Debug)]
 pub struct NandChip<S> {
     pub(crate) spec: Arc<ChipSpec>,
@@ -48,27 +48,27 @@ pub struct NandChip<S> {
     pub(crate) bit_errors: BitErrors,
     pub(crate) script: FailureScript,
     pub(crate) scripted: bool,
-    /// Instant of the first program since the erase, by block; empty where no bit errors are
+    /// The time of each block's first program since its erase; empty if no bit errors are
     /// simulated.
     pub(crate) programmed_at: Vec<u64>,
     pub(crate) counters: WriteCounters,
     pub(crate) read_state: Mutex<ReadState>,
 }
 
-/// The state that reads change, too.
+/// The state that reads change.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadState {
     pub(crate) schedule: Schedule,
     pub(crate) counters: ReadCounters,
-    /// Reads of the device in its whole life: decides how garbage reads come out.
+    /// Reads over the device's whole life: determines the outcome of garbage reads.
     pub(crate) read_number: u64,
-    /// By block; empty where no bit errors are simulated.
+    /// For each block; empty if no bit errors are simulated.
     pub(crate) reads_since_erase: Vec<u32>,
 }
 
 impl<S: Store> NandChip<S> {
-    /// A chip as it comes from the factory. `seed` decides its faults. Costs memory only for what
-    /// is programmed later.
+    /// A chip as delivered. `seed` determines its faults. Memory is used only for what is
+    /// programmed later.
     pub fn new(spec: &ChipSpec, seed: u64) -> std::result::Result<Self, SpecError> {
         spec.check()?;
         let geometry = spec.geometry.build();
@@ -99,17 +99,17 @@ impl<S: Store> NandChip<S> {
         })
     }
 
-    /// What the chip is.
+    /// The chip's spec.
     pub fn spec(&self) -> &ChipSpec {
         &self.spec
     }
 
-    /// What decides the chip's faults.
+    /// The seed of the chip's faults.
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// How often a block was erased; 0 outside the device.
+    /// The number of erases of a block; 0 outside the device.
     pub fn erase_count(&self, block: BlockIndex) -> u32 {
         self.blocks.get(block).erases
     }
@@ -130,30 +130,29 @@ impl<S: Store> NandChip<S> {
         }
     }
 
-    /// The store, for looking at what it keeps.
+    /// The store, for inspection.
     pub const fn store(&self) -> &S {
         &self.store
     }
 
-    /// Where the store keeps a page; `None` before the first program of its block.
+    /// The slot and page of an address in the store; `None` before the first program of its block.
     pub fn place(&self, at: PageAddress) -> Option<SlotPage> {
         self.blocks.get(at.block).slot().map(|slot| SlotPage { slot, page: at.page })
     }
 
-    /// Lets programs and erases fail as a test wants it, in addition to those that fail by chance.
-    /// Replaces an earlier script.
+    /// Makes programs and erases fail by a test's script, in addition to random failures. Replaces
+    /// an earlier script.
     pub fn script_failures(&mut self, script: FailureScript) {
         self.scripted = !script.is_empty();
         self.script = script;
     }
 
-    /// Counts of what reads moved; all zero where no read goes before anything.
+    /// Counts of operations that reads moved; all zero if reads never go first.
     pub fn queue_counters(&self) -> QueueCounters {
         self.queue_statistics().map_or(QueueCounters::default(), |counts| counts.snapshot())
     }
 
-    /// Counts of what reads moved, to be watched while the chip is in use; `None` where every die
-    /// works in the order in which it is asked.
+    /// Live counts of operations that reads moved; `None` if every die works in request order.
     pub fn queue_statistics(&self) -> Option<Arc<QueueStatistics>> {
         self.lock().schedule.queue_statistics()
     }
@@ -177,8 +176,8 @@ impl<S: Store> NandChip<S> {
         self.read_state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of a block that is about to be changed: with the factory's verdict, and whether
-    /// its present cycle will see a failure.
+    /// The state of a block before a change, with the factory's verdict, and whether this erase
+    /// cycle will see a failure.
     #[inline]
     pub(crate) fn state_for_change(&mut self, block: BlockIndex) -> BlockState {
         let state = self.blocks.get(block);
@@ -198,7 +197,7 @@ impl<S: Store> NandChip<S> {
         self.blocks.get(block)
     }
 
-    /// The slot of a block, which gets one if it has none.
+    /// The slot of a block, allocated if needed.
     #[inline]
     pub(crate) fn slot_of(&mut self, block: BlockIndex, state: &BlockState) -> usize {
         state.slot().unwrap_or_else(|| self.new_slot(block))

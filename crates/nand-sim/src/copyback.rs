@@ -1,4 +1,4 @@
-//! Copyback: moving a page inside the chip.
+//! Copyback: copying a page within the chip.
 
 use nandkit_flash::{CopyRun, Copyback, ErrorKind, FlashError, Operation, PageProgram, Result, copy_each};
 use nandkit_units::{BlockIndex, Context, Done, PageAddress, Payload};
@@ -8,7 +8,7 @@ use crate::chip::{NandChip, misuse};
 use crate::flaws::Flaw;
 use crate::store::{SlotPage, Store};
 
-/// How well the source could be read into the page register.
+/// The state of the page register after reading the source.
 enum Register {
     Sound,
     Damaged(Flaw),
@@ -16,8 +16,7 @@ enum Register {
 }
 
 impl<S: Store> NandChip<S> {
-    /// Whether the copy may happen at all; nothing has changed if not. The states of source and
-    /// target.
+    /// Checks a copy and returns the states of source and target; on an error nothing has changed.
     #[inline]
     pub(crate) fn admit_copy(
         &mut self,
@@ -41,7 +40,7 @@ impl<S: Store> NandChip<S> {
         Ok((self.blocks.get(from.block), target))
     }
 
-    /// Stores a copy that was admitted.
+    /// Stores a checked copy.
     #[inline]
     pub(crate) fn put_copy(
         &mut self,
@@ -94,7 +93,7 @@ impl<S: Store> NandChip<S> {
     }
 }
 
-/// A run of copies in which nothing can fail but a source: what all pages of it have in common.
+/// The common state of a run of copies in which only a source can fail.
 struct PlainRun {
     slot: usize,
     transfer: u64,
@@ -102,7 +101,7 @@ struct PlainRun {
 }
 
 impl<S: Store> NandChip<S> {
-    /// Whether no copy of the run can break a rule at its target or fail there.
+    /// Checks that no copy of the run can break a rule at its target, or fail there.
     #[inline]
     fn plain_run(&mut self, from: &[PageAddress], to: PageAddress, oob: &[u8]) -> Option<PlainRun> {
         let oob_length = oob.len().checked_div(from.len())?;
@@ -120,14 +119,13 @@ impl<S: Store> NandChip<S> {
         if target.has(doubtful) || to.page != target.next_page {
             return None;
         }
-        // A run that copies nothing gives its target no slot.
+        // An empty run must not give its target a slot.
         self.plain_source(from.get(..1)?, to.block)?;
         let slot = self.slot_of(to.block, &target);
         Some(PlainRun { slot, transfer: self.times.transfer(oob_length), oob_length })
     }
 
-    /// The slot of a source that is sound as a whole, and how many of its pages the run begins
-    /// with.
+    /// The slot of a wholly sound source block, and the number of leading pages of the run in it.
     #[inline]
     fn plain_source(&self, from: &[PageAddress], to: BlockIndex) -> Option<(usize, usize)> {
         let block = from.first()?.block;
@@ -142,8 +140,8 @@ impl<S: Store> NandChip<S> {
         Some((source.slot()?, pages))
     }
 
-    /// Copies pages of one sound block. The same as [`Copyback::copy`] for each, without what
-    /// cannot happen.
+    /// Copies pages of one sound block. Equivalent to [`Copyback::copy`] for each, without the
+    /// cases that cannot occur.
     #[inline]
     fn copy_plain(
         &mut self,

@@ -1,5 +1,5 @@
-//! What each die has before it, where reads may go before programs and erases: operations are
-//! placed when they are asked for, and moved when something goes before them.
+//! The queues of dies whose reads may go before programs and erases: operations are scheduled when
+//! issued, and moved when another goes before them.
 
 use std::collections::VecDeque;
 
@@ -9,51 +9,51 @@ use crate::channel_bookings::Channel;
 use crate::spec::{DieOrder, TimingSpec};
 use crate::statistics::{QueueCounts, count};
 
-/// Operations that a die may be given ahead. Beyond it the older half is taken for ended: only a
-/// device that no read and no host's instant ever reaches comes there.
+/// Most pending operations of a die. Beyond it, the older half counts as ended; that happens only
+/// on a device that sees neither a read nor a host time.
 const AHEAD_MAX: usize = 8192;
 
-/// What kind of work an operation is.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// A read that somebody waits for, or one of cleaning.
+    /// A read that blocks its requester, or a read of cleaning.
     Read {
         is_awaited: bool,
     },
     Program,
     Erase,
-    /// Inside the chip.
+    /// A copy within the die.
     Copy,
-    /// A copy between dies: it occupies both at once, and is not moved.
+    /// A copy between dies: it occupies both at once, and is never moved.
     CopyBetween,
 }
 
-/// An operation to be placed.
+/// An operation to be scheduled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub work: Work,
-    /// Not before.
+    /// The earliest start.
     pub issued: u64,
     pub command: u64,
     pub transfer: u64,
     pub array: u64,
-    /// What is read or programmed; the block's first for an erase.
+    /// The page read or programmed; the block's first page for an erase.
     pub page: PageAddress,
     pub ticket: Ticket,
 }
 
-/// A task with its time.
+/// A task with its scheduled times.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     task: Task,
     start: u64,
     end: u64,
-    /// The transfer's place on the channel.
+    /// Start of the transfer on the channel.
     transfer_from: u64,
 }
 
 impl Placed {
-    /// When the array begins to work: behind the command, or behind the transfer to the die.
+    /// When the array starts: after the command, or after the transfer to the die.
     const fn array_from(&self) -> u64 {
         match self.task.work {
             Work::Read { .. } => self.start.saturating_add(self.task.command),
@@ -62,7 +62,7 @@ impl Placed {
     }
 }
 
-/// The queues of all dies and the bookings of all channels.
+/// The queues of all dies, and the bookings of all channels.
 #[derive(Clone, Debug)]
 pub(crate) struct DieQueues {
     order: DieOrder,
@@ -70,21 +70,22 @@ pub(crate) struct DieQueues {
     program_suspend: Option<u64>,
     dies: Vec<VecDeque<Placed>>,
     channels: Vec<Channel>,
-    /// What ended at or before it is forgotten: no read comes before it.
+    /// Operations that ended by this time are forgotten: no read will be issued before it.
     horizon: u64,
-    /// The latest end of each ticket.
+    /// The latest end for each ticket.
     ends: Vec<u64>,
     pub counts: QueueCounts,
 }
 
-/// Whether somebody waits for a read: the host itself, or the device's map before it can go on.
+/// Whether the requester waits for a read: the host itself, or the device's map before it can
+/// continue.
 pub(crate) fn is_awaited(context: &Context) -> bool {
     let own = matches!(context.counted_cause(), Cause::Cleaning | Cause::WearLevelling | Cause::Checkpoint);
     !own && context.priority != Priority::Background
 }
 
 impl DieQueues {
-    /// Idle queues; `None` where every die works in the order in which it is asked.
+    /// Idle queues; `None` if every die works in request order.
     pub fn new(timing: &TimingSpec, dies: usize, channels: usize) -> Option<Box<Self>> {
         (timing.order != DieOrder::Asked).then(|| {
             Box::new(Self {
@@ -100,7 +101,7 @@ impl DieQueues {
         })
     }
 
-    /// Every die and channel is idle.
+    /// Makes every die and channel idle.
     pub fn reset(&mut self) {
         self.dies.iter_mut().for_each(VecDeque::clear);
         self.channels.iter_mut().for_each(Channel::clear);
@@ -108,17 +109,17 @@ impl DieQueues {
         self.ends.fill(0);
     }
 
-    /// Nothing is read any more that is issued before.
+    /// Declares that no read will be issued before `instant`.
     pub fn quiet_until(&mut self, instant: u64) {
         self.horizon = self.horizon.max(instant);
     }
 
-    /// The latest end under a ticket, as far as is known.
+    /// The latest known end for a ticket.
     pub fn end_of(&self, ticket: Ticket, told: u64) -> u64 {
         self.ends.get(usize::from(ticket.0)).copied().unwrap_or(0).max(told)
     }
 
-    /// Places a task on a die and its channel.
+    /// Schedules a task on a die and its channel.
     pub fn place(&mut self, die: usize, channel: usize, task: Task) -> Done {
         let busy = task.command + task.transfer + task.array;
         if let Work::Read { is_awaited: true } = task.work {
@@ -141,8 +142,8 @@ impl DieQueues {
         Done { completed: Nanos(end), busy: Nanos(busy), corrected_bits: 0 }
     }
 
-    /// Places a copy between two dies behind everything that either has been given; its transfer
-    /// goes over the target's channel.
+    /// Schedules a copy between two dies after all their pending operations; its transfer uses the
+    /// target's channel.
     pub fn place_between(&mut self, from: usize, to: (usize, usize), mut task: Task) -> Done {
         let last = |queue: Option<&VecDeque<Placed>>| queue.and_then(VecDeque::back).map_or(0, |placed| placed.end);
         task.issued = task.issued.max(last(self.dies.get(from))).max(last(self.dies.get(to.0)));
@@ -155,7 +156,7 @@ impl DieQueues {
         done
     }
 
-    /// Forgets what has ended for good.
+    /// Drops operations that have ended for good.
     fn forget(&mut self, die: usize, channel: usize) {
         let horizon = self.horizon;
         if let Some(queue) = self.dies.get_mut(die) {
@@ -171,7 +172,7 @@ impl DieQueues {
         }
     }
 
-    /// Whether the page's program has not ended when it is asked for: its bytes are still in the
+    /// Whether the page's program has not ended when the read is issued: its bytes are still in the
     /// controller's memory, which delivers them at once.
     fn is_in_flight(&self, die: usize, read: &Task) -> bool {
         let is_it = |placed: &Placed| {
@@ -182,7 +183,7 @@ impl DieQueues {
         self.dies.get(die).is_some_and(|queue| queue.iter().rev().any(is_it))
     }
 
-    /// Before which of a die's operations a read goes. Suspends what runs, where that helps.
+    /// The queue position of a read. Suspends the running operation if that helps.
     fn place_of_read(&mut self, die: usize, channel: usize, read: &Task) -> usize {
         let Some(queue) = self.dies.get(die) else { return 0 };
         let goes_before = |placed: &Placed| match (self.order, placed.task.work) {
@@ -201,8 +202,8 @@ impl DieQueues {
         }
     }
 
-    /// How long it takes until what runs has let the die go, where it can and the read would wait
-    /// longer otherwise.
+    /// The time until the running operation releases the die, if it can be suspended and the read
+    /// would otherwise wait longer.
     fn suspension(&self, running: &Placed, read: &Task) -> Option<u64> {
         let time = match running.task.work {
             Work::Erase => self.erase_suspend,
@@ -214,8 +215,8 @@ impl DieQueues {
         (self.order == DieOrder::ReadsFirst && is_at_work && helps).then_some(time)
     }
 
-    /// Parts what runs in two: up to now and the time that stopping takes, and what is left, which
-    /// waits.
+    /// Splits the running operation in two: the part until now plus the suspend time, and the
+    /// waiting rest.
     fn suspend(&mut self, die: usize, channel: usize, at: usize, now: u64) {
         let Some(queue) = self.dies.get_mut(die) else { return };
         let Some(running) = queue.get_mut(at) else { return };
@@ -228,7 +229,7 @@ impl DieQueues {
         rest.task.array = running.end - now;
         running.task.array = running.task.array.saturating_sub(rest.task.array);
         running.end = now.saturating_add(time.unwrap_or(0));
-        // Its end is the other part's.
+        // The ticket's end is that of the second part.
         running.task.ticket = Ticket::NONE;
         (rest.start, rest.transfer_from) = (running.end, running.end);
         rest.end = rest.start.saturating_add(rest.task.array);
@@ -236,11 +237,11 @@ impl DieQueues {
         count(&self.counts.0.suspensions, 1);
         count(&self.counts.0.postponed_ns, time.unwrap_or(0));
         self.note_end(&rest);
-        // What follows has moved by the time of stopping.
+        // The following operations move back by the suspend time.
         self.push_back(die, channel, at + 2);
     }
 
-    /// Puts a task between others, behind the one before it.
+    /// Inserts a task into a queue, after its predecessor.
     fn insert(&mut self, die: usize, channel: usize, at: usize, task: Task) -> u64 {
         let Some(queue) = self.dies.get_mut(die) else { return task.issued };
         let before = at.checked_sub(1).and_then(|at| queue.get(at)).map_or(0, |placed| placed.end);
@@ -250,7 +251,7 @@ impl DieQueues {
         placed.end
     }
 
-    /// Moves what follows back, as far as what is before it has moved.
+    /// Moves the following operations back as far as their predecessors require.
     fn push_back(&mut self, die: usize, channel: usize, from: usize) {
         let Self { dies, channels, counts: QueueCounts(counts), ends, .. } = self;
         let Some(queue) = dies.get_mut(die) else { return };
@@ -276,7 +277,7 @@ impl DieQueues {
     }
 }
 
-/// A task's ticket ends with it, or later.
+/// Records that a task's ticket ends with the task, or later.
 fn note_end(ends: &mut Vec<u64>, placed: &Placed) {
     let ticket = usize::from(placed.task.ticket.0);
     if ticket == 0 {
@@ -290,7 +291,7 @@ fn note_end(ends: &mut Vec<u64>, placed: &Placed) {
     }
 }
 
-/// A task behind an instant, with its transfer in the first gap of the channel.
+/// Schedules a task after `behind`, with its transfer in the channel's first gap.
 fn timed(task: Task, behind: u64, channel: Option<&mut Channel>) -> Placed {
     let start = task.issued.max(behind);
     let ready = match task.work {
@@ -327,8 +328,8 @@ mod tests {
 
     const READ: Work = Work::Read { is_awaited: true };
 
-    /// No die and no channel does two things at once, nothing begins before it was issued,
-    /// transfers lie between command and array, and no time is lost.
+    /// Checks that no die and no channel does two things at once, nothing starts before it was
+    /// issued, transfers lie between command and array time, and no time is wasted.
     fn check(queues: &DieQueues) {
         for queue in &queues.dies {
             for (placed, next) in queue.iter().zip(queue.iter().skip(1)) {

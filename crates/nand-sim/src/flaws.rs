@@ -1,5 +1,5 @@
-//! What is wrong with single pages: torn programs, failed programs, damage that copyback carried
-//! along. An overlay: the stored bytes stay pristine.
+//! Flaws of single pages: torn programs, failed programs, damage carried over by copyback. They are
+//! an overlay: the stored bytes stay intact.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use std::sync::Arc;
 use nandkit_units::random::hash;
 use nandkit_units::{BlockIndex, PageAddress};
 
-/// What is wrong with a page.
+/// The flaw of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// A mix of programmed and unprogrammed bits. The seed decides whether reads fail, deliver
-    /// garbage, or do now one and now the other.
+    /// A mix of programmed and unprogrammed bits. The seed determines whether reads fail, deliver
+    /// garbage, or vary.
     Garbage,
-    /// Every read fails: what is programmed into a weakly erased block.
+    /// Every read fails: the page was programmed into a weakly erased block.
     Unreadable,
-    /// Bit errors that copyback wrote into the page, per code word.
+    /// Bit errors per code word that copyback wrote into the page.
     Inherited(u16),
 }
 
 impl Flaw {
-    /// The flaw as two bytes of a saved chip.
+    /// Encodes the flaw as two fields of a saved chip.
     pub const fn to_saved(self) -> (u8, u16) {
         match self {
             Self::Garbage => (1, 0),
@@ -29,7 +29,7 @@ impl Flaw {
         }
     }
 
-    /// The flaw that was saved; `None` for none.
+    /// Decodes a saved flaw; `None` if there is none.
     pub const fn from_saved(kind: u8, bits: u16) -> Option<Self> {
         match kind {
             1 => Some(Self::Garbage),
@@ -40,31 +40,31 @@ impl Flaw {
     }
 }
 
-/// The flaws of all pages; shared between snapshots until one of them changes.
+/// The flaws of all pages, shared between snapshots until one of them changes.
 #[derive(Clone, Debug, Default)]
 pub struct Flaws {
     pages: Arc<BTreeMap<PageAddress, Flaw>>,
 }
 
 impl Flaws {
-    /// What is wrong with the page.
+    /// The flaw of a page, if any.
     pub fn get(&self, at: PageAddress) -> Option<Flaw> {
         self.pages.get(&at).copied()
     }
 
-    /// Notes a flaw.
+    /// Sets the flaw of a page.
     pub fn set(&mut self, at: PageAddress, flaw: Flaw) {
         Arc::make_mut(&mut self.pages).insert(at, flaw);
     }
 
-    /// Forgets the flaw of one page, which lost its content.
+    /// Removes the flaw of a page that lost its content.
     pub fn remove(&mut self, at: PageAddress) {
         if self.pages.contains_key(&at) {
             Arc::make_mut(&mut self.pages).remove(&at);
         }
     }
 
-    /// An erase mends all pages of a block.
+    /// Removes the flaws of an erased block.
     pub fn mend(&mut self, block: BlockIndex) {
         let damaged: Vec<PageAddress> =
             self.pages.range(block.page(0)..=block.page(u32::MAX)).map(|(at, _)| *at).collect();
@@ -77,21 +77,21 @@ impl Flaws {
     }
 }
 
-/// The draws for garbage in one page.
+/// The random draws for the garbage in one page.
 #[derive(Clone, Copy, Debug)]
 pub struct Garbage {
     draw: u64,
 }
 
 impl Garbage {
-    /// The garbage of a page in one erase cycle.
+    /// The draws for a page in one erase cycle.
     pub const fn new(seed: u64, at: PageAddress, erases: u32) -> Self {
         let place = (at.block.0 as u64) << 32 | at.page as u64;
         Self { draw: hash(seed ^ 0x6A4B_A6E0, place, erases as u64) }
     }
 
-    /// Whether a read fails, rather than deliver garbage as if it were data. `reads` is the number
-    /// of reads of the device so far.
+    /// Whether a read fails instead of delivering garbage as data. `reads` is the device's read
+    /// count so far.
     pub const fn fails(&self, reads: u64) -> bool {
         match self.draw % 3 {
             0 => true,
@@ -100,8 +100,8 @@ impl Garbage {
         }
     }
 
-    /// Undoes a part of the programmed zeroes: every byte becomes a mix of what was programmed and
-    /// 0xFF. `first` is the offset of the first byte in the page.
+    /// Undoes a part of the programmed zeroes: every byte becomes a mix of its content and 0xFF.
+    /// `first` is the first byte's offset in the page.
     pub fn spoil(&self, first: u64, bytes: &mut [u8]) {
         for (at, byte) in (first..).zip(bytes) {
             *byte |= hash(self.draw, at, 1) as u8;

@@ -1,8 +1,8 @@
 //! Emulated NAND chips: rules, time per die and channel, wear, faults, power cuts.
 //!
-//! A [`ChipSpec`] says what a chip is; [`presets`] holds real ones with the source of each figure.
-//! A [`NandChip`] over a [`Store`] is the chip, behind the `flash` contract. The stored bytes stay
-//! pristine: faults are an overlay, drawn from the seed when a page is read.
+//! A [`ChipSpec`] describes a chip; [`presets`] contains real ones with a source for each figure. A
+//! [`NandChip`] over a [`Store`] is the chip, behind the `flash` contract. The stored bytes stay
+//! intact: faults are an overlay, drawn from the seed when a page is read.
 
 mod bad_blocks;
 mod bit_errors;

@@ -1,11 +1,11 @@
-//! What the host tells the chip of its instants, and asks of ends.
+//! Pacing: host times passed to the chip, and ends queried from it.
 
 use nandkit_units::{Nanos, Pacing, Ticket};
 
 use crate::chip::NandChip;
 use crate::store::Store;
 
-/// Only where reads may go before other operations is there anything to tell.
+/// Does something only if reads may go before other operations.
 impl<S: Store> Pacing for NandChip<S> {
     fn quiet_until(&mut self, instant: Nanos) {
         if let Some(queues) = self.read_state_mut().schedule.queues() {

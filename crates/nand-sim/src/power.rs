@@ -1,4 +1,4 @@
-//! Power cuts: what a program, a copy or an erase leaves that was cut off.
+//! Power cuts: the state left by an interrupted program, copy or erase.
 
 use nandkit_flash::{Interrupt, PageProgram, Result, TornErase, TornPage};
 use nandkit_units::random::hash;
@@ -12,8 +12,8 @@ use crate::store::{SlotPage, Store};
 const DRAW_CUT: u64 = 0xC07_0001;
 
 impl<S: Store> NandChip<S> {
-    /// Of so many bytes, how many are programmed when the power goes: at least one, and not all if
-    /// there are two.
+    /// The number of bytes programmed when the power fails: at least one, and not all if there are
+    /// two.
     fn cut(&self, at: PageAddress, erases: u32, bytes: usize) -> usize {
         let draw = hash(self.seed ^ DRAW_CUT, u64::from(at.block.0) << 32 | u64::from(at.page), u64::from(erases));
         1 + (draw % (bytes.max(2) as u64 - 1)) as usize
@@ -27,7 +27,7 @@ impl<S: Store> NandChip<S> {
         }
     }
 
-    /// Programs the beginning of a page: data first, then OOB. The rules take the whole page as
+    /// Programs the beginning of a page: data first, then OOB. The rules count the whole page as
     /// programmed.
     fn put_prefix(&mut self, context: &Context, at: PageAddress, state: &BlockState, program: &PageProgram<'_>) {
         let length = program.data.len();
@@ -38,7 +38,7 @@ impl<S: Store> NandChip<S> {
         self.store.program(place, &PageProgram { column: program.column, data, oob });
     }
 
-    /// The source of a copy as a program; `None` where the store does not know its bytes.
+    /// The source of a copy as a program; `None` if the store does not know its bytes.
     fn source(&self, from: PageAddress, source: &BlockState, oob: Option<&[u8]>) -> Option<(Content, Vec<u8>)> {
         let mut content = Content::new();
         let mut spare = vec![0xFF; self.geometry.oob_size as usize];
@@ -74,8 +74,8 @@ impl<S: Store> Interrupt for NandChip<S> {
         Ok(())
     }
 
-    /// Where the store does not know the source's bytes (a shadow's tag of bytes), a prefix becomes
-    /// garbage: then nobody can read either.
+    /// If the store does not know the source's bytes (a shadow's tag of bytes), a prefix becomes
+    /// garbage; neither could be read anyway.
     fn interrupt_copy(
         &mut self,
         context: &Context,

@@ -1,4 +1,4 @@
-//! Chips that exist, each figure with its source.
+//! Presets of real chips, with a source for each figure.
 
 use nandkit_units::suggest;
 
@@ -15,12 +15,12 @@ const ALL: [(&str, &str); 7] = [
     ("tlc-16k", include_str!("../../../specs/devices/tlc-16k.toml")),
 ];
 
-/// The presets in the order in which they are shown: name, and TOML text.
+/// The presets in display order: name, and TOML text.
 pub const fn all() -> [(&'static str, &'static str); ALL.len()] {
     ALL
 }
 
-/// The preset of this name; an unknown name is answered with the one most like it.
+/// Loads the preset with this name; the error for an unknown name suggests the most similar one.
 pub fn load(name: &str) -> Result<ChipSpec, SpecError> {
     match ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
         Some((_, text)) => ChipSpec::from_toml(text),

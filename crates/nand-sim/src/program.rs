@@ -1,4 +1,4 @@
-//! Programs and erases: the path on which every simulated page goes.
+//! Programs and erases: the path of every simulated page.
 
 use nandkit_flash::{ErrorKind, FlashError, Operation, PageProgram, Result};
 use nandkit_units::random::hash;
@@ -25,7 +25,7 @@ impl<S: Store> NandChip<S> {
         state.schedule.write(&self.times, unit, context, (work, at), times)
     }
 
-    /// Whether the program may happen at all; nothing has changed if not.
+    /// Checks a program; on an error nothing has changed.
     pub(crate) fn admit_program(&mut self, at: PageAddress, program: &PageProgram<'_>) -> Result<BlockState> {
         self.admit_sizes(at, program.column, program.data.len(), program.oob.len())
     }
@@ -38,7 +38,7 @@ impl<S: Store> NandChip<S> {
         self.admit_target(Operation::Program, at, column, length as u32)
     }
 
-    /// The same for any operation that programs a page of the device.
+    /// Checks the target of any operation that programs a page.
     #[inline(always)]
     pub(crate) fn admit_target(
         &mut self,
@@ -66,15 +66,15 @@ impl<S: Store> NandChip<S> {
     ) -> Result<Done> {
         match self.take_plain(at, program) {
             Some(slot) => Ok(self.program_plain(context, SlotPage { slot, page: at.page }, at.block, program)),
-            // By value: handed over by reference, both would live in memory on the frequent way
-            // too.
+            // By value: passed by reference, both would be stored to memory on the fast path too.
             None => self.program_checked(*context, at, *program).map_err(|error| *error),
         }
     }
 
-    /// The slot of the page's block, where its program breaks no rule, cannot fail, and changes
-    /// nothing but the page and the block's next page: a whole page, behind another one, next in a
-    /// sound block. What nearly every program is; the next page is noted at once.
+    /// Fast path: returns the slot of the page's block if the program breaks no rule, cannot fail,
+    /// and changes only the page and the block's next page, which is recorded at once. That holds
+    /// for a whole page that is next in a sound, partly programmed block, which nearly every
+    /// program is.
     #[inline(always)]
     fn take_plain(&mut self, at: PageAddress, program: &PageProgram<'_>) -> Option<usize> {
         let geometry = &self.geometry;
@@ -84,8 +84,8 @@ impl<S: Store> NandChip<S> {
         if whole && at.page < geometry.pages_per_block && !self.scripted { self.blocks.take_plain(at) } else { None }
     }
 
-    /// A program for which [`NandChip::take_plain`] has found the slot: what
-    /// [`NandChip::program_checked`] does, without what cannot happen.
+    /// Executes a program for which [`NandChip::take_plain`] returned the slot: like
+    /// [`NandChip::program_checked`], without the cases that cannot occur.
     #[inline(always)]
     fn program_plain(
         &mut self,
@@ -104,8 +104,8 @@ impl<S: Store> NandChip<S> {
         done
     }
 
-    /// A program of any kind. Its error is boxed so that what comes back has no memory in common
-    /// with the result of the frequent way, which then stays in registers.
+    /// Executes any program. The error is boxed so that the result shares no memory with that of
+    /// the fast path, which then stays in registers.
     #[inline(never)]
     fn program_checked(
         &mut self,
@@ -125,13 +125,13 @@ impl<S: Store> NandChip<S> {
         Ok(done)
     }
 
-    /// Stores a program that was admitted.
+    /// Stores a checked program.
     pub(crate) fn put(&mut self, context: &Context, at: PageAddress, state: &BlockState, program: &PageProgram<'_>) {
         let place = self.land(context, at, state, program.column, program.data.len() as u32);
         self.store.program(place, program);
     }
 
-    /// Notes that a page is programmed, and says where the store keeps it.
+    /// Records that a page is programmed, and returns its position in the store.
     #[inline(always)]
     pub(crate) fn land(
         &mut self,
@@ -154,12 +154,12 @@ impl<S: Store> NandChip<S> {
         SlotPage { slot, page: at.page }
     }
 
-    /// What becomes of a program that was stored: it may have failed, or its block may have been
+    /// Determines the outcome of a stored program: it may have failed, or its block may have been
     /// weak.
     ///
-    /// Takes end and busy time by themselves: a whole [`Done`] handed to the rare path would live
-    /// in memory on the frequent one too, stored field by field and loaded at once, which no
-    /// processor forwards.
+    /// Takes end and busy time separately: a whole [`Done`] passed to the slow path would be in
+    /// memory on the fast path too, stored field by field and loaded at once, which no processor
+    /// forwards.
     #[inline(always)]
     pub(crate) fn settle(
         &mut self,
@@ -204,7 +204,7 @@ impl<S: Store> NandChip<S> {
         self.blocks.set(at.block, flag::FLAWED);
     }
 
-    /// Whether the erase may happen at all; nothing has changed if not.
+    /// Checks an erase; on an error nothing has changed.
     #[inline]
     pub(crate) fn admit_erase(&mut self, block: BlockIndex) -> Result<BlockState> {
         if block.0 >= self.geometry.blocks {
@@ -225,7 +225,7 @@ impl<S: Store> NandChip<S> {
         self.finish_erase(block, &state, done)
     }
 
-    /// Erases a block that was admitted, or fails to.
+    /// Completes a checked erase, or fails it.
     #[inline]
     pub(crate) fn finish_erase(&mut self, block: BlockIndex, state: &BlockState, done: Done) -> Result<Done> {
         self.counters.erases += 1;
@@ -265,7 +265,7 @@ impl<S: Store> NandChip<S> {
         }
     }
 
-    /// Counts an erase, whole or not.
+    /// Counts an erase, complete or not.
     #[inline]
     fn age(&mut self, block: BlockIndex) {
         self.blocks.count_erase(block);
@@ -274,8 +274,8 @@ impl<S: Store> NandChip<S> {
         }
     }
 
-    /// An erase that stopped half-way: by the seed each page is erased, as before, or garbage, and
-    /// nothing that is programmed before the next whole erase can be read back.
+    /// Simulates an interrupted erase: depending on the seed, each page is erased, unchanged, or
+    /// garbage, and nothing programmed before the next complete erase can be read back.
     pub(crate) fn half_erase(&mut self, block: BlockIndex, state: &BlockState) {
         let mut next_page = 0;
         if let Some(slot) = state.slot() {

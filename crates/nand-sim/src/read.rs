@@ -1,4 +1,4 @@
-//! Reads: time, content, and the faults laid over it.
+//! Reads: time, content, and the fault overlay.
 
 use nandkit_flash::{ErrorKind, Flash, FlashError, Operation, PageRead, Result};
 use nandkit_units::{Context, Done, PageAddress, ReadInto};
@@ -9,7 +9,7 @@ use crate::chip::{NandChip, misuse};
 use crate::flaws::{Flaw, Garbage};
 use crate::store::{NoContent, SlotPage, Store};
 
-/// What the device counted when the read began.
+/// The device's counts when the read began.
 #[derive(Clone, Copy)]
 struct Counted {
     device_reads: u64,
@@ -68,7 +68,7 @@ impl<S: Store> NandChip<S> {
         (done, Counted { device_reads: state.read_number, block_reads })
     }
 
-    /// The age of a page that is read, with what copyback brought along.
+    /// The age of a page at a read, including errors carried over by copyback.
     pub(crate) fn age_of(&self, context: &Context, at: PageAddress, state: &BlockState, block_reads: u32) -> Age {
         let inherited = match state.has(flag::FLAWED).then(|| self.flaws.get(at)).flatten() {
             Some(Flaw::Inherited(bits)) => bits,
@@ -126,7 +126,7 @@ impl<S: Store> NandChip<S> {
     }
 }
 
-/// The bytes that a read delivered, for changing them; a description becomes bytes.
+/// The bytes that a read delivered, for modification; a description becomes bytes.
 fn delivered<'a>(into: &'a mut ReadInto<'_>) -> Option<&'a mut [u8]> {
     match into {
         ReadInto::Bytes(bytes) => Some(bytes),

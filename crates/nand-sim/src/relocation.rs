@@ -1,4 +1,4 @@
-//! Relocation: reads and programs of many pages, without what cannot happen to sound ones.
+//! Relocation: reads and programs of many pages, on a fast path for sound blocks.
 
 use nandkit_flash::{Move, PageRun, Relocation};
 use nandkit_units::{BlockIndex, Context, Done, PageAddress, ReadInto};
@@ -10,8 +10,7 @@ use crate::rules::Rules;
 use crate::store::{SlotPage, Store};
 use crate::timing::{Schedule, Times, Unit};
 
-/// A block of which nothing is known but that the factory found it good, and what its pages have in
-/// common.
+/// A block whose only flag is the verified good factory state, and the common state of its pages.
 #[derive(Clone, Copy)]
 struct Sound {
     block: BlockIndex,
@@ -21,8 +20,8 @@ struct Sound {
 }
 
 impl Sound {
-    /// The block of a page: the one before, as nearly always, or looked up. `None` where anything
-    /// could go wrong with it, or it was never programmed.
+    /// The sound block of a page: the previous one, as in nearly all cases, or a lookup. `None` if
+    /// anything can go wrong with it, or it was never programmed.
     #[inline(always)]
     fn of(at: PageAddress, before: Option<Self>, blocks: &BlockTable, schedule: &Schedule) -> Option<Self> {
         match before {
@@ -38,14 +37,14 @@ impl Sound {
 }
 
 impl<S: Store> NandChip<S> {
-    /// Whether sound pages can neither be damaged nor fail, and an OOB of this length is one.
+    /// Whether sound pages can neither be damaged nor fail, and an OOB of this length fits.
     #[inline]
     fn relocates(&self, oob_length: usize) -> bool {
         !self.scripted && !self.bit_errors.enabled() && oob_length <= self.geometry.oob_size as usize
     }
 
-    /// Where the store keeps the target, whose next page is noted at once; `None`, and nothing has
-    /// changed, where its program could break a rule or fail.
+    /// The target's position in the store; its next page is recorded at once. `None`, with nothing
+    /// changed, if the program could break a rule or fail.
     #[inline(always)]
     fn take_target(&mut self, to: PageAddress) -> Option<usize> {
         if to.page >= self.geometry.pages_per_block {
@@ -57,7 +56,7 @@ impl<S: Store> NandChip<S> {
         self.take_first_page(to)
     }
 
-    /// The first page of a sound block.
+    /// Takes the first page of a sound block as a target.
     #[inline(never)]
     fn take_first_page(&mut self, to: PageAddress) -> Option<usize> {
         if to.block.0 >= self.geometry.blocks || to.page != 0 {
@@ -73,7 +72,7 @@ impl<S: Store> NandChip<S> {
     }
 }
 
-/// What a program of one page does, once its places are known.
+/// Applies the program of one page whose positions are known.
 #[inline(always)]
 fn program(
     (schedule, times, rules): (&mut Schedule, &Times, &mut Rules),
@@ -134,7 +133,7 @@ impl<S: Store> Relocation for NandChip<S> {
 }
 
 impl<S: Store> NandChip<S> {
-    /// Whole pages.
+    /// Relocates whole pages.
     fn place_pages(
         &mut self,
         context: &Context,
@@ -173,7 +172,7 @@ impl<S: Store> NandChip<S> {
         run
     }
 
-    /// Pages made of parts of several others.
+    /// Relocates pages composed of parts of several others.
     fn place_parts(
         &mut self,
         context: &Context,

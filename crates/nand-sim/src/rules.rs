@@ -1,4 +1,4 @@
-//! What a chip allows: order of pages, programs of a page in parts, where copyback reaches.
+//! A chip's rules: page order, partial programs, and the reach of copyback.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -9,24 +9,24 @@ use crate::blocks::BlockState;
 use crate::spec::{ChipSpec, CopybackReach, PageOrder};
 use crate::words::WordTables;
 
-/// The most write units that a page may have: their state is 48 bits of a word.
+/// Most write units of a page: their state occupies 48 bits of a word.
 pub const MOST_UNITS: u32 = 48;
 
 const COUNT_SHIFT: u32 = 56;
 const UNIT_BITS: u64 = (1 << MOST_UNITS) - 1;
 
-/// A broken rule in words.
+/// A message about a broken rule.
 pub type Broken = &'static str;
 
-/// The rules of one chip, with what they must remember of its pages.
+/// The rules of a chip, and the state of its pages that they need.
 #[derive(Clone, Debug)]
 pub struct Rules {
     geometry: FlashGeometry,
     order: PageOrder,
     partial_programs: u64,
     copyback: CopybackReach,
-    /// A word per page: programs in the top byte, programmed units below. Only where
-    /// [`BlockState::next_page`] does not tell all.
+    /// One word per page: the number of programs in the top byte, the programmed units below. Only
+    /// used if [`BlockState::next_page`] does not suffice.
     pages: Option<WordTables<1>>,
 }
 
@@ -44,8 +44,8 @@ impl Rules {
         }
     }
 
-    /// Whether a program of `length` data bytes from `column` on and so many OOB bytes has a shape
-    /// that the chip takes, wherever it goes.
+    /// Checks whether the chip accepts a program of `length` data bytes from `column` on with this
+    /// many OOB bytes, on any page.
     #[inline]
     pub fn check_shape(&self, at: PageAddress, column: u32, length: usize, oob_length: usize) -> Result<(), Broken> {
         let geometry = &self.geometry;
@@ -56,7 +56,7 @@ impl Rules {
             return Err("the OOB bytes are more than the page has");
         }
         if column == 0 && length == geometry.page_size as usize {
-            // The whole page: what nearly every program is.
+            // A whole page, which nearly every program is.
             return Ok(());
         }
         self.check_part(column, length, oob_length)
@@ -76,7 +76,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether the page may be programmed now with `length` bytes from `column` on.
+    /// Checks whether the page may be programmed now with `length` bytes from `column` on.
     #[inline]
     pub fn check_page(&self, state: &BlockState, page: u32, column: u32, length: u32) -> Result<(), Broken> {
         if page >= state.next_page {
@@ -106,7 +106,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The units that a program touches, as bits.
+    /// The units that a program touches, as a bit mask.
     #[inline]
     fn units(&self, column: u32, length: u32) -> u64 {
         if length == self.geometry.page_size {
@@ -117,7 +117,7 @@ impl Rules {
         (((1u64 << count.min(MOST_UNITS)) - 1) << first.min(MOST_UNITS)) & UNIT_BITS
     }
 
-    /// Notes a program.
+    /// Records a program.
     #[inline(always)]
     pub fn note_program(&mut self, slot: usize, page: u32, column: u32, length: u32) {
         if self.pages.is_some() {
@@ -133,7 +133,7 @@ impl Rules {
         }
     }
 
-    /// Notes that whole pages were programmed.
+    /// Records that whole pages were programmed.
     #[inline]
     pub fn note_programs(&mut self, slot: usize, pages: Range<u32>, page_size: u32) {
         if self.pages.is_some() {
@@ -141,14 +141,14 @@ impl Rules {
         }
     }
 
-    /// Notes that a slot was added.
+    /// Adds a slot.
     pub fn add_slot(&mut self) {
         if let Some(pages) = &mut self.pages {
             pages.add();
         }
     }
 
-    /// Notes an erase.
+    /// Records an erase.
     #[inline]
     pub fn note_erase(&mut self, slot: usize) {
         if let Some(pages) = &mut self.pages {
@@ -156,31 +156,31 @@ impl Rules {
         }
     }
 
-    /// Notes that one page lost its content (an erase that was cut).
+    /// Records that one page lost its content (an interrupted erase).
     pub fn note_page_erase(&mut self, slot: usize, page: u32) {
         self.set_page_word(slot, page, 0);
     }
 
-    /// What is remembered of a page, to be saved; 0 where nothing is.
+    /// The state of a page to be saved; 0 if there is none.
     pub fn page_word(&self, slot: usize, page: u32) -> u64 {
         let word = self.pages.as_ref().and_then(|pages| pages.words(slot).get(page as usize));
         word.map_or(0, |[word]| word.load(Ordering::Relaxed))
     }
 
-    /// Puts back what was saved.
+    /// Restores a saved state.
     pub fn set_page_word(&mut self, slot: usize, page: u32, saved: u64) {
         if let Some([word]) = self.pages.as_mut().and_then(|pages| pages.words_mut(slot).get(page as usize)) {
             word.store(saved, Ordering::Relaxed);
         }
     }
 
-    /// Whether there is copyback at all.
+    /// Whether the chip has copyback.
     #[inline]
     pub fn has_copyback(&self) -> bool {
         self.copyback != CopybackReach::None
     }
 
-    /// Whether copyback reaches from one block to another.
+    /// Whether copyback works between these two blocks.
     #[inline]
     pub fn can_copy(&self, from: BlockIndex, to: BlockIndex) -> bool {
         let geometry = &self.geometry;

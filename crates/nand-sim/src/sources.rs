@@ -1,4 +1,4 @@
-//! The figures of a spec, each with where it comes from.
+//! The figures of a spec and their sources.
 
 use nandkit_units::suggest;
 use toml::{Table, Value};
@@ -9,11 +9,11 @@ use crate::spec_error::SpecError;
 /// One figure of a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Its key with its section: `timing.read_ns`.
+    /// The key with its section: `timing.read_ns`.
     pub key: String,
-    /// Its value as TOML writes it.
+    /// The value in TOML syntax.
     pub value: String,
-    /// Where it comes from; `None` where the spec does not say.
+    /// The source; `None` if the spec names none.
     pub source: Option<String>,
 }
 
@@ -22,8 +22,8 @@ pub(crate) fn table_of(spec: &ChipSpec) -> Result<Table, SpecError> {
 }
 
 impl ChipSpec {
-    /// Every figure with its value and source, sorted by key. Switches (`enabled`) choose what is
-    /// simulated and are no figures.
+    /// All figures with value and source, sorted by key. Switches (`enabled`) select what is
+    /// simulated, and are no figures.
     pub fn figures(&self) -> Result<Vec<Figure>, SpecError> {
         let mut figures = Vec::new();
         for (section, entries) in table_of(self)? {
@@ -41,7 +41,7 @@ impl ChipSpec {
         Ok(figures)
     }
 
-    /// Refuses a spec in which a figure has no source, or a source no figure.
+    /// Refuses a spec with a figure without source, or a source without figure.
     pub fn check_sources(&self) -> Result<(), SpecError> {
         let figures = self.figures()?;
         for figure in &figures {

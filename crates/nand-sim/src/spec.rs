@@ -1,8 +1,8 @@
-//! What a chip is: shape, rules, times, endurance, faults, and where each figure comes from.
+//! The spec of a chip: geometry, rules, times, endurance, faults, and the source of each figure.
 //!
-//! A spec is read from TOML. Every key may be left out; the defaults make a fast, faultless 32 MiB
-//! chip. The `[sources]` table says for each figure (`"timing.read_ns"`) or for a whole section
-//! (`"timing"`) where it comes from, or that it is an assumption.
+//! Specs are read from TOML. Every key is optional; the defaults make a fast, faultless 32 MiB
+//! chip. The `[sources]` table names the source of each figure (`"timing.read_ns"`) or of a whole
+//! section (`"timing"`), or says that it is an assumption.
 
 use std::collections::BTreeMap;
 
@@ -13,47 +13,47 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChipSpec {
-    /// Short name, as presets are called by.
+    /// Short name, as used for presets.
     pub name: String,
-    /// One line for people.
+    /// A one-line title for people.
     pub title: String,
     /// Sizes and counts.
     pub geometry: GeometrySpec,
-    /// What the part allows.
+    /// What the chip allows.
     pub rules: RuleSpec,
-    /// How long everything takes.
+    /// Duration of each operation.
     pub timing: TimingSpec,
     /// How often a block may be erased.
     pub endurance: EnduranceSpec,
-    /// What the part's or its controller's ECC corrects.
+    /// The strength of the chip's or controller's ECC.
     pub ecc: EccSpec,
     /// Blocks that are bad from the factory.
     pub bad_blocks: BadBlockSpec,
-    /// Programs and erases that fail, and blocks that thereby grow bad.
+    /// Failing programs and erases, which make blocks grow bad.
     pub failures: FailureSpec,
-    /// Bit errors by wear, retention and read disturb.
+    /// Bit errors from wear, retention and read disturb.
     pub bit_errors: BitErrorSpec,
-    /// Where each figure comes from: keyed by figure (`"timing.read_ns"`) or by section
-    /// (`"timing"`); the word `assumption` begins a text where there is no source.
+    /// The source of each figure, keyed by figure (`"timing.read_ns"`) or by section (`"timing"`);
+    /// the text starts with the word `assumption` if there is no source.
     pub sources: BTreeMap<String, String>,
 }
 
-/// Sizes in bytes and counts; see [`FlashGeometry`] for how blocks lie on planes, dies and
-/// channels.
+/// Sizes in bytes, and counts; see [`FlashGeometry`] for the assignment of blocks to planes, dies
+/// and channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeometrySpec {
-    /// Data bytes of a page.
+    /// Data bytes per page.
     pub page_size: u32,
-    /// Spare bytes of a page.
+    /// OOB bytes per page.
     pub oob_size: u32,
-    /// The smallest unit of a program; 0 stands for the whole page.
+    /// The smallest unit of a program in bytes; 0 means the whole page.
     pub write_unit: u32,
-    /// Pages of a block.
+    /// Pages per block.
     pub pages_per_block: u32,
     /// Blocks of the whole device.
     pub blocks: u32,
-    /// Planes of a die.
+    /// Planes per die.
     pub planes: u32,
     /// Dies of the whole device.
     pub dies: u32,
@@ -78,7 +78,7 @@ impl Default for GeometrySpec {
 }
 
 impl GeometrySpec {
-    /// The geometry that the rest of nandkit sees.
+    /// The geometry in the form used by the rest of nandkit.
     pub const fn build(&self) -> FlashGeometry {
         FlashGeometry {
             kind: FlashKind::Nand,
@@ -100,29 +100,29 @@ impl GeometrySpec {
 pub enum PageOrder {
     /// Any order (old SLC parts).
     Any,
-    /// Each page after those already programmed; pages may be left out.
+    /// Each page after those already programmed; pages may be skipped.
     Ascending,
-    /// Each page directly after the last one (MLC, TLC).
+    /// Each page directly after the previous one (MLC, TLC).
     #[default]
     Consecutive,
 }
 
-/// Where the chip's copyback reaches.
+/// The reach of the chip's copyback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CopybackReach {
     /// There is no copyback.
     None,
-    /// Inside one plane of one die: the page register belongs to the plane.
+    /// Within one plane of one die: the page register belongs to the plane.
     #[default]
     Plane,
-    /// Inside one die.
+    /// Within one die.
     Die,
-    /// Anywhere in the device: for devices whose controller copies.
+    /// Anywhere in the device, for devices whose controller copies.
     Device,
 }
 
-/// What the planes of a die can do in one command.
+/// The multi-plane commands of a die.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlaneRule {
@@ -135,20 +135,20 @@ pub enum PlaneRule {
     AnyPage,
 }
 
-/// What the part allows.
+/// What the chip allows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleSpec {
-    /// Order of programs in a block.
+    /// The required order of programs in a block.
     pub order: PageOrder,
-    /// Programs of one page between two erases, to disjoint parts of it (the data sheets' NOP): 1
-    /// to 255.
+    /// Most programs of one page between two erases, to disjoint parts of it (NOP in data sheets):
+    /// 1 to 255.
     pub partial_programs: u32,
-    /// Where copyback reaches.
+    /// The reach of copyback.
     pub copyback: CopybackReach,
-    /// Whether copyback corrects what it moves (ECC on the die). Otherwise bit errors go along.
+    /// Whether copyback corrects the data (ECC on the die). Otherwise bit errors are carried over.
     pub copyback_corrects: bool,
-    /// Multi-plane commands of the part; no layer gives them, and the emulated chip offers none.
+    /// The chip's multi-plane commands; no layer uses them, and the emulated chip offers none.
     pub multi_plane: PlaneRule,
 }
 
@@ -164,19 +164,19 @@ impl Default for RuleSpec {
     }
 }
 
-/// One time for all pages, or one for each page type (lower, middle, upper): page p is of type
-/// `p % types`.
+/// One time for all pages, or one for each page type (lower, middle, upper): page p has type `p %
+/// types`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a whole number of nanoseconds, or a list of them by page type")]
 pub enum PageTimes {
-    /// The same for every page.
+    /// The same time for every page.
     All(u64),
-    /// By page type.
+    /// A time for each page type.
     ByType(Vec<u64>),
 }
 
 impl PageTimes {
-    /// The times as a list with at least one entry, unless the spec's list is empty.
+    /// The times as a list; empty only if the spec's list is empty.
     pub fn as_slice(&self) -> &[u64] {
         match self {
             Self::All(time) => std::slice::from_ref(time),
@@ -185,54 +185,53 @@ impl PageTimes {
     }
 }
 
-/// Which of the operations that a die has been given it begins next.
+/// Which of its pending operations a die starts next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DieOrder {
-    /// In the order in which they were asked for, even where an earlier one may begin later only. A
-    /// channel likewise. The fastest to simulate.
+    /// In request order, even if an earlier request can only start later. The same for channels.
+    /// Fastest to simulate.
     #[default]
     Asked,
-    /// Reads in the order of their instants; programs and erases in the order in which they were
-    /// asked for. Transfers take the first gap on their channel.
+    /// Reads in the order of their times; programs and erases in request order. Transfers take the
+    /// first gap on their channel.
     ByTime,
-    /// Reads that somebody waits for before programs and erases that have not begun, and before
-    /// cleaning's reads.
+    /// Reads with a waiting requester go before programs and erases that have not started, and
+    /// before cleaning's reads.
     ReadsFirst,
 }
 
 impl DieOrder {
-    /// Whether it is the default, which specs leave out: no figure of a part, but how much of its
-    /// controller is simulated.
+    /// Whether it is the default, which specs omit: it is no figure of a chip, but the detail in
+    /// which its controller is simulated.
     const fn is_asked(&self) -> bool {
         matches!(self, Self::Asked)
     }
 }
 
-/// Times in the manner of data sheets.
+/// Times as in data sheets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimingSpec {
-    /// Array to page register (tR).
+    /// Reading the array into the page register (tR).
     pub read_ns: PageTimes,
-    /// Page register to array (tPROG).
+    /// Programming the page register into the array (tPROG).
     pub program_ns: PageTimes,
     /// Block erase (tBERS).
     pub erase_ns: u64,
-    /// A whole copyback; 0 stands for the sum of read and program.
+    /// A whole copyback; 0 means the sum of read and program.
     pub copy_ns: u64,
-    /// Bus transfer of one byte, in picoseconds; 0 where the other figures hold it.
+    /// Bus transfer time per byte, in picoseconds; 0 if the other figures include it.
     pub bus_ps_per_byte: u64,
-    /// Time of the die before every operation: command and address cycles, firmware.
+    /// Time that every operation first occupies the die: command and address cycles, firmware.
     pub command_ns: u64,
-    /// Whether dies and channels work at the same time; otherwise the device does one thing after
-    /// another.
+    /// Whether dies and channels work in parallel; otherwise the device does one thing at a time.
     pub overlap: bool,
-    /// Which of the operations that a die has been given it begins next.
+    /// Which of its pending operations a die starts next.
     #[serde(skip_serializing_if = "DieOrder::is_asked")]
     pub order: DieOrder,
-    /// With `order = "reads-first"`: until an erase has let its die go for a read; it goes on
-    /// behind it. Without it erases run to their end.
+    /// With `order = "reads-first"`: until an erase has let its die go for a read; it goes on after
+    /// the read. Without it erases run to their end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub erase_suspend_ns: Option<u64>,
     /// The same for programs.
@@ -257,7 +256,7 @@ impl Default for TimingSpec {
     }
 }
 
-/// How often a block may be erased.
+/// The rated endurance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnduranceSpec {
@@ -271,14 +270,13 @@ impl Default for EnduranceSpec {
     }
 }
 
-/// The code that protects a page; the OOB bytes are shared out evenly among the code words.
+/// The ECC that protects a page; the OOB bytes are divided evenly among the code words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EccSpec {
-    /// Data bytes of a code word; 0 where nothing corrects and damaged bytes are delivered without
-    /// notice.
+    /// Data bytes per code word; 0 without ECC, when damaged bytes are delivered unnoticed.
     pub code_word_bytes: u32,
-    /// Bit errors that are corrected in one code word.
+    /// Correctable bit errors per code word.
     pub correctable_bits: u32,
 }
 
@@ -294,7 +292,7 @@ impl Default for EccSpec {
 pub enum MarkerPages {
     /// The first page.
     First,
-    /// The first or the second page, as the seed decides: both must be looked at.
+    /// The first or the second page, depending on the seed: drivers must check both.
     #[default]
     FirstOrSecond,
     /// The last page.
@@ -307,13 +305,13 @@ pub enum MarkerPages {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BadBlockSpec {
-    /// Whether there are any; the seed decides which.
+    /// Whether there are any; the seed determines which.
     pub enabled: bool,
-    /// The largest number that the maker allows. The seed draws a number from 0 to this one.
+    /// The manufacturer's limit. The actual number is drawn by the seed from 0 to this.
     pub factory_max: u32,
-    /// Blocks from 0 on that are good at delivery.
+    /// Number of blocks, from block 0 on, that are good at delivery.
     pub good_at_start: u32,
-    /// Where the mark is.
+    /// Which pages carry the mark.
     pub marker: MarkerPages,
     /// Offset of the mark in the OOB: 0, or 5 on parts with 512-byte pages.
     pub marker_offset: u32,
@@ -325,7 +323,8 @@ impl Default for BadBlockSpec {
     }
 }
 
-/// Programs and erases that fail. A block in which one failed fails for ever.
+/// Programs and erases that fail. After one failure, every later program and erase of the block
+/// fails.
 ///
 /// After `n` erases of `cycles` rated ones an erase fails with probability
 /// `erase_probability + wear_probability * exp(wear_growth * (n / cycles - 1))`; some program of
@@ -333,15 +332,16 @@ impl Default for BadBlockSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FailureSpec {
-    /// Whether anything fails by chance.
+    /// Whether random failures are simulated.
     pub enabled: bool,
-    /// Per program, at any age. A block sees one failure: after it all its programs fail.
+    /// Probability per program, at any age. A block sees one failure: after it all its programs
+    /// fail.
     pub program_probability: f64,
-    /// Per erase, at any age.
+    /// Probability per erase, at any age.
     pub erase_probability: f64,
-    /// Per erase cycle at exactly the rated number of cycles.
+    /// Probability per erase cycle at exactly the rated number of cycles.
     pub wear_probability: f64,
-    /// How fast that grows: factor e per `cycles / wear_growth` further erases.
+    /// Growth of that probability: factor e per `cycles / wear_growth` further erases.
     pub wear_growth: f64,
 }
 
@@ -366,26 +366,26 @@ impl Default for FailureSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BitErrorSpec {
-    /// Whether there are any.
+    /// Whether bit errors are simulated.
     pub enabled: bool,
-    /// At any age.
+    /// Base rate at any age.
     pub base: f64,
-    /// By erases.
+    /// Factor of the wear term.
     pub wear: f64,
-    /// Exponent of the erases.
+    /// Exponent of the erases in the wear term.
     pub wear_exponent: f64,
-    /// By days since the program.
+    /// Factor of the retention term.
     pub retention: f64,
     /// Exponent of the erases in the retention term.
     pub retention_wear_exponent: f64,
-    /// Exponent of the days.
+    /// Exponent of the days in the retention term.
     pub retention_exponent: f64,
-    /// By reads of the block.
+    /// Factor of the read-disturb term.
     pub disturb: f64,
     /// Exponent of the erases in the read-disturb term.
     pub disturb_exponent: f64,
-    /// How unequal code words are: the rate of each is scaled by a gamma variable of mean 1 and
-    /// this shape (the larger the more equal); 0 makes all equal. Errors per frame are
+    /// How equal the code words are: the rate of each is scaled by a gamma variable with mean 1 and
+    /// this shape (larger means more equal); 0 makes all equal. Errors per frame are
     /// over-dispersed: Taranalli et al. 2016.
     pub shape: u32,
 }

@@ -1,4 +1,4 @@
-//! Reading a spec and refusing what cannot be.
+//! Reading and checking specs.
 
 use nandkit_units::suggest;
 use nandkit_units::toml_depth::nests_too_deep;
@@ -8,7 +8,7 @@ use crate::sources;
 use crate::spec::{BitErrorSpec, ChipSpec, DieOrder, PageTimes};
 use crate::spec_error::SpecError;
 
-/// Finds the value that the types refuse: every key has a default, so each can be tried by itself.
+/// Finds the value with a wrong type: every key has a default, so each can be tried alone.
 fn wrong_type(table: &Table, error: &toml::de::Error) -> SpecError {
     let refused = |alone: Table| alone.try_into::<ChipSpec>().err();
     for (section, entries) in table {
@@ -29,7 +29,7 @@ fn wrong_type(table: &Table, error: &toml::de::Error) -> SpecError {
     SpecError::Syntax(error.to_string())
 }
 
-/// What a message of serde expects.
+/// The expectation in a message of serde.
 fn expected(message: &str) -> String {
     suggest::expected_in_words(message.rsplit_once("expected ").map_or(message, |(_, what)| what).trim())
 }
@@ -38,16 +38,16 @@ fn require(holds: bool, field: &str, value: impl ToString, expected: &str) -> Re
     if holds { Ok(()) } else { Err(SpecError::impossible(field, value, expected)) }
 }
 
-/// A table of blocks beyond this (2 GiB of address space) is more than some machines grant.
+/// Most blocks: a larger table (2 GiB of address space) is more than some machines grant.
 const MOST_BLOCKS: u32 = 1 << 27;
 
-/// Times above this (an hour) are slips of the pen.
+/// Longest time (one hour): larger values are typing errors.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl ChipSpec {
     /// Reads a spec and checks it.
     pub fn from_toml(text: &str) -> Result<Self, SpecError> {
-        // Also the header of a chip's file, which anybody may have written.
+        // The text may be the header of a chip file that anyone could have written.
         if nests_too_deep(text) {
             let what = "brackets and keys stand in each other deeper than any spec needs; expected plain tables";
             return Err(SpecError::Syntax(what.to_string()));
@@ -64,7 +64,7 @@ impl ChipSpec {
         })
     }
 
-    /// The same for what stands in a larger spec.
+    /// Reads a chip's spec from a table in a larger spec, and checks it.
     pub fn from_table(table: &Table) -> Result<Self, SpecError> {
         refuse_unknown_keys(table, &sources::table_of(&Self::with_every_key())?, "")?;
         let spec: Self = table.clone().try_into().map_err(|error| wrong_type(table, &error))?;
@@ -72,7 +72,7 @@ impl ChipSpec {
         Ok(spec)
     }
 
-    /// A spec that leaves no key out when it is written.
+    /// A default spec that writes every key.
     fn with_every_key() -> Self {
         let mut spec = Self::default();
         let timing = &mut spec.timing;
@@ -85,7 +85,7 @@ impl ChipSpec {
         toml::to_string(self).map_err(|error| SpecError::Syntax(error.to_string()))
     }
 
-    /// Refuses values that no chip can have.
+    /// Refuses impossible values.
     pub fn check(&self) -> Result<(), SpecError> {
         let geometry = self.geometry.build();
         geometry.check()?;
@@ -222,7 +222,7 @@ fn refuse_unknown_keys(given: &Table, known: &Table, prefix: &str) -> Result<(),
     Ok(())
 }
 
-/// The nearest key of this table; of tables in it, where none here is as near.
+/// The most similar key in this table, or in its subtables if none here is as similar.
 fn nearest_key(wrong: &str, known: &Table) -> Option<String> {
     let below = |(section, value): (&String, &Value)| {
         let keys: Vec<String> = value.as_table()?.keys().map(|key| format!("{section}.{key}")).collect();

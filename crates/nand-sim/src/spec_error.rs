@@ -1,41 +1,41 @@
-//! Why a spec cannot be used.
+//! Errors of chip specs.
 
 use nandkit_units::GeometryError;
 
-/// A spec that cannot be used: where, what it says, what would be right.
+/// Why a spec cannot be used: where, what it says, what was expected.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
-    /// The text is no TOML, or a value has the wrong type. The message shows line and column.
+    /// The text is not TOML, or a value has the wrong type. The message shows line and column.
     #[error("unreadable chip spec: {0}")]
     Syntax(String),
-    /// A value of another type than the key's, or out of its range.
+    /// A value of the wrong type, or out of its type's range.
     #[error("unreadable chip spec: {}{key} is {value}, expected {expected}", line_of(.line))]
     WrongType {
-        /// Where, in a text.
+        /// The line in the text, if known.
         line: Option<usize>,
         /// The key with its section.
         key: String,
-        /// What it was.
+        /// The given value.
         value: String,
-        /// What would be right.
+        /// What was expected.
         expected: String,
     },
-    /// A key that no chip has.
+    /// A key that chip specs do not have.
     #[error("unknown key \"{key}\" in the chip spec{}", suggestion(.nearest))]
     UnknownKey {
         /// The key with its section.
         key: String,
-        /// The known key that is most like it.
+        /// The most similar known key.
         nearest: Option<String>,
     },
-    /// A value that no chip can have.
+    /// An impossible value.
     #[error("impossible chip: {field} is {value}, expected {expected}")]
     Impossible {
         /// The key with its section.
         field: String,
-        /// What it was.
+        /// The given value.
         value: String,
-        /// What would be right.
+        /// What was expected.
         expected: String,
     },
     /// A figure without a source.
@@ -49,9 +49,9 @@ pub enum SpecError {
     /// No preset has this name.
     #[error("unknown device \"{name}\"{}; known are {known}", suggestion(.nearest))]
     UnknownPreset {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The known name that is most like it.
+        /// The most similar known name.
         nearest: Option<String>,
         /// All names.
         known: String,

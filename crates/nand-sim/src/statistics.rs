@@ -1,16 +1,16 @@
-//! What the chip counts.
+//! Counters of the chip.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use nandkit_units::{StatisticValue, Statistics};
 
-/// Counts of what changes the chip.
+/// Counts of operations that change the chip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteCounters {
     /// Page programs, failed ones included.
     pub programs: u64,
-    /// Copybacks, failed programs of the target included.
+    /// Copybacks, including failed programs of the target.
     pub copies: u64,
     /// Block erases, failed ones included.
     pub erases: u64,
@@ -27,27 +27,27 @@ pub struct ReadCounters {
     pub reads: u64,
     /// Reads in which ECC corrected something.
     pub corrected: u64,
-    /// Reads, and sources of copies, in which it could not.
+    /// Reads, and sources of copies, that ECC could not correct.
     pub uncorrectable: u64,
 }
 
-/// Counts of what reads did to other operations of their dies, where they may go before them.
+/// Counts of how reads delayed other operations of their die, if reads may go first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounters {
-    /// Reads that went before what had been asked for earlier, or that suspended it.
+    /// Reads that went before earlier requests, or suspended one.
     pub reads_ahead: u64,
     /// Reads of pages whose program had not ended: delivered from the controller's memory, without
     /// the die.
     pub reads_in_flight: u64,
-    /// Erases and programs that were suspended.
+    /// Suspended erases and programs.
     pub suspensions: u64,
-    /// Operations that began later than told when they were issued; each time one was moved counts.
+    /// Operations that started later than announced when issued, counted each time one was moved.
     pub postponements: u64,
-    /// By how much, all together.
+    /// Total delay of these operations in nanoseconds.
     pub postponed_ns: u64,
 }
 
-/// The same as [`QueueCounters`], to be watched while the chip is in use.
+/// Live [`QueueCounters`], readable while the chip is in use.
 #[derive(Debug, Default)]
 pub struct QueueStatistics {
     pub(crate) reads_ahead: AtomicU64,
@@ -57,14 +57,14 @@ pub struct QueueStatistics {
     pub(crate) postponed_ns: AtomicU64,
 }
 
-/// Counts. Only the chip does, and never on two threads at once: a load and a store, a fifth of the
-/// cost of a locked addition.
+/// Adds to a counter. Only the chip does, and never from two threads at once, so a load and a store
+/// suffice: a fifth of the cost of a locked addition.
 pub(crate) fn count(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Relaxed).saturating_add(value), Relaxed);
 }
 
 impl QueueStatistics {
-    /// The counts at this moment.
+    /// The current counts.
     pub fn snapshot(&self) -> QueueCounters {
         QueueCounters {
             reads_ahead: self.reads_ahead.load(Relaxed),
@@ -87,7 +87,7 @@ impl Statistics for QueueStatistics {
     }
 }
 
-/// One chip's counts. A snapshot of the chip goes on counting from here on its own.
+/// One chip's counts. A snapshot of the chip continues them independently.
 #[derive(Debug, Default)]
 pub(crate) struct QueueCounts(pub Arc<QueueStatistics>);
 

@@ -1,4 +1,4 @@
-//! When every operation starts and ends: one queue per die and per channel.
+//! Start and end of every operation: one queue per die and per channel.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::die_queues::{DieQueues, Task, Work, is_awaited};
 use crate::spec::{ChipSpec, PageTimes, TimingSpec};
 use crate::statistics::QueueStatistics;
 
-/// The times of one chip, ready for use.
+/// The times of one chip in nanoseconds, precomputed.
 #[derive(Clone, Debug)]
 pub struct Times {
     read: ByPage,
@@ -20,12 +20,12 @@ pub struct Times {
     command: u64,
 }
 
-/// A time that may go by the page's type.
+/// A time that may depend on the page type.
 #[derive(Clone, Debug)]
 enum ByPage {
-    /// All pages alike.
+    /// The same time for all pages.
     Same(u64),
-    /// Types take turns.
+    /// Times of the page types, which alternate.
     ByType(Box<[u64]>),
 }
 
@@ -61,25 +61,25 @@ impl Times {
         }
     }
 
-    /// Array to page register.
+    /// The time from array to page register.
     #[inline]
     pub fn read(&self, page: u32) -> u64 {
         self.read.of(page)
     }
 
-    /// Page register to array.
+    /// The time from page register to array.
     #[inline]
     pub fn program(&self, page: u32) -> u64 {
         self.program.of(page)
     }
 
-    /// A whole copyback.
+    /// The time of a whole copyback.
     #[inline]
     pub fn copy(&self, from: u32, to: u32) -> u64 {
         if self.copy == 0 { self.read(from) + self.program(to) } else { self.copy }
     }
 
-    /// A copyback, where it takes the same time for all pages.
+    /// The time of a copyback if it is the same for all pages.
     #[inline]
     fn any_copy(&self) -> Option<u64> {
         match (self.copy, &self.read, &self.program) {
@@ -89,14 +89,14 @@ impl Times {
         }
     }
 
-    /// The bus transfer of so many bytes, rounded up to whole nanoseconds.
+    /// The bus-transfer time of this many bytes, rounded up to whole nanoseconds.
     #[inline]
     pub fn transfer(&self, bytes: usize) -> u64 {
         if self.bus_ps_per_byte == 0 { 0 } else { (bytes as u64).saturating_mul(self.bus_ps_per_byte).div_ceil(1000) }
     }
 }
 
-/// When each die and channel is free.
+/// The time at which each die and channel becomes free.
 ///
 /// **What occupies what.** The command overhead and the array time occupy the die; a transfer occupies the channel and the die, whose register it fills
 /// or empties. [`Done::busy`] is overhead + transfer + array time: waiting for a die or for a channel is not in it.
@@ -105,25 +105,25 @@ pub struct Schedule {
     die_free: Vec<u64>,
     channel_free: Vec<u64>,
     planes: u32,
-    /// Where operations may be moved once they were placed.
+    /// The queues, if scheduled operations may be moved.
     queues: Option<Box<DieQueues>>,
 }
 
-/// A die and its channel, as places in the schedule.
+/// The indexes of a die and its channel in the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
     die: usize,
     channel: usize,
 }
 
-/// An operation for the queues.
+/// Makes an operation for the queues.
 fn task(times: &Times, context: &Context, (work, page): (Work, PageAddress), (transfer, array): (u64, u64)) -> Task {
-    // Only what the host itself waits for has an end that it asks for again.
+    // Only operations that the host itself waits for have an end that is queried again.
     let ticket = if context.device_cause.is_none() { context.ticket } else { Ticket::NONE };
     Task { work, issued: context.issued.0, command: times.command, transfer, array, page, ticket }
 }
 
-/// Occupies the channel for a transfer that can begin at `ready`; returns its end.
+/// Occupies the channel for a transfer that can start at `ready`; returns its end.
 #[inline]
 fn occupy(channel_free: &mut [u64], unit: Unit, ready: u64, time: u64) -> u64 {
     match channel_free.get_mut(unit.channel) {
@@ -137,7 +137,7 @@ fn occupy(channel_free: &mut [u64], unit: Unit, ready: u64, time: u64) -> u64 {
 }
 
 impl Schedule {
-    /// An idle schedule. Without overlap the device is one die on one channel.
+    /// An idle schedule. Without overlap, the device is one die on one channel.
     pub fn new(geometry: &FlashGeometry, timing: &TimingSpec) -> Self {
         let (dies, channels) = if timing.overlap { (geometry.dies, geometry.channels) } else { (1, 1) };
         let (dies, channels) = (dies as usize, channels as usize);
@@ -145,24 +145,25 @@ impl Schedule {
         Self { die_free: vec![0; dies], channel_free: vec![0; channels], planes: geometry.planes, queues }
     }
 
-    /// Where operations may be moved once they were placed.
+    /// The queues, if scheduled operations may be moved.
     pub fn queues(&mut self) -> Option<&mut DieQueues> {
         self.queues.as_deref_mut()
     }
 
-    /// Counts of what was moved.
+    /// The counts of moved operations.
     pub fn queue_statistics(&self) -> Option<Arc<QueueStatistics>> {
         self.queues.as_ref().map(|queues| Arc::clone(&queues.counts.0))
     }
 
-    /// Every die and channel is idle.
+    /// Makes every die and channel idle.
     pub fn reset(&mut self) {
         self.die_free.fill(0);
         self.channel_free.fill(0);
         self.queues.iter_mut().for_each(|queues| queues.reset());
     }
 
-    /// Where a block lies, as [`FlashGeometry::die_of`] and [`FlashGeometry::channel_of`] say.
+    /// The die and channel of a block, by [`FlashGeometry::die_of`] and
+    /// [`FlashGeometry::channel_of`].
     #[inline(always)]
     pub fn unit(&self, block: BlockIndex) -> Unit {
         let dies = self.die_free.len();
@@ -185,7 +186,7 @@ impl Schedule {
         self.die_free.get(unit.die).copied().unwrap_or(0).max(context.issued.0)
     }
 
-    /// A transfer to the die, then array time: program, and erase with no transfer.
+    /// Schedules a transfer to the die, then array time: a program, or an erase without transfer.
     #[inline]
     pub fn write(
         &mut self,
@@ -198,7 +199,7 @@ impl Schedule {
         if let Some(queues) = &mut self.queues {
             return queues.place(unit.die, unit.channel, task(times, context, (work, page), (transfer, array)));
         }
-        // Times and transfers of a checked spec are far from the end of 64 bits.
+        // Times and transfers of a checked spec are far below the limit of 64 bits.
         let busy = times.command + transfer + array;
         let Self { die_free, channel_free, .. } = self;
         let mut end = context.issued.0;
@@ -214,7 +215,7 @@ impl Schedule {
         Done { completed: Nanos(end), busy: Nanos(busy), corrected_bits: 0 }
     }
 
-    /// Array time, then a transfer from the die.
+    /// Schedules array time, then a transfer from the die.
     #[inline]
     pub fn read(
         &mut self,
@@ -234,8 +235,8 @@ impl Schedule {
         Done { completed: Nanos(end), busy: Nanos(times.command + transfer + array), corrected_bits: 0 }
     }
 
-    /// A copy that occupies the source's die and the target's until it ends; the OOB that replaces
-    /// the source's goes over the target's channel.
+    /// Schedules a copy, which occupies the dies of source and target until it ends; the OOB that
+    /// replaces the source's uses the target's channel.
     #[inline]
     pub fn copy(
         &mut self,
@@ -262,9 +263,9 @@ impl Schedule {
         done
     }
 
-    /// Copies to the pages of a block from `to_page` on, each issued when the one before it has
-    /// ended: the same as [`Schedule::copy`] for each. Behind the first nothing can be in the way:
-    /// both dies and the channel were its own.
+    /// Schedules copies to the pages of a block from `to_page` on, each issued when its predecessor
+    /// has ended: equivalent to [`Schedule::copy`] for each. After the first one nothing can
+    /// interfere, because the run occupies both dies and the channel.
     #[inline]
     pub fn copies(
         &mut self,
@@ -393,8 +394,8 @@ mod tests {
         all
     }
 
-    /// Inside a die, and between dies of one channel and of two; with and without a transfer; the
-    /// units idle or busy before; with and without overlap.
+    /// Within a die, and between dies of one channel and of two; with and without a transfer; with
+    /// idle and busy units; with and without overlap.
     #[test]
     fn a_run_of_copies_takes_the_time_of_its_copies() {
         let geometry = FlashGeometry { dies: 4, channels: 2, ..FlashGeometry::default() };

@@ -1,4 +1,4 @@
-//! Programs and erases that fail: by chance, by wear, or because a test says so.
+//! Failing programs and erases: random, by wear, or scripted by a test.
 
 use std::collections::BTreeSet;
 
@@ -11,39 +11,39 @@ const DRAW_ERASE: u64 = 0xFA11_0001;
 const DRAW_CYCLE: u64 = 0xFA11_0002;
 const DRAW_PAGE: u64 = 0xFA11_0003;
 
-/// Failures that a test asks for. Programs and copies are numbered together from 1 on since the
-/// chip was made, erases likewise.
+/// Failures scripted by a test. Programs and copies are numbered together from 1 since the chip was
+/// made, erases separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailureScript {
-    /// Programs that fail, by number.
+    /// Numbers of programs that fail.
     pub programs: BTreeSet<u64>,
     /// Pages whose next program fails.
     pub pages: BTreeSet<PageAddress>,
-    /// Erases that fail, by number.
+    /// Numbers of erases that fail.
     pub erases: BTreeSet<u64>,
     /// Blocks whose next erase fails.
     pub blocks: BTreeSet<BlockIndex>,
 }
 
 impl FailureScript {
-    /// Whether there is nothing in it.
+    /// Whether the script is empty.
     pub fn is_empty(&self) -> bool {
         self.programs.is_empty() && self.pages.is_empty() && self.erases.is_empty() && self.blocks.is_empty()
     }
 
-    /// Whether this program fails; each entry serves once.
+    /// Whether this program fails; each entry is used once.
     pub fn takes_program(&mut self, number: u64, at: PageAddress) -> bool {
         self.programs.remove(&number) | self.pages.remove(&at)
     }
 
-    /// Whether this erase fails; each entry serves once.
+    /// Whether this erase fails; each entry is used once.
     pub fn takes_erase(&mut self, number: u64, block: BlockIndex) -> bool {
         self.erases.remove(&number) | self.blocks.remove(&block)
     }
 }
 
-/// Failures by chance, as stateless draws: the same block fails at the same erase in whatever order
-/// it is looked at.
+/// Random failures as stateless draws: a block fails at the same erase, whatever the order of the
+/// queries.
 #[derive(Clone, Debug)]
 pub struct Failures {
     seed: u64,
@@ -57,7 +57,7 @@ fn happens(probability: f64, draw: u64) -> bool {
 }
 
 impl Failures {
-    /// The failures of a checked spec.
+    /// The failure model of a checked spec.
     pub fn new(spec: &ChipSpec, seed: u64) -> Self {
         Self {
             seed,
@@ -68,7 +68,7 @@ impl Failures {
     }
 
     fn wear(&self, erases: u32) -> f64 {
-        // The exponential may be infinite, and nothing times infinity is no number.
+        // The exponential may be infinite, and zero times infinity is not a number.
         if self.spec.wear_probability == 0.0 {
             return 0.0;
         }
@@ -76,7 +76,7 @@ impl Failures {
         (self.spec.wear_probability * (self.spec.wear_growth * beyond).exp()).min(1.0)
     }
 
-    /// Whether the erase that would be the block's `erases`-th fails.
+    /// Whether the block's erase number `erases` fails.
     #[inline]
     pub fn erase_fails(&self, block: BlockIndex, erases: u32) -> bool {
         self.spec.enabled && {
@@ -85,7 +85,7 @@ impl Failures {
         }
     }
 
-    /// Whether some program fails between the block's `erases`-th erase and the next.
+    /// Whether some program fails between the block's erase number `erases` and the next one.
     #[inline]
     pub fn cycle_fails(&self, block: BlockIndex, erases: u32) -> bool {
         self.spec.enabled && {
@@ -95,10 +95,9 @@ impl Failures {
         }
     }
 
-    /// The page whose program is the first to fail in a cycle in which one does; those behind it
-    /// fail as well, since the block then fails for ever. Each page is the first with
-    /// `program_probability` once those before it have not failed; without it, any page as well as
-    /// any other.
+    /// The first page whose program fails in a cycle with a failure; the pages after it fail too,
+    /// because the block then fails for ever. Each page is the first with `program_probability`,
+    /// given that those before it have not failed; if that is zero, all pages are equally likely.
     pub fn failing_page(&self, block: BlockIndex, erases: u32) -> u32 {
         let draw = hash(self.seed ^ DRAW_PAGE, u64::from(block.0), u64::from(erases));
         let pages = self.pages_per_block.max(1);

@@ -1,7 +1,7 @@
 //! Tables of 64-bit words per block, shared between snapshots until one of them writes.
 //!
 //! The words are atomics although only one thread writes at a time: a block's table may then be
-//! written through a shared reference once the reference count has shown that nobody else holds it.
+//! written through a shared reference once the reference count shows that no other holder exists.
 //! `Arc::get_mut` proves the same with a locked compare-exchange, which at tens of millions of
 //! programs per second is the larger part of the work.
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 /// The words of one page.
 pub type PageWords<const WORDS: usize> = [AtomicU64; WORDS];
 
-/// For each slot a table of the same number of pages with `WORDS` words each, copy-on-write.
+/// For each slot a copy-on-write table of equally many pages with `WORDS` words each.
 #[derive(Clone, Debug)]
 pub struct WordTables<const WORDS: usize> {
     tables: Vec<Arc<[PageWords<WORDS>]>>,
@@ -29,22 +29,22 @@ impl<const WORDS: usize> WordTables<WORDS> {
         self.tables.push((0..self.pages).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect());
     }
 
-    /// The slot's words by page, for reading. Empty for a slot that does not exist.
+    /// The slot's words by page, for reading. Empty if the slot does not exist.
     #[inline]
     pub fn words(&self, slot: usize) -> &[PageWords<WORDS>] {
         self.tables.get(slot).map_or(&[], |table| table)
     }
 
-    /// The slot's words by page, for writing: nobody else sees what is written. Empty for a slot
-    /// that does not exist.
+    /// The slot's words by page, for writing, not shared with any snapshot. Empty if the slot does
+    /// not exist.
     #[inline(always)]
     pub fn words_mut(&mut self, slot: usize) -> &[PageWords<WORDS>] {
         let Some(table) = self.tables.get_mut(slot) else { return &[] };
         if Arc::strong_count(table) != 1 {
             *table = copy(table);
         }
-        // A snapshot on another thread that has just let go of the table did so with a release;
-        // from here on its reads are over.
+        // A snapshot on another thread that just dropped the table did so with a release; its reads
+        // are over from here on.
         fence(Ordering::Acquire);
         table
     }

@@ -1,4 +1,4 @@
-//! Bytes at any offset of a block device.
+//! Byte-granular access to a block device.
 
 use nandkit_block::{BlockDevice, BlockError};
 use nandkit_units::{Context, Lba, Payload, ReadInto};
@@ -26,7 +26,7 @@ pub fn read_bytes<D: BlockDevice>(
     Ok(())
 }
 
-/// Writes `bytes` at `offset`; sectors that are only partly concerned keep the rest.
+/// Writes `bytes` at `offset`; partly covered sectors keep the rest of their content.
 pub fn write_bytes<D: BlockDevice>(
     device: &mut D,
     context: &Context,

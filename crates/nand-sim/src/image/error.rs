@@ -1,52 +1,52 @@
-//! Why a saved chip cannot be opened or kept.
+//! Errors of opening and saving a chip image.
 
 use nandkit_block::BlockError;
 
 use crate::spec_error::SpecError;
 
-/// A saved chip that cannot be used: what was found, and what would be right.
+/// Why a saved chip cannot be used: what was found, and what was expected.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// The device holds something else.
+    /// The device holds no saved chip.
     #[error("no saved chip: the device begins with {found:02x?}, expected \"NANDKIT\" and a zero byte")]
     NoImage {
         /// The first eight bytes.
         found: [u8; 8],
     },
-    /// Saved by another version.
+    /// The chip was saved in another format version.
     #[error(
         "saved chip of format version {found}, expected version {expected}: open it with the nandkit that wrote it, or make it anew"
     )]
     Version {
-        /// What the header says.
+        /// The version in the header.
         found: u32,
-        /// What this version reads.
+        /// The version that this program reads.
         expected: u32,
     },
     /// The chip was saved with another store.
     #[error("the saved chip has a store of kind {found}, expected {expected}")]
     StoreKind {
-        /// What the header says.
+        /// The store named in the header.
         found: String,
-        /// What was asked for.
+        /// The requested store.
         expected: String,
     },
-    /// A part of the image is not what its checksum says, or holds an impossible value.
+    /// A part of the image fails its checksum, or holds an impossible value.
     #[error("damaged chip image: {what} is {found}, expected {expected}")]
     Damaged {
-        /// Which part.
+        /// The damaged part.
         what: String,
         /// What it holds.
         found: String,
-        /// What would be right.
+        /// What was expected.
         expected: String,
-        /// Where the part begins, in bytes from the start of the device.
+        /// Offset of the part in bytes from the start of the device.
         offset: u64,
     },
-    /// The chip does not fit.
+    /// The device is too small for the chip.
     #[error("the device has {found} bytes, expected at least {expected} for this chip")]
     TooSmall {
-        /// Bytes of the device.
+        /// Size of the device in bytes.
         found: u64,
         /// Bytes that the chip needs.
         expected: u64,
@@ -64,7 +64,7 @@ impl ImageError {
         Self::Damaged { what: what.into(), found: found.to_string(), expected: expected.to_string(), offset: 0 }
     }
 
-    /// The same damage in a part that begins here.
+    /// Sets the offset at which the damaged part begins.
     pub(super) fn at(mut self, place: u64) -> Self {
         if let Self::Damaged { offset, .. } = &mut self {
             *offset = place;
@@ -72,8 +72,7 @@ impl ImageError {
         self
     }
 
-    /// Where the damaged part begins, in bytes from the start of the device; `None` for other
-    /// errors.
+    /// Offset of the damaged part in bytes from the start of the device; `None` for other errors.
     pub const fn damaged_at(&self) -> Option<u64> {
         match self {
             Self::Damaged { offset, .. } => Some(*offset),

@@ -1,5 +1,5 @@
-//! The layout of a saved chip, format version 2. All numbers are little-endian; offsets in bytes
-//! from the start of the device.
+//! The layout of a saved chip, format version 2. All numbers are little-endian; offsets are in
+//! bytes from the start of the device.
 //!
 //! | offset | length | what |
 //! | --- | --- | --- |
@@ -7,15 +7,13 @@
 //! | 65,536 | 32 per block | block records: see [`BlockRecord`] |
 //! | after it, on a multiple of 4,096 | per page 64 + OOB + data | page records: see [`PageRecord`] |
 //!
-//! A page record counts only if its generation is its block's number of erases, so that an erase
-//! need not touch the records of its pages; block and page records count only with the chip's
-//! number, so that a new chip need not wipe out an old one's. A device that never held a chip must
-//! hold zeroes.
+//! A page record counts only if its generation equals its block's erase count, so an erase need not
+//! touch page records. Block and page records count only with the chip's number, so a new chip need
+//! not wipe an old one. A device that never held a chip must hold zeroes.
 //!
-//! What does not count looks as if it had never been. So that records cannot vanish without a word,
-//! each block's record holds the number of its pages' records, and the header the number of the
-//! blocks' records, with the sum of their numbers: where one is missing, that tells which. Version
-//! 1 had no such counts.
+//! Records that do not count look absent. To detect records that vanish, each block record counts
+//! its page records, and the header counts the block records and sums up their block numbers, which
+//! identifies a single missing one. Version 1 had no such counts.
 
 use nandkit_units::{Described, Description, FlashGeometry, Generator};
 
@@ -25,19 +23,19 @@ use crate::store::{SavedPage, StoreKind};
 
 /// Format version.
 pub const VERSION: u32 = 2;
-/// The first bytes of every saved chip.
+/// The magic number at the start of every saved chip.
 pub const MAGIC: [u8; 8] = *b"NANDKIT\0";
-/// Bytes of the header.
+/// Size of the header in bytes.
 pub const HEADER_BYTES: usize = 65_536;
-/// Bytes of a block record.
+/// Size of a block record in bytes.
 pub const BLOCK_BYTES: usize = 32;
-/// Bytes of a page record before OOB and data.
+/// Size of a page record's header in bytes, before OOB and data.
 pub const PAGE_HEADER_BYTES: usize = 64;
 const FIXED_HEADER_BYTES: usize = 64;
-/// The bits of a block record's third word that hold flags; the others hold the number of recorded
-/// pages.
+/// The number of flag bits in a block record's third word; the other bits hold the number of
+/// recorded pages.
 const FLAG_BITS: u32 = 8;
-/// The numbers of recorded pages that a block record tells apart: more are counted modulo this.
+/// The modulus of the number of recorded pages in a block record.
 pub const RECORDED_PAGES: u32 = 1 << (32 - FLAG_BITS);
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -48,14 +46,14 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Where everything lies.
+/// The offsets and sizes of all records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     blocks: u64,
     pages_per_block: u64,
-    /// OOB bytes that a page record has room for.
+    /// OOB bytes that fit in a page record.
     pub oob_bytes: usize,
-    /// Data bytes that a page record has room for.
+    /// Data bytes that fit in a page record.
     pub data_bytes: usize,
 }
 
@@ -63,7 +61,7 @@ impl Layout {
     /// The layout for a geometry and a store.
     pub fn new(geometry: &FlashGeometry, kind: StoreKind) -> Self {
         let (oob, data) = match kind {
-            // A tag stands in the record's header, and 16 OOB bytes are kept.
+            // The tag is in the record's header, and 16 OOB bytes are kept.
             StoreKind::Shadow => (16, 0),
             StoreKind::Content | StoreKind::Described | StoreKind::Address => (geometry.oob_size, geometry.page_size),
         };
@@ -75,47 +73,47 @@ impl Layout {
         }
     }
 
-    /// Bytes of a page record.
+    /// Size of a page record in bytes.
     pub const fn page_bytes(&self) -> usize {
         PAGE_HEADER_BYTES + self.oob_bytes + self.data_bytes
     }
 
-    /// Where a block record lies.
+    /// Offset of a block record.
     pub const fn block_at(&self, block: u32) -> u64 {
         HEADER_BYTES as u64 + block as u64 * BLOCK_BYTES as u64
     }
 
-    /// Where a page record lies.
+    /// Offset of a page record.
     pub const fn page_at(&self, block: u32, page: u32) -> u64 {
         let start = (HEADER_BYTES as u64 + self.blocks * BLOCK_BYTES as u64).next_multiple_of(4096);
         start + (block as u64 * self.pages_per_block + page as u64) * self.page_bytes() as u64
     }
 
-    /// Bytes of the whole image.
+    /// Size of the whole image in bytes.
     pub const fn bytes(&self) -> u64 {
         self.page_at(self.blocks as u32, 0)
     }
 }
 
-/// The header: magic 0..8, version 8..12, CRC-32 of the other bytes up to the spec's end 12..16,
-/// spec length 16..20, store kind 20..24, seed 24..32, last instant 32..40, reads 40..48, chip
-/// number 48..52, number of block records 52..56, sum of their blocks' numbers 56..64, then the
-/// spec as TOML.
+/// The header: magic 0..8, version 8..12, CRC-32 12..16 over the other bytes up to the spec's end,
+/// spec length 16..20, store kind 20..24, seed 24..32, last time 32..40, reads 40..48, chip number
+/// 48..52, number of block records 52..56, sum of their block numbers 56..64, then the spec as
+/// TOML.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// The chip's spec as TOML.
     pub spec: String,
     /// The chip's seed.
     pub seed: u64,
-    /// The store.
+    /// The kind of store.
     pub kind: StoreKind,
-    /// When the last operation before the last flush ended, in simulated nanoseconds.
+    /// Simulated time in nanoseconds at which the last operation before the last flush ended.
     pub last_instant: u64,
-    /// Reads of the device in its whole life.
+    /// Reads over the device's whole life.
     pub read_number: u64,
-    /// Tells this chip's records from those of an older chip on the same device.
+    /// Distinguishes this chip's records from those of an older chip on the same device.
     pub chip: u32,
-    /// How many blocks have a record, and the sum of their numbers.
+    /// The number of blocks with a record, and the sum of their block numbers.
     pub recorded_blocks: (u32, u64),
 }
 
@@ -136,7 +134,7 @@ fn header_crc(bytes: &[u8], end: usize) -> u32 {
 }
 
 impl Header {
-    /// The header's bytes, [`HEADER_BYTES`] of them.
+    /// Encodes the header into [`HEADER_BYTES`] bytes.
     pub fn encode(&self) -> Result<Vec<u8>, ImageError> {
         let end = FIXED_HEADER_BYTES + self.spec.len();
         if end > HEADER_BYTES {
@@ -166,13 +164,13 @@ impl Header {
         Ok(bytes)
     }
 
-    /// The number for a chip that is made on a device which begins with these bytes: another than
-    /// that of the chip it may hold.
+    /// The number for a new chip on a device that starts with `bytes`: differs from that of a chip
+    /// already there.
     pub fn next_chip(bytes: &[u8]) -> u32 {
         if bytes.starts_with(&MAGIC) { u32_at(bytes, 48).wrapping_add(1).max(1) } else { 1 }
     }
 
-    /// Reads a header of [`HEADER_BYTES`]; says what is wrong with another one.
+    /// Decodes a header of [`HEADER_BYTES`] bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, ImageError> {
         let found: [u8; 8] = bytes.first_chunk().copied().unwrap_or_default();
         if found != MAGIC {
@@ -213,30 +211,30 @@ impl Header {
     }
 }
 
-/// A block: erases 0..4, next page 4..8, flags 8, number of page records of this generation below
-/// the next page 9..12, reads since the erase 12..16, instant of the first program 16..24, chip
+/// A block record: erases 0..4, next page 4..8, flags 8, number of page records of this generation
+/// below the next page 9..12, reads since the erase 12..16, time of the first program 16..24, chip
 /// number 24..28, CRC-32 of the 28 bytes before it 28..32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockRecord {
-    /// Erases.
+    /// The number of erases.
     pub erases: u32,
-    /// One more than the highest programmed page.
+    /// One past the highest programmed page.
     pub next_page: u32,
-    /// See `blocks::flag`.
+    /// The block's flags; see `blocks::flag`.
     pub flags: u32,
-    /// How many pages below `next_page` have a record of this generation, modulo
+    /// The number of pages below `next_page` with a record of this generation, modulo
     /// [`RECORDED_PAGES`].
     pub recorded_pages: u32,
     /// Reads since the erase.
     pub reads: u32,
-    /// First program since the erase, in simulated nanoseconds.
+    /// Time of the first program since the erase, in simulated nanoseconds.
     pub programmed_at: u64,
     /// The chip's number.
     pub chip: u32,
 }
 
 impl BlockRecord {
-    /// The record's bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> [u8; BLOCK_BYTES] {
         let mut bytes = [0; BLOCK_BYTES];
         bytes[0..4].copy_from_slice(&self.erases.to_le_bytes());
@@ -251,7 +249,7 @@ impl BlockRecord {
         bytes
     }
 
-    /// Reads a record; `None` for a block that this chip never touched.
+    /// Decodes a record; `None` for a block that this chip never touched.
     pub fn decode(
         block: u32,
         bytes: &[u8; BLOCK_BYTES],
@@ -283,22 +281,22 @@ impl BlockRecord {
     }
 }
 
-/// A page: kind 0 (0 nothing, 1 bytes, 2 description, 3 tag), flaw 1, flaw's bits 2..4, generation
-/// 4..8, rules' word 8..16, data length 16..20, OOB length 20..24, column of a description 24..28,
-/// CRC-32 of everything but itself 28..32, record number or tag 32..40, version 40..44, offset
-/// 44..48, generator 48, described length 52..56, chip number 56..60, zero to 64; then the OOB's
-/// room, then the data's.
+/// A page record: kind 0 (0 nothing, 1 bytes, 2 description, 3 tag), flaw 1, the flaw's bits 2..4,
+/// generation 4..8, rules' word 8..16, data length 16..20, OOB length 20..24, column of a
+/// description 24..28, CRC-32 over everything else 28..32, record number or tag 32..40, version
+/// 40..44, offset 44..48, generator 48, described length 52..56, chip number 56..60, zero to 64;
+/// then space for the OOB, then for the data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageRecord {
     /// The chip's number.
     pub chip: u32,
-    /// The block's erases when the record was written.
+    /// The block's erase count when the record was written.
     pub generation: u32,
-    /// What the rules remember.
+    /// The rules' word of the page.
     pub rules_word: u64,
-    /// What is wrong with the page.
+    /// The page's flaw, if any.
     pub flaw: Option<Flaw>,
-    /// What the store keeps.
+    /// The content kept by the store.
     pub kept: SavedPage,
 }
 
@@ -310,7 +308,7 @@ fn page_crc(bytes: &[u8]) -> u32 {
 }
 
 impl PageRecord {
-    /// Writes the record into `into`, which has the layout's page bytes.
+    /// Encodes the record into `into`, which has the length of a page record.
     pub fn encode(&self, layout: &Layout, into: &mut [u8]) {
         into.fill(0);
         let (kind, data, oob): (u8, &[u8], &[u8]) = match &self.kept {
@@ -352,7 +350,7 @@ impl PageRecord {
         }
     }
 
-    /// Reads a record; `None` where there is none of this chip and generation.
+    /// Decodes a record; `None` if there is none of this chip and generation.
     pub fn decode(
         place: &str,
         bytes: &[u8],
@@ -378,7 +376,7 @@ impl PageRecord {
         let part = |at: usize, length: usize| bytes.get(at..at + length).unwrap_or_default().to_vec();
         let oob = part(PAGE_HEADER_BYTES, oob_length);
         let kept = match kind {
-            // A page that was touched, and holds nothing: a cut erase leaves such pages.
+            // A page that was touched but holds nothing, as an interrupted erase leaves it.
             1 if data_length == 0 && oob_length == 0 => SavedPage::Erased,
             1 => SavedPage::Bytes(part(PAGE_HEADER_BYTES + layout.oob_bytes, data_length), oob),
             2 => {

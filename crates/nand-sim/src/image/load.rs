@@ -1,4 +1,4 @@
-//! Reading a chip's image.
+//! Loading a chip image.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{BlockIndex, Context};
@@ -10,11 +10,11 @@ use crate::chip::NandChip;
 use crate::spec::ChipSpec;
 use crate::store::{SlotPage, Store};
 
-/// Block records are read together by so many.
+/// Block records per read.
 const BATCH_BLOCKS: u32 = 32_768;
 
 impl<S: Store, D: BlockDevice> ChipImage<S, D> {
-    /// Opens a chip as it was at the last sync. Its power has just come on: every die is idle.
+    /// Opens a chip in its state at the last sync. It has just been powered on: every die is idle.
     pub fn open(device: D, context: &Context) -> Result<Self, ImageError> {
         let capacity = device.geometry().capacity();
         if capacity < HEADER_BYTES as u64 {
@@ -48,7 +48,7 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
         Ok(image)
     }
 
-    /// Refuses an image that holds other block records than the header counts.
+    /// Refuses an image whose block records do not match the counts in the header.
     fn check_blocks(&self, header: &Header) -> Result<(), ImageError> {
         let (found, expected) = (self.recorded.blocks(), header.recorded_blocks);
         if found == expected {
@@ -84,7 +84,7 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
         Ok(())
     }
 
-    /// Refuses a block that holds another number of page records than its own record counts.
+    /// Refuses a block whose page records do not match the count in its own record.
     fn check_pages(&self, block: u32, record: &BlockRecord) -> Result<(), ImageError> {
         let found = self.recorded.pages(block, record.next_page);
         if found % RECORDED_PAGES == record.recorded_pages {

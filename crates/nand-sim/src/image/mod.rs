@@ -1,8 +1,8 @@
-//! A chip that lives on a block device: in a journalled file, commonly.
+//! A chip stored on a block device, usually in a journalled file.
 //!
-//! [`ChipImage`] is a chip whose `sync` writes what changed since the last one and flushes the
-//! device. If the device's flush is atomic, a crash leaves the chip as it was at the last sync. The
-//! format is described in [`layout`].
+//! [`ChipImage`] is a chip whose `sync` writes all changes since the last one and flushes the
+//! device. If the device's flush is atomic, a crash leaves the chip in its state at the last sync.
+//! [`layout`] describes the format.
 
 mod bytes;
 mod error;
@@ -28,54 +28,54 @@ use crate::store::Store;
 use layout::Layout;
 use recorded::Recorded;
 
-/// Records are read and written together up to so many bytes.
+/// Most bytes of records per read or write.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// A chip kept on a block device.
+/// A chip stored on a block device.
 #[derive(Debug)]
 pub struct ChipImage<S, D> {
     chip: NandChip<S>,
     device: D,
     layout: Layout,
-    /// What the next sync writes: blocks, and of each the pages.
+    /// The blocks that the next sync writes, and the pages of each.
     dirty: BTreeMap<u32, BTreeSet<u32>>,
-    /// Blocks whose count of reads has changed; only where bit errors are simulated.
+    /// Blocks with a changed read count; only used if bit errors are simulated.
     read: Mutex<BTreeSet<u32>>,
-    /// What has a record on the device, once the next sync has written what it has to.
+    /// The records on the device after the next sync.
     recorded: Recorded,
     last_instant: u64,
     number: u32,
 }
 
 impl<S: Store, D: BlockDevice> ChipImage<S, D> {
-    /// Bytes that the device must have for this chip.
+    /// The least size in bytes of a device for this chip.
     pub fn required_bytes(spec: &ChipSpec) -> std::result::Result<u64, ImageError> {
         spec.check()?;
         Ok(Layout::new(&spec.geometry.build(), S::KIND).bytes())
     }
 
-    /// The chip, for looking at it.
+    /// The chip, for inspection.
     pub const fn chip(&self) -> &NandChip<S> {
         &self.chip
     }
 
-    /// The chip, for what changes nothing that is saved: scripts of failures.
+    /// Sets a script of failures, which changes nothing that is saved.
     pub fn script_failures(&mut self, script: crate::FailureScript) {
         self.chip.script_failures(script);
     }
 
-    /// The device; what was not synced is lost.
+    /// Returns the device; changes since the last sync are lost.
     pub fn into_device(self) -> D {
         self.device
     }
 
-    /// When the last operation ended. After opening: the last before the sync that wrote the image.
-    /// A clock that starts here keeps ages of data right.
+    /// The end of the last operation; after opening, of the last one before the saved sync. A clock
+    /// that starts here keeps the ages of data correct.
     pub const fn last_instant(&self) -> Nanos {
         Nanos(self.last_instant)
     }
 
-    /// How many pages the next sync would write.
+    /// The number of pages that the next sync would write.
     pub fn dirty_pages(&self) -> usize {
         self.dirty.values().map(BTreeSet::len).sum()
     }
@@ -92,7 +92,7 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
         }
     }
 
-    /// The block's pages may all have changed their generation.
+    /// Marks pages of the block as dirty, because their generation may have changed.
     fn touch_pages(&mut self, block: BlockIndex, pages: u32) {
         if block.0 < self.chip.geometry.blocks {
             self.dirty.entry(block.0).or_default().extend(0..pages);
@@ -108,8 +108,8 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
         result
     }
 
-    /// An erase leaves nothing to be saved but the block's record; one that failed or was cut
-    /// leaves pages of a new generation.
+    /// Handles an erase: only the block's record needs saving, unless a failed or interrupted erase
+    /// left pages of a new generation.
     fn erased(&mut self, block: BlockIndex) {
         let state = self.chip.blocks.get(block);
         self.recorded.erase(block.0);
@@ -156,7 +156,7 @@ impl<S: Store, D: BlockDevice> Flash for ChipImage<S, D> {
         self.ended(result)
     }
 
-    /// Writes what changed since the last sync, then flushes the device. Takes no simulated time:
+    /// Writes all changes since the last sync, then flushes the device. Takes no simulated time:
     /// the file is not part of the chip.
     fn sync(&mut self, context: &Context) -> Result<Done> {
         match self.save(context) {

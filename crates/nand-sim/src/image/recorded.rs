@@ -1,24 +1,24 @@
-//! Which records a device holds: the witness against records that vanish.
+//! Bookkeeping of the records on a device, to detect records that vanish.
 //!
-//! A record whose bytes became zeroes, or whose chip number or generation changed, reads as one
-//! that never was. The counts kept here stand in other sectors, and tell the difference.
+//! A record that was zeroed, or whose chip number or generation was damaged, reads as absent. The
+//! counts kept here are in other sectors and reveal the difference.
 
 use std::collections::BTreeMap;
 
-/// The blocks that have a record, and of each the pages that have one of the block's generation.
-/// Costs a bit per page of a recorded block.
+/// The blocks with a record, and their pages with a record of the block's generation. Takes one bit
+/// per page of a recorded block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     blocks: BTreeMap<u32, Vec<u64>>,
 }
 
 impl Recorded {
-    /// Notes a block's record.
+    /// Adds a block's record.
     pub fn add_block(&mut self, block: u32) {
         self.blocks.entry(block).or_default();
     }
 
-    /// Notes a page's record, and that of its block.
+    /// Adds a page's record, and that of its block.
     pub fn add_page(&mut self, block: u32, page: u32) {
         let words = self.blocks.entry(block).or_default();
         let word = page as usize / 64;
@@ -30,14 +30,14 @@ impl Recorded {
         }
     }
 
-    /// Forgets the block's pages: it has a new generation.
+    /// Removes the block's pages, because it has a new generation.
     pub fn erase(&mut self, block: u32) {
         if let Some(words) = self.blocks.get_mut(&block) {
             words.clear();
         }
     }
 
-    /// How many of the block's pages below `end` have a record.
+    /// The number of the block's pages below `end` with a record.
     pub fn pages(&self, block: u32, end: u32) -> u32 {
         let words = self.blocks.get(&block).map_or(&[][..], Vec::as_slice);
         let (whole, rest) = (end as usize / 64, end % 64);
@@ -52,8 +52,8 @@ impl Recorded {
         full as u32 * 64 + words.get(full).map_or(0, |word| word.trailing_ones())
     }
 
-    /// How many blocks have a record, and the sum of their numbers, which names the one that is
-    /// missing.
+    /// The number of blocks with a record, and the sum of their numbers, which identifies a missing
+    /// one.
     pub fn blocks(&self) -> (u32, u64) {
         (self.blocks.len() as u32, self.blocks.keys().map(|block| u64::from(*block)).sum())
     }

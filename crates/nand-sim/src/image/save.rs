@@ -1,4 +1,4 @@
-//! Writing a chip's image: all of the header, and of blocks and pages what changed.
+//! Saving a chip image: the whole header, and changed blocks and pages.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -15,8 +15,8 @@ use crate::spec::ChipSpec;
 use crate::store::{SlotPage, Store};
 
 impl<S: Store, D: BlockDevice> ChipImage<S, D> {
-    /// Makes a chip as it comes from the factory on a device, and flushes it. The device must hold
-    /// zeroes, or an older chip, which is gone then.
+    /// Makes a new chip on a device, and flushes it. The device must hold zeroes or an older chip,
+    /// which is lost.
     pub fn create(device: D, spec: &ChipSpec, seed: u64, context: &Context) -> Result<Self, ImageError> {
         spec.check()?;
         let layout = Layout::new(&spec.geometry.build(), S::KIND);
@@ -42,13 +42,13 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
         Ok(image)
     }
 
-    /// Writes what changed and flushes the device. After an error everything is still to be
-    /// written.
+    /// Writes all changes and flushes the device. After an error, everything still counts as
+    /// changed.
     pub(super) fn save(&mut self, context: &Context) -> Result<(), ImageError> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let blocks: BTreeSet<u32> = self.dirty.keys().copied().chain(read).collect();
-        // Should the device refuse, they are still in the set of what is to be written, and their
-        // records follow.
+        // If the device fails, these blocks stay in the set to be written, and their records follow
+        // later.
         blocks.iter().for_each(|block| self.recorded.add_block(*block));
         let header = Header {
             spec: self.chip.spec.to_toml()?,

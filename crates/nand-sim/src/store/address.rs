@@ -1,13 +1,13 @@
-//! The store that keeps of a page the numbers in its tags: for page-mapped layers on the largest
-//! devices, at about four bytes a tag.
+//! The store that keeps only the numbers in a page's tags: for page-mapped layers on the largest
+//! devices, at about four bytes per tag.
 //!
-//! A page whose OOB is nothing but tags (`codec::page_tag`) with sequence numbers that go up by one
-//! is a few bytes: of each tag the number, which is all of its own 48 bits but the lowest eight;
-//! those eight bits and the sequence number are kept once for a run of pages in which the former
-//! are alike and the latter go up evenly: by one from page to page, or by as many as pages lie on
-//! other dies in between. Described data of such a page are not kept at all, and refused as
-//! `NoContent`. Everything else, data in bytes and OOB of another form, is kept whole beside:
-//! metadata, and what tests write.
+//! A page whose OOB consists of tags only (`codec::page_tag`), with consecutive sequence numbers,
+//! takes a few bytes. For each tag the store keeps the number: its own 48 bits without the lowest
+//! eight. Those eight bits and the sequence number are kept once for a run of pages in which the
+//! former are equal and the latter advance evenly: by one per page, or by the number of pages
+//! programmed on other dies in between. Described data of such a page are not kept, and reads of
+//! them return `NoContent`. Everything else, such as data in bytes and other OOB content, is kept
+//! whole: metadata, and what tests write.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,15 @@ use super::numbers::Numbers;
 use super::pages::fill_oob;
 use super::{NoContent, SavedPage, SlotPage, Store, StoreKind, bytes_of};
 
-/// Consecutive pages of a block whose tags go on from one to the next.
+/// Consecutive pages of a block whose tags advance evenly.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The first tag's sequence number (48 bits), and above it the eight bits that all tags have in
-    /// common.
+    /// The first tag's sequence number (48 bits), and above it the eight bits common to all tags.
     first: u64,
-    /// The first page, and how many there are.
+    /// The first page and the number of pages.
     page: u16,
     pages: u16,
-    /// By how much the sequence number goes up from page to page; 0 in a run of one page.
+    /// The sequence number's increment per page; 0 in a run of one page.
     step: u32,
 }
 
@@ -58,18 +57,18 @@ impl Run {
         self.page as u32 <= page && page < self.end()
     }
 
-    /// How far the sequence number of a page lies above the first one's.
+    /// The distance of a page's sequence number from the first one's.
     const fn ahead(&self, page: u32) -> u64 {
         (page - self.page as u32) as u64 * self.step as u64
     }
 
-    /// Takes the page behind the last one in, where it goes on like those before.
+    /// Appends the next page if it continues the run.
     #[inline(always)]
     fn take(&mut self, page: u32, first: u64) -> bool {
         if self.end() != page || self.pages == u16::MAX {
             return false;
         }
-        // Whoever wrote 2^32 tags between two pages of a block begins a new run.
+        // More than 2^32 tags between two pages of a block start a new run.
         let Some(ahead) = first.checked_sub(self.first) else { return false };
         if self.pages == 1 {
             match u32::try_from(ahead) {
@@ -93,15 +92,15 @@ struct Whole {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum WholeData {
-    /// None was programmed.
+    /// No data were programmed.
     Erased,
-    /// It was described, and its OOB were tags.
+    /// The data were described, and the OOB were tags.
     NotKept,
     /// The page's first bytes; the rest is erased.
     Bytes(Box<[u8]>),
 }
 
-/// Keeps the numbers of tags, and whole what is no tag.
+/// Keeps the numbers of tags, and everything else whole.
 #[derive(Clone, Debug)]
 pub struct AddressStore {
     format: TagFormat,
@@ -109,17 +108,17 @@ pub struct AddressStore {
     pages_per_block: usize,
     /// All pages of the device.
     pages: usize,
-    /// Tags of a page: what the first tagged page has. Pages with another number of them are kept
-    /// whole. 0 before.
+    /// Tags per page: the number in the first tagged page; 0 before. Pages with another number are
+    /// kept whole.
     tags: usize,
     numbers: Numbers,
-    /// By slot, in the order of their pages.
+    /// For each slot: the runs in page order.
     runs: Vec<SmallVec<[Run; 1]>>,
     whole: BTreeMap<(usize, u32), Whole>,
 }
 
-/// The tags of an OOB: the first one's sequence number with the low bits above it. `None` where
-/// they are not such that a run could hold them.
+/// The first tag of an OOB: its sequence number, with the low bits above it. `None` if the tags
+/// cannot be part of a run.
 #[inline(always)]
 fn run_of(format: TagFormat, oob: &[u8], mut number: impl FnMut(usize, u64)) -> Option<u64> {
     let (images, rest) = oob.as_chunks::<TAG_BYTES>();
@@ -142,7 +141,7 @@ fn run_of(format: TagFormat, oob: &[u8], mut number: impl FnMut(usize, u64)) -> 
     first
 }
 
-/// A page's first bytes after a program, which clears bits.
+/// The first bytes of a page after a program, which only clears bits.
 fn laid_over(old: &[u8], program: &PageProgram<'_>) -> WholeData {
     let column = program.column as usize;
     let mut new = vec![0xFF; program.data.len()];
@@ -164,8 +163,8 @@ impl AddressStore {
         self.runs.get(place.slot)?.iter().find(|run| run.holds(place.page))
     }
 
-    /// Notes a page of tags behind the last one of its block. `false`, and nothing is noted, where
-    /// its OOB are no such tags or it was programmed before.
+    /// Records a tagged page after the last one of its block. Returns `false`, with nothing
+    /// recorded, if its OOB are no such tags or it was programmed before.
     #[inline(always)]
     fn note(&mut self, place: SlotPage, oob: &[u8]) -> bool {
         if oob.len() != self.tags * TAG_BYTES || oob.is_empty() {
@@ -177,8 +176,8 @@ impl AddressStore {
         if last.as_ref().is_some_and(|last| place.page < last.end()) {
             return false;
         }
-        // Numbers of a page that turns out to be of another form are written for nothing: no run
-        // will name them.
+        // If the page turns out to have another form, the numbers written so far are unused: no run
+        // will refer to them.
         let numbers = &mut self.numbers;
         let Some(first) = run_of(self.format, oob, |place, number| numbers.set(at + place, number)) else {
             return false;
@@ -189,7 +188,7 @@ impl AddressStore {
         true
     }
 
-    /// The first page with tags says how many a page has.
+    /// Records the first tagged page, which determines the number of tags per page.
     #[cold]
     fn note_first(&mut self, place: SlotPage, oob: &[u8]) -> bool {
         if oob.is_empty() || run_of(self.format, oob, |_, _| {}).is_none() {
@@ -200,7 +199,7 @@ impl AddressStore {
         self.note(place, oob)
     }
 
-    /// Makes the OOB of a page of a run again.
+    /// Reconstructs the OOB of a page in a run.
     #[inline]
     fn deliver_tags(&self, place: SlotPage, run: &Run, oob: &mut [u8]) {
         let (at, skipped) = (self.place_of(place), run.ahead(place.page));
@@ -218,7 +217,7 @@ impl AddressStore {
         }
     }
 
-    /// The OOB of a page as far as it was programmed; `None` for an erased one.
+    /// The programmed part of a page's OOB; `None` for an erased page.
     fn oob_of(&self, place: SlotPage) -> Option<Vec<u8>> {
         if let Some(whole) = self.whole.get(&(place.slot, place.page)) {
             return Some(whole.oob.to_vec());
@@ -229,8 +228,8 @@ impl AddressStore {
         Some(oob)
     }
 
-    /// A program that no run can take: of bytes, of OOB of another form, or of a page that was
-    /// programmed before.
+    /// Handles a program that no run can hold: of bytes, of other OOB content, or of a page that
+    /// was programmed before.
     #[inline(never)]
     fn program_whole(&mut self, place: SlotPage, program: PageProgram<'_>) {
         let old = self.oob_of(place);
@@ -246,7 +245,7 @@ impl AddressStore {
         self.whole.insert((place.slot, place.page), Whole { data, oob: oob.into() });
     }
 
-    /// The data of a page that holds something after another program.
+    /// The data of a page after a further program.
     fn data_again(&self, place: SlotPage, program: &PageProgram<'_>) -> WholeData {
         match self.whole.get(&(place.slot, place.page)).map(|whole| &whole.data) {
             Some(old) if program.data.is_empty() => old.clone(),
@@ -256,7 +255,7 @@ impl AddressStore {
         }
     }
 
-    /// Takes a page out of its run, or out of those that are kept whole.
+    /// Removes a page from its run, or from the pages kept whole.
     fn forget(&mut self, place: SlotPage) {
         self.whole.remove(&(place.slot, place.page));
         let Some(runs) = self.runs.get_mut(place.slot) else { return };
@@ -314,7 +313,7 @@ impl Store for AddressStore {
 
     #[inline(always)]
     fn place(&mut self, from: SlotPage, to: SlotPage, oob: &[u8], oob_size: usize) {
-        // Of data that are not kept nothing moves but the tags.
+        // Of data that are not kept, only the tags move.
         let kept = !self.whole.is_empty() && self.whole.contains_key(&(from.slot, from.page));
         if kept || self.run(from).is_none() || !self.note(to, oob) {
             let mut image = oob.to_vec();
@@ -325,7 +324,7 @@ impl Store for AddressStore {
 
     fn place_parts(&mut self, from: &[(SlotPage, u32)], to: SlotPage, oob: &[u8], sizes: (u32, usize)) {
         let tagged = |place: SlotPage| !self.whole.contains_key(&(place.slot, place.page)) && self.run(place).is_some();
-        // A page of which only some parts are known is none that anybody could read.
+        // A page of which only some parts are known could not be read anyway.
         let some_unknown = from.iter().any(|(place, _)| tagged(*place));
         if !some_unknown {
             return super::place_each(self, from, to, oob, sizes);
@@ -405,8 +404,7 @@ impl Store for AddressStore {
 }
 
 impl AddressStore {
-    /// A copy of a page that is kept whole, of an erased one, or whose tags are not replaced by
-    /// others.
+    /// Copies a page that is kept whole, an erased one, or one whose tags are not replaced.
     #[cold]
     #[inline(never)]
     fn copy_whole(&mut self, from: SlotPage, to: SlotPage, oob: Option<&[u8]>) {

@@ -3,7 +3,7 @@
 use super::StoreKind;
 use super::pages::{Form, PageStore};
 
-/// Descriptions become bytes when they are programmed.
+/// Converts descriptions to bytes when they are programmed.
 #[derive(Clone, Copy, Debug)]
 pub struct AllBytes;
 

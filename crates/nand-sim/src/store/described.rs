@@ -1,9 +1,9 @@
-//! The store that keeps descriptions as descriptions, and bytes as bytes.
+//! The store that keeps descriptions as descriptions and bytes as bytes.
 
 use super::StoreKind;
 use super::pages::{Form, PageStore};
 
-/// Descriptions stay descriptions, alone in a page or beside others and bytes.
+/// Keeps descriptions, whether alone in a page or next to other descriptions and bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct BytesAndDescriptions;
 

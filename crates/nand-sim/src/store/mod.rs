@@ -1,8 +1,8 @@
-//! What a chip keeps of its pages: all bytes, bytes and descriptions, only a tag, or only the
-//! numbers in its OOB.
+//! Stores: what a chip keeps of its pages. That is all bytes, bytes and descriptions, only a tag,
+//! or only the numbers in the OOB.
 //!
-//! Stores know nothing of rules, time or faults. Blocks get a slot when they are first programmed;
-//! a store holds its slots' pages so that a clone shares them until one side writes.
+//! Stores know nothing of rules, time or faults. A block gets a slot when it is first programmed;
+//! clones share a slot's pages until one of them writes.
 
 mod address;
 mod content;
@@ -22,36 +22,35 @@ use nandkit_flash::PageProgram;
 use nandkit_units::{Assembly, Content, Described, FlashGeometry, PageAddress, Payload, ReadInto};
 use serde::{Deserialize, Serialize};
 
-/// A page that a store holds: its block's slot, and the page in the block.
+/// The position of a page in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotPage {
-    /// The block's slot.
+    /// The slot of the page's block.
     pub slot: usize,
-    /// The page in the block.
+    /// The page number in the block.
     pub page: u32,
 }
 
-/// The store has no bytes for what was asked.
+/// The store does not have the requested bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoContent;
 
-/// What of a page is left to be saved: exactly what a program would need to bring it back.
+/// The content of a page to be saved: exactly what a program needs to restore it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SavedPage {
     /// Nothing was programmed.
     Erased,
-    /// Bytes; shorter than the page where the rest is erased. The second are the OOB's, with the
-    /// same reading.
+    /// Data bytes and OOB bytes; bytes beyond their ends are erased.
     Bytes(Vec<u8>, Vec<u8>),
-    /// A description from a column on, and the OOB's bytes.
+    /// The column of a description, the description, and the OOB bytes.
     Described(u32, Described, Vec<u8>),
-    /// A shadow's tag of bytes that it did not keep, and the OOB's bytes.
+    /// A shadow store's tag of bytes that it did not keep, and the OOB bytes.
     Tag(u64, Vec<u8>),
 }
 
-/// Keeps pages.
+/// Keeps the content of pages.
 pub trait Store: Clone + Send + Sync {
-    /// The store's name in specs and records.
+    /// The kind of the store, for specs and records.
     const KIND: StoreKind;
     /// Whether described data can be read back.
     const KEEPS_DESCRIBED: bool = true;
@@ -59,33 +58,33 @@ pub trait Store: Clone + Send + Sync {
     /// A store without slots.
     fn new(geometry: &FlashGeometry) -> Self;
 
-    /// Adds a slot of erased pages. Its number is the count of slots before.
+    /// Adds a slot of erased pages. Its number is the previous count of slots.
     fn add_slot(&mut self);
 
-    /// Programs: bits go from 1 to 0. The chip has checked ranges and rules.
+    /// Programs a page: bits change from 1 to 0. The chip has checked ranges and rules.
     fn program(&mut self, place: SlotPage, program: &PageProgram<'_>);
 
-    /// Puts the source's data and OOB into an erased page; `oob` replaces the beginning of the
+    /// Copies the source's data and OOB to an erased page; `oob` replaces the beginning of the
     /// source's OOB.
     fn copy(&mut self, from: SlotPage, to: SlotPage, oob: Option<&[u8]>);
 
-    /// Puts pages of one slot into erased pages from `to` on; `oob` is as many bytes for each,
-    /// which replace the beginning of the source's OOB.
+    /// Copies pages of one slot to erased pages from `to` on; `oob` holds an equal number of bytes
+    /// for each, which replace the beginning of the source's OOB.
     fn copy_run(&mut self, slot: usize, from: &[PageAddress], to: SlotPage, oob: &[u8]) {
         copy_each(self, slot, from, to, oob);
     }
 
-    /// Puts the source's data and an OOB of its own into an erased page: `oob`, and behind it, up
-    /// to `oob_size`, nothing.
+    /// Copies the source's data to an erased page with a new OOB: `oob`, padded as erased up to
+    /// `oob_size`.
     fn place(&mut self, from: SlotPage, to: SlotPage, oob: &[u8], oob_size: usize) {
         let mut image = oob.to_vec();
         image.resize(oob_size.max(oob.len()), 0xFF);
         self.copy(from, to, Some(&image));
     }
 
-    /// Fills an erased page with equal parts of other pages, each given with its page and its
-    /// number there, and gives it an OOB as [`Store::place`] does. `sizes` are those of a page and
-    /// of its OOB.
+    /// Composes an erased page from equal parts of other pages, each given by its page and its
+    /// index there, with an OOB as in [`Store::place`]. `sizes` are the sizes of a page and of its
+    /// OOB.
     fn place_parts(&mut self, from: &[(SlotPage, u32)], to: SlotPage, oob: &[u8], sizes: (u32, usize)) {
         place_each(self, from, to, oob, sizes);
     }
@@ -96,19 +95,18 @@ pub trait Store: Clone + Send + Sync {
     /// Erases one page.
     fn erase_page(&mut self, place: SlotPage);
 
-    /// Reads data from `column` on into `into` and the OOB from its start. The chip has checked
-    /// ranges.
+    /// Reads data from `column` on, and OOB from its start. The chip has checked ranges.
     fn read(&self, place: SlotPage, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent>;
 
-    /// What must be saved of a page.
+    /// The content of a page to be saved.
     fn keep(&self, place: SlotPage) -> SavedPage;
 
-    /// Brings back a page whose block is erased. A store that cannot hold what is kept (a tag in a
-    /// content store) leaves it erased and says so.
+    /// Restores a page of an erased block. A store that cannot hold the content (a tag in a content
+    /// store) leaves the page erased and returns an error.
     fn bring_back(&mut self, place: SlotPage, kept: &SavedPage) -> Result<(), NoContent>;
 }
 
-/// A [`Store::copy_run`] page by page.
+/// [`Store::copy_run`] page by page.
 fn copy_each<S: Store>(store: &mut S, slot: usize, from: &[PageAddress], to: SlotPage, oob: &[u8]) {
     let length = oob.len().checked_div(from.len()).unwrap_or(0);
     for (index, (page, from)) in (to.page..).zip(from).enumerate() {
@@ -117,8 +115,8 @@ fn copy_each<S: Store>(store: &mut S, slot: usize, from: &[PageAddress], to: Slo
     }
 }
 
-/// A [`Store::place_parts`] through the parts' contents. A part that the store does not know (the
-/// bytes of a shadow's tag) makes the whole page one of which nothing is known but its OOB.
+/// [`Store::place_parts`] through the parts' contents. If the store does not know a part (the bytes
+/// of a shadow's tag), nothing but the OOB of the new page is known.
 fn place_each<S: Store>(
     store: &mut S,
     from: &[(SlotPage, u32)],
@@ -140,7 +138,7 @@ fn place_each<S: Store>(
     store.program(to, &PageProgram::new(data, oob));
 }
 
-/// The stores by name.
+/// The kinds of stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreKind {
@@ -155,8 +153,8 @@ pub enum StoreKind {
     Address,
 }
 
-/// Delivers the bytes from `column` on of a page of which `described` begins at `start` and the
-/// rest is erased.
+/// Delivers the bytes from `column` on of a page that holds `described` at `start` and is otherwise
+/// erased.
 fn deliver_described(into: &mut ReadInto<'_>, column: u32, start: u32, described: Described) {
     let length = into.len();
     if length == 0 {
@@ -178,7 +176,7 @@ fn deliver_described(into: &mut ReadInto<'_>, column: u32, start: u32, described
     }
 }
 
-/// The bytes that a read fills, whichever form it takes; `None` where nothing is to be delivered.
+/// The target bytes of a read in any form; `None` if nothing is to be delivered.
 pub(crate) fn bytes_of<'a>(into: &'a mut ReadInto<'_>) -> Option<&'a mut [u8]> {
     match into {
         ReadInto::Bytes(bytes) => Some(bytes),

@@ -1,5 +1,4 @@
-//! Numbers packed into three, four or five bytes each: as few as the largest one that was ever
-//! stored needs.
+//! Numbers packed into three, four or five bytes each, depending on the largest one ever stored.
 
 /// A table of numbers below 2^40.
 #[derive(Clone, Debug)]
@@ -9,18 +8,18 @@ pub struct Numbers {
     count: usize,
 }
 
-/// What a table begins with: numbers below 2^24.
+/// The initial width of a table: numbers below 2^24.
 const FIRST_WIDTH: usize = 3;
-/// Bytes behind the last number, so that each can be read as a word.
+/// Bytes after the last number, so that each can be read as a word.
 const PADDING: usize = 8;
 
 impl Numbers {
-    /// So many zeroes. Costs address space, no memory.
+    /// A table of `count` zeroes. Takes address space, but no memory.
     pub fn new(count: usize) -> Self {
         Self { bytes: vec![0; count * FIRST_WIDTH + PADDING], width: FIRST_WIDTH, count }
     }
 
-    /// The number at a place; 0 behind the end.
+    /// The number at an index; 0 past the end.
     #[inline(always)]
     pub fn get(&self, place: usize) -> u64 {
         let start = place * self.width;
@@ -28,8 +27,8 @@ impl Numbers {
         word.map_or(0, |word| u64::from_le_bytes(*word)) & self.mask()
     }
 
-    /// Stores a number; behind the end nothing. A number that needs more bytes than those before
-    /// makes the table anew: once or twice in its life.
+    /// Stores a number; does nothing past the end. A number that needs more bytes than all before
+    /// rebuilds the table, at most twice in its life.
     #[inline(always)]
     pub fn set(&mut self, place: usize, number: u64) {
         if number > self.mask() {
@@ -37,7 +36,7 @@ impl Numbers {
         }
         let (start, width) = (place * self.width, self.width);
         let bytes = number.to_le_bytes();
-        // The usual width with a length that the compiler knows.
+        // The usual width, with a length known to the compiler.
         if width == FIRST_WIDTH {
             let into = self.bytes.get_mut(start..).and_then(|rest| rest.first_chunk_mut::<FIRST_WIDTH>());
             if let (Some(into), Some(from)) = (into, bytes.first_chunk::<FIRST_WIDTH>()) {
@@ -60,7 +59,7 @@ impl Numbers {
         let mut wider = Self { bytes: vec![0; self.count * width + PADDING], width, count: self.count };
         for place in 0..self.count {
             let old = self.get(place);
-            // What was never written stays without memory.
+            // Unwritten entries stay without memory.
             if old != 0 {
                 wider.set(place, old);
             }

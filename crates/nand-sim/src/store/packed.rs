@@ -1,12 +1,12 @@
-//! Pages put together from pieces, in a few bytes for each piece that is described.
+//! Pages composed of pieces, with a few bytes for each described piece.
 //!
-//! A page of 16 KiB that took four writes of 4 KiB is four descriptions and four tags: about 80
-//! bytes here, where its bytes would make a run's memory grow with what it writes.
+//! A 16 KiB page filled by four writes of 4 KiB has four descriptions and four tags: about 80 bytes
+//! here. Kept as bytes, a run's memory would grow with the amount written.
 //!
-//! The image: the OOB, the length of the data, then piece by piece. The OOB is twice its number of
-//! tags and one more, with the tags as differences to the one before; where it is no whole tags,
-//! twice its length and its bytes. A piece is its kind, its length and what the kind asks for. All
-//! numbers are LEB128 (DWARF 5, section 7.6).
+//! The image: the OOB, the length of the data, then the pieces. An OOB that consists of tags starts
+//! with twice the number of tags plus one, followed by the tags as differences to their
+//! predecessors; any other OOB starts with twice its length, followed by its bytes. A piece has a
+//! kind, a length, and data depending on the kind. All numbers are LEB128 (DWARF 5, section 7.6).
 
 use std::sync::Arc;
 
@@ -15,24 +15,24 @@ use nandkit_units::{Content, Described, Description, Generator, Payload, ReadInt
 
 use super::sparse::{self, Sparse};
 
-/// A run of one byte, as zeroes or erased flash.
+/// A run of one byte value, such as zeroes or erased flash.
 const FILL: u8 = 0;
 /// A part of a record: number, version, offset.
 const RECORD: u8 = 1;
-/// The bytes themselves.
+/// Plain bytes.
 const BYTES: u8 = 2;
-/// The length of a sparse image, and that image.
+/// The length of a sparse image, and the image.
 const SPARSE: u8 = 3;
-/// The piece before once more; in place of its length stands how often.
+/// Repeats the previous piece; the length field holds the number of repetitions.
 const AGAIN: u8 = 4;
 
-/// A page's data and, where the page wants it here, its OOB.
+/// A page's data and, if the page stores it here, its OOB.
 #[derive(Clone, Debug)]
 pub struct Packed {
     image: Arc<[u8]>,
 }
 
-/// A piece as it lies in the image.
+/// A piece as stored in the image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Piece<'a> {
     Described(Described),
@@ -42,7 +42,7 @@ enum Piece<'a> {
 }
 
 impl Packed {
-    /// Packs data and an OOB. Cost: one pass over what is bytes.
+    /// Packs data and an OOB. Cost: one pass over data in bytes.
     pub fn new(data: Payload<'_>, oob: &[u8], format: TagFormat) -> Self {
         let mut image = Vec::with_capacity(64 + oob.len());
         put_oob(&mut image, oob, format);
@@ -56,7 +56,7 @@ impl Packed {
         Self { image: Arc::from(writer.image) }
     }
 
-    /// The OOB that was packed with the data. `format` is that of its making.
+    /// The packed OOB. `format` must be the one used for packing.
     pub fn oob(&self, format: TagFormat) -> Vec<u8> {
         let mut oob = Vec::new();
         take_oob(&mut &*self.image, |part| match part {
@@ -66,24 +66,24 @@ impl Packed {
         oob
     }
 
-    /// What stands behind the OOB.
+    /// The image after the OOB.
     fn data(&self) -> &[u8] {
         let mut rest: &[u8] = &self.image;
         take_oob(&mut rest, |_| {});
         rest
     }
 
-    /// Bytes of data that it stands for.
+    /// Length of the data in bytes.
     pub fn len(&self) -> usize {
         number(&mut self.data()) as usize
     }
 
-    /// Bytes of memory that the image takes.
+    /// Memory that the image takes, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.image.len()
     }
 
-    /// The pieces in order, with the column at which each begins.
+    /// The pieces in order, each with its column.
     fn pieces(&self) -> impl Iterator<Item = (usize, Piece<'_>)> {
         let mut reader = Reader { rest: self.data(), last: None, again: 0 };
         number(&mut reader.rest);
@@ -95,8 +95,8 @@ impl Packed {
         })
     }
 
-    /// Delivers the data from `column` on; behind their end stands what was never programmed, 0xFF.
-    /// What one piece holds is delivered as it is.
+    /// Delivers the data from `column` on; bytes past their end are unprogrammed, 0xFF. Data within
+    /// one piece keep their form.
     pub fn read(&self, column: usize, into: &mut ReadInto<'_>) {
         let length = into.len();
         if length == 0 || matches!(into, ReadInto::Nothing { .. }) {
@@ -121,7 +121,7 @@ impl Packed {
             assembly.push(Payload::Bytes(&buffer));
         }
         match into {
-            // Handed over whole, not copied.
+            // Moved as a whole, not copied.
             ReadInto::Content { content: target, .. } if matches!(content.payload(), Payload::Assembled(_)) => {
                 **target = content;
             }
@@ -139,7 +139,7 @@ impl Piece<'_> {
         }
     }
 
-    /// A part that lies within the piece; made in `buffer` where it does not lie in the image.
+    /// A part within the piece; built in `buffer` if the image does not hold it as such.
     fn part<'b>(&'b self, start: usize, length: usize, buffer: &'b mut Vec<u8>) -> Payload<'b> {
         let whole = match *self {
             Self::Described(described) => Payload::Described(described),
@@ -163,12 +163,12 @@ impl Piece<'_> {
     }
 }
 
-/// Makes an image.
+/// Builds an image.
 struct Writer {
     image: Vec<u8>,
     /// The piece written last.
     last: Vec<u8>,
-    /// How often it is to stand there once more.
+    /// The number of pending repetitions of it.
     again: u64,
 }
 
@@ -178,7 +178,7 @@ impl Writer {
         match piece {
             Payload::Described(described) => put_described(&mut coded, described),
             Payload::Bytes(bytes) => put_bytes(&mut coded, bytes),
-            // Pieces are no assemblies.
+            // Pieces are never assemblies.
             Payload::Assembled(part) => return part.pieces().for_each(|piece| self.put(piece)),
         }
         if coded == self.last {
@@ -232,7 +232,7 @@ fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
     into.extend_from_slice(held.unwrap_or(&[first]));
 }
 
-/// Takes an image apart. It ends where the image is none of a [`Writer`]'s.
+/// Parses an image. Stops at anything that no [`Writer`] produces.
 struct Reader<'a> {
     rest: &'a [u8],
     last: Option<Piece<'a>>,
@@ -279,7 +279,7 @@ impl<'a> Iterator for Reader<'a> {
     }
 }
 
-/// What an OOB is made of.
+/// The parts of an OOB.
 enum OobPart<'a> {
     Bytes(&'a [u8]),
     /// The payload and the sequence number.
@@ -321,7 +321,7 @@ fn take_oob<'a>(from: &mut &'a [u8], mut each: impl FnMut(OobPart<'a>)) {
     }
 }
 
-/// A difference as a number that is small where the difference is.
+/// Encodes a difference so that a small difference is a small number.
 const fn zigzag(difference: u64) -> u64 {
     difference << 1 ^ ((difference as i64 >> 63) as u64)
 }
@@ -338,7 +338,7 @@ fn put_number(into: &mut Vec<u8>, mut number: u64) {
     into.push(number as u8);
 }
 
-/// Takes a number off the beginning.
+/// Takes a number from the front.
 fn number(from: &mut &[u8]) -> u64 {
     let (mut number, mut shift) = (0, 0);
     while let Some((byte, rest)) = from.split_first() {

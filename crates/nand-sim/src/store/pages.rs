@@ -1,7 +1,7 @@
 //! Pages as shared byte strings or descriptions, in copy-on-write tables per block.
 //!
-//! A page put together from pieces keeps the descriptions among them ([`Packed`]), so that a store
-//! of descriptions grows with the metadata, not with the traffic: see `PageStore::held_bytes`.
+//! A page composed of pieces keeps the descriptions among them ([`Packed`]), so that a store of
+//! descriptions grows with the metadata, not with the traffic: see `PageStore::held_bytes`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,9 +18,9 @@ use super::{NoContent, SavedPage, SlotPage, Store, StoreKind, deliver_described}
 
 /// Whether a page store keeps descriptions.
 pub trait Form: Clone + fmt::Debug + Send + Sync + 'static {
-    /// Whether a description stays one.
+    /// Whether descriptions are kept as such.
     const KEEPS_DESCRIPTIONS: bool;
-    /// The store's name.
+    /// The kind of the store.
     const KIND: StoreKind;
 }
 
@@ -30,10 +30,10 @@ enum Data {
     #[default]
     Erased,
     Bytes(Arc<[u8]>),
-    /// The same where much of it is zeroes: how many bytes a [`Sparse`] stands for, and its image.
+    /// Bytes with many zeroes: the length that a [`Sparse`] represents, and its image.
     Sparse(u32, Arc<[u8]>),
-    /// From column 0 on. The fields of a [`Described`] lie side by side here, so that a page's
-    /// place in the table is 8 bytes smaller.
+    /// A description at column 0. The fields of a [`Described`] are inlined here, which makes a
+    /// page's table entry 8 bytes smaller.
     Described {
         record: u64,
         version: u32,
@@ -41,12 +41,11 @@ enum Data {
         length: u32,
         is_record: bool,
     },
-    /// Several of these, one behind the other.
+    /// Several pieces in a row.
     Packed(Packed),
 }
 
-// One for each page of every block that was ever programmed: 8 bytes are 8 MB for each 16 GiB of
-// pages.
+// One for each page of every block ever programmed: 8 bytes make 8 MB for each 16 GiB of pages.
 const _: () = assert!(size_of::<Page>() == 48);
 
 impl Data {
@@ -55,14 +54,14 @@ impl Data {
         Self::Described { record, version, offset, length, is_record: matches!(generator, Generator::Record) }
     }
 
-    /// The description, if it is one.
+    /// The description, if the data is a single one.
     const fn described(&self) -> Option<Described> {
         let &Self::Described { record, version, offset, length, is_record } = self else { return None };
         let generator = if is_record { Generator::Record } else { Generator::Zero };
         Some(Described { description: Description { version, offset, record, generator }, length })
     }
 
-    /// Bytes from column 0 on that are not erased.
+    /// The number of bytes from column 0 on that are not erased.
     fn len(&self) -> usize {
         match self {
             Self::Erased => 0,
@@ -73,12 +72,12 @@ impl Data {
         }
     }
 
-    /// Whether it is bytes and nothing else.
+    /// Whether the data is plain bytes.
     const fn is_bytes(&self) -> bool {
         matches!(self, Self::Erased | Self::Bytes(_) | Self::Sparse(..))
     }
 
-    /// Delivers what stands from `column` on; behind the end stands what is erased.
+    /// Delivers the data from `column` on; past the end, erased bytes.
     fn read(&self, column: u32, into: &mut ReadInto<'_>) {
         match self {
             Self::Erased => into.deliver_fill(0xFF),
@@ -108,7 +107,7 @@ impl Data {
         }
     }
 
-    /// Memory that it takes beside its place in the table.
+    /// Memory used outside the table entry, in bytes.
     fn held_bytes(&self) -> usize {
         match self {
             Self::Erased | Self::Described { .. } => 0,
@@ -121,7 +120,7 @@ impl Data {
 
 const INLINE: usize = 22;
 
-/// The OOB of a page; fewer bytes than it has: the rest is erased.
+/// The OOB of a page; missing bytes at the end are erased.
 #[derive(Clone, Debug, Default)]
 enum Oob {
     #[default]
@@ -129,12 +128,12 @@ enum Oob {
     /// What translation layers write: short enough to need no memory of its own.
     Short(u8, [u8; INLINE]),
     Long(Arc<[u8]>),
-    /// It lies in the image of the page's data.
+    /// The OOB is in the image of the page's data.
     Packed,
 }
 
 impl Oob {
-    /// The bytes that stand here; those of a packed one are its page's to tell.
+    /// The bytes stored here; those of a packed OOB come from its page.
     fn own_bytes(&self) -> &[u8] {
         match self {
             Self::Erased | Self::Packed => &[],
@@ -186,7 +185,7 @@ impl Page {
         self.oob = Oob::from_bytes(&both);
     }
 
-    /// Puts bytes in place of the beginning of the OOB.
+    /// Replaces the beginning of the OOB.
     fn replace_oob(&mut self, bytes: &[u8], format: TagFormat) {
         let old = self.oob(format);
         self.oob = match old.get(bytes.len()..) {
@@ -199,13 +198,13 @@ impl Page {
     }
 }
 
-/// A store of pages by [`Form`].
+/// A store of pages in the given [`Form`].
 #[derive(Clone, Debug)]
 pub struct PageStore<F> {
     blocks: Vec<Arc<[Page]>>,
     page_size: usize,
     pages_per_block: usize,
-    /// What the tags of translation layers look like.
+    /// The format of translation layers' tags.
     format: TagFormat,
     form: PhantomData<F>,
 }
@@ -219,7 +218,7 @@ impl<F: Form> PageStore<F> {
         unshared(self.blocks.get_mut(place.slot)?).get_mut(place.page as usize)
     }
 
-    /// Programs the data; whether the OOB went with them.
+    /// Programs the data; returns whether the OOB was stored with them.
     fn program_data(page: &mut Page, (page_size, format): (usize, TagFormat), program: &PageProgram<'_>) -> bool {
         let (column, data) = (program.column as usize, program.data);
         match (data, column, &page.data, F::KEEPS_DESCRIPTIONS) {
@@ -235,9 +234,8 @@ impl<F: Form> PageStore<F> {
         false
     }
 
-    /// Puts several pieces into an erased page. A long OOB that is programmed with them goes into
-    /// the same memory, and this says so: each piece of memory of its own has an allocator's
-    /// overhead.
+    /// Stores several pieces in an erased page. A long OOB programmed with them goes into the same
+    /// allocation to save overhead; returns whether it did.
     fn pack(page: &mut Page, data: Payload<'_>, oob: &[u8], format: TagFormat) -> bool {
         let together = oob.len() > INLINE && matches!(page.oob, Oob::Erased);
         page.data = Data::Packed(Packed::new(data, if together { oob } else { &[] }, format));
@@ -247,14 +245,15 @@ impl<F: Form> PageStore<F> {
         together
     }
 
-    /// Lays data over a page where not everything is bytes.
+    /// Adds data to a page that is not only bytes.
     fn add_pieces(page: &mut Page, column: usize, data: Payload<'_>, format: TagFormat) {
         let (length, end) = (page.data.len(), column + data.len());
         let mut old = Content::new();
         if length > 0 {
             page.data.read(0, &mut ReadInto::Content { content: &mut old, length: length as u32 });
         }
-        // Any part of an assembly has a form; of a description only those that 32 bits can name.
+        // Any part of an assembly can be described, but only those parts of a description that 32
+        // bits can address.
         let (mut before, mut all) = (Assembly::new(), Assembly::new());
         before.push(old.payload());
         let before = before.payload();
@@ -272,24 +271,24 @@ impl<F: Form> PageStore<F> {
             Payload::Bytes(bytes) => Self::kept(bytes),
             pieces @ Payload::Assembled(_) => Data::Packed(Packed::new(pieces, &[], format)),
         };
-        // It may have lain in the image that is gone now.
+        // The OOB may have been in the image that was replaced.
         page.oob = Oob::from_bytes(&oob);
     }
 
-    /// Lays data over a page whose form is bytes from now on.
+    /// Adds data to a page, which is stored as bytes from now on.
     fn add_bytes(page: &mut Page, page_size: usize, column: usize, data: Payload<'_>) {
         let end = column + data.len();
         let mut whole = vec![0xFF; page_size];
         let old_length = page.data.len().min(page_size);
         page.data.read(0, &mut ReadInto::Bytes(whole.get_mut(..old_length).unwrap_or(&mut [])));
-        // The chip lets no part be programmed twice, so what is there is 0xFF and the program alone
-        // decides.
+        // The chip never programs a part twice, so the old bytes are 0xFF and only the program
+        // counts.
         data.copy_to(&mut whole[column..end]);
         page.data = Self::kept(&whole[..old_length.max(end)]);
     }
 
-    /// Memory that the pages take, in bytes: the tables and what stands beside them. What several
-    /// pages or snapshots share counts once for each. Cost: a pass over all pages.
+    /// Memory that the pages take, in bytes: tables and allocations. Memory shared by pages or
+    /// snapshots counts once for each. Cost: a pass over all pages.
     pub fn held_bytes(&self) -> u64 {
         let pages = self.blocks.iter().flat_map(|block| block.iter());
         let beside =
@@ -297,7 +296,7 @@ impl<F: Form> PageStore<F> {
         pages.map(|page| size_of::<Page>() as u64 + beside(page)).sum()
     }
 
-    /// Bytes as this store keeps them: a store that is to be small leaves out zeroes.
+    /// Bytes in the form that this store keeps: a store that must be small omits zeroes.
     fn kept(bytes: &[u8]) -> Data {
         let sparse = if F::KEEPS_DESCRIPTIONS { Sparse::new(bytes) } else { None };
         let sparse = sparse.map(Sparse::into_image);
@@ -305,7 +304,7 @@ impl<F: Form> PageStore<F> {
     }
 }
 
-/// The table for writing: copied first if a snapshot shares it.
+/// The table for writing; copied first if a snapshot shares it.
 fn unshared(table: &mut Arc<[Page]>) -> &mut [Page] {
     Arc::make_mut(table)
 }
@@ -399,7 +398,7 @@ impl<F: Form> Store for PageStore<F> {
     }
 }
 
-/// Fills a read's OOB with what is there; the rest is erased.
+/// Fills a read's OOB with the stored bytes; the rest is erased.
 pub(super) fn fill_oob(into: &mut [u8], stored: &[u8]) {
     let length = stored.len().min(into.len());
     let (head, tail) = into.split_at_mut(length);

@@ -1,8 +1,8 @@
 //! The store that keeps a 64-bit tag and the first 16 OOB bytes of each page: for translation
 //! layers on large devices.
 //!
-//! OOB bytes from 16 on read as erased, whatever was programmed. Data that were not described are
-//! refused as `NoContent`.
+//! OOB bytes from 16 on read as erased, whatever was programmed. Reads of data that were not
+//! described return `NoContent`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use super::pages::fill_oob;
 use super::{NoContent, SavedPage, SlotPage, Store, StoreKind, deliver_described};
 use crate::words::{PageWords, WordTables};
 
-/// OOB bytes that are kept.
+/// Number of OOB bytes kept.
 const OOB_KEPT: usize = 16;
-/// Words per page: the tag, and the OOB in two.
+/// Words per page: the tag, and two for the OOB.
 const WORDS: usize = 3;
 
-/// Bits 63 and 62 of a tag say what the page holds; 0 is erased.
+/// Bits 63 and 62 of a tag give the kind of content; 0 is erased.
 const KIND: u64 = 3 << 62;
 const KIND_OOB_ONLY: u64 = 1 << 62;
 const KIND_HASH: u64 = 2 << 62;
 const KIND_DESCRIBED: u64 = 3 << 62;
-/// The other bits: a fingerprint, or a description.
+/// The other bits: a fingerprint or a description.
 const HASH: u64 = !KIND;
 
 // A description in a tag: generator in bit 61, offset / 512 in 51..61, version in 31..51, record in
@@ -35,16 +35,16 @@ const OFFSET_SHIFT: u32 = 51;
 const VERSION_SHIFT: u32 = 31;
 const RECORD_BITS: u32 = 31;
 const VERSION_BITS: u32 = 20;
-/// Offsets are multiples of 512, below 512 KiB.
+/// Offsets are multiples of 512 below 512 KiB.
 const SECTOR_SHIFT: u32 = 9;
 const OFFSET_MASK: u32 = 0x3FF << SECTOR_SHIFT;
 const WIDE: u64 = KIND_DESCRIBED | HASH;
 
-/// A description that does not fit into a tag: where it starts in the page, and what it is.
+/// A description that does not fit into a tag: its column, and the description.
 type Wide = (u32, Described);
 
-/// Keeps tags. Descriptions are kept exactly: packed into the tag where they fit, else in a table
-/// of their own.
+/// Keeps tags. Descriptions are kept exactly: packed into the tag if they fit, else in a separate
+/// table.
 #[derive(Clone, Debug)]
 pub struct ShadowStore {
     words: WordTables<WORDS>,
@@ -54,7 +54,8 @@ pub struct ShadowStore {
 
 #[inline(always)]
 fn pack(description: &Description) -> Option<u64> {
-    // Bits that have no place in a tag. Runs for each program: one comparison for the three fields.
+    // The bits that do not fit into a tag. Called for each program, so one comparison covers the
+    // three fields.
     let left_over = description.record >> RECORD_BITS
         | u64::from(description.version >> VERSION_BITS)
         | u64::from(description.offset & !OFFSET_MASK);
@@ -82,8 +83,8 @@ fn unpack(tag: u64) -> Description {
     }
 }
 
-/// A fingerprint of bytes: tells contents apart, resists nobody. Four lanes, so that it runs at
-/// memory speed.
+/// A non-cryptographic fingerprint that distinguishes contents. Four lanes make it run at memory
+/// speed.
 fn fingerprint(bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x9E37_79B1_85EB_CA87;
     let mut lanes = [1u64, 2, 3, 4];
@@ -99,7 +100,7 @@ fn fingerprint(bytes: &[u8]) -> u64 {
     lanes.into_iter().fold(rest, |sum, lane| nandkit_units::random::hash(sum, lane, 0))
 }
 
-/// The bytes of what was put together, of which a tag keeps a fingerprint only.
+/// The bytes of composed data, of which a tag only keeps a fingerprint.
 #[cold]
 fn bytes_of(data: Payload<'_>) -> Vec<u8> {
     let mut bytes = vec![0; data.len()];
@@ -127,8 +128,8 @@ fn oob_words(oob: &[u8]) -> [u64; 2] {
 }
 
 impl ShadowStore {
-    /// The tag of a page: 0 for an erased one, different for different contents. Equal runs leave
-    /// equal tags.
+    /// The tag of a page: 0 if erased, different for different contents. Equal runs leave equal
+    /// tags.
     pub fn tag(&self, place: SlotPage) -> u64 {
         self.words.words(place.slot).get(place.page as usize).map_or(0, |[tag, ..]| tag.load(Relaxed))
     }
@@ -170,7 +171,7 @@ impl ShadowStore {
         WIDE
     }
 
-    /// A program of any kind.
+    /// Handles any program.
     #[inline(never)]
     fn program_otherwise(&mut self, place: SlotPage, program: PageProgram<'_>) {
         let old = self.entry(place).unwrap_or_default();
@@ -183,8 +184,8 @@ impl ShadowStore {
         self.set_entry(place, [tag, low, high]);
     }
 
-    /// A program of a page that already holds something: OOB bits are cleared, data become a
-    /// fingerprint of both parts.
+    /// Programs a page that already has content: clears OOB bits, and stores a fingerprint of both
+    /// data.
     #[cold]
     fn program_again(&mut self, place: SlotPage, old: [u64; WORDS], program: &PageProgram<'_>) {
         let oob = oob_words(program.oob);
@@ -261,7 +262,7 @@ impl Store for ShadowStore {
 
     #[inline(always)]
     fn program(&mut self, place: SlotPage, program: &PageProgram<'_>) {
-        // What nearly every program is: a whole described page, into an erased one.
+        // Nearly every program: a whole described page, into an erased one.
         if let Payload::Described(described) = program.data
             && described.length == self.page_size
             && program.column == 0
@@ -272,8 +273,8 @@ impl Store for ShadowStore {
             let [low, high] = oob_words(program.oob);
             return store_entry(words, [packed, low, high]);
         }
-        // By value: whoever calls this with a program in registers shall not have to store it for
-        // the sake of the rare path.
+        // By value: a caller with the program in registers must not have to store it for the slow
+        // path.
         self.program_otherwise(place, *program);
     }
 
@@ -289,8 +290,8 @@ impl Store for ShadowStore {
             (low, high) = (u64::MAX, u64::MAX);
         }
         if let Some(oob) = oob {
-            // An erased byte of the mask lets the source's byte through; `oob` replaces, so its
-            // bytes are put in as they are.
+            // An erased mask byte passes the source's byte through; `oob` replaces, so its bytes
+            // are stored as they are.
             let kept = oob.len().min(OOB_KEPT);
             let mask = if kept == OOB_KEPT { u128::MAX } else { (1u128 << (kept * 8)) - 1 };
             let [new_low, new_high] = oob_words(oob);
@@ -310,7 +311,7 @@ impl Store for ShadowStore {
         let first = to.page as usize;
         let end = first + from.len();
         let plain = self.wide.is_empty() && oob.len() == from.len() * OOB_KEPT;
-        // From here on the target's table is this store's alone.
+        // From here on, only this store uses the target's table.
         self.words.words_mut(to.slot);
         let (source, target) = (self.words.words(slot), self.words.words(to.slot));
         let (true, Some(target)) = (plain, target.get(first..end)) else {
@@ -328,7 +329,7 @@ impl Store for ShadowStore {
 
     #[inline]
     fn erase(&mut self, slot: usize) {
-        // Only tags: the OOB of a page without a tag is not looked at.
+        // Only tags: the OOB of a page without a tag is ignored.
         for [tag, ..] in self.words.words_mut(slot) {
             tag.store(0, Relaxed);
         }

@@ -1,31 +1,30 @@
-//! Bytes of a page without their zeroes.
+//! A page's bytes without their zeroes.
 //!
-//! What file systems write as metadata is mostly zeroes, and hardly ever at the end of the page
-//! alone or twice the same: of the pages of bytes that FAT leaves on a chip after small
-//! transactions (postmark-small on k9l8g08u0m), trailing zeroes are 5 %, equal pages 0.01 %, and
-//! chunks of 32 zero bytes 81 %.
+//! File-system metadata is mostly zeroes, but rarely only at the end of a page, and rarely
+//! repeated: of the byte pages that FAT leaves on a chip after small transactions (postmark-small
+//! on k9l8g08u0m), trailing zeroes are 5 %, equal pages 0.01 %, and chunks of 32 zero bytes 81 %.
 
 use std::sync::Arc;
 
-/// Bytes that are left out together.
+/// Size of a chunk in bytes.
 const CHUNK: usize = 32;
 
-/// Chunks of the largest page that is looked at: 16 KiB.
+/// Chunks of the largest page that is examined: 16 KiB.
 const CHUNKS_MAX: usize = 512;
 
-/// Bytes of which chunks of zeroes are not kept.
+/// Bytes without their all-zero chunks.
 #[derive(Clone, Debug)]
 pub struct Sparse {
-    /// Bytes that it stands for.
+    /// Number of bytes represented.
     length: u32,
-    /// A bit for each chunk, set where it is kept, lowest first; then the chunks that are kept, of
-    /// which the last may be short.
+    /// A bit map of the kept chunks, lowest bit first; then the kept chunks, of which the last may
+    /// be short.
     image: Arc<[u8]>,
 }
 
 impl Sparse {
-    /// The bytes without zero chunks; `None` where at most a quarter would be saved. Cost: one pass
-    /// over the bytes.
+    /// The bytes without zero chunks; `None` if that saves at most a quarter. Cost: one pass over
+    /// the bytes.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let count = bytes.len().div_ceil(CHUNK);
         let length = u32::try_from(bytes.len()).ok()?;
@@ -58,19 +57,19 @@ impl Sparse {
         Some(Self { length, image: Arc::from(image) })
     }
 
-    /// The chunks that are kept, with the map of them: what [`read`] takes apart.
+    /// The bit map and the kept chunks, as [`read`] expects them.
     pub fn image(&self) -> &[u8] {
         &self.image
     }
 
-    /// How many bytes it stands for, and the image.
+    /// The number of bytes represented, and the image.
     pub fn into_image(self) -> (u32, Arc<[u8]>) {
         (self.length, self.image)
     }
 }
 
-/// Writes the bytes of an image that stands for `length` of them, from `column` on, into `into`;
-/// behind the end stands what was never programmed, 0xFF.
+/// Writes the bytes of an image that represents `length` bytes, from `column` on, to `into`; bytes
+/// past the end are unprogrammed, 0xFF.
 pub fn read(image: &[u8], length: usize, column: usize, into: &mut [u8]) {
     let there = length.saturating_sub(column).min(into.len());
     let (inside, behind) = into.split_at_mut(there);
@@ -82,7 +81,7 @@ pub fn read(image: &[u8], length: usize, column: usize, into: &mut [u8]) {
             let (chunk, rest) = kept.split_at(CHUNK.min(kept.len()));
             kept = rest;
             let start = (index * 8 + bit) * CHUNK;
-            // The part of the chunk that lies behind the column.
+            // The part of the chunk after the column.
             let skipped = column.saturating_sub(start).min(chunk.len());
             let from = (start + skipped).saturating_sub(column);
             if let (Some(chunk), Some(target)) = (chunk.get(skipped..), inside.get_mut(from..)) {
