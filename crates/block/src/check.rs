@@ -1,11 +1,11 @@
-//! Checks that every device makes.
+//! Checks shared by all devices.
 
 use nandkit_units::Lba;
 
 use crate::medium::Access;
 use crate::{BlockError, BlockGeometry, ErrorKind, Operation, Result};
 
-/// Whether `bytes` bytes from `at` on are whole sectors of the device.
+/// Checks that `bytes` bytes from `at` on are whole sectors of the device.
 #[inline]
 pub fn check_range(geometry: &BlockGeometry, operation: Operation, at: Lba, bytes: usize) -> Result<()> {
     if geometry.holds(at, bytes) { Ok(()) } else { Err(out_of_range(geometry, operation, at, bytes)) }
@@ -19,7 +19,7 @@ fn out_of_range(geometry: &BlockGeometry, operation: Operation, at: Lba, bytes: 
     BlockError::new(ErrorKind::OutOfRange, operation, at, detail)
 }
 
-/// Whether `sectors` sectors from `at` on lie inside the device.
+/// Checks that `sectors` sectors from `at` on lie inside the device.
 pub fn sectors_of(geometry: &BlockGeometry, operation: Operation, at: Lba, sectors: u64) -> Result<()> {
     if at.0 <= geometry.sectors && sectors <= geometry.sectors - at.0 {
         return Ok(());
@@ -28,8 +28,8 @@ pub fn sectors_of(geometry: &BlockGeometry, operation: Operation, at: Lba, secto
     Err(BlockError::new(ErrorKind::OutOfRange, operation, at, detail))
 }
 
-/// Whether `count` parts of `unit` bytes from `at` on are whole sectors each and lie inside the
-/// device; their bytes together.
+/// Checks that `count` parts of `unit` bytes from `at` on are whole sectors each and lie inside the
+/// device; returns their total length in bytes.
 pub fn check_unit(geometry: &BlockGeometry, at: Lba, unit: u32, count: usize) -> Result<u32> {
     let total = u64::from(unit).saturating_mul(count as u64);
     match u32::try_from(total) {
@@ -46,7 +46,7 @@ pub fn check_unit(geometry: &BlockGeometry, at: Lba, unit: u32, count: usize) ->
     }
 }
 
-/// Refuses a change of what was opened for reading only.
+/// Refuses changes of a device opened read-only.
 pub fn check_writable(access: Access, operation: Operation, at: Lba) -> Result<()> {
     match access {
         Access::ReadWrite => Ok(()),
@@ -59,7 +59,7 @@ pub fn check_writable(access: Access, operation: Operation, at: Lba) -> Result<(
 /// The largest device: 1 PiB.
 pub const CAPACITY_MAX: u64 = 1 << 50;
 
-/// Whether a geometry is possible; in words if not.
+/// Describes what is impossible about a geometry; `None` if nothing is.
 pub fn geometry_fault(geometry: &BlockGeometry) -> Option<String> {
     let BlockGeometry { sector_size, sectors, preferred_size, .. } = *geometry;
     if !sector_size.is_power_of_two() || !(512..=65_536).contains(&sector_size) {

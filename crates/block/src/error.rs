@@ -7,18 +7,18 @@ use nandkit_units::Lba;
 /// Shorthand for results of block-device operations.
 pub type Result<T> = std::result::Result<T, BlockError>;
 
-/// What went wrong, in the terms on which a caller can act.
+/// The kind of a failure, in terms on which a caller can act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The request reaches outside the device or is not whole sectors. Nothing has changed.
     OutOfRange,
     /// The medium lost the sector.
     Unreadable,
-    /// The device keeps no bytes for the sector (a shadow store), and bytes were asked for.
+    /// The device stores no bytes for the sector (a shadow store), and bytes were requested.
     NoContent,
-    /// No good block, or no room in a log, is left.
+    /// No good block is left, or a log is full.
     Full,
-    /// A remap's source holds nothing.
+    /// The source of a remap has no content.
     Unmapped,
     /// A remap names an address twice.
     Overlap,
@@ -26,16 +26,16 @@ pub enum ErrorKind {
     PowerLost,
     /// The device was opened for reading only.
     ReadOnly,
-    /// A file that holds a device is damaged, of another version, or no such file.
+    /// A device file is damaged, of another version, or of another format.
     Corrupt,
-    /// What was asked for cannot be had on this device, or what it holds is of another kind.
-    /// Nothing has changed; the detail says what would fit.
+    /// The request is impossible on this device, or its content has another format. Nothing has
+    /// changed; the detail says what would fit.
     Unfit,
-    /// The operating system or the flash below refused: the source tells.
+    /// The operating system or the flash below failed; `source` has its error.
     Io,
 }
 
-/// Which operation.
+/// The kind of a block operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Operation {
@@ -63,26 +63,26 @@ impl fmt::Display for Operation {
 /// A failed block-device operation.
 #[derive(Debug)]
 pub struct BlockError {
-    /// What went wrong.
+    /// The kind of the failure.
     pub kind: ErrorKind,
-    /// Which operation.
+    /// The operation that failed.
     pub operation: Operation,
-    /// The first sector concerned.
+    /// The first affected sector.
     pub at: Lba,
-    /// What exactly, in words.
+    /// A description of the failure.
     pub detail: String,
-    /// The error of the layer below.
+    /// The error of the layer below, if it caused this one.
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl BlockError {
-    /// An error at a sector, with the rule or fact in words.
+    /// Makes an error at a sector, with the broken rule or the cause.
     #[cold]
     pub fn new(kind: ErrorKind, operation: Operation, at: Lba, detail: impl Into<String>) -> Self {
         Self { kind, operation, at, detail: detail.into(), source: None }
     }
 
-    /// The same with the error of the layer below.
+    /// Adds the error of the layer below.
     #[cold]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.source = Some(Box::new(source));

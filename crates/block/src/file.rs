@@ -10,17 +10,17 @@ use crate::check::{check_geometry, check_range, check_writable, sectors_of};
 use crate::medium::{Access, Medium, corrupt, create_locked, io_error, open_locked};
 use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Result, Trim};
 
-/// Bytes that are moved at once where a request is made in pieces.
+/// Bytes per step of a request that is made in pieces.
 const PIECE: usize = 256 << 10;
 
-/// A file, or a device node, as a block device: sector n at byte n times the sector size. Locked
-/// while it is open. Takes no simulated time.
+/// A file or device node as a block device: sector n is at byte n times the sector size. Locked
+/// while open. Takes no simulated time.
 #[derive(Debug)]
 pub struct FileDevice {
     file: File,
     geometry: BlockGeometry,
     access: Access,
-    /// Bytes of the file: its last sector may be a part of one.
+    /// Length of the file in bytes: its last sector may be partial.
     length: u64,
 }
 
@@ -36,8 +36,8 @@ impl FileDevice {
         Ok(device)
     }
 
-    /// Opens an existing file of any length: behind its end its last sector reads as zeroes, and
-    /// takes nothing else; the file never becomes longer. Errors: `Io`, as [`Self::open`].
+    /// Opens an existing file of any length. The missing part of its last sector reads as zeroes
+    /// and accepts only zeroes; the file never grows. Errors: `Io`, as for [`Self::open`].
     pub fn open_padded(path: &Path, sector_size: u32, access: Access) -> Result<Self> {
         let file = open_locked(path, access)?;
         let length = Medium::len(&file).map_err(|error| {
@@ -54,7 +54,7 @@ impl FileDevice {
         Ok(Self { file, geometry, access, length })
     }
 
-    /// Makes a new file of zeroes; refuses an existing one.
+    /// Creates a file of zeroes; refuses an existing one.
     pub fn create(path: &Path, geometry: BlockGeometry) -> Result<Self> {
         check_geometry(&geometry)?;
         let file = create_locked(path)?;
@@ -64,7 +64,7 @@ impl FileDevice {
         Ok(Self { file, geometry, access: Access::ReadWrite, length: geometry.capacity() })
     }
 
-    /// Of `length` bytes from `offset` on, how many the file holds.
+    /// The number of bytes that the file holds of `length` bytes at `offset`.
     fn held(&self, offset: u64, length: u64) -> u64 {
         length.min(self.length.saturating_sub(offset))
     }
@@ -132,13 +132,14 @@ impl BlockDevice for FileDevice {
         Ok(Done::immediately(context))
     }
 
-    /// As the host's file system tells holes (lseek(2)); where it tells none, everything holds.
+    /// Holes are those of the host's file system (lseek(2)); if it reports none, everything counts
+    /// as content.
     fn extent(&self, at: Lba, most: u64) -> Extent {
         let (start, end) = (self.offset(at), self.offset(Lba(at.0.saturating_add(most))));
         let unit = u64::from(self.geometry.sector_size);
         let data = match rustix::fs::seek(&self.file, SeekFrom::Data(start)) {
             Ok(data) => data / unit * unit,
-            // Nothing but a hole up to the end.
+            // Only a hole follows, up to the end.
             Err(rustix::io::Errno::NXIO) => end,
             Err(_) => return Extent { sectors: most, holds: true },
         };
@@ -162,7 +163,7 @@ impl Trim for FileDevice {
         sectors_of(&self.geometry, Operation::Trim, at, sectors)?;
         let offset = self.offset(at);
         let length = self.held(offset, self.offset(Lba(sectors)));
-        // A hole where the host can make one: that costs no more than telling it so.
+        // Punch a hole if the host supports it; trying costs no more than asking.
         if rustix::fs::fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length)
             .is_ok()
         {
@@ -174,8 +175,7 @@ impl Trim for FileDevice {
     }
 }
 
-/// Makes a range read as zeroes; holes and zeroes are left as they are, so that a sparse file stays
-/// sparse.
+/// Makes a range read as zeroes. Skips holes and zeroes, so that a sparse file stays sparse.
 pub fn zero<M: Medium + ?Sized>(medium: &mut M, offset: u64, length: u64) -> std::io::Result<()> {
     let zeroes = vec![0; PIECE.min(usize::try_from(length).unwrap_or(PIECE))];
     let mut held = zeroes.clone();

@@ -1,11 +1,11 @@
-//! Requests in parts, for devices that have nothing of their own for them.
+//! Requests in parts, for devices without special support for them.
 
 use nandkit_units::{Assembly, Content, Context, Done, Lba, Payload, ReadInto};
 
 use crate::check::check_unit;
 use crate::{BlockDevice, Result};
 
-/// One read, dealt out.
+/// Makes one read, and distributes it over the contents.
 pub(crate) fn read<D: BlockDevice + ?Sized>(
     device: &D,
     context: &Context,
@@ -23,7 +23,7 @@ pub(crate) fn read<D: BlockDevice + ?Sized>(
     Ok(done)
 }
 
-/// One write of the parts joined.
+/// Joins the parts and makes one write.
 pub(crate) fn write(parts: &[Payload<'_>], write: impl FnOnce(Payload<'_>) -> Result<Done>) -> Result<Done> {
     match parts {
         [one] => write(*one),

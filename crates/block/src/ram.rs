@@ -12,23 +12,23 @@ use crate::{BlockDevice, BlockGeometry, Extent, Operation, Result, Trim};
 
 /// Slots of a leaf: allocated together at the first write.
 const LEAF: usize = 64;
-/// Leaves of a branch.
+/// Leaves per branch.
 const BRANCH: usize = 512;
 
-/// How long each request takes. Requests are served one after the other.
+/// The duration of requests, which are served one at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceTime {
-    /// For each request, whatever it is.
+    /// Time per request of any kind.
     pub per_request: Nanos,
-    /// For each byte read or written, in picoseconds.
+    /// Time per byte read or written, in picoseconds.
     pub per_byte_ps: u64,
 }
 
 type Leaf = Box<[Slot]>;
 type Branch = Box<[Option<Leaf>]>;
 
-/// A block device in memory. Sectors never written cost nothing; described ones cost their
-/// description, of which small sectors that lie one behind the other share one for each 4 KiB.
+/// A block device in memory. Sectors that were never written take no memory; described sectors take
+/// the memory of a description, which consecutive small sectors share, one per 4 KiB.
 #[derive(Debug)]
 pub struct RamDevice {
     geometry: BlockGeometry,
@@ -67,13 +67,13 @@ impl RamDevice {
         Self::new(BlockGeometry { sector_size, sectors, preferred_size: sector_size.max(4096), recycling_size: 0 })
     }
 
-    /// The same with requests that take time.
+    /// Makes requests take time.
     pub fn with_service_time(mut self, service: ServiceTime) -> Self {
         self.service = service;
         self
     }
 
-    /// How many sectors hold bytes, and how many a description.
+    /// The number of sectors that hold bytes, and of those that hold a description.
     pub fn held_sectors(&self) -> (u64, u64) {
         let slots = self.branches.iter().flatten().flat_map(|branch| branch.iter().flatten()).flatten();
         slots.fold((0, 0), |(bytes, described), slot| {
@@ -89,8 +89,8 @@ impl RamDevice {
         slot.map_or(Held::Zero, |slot| slot.sector(self.shape, number % self.shape.sectors()))
     }
 
-    /// Whether a sector holds anything, and the next one that has to be asked: behind the leaf or
-    /// branch that was never made.
+    /// Whether a sector holds anything, and the next sector that must be checked: past the leaf or
+    /// branch if that was never allocated.
     fn alike(&self, number: u64) -> (bool, u64) {
         let per_slot = self.shape.sectors();
         let (branch, leaf, _) = place(number / per_slot);
@@ -111,7 +111,7 @@ impl RamDevice {
         leaf.get_mut(index)
     }
 
-    /// When a request of this many bytes ends; the device is busy until then.
+    /// The end of a request of this many bytes; the device is busy until then.
     fn serve(&self, context: &Context, bytes: u64) -> Done {
         let span =
             self.service.per_request + Nanos((u128::from(bytes) * u128::from(self.service.per_byte_ps) / 1000) as u64);
@@ -126,7 +126,7 @@ impl RamDevice {
         Done { completed: end(before), busy: span, corrected_bits: 0 }
     }
 
-    /// The one description that the sectors make together, if they do.
+    /// The single description that the sectors form together, if there is one.
     fn joined(&self, at: Lba, sectors: u64) -> Option<Description> {
         let first = match self.sector(at.0) {
             Held::Zero => Description::default(),
@@ -245,7 +245,7 @@ impl Trim for RamDevice {
         sectors_of(&self.geometry, Operation::Trim, at, sectors)?;
         let (per_slot, shape) = (self.shape.sectors(), self.shape);
         let end = at.0 + sectors;
-        // Sectors of slots that are given up in part, then whole slots.
+        // First sectors of partly cleared slots, then whole slots.
         let (first, last) = (at.0.div_ceil(per_slot), end / per_slot);
         let ragged = (at.0..end.min(first * per_slot)).chain((last * per_slot).max(at.0).max(first * per_slot)..end);
         for number in ragged {
@@ -261,7 +261,7 @@ impl Trim for RamDevice {
 }
 
 impl RamDevice {
-    /// Slots hold nothing from now on.
+    /// Clears slots.
     fn clear_slots(&mut self, first: u64, end: u64) {
         let whole_branch = (LEAF * BRANCH) as u64;
         let mut number = first;
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(device.held_sectors(), (0, 0));
     }
 
-    /// Writes and trims of every alignment against a plain array.
+    /// Compares writes and trims of every alignment with a plain array.
     #[test]
     fn small_sectors_that_share_a_slot_read_as_they_were_written() {
         use nandkit_units::random::Random;
@@ -333,7 +333,7 @@ mod tests {
                         device.write(&context, Lba(at), Payload::Bytes(place)).unwrap();
                     }
                     _ => {
-                        // Two records whose border falls anywhere.
+                        // Two records with a boundary at any position.
                         let cut = random.below(count + 1) as usize * sector_size as usize;
                         let part = |record: u64, length: usize| Described {
                             description: Description { record, version: step, offset: 0, generator: Generator::Record },

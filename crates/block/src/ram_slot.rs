@@ -1,12 +1,11 @@
-//! What a device in memory holds of 4 KiB, or of a sector that is larger: alike, or sector by
-//! sector.
+//! The content of 4 KiB of a memory device, or of one larger sector: uniform, or sector by sector.
 
 use nandkit_units::{Description, Payload};
 
-/// Bytes of a slot, unless a sector has more.
+/// Size of a slot in bytes, unless sectors are larger.
 const SLOT_BYTES: u32 = 4096;
 
-/// The shape of the slots of a device.
+/// The geometry of a device's slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotShape {
     sector_size: u32,
@@ -14,19 +13,19 @@ pub(crate) struct SlotShape {
 }
 
 impl SlotShape {
-    /// For sectors of this size, a power of two.
+    /// The slot shape for this sector size, a power of two.
     pub fn of(sector_size: u32) -> Self {
         Self { sector_size, sectors: (SLOT_BYTES / sector_size.max(1)).max(1) }
     }
 
-    /// Sectors of a slot.
+    /// Sectors per slot.
     #[inline]
     pub fn sectors(self) -> u64 {
         self.sectors.into()
     }
 }
 
-/// What a sector holds.
+/// The content of a sector.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Sector {
     #[default]
@@ -35,7 +34,7 @@ pub(crate) enum Sector {
     Bytes(Box<[u8]>),
 }
 
-/// The same, looked at.
+/// The content of a sector, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Held<'a> {
     Zero,
@@ -43,20 +42,20 @@ pub(crate) enum Held<'a> {
     Bytes(&'a [u8]),
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Slot {
     #[default]
     Zero,
-    /// Its sectors are the beginning of one description, one behind the other.
+    /// Its sectors are consecutive parts of one description.
     Described(Description),
     /// All its bytes.
     Bytes(Box<[u8]>),
-    /// Each sector by itself.
+    /// Each sector separately.
     Mixed(Box<[Sector]>),
 }
 
-/// The bytes of what was put together.
+/// The bytes of composed content.
 fn bytes_of(payload: Payload<'_>) -> Box<[u8]> {
     let mut bytes = vec![0; payload.len()].into_boxed_slice();
     payload.copy_to(&mut bytes);
@@ -82,7 +81,7 @@ impl Sector {
 }
 
 impl Slot {
-    /// Replaces all of it; the payload is as long as the slot.
+    /// Replaces the whole content; the payload has the length of the slot.
     #[inline]
     pub fn put(&mut self, payload: Payload<'_>) {
         match (payload, &mut *self) {
@@ -109,14 +108,14 @@ impl Slot {
         }
     }
 
-    /// A sector holds nothing.
+    /// Clears one sector.
     pub fn clear_sector(&mut self, shape: SlotShape, index: u64) {
         if let Some(sector) = self.mixed(shape).get_mut(index as usize) {
             *sector = Sector::Zero;
         }
     }
 
-    /// The sectors, each by itself from now on.
+    /// The sectors, stored separately from now on.
     fn mixed(&mut self, shape: SlotShape) -> &mut [Sector] {
         if !matches!(self, Self::Mixed(_)) {
             let sectors = (0..shape.sectors()).map(|index| match self.sector(shape, index) {
@@ -132,21 +131,21 @@ impl Slot {
         }
     }
 
-    /// What one sector holds.
+    /// The content of one sector.
     #[inline]
     pub fn sector(&self, shape: SlotShape, index: u64) -> Held<'_> {
         let start = index as usize * shape.sector_size as usize;
         match self {
             Self::Zero => Held::Zero,
-            // Who describes a slot has said how each of its bytes is made: no offset within it is
-            // out of range.
+            // A description of a whole slot covers each of its bytes: no offset within it is out of
+            // range.
             Self::Described(description) => Held::Described(description.advanced(start as u32).unwrap_or(*description)),
             Self::Bytes(bytes) => bytes.get(start..start + shape.sector_size as usize).map_or(Held::Zero, Held::Bytes),
             Self::Mixed(sectors) => sectors.get(index as usize).map_or(Held::Zero, Sector::held),
         }
     }
 
-    /// How many of its sectors hold bytes, and how many a description.
+    /// The number of its sectors that hold bytes, and of those that hold a description.
     pub fn held(&self, shape: SlotShape) -> (u64, u64) {
         let count =
             |wanted: fn(&Sector) -> bool, sectors: &[Sector]| sectors.iter().filter(|&s| wanted(s)).count() as u64;

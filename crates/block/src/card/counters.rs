@@ -1,18 +1,18 @@
-//! What a card has done, for records.
+//! Counters of a card, for records.
 
 use nandkit_units::{Nanos, StatisticValue};
 
 use super::open_units::UnitChanges;
 use super::spec::Pattern;
 
-/// Requests of one kind and pattern.
+/// Requests of one kind and access pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatternCounters {
-    /// How many.
+    /// The number of requests.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of these requests.
     pub bytes: u64,
-    /// The time that they took, without merges and without waiting.
+    /// The time they took, without merges and waiting.
     pub time: Nanos,
 }
 
@@ -24,14 +24,14 @@ impl PatternCounters {
     }
 }
 
-/// What a card has done since it was made. Requests that failed are not counted, nor empty ones.
+/// The activity of a card since it was made. Failed and empty requests do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CardCounters {
-    /// Reads that went on where the last one ended.
+    /// Reads that continued where the last one ended.
     pub reads_sequential: PatternCounters,
     /// Other reads.
     pub reads_random: PatternCounters,
-    /// Writes that went on in a unit, or began one.
+    /// Writes that continued in a unit, or started one.
     pub writes_sequential: PatternCounters,
     /// Other writes.
     pub writes_random: PatternCounters,
@@ -39,19 +39,19 @@ pub struct CardCounters {
     pub trims: PatternCounters,
     /// Remaps, where the device below offers them.
     pub remaps: PatternCounters,
-    /// Flushes. They take no time of their own: a card's write has ended when its bytes are safe.
+    /// Flushes. They take no time: a card's write ends only when its bytes are safe.
     pub flushes: u64,
     /// Units opened by a write.
     pub units_opened: u64,
-    /// Units closed for nothing: written whole and in order.
+    /// Units closed without cost: written completely and in order.
     pub units_closed_whole: u64,
-    /// Units closed by copying what had not been written.
+    /// Units closed by copying the part that had not been written.
     pub units_merged_in_part: u64,
-    /// Units closed by copying all of them.
+    /// Units closed by copying the whole unit.
     pub units_merged_whole: u64,
-    /// The time of all merges.
+    /// Total time of all merges.
     pub merge_time: Nanos,
-    /// The time that requests waited for those before them.
+    /// Total time that requests waited for earlier ones.
     pub waiting_time: Nanos,
 }
 

@@ -1,23 +1,24 @@
-//! The time of a request by its size, as measured at some sizes.
+//! The time of a request as a function of its size, from measured points.
 
 use nandkit_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// The time of one request by its size: measured points, and straight lines between them.
+/// A curve of request time over request size: measured points joined by straight lines.
 ///
 /// * At a point: its time. Between two points: on the line through them, rounded down to the
 ///   nanosecond.
 /// * Below the first point: the time of the first point. A card programs and reads whole pages, so
-///   less is not faster.
-/// * Behind the last point: on the line through the last two, that is at the rate of the largest
-///   requests that were measured.
+///   smaller requests are not faster.
+/// * Past the last point: on the line through the last two, that is, at the rate of the largest
+///   measured requests.
 ///
-/// In TOML a list of pairs: `[[4096, 1_200_000], [131_072, 9_800_000]]` are bytes and nanoseconds.
+/// In TOML it is a list of pairs of bytes and nanoseconds: `[[4096, 1_200_000], [131_072,
+/// 9_800_000]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Points")]
 pub struct Curve(Vec<(u64, u64)>);
 
-/// What stands in a spec; an enumeration, as only these can say what they expect.
+/// The form in a spec; an enumeration, because only those can state what they expect.
 #[derive(Deserialize)]
 #[serde(
     untagged,
@@ -34,18 +35,18 @@ impl From<Points> for Curve {
 }
 
 impl Curve {
-    /// A curve through points of bytes and nanoseconds. Nothing is checked: [`Curve::fault`] does.
+    /// A curve through points of bytes and nanoseconds. It is not checked; use [`Curve::fault`].
     pub const fn new(points: Vec<(u64, u64)>) -> Self {
         Self(points)
     }
 
-    /// The curve through measured points that never falls, and how many points had to be moved for
-    /// it: of all such curves the nearest in least squares. Points of which a later one takes less
-    /// get the mean of their times, and again until none falls (Ayer, Brunk, Ewing, Reid,
-    /// Silverman, Ann. Math. Statist. 26, 1955), rounded down. Points come by ascending size; those
-    /// of size or time 0 stay as they are, for [`Curve::fault`]. Cost: linear.
+    /// The non-decreasing curve nearest to measured points in least squares, and the number of
+    /// points that had to be moved. Points followed by a smaller time get the mean of both times,
+    /// repeatedly until none decreases (Ayer, Brunk, Ewing, Reid, Silverman, Ann. Math. Statist.
+    /// 26, 1955), rounded down. Points must be sorted by size; those with size or time 0 stay as
+    /// they are, for [`Curve::fault`]. Cost: linear.
     pub fn monotone(points: &[(u64, u64)]) -> (Self, usize) {
-        // Each pool: the sum of its times, and how many points it has.
+        // Each pool: the sum of its times, and its number of points.
         let mut pools: Vec<(u128, u128)> = Vec::new();
         for &(_, time_ns) in points {
             let mut pool = (u128::from(time_ns), 1);
@@ -66,12 +67,12 @@ impl Curve {
         (Self(smooth), moved)
     }
 
-    /// The points: bytes and nanoseconds.
+    /// The points as pairs of bytes and nanoseconds.
     pub fn points(&self) -> &[(u64, u64)] {
         &self.0
     }
 
-    /// The time of a request of this many bytes. Cost: a search in the points.
+    /// The time of a request of this many bytes. Cost: a binary search.
     pub fn time(&self, bytes: u64) -> Nanos {
         let behind = self.0.partition_point(|&(size, _)| size <= bytes);
         let first = behind.min(self.0.len().saturating_sub(1)).saturating_sub(1);
@@ -83,8 +84,8 @@ impl Curve {
         }
     }
 
-    /// Why this is no curve, in words: what it is, and what would be right. `time_ns_max` bounds
-    /// every time.
+    /// If the curve is invalid: what was found, and what was expected. `time_ns_max` bounds every
+    /// time.
     pub fn fault(&self, time_ns_max: u64) -> Option<(String, String)> {
         let fault = |found: String, expected: &str| Some((found, expected.to_string()));
         if self.0.len() < 2 {
@@ -113,7 +114,7 @@ impl Curve {
     }
 }
 
-/// The height at `bytes` of the line through two points of different sizes; at least 0.
+/// The value at `bytes` of the line through two points of different sizes; at least 0.
 fn on_line(from: (u64, u64), to: (u64, u64), bytes: u64) -> u64 {
     let [from_bytes, from_ns, to_bytes, to_ns, bytes] = [from.0, from.1, to.0, to.1, bytes].map(i128::from);
     let rise = (to_ns - from_ns).saturating_mul(bytes - from_bytes);
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn times_lie_on_the_points_between_them_and_behind_the_last_on_the_last_slope() {
-        // One that falls is no card's, but has times all the same.
+        // A decreasing curve belongs to no card, but still yields times.
         let curve = curve(&[(4096, 1000), (8192, 3000), (16_384, 2000), (32_768, 10_000)]);
         for (bytes, time_ns) in [
             (0, 1000),
@@ -180,8 +181,9 @@ mod tests {
         assert_eq!(curve(&[(512, 8), (1024, 8), (2048, 8)]).fault(HOUR), None, "one page for all");
     }
 
-    /// Against the definition: the mean over a stretch, greatest from the left of least to the
-    /// right (Barlow et al., Statistical Inference under Order Restrictions, 1972, theorem 1.4).
+    /// Compares with the definition: the mean over a stretch, maximized over its left end and
+    /// minimized over its right end (Barlow et al., Statistical Inference under Order Restrictions,
+    /// 1972, theorem 1.4).
     #[test]
     fn measured_points_become_the_nearest_curve_that_never_falls() {
         let by_definition = |times: &[u64], at: usize| {

@@ -1,10 +1,9 @@
-//! Memory cards in time: what an SD card does to a host, as curves and open units.
+//! Memory cards in time: a model of SD cards by curves and open units.
 //!
-//! A card is a controller with one flash chip and very little memory. What a request costs depends
-//! on its size, on whether it goes on where another one ended, and, for writes, on whether the card
-//! has the unit open that it falls into. [`CardSpec`] says that in figures, each with its source;
-//! [`presets`] are cards that exist; [`Card`] lets any device take the time that the card would
-//! take.
+//! A card is a controller with one flash chip and very little memory. The cost of a request depends
+//! on its size, on whether it continues an earlier one, and, for writes, on whether the card has
+//! the target unit open. [`CardSpec`] holds these figures, each with its source; [`presets`]
+//! contains real cards; [`Card`] makes any device take the time that the card would take.
 //!
 //! ```
 //! use nandkit_block::BlockDevice;
@@ -25,11 +24,11 @@
 //!
 //! # What is left out
 //!
-//! Wear, faults and power cuts (they belong to chips: [`crate::wrap::CutDevice`] over a card cuts
-//! it); work in idle times; the region of the file allocation table, which many cards treat better
-//! than the rest; caches that make the first writes after a pause faster.
+//! Wear, faults and power cuts, which belong to chips ([`crate::wrap::CutDevice`] over a card
+//! simulates cuts); background work; faster handling of the file allocation table, which many cards
+//! have; caches that speed up the first writes after a pause.
 
-/// The guide's code, compiled and run with the documentation's.
+/// The guide's code, compiled and run with the documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/guide/cards.md")]
 struct Guide;
@@ -58,7 +57,7 @@ use crate::{
 };
 use open_units::OpenUnits;
 
-/// What a card remembers between requests.
+/// The state of a card between requests.
 #[derive(Clone, Debug, Default)]
 struct State {
     busy_until: Nanos,
@@ -68,8 +67,8 @@ struct State {
 }
 
 impl State {
-    /// When a request ends that takes `span` of the card; the card is busy until then. A device
-    /// below that takes time does so at the same time.
+    /// The end of a request that occupies the card for `span`. Time taken by the device below runs
+    /// in parallel.
     fn serve(&mut self, context: &Context, span: Nanos, below: Done) -> Done {
         let start = self.busy_until.max(context.issued);
         let end = (start + span).max(below.completed);
@@ -79,14 +78,13 @@ impl State {
     }
 }
 
-/// A device with the times of a memory card. Content and capabilities are those of the device
-/// below; capacity and sectors, too.
+/// A device with the timing of a memory card. Content, capabilities, capacity and sectors are those
+/// of the device below.
 ///
-/// The card carries out one request after the other, each from its issue on or from the end of the
-/// one before. A flush ends with the last of them and takes no time of its own: a card's write has
-/// ended when its bytes are safe. A request that fails, or that is empty, takes no time. Reads on
-/// several threads take their turns in the order in which they arrive. Cost: a lock, a search in a
-/// curve, and a comparison per open unit.
+/// The card executes one request at a time: each starts when it is issued, or when its predecessor
+/// ends. A flush ends with the last request and takes no time, because a card's write ends only
+/// when its bytes are safe. Failed and empty requests take no time. Reads on several threads are
+/// served in order of arrival. Cost: a lock, a search in a curve, and a comparison per open unit.
 #[derive(Debug)]
 pub struct Card<D> {
     inner: D,
@@ -109,7 +107,7 @@ impl<D: Clone> Clone for Card<D> {
 }
 
 impl Card<RamDevice> {
-    /// An empty card of the spec's capacity in memory. Errors: those of [`Card::new`].
+    /// An empty card in memory with the spec's capacity. Errors: those of [`Card::new`].
     pub fn in_memory(spec: &CardSpec) -> Result<Self> {
         check(spec)?;
         Self::new(spec, RamDevice::new(spec.geometry())?)
@@ -118,26 +116,26 @@ impl Card<RamDevice> {
 
 impl<D> Card<D> {
     fn locked(&self) -> MutexGuard<'_, State> {
-        // Nothing that is done under the lock can panic half way.
+        // No code under the lock can panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the card has done so far.
+    /// The card's activity so far.
     pub fn counters(&self) -> CardCounters {
         self.locked().counters
     }
 
-    /// How many units are open.
+    /// The number of open units.
     pub fn open_units(&self) -> usize {
         self.locked().units.count()
     }
 
-    /// The instant at which the last request ends.
+    /// The time at which the last request ends.
     pub fn busy_until(&self) -> Nanos {
         self.locked().busy_until
     }
 
-    /// What the card is.
+    /// The spec of the card.
     pub fn spec(&self) -> &CardSpec {
         &self.spec
     }
@@ -147,12 +145,12 @@ impl<D> Card<D> {
         &self.inner
     }
 
-    /// The device below, whose requests then take no time of the card.
+    /// The device below; requests made directly to it take no card time.
     pub const fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
 
-    /// The device below.
+    /// Unwraps the device below.
     pub fn into_inner(self) -> D {
         self.inner
     }
@@ -163,8 +161,8 @@ fn check(spec: &CardSpec) -> Result<()> {
 }
 
 impl<D: BlockDevice> Card<D> {
-    /// The card over `inner`, idle and with no unit open. Errors: `Unfit` where the spec is
-    /// impossible, or its units are not whole sectors of the device.
+    /// The card over `inner`, idle and without open units. Errors: `Unfit` if the spec is
+    /// impossible, or its units are no multiple of the device's sectors.
     pub fn new(spec: &CardSpec, mut inner: D) -> Result<Self> {
         check(spec)?;
         let below = *inner.geometry();
@@ -188,7 +186,7 @@ impl<D: BlockDevice> Card<D> {
         at.0.saturating_mul(u64::from(self.geometry.sector_size))
     }
 
-    /// The time of a read whose content the device below has delivered.
+    /// The time of a read, given that of the device below.
     fn was_read(&self, context: &Context, at: Lba, bytes: u64, below: Done) -> Done {
         if bytes == 0 {
             return below;
@@ -202,7 +200,7 @@ impl<D: BlockDevice> Card<D> {
         state.serve(context, time, below)
     }
 
-    /// The time of a write whose content the device below has.
+    /// The time of a write, given that of the device below.
     fn was_written(&mut self, context: &Context, at: Lba, bytes: u64, below: Done) -> Done {
         if bytes == 0 {
             return below;
@@ -255,7 +253,7 @@ impl<D: BlockDevice> BlockDevice for Card<D> {
         Ok(self.was_written(context, at, Pieces::total(parts) as u64, below))
     }
 
-    /// What the card has written is safe; what the device below holds back is not.
+    /// The card's own writes are safe when they end; the device below may buffer data.
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         let below = self.inner.write_durable(context, at, data)?;
         Ok(self.was_written(context, at, data.len() as u64, below))

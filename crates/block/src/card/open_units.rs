@@ -1,47 +1,48 @@
-//! Which units a card has open, and what a write costs because of it.
+//! The open units of a card, and the cost of writes that opens and closes them.
 
 use nandkit_units::Nanos;
 
 use super::spec::{CardSpec, Pattern};
 
-/// A unit that is being written.
+/// A unit being written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OpenUnit {
     number: u64,
-    /// Offset behind the last byte that was written.
+    /// Offset just past the last written byte.
     next: u64,
-    /// Bytes written since it was opened, each once as long as nothing was written below `next`.
+    /// Bytes written since the unit was opened; each counts once if nothing was written below
+    /// `next`.
     written: u64,
-    /// Whether something was written below what had been written before.
+    /// Whether anything was written below the highest written byte.
     rewritten: bool,
 }
 
-/// What a write did to the units.
+/// The effect of a write on the units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitChanges {
-    /// How the write began.
+    /// The pattern of the write's start.
     pub pattern: Pattern,
-    /// Units opened.
+    /// Number of units opened.
     pub opened: u64,
-    /// Units closed for nothing, as they had been written whole and in order.
+    /// Units closed without cost, because they were written completely and in order.
     pub closed_whole: u64,
-    /// Units closed by copying what had not been written.
+    /// Units closed by copying the part that had not been written.
     pub merged_in_part: u64,
-    /// Units closed by copying all of them.
+    /// Units closed by copying the whole unit.
     pub merged_whole: u64,
     /// The time of all merges.
     pub merge_time: Nanos,
 }
 
-/// The open units of a card, the one written longest ago first.
+/// The open units of a card, least recently written first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenUnits {
     units: Vec<OpenUnit>,
 }
 
 impl OpenUnits {
-    /// Books a write of `bytes` bytes at the byte address `at`. Cost: of the order of the open
-    /// units, for each unit that the write touches.
+    /// Accounts for a write of `bytes` bytes at byte address `at`. Cost: proportional to the number
+    /// of open units for each touched unit.
     pub fn write(&mut self, spec: &CardSpec, at: u64, bytes: u64) -> UnitChanges {
         let size = spec.open_units.size.max(1);
         let mut changes = UnitChanges {
@@ -82,7 +83,7 @@ impl OpenUnits {
         changes
     }
 
-    /// Forgets the units that lie inside a trimmed range: nothing of them is left to be copied.
+    /// Drops the units that lie inside a trimmed range: nothing of them needs copying.
     pub fn trim(&mut self, spec: &CardSpec, at: u64, bytes: u64) {
         let size = spec.open_units.size.max(1);
         let end = at.saturating_add(bytes);
@@ -92,7 +93,7 @@ impl OpenUnits {
         });
     }
 
-    /// How many are open.
+    /// The number of open units.
     pub const fn count(&self) -> usize {
         self.units.len()
     }

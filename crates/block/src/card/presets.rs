@@ -1,15 +1,15 @@
-//! Cards that exist, each figure with its source.
+//! Presets of real cards, with a source for each figure.
 //!
 //! * The eight of P5's table 1 (Chung et al., IEMEK J. Embed. Sys. Appl. 2015, after Kim, Agrawal,
-//!   Ungureanu, "Revisiting Storage for Smartphones", ACM Trans. Storage 8(4), 2012): four speeds a
-//!   card, and neither the size of the requests nor anything of the card's inside.
-//! * Measured by request size: four of OLPC's table, eight on a Raspberry Pi 5, two whose open
-//!   units were measured, too.
-//! * Roles: P1's cards A, B and C, of which the paper tells little more than an order; each names
-//!   one of the above.
+//!   Ungureanu, "Revisiting Storage for Smartphones", ACM Trans. Storage 8(4), 2012): four speeds
+//!   per card, without request sizes or internals.
+//! * Measured by request size: four from OLPC's table, eight on a Raspberry Pi 5, two of which the
+//!   open units were measured too.
+//! * Roles: P1's cards A, B and C. The paper says little more than their order; each role names one
+//!   of the cards above.
 //!
-//! What follows from the tables by which rule, and what is assumed, stands in each file and in
-//! `docs/design/15-cards.md`.
+//! Each file, and `docs/design/15-cards.md`, says what follows from the tables by which rule, and
+//! what is assumed.
 
 use std::collections::BTreeMap;
 
@@ -52,42 +52,42 @@ const ALL: [(&str, &str); 22] = cards![
 
 const ROLES: [(&str, &str); 3] = cards!["card-a", "card-b", "card-c"];
 
-/// A card that an experiment calls for, and which of the measured ones plays it.
+/// A card that an experiment requires, and the measured card that represents it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CardRole {
-    /// Short name, as presets are called by.
+    /// Short name, as used for presets.
     pub name: String,
-    /// One line for people.
+    /// A one-line title for people.
     pub title: String,
-    /// The measured card that plays it.
+    /// The measured card that represents it.
     pub preset: String,
-    /// Why this one.
+    /// Why this card was chosen.
     pub reason: String,
-    /// Other cards that could have been taken, and what speaks for and against each.
+    /// Other candidates, with the arguments for and against each.
     pub alternatives: BTreeMap<String, String>,
 }
 
-/// The measured cards in the order in which they are shown: name, and TOML text.
+/// The measured cards in display order: name, and TOML text.
 pub const fn all() -> [(&'static str, &'static str); ALL.len()] {
     ALL
 }
 
-/// The names of all cards and roles, in the order in which they are shown.
+/// The names of all cards and roles, in display order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     ALL.into_iter().chain(ROLES).map(|(name, _)| name)
 }
 
-/// The role of this name, where there is one. Errors: [`CardSpecError::Syntax`], which none of
-/// those that ship gives.
+/// The role with this name, if any. Errors: [`CardSpecError::Syntax`], which no built-in role
+/// causes.
 pub fn role(name: &str) -> Result<Option<CardRole>, CardSpecError> {
     let text = ROLES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| text);
     let read = |text: &&str| toml::from_str(text).map_err(|error| CardSpecError::Syntax(error.to_string()));
     text.map(read).transpose()
 }
 
-/// The preset of this name; for a role the card that plays it, under the role's name and title.
-/// Errors: [`CardSpecError::UnknownPreset`] with the name most like it.
+/// The preset with this name; for a role the card that represents it, with the role's name and
+/// title. Errors: [`CardSpecError::UnknownPreset`] with the most similar name.
 pub fn load(name: &str) -> Result<CardSpec, CardSpecError> {
     if let Some(CardRole { name, title, preset, .. }) = role(name)? {
         return Ok(CardSpec { name, title: format!("{title}: {preset}"), ..measured(&preset)? });

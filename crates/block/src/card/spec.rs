@@ -1,8 +1,8 @@
-//! What a memory card is, and where each figure comes from.
+//! The spec of a memory card, with a source for each figure.
 //!
-//! A spec is read from TOML: see `docs/guide/cards.md`. The `[sources]` table says for each figure
-//! (`"timing.command_ns"`) or for a whole section (`"timing"`) where it comes from, or that it is
-//! an assumption.
+//! Specs are read from TOML: see `docs/guide/cards.md`. The `[sources]` table names the source of
+//! each figure (`"timing.command_ns"`) or of a whole section (`"timing"`), or says that it is an
+//! assumption.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,20 @@ use crate::BlockGeometry;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CardSpec {
-    /// Short name, as presets are called by.
+    /// Short name, as used for presets.
     pub name: String,
-    /// One line for people.
+    /// A one-line title for people.
     pub title: String,
-    /// Sizes.
+    /// Sizes of the card.
     pub geometry: CardGeometry,
     /// The card's times by request size.
     pub curves: CurveSpec,
-    /// Times that do not depend on the card's memory.
+    /// Times that do not depend on the request.
     pub timing: CardTiming,
-    /// The units in which the card recycles, and how many of them it writes at a time.
+    /// The units in which the card recycles, and how many it writes at a time.
     pub open_units: OpenUnitSpec,
-    /// Where each figure comes from: keyed by figure (`"timing.command_ns"`) or by section
-    /// (`"timing"`); the word `assumption` begins a text where there is no source.
+    /// The source of each figure, keyed by figure (`"timing.command_ns"`) or by section
+    /// (`"timing"`); the text starts with the word `assumption` if there is no source.
     pub sources: BTreeMap<String, String>,
 }
 
@@ -37,12 +37,12 @@ pub struct CardSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CardGeometry {
-    /// Bytes of the card. Only devices made for the card alone have this size; [`super::Card`] over
-    /// another device has that device's.
+    /// Capacity in bytes. Only devices made for the card alone have this size; a [`super::Card`]
+    /// over another device has that device's.
     pub capacity: u64,
-    /// Bytes of a sector; 512 on every SD card.
+    /// Sector size in bytes; 512 on every SD card.
     pub sector_size: u32,
-    /// Bytes that the card programs at once: what it writes without reading first. A power of two.
+    /// Bytes that the card programs at once, without reading first. A power of two.
     pub page_size: u32,
 }
 
@@ -52,57 +52,59 @@ impl Default for CardGeometry {
     }
 }
 
-/// The card's time for one request by its size in bytes, in nanoseconds, without command and
-/// merges.
+/// Request times in nanoseconds by size in bytes, without command overhead and merges.
 ///
-/// A read is sequential where it begins at the end of the last read; a write, where it begins at
-/// the point up to which an open unit has been written, or at the start of a unit that is not open.
-/// Every other one is random.
+/// A read is sequential if it starts at the end of the last read; a write, if it starts at the
+/// written end of an open unit, or at the start of a unit that is not open. All others are random.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CurveSpec {
-    /// Reads that go on where the last one ended.
+    /// Reads that continue where the last one ended.
     pub read_sequential: Curve,
     /// Other reads.
     pub read_random: Curve,
-    /// Writes that go on in an open unit.
+    /// Writes that continue in an open unit.
     pub write_sequential: Curve,
-    /// Other writes, once their unit is open.
+    /// Other writes, after their unit is opened.
     pub write_random: Curve,
 }
 
-/// Times that do not depend on the card's memory.
+/// Times that do not depend on the request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CardTiming {
-    /// Added to each request: command, answer, firmware. 0 where the curves hold it.
+    /// Added to each request: command, response, firmware. 0 if the curves include it.
     pub command_ns: u64,
-    /// Bus transfer of one byte, in picoseconds: no request is faster than its bytes on the bus. 0
-    /// for no limit.
+    /// Bus transfer time per byte, in picoseconds: no request is faster than its bytes on the bus.
+    /// 0 means no limit.
     pub bus_ps_per_byte: u64,
-    /// Time of one trim besides the command, whatever its length.
+    /// Time of a trim of any length, besides the command.
     pub trim_ns: u64,
 }
 
-/// Allocation units (SD Physical Layer Specification, 4.13.1.1): the card writes a few of them at a
-/// time, and merges what it closes.
+/// Allocation units (SD Physical Layer Specification, 4.13.1.1): the card writes to a few of them
+/// at a time, and merges a unit when it closes it.
 ///
-/// A write into a unit that is not open opens it. Where `count` are open already, the one written
-/// longest ago is closed first. That is free where it was written in order from its start to its
-/// end; costs the part of `merge_ns` that the bytes not written since it was opened are of the
-/// unit, where it was written upwards, as these are copied; and `merge_ns` where something was
-/// written below what had been written before. A unit that has been written whole in order is
-/// closed at once. These are the switch, the partial and the full merge of log-block translation
-/// layers (P4; Kim et al., IEEE Trans. Consumer Electronics 48(2), 2002). Arnd Bergmann,
-/// "Optimizing Linux with cheap flash drives" (lwn.net/Articles/428584), tells how cards behave.
+/// A write to a unit that is not open opens it. If `count` units are open already, the least
+/// recently written one is closed first. Closing has one of three costs:
+///
+/// * nothing, if the unit was written completely and in order;
+/// * a share of `merge_ns` for the bytes not written since it was opened, which are copied, if the
+///   unit was written in ascending order;
+/// * the whole of `merge_ns`, if anything was written below the highest written byte.
+///
+/// A unit that has been written completely in order is closed at once. These are the switch,
+/// partial and full merges of log-block translation layers (P4; Kim et al., IEEE Trans. Consumer
+/// Electronics 48(2), 2002). Arnd Bergmann, "Optimizing Linux with cheap flash drives"
+/// (lwn.net/Articles/428584), describes the behaviour of cards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OpenUnitSpec {
-    /// Bytes of a unit.
+    /// Size of a unit in bytes.
     pub size: u64,
-    /// How many units are open at most.
+    /// Most open units.
     pub count: u32,
-    /// Time of copying a whole unit and erasing the old one. 0 where closing costs nothing.
+    /// Time of copying a whole unit and erasing the old one. 0 if closing is free.
     pub merge_ns: u64,
 }
 
@@ -112,17 +114,17 @@ impl Default for OpenUnitSpec {
     }
 }
 
-/// Whether a request goes on where another one ended.
+/// Whether a request continues an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
-    /// It does.
+    /// It starts where an earlier one ended.
     Sequential,
-    /// It begins elsewhere.
+    /// It starts elsewhere.
     Random,
 }
 
 impl CardSpec {
-    /// The shape of a device that is this card and nothing else: whole sectors of its capacity.
+    /// The geometry of a device that is only this card: whole sectors of its capacity.
     pub fn geometry(&self) -> BlockGeometry {
         let CardGeometry { capacity, sector_size, page_size } = self.geometry;
         BlockGeometry {
@@ -133,8 +135,7 @@ impl CardSpec {
         }
     }
 
-    /// `Tr(n)`: the time of a read of this many bytes, from command to last byte, on a card that
-    /// has nothing else to do.
+    /// `Tr(n)`: the time of a read of this many bytes, from command to last byte, on an idle card.
     pub fn read_time(&self, pattern: Pattern, bytes: u64) -> Nanos {
         self.request_time(
             match pattern {
@@ -156,9 +157,9 @@ impl CardSpec {
         )
     }
 
-    /// `Tw(n)` as a benchmark of random writes over the whole card measures it (P1's figure 5):
-    /// each write opens a unit, and closes one that such a write has opened. A write of at least a
-    /// unit is taken to begin with one.
+    /// `Tw(n)` as measured by a benchmark of random writes over the whole card (P1's figure 5):
+    /// each write opens a unit, and closes one that an earlier write opened. A write of at least a
+    /// unit is assumed to start at a unit boundary.
     pub fn spread_write_time(&self, bytes: u64) -> Nanos {
         if bytes >= self.open_units.size {
             return self.write_time(Pattern::Sequential, bytes);
@@ -166,8 +167,8 @@ impl CardSpec {
         self.write_time(Pattern::Random, bytes) + self.merge_time(bytes)
     }
 
-    /// The time of closing a unit of which `written` bytes were written since it was opened,
-    /// upwards.
+    /// The time of closing a unit with `written` bytes written in ascending order since it was
+    /// opened.
     pub fn merge_time(&self, written: u64) -> Nanos {
         let OpenUnitSpec { size, merge_ns, .. } = self.open_units;
         let copied = u128::from(size.saturating_sub(written));

@@ -1,4 +1,4 @@
-//! Reading a card's spec, and refusing what cannot be.
+//! Reading and checking card specs.
 
 use std::fmt;
 
@@ -9,26 +9,26 @@ use toml::{Table, Value};
 use super::spec::CardSpec;
 use crate::check::CAPACITY_MAX;
 
-/// A card's spec that cannot be used: where, what it says, what would be right.
+/// Why a card spec cannot be used: where, what it says, what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CardSpecError {
-    /// The text is no TOML, or a value has the wrong type: the message names the line, what stands
-    /// there and what is expected.
+    /// The text is not TOML, or a value has the wrong type: the message names the line, the value,
+    /// and what is expected.
     Syntax(String),
-    /// A key that no card has.
+    /// A key that card specs do not have.
     UnknownKey {
         /// The key with its section.
         key: String,
-        /// The known key that is most like it.
+        /// The most similar known key.
         nearest: Option<String>,
     },
-    /// A value that no card can have.
+    /// An impossible value.
     Impossible {
         /// The key with its section.
         field: String,
-        /// What it was.
+        /// The given value.
         value: String,
-        /// What would be right.
+        /// What was expected.
         expected: String,
     },
     /// A figure without a source.
@@ -38,9 +38,9 @@ pub enum CardSpecError {
     },
     /// No preset has this name.
     UnknownPreset {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The known name that is most like it.
+        /// The most similar known name.
         nearest: Option<String>,
         /// All names.
         known: String,
@@ -73,18 +73,18 @@ impl fmt::Display for CardSpecError {
 
 impl std::error::Error for CardSpecError {}
 
-/// One figure of a card's spec.
+/// A figure of a card's spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CardFigure {
-    /// Its key with its section: `timing.command_ns`.
+    /// The key with its section: `timing.command_ns`.
     pub key: String,
-    /// Its value as TOML writes it.
+    /// The value in TOML syntax.
     pub value: String,
-    /// Where it comes from; `None` where the spec does not say.
+    /// The source; `None` if the spec names none.
     pub source: Option<String>,
 }
 
-/// Times above this (an hour) are slips of the pen.
+/// Longest time (one hour): larger values are typing errors.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// The smallest allocation unit of an SD card (Physical Layer Specification, table 4-46).
 const SMALLEST_UNIT: u64 = 16 << 10;
@@ -123,7 +123,7 @@ impl CardSpec {
         toml::to_string(self).map_err(|error| CardSpecError::Syntax(error.to_string()))
     }
 
-    /// Refuses values that no card can have. Errors: [`CardSpecError::Impossible`].
+    /// Refuses impossible values. Errors: [`CardSpecError::Impossible`].
     pub fn check(&self) -> Checked {
         let (geometry, timing, units) = (&self.geometry, &self.timing, &self.open_units);
         let (sector, page) = (geometry.sector_size, geometry.page_size);
@@ -151,7 +151,7 @@ impl CardSpec {
             if let Some((found, expected)) = curve.fault(LONGEST_NS) {
                 return require(false, name, found, &expected);
             }
-            // Times of another block size: no request to this card has such a size.
+            // Times for another block size: no request to this card has such a size.
             if let Some((bytes, time_ns)) = curve.points().iter().find(|(bytes, _)| bytes % u64::from(sector) != 0) {
                 let expected = format!("sizes of whole sectors, which geometry.sector_size says are of {sector} bytes");
                 return require(false, name, format!("[{bytes}, {time_ns}]"), &expected);
@@ -190,7 +190,7 @@ impl CardSpec {
         Ok(figures)
     }
 
-    /// Refuses a spec in which a figure has no source, or a source no figure. Errors:
+    /// Refuses a spec with a figure without source, or a source without figure. Errors:
     /// [`CardSpecError::NoSource`], `UnknownKey`.
     pub fn check_sources(&self) -> Checked {
         let figures = self.figures()?;
@@ -214,7 +214,7 @@ fn table_of(spec: &CardSpec) -> Result<Table, CardSpecError> {
     Table::try_from(spec).map_err(|error| CardSpecError::Syntax(error.to_string()))
 }
 
-/// The line, what stands there, and what is expected.
+/// Formats an error with its line, the text found there, and what is expected.
 fn in_words(error: &toml::de::Error, text: &str) -> CardSpecError {
     let message = match error.message().rsplit_once("expected ") {
         Some((_, expected)) => format!("expected {}", suggest::expected_in_words(expected.trim())),
@@ -248,7 +248,7 @@ fn refuse_unknown_keys(given: &Table, known: &Table, prefix: &str) -> Checked {
     Ok(())
 }
 
-/// The known key most like `wrong`: of this table, or one table deeper.
+/// The most similar known key in this table, or one table deeper.
 fn nearest_key(wrong: &str, known: &Table, prefix: &str) -> Option<String> {
     let here = suggest::nearest(wrong, known.keys().map(String::as_str)).map(|near| format!("{prefix}{near}"));
     here.or_else(|| {

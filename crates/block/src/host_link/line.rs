@@ -1,28 +1,28 @@
-//! One resource that serves one thing at a time: a controller, a direction of a link.
+//! A resource that serves one request at a time: a controller, or a direction of a link.
 
 use nandkit_units::Nanos;
 
-/// More busy spans than requests can be in flight and apart from each other; the oldest ones grow
-/// together beyond that.
+/// Most busy spans: more than the separate requests that can be in flight. Beyond it, the oldest
+/// spans are merged.
 const SPANS_MAX: usize = 4096;
 
-/// When a resource is busy. What is ready earlier may go into a gap before what was asked for
-/// earlier, as answers of a queue come back in the order in which they are ready.
+/// The busy spans of a resource. A request that is ready earlier may use a gap before an earlier
+/// request, as a queue returns its answers in the order in which they become ready.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
-    /// Spans from start to end, in order, with gaps between them.
+    /// Sorted spans from start to end, with gaps between them.
     busy: Vec<(u64, u64)>,
 }
 
 impl Line {
-    /// Occupies the resource for `span` from the first moment on, at `ready` or later, at which it
-    /// is free for so long; returns the end. No span occupies nothing and ends at `ready`.
+    /// Occupies the resource for `span` from the first time at or after `ready` at which it is free
+    /// that long; returns the end. An empty span ends at `ready` and occupies nothing.
     pub fn take(&mut self, ready: Nanos, span: u64) -> Nanos {
         if span == 0 {
             return ready;
         }
         let mut start = ready.0;
-        // Spans that end at `ready` or before it are in nobody's way.
+        // Spans that end at or before `ready` do not matter.
         let mut index = self.busy.partition_point(|(_, end)| *end <= start);
         while let Some((from, to)) = self.busy.get(index) {
             if start.saturating_add(span) <= *from {
@@ -36,7 +36,7 @@ impl Line {
         Nanos(end)
     }
 
-    /// Puts a span before the one at `index`, and joins it with neighbours that it touches.
+    /// Inserts a span before the one at `index`, and merges it with adjacent ones.
     fn insert(&mut self, index: usize, (start, end): (u64, u64)) {
         let follows = index.checked_sub(1).and_then(|before| self.busy.get(before)).is_some_and(|span| span.1 == start);
         let precedes = self.busy.get(index).is_some_and(|span| span.0 == end);
@@ -64,7 +64,7 @@ impl Line {
         }
     }
 
-    /// The older half becomes one span: its gaps are lost.
+    /// Merges the older half into one span: its gaps are lost.
     fn forget(&mut self) {
         let half = self.busy.len() / 2;
         let end = self.busy.get(half - 1).map_or(0, |span| span.1);
@@ -82,7 +82,7 @@ mod tests {
         let mut line = Line::default();
         assert_eq!(line.take(Nanos(100), 50), Nanos(150));
         assert_eq!(line.take(Nanos(300), 50), Nanos(350));
-        // Fits exactly between, then no longer.
+        // Fits exactly between, then no more.
         assert_eq!(line.take(Nanos(120), 150), Nanos(300));
         assert_eq!(line.busy, [(100, 350)]);
         assert_eq!(line.take(Nanos(0), 101), Nanos(451));

@@ -1,10 +1,10 @@
-//! A drive's host interface in time: commands that overlap up to the queue, a controller that takes
-//! them one by one, and a link that carries one thing at a time.
+//! A drive's host interface in time: a command queue, a controller that accepts commands one by
+//! one, and a link that carries one transfer at a time.
 //!
-//! What a drive does with requests of different sizes comes out of this and of the flash below:
-//! small requests at queue depth 1 pay the command and one die's time each, deep queues keep all
-//! dies busy until the controller or the link is full, large requests are spread over dies by the
-//! translation layer.
+//! The cost of requests by size follows from this model and the flash below: small requests at
+//! queue depth 1 each pay for the command and one die's time, deep queues keep all dies busy until
+//! the controller or the link saturates, and the translation layer spreads large requests over
+//! dies.
 //!
 //! ```
 //! use nandkit_block::{BlockDevice, HostLink, HostLinkSpec, RamDevice};
@@ -20,10 +20,10 @@
 //!
 //! # What is left out
 //!
-//! Reading ahead in the drive: a sequential read is no cheaper than a random one. A read's bytes go
-//! to the host when the last of them has left the flash, and a write's go to the flash when the
-//! last of them has arrived. Frames, polling, several queues, a flush that waits until the queue is
-//! empty.
+//! Read-ahead in the drive: a sequential read is no cheaper than a random one. A read's bytes go to
+//! the host after the last of them has left the flash, and a write's bytes go to the flash after
+//! the last of them has arrived. Also: frames, polling, multiple queues, and flushes that wait for
+//! an empty queue.
 
 mod line;
 mod pacing;
@@ -45,42 +45,42 @@ use self::line::Line;
 use crate::wrap::{forward_extents, no_capability, remap_limits};
 use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, RemapLimits, Result, Trim};
 
-/// Bytes of a pair of addresses in a remap command.
+/// Bytes of an address pair in a remap command.
 const PAIR_BYTES: u64 = 16;
 
-/// What an interface has done so far.
+/// The activity of an interface so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostLinkCounters {
-    /// Commands, of whatever kind.
+    /// Commands of any kind.
     pub commands: u64,
     /// Commands that found the queue full.
     pub held_back: u64,
-    /// How long they waited in the host.
+    /// Total time these commands waited in the host.
     pub queue_wait: Nanos,
-    /// Time in which the controller took commands.
+    /// Time in which the controller accepted commands.
     pub command_time: Nanos,
-    /// Time in which bytes were on the link, both directions together.
+    /// Time in which bytes were on the link, both directions added.
     pub link_time: Nanos,
 }
 
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// When the commands in the queue complete that carry no ticket, the first one on top.
+    /// Completion times of queued commands without a ticket, earliest on top.
     queue: BinaryHeap<Reverse<Nanos>>,
-    /// When those complete that do, as far as is known; with the ticket, and when the command was
-    /// told to complete.
+    /// For queued commands with a ticket: the currently known completion time, the ticket, and the
+    /// completion time first reported.
     ticketed: BinaryHeap<Reverse<(Nanos, Ticket, Nanos)>>,
-    /// By ticket: the latest end that the device below told.
+    /// The latest end that the device below reported, for each ticket.
     below: Vec<Nanos>,
     controller: Line,
-    /// To the drive, and without full duplex both ways.
+    /// Transfers to the drive, and without full duplex those in both directions.
     inward: Line,
     outward: Line,
     counters: HostLinkCounters,
 }
 
 impl State {
-    /// The instant at which the controller has taken a command.
+    /// The time at which the controller has accepted a command.
     fn take_command(&mut self, spec: &HostLinkSpec, issued: Nanos) -> Nanos {
         let mut at = issued;
         while self.queue.peek().is_some_and(|Reverse(completed)| *completed <= at) {
@@ -101,7 +101,7 @@ impl State {
         self.controller.take(at, spec.command_ns)
     }
 
-    /// Takes the command out of the queue that completes first.
+    /// Removes the queued command that completes first.
     fn pop_first(&mut self) -> Option<Nanos> {
         match (self.queue.peek(), self.ticketed.peek()) {
             (plain, Some(Reverse((ticketed, ..)))) if plain.is_none_or(|Reverse(plain)| ticketed < plain) => {
@@ -111,14 +111,14 @@ impl State {
         }
     }
 
-    /// When bytes have come to the drive.
+    /// The time at which bytes have arrived at the drive.
     fn receive(&mut self, spec: &HostLinkSpec, ready: Nanos, bytes: u64) -> Nanos {
         let time = spec.transfer_ns(bytes);
         self.counters.link_time += Nanos(time);
         self.inward.take(ready, time)
     }
 
-    /// When bytes have come to the host.
+    /// The time at which bytes have arrived at the host.
     fn send(&mut self, spec: &HostLinkSpec, ready: Nanos, bytes: u64) -> Nanos {
         let time = spec.transfer_ns(bytes);
         self.counters.link_time += Nanos(time);
@@ -126,15 +126,15 @@ impl State {
     }
 }
 
-/// A device behind a host interface: content, capabilities and shape are those of the device below,
-/// and so is its time, to which the interface's is added.
+/// A device behind a host interface. Content, capabilities and geometry are those of the device
+/// below; the interface's time is added to its time.
 ///
-/// A command enters the queue when it is issued, or where the queue is full when a command in it
-/// completes; the controller takes it, one after the other; a write's bytes come over the link; the
-/// latency passes; the device below is asked; a read's bytes go over the link. Trims, remaps and
-/// flushes are commands too, without a latency; the pairs of a remap go over the link. An empty
-/// request takes no time. A request that fails leaves the queue at once. Cost: two locks, a heap of
-/// at most `queue_depth` instants, a search among the busy spans of the link.
+/// A command enters the queue when it is issued, or, if the queue is full, when a queued command
+/// completes. Then, in order: the controller accepts it, one command at a time; a write's bytes
+/// cross the link; the latency passes; the device below executes it; a read's bytes cross the link.
+/// Trims, remaps and flushes are commands too, without latency; the pairs of a remap cross the
+/// link. An empty request takes no time. A failed request leaves the queue at once. Cost: two
+/// locks, a heap of at most `queue_depth` times, a search among the link's busy spans.
 #[derive(Debug)]
 pub struct HostLink<D> {
     inner: D,
@@ -145,7 +145,7 @@ pub struct HostLink<D> {
 
 impl<D> HostLink<D> {
     fn locked(&self) -> MutexGuard<'_, State> {
-        // Nothing that is done under the lock can panic half way.
+        // No code under the lock can panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -153,12 +153,12 @@ impl<D> HostLink<D> {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the interface has done so far.
+    /// The interface's activity so far.
     pub fn counters(&self) -> HostLinkCounters {
         self.locked().counters
     }
 
-    /// What the interface is.
+    /// The spec of the interface.
     pub const fn spec(&self) -> &HostLinkSpec {
         &self.spec
     }
@@ -168,26 +168,26 @@ impl<D> HostLink<D> {
         &self.inner
     }
 
-    /// The device below, whose requests then do not pass the interface.
+    /// The device below; requests made directly to it bypass the interface.
     pub const fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
 
-    /// The device below.
+    /// Unwraps the device below.
     pub fn into_inner(self) -> D {
         self.inner
     }
 }
 
 impl<D: BlockDevice> HostLink<D> {
-    /// The idle interface before `inner`. Errors: `Unfit` for figures that no drive has.
+    /// An idle interface in front of `inner`. Errors: `Unfit` for impossible figures.
     pub fn new(spec: &HostLinkSpec, mut inner: D) -> Result<Self> {
         spec.check().map_err(|detail| BlockError::new(ErrorKind::Unfit, Operation::Open, Lba(0), detail))?;
         let remap_limits = remap_limits(&mut inner);
         Ok(Self { inner, spec: spec.clone(), remap_limits, state: Mutex::default() })
     }
 
-    /// A command without data to the host: taken, its bytes received, carried out after
+    /// Executes a command without data to the host: accepted, its bytes received, executed after
     /// `latency_ns`.
     fn command(
         &mut self,

@@ -1,4 +1,4 @@
-//! The host's instants go down to the device, and its moved ends come up behind the link.
+//! Pacing across the link: host times go down to the device, and changed ends come back up.
 
 use std::cmp::Reverse;
 
@@ -8,8 +8,8 @@ use super::{HostLink, State};
 use crate::BlockDevice;
 
 impl State {
-    /// A command is in the queue until it completes. What the device below told of its end is kept,
-    /// so that it can be compared with what it says later.
+    /// Adds a command to the queue until it completes. Keeps the end that the device below
+    /// reported, to compare it with later answers.
     #[inline]
     pub(super) fn enter(&mut self, ticket: Ticket, below: Nanos, completed: Nanos) {
         if ticket == Ticket::NONE {
@@ -20,7 +20,8 @@ impl State {
         }
     }
 
-    /// The latest end below of a ticket's commands. One that is used again has ended before.
+    /// Records the latest end below of a ticket's commands. A reused ticket's earlier commands have
+    /// ended.
     fn note_below(&mut self, ticket: Ticket, below: Nanos) {
         let at = usize::from(ticket.0);
         if self.below.len() <= at {
@@ -31,8 +32,8 @@ impl State {
         }
     }
 
-    /// As much later than told as the device below is; where a part of a request was refused, not
-    /// before the parts that were not.
+    /// The reported end plus the delay of the device below; if a part of the request was refused,
+    /// not before the end of the other parts.
     fn end_of(&self, device: &mut dyn Pacing, ticket: Ticket, told: Nanos) -> Nanos {
         match self.below.get(usize::from(ticket.0)) {
             Some(below) if ticket != Ticket::NONE => {
@@ -43,7 +44,7 @@ impl State {
         }
     }
 
-    /// Finds the command that completes first, as is known by now.
+    /// Determines the command that completes first, by current knowledge.
     pub(super) fn settle(&mut self, device: &mut dyn Pacing) {
         while let Some(first) = self.ticketed.peek() {
             let (end, ticket, told) = first.0;
@@ -58,13 +59,13 @@ impl State {
     }
 }
 
-/// **Where an end moves that the device below told**, the request's end moves by as much: what the
-/// link and the controller added behind it stays added, and their bookings stay where they are.
-/// Writes, flushes and trims have nothing behind the device's end, so that theirs are exact; of
-/// reads, which a device below puts first, ends do not move. The queue holds a command until its
-/// moved end, as far as that is known when a request is issued; only reads that are parts of one
-/// request, and more than the queue takes, wait for ends as they were told. Cost: a question below
-/// for each that moved, and one.
+/// **If an end reported by the device below moves**, the request's end moves by the same amount:
+/// the time added by link and controller stays the same, and their bookings do not move. Writes,
+/// flushes and trims have nothing after the device's end, so their ends are exact; ends of reads do
+/// not move, because a device below serves reads first. The queue holds a command until its moved
+/// end, as far as that is known when a request is issued; only reads that are parts of one request
+/// and exceed the queue wait for ends as first reported. Cost: one query below, plus one for each
+/// moved end.
 impl<D: BlockDevice> Pacing for HostLink<D> {
     fn quiet_until(&mut self, instant: Nanos) {
         if let Some(device) = self.inner.pacing() {

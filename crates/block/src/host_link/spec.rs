@@ -1,32 +1,33 @@
-//! What lies between a host and a drive's translation layer.
+//! The spec of a host interface: everything between a host and a drive's translation layer.
 
 use serde::{Deserialize, Serialize};
 
-/// A drive's host interface: how many commands it holds, what each costs, and the link.
+/// A drive's host interface: queue depth, cost of commands, and link speed.
 ///
-/// `command_ns` bounds the commands a second; the latencies are what a command takes besides, while
-/// others do the same. Both are the drive's: the time of the host's own software is not in them.
+/// `command_ns` limits the commands per second; the latencies are additional time per command that
+/// overlaps with other commands. Both belong to the drive: the host's own software time is not
+/// included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostLinkSpec {
-    /// Commands that the drive holds at once: 32 with SATA's NCQ. A further one waits in the host
-    /// until one of them has completed.
+    /// Commands that the drive holds at once: 32 with SATA's NCQ. Further commands wait in the host
+    /// until one has completed.
     pub queue_depth: u32,
-    /// Time of the controller for each command, one command after the other.
+    /// Controller time per command, one command at a time.
     pub command_ns: u64,
-    /// What a read takes besides, before the flash is asked.
+    /// Additional latency of a read, before the flash is accessed.
     pub read_latency_ns: u64,
-    /// What a write takes besides, when its bytes have arrived.
+    /// Additional latency of a write, after its bytes have arrived.
     pub write_latency_ns: u64,
-    /// Time of one byte on the link, in picoseconds: 1667 for SATA's 600 MB/s. 0 for no limit.
+    /// Time per byte on the link, in picoseconds: 1667 for SATA's 600 MB/s. 0 means no limit.
     pub link_ps_per_byte: u64,
-    /// Whether both directions of the link are used at once, as on PCI Express; else bytes go one
+    /// Whether both directions of the link work at once, as on PCI Express; otherwise bytes go one
     /// way at a time, as on SATA.
     pub full_duplex: bool,
 }
 
 impl Default for HostLinkSpec {
-    /// An interface that takes no time, with the queue of SATA.
+    /// An interface that takes no time, with SATA's queue depth.
     fn default() -> Self {
         Self {
             queue_depth: 32,
@@ -41,14 +42,14 @@ impl Default for HostLinkSpec {
 
 /// Deeper than any queue of NVMe.
 const QUEUE_MAX: u32 = 65_536;
-/// Times above a second are slips of the pen.
+/// Longest time (one second): larger values are typing errors.
 const LONGEST_NS: u64 = 1_000_000_000;
-/// A byte in a millisecond: the same.
+/// Longest time per byte: a millisecond.
 const LONGEST_PS: u64 = 1_000_000_000;
 
 impl HostLinkSpec {
-    /// Refuses what no drive has. Errors: a sentence with the key, its value, and what would be
-    /// right.
+    /// Refuses impossible figures. Errors: a sentence with the key, its value, and what was
+    /// expected.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=QUEUE_MAX).contains(&self.queue_depth) {
             return Err(format!("queue_depth is {}; expected 1 to {QUEUE_MAX}", self.queue_depth));
@@ -69,7 +70,7 @@ impl HostLinkSpec {
         Ok(())
     }
 
-    /// The time of so many bytes on the link, rounded up to whole nanoseconds.
+    /// The transfer time of this many bytes, rounded up to whole nanoseconds.
     pub(super) fn transfer_ns(&self, bytes: u64) -> u64 {
         let time_ps = u128::from(bytes) * u128::from(self.link_ps_per_byte);
         u64::try_from(time_ps.div_ceil(1000)).unwrap_or(u64::MAX)

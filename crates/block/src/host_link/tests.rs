@@ -1,4 +1,4 @@
-//! Times worked out by hand.
+//! Compares with times worked out by hand.
 
 use nandkit_units::{Context, Lba, Nanos, Payload, ReadInto};
 
@@ -45,8 +45,8 @@ fn a_command_on_an_idle_drive_takes_the_sum_of_its_parts() {
 #[test]
 fn latencies_overlap_and_commands_and_transfers_do_not() {
     let drive = drive(&HostLinkSpec { queue_depth: 4, ..spec() });
-    // Taken at 1,000, 2,000, 3,000; ready at 11,000, 12,000, 13,000; each transfer follows the one
-    // before.
+    // Accepted at 1,000, 2,000, 3,000; ready at 11,000, 12,000, 13,000; each transfer follows its
+    // predecessor.
     let ends: Vec<u64> = (0..3).map(|_| read(&drive, 0)).collect();
     assert_eq!(ends, [15_096, 19_192, 23_288]);
 }
@@ -55,7 +55,7 @@ fn latencies_overlap_and_commands_and_transfers_do_not() {
 fn a_command_that_finds_the_queue_full_waits_for_the_first_that_completes() {
     let drive = drive(&spec());
     assert_eq!((read(&drive, 0), read(&drive, 0)), (15_096, 19_192));
-    // Enters at 15,096, is taken at 16,096, ready at 26,096.
+    // Enters at 15,096, is accepted at 16,096, ready at 26,096.
     assert_eq!(read(&drive, 0), 26_096 + 4_096);
     // Now the second one is the first to complete: 19,192.
     assert_eq!(read(&drive, 0), 19_192 + 1_000 + 10_000 + 4_096);
@@ -118,7 +118,7 @@ fn figures_that_no_drive_has_are_refused_by_name() {
     }
 }
 
-/// Memory that says later when each ticket's operation ends.
+/// A memory device that later reports a different end for each ticket.
 struct Moving {
     inner: RamDevice,
     ends: [u64; 4],
@@ -175,15 +175,15 @@ fn ends_move_as_far_as_the_device_below_moves_them() {
     drive.inner_mut().ends = [900_000, 111_500, 211_070, 0];
     assert_eq!(ends(&mut drive), [read + Nanos(500), write + Nanos(70), read]);
     assert_eq!(drive.end_of(Ticket::NONE, Nanos(5)), Nanos(5), "nobody's ticket");
-    // Of a request that was refused in part the other part is known.
+    // If a request was refused in part, the end of the other part is known.
     assert_eq!(drive.end_of(Ticket(2), Nanos(5)), Nanos(211_070));
     drive.quiet_until(Nanos(300_000));
     assert_eq!(drive.inner().quiet, Nanos(300_000));
     assert!(HostLink::new(&spec(), RamDevice::with_sectors(512, 8).unwrap()).unwrap().pacing().is_none());
 }
 
-/// Two writes arrive at 5,096 and 9,192, and end at 109,096 and 209,096 as told; the first comes to
-/// end at 259,096, so that the second makes room.
+/// Two writes arrive at 5,096 and 9,192, and first report 109,096 and 209,096 as ends; the first
+/// one's end moves to 259,096, so that the second one makes room.
 #[test]
 fn the_queue_holds_commands_until_their_moved_ends() {
     for is_read in [true, false] {
@@ -193,7 +193,7 @@ fn the_queue_holds_commands_until_their_moved_ends() {
             assert_eq!(done.completed, Nanos(9_096 + 100_000 * u64::from(ticket)));
         }
         drive.inner_mut().ends[1] = 259_096;
-        // Taken at 210,096; a read is ready 10,000 and 100,000 later, a write's bytes have come
+        // Accepted at 210,096; a read is ready 10,000 and 100,000 later, a write's bytes arrive
         // 4,096 later.
         let (done, expected) = if is_read {
             drive.quiet_until(Nanos::ZERO);

@@ -1,9 +1,9 @@
-//! Which sectors changed since the last flush, and where their new content lies.
+//! The sectors changed since the last flush, and the location of their new content.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where an extent's content lies.
+/// The location of an extent's content.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// In memory, from this byte of the buffer on.
@@ -22,7 +22,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The part that begins `skip` sectors further on.
+    /// The part that starts `skip` sectors further on.
     pub fn part(&self, skip: u64, sectors: u64, sector_size: u32) -> Self {
         let bytes = skip * u64::from(sector_size);
         let source = match &self.source {
@@ -36,7 +36,7 @@ impl Extent {
     }
 }
 
-/// Disjoint extents by first sector; a later one replaces what it covers.
+/// Disjoint extents by first sector; a later extent replaces what it covers.
 #[derive(Clone, Debug)]
 pub struct ExtentMap {
     sector_size: u32,
@@ -60,7 +60,7 @@ impl ExtentMap {
         self.extents.iter().map(|(&at, extent)| (at, extent))
     }
 
-    /// Puts an extent over whatever is there.
+    /// Inserts an extent over existing ones.
     pub fn insert(&mut self, at: u64, extent: Extent) {
         let end = at + extent.sectors;
         if let Some((&start, before)) = self.extents.range(..at).next_back() {
@@ -88,7 +88,7 @@ impl ExtentMap {
         }
     }
 
-    /// The extents' parts that lie in `at .. at + sectors`.
+    /// The parts of extents within `at .. at + sectors`.
     pub fn overlapping(&self, at: u64, sectors: u64) -> impl Iterator<Item = (u64, Extent)> + '_ {
         let end = at + sectors;
         let before = self.extents.range(..at).next_back();

@@ -23,14 +23,14 @@ use crate::check::geometry_fault;
 pub const HEADER_SIZE: u64 = 4096;
 pub const VERSION: u32 = 1;
 pub const FRAME_SIZE: usize = 40;
-/// The largest payload of a frame: what a reader of the journal must hold in memory.
+/// The largest payload of a frame in bytes: a reader of the journal needs this much memory.
 pub const PAYLOAD_MAX: usize = 1 << 20;
 
 const MAGIC: [u8; 8] = *b"NANDKJRN";
 const FRAME_MAGIC: [u8; 4] = *b"NKFR";
 const HEADER_USED: usize = 44;
 
-/// Where the journal begins.
+/// Offset of the journal in bytes.
 pub const fn journal_start(geometry: &BlockGeometry) -> u64 {
     HEADER_SIZE.saturating_add(geometry.capacity())
 }
@@ -58,7 +58,7 @@ pub fn encode_header(geometry: &BlockGeometry) -> Vec<u8> {
     bytes
 }
 
-/// The geometry in a header, or what is wrong with it.
+/// Decodes a header; the error says what is wrong.
 pub fn decode_header(bytes: &[u8]) -> Result<BlockGeometry, String> {
     if bytes.len() < HEADER_USED || field::<8>(bytes, 0) != MAGIC {
         return Err("this is no nandkit device file: it does not begin with NANDKJRN".to_string());
@@ -90,7 +90,7 @@ pub enum FrameKind {
     Commit,
 }
 
-/// The head of a frame.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub kind: FrameKind,
@@ -119,7 +119,7 @@ impl Frame {
         bytes
     }
 
-    /// The frame, if the bytes are one.
+    /// Decodes a frame; `None` if the bytes are none.
     pub fn decode(bytes: &[u8; FRAME_SIZE]) -> Option<Self> {
         let intact = field::<4>(bytes, 0) == FRAME_MAGIC
             && u32::from_le_bytes(field(bytes, 36)) == crc32fast::hash(&bytes[..36]);

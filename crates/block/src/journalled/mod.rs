@@ -1,5 +1,5 @@
-//! A block device in a file whose flush is atomic: a crash leaves the state of the last flush,
-//! whole.
+//! A block device in a file with atomic flushes: after a crash the file has the complete state of
+//! the last flush.
 
 mod extents;
 mod layout;
@@ -20,17 +20,17 @@ use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result
 use extents::{Extent, ExtentMap, Source};
 use layout::{FRAME_SIZE, Frame, FrameKind, HEADER_SIZE, PAYLOAD_MAX, journal_start};
 
-/// A block device in one file (see the format in `layout.rs`). Changes wait in memory, and beyond a
-/// limit in the journal, until [`BlockDevice::flush`]: it appends what changed and a commit frame
-/// to the journal, makes that durable, and then brings the sectors to their places. A flush that a
-/// crash interrupted after its commit is there when the file is opened, one interrupted before is
-/// forgotten. The file itself changes with the first write, trim or flush, which takes away what
-/// stands behind the sectors; opening alone changes nothing. Takes no simulated time.
+/// A block device in one file (`layout.rs` describes the format). Changes wait in memory, and
+/// beyond a limit in the journal, until [`BlockDevice::flush`]. A flush appends the changes and a
+/// commit frame to the journal, makes that durable, and then writes the sectors in place. A flush
+/// that was interrupted after its commit is completed when the file is opened; one interrupted
+/// before is dropped. The file changes only with the first write, trim or flush, which also removes
+/// what follows the sectors; opening alone changes nothing. Takes no simulated time.
 ///
-/// A flush costs twice the bytes that changed and two syncs. Memory: the limit and about 100 bytes
-/// per changed extent. The journal grows by what is written between two flushes. After an error of
-/// the operating system in a write or flush all further changes are refused, since nobody knows
-/// what the file holds: it is to be opened again.
+/// A flush costs twice the changed bytes and two syncs. Memory: the limit and about 100 bytes per
+/// changed extent. The journal grows by the amount written between two flushes. After an
+/// operating-system error in a write or flush, all further changes are refused, because the file's
+/// state is unknown: open it again.
 #[derive(Debug)]
 pub struct JournalledFile<M: Medium = File> {
     medium: M,
@@ -44,18 +44,18 @@ pub struct JournalledFile<M: Medium = File> {
     poisoned: bool,
 }
 
-/// What stood behind the sectors when the file was opened, and is there until the first change.
+/// What followed the sectors when the file was opened; it stays until the first change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Leftover {
     #[default]
     Nothing,
-    /// No complete journal: nothing that counts.
+    /// No complete journal: it does not count.
     Torn,
-    /// A complete journal, whose sectors are in the extents.
+    /// A complete journal; its sectors are in the extents.
     Complete,
 }
 
-/// Where the journal of the next flush stands.
+/// The position of the next flush's journal.
 #[derive(Debug)]
 struct Journal {
     end: u64,
@@ -94,20 +94,19 @@ impl Journal {
     }
 }
 
-/// Bytes of changes that are kept in memory unless told otherwise.
+/// Default limit of changes kept in memory, in bytes.
 const BUFFER_LIMIT: usize = 32 << 20;
 
 impl JournalledFile<File> {
-    /// Where the first sector lies, in bytes from the start of the file: for messages about what is
-    /// in the file.
+    /// Offset of the first sector in bytes, for messages about the file's content.
     pub const SECTORS_AT: u64 = HEADER_SIZE;
 
-    /// Makes a new file of zeroes; refuses an existing one. Where the new file cannot be made whole
-    /// (no room, larger than a file may be), none is left.
+    /// Creates a file of zeroes; refuses an existing one. If the file cannot be completed (no
+    /// space, larger than a file may be), it is removed.
     pub fn create(path: &Path, geometry: BlockGeometry) -> Result<Self> {
         check_geometry(&geometry)?;
         Self::create_on(create_locked(path)?, geometry).inspect_err(|_| {
-            // The first error is the one to tell.
+            // Report the first error, not this one.
             let _ = std::fs::remove_file(path);
         })
     }
@@ -124,7 +123,7 @@ impl JournalledFile<File> {
 }
 
 impl<M: Medium> JournalledFile<M> {
-    /// The same as [`JournalledFile::create`] on any medium, whose content is lost.
+    /// Creates a device on any medium, whose content is lost; see [`JournalledFile::create`].
     pub fn create_on(mut medium: M, geometry: BlockGeometry) -> Result<Self> {
         check_geometry(&geometry)?;
         let mut make = || {
@@ -137,7 +136,7 @@ impl<M: Medium> JournalledFile<M> {
         Ok(Self::assemble(medium, geometry, Access::ReadWrite, 1))
     }
 
-    /// The same as [`JournalledFile::open`] on any medium.
+    /// Opens a device on any medium; see [`JournalledFile::open`].
     pub fn open_on(medium: M, access: Access) -> Result<Self> {
         let failed = |error| io_error(Operation::Open, Lba(0), "cannot read the device file", error);
         let damaged = |detail| BlockError::new(ErrorKind::Corrupt, Operation::Open, Lba(0), detail);
@@ -175,13 +174,13 @@ impl<M: Medium> JournalledFile<M> {
         }
     }
 
-    /// Keeps at most about `bytes` bytes of changes in memory.
+    /// Limits the changes kept in memory to about `bytes` bytes.
     pub fn with_buffer_limit(mut self, bytes: usize) -> Self {
         self.buffer_limit = bytes;
         self
     }
 
-    /// The medium; changes that were not flushed are lost.
+    /// Returns the medium; changes that were not flushed are lost.
     pub fn into_medium(self) -> M {
         self.medium
     }
@@ -190,8 +189,8 @@ impl<M: Medium> JournalledFile<M> {
         HEADER_SIZE + sector * u64::from(self.geometry.sector_size)
     }
 
-    /// What comes before each change: it may be made, and what the file had left behind its sectors
-    /// is settled.
+    /// Prepares a change: checks that it is allowed, and settles what followed the sectors in the
+    /// file.
     fn begin_change(&mut self, operation: Operation, at: Lba) -> Result<()> {
         check_writable(self.access, operation, at)?;
         if self.poisoned {
@@ -209,7 +208,7 @@ impl<M: Medium> JournalledFile<M> {
         })
     }
 
-    /// Turns a failure of the medium into an error after which nothing more is changed.
+    /// Converts a failure of the medium to an error, and refuses all later changes.
     fn settle(&mut self, operation: Operation, at: Lba, result: io::Result<()>) -> Result<()> {
         result.map_err(|error| {
             self.poisoned = true;
@@ -217,7 +216,7 @@ impl<M: Medium> JournalledFile<M> {
         })
     }
 
-    /// Appends all buffered extents to the journal. With `let_go` they leave memory.
+    /// Appends all buffered extents to the journal. With `let_go` they are removed from memory.
     fn spill(&mut self, let_go: bool) -> io::Result<()> {
         let sector_size = self.geometry.sector_size as usize;
         let frame_sectors = (PAYLOAD_MAX / sector_size).max(1) as u64;
@@ -245,7 +244,7 @@ impl<M: Medium> JournalledFile<M> {
         Ok(())
     }
 
-    /// Everything up to the moment from which the flush is done, whatever happens.
+    /// Does everything up to the point after which the flush will be completed in any case.
     fn commit(&mut self) -> io::Result<()> {
         self.spill(false)?;
         for (at, extent) in self.extents.iter() {
@@ -258,7 +257,7 @@ impl<M: Medium> JournalledFile<M> {
         self.medium.sync()
     }
 
-    /// Brings committed changes to their places and forgets the journal.
+    /// Writes committed changes in place and drops the journal.
     fn apply(&mut self) -> io::Result<()> {
         let sector_size = u64::from(self.geometry.sector_size);
         let mut piece = Vec::new();
@@ -288,8 +287,8 @@ impl<M: Medium> JournalledFile<M> {
         Ok(())
     }
 
-    /// Cuts the journal off. It need not be durable: a journal that comes back is complete and says
-    /// what is there already, or is older than the next.
+    /// Truncates the journal. This need not be durable: a journal that reappears is complete and
+    /// repeats what is already in place, or is older than the next one.
     fn truncate(&mut self) -> io::Result<()> {
         self.medium.set_len(journal_start(&self.geometry))?;
         self.journal = Journal::new(&self.geometry, self.journal.sequence.wrapping_add(1));

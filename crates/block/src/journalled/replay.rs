@@ -7,15 +7,15 @@ use super::layout::{FRAME_SIZE, Frame, FrameKind, PAYLOAD_MAX, journal_start};
 use crate::BlockGeometry;
 use crate::medium::Medium;
 
-/// What the journal holds.
+/// The content of a journal left by a crash.
 pub struct ReplayableJournal {
-    /// The changes of a complete journal; none of an incomplete one.
+    /// The changes of a complete journal; `None` if it is incomplete.
     pub extents: Option<ExtentMap>,
-    /// The sequence number of its first frame, 0 where there is none.
+    /// The sequence number of its first frame, 0 if there is none.
     pub sequence: u64,
 }
 
-/// Reads the journal up to its commit frame, checking every checksum. Memory: one frame's payload
+/// Reads the journal up to its commit frame, verifying every checksum. Memory: one frame's payload
 /// and the extents.
 pub fn read_journal<M: Medium>(medium: &M, geometry: &BlockGeometry, length: u64) -> io::Result<ReplayableJournal> {
     let mut found = ReplayableJournal { extents: None, sequence: 0 };

@@ -1,4 +1,4 @@
-//! Crashes at every change of the file, with every kind of remainder.
+//! Crashes at every change of the file, with every kind of leftover.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ enum Change {
     Sync,
 }
 
-/// A file in memory that remembers every change, so that a crash can be made up afterwards; fails
+/// A file in memory that records every change, so that crashes can be constructed afterwards; fails
 /// from the given change on.
 #[derive(Clone, Debug, Default)]
 struct Recorder {
@@ -85,8 +85,8 @@ fn content(device: &impl BlockDevice) -> Vec<u8> {
     bytes
 }
 
-/// A run of writes, trims and flushes. Returns the file's changes, and for each flush the number of
-/// changes after it with the content.
+/// Runs random writes, trims and flushes. Returns the file's changes, and for each flush the number
+/// of changes until its end and the content.
 fn run(seed: u64, buffer_limit: usize) -> (Vec<Change>, Vec<(usize, Vec<u8>)>) {
     let recorder = Recorder::default();
     let changes = recorder.changes.clone();
@@ -113,8 +113,8 @@ fn run(seed: u64, buffer_limit: usize) -> (Vec<Change>, Vec<(usize, Vec<u8>)>) {
     (changes, flushed)
 }
 
-/// The file after a crash behind `count` changes: what was synced, and of the rest what the dice
-/// say; one write may be torn.
+/// The file after a crash following `count` changes: everything synced, and a random part of the
+/// rest; one write may be torn.
 fn crashed(changes: &[Change], count: usize, random: &mut Random, all: bool) -> Vec<u8> {
     let durable = changes[..count].iter().rposition(|change| matches!(change, Change::Sync)).map_or(0, |sync| sync + 1);
     let mut bytes = Vec::new();
@@ -147,7 +147,7 @@ fn a_crash_anywhere_leaves_the_state_of_a_flush_and_none_older_than_the_last() {
                 let next = flushed.get(last + 1).is_some_and(|(_, content)| *content == found);
                 assert!(next || found == flushed[last].1, "{what}: neither the last flush nor the next");
                 completed += usize::from(next && found != flushed[last].1);
-                // The device goes on, and keeps what it then flushes.
+                // The device continues, and keeps what it flushes from now on.
                 device.write(&Context::default(), Lba(3), Payload::Bytes(&[0x3C; 512])).unwrap();
                 device.flush(&Context::default()).unwrap();
                 let held = content(&device);
@@ -188,7 +188,7 @@ fn a_crash_during_recovery_is_recovered_too() {
     }
 }
 
-/// Somebody else's bytes behind the sectors go with the first change, not with a look at the file.
+/// Foreign bytes after the sectors are removed by the first change, not by opening the file.
 #[test]
 fn bytes_behind_the_sectors_stay_until_the_first_change() {
     let recorder = JournalledFile::create_on(Recorder::default(), geometry()).unwrap().into_medium();

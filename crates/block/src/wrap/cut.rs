@@ -1,4 +1,4 @@
-//! Power cuts by plan, and a volatile cache that loses what was not flushed.
+//! Planned power cuts, with a volatile cache that loses unflushed writes.
 //!
 //! Request 1 is the first write, trim, flush or remap.
 
@@ -11,41 +11,41 @@ use super::{no_capability, offer_capabilities, remap_limits};
 use crate::check::{check_range, sectors_of};
 use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, RemapLimits, Result, Trim};
 
-/// When, relative to the request, the power goes.
+/// When the power fails, relative to the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeviceCutMoment {
-    /// The request fails and has not begun.
+    /// The request fails before it begins.
     Before,
-    /// The request fails; a part of its sectors, in whatever order, reached the cache or the
-    /// medium. A remap happened or not.
+    /// The request fails; some of its sectors, in any order, reached the cache or the medium. A
+    /// remap took effect or did not.
     Inside,
     /// The request succeeds and is acknowledged; everything after it fails.
     After,
 }
 
-/// What of the writes since the last flush is on the medium after the cut.
+/// Which writes since the last flush are on the medium after the cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Survival {
-    /// Nothing.
+    /// None of them.
     None,
-    /// All.
+    /// All of them.
     All,
-    /// The first writes, in order; how many is drawn.
+    /// The first writes, in order; their number is random.
     Prefix,
-    /// For each sector any version since the last flush, or the one before; drawn.
+    /// For each sector a random version since the last flush, or the one before it.
     Subset,
 }
 
-/// Which cut to make.
+/// A planned cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceCutPlan {
-    /// At which request, counted from 1; 0: at none.
+    /// The request number, counted from 1; 0 means no cut.
     pub request: u64,
-    /// Before, inside or after it.
+    /// Before, inside or after the request.
     pub moment: DeviceCutMoment,
-    /// What survives.
+    /// Which writes survive.
     pub survival: Survival,
-    /// Seed of what is drawn.
+    /// Seed of the random choices.
     pub seed: u64,
 }
 
@@ -53,18 +53,18 @@ impl DeviceCutPlan {
     /// No cut.
     pub const NONE: Self = Self { request: 0, moment: DeviceCutMoment::Before, survival: Survival::None, seed: 0 };
 
-    /// One cut.
+    /// A plan with one cut.
     pub const fn at(request: u64, moment: DeviceCutMoment, survival: Survival, seed: u64) -> Self {
         Self { request, moment, survival, seed }
     }
 }
 
-/// One sector's new content; `None` where it was trimmed.
+/// One sector's new content; `None` if it was trimmed.
 type Version = Option<Box<[u8]>>;
 
-/// A block device with a volatile cache: what was written since the last flush is held back, and a
-/// power cut keeps of it what the plan says. After the cut every request is `PowerLost` until
-/// [`CutDevice::power_on`]. Memory: what was written since the last flush.
+/// A block device with a volatile cache: it holds back writes since the last flush, and a power cut
+/// keeps those that the plan selects. After the cut every request fails with `PowerLost` until
+/// [`CutDevice::power_on`]. Memory: the writes since the last flush.
 #[derive(Clone, Debug)]
 pub struct CutDevice<D> {
     inner: D,
@@ -73,7 +73,7 @@ pub struct CutDevice<D> {
     requests: u64,
     cuts: Vec<u64>,
     off: bool,
-    /// The last version of each sector that was not flushed, by sector.
+    /// The latest unflushed version of each sector.
     cache: BTreeMap<u64, Version>,
     /// Every version of every sector since the last flush, in order.
     log: Vec<(u64, Version)>,
@@ -81,7 +81,7 @@ pub struct CutDevice<D> {
 }
 
 impl<D: BlockDevice> CutDevice<D> {
-    /// `inner` under a plan; the next request is number 1.
+    /// Wraps `inner` with a plan; the next request is number 1.
     pub fn new(mut inner: D, plan: DeviceCutPlan) -> Self {
         let geometry = *inner.geometry();
         let remap_limits = remap_limits(&mut inner);
@@ -98,33 +98,32 @@ impl<D: BlockDevice> CutDevice<D> {
         }
     }
 
-    /// How many writes, trims, flushes and remaps there were.
+    /// The number of writes, trims, flushes and remaps so far.
     pub const fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Whether the power is gone.
+    /// Whether the power is off.
     pub const fn is_off(&self) -> bool {
         self.off
     }
 
-    /// The requests at which the power was cut.
+    /// The request numbers at which the power was cut.
     pub fn cuts(&self) -> &[u64] {
         &self.cuts
     }
 
-    /// Another plan from now on. Requests go on counting.
+    /// Replaces the plan. Request numbers continue.
     pub const fn set_plan(&mut self, plan: DeviceCutPlan) {
         self.plan = plan;
     }
 
-    /// The power comes back.
+    /// Turns the power on again.
     pub const fn power_on(&mut self) {
         self.off = false;
     }
 
-    /// The device below; what was not flushed is lost where the power is gone, and is written to it
-    /// where it is not.
+    /// Returns the device below. Unflushed writes are lost if the power is off, else written to it.
     pub fn into_inner(mut self) -> Result<D> {
         if !self.off {
             self.destage(&Context::default())?;
@@ -136,7 +135,7 @@ impl<D: BlockDevice> CutDevice<D> {
         if self.off { Err(power_lost(operation, at)) } else { Ok(()) }
     }
 
-    /// Counts a request; the moment if the power goes at it.
+    /// Counts a request; returns the moment of the cut if the power fails at it.
     fn arrive(&mut self, operation: Operation, at: Lba) -> Result<Option<DeviceCutMoment>> {
         self.check_power(operation, at)?;
         self.requests += 1;
@@ -147,7 +146,7 @@ impl<D: BlockDevice> CutDevice<D> {
         Ok(Some(self.plan.moment))
     }
 
-    /// Writes versions to the device below in their order.
+    /// Writes versions to the device below in order.
     fn put(&mut self, context: &Context, versions: impl IntoIterator<Item = (u64, Version)>) -> Result<()> {
         for (sector, version) in versions {
             match version {
@@ -161,14 +160,14 @@ impl<D: BlockDevice> CutDevice<D> {
         Ok(())
     }
 
-    /// Brings everything held back to the device below.
+    /// Writes everything held back to the device below.
     fn destage(&mut self, context: &Context) -> Result<()> {
         self.log.clear();
         let cache = std::mem::take(&mut self.cache);
         self.put(context, cache)
     }
 
-    /// The power goes: of what was held back survives what the plan says.
+    /// Cuts the power: the plan determines which of the held-back writes survive.
     fn cut(&mut self, context: &Context) -> Result<()> {
         self.off = true;
         self.cache.clear();
@@ -203,7 +202,7 @@ impl<D: BlockDevice> CutDevice<D> {
         self.cache.insert(sector, version);
     }
 
-    /// A write or trim of these versions.
+    /// Handles a write or trim of these versions.
     fn change(
         &mut self,
         context: &Context,
@@ -234,7 +233,7 @@ impl<D: BlockDevice> CutDevice<D> {
         Ok(Done::immediately(context))
     }
 
-    /// A remap: atomic, and durable at once together with all before it.
+    /// Handles a remap: atomic, and durable at once together with everything before it.
     fn remap_step(&mut self, context: &Context, step: impl FnOnce(&mut dyn Remap) -> Result<Done>) -> Result<Done> {
         let moment = self.arrive(Operation::Remap, Lba(0))?;
         let mut random = Random::new(self.plan.seed ^ self.requests, "device cut remap");
@@ -305,7 +304,7 @@ impl<D: BlockDevice> BlockDevice for CutDevice<D> {
         self.change(context, Operation::Write, at, versions)
     }
 
-    /// Durable by itself: what else is held back stays so, and may be lost although this is not.
+    /// Durable by itself: other writes stay held back, and may be lost although this one is not.
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         check_range(&self.geometry, Operation::Write, at, data.len())?;
         let moment = self.arrive(Operation::Write, at)?;
@@ -339,8 +338,8 @@ impl<D: BlockDevice> BlockDevice for CutDevice<D> {
     fn flush(&mut self, context: &Context) -> Result<Done> {
         match self.arrive(Operation::Flush, Lba(0))? {
             Some(moment @ (DeviceCutMoment::Before | DeviceCutMoment::Inside)) => {
-                // Before and inside differ only in what had been written back by then, which the
-                // plan's survival says.
+                // Before and inside differ only in which writes reached the medium, which the
+                // plan's survival determines.
                 let _ = moment;
                 self.cut(context)?;
                 Err(power_lost(Operation::Flush, Lba(0)))

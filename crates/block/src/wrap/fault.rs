@@ -7,40 +7,39 @@ use nandkit_units::{Content, Context, Done, Lba, Payload, Pieces, ReadInto};
 use super::{no_capability, offer_capabilities, remap_limits};
 use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, RemapLimits, Result, Trim};
 
-/// At which requests of its kind a fault strikes.
+/// The requests of its kind that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceFaultWhen {
     /// The n-th request of its kind, counted from 1.
     Nth(u64),
     /// Requests that touch this sector.
     Sector(Lba),
-    /// All.
+    /// All requests.
     Always,
 }
 
-/// One line of the script: requests of this kind fail with this kind of error.
+/// One line of the script: requests of this kind fail with this error kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceFault {
-    /// Which kind of request it strikes.
+    /// The kind of request that it affects.
     pub operation: Operation,
-    /// Which of them.
+    /// Which requests of that kind.
     pub when: DeviceFaultWhen,
-    /// The error.
+    /// The kind of the error.
     pub kind: ErrorKind,
-    /// Whether the device below carries the request out all the same before the failure is
-    /// reported.
+    /// Whether the device below still executes the request before the failure is reported.
     pub carried_out: bool,
-    /// How often at most.
+    /// Most times it strikes.
     pub times: u64,
 }
 
 impl DeviceFault {
-    /// A fault that fails requests before they touch the device, as often as `when` says.
+    /// A fault that fails requests before they reach the device, as often as `when` says.
     pub const fn new(operation: Operation, when: DeviceFaultWhen, kind: ErrorKind) -> Self {
         Self { operation, when, kind, carried_out: false, times: u64::MAX }
     }
 
-    /// The same, at most `times` times.
+    /// Limits the fault to `times` times.
     pub const fn times(mut self, times: u64) -> Self {
         self.times = times;
         self
@@ -57,14 +56,14 @@ pub struct FaultDevice<D> {
 }
 
 impl<D: BlockDevice> FaultDevice<D> {
-    /// `inner` with these faults; the first that strikes wins.
+    /// Wraps `inner` with these faults; if several apply, the first one strikes.
     pub fn new(mut inner: D, faults: impl IntoIterator<Item = DeviceFault>) -> Self {
         let remap_limits = remap_limits(&mut inner);
         let faults = faults.into_iter().map(|fault| (fault, AtomicU64::new(0))).collect();
         Self { inner, faults, counts: Default::default(), remap_limits }
     }
 
-    /// How often each fault of the script struck.
+    /// How often each fault of the script has struck.
     pub fn struck(&self) -> Vec<u64> {
         self.faults.iter().map(|(_, struck)| struck.load(Relaxed)).collect()
     }
@@ -74,7 +73,7 @@ impl<D: BlockDevice> FaultDevice<D> {
         &self.inner
     }
 
-    /// The device below.
+    /// Unwraps the device below.
     pub fn into_inner(self) -> D {
         self.inner
     }
@@ -160,7 +159,7 @@ impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
         self.change(Operation::Write, at, sectors, |inner| inner.write_parts(context, at, parts))
     }
 
-    /// A write and a flush: either may fail.
+    /// Counts as a write and a flush: either may fail.
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         let sectors = self.sectors(data.len() as u64);
         if let Some(fault) = self.failure(Operation::Write, at, sectors) {

@@ -3,12 +3,11 @@
 use std::ops::Sub;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Buckets of an octave: values are told apart to one part in 16.
+/// Buckets per octave: values are resolved to one part in 16.
 const SUB: u64 = 16;
 const BUCKETS: usize = 16 + 60 * 16;
 
-/// Counts of values in buckets whose width grows with the value: exact below 16, then 16 to an
-/// octave.
+/// A histogram with buckets that widen with the value: exact below 16, then 16 buckets per octave.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: Box<[AtomicU64]>,
@@ -30,7 +29,7 @@ const fn bucket_of(value: u64) -> usize {
     (octave * SUB + (value >> octave)) as usize
 }
 
-/// The largest value that falls into a bucket.
+/// The largest value of a bucket.
 const fn upper_end(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < 2 * SUB {
@@ -53,7 +52,7 @@ impl Histogram {
         }
     }
 
-    /// The counts at this moment.
+    /// The current counts.
     pub fn snapshot(&self) -> HistogramSnapshot {
         HistogramSnapshot {
             buckets: self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect(),
@@ -62,7 +61,7 @@ impl Histogram {
     }
 }
 
-/// The counts of a [`Histogram`] at one moment, or between two.
+/// The counts of a [`Histogram`] at one time, or between two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistogramSnapshot {
     buckets: Vec<u64>,
@@ -70,18 +69,18 @@ pub struct HistogramSnapshot {
 }
 
 impl HistogramSnapshot {
-    /// How many values were counted.
+    /// The number of values counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// The largest value. Between two snapshots: rounded up to its bucket.
+    /// The largest value; between two snapshots rounded up to its bucket.
     pub const fn max(&self) -> u64 {
         self.max
     }
 
-    /// The value below or at which this part (0 to 1) of all values lies, rounded up to its bucket
-    /// (by at most a 16th); 0 for none.
+    /// The value that this part (0 to 1) of all values does not exceed, rounded up to its bucket
+    /// (by at most a 16th); 0 if there are no values.
     pub fn quantile(&self, part: f64) -> u64 {
         let count = self.count();
         let rank = ((part.clamp(0.0, 1.0) * count as f64).ceil() as u64).clamp(1, count.max(1));
@@ -95,8 +94,8 @@ impl HistogramSnapshot {
         0
     }
 
-    /// Counts by power of two: element n holds how many values lie in `2^n .. 2^(n+1)`, element 0
-    /// also the zeroes.
+    /// Counts by power of two: element n counts the values in `2^n .. 2^(n+1)`, element 0 also the
+    /// zeroes.
     pub fn by_power_of_two(&self) -> Vec<u64> {
         let mut powers = Vec::new();
         for (bucket, &held) in self.buckets.iter().enumerate().filter(|(_, held)| **held > 0) {
@@ -112,7 +111,7 @@ impl HistogramSnapshot {
 
 impl Sub for &HistogramSnapshot {
     type Output = HistogramSnapshot;
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     fn sub(self, earlier: Self) -> HistogramSnapshot {
         let mut buckets = self.buckets.clone();
         for (held, earlier) in buckets.iter_mut().zip(&earlier.buckets) {

@@ -1,4 +1,4 @@
-//! Block devices over other block devices. Each hands the capabilities of the device below through.
+//! Block devices over other block devices. Each passes on the capabilities of the device below.
 //!
 //! | wrapper | what it adds |
 //! | --- | --- |
@@ -29,14 +29,14 @@ use nandkit_units::Lba;
 
 use crate::{BlockError, ErrorKind, Operation};
 
-/// The answer of a wrapper whose capability was called although the device below lost it.
+/// The error of a wrapper whose capability was called although the device below no longer has it.
 #[cold]
 pub(crate) fn no_capability(operation: Operation) -> BlockError {
     BlockError::new(ErrorKind::OutOfRange, operation, Lba(0), "the device below does not offer this capability")
 }
 
-/// The methods with which a wrapper offers itself for the capabilities of the device in its field
-/// `inner`; those that it has nothing to add to are the device's own.
+/// Methods by which a wrapper offers the capabilities of the device in its field `inner`; those
+/// that it adds nothing to come directly from the device.
 macro_rules! offer_capabilities {
     () => {
         #[inline]
@@ -55,7 +55,7 @@ macro_rules! offer_capabilities {
 }
 pub(crate) use offer_capabilities;
 
-/// The extents and places of the device below, which has the same sectors.
+/// Extents and placements of the device below, which has the same sectors.
 macro_rules! forward_extents {
     () => {
         fn extent(&self, at: nandkit_units::Lba, most: u64) -> $crate::Extent {
@@ -69,8 +69,8 @@ macro_rules! forward_extents {
 }
 pub(crate) use forward_extents;
 
-/// The limits of the remap capability of a device; zeroes where it has none. They never change, so
-/// wrappers ask once.
+/// The remap limits of a device; zeroes if it has no remap. They never change, so wrappers query
+/// them once.
 pub(crate) fn remap_limits<D: crate::BlockDevice>(device: &mut D) -> crate::RemapLimits {
     device.remap().map_or_else(Default::default, |remap| remap.limits())
 }

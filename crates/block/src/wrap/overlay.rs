@@ -1,4 +1,4 @@
-//! Changes kept beside a device that is never written.
+//! Changes kept in memory over a device that is never written.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use nandkit_units::{Content, Context, Done, Lba, Payload, Pieces, ReadInto};
 use crate::check::{check_range, check_unit, sectors_of};
 use crate::{BlockDevice, BlockGeometry, Extent, Operation, RamDevice, Result, Trim};
 
-/// A device whose changes are kept in memory: reads see them, the device below stays as it is. For
-/// repairs and recoveries that must not touch their image, and for trying something out.
+/// A device that keeps changes in memory: reads return them, and the device below stays unchanged.
+/// For repairs and recoveries that must not touch their image, and for experiments.
 ///
-/// Changes take no time. They are as durable as this structure: a flush has nothing to do.
-/// Remapping is not offered. Memory: the changed sectors, described ones by their description.
+/// Changes take no time. They live as long as this structure: a flush does nothing. Remapping is
+/// not offered. Memory: the changed sectors, described ones by their description.
 #[derive(Debug)]
 pub struct OverlayDevice<D> {
     inner: D,
     changes: RamDevice,
-    /// Changed sectors: first and end of each run, of which no two touch.
+    /// Changed sectors: first and end of each run; runs never touch.
     runs: BTreeMap<u64, u64>,
 }
 
 impl<D: BlockDevice> OverlayDevice<D> {
-    /// Nothing is changed yet. Errors: an impossible geometry of the device below.
+    /// An overlay without changes. Errors: an impossible geometry of the device below.
     pub fn new(inner: D) -> Result<Self> {
         let changes = RamDevice::new(*inner.geometry())?;
         Ok(Self { inner, changes, runs: BTreeMap::new() })
@@ -32,23 +32,23 @@ impl<D: BlockDevice> OverlayDevice<D> {
         &self.inner
     }
 
-    /// The device below, without the changes.
+    /// Returns the device below, without the changes.
     pub fn into_inner(self) -> D {
         self.inner
     }
 
-    /// Runs of changed sectors, ascending: the first one and how many.
+    /// Runs of changed sectors in ascending order: first sector and length.
     pub fn changed(&self) -> impl Iterator<Item = (Lba, u64)> + '_ {
         self.runs.iter().map(|(&start, &end)| (Lba(start), end - start))
     }
 
-    /// Notes sectors as changed.
+    /// Records sectors as changed.
     fn note(&mut self, at: Lba, sectors: u64) {
         if sectors == 0 {
             return;
         }
         let (mut start, mut end) = (at.0, at.0 + sectors);
-        // The runs that touch it, of which the first may begin before.
+        // The runs that touch it; the first one may start before it.
         if let Some((&before, &stop)) = self.runs.range(..start).next_back()
             && stop >= start
         {
@@ -61,7 +61,7 @@ impl<D: BlockDevice> OverlayDevice<D> {
         self.runs.insert(start, end);
     }
 
-    /// Whether a sector is changed, and where that ends.
+    /// Whether a sector is changed, and where that run or gap ends.
     fn run_at(&self, sector: u64) -> (bool, u64) {
         if let Some((_, &end)) = self.runs.range(..=sector).next_back()
             && end > sector
@@ -137,7 +137,7 @@ impl<D: BlockDevice> BlockDevice for OverlayDevice<D> {
         Ok(done)
     }
 
-    /// Nothing was held back.
+    /// Nothing is held back.
     fn flush(&mut self, context: &Context) -> Result<Done> {
         Ok(Done::immediately(context))
     }

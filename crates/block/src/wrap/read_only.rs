@@ -4,7 +4,8 @@ use nandkit_units::{Content, Context, Done, Lba, Payload, ReadInto};
 
 use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result};
 
-/// A block device that can only be read. It offers neither trim nor remap: both only change things.
+/// A block device that can only be read. It offers neither trim nor remap, which only change
+/// things.
 #[derive(Clone, Debug)]
 pub struct ReadOnlyDevice<D> {
     inner: D,
@@ -21,7 +22,7 @@ impl<D: BlockDevice> ReadOnlyDevice<D> {
         &self.inner
     }
 
-    /// The device below, unguarded.
+    /// Unwraps the device below.
     pub fn into_inner(self) -> D {
         self.inner
     }

@@ -10,7 +10,7 @@ use super::histogram::{Histogram, HistogramSnapshot};
 use super::{forward_extents, no_capability, offer_capabilities, remap_limits};
 use crate::{BlockDevice, BlockGeometry, Operation, Remap, RemapLimits, Result, Trim};
 
-/// The kinds of requests that are told apart.
+/// The kinds of requests that are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum RequestKind {
@@ -28,10 +28,10 @@ impl RequestKind {
 
 const KINDS: usize = RequestKind::ALL.len();
 
-/// Requests of one kind and cause that succeeded.
+/// Successful requests of one kind and cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestCounters {
-    /// How many.
+    /// The number of requests.
     pub requests: u64,
     /// Bytes read, written, trimmed or remapped.
     pub bytes: u64,
@@ -43,7 +43,7 @@ struct Row {
     bytes: AtomicU64,
 }
 
-/// The counters of one block device, shared with whoever watches it.
+/// The counters of one block device, shared with its observers.
 #[derive(Debug, Default)]
 pub struct DeviceCounters {
     rows: [[Row; Cause::COUNT]; KINDS],
@@ -66,7 +66,7 @@ impl DeviceCounters {
         self.latencies[kind as usize].record(done.completed.since(context.issued).0);
     }
 
-    /// All counters at this moment.
+    /// The current counters.
     pub fn snapshot(&self) -> DeviceSnapshot {
         let mut counters = [[RequestCounters::default(); Cause::COUNT]; KINDS];
         for (into, rows) in counters.iter_mut().zip(&self.rows) {
@@ -83,11 +83,11 @@ impl DeviceCounters {
     }
 }
 
-/// The counters of a device at one moment, or between two.
+/// The counters of a device at one time, or between two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSnapshot {
     counters: [[RequestCounters; Cause::COUNT]; KINDS],
-    /// Requests that failed, of whatever kind.
+    /// Failed requests of any kind.
     pub failures: u64,
     sizes: [HistogramSnapshot; KINDS],
     latencies: [HistogramSnapshot; KINDS],
@@ -99,7 +99,7 @@ impl DeviceSnapshot {
         self.counters[kind as usize][cause.index()]
     }
 
-    /// Requests of one kind, all causes together.
+    /// Requests of one kind, over all causes.
     pub fn total(&self, kind: RequestKind) -> RequestCounters {
         self.counters[kind as usize].iter().fold(RequestCounters::default(), |sum, row| RequestCounters {
             requests: sum.requests + row.requests,
@@ -120,7 +120,7 @@ impl DeviceSnapshot {
 
 impl Sub for &DeviceSnapshot {
     type Output = DeviceSnapshot;
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     fn sub(self, earlier: Self) -> DeviceSnapshot {
         let mut counters = self.counters;
         for (rows, earlier) in counters.iter_mut().zip(&earlier.counters) {
@@ -243,12 +243,12 @@ impl<D: BlockDevice> StatsDevice<D> {
         Self { inner, counters: Arc::default(), remap_limits }
     }
 
-    /// The counters, to be watched while the device is in use.
+    /// The live counters, readable while the device is in use.
     pub const fn counters(&self) -> &Arc<DeviceCounters> {
         &self.counters
     }
 
-    /// The counters at this moment.
+    /// The current counters.
     pub fn snapshot(&self) -> DeviceSnapshot {
         self.counters.snapshot()
     }
@@ -258,12 +258,12 @@ impl<D: BlockDevice> StatsDevice<D> {
         &self.inner
     }
 
-    /// The device below, whose requests are then not counted.
+    /// The device below; requests made directly to it are not counted.
     pub const fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
 
-    /// The device below.
+    /// Unwraps the device below.
     pub fn into_inner(self) -> D {
         self.inner
     }
@@ -310,8 +310,7 @@ impl<D: BlockDevice> BlockDevice for StatsDevice<D> {
         result
     }
 
-    /// Counted as one write; that the device below makes it of a write and a flush where it knows
-    /// nothing better is its own matter.
+    /// Counted as one write, even if the device below implements it as a write and a flush.
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         let result = self.inner.write_durable(context, at, data);
         self.counters.count(RequestKind::Write, context, data.len() as u64, &result);

@@ -8,7 +8,7 @@ use nandkit_units::{Content, Context, Done, Lba, Payload, Pieces, ReadInto};
 use super::{forward_extents, no_capability, offer_capabilities, remap_limits};
 use crate::{BlockDevice, BlockGeometry, ErrorKind, Operation, Remap, RemapLimits, Result, Trim};
 
-/// What was asked of the device.
+/// A request to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are those of the operations of the contract")]
 pub enum DeviceAction {
@@ -21,16 +21,16 @@ pub enum DeviceAction {
     Move { pairs: usize },
 }
 
-/// One request and how it ended.
+/// A request and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceEvent {
     /// The event's number, from 0.
     pub number: u64,
-    /// What was asked.
+    /// The request.
     pub action: DeviceAction,
-    /// When and why.
+    /// Time and cause of the request.
     pub context: Context,
-    /// How it ended.
+    /// The result.
     pub result: std::result::Result<Done, ErrorKind>,
 }
 
@@ -59,7 +59,7 @@ struct Tracer<S> {
     sink: S,
 }
 
-/// A block device that tells a sink about every request, successful or not.
+/// A block device that reports every request to a sink, successful or not.
 #[derive(Debug)]
 pub struct TraceDevice<D, S> {
     inner: D,

@@ -1,4 +1,4 @@
-//! The presets that were measured by request size, made again from the tables of their sources.
+//! The presets measured by request size, recomputed from the tables of their sources.
 
 use super::*;
 
@@ -104,7 +104,7 @@ const RASPBERRY_PI_5: [(&str, [[u64; 6]; 4]); 8] = [
     ),
 ];
 
-/// A row of a table that tells units too.
+/// A row of a table that includes units.
 type MeasuredUnits = (&'static str, [u64; 4], u64, u64, u64, u32);
 
 /// pctips.click: random writes of 4, 16, 64 and 512 KiB, sequential write, in hundredths of MB/s;
@@ -126,7 +126,7 @@ fn curve(sizes: &[u64], speeds: &[u64]) -> Curve {
     Curve::monotone(&points).0
 }
 
-/// Rule 3 for sequential writes of which one speed is known.
+/// Rule 3 for sequential writes with a single known speed.
 fn from_32_kib(speed: u64, random: &Curve) -> Curve {
     let least = time_ns(32 * KIB, speed);
     let small = least.min(random.time(4 * KIB).0);
@@ -196,8 +196,8 @@ fn every_card_has_a_source_for_each_figure() {
     }
 }
 
-/// P1: A is of class 2 and differs least, B and C are of class 10, and C differs most. How much
-/// slower a byte of a random write of 4 KiB is than one of the best writes of the card.
+/// P1: A is of class 2 and differs least, B and C are of class 10, and C differs most. The measure
+/// is how much slower a byte is in a random 4 KiB write than in the card's best writes.
 #[test]
 fn p1s_roles_are_in_its_order() {
     let factors_of = |spec: &CardSpec| {

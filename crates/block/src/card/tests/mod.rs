@@ -1,4 +1,4 @@
-//! What a card's requests cost.
+//! The cost of a card's requests.
 
 mod measured;
 mod p5;
@@ -14,11 +14,11 @@ use crate::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use crate::{ErrorKind, ServiceTime};
 
 const KIB: u64 = 1024;
-/// Bytes of a unit of the card below.
+/// Size of a unit of the test card in bytes.
 const UNIT: u64 = 64 * KIB;
 
-/// A card of 4 MiB with round figures: two open units of 64 KiB, 1 ms for merging a whole one, 100
-/// ns for a command.
+/// A card of 4 MiB with round figures: two open units of 64 KiB, 1 ms to merge a whole one, 100 ns
+/// per command.
 fn round_spec() -> CardSpec {
     let line = |base: u64| Curve::new(vec![(4096, base), (8192, base + 4096)]);
     CardSpec {
@@ -93,8 +93,7 @@ fn writes_are_sequential_where_an_open_unit_ends_or_one_begins() {
 #[test]
 fn a_write_across_units_begins_each() {
     let mut card = card();
-    // Half of unit 0, the whole of 1 and 2, half of 3: one request, and its pattern is that of its
-    // start.
+    // Half of unit 0, all of 1 and 2, half of 3: a single request, with the pattern of its start.
     let time = write(&mut card, UNIT / 2, 3 * UNIT);
     assert_eq!(time, 40_100 + 3 * UNIT - 4096);
     let counters = card.counters();
@@ -104,7 +103,7 @@ fn a_write_across_units_begins_each() {
 
 #[test]
 fn closing_costs_what_has_to_be_copied() {
-    // Written whole in order: nothing.
+    // Written completely in order: no cost.
     let mut whole = card();
     for unit in 0..20 {
         for at in (0..UNIT).step_by(8192) {
@@ -112,14 +111,14 @@ fn closing_costs_what_has_to_be_copied() {
         }
     }
     assert_eq!((whole.counters().units_closed_whole, whole.open_units()), (20, 0));
-    // Written upwards: what was not written.
+    // Written in ascending order: the cost of the unwritten part.
     let mut part = card();
     write(&mut part, 0, 16_384);
     write(&mut part, 32_768, 16_384);
     write(&mut part, UNIT, 4096);
     assert_eq!(write(&mut part, 2 * UNIT, 4096), 30_100 + 500_000);
     assert_eq!(write(&mut part, 3 * UNIT, 4096), 30_100 + 937_500);
-    // Something below what had been written: all.
+    // Something written below the highest written byte: the full cost.
     let mut all = card();
     write(&mut all, 4096, 4096);
     write(&mut all, 0, 4096);
@@ -128,7 +127,7 @@ fn closing_costs_what_has_to_be_copied() {
     let counters = all.counters();
     assert_eq!((counters.units_merged_whole, counters.units_merged_in_part), (1, 0));
     assert_eq!((part.counters().units_merged_in_part, part.counters().merge_time), (2, Nanos(1_437_500)));
-    // The last of it written over, the unit never was whole.
+    // The last write overwrote a part, so the unit was never complete.
     let mut over = card();
     write(&mut over, 0, UNIT - 4096);
     write(&mut over, 0, 4096);

@@ -32,7 +32,7 @@ fn measured(spec: &CardSpec) -> [f64; 4] {
             let at = if sequential { request * bytes } else { random.below(places) * 4096 };
             if writes { write(&mut card, at, bytes) } else { read(&card, at, bytes) }
         };
-        // The first of sequential requests follows none.
+        // The first of sequential requests has no predecessor.
         request(0);
         let time_ns: u64 = (1..=requests).map(request).sum();
         *speed = ((requests * bytes) as f64 * 1e5 / time_ns as f64).round() / 100.0;
@@ -62,7 +62,7 @@ fn a_wrong_figure_gives_another_speed() {
             match column {
                 0 => curves.write_sequential = slower(&curves.write_sequential),
                 1 => curves.read_sequential = slower(&curves.read_sequential),
-                // A speed of 0.01 MB/s has one digit: only half as much again is another one.
+                // A speed of 0.01 MB/s has one digit: only a change by half shows in it.
                 2 if merges => wrong.open_units.merge_ns *= 3,
                 2 => curves.write_random = slower(&curves.write_random),
                 _ => curves.read_random = slower(&curves.read_random),
@@ -116,7 +116,7 @@ fn spread_writes_are_what_random_writes_over_the_card_cost() {
         }
         let unit = spec.open_units.size;
         assert_eq!(spec.spread_write_time(unit), spec.write_time(Pattern::Sequential, unit));
-        // The factor that the guide tells.
+        // The factor that the guide quotes.
         let factor = spec.spread_write_time(4096).0 / spec.write_time(Pattern::Random, 4096).0;
         assert_eq!(factor, if name == "sd-transcend-2" { 1 } else { 90 });
     }

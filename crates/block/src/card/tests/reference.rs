@@ -1,5 +1,5 @@
-//! Cards against a reference that keeps every write of every unit and looks through all of them;
-//! and the reference with a fault, which must be noticed.
+//! Compares cards with a reference that keeps every write of every unit and searches all of them,
+//! and checks that faults in the reference are detected.
 
 use nandkit_units::random::Random;
 
@@ -125,7 +125,7 @@ impl Reference {
     }
 }
 
-/// The first request in which a card and the reference differ.
+/// The first request for which a card and the reference differ.
 fn first_difference(fault: Fault, seed: u64) -> Option<u64> {
     let mut spec = round_spec();
     spec.open_units.count = 3;

@@ -96,7 +96,7 @@ fn impossible_values_are_refused_by_field() {
         let error = CardSpec::from_toml(&text).unwrap_err().to_string();
         assert!(error.starts_with(&format!("impossible card: curves.read_random is {told}")), "{error}");
     }
-    // A card of larger sectors than those that were measured.
+    // A card with larger sectors than the measured ones.
     let error = CardSpec::from_toml(&format!("{CURVES}[geometry]\nsector_size = 8192")).unwrap_err().to_string();
     assert!(error.contains("curves.read_sequential is [4096, 300000], expected sizes of whole sectors"), "{error}");
     for field in ["read_sequential", "read_random", "write_sequential", "write_random"] {
@@ -128,8 +128,8 @@ fn a_figure_is_sourced_by_its_key_or_by_its_section() {
     assert_eq!(spec.check_sources(), Err(CardSpecError::NoSource { figure: "open_units.count".to_string() }));
 }
 
-/// Damaged files are refused, or are cards like any other: nothing panics, and no request ends
-/// before it was issued.
+/// Damaged files are refused, or yield ordinary cards: nothing panics, and no request ends before
+/// it was issued.
 #[test]
 fn damaged_specs_do_no_harm() {
     let mut random = Random::new(3, "damage");
