@@ -7,15 +7,15 @@ use nandkit_units::{BlockIndex, Done, Nanos, PageAddress};
 /// Shorthand for results of flash operations.
 pub type Result<T> = std::result::Result<T, FlashError>;
 
-/// What went wrong, in the terms on which a caller can act.
+/// The kind of a failure, in terms on which a caller can act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The caller broke a rule of the contract: a bug above, or a hostile image. Nothing has
     /// changed.
     Misuse,
-    /// More bit errors than the part's ECC corrects. What was read is damaged.
+    /// More bit errors than the chip's ECC corrects. The data read are damaged.
     Uncorrectable,
-    /// The device keeps no bytes for this page (a shadow store), and bytes were asked for.
+    /// The device stores no bytes for this page (a shadow store), and bytes were requested.
     NoContent,
     /// The program failed. The page is undefined; retire the block.
     ProgramFailed,
@@ -27,12 +27,12 @@ pub enum ErrorKind {
     PowerLost,
     /// The device was opened for reading only.
     ReadOnly,
-    /// The operating system refused: the source tells.
+    /// The operating system failed; `source` has its error.
     Io,
 }
 
 impl ErrorKind {
-    /// All kinds in the order of their declaration: `kind as usize` is the place in a table with
+    /// All kinds in the order of their declaration: `kind as usize` is the index in a table with
     /// one entry per kind.
     pub const ALL: [Self; 9] = [
         Self::Misuse,
@@ -47,7 +47,7 @@ impl ErrorKind {
     ];
 }
 
-/// Which operation.
+/// The kind of a flash operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Operation {
@@ -75,42 +75,42 @@ impl fmt::Display for Operation {
 /// A failed flash operation.
 #[derive(Debug)]
 pub struct FlashError {
-    /// What went wrong.
+    /// The kind of the failure.
     pub kind: ErrorKind,
-    /// Which operation.
+    /// The operation that failed.
     pub operation: Operation,
-    /// Where; page 0 for operations on a block.
+    /// The affected page; page 0 for operations on a block.
     pub at: PageAddress,
-    /// When the failed operation ended: failures take time too. Zero where none passed.
+    /// When the failed operation ended: failures take time too. Zero if none passed.
     pub completed: Nanos,
     /// How long it kept a die or channel busy, as in [`Done::busy`].
     pub busy: Nanos,
-    /// What exactly, in words: the rule that was broken, the value and what would be right.
+    /// A description: the broken rule, the value, and what was expected.
     pub detail: &'static str,
     /// The operating system's error, for [`ErrorKind::Io`].
     pub source: Option<std::io::Error>,
 }
 
 impl FlashError {
-    /// An error at a page, with the rule or fact in words.
+    /// Makes an error at a page, with the broken rule or the cause.
     #[cold]
     pub fn new(kind: ErrorKind, operation: Operation, at: PageAddress, detail: &'static str) -> Self {
         Self { kind, operation, at, completed: Nanos::ZERO, busy: Nanos::ZERO, detail, source: None }
     }
 
-    /// An error at a block.
+    /// Makes an error at a block.
     #[cold]
     pub fn at_block(kind: ErrorKind, operation: Operation, block: BlockIndex, detail: &'static str) -> Self {
         Self::new(kind, operation, block.page(0), detail)
     }
 
-    /// The operating system's refusal.
+    /// An error of the operating system.
     #[cold]
     pub fn io(operation: Operation, at: PageAddress, source: std::io::Error) -> Self {
         Self { source: Some(source), ..Self::new(ErrorKind::Io, operation, at, "the operating system refused") }
     }
 
-    /// The same with when the operation ended and how long it kept the device busy.
+    /// Sets when the operation ended, and how long it kept the device busy.
     pub fn after(self, done: Done) -> Self {
         Self { completed: done.completed, busy: done.busy, ..self }
     }

@@ -1,8 +1,8 @@
-//! The flash contract: one door to NAND and NOR, with what each side promises.
+//! The flash contract: one interface to NAND and NOR, with the promises of each side.
 //!
-//! [`Flash`] is what translation layers and flash file systems see. They never know whether an
-//! emulated chip, a dump or a real device is behind it. Wrappers in [`wrap`] are flash devices too,
-//! over any other.
+//! [`Flash`] is the interface of translation layers and flash file systems, which need not know
+//! whether an emulated chip, a dump or a real device is behind it. Wrappers in [`wrap`] are flash
+//! devices over any other one.
 
 mod error;
 mod look;
@@ -21,19 +21,18 @@ use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Pacing, PageAddres
 ///
 /// **Common promises of the implementer.** No method panics, whatever the arguments: an address
 /// outside the device, a wrong length or a broken rule is an error of kind [`ErrorKind::Misuse`],
-/// and nothing has changed. Methods that take `&mut self` happen one after another in the order of
-/// the calls; what they did is seen by every later call. `completed` is never before
-/// `context.issued`, and is a function of the device's history and the arguments alone. Methods do
-/// not block and do not read a clock.
+/// and nothing has changed. Methods that take `&mut self` take effect in call order; every later
+/// call sees their effect. `completed` is never before `context.issued`, and is a function of the
+/// device's history and the arguments alone. Methods do not block and do not read a clock.
 ///
 /// **Common promises of the caller.** Operations are issued in order: `context.issued` never goes
 /// back by more than the depth of the caller's own queue explains (the device copes with any value;
 /// only the times become meaningless).
 pub trait Flash: Send + Sync {
-    /// The shape of the device; never changes. Cost: a field access.
+    /// The geometry of the device; never changes. Cost: a field access.
     fn geometry(&self) -> &FlashGeometry;
 
-    /// Reads bytes of one page and, if asked, bytes of its OOB from OOB offset 0 on, in one array
+    /// Reads bytes of one page and, if requested, bytes of its OOB from offset 0 on, in one array
     /// access.
     ///
     /// A page that was not programmed since its block's erase reads as 0xFF in data and OOB. Bit
@@ -48,8 +47,8 @@ pub trait Flash: Send + Sync {
     ///
     /// The caller promises: `column` and length are multiples of the geometry's write unit; the
     /// block was erased since this part of the page was programmed (NOR and parts that allow it:
-    /// only bits from 1 to 0 change); pages of a block come in the order that the part asks for. A
-    /// broken promise is `Misuse`, and nothing changes.
+    /// only bits from 1 to 0 change); pages of a block are programmed in the order that the chip
+    /// requires. A broken promise is `Misuse`, and nothing changes.
     ///
     /// Errors: `Misuse`, `ProgramFailed` (the page's content is undefined from now on; the block
     /// should be retired after its valid pages have been moved), `BadBlock`, `PowerLost` (the page
@@ -73,65 +72,66 @@ pub trait Flash: Send + Sync {
     /// `Io`.
     fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done>;
 
-    /// Makes everything done so far durable where the device itself holds back writes (a device in
-    /// a file). Emulated chips in memory have nothing to do. Errors: `PowerLost`, `Io`.
+    /// Makes all operations so far durable if the device itself buffers writes (a device in a
+    /// file). Emulated chips in memory do nothing. Errors: `PowerLost`, `Io`.
     fn sync(&mut self, context: &Context) -> Result<Done>;
 
-    /// Moving pages inside the chip, where it can.
+    /// The copyback capability, if the device has it: copying pages within the chip.
     fn copyback(&mut self) -> Option<&mut dyn Copyback> {
         None
     }
 
-    /// What the host tells of its instants and asks of ends, where it matters to the device.
+    /// The pacing capability, if the device has it: it receives host times, and reports moved ends.
     fn pacing(&mut self) -> Option<&mut dyn Pacing> {
         None
     }
 
-    /// Moving many pages at once through the controller, where the device offers it.
+    /// The relocation capability, if the device has it: moving many pages at once through the
+    /// controller.
     fn relocation(&mut self) -> Option<&mut dyn Relocation> {
         None
     }
 }
 
-/// Moving pages inside the chip, through its page register: no bus transfer, and no ECC unless the
-/// part has it on the die.
+/// Copies pages within the chip through its page register: no bus transfer, and no ECC unless it is
+/// on the die.
 pub trait Copyback {
     /// Whether a page of block `from` may be copied to block `to` (commonly: the same plane of the
     /// same die). Cost: no device time. Takes `&mut self` because wrappers reach the capability
     /// below them only through [`Flash::copyback`]; nothing changes.
     fn can_copy(&mut self, from: BlockIndex, to: BlockIndex) -> bool;
 
-    /// Copies a page's data to an erased page. If `oob` is given it replaces the target's OOB from
-    /// offset 0 on; the rest of the source's OOB goes along.
+    /// Copies a page's data to an erased page. If `oob` is given, it replaces the target's OOB from
+    /// offset 0 on; the rest of the source's OOB is copied.
     ///
-    /// Errors: as [`Flash::program`] for the target; `Misuse` where [`Copyback::can_copy`] says no;
-    /// `Uncorrectable` where the source could not be read and the part checks it. Time: the part's
+    /// Errors: those of [`Flash::program`] for the target; `Misuse` if [`Copyback::can_copy`] is
+    /// false; `Uncorrectable` if the source is unreadable and the chip checks it. Time: the chip's
     /// copy time.
     fn copy(&mut self, context: &Context, from: PageAddress, to: PageAddress, oob: Option<&[u8]>) -> Result<Done>;
 
-    /// Copies pages to one page after the other of a block, from `to` on, exactly as a
-    /// [`Copyback::copy`] of each would, issued when the one before it has completed. `oob` is as
-    /// many bytes for each page, one image after the other. Stops at the first failure.
+    /// Copies pages to consecutive pages of a block from `to` on, exactly like a [`Copyback::copy`]
+    /// for each, issued when its predecessor has completed. `oob` holds an equal number of bytes
+    /// for each page, one image after another. Stops at the first failure.
     ///
-    /// Devices that see every operation on its own leave this as it is; others may save the work
-    /// that is the same for all pages.
+    /// Devices that must see every operation keep this default; others may share work between
+    /// pages.
     fn copy_run(&mut self, context: &Context, from: &[PageAddress], to: PageAddress, oob: &[u8]) -> CopyRun {
         copy_each(self, context, from, to, oob)
     }
 }
 
-/// How far a [`Copyback::copy_run`] came.
+/// The progress of a [`Copyback::copy_run`].
 #[derive(Debug)]
 pub struct CopyRun {
-    /// Pages that were copied, from the first on.
+    /// The number of pages copied, from the first on.
     pub copied: usize,
-    /// The time of these, all together.
+    /// Their total time.
     pub done: Done,
-    /// Why the next one was not copied.
+    /// Why the next page was not copied.
     pub failed: Option<FlashError>,
 }
 
-/// A [`Copyback::copy_run`] page by page.
+/// [`Copyback::copy_run`] page by page.
 pub fn copy_each<C: Copyback + ?Sized>(
     copyback: &mut C,
     context: &Context,
@@ -156,12 +156,12 @@ pub fn copy_each<C: Copyback + ?Sized>(
     run
 }
 
-/// How a program that was cut leaves its page.
+/// The state in which an interrupted program leaves its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TornPage {
     /// The page looks untouched.
     Nothing,
-    /// All of data and OOB is there, and yet the operation was never acknowledged.
+    /// All data and OOB are present, but the operation was never acknowledged.
     Whole,
     /// The first part of the page is programmed, the rest is erased.
     Prefix,
@@ -170,24 +170,24 @@ pub enum TornPage {
     Garbage,
 }
 
-/// How an erase that was cut leaves its block.
+/// The state in which an interrupted erase leaves its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TornErase {
-    /// The block is as it was.
+    /// The block is unchanged.
     Nothing,
-    /// The block is erased, and yet the operation was never acknowledged.
+    /// The block is erased, but the operation was never acknowledged.
     Whole,
-    /// Some pages are erased, some as before, some read as garbage.
+    /// Some pages are erased, some unchanged, some read as garbage.
     Half,
-    /// Every page reads as erased, but the block must be erased again: programming it gives
-    /// uncorrectable pages.
+    /// Every page reads as erased, but the block must be erased again: pages programmed into it are
+    /// uncorrectable.
     Weak,
 }
 
 /// A device whose operations can be interrupted: emulated chips. Used by [`wrap::CutFlash`], never
 /// by translation layers or file systems.
 pub trait Interrupt: Flash {
-    /// Does what a program that is cut off does to the page. The rules of [`Flash::program`] hold.
+    /// Applies an interrupted program to the page. The rules of [`Flash::program`] hold.
     fn interrupt_program(
         &mut self,
         context: &Context,
@@ -196,7 +196,7 @@ pub trait Interrupt: Flash {
         torn: TornPage,
     ) -> Result<()>;
 
-    /// Does what a copyback that is cut off does to its target.
+    /// Applies an interrupted copyback to its target.
     fn interrupt_copy(
         &mut self,
         context: &Context,
@@ -206,11 +206,11 @@ pub trait Interrupt: Flash {
         torn: TornPage,
     ) -> Result<()>;
 
-    /// Does what an erase that is cut off does to the block.
+    /// Applies an interrupted erase to the block.
     fn interrupt_erase(&mut self, context: &Context, block: BlockIndex, torn: TornErase) -> Result<()>;
 
-    /// The power comes back: queues and registers are empty, every die is idle. Content, wear and
-    /// bad blocks stay.
+    /// Turns the power on again: queues and registers are empty, every die is idle. Content, wear
+    /// and bad blocks stay.
     fn power_on(&mut self);
 }
 

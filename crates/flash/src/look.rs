@@ -1,4 +1,4 @@
-//! Flash as recognisers of formats read it: data by byte offset, and nothing is refused.
+//! Error-free reads by byte offset, for format detection.
 
 use nandkit_units::{BlockIndex, Context};
 
@@ -6,9 +6,9 @@ use crate::{Flash, PageRead};
 
 /// Flash whose data can be read by their byte offset in the whole device.
 pub trait Look: Flash {
-    /// Copies data bytes from byte `offset` of the device on, across pages and blocks. What cannot
-    /// be read, or lies behind the end, reads as erased. Cost: a read for each page, unless the
-    /// device knows better.
+    /// Copies data bytes from byte `offset` of the device on, across pages and blocks. Unreadable
+    /// bytes, and bytes past the end, read as erased. Cost: one read per page, unless the device
+    /// overrides it.
     fn look_at(&self, offset: u64, into: &mut [u8]) {
         let geometry = *self.geometry();
         into.fill(0xFF);

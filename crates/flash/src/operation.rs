@@ -2,12 +2,12 @@
 
 use nandkit_units::{Payload, ReadInto};
 
-/// What to read of a page.
+/// A page read.
 #[derive(Debug)]
 pub struct PageRead<'a> {
     /// First byte of the page's data.
     pub column: u32,
-    /// Where the data go, and how many bytes; may be empty.
+    /// The target of the data, with their length; may be empty.
     pub data: ReadInto<'a>,
     /// Filled with the OOB from offset 0 on; may be empty.
     pub oob: &'a mut [u8],
@@ -26,14 +26,14 @@ impl<'a> PageRead<'a> {
         Self { column: 0, data: ReadInto::Nothing { length: 0 }, oob }
     }
 
-    /// The same read for a layer below, whose result is to be looked at afterwards.
+    /// Passes the same read to a layer below; the caller can examine the result afterwards.
     #[inline]
     pub fn reborrow(&mut self) -> PageRead<'_> {
         PageRead { column: self.column, data: self.data.reborrow(), oob: self.oob }
     }
 }
 
-/// What to program into a page.
+/// A page program.
 #[derive(Clone, Copy, Debug)]
 pub struct PageProgram<'a> {
     /// First byte of the page's data; a multiple of the write unit.

@@ -4,75 +4,74 @@ use nandkit_units::{Context, Done, PageAddress};
 
 use crate::{FlashError, Result};
 
-/// Reads of whole pages and programs of what they read, many at once, whose data the caller never
-/// sees.
+/// Reads whole pages and programs their data elsewhere, many at once, without the caller seeing the
+/// data.
 ///
-/// It does what [`Flash::read`](crate::Flash::read) and [`Flash::program`](crate::Flash::program)
-/// of each page would, in the order of the list, in the same time and with the same counts; it
-/// saves what is the same for all pages, and works on stores that keep no content. A page that
-/// cannot go this way (one that could come back with errors, a block of doubtful state) ends the
-/// run before it, without a failure: the caller reads or programs that page itself, and goes on
-/// behind it.
+/// The effect is that of [`Flash::read`](crate::Flash::read) and
+/// [`Flash::program`](crate::Flash::program) for each page, in list order, with the same times and
+/// counts. It shares work between pages, and works on stores that keep no content. A page that
+/// cannot be handled this way (a read that may have bit errors, a block in a doubtful state) ends
+/// the run before it, without a failure: the caller must read or program that page itself, and
+/// continue after it.
 pub trait Relocation {
-    /// Whether described data can be read back. Where they cannot, it makes no difference what a
-    /// description says: a layer that joins several to a page need not make their bytes. Cost:
-    /// none.
+    /// Whether described data can be read back. If not, the content of descriptions does not
+    /// matter: a layer that joins several into a page need not generate their bytes. Cost: none.
     fn keeps_described(&mut self) -> bool {
         true
     }
 
-    /// Reads pages whole, each issued at `context.issued`, and delivers the first bytes of the OOB
-    /// of each: `oob.len() / from.len()` of them. What was read can be placed until one of these
-    /// pages is erased.
+    /// Reads whole pages, each issued at `context.issued`, and delivers the first `oob.len() /
+    /// from.len()` bytes of each one's OOB. The data can be placed until one of these pages is
+    /// erased.
     fn fetch(&mut self, context: &Context, from: &[PageAddress], oob: &mut [u8]) -> PageRun;
 
-    /// Programs pages, each issued at `context.issued`, with data of pages that were fetched and
-    /// the next bytes of `oob`, as many for each page. The rules of programs hold.
+    /// Programs pages, each issued at `context.issued`, with data of fetched pages and the next
+    /// bytes of `oob`, an equal number for each page. The rules of programs hold.
     ///
-    /// `parts` moves in a row, with the same target, make a page: equal parts of it, in order.
-    /// `moves.len()` is a multiple of `parts`; what is behind the last whole page is left alone.
+    /// `parts` consecutive moves with the same target form a page: equal parts of it, in order.
+    /// `moves.len()` must be a multiple of `parts`; moves after the last whole page are ignored.
     fn place(&mut self, context: &Context, moves: &[Move], parts: u32, oob: &[u8]) -> PageRun;
 }
 
-/// A page, or a part of one, and where it is going.
+/// A page, or a part of one, and its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The page that was fetched.
+    /// The fetched page.
     pub from: PageAddress,
-    /// Which of its parts; 0 where pages move whole.
+    /// The index of the part; 0 if pages move whole.
     pub part: u32,
-    /// The page that is to hold its data.
+    /// The page that receives the data.
     pub to: PageAddress,
 }
 
 impl Move {
-    /// Of a whole page.
+    /// A move of a whole page.
     #[inline]
     pub const fn whole(from: PageAddress, to: PageAddress) -> Self {
         Self { from, part: 0, to }
     }
 }
 
-/// How far a run came.
+/// The progress of a run.
 #[derive(Debug)]
 pub struct PageRun {
-    /// Pages that are done, from the first on: read, or programmed.
+    /// The number of pages read or programmed, from the first on.
     pub pages: usize,
-    /// The time of these: the end of the last one to end, and the sum of what each kept busy.
+    /// Their time: the latest end, and the sum of the busy times.
     pub done: Done,
-    /// Why the next one failed; `None` also where the run ended before a page that has to go
-    /// another way.
+    /// Why the next page failed; `None` also if the run ended before a page that needs the ordinary
+    /// way.
     pub failed: Option<FlashError>,
 }
 
 impl PageRun {
-    /// A run that has just begun.
+    /// A run without pages.
     #[inline]
     pub const fn begin(context: &Context) -> Self {
         Self { pages: 0, done: Done::immediately(context), failed: None }
     }
 
-    /// Adds the next page; `false` where it failed.
+    /// Adds the next page's result; returns `false` if it failed.
     #[inline]
     pub fn add(&mut self, result: Result<Done>) -> bool {
         match result {

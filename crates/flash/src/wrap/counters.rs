@@ -1,4 +1,4 @@
-//! What a [`StatsFlash`](super::StatsFlash) counts.
+//! The counters of a [`StatsFlash`](super::StatsFlash).
 
 use std::cell::Cell;
 use std::ops::Sub;
@@ -9,31 +9,31 @@ use nandkit_units::{Area, BlockIndex, Cause, Context, Done, StatisticValue, Stat
 
 use crate::{ErrorKind, FlashError};
 
-/// Erase counts are kept in chunks of this many blocks, each allocated at the first erase in it, so
-/// that a large empty device costs no memory.
+/// Number of blocks per chunk of erase counts; each chunk is allocated at its first erase, so that
+/// a large empty device takes no memory.
 const CHUNK: usize = 4096;
 const AREAS: usize = 2;
-/// The number of no thread, not even of one that has none yet.
+/// A number that no thread has, not even one that was not numbered yet.
 const NOBODY: u64 = u64::MAX;
 
-/// Counters of one cause (and area): all of operations that succeeded.
+/// Counters of one cause (and area), for successful operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CauseCounters {
-    /// Page reads.
+    /// Number of page reads.
     pub reads: u64,
-    /// Page programs.
+    /// Number of page programs.
     pub programs: u64,
-    /// Copies inside the chip.
+    /// Number of copies within the chip.
     pub copies: u64,
-    /// Block erases.
+    /// Number of block erases.
     pub erases: u64,
-    /// Data bytes read; OOB left out.
+    /// Data bytes read, without OOB.
     pub bytes_read: u64,
-    /// Data bytes programmed; a copy counts the page size. OOB left out.
+    /// Data bytes programmed, without OOB; a copy counts the page size.
     pub bytes_programmed: u64,
-    /// OOB bytes programmed; of a copy those that replaced the source's.
+    /// OOB bytes programmed; for a copy those that replaced the source's.
     pub oob_bytes_programmed: u64,
-    /// Time for which dies and channels were busy, in nanoseconds.
+    /// Time that dies and channels were busy, in nanoseconds.
     pub busy_ns: u64,
 }
 
@@ -58,13 +58,13 @@ impl CauseCounters {
 
 impl Sub for CauseCounters {
     type Output = Self;
-    /// What was counted since `earlier`; saturates at zero.
+    /// The counts since `earlier`; saturates at zero.
     fn sub(self, earlier: Self) -> Self {
         self.zip(earlier, u64::saturating_sub)
     }
 }
 
-/// The same as [`CauseCounters`], to be counted in. One cache line.
+/// [`CauseCounters`] as atomics, to be updated concurrently. One cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Row {
@@ -93,19 +93,19 @@ impl Row {
     }
 }
 
-/// Adds where only one thread can add: a load and a store, a fifth of the cost of a locked
-/// addition.
+/// Adds to a counter that only one thread changes: a load and a store, a fifth of the cost of a
+/// locked addition.
 #[inline]
 fn add_alone(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(value), Relaxed);
 }
 
 thread_local! {
-    /// See [`thread_number`]; 0 until it is asked for.
+    /// The thread's number, see [`thread_number`]; 0 until it is assigned.
     static NUMBER: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A number of this thread that no other thread of the process ever has.
+/// The number of this thread; no other thread of the process ever has the same.
 #[cold]
 fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -115,12 +115,13 @@ fn thread_number() -> u64 {
     NUMBER.get()
 }
 
-/// The counters of one flash device, shared with whoever watches it.
+/// The counters of one flash device, shared with its observers.
 ///
 /// Counting must cost next to nothing, and reads may run in parallel. So counts are *biased*: the
 /// thread that made the last exclusive operation (`&mut`) counts its reads with plain loads and
-/// stores in `alone`; reads of any other thread go to `shared` with atomic additions. The owner
-/// only changes under `&mut`, when no read can be under way. Hence one device per `FlashCounters`.
+/// stores in `alone`; all other threads count reads in `shared` with atomic additions. The owner
+/// changes only under `&mut`, when no read can be in progress. Hence each `FlashCounters` belongs
+/// to exactly one device.
 #[derive(Debug)]
 pub struct FlashCounters {
     alone: [[Row; Cause::COUNT]; AREAS],
@@ -135,7 +136,7 @@ pub struct FlashCounters {
 }
 
 impl FlashCounters {
-    /// Counters for a device of `blocks` blocks, all zero. Cost: 16 bytes per 4096 blocks.
+    /// Counters for a device of `blocks` blocks, all zero. Memory: 16 bytes per 4096 blocks.
     pub fn new(blocks: u32) -> Self {
         let chunks = (blocks as usize).div_ceil(CHUNK);
         Self {
@@ -156,14 +157,13 @@ impl FlashCounters {
         &self.alone[context.area as usize][context.counted_cause().index()]
     }
 
-    /// Whether this thread made the last exclusive operation. A thread without a number has made
-    /// none.
+    /// Whether this thread made the last exclusive operation. A thread without a number has not.
     #[inline]
     fn is_owner(&self) -> bool {
         self.owner.load(Relaxed) == NUMBER.get()
     }
 
-    /// Only under `&mut` of the device.
+    /// Makes this thread the owner. Call only under `&mut` of the device.
     #[inline]
     fn own(&self) {
         if !self.is_owner() {
@@ -195,7 +195,7 @@ impl FlashCounters {
         self.count_programs(context, 1, bytes, oob_bytes, busy_ns);
     }
 
-    /// Reads that corrected nothing.
+    /// Counts reads without corrected bits.
     #[inline]
     pub(super) fn count_reads(&self, context: &Context, reads: u64, bytes: u64, busy_ns: u64) {
         self.own();
@@ -217,7 +217,7 @@ impl FlashCounters {
         add_alone(&self.row(context).copies, copies);
     }
 
-    /// What programs and copies have in common.
+    /// Counts what programs and copies have in common.
     #[inline(always)]
     fn count_programmed(&self, context: &Context, bytes: u64, oob_bytes: u64, busy_ns: u64) {
         self.own();
@@ -240,7 +240,7 @@ impl FlashCounters {
         }
     }
 
-    /// The time of an operation that is none of the others.
+    /// Counts the time of any other operation.
     #[cold]
     pub(super) fn count_busy(&self, context: &Context, busy_ns: u64) {
         self.own();
@@ -255,7 +255,7 @@ impl FlashCounters {
         self.failed_ns.fetch_add(error.busy.0, Relaxed);
     }
 
-    /// How often each block was erased. Cost: of the order of the number of blocks.
+    /// The number of erases of each block. Cost: proportional to the number of blocks.
     pub fn erases_per_block(&self) -> Vec<u32> {
         let mut counts = vec![0; self.blocks as usize];
         for (counts, chunk) in counts.chunks_mut(CHUNK).zip(&self.erases) {
@@ -268,8 +268,8 @@ impl FlashCounters {
         counts
     }
 
-    /// All counters at this moment. While other threads use the device, counts of one operation may
-    /// be there in part.
+    /// The current counters. While other threads use the device, an operation may be counted in
+    /// part.
     pub fn snapshot(&self) -> FlashSnapshot {
         let mut by_area_and_cause = [[CauseCounters::default(); Cause::COUNT]; AREAS];
         for (into, (alone, shared)) in by_area_and_cause.iter_mut().zip(self.alone.iter().zip(&self.shared)) {
@@ -292,19 +292,19 @@ impl FlashCounters {
     }
 }
 
-/// The counters of a device at one moment, or between two.
+/// The counters of a device at one time, or between two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlashSnapshot {
     by_area_and_cause: [[CauseCounters; Cause::COUNT]; AREAS],
     /// Sum over all reads of [`Done::corrected_bits`].
     pub corrected_bits: u64,
-    /// The largest [`Done::corrected_bits`]. Between two snapshots `None` where a read before them
-    /// reached as much: theirs is then not known.
+    /// The largest [`Done::corrected_bits`]. Between two snapshots `None` if an earlier read
+    /// reached the same maximum: the maximum in between is then unknown.
     pub corrected_bits_max: Option<u64>,
     failures: [u64; ErrorKind::ALL.len()],
-    /// The time that operations which failed kept the device busy, in nanoseconds.
+    /// Total busy time of failed operations, in nanoseconds.
     pub failed_ns: u64,
-    /// Erases of each block.
+    /// The number of erases of each block.
     pub erases_per_block: Vec<u32>,
 }
 
@@ -314,27 +314,27 @@ impl FlashSnapshot {
         self.by_area_and_cause[area as usize][cause.index()]
     }
 
-    /// The counters of one cause, all areas together.
+    /// The counters of one cause, over all areas.
     pub fn cause(&self, cause: Cause) -> CauseCounters {
         self.of(Area::Main, cause).plus(self.of(Area::Metadata, cause))
     }
 
-    /// The counters of one area, all causes together.
+    /// The counters of one area, over all causes.
     pub fn area(&self, area: Area) -> CauseCounters {
         self.by_area_and_cause[area as usize].into_iter().fold(CauseCounters::default(), CauseCounters::plus)
     }
 
-    /// All together.
+    /// The sum of all counters.
     pub fn total(&self) -> CauseCounters {
         self.area(Area::Main).plus(self.area(Area::Metadata))
     }
 
-    /// How many operations failed with this kind.
+    /// The number of operations that failed with this kind.
     pub const fn failures(&self, kind: ErrorKind) -> u64 {
         self.failures[kind as usize]
     }
 
-    /// How the erases are spread over the blocks.
+    /// The distribution of erases over the blocks.
     pub fn erase_distribution(&self) -> EraseDistribution {
         EraseDistribution::of(&self.erases_per_block)
     }
@@ -342,7 +342,7 @@ impl FlashSnapshot {
 
 impl Sub for &FlashSnapshot {
     type Output = FlashSnapshot;
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     fn sub(self, earlier: Self) -> FlashSnapshot {
         let mut difference = self.clone();
         for (areas, earlier) in difference.by_area_and_cause.iter_mut().zip(&earlier.by_area_and_cause) {
@@ -366,8 +366,7 @@ impl Sub for &FlashSnapshot {
     }
 }
 
-/// How erases are spread over the blocks of a device, all blocks counted. Percentiles by nearest
-/// rank.
+/// The distribution of erases over all blocks of a device. Percentiles by nearest rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EraseDistribution {
     /// The fewest erases of any block.
@@ -380,12 +379,12 @@ pub struct EraseDistribution {
     pub p90: u32,
     /// The most erases of any block.
     pub max: u32,
-    /// How many blocks were never erased.
+    /// The number of blocks that were never erased.
     pub never: u32,
 }
 
 impl EraseDistribution {
-    /// The distribution of these counts; all zero for none.
+    /// The distribution of these counts; all zero for an empty list.
     pub fn of(counts: &[u32]) -> Self {
         let mut sorted = counts.to_vec();
         sorted.sort_unstable();

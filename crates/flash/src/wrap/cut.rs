@@ -1,4 +1,4 @@
-//! Power cuts by plan.
+//! Planned power cuts.
 
 use nandkit_units::{BlockIndex, Context, Done, PageAddress};
 
@@ -8,10 +8,10 @@ use crate::{
     Copyback, ErrorKind, Flash, FlashError, Interrupt, Operation, PageProgram, PageRead, Result, TornErase, TornPage,
 };
 
-/// A flash device whose power goes when its plan says so. From then on every operation is
-/// `PowerLost` until [`CutFlash::power_on`].
+/// A flash device whose power fails by a plan. From then on every operation fails with `PowerLost`
+/// until [`CutFlash::power_on`].
 ///
-/// Programs, copies and erases are the steps that a plan counts, refused ones included.
+/// The plan counts programs, copies and erases as steps, including refused ones.
 #[derive(Clone, Debug)]
 pub struct CutFlash<F> {
     inner: F,
@@ -21,7 +21,7 @@ pub struct CutFlash<F> {
     outcomes: Vec<CutOutcome>,
 }
 
-/// What the plan says about a step.
+/// The plan's decision about a step.
 enum Verdict {
     Go,
     GoThenCut,
@@ -30,37 +30,37 @@ enum Verdict {
 }
 
 impl<F: Interrupt> CutFlash<F> {
-    /// `inner` under a plan; the next step is number 1.
+    /// Wraps `inner` with a plan; the next step is number 1.
     pub const fn new(inner: F, plan: CutPlan) -> Self {
         Self { inner, plan, steps: 0, off: false, outcomes: Vec::new() }
     }
 
-    /// How many steps there were.
+    /// The number of steps so far.
     pub const fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Whether the power is gone.
+    /// Whether the power is off.
     pub const fn is_off(&self) -> bool {
         self.off
     }
 
-    /// The cuts that were made.
+    /// The cuts made so far.
     pub fn outcomes(&self) -> &[CutOutcome] {
         &self.outcomes
     }
 
-    /// The plan that makes the same cuts again, as the short text that [`CutPlan`] reads.
+    /// A plan that repeats the same cuts, as text for [`CutPlan`].
     pub fn replay(&self) -> String {
         CutPlan::replaying(&self.outcomes).to_string()
     }
 
-    /// Another plan from now on. Steps go on counting.
+    /// Replaces the plan. Step numbers continue.
     pub fn set_plan(&mut self, plan: CutPlan) {
         self.plan = plan;
     }
 
-    /// The power comes back.
+    /// Turns the power on again.
     pub fn power_on(&mut self) {
         if self.off {
             self.off = false;
@@ -73,7 +73,7 @@ impl<F: Interrupt> CutFlash<F> {
         &self.inner
     }
 
-    /// The device below with its power back, where it was gone.
+    /// Unwraps the device below, with its power on.
     pub fn into_inner(mut self) -> F {
         self.power_on();
         self.inner
@@ -97,7 +97,7 @@ impl<F: Interrupt> CutFlash<F> {
         if self.off { Err(power_lost(operation, at)) } else { Ok(()) }
     }
 
-    /// One step: as it is, or cut.
+    /// Executes one step, or cuts it.
     fn step(
         &mut self,
         operation: Operation,

@@ -1,4 +1,4 @@
-//! Power cuts as data: plans, what came of them, and their short text.
+//! Power cuts as data: plans, their outcomes, and their text form.
 //!
 //! ```text
 //! plan     none | at:CUT | every:N@MOMENT | list:CUT,CUT,...
@@ -14,16 +14,17 @@ use nandkit_units::PageAddress;
 
 use crate::{Operation, TornErase, TornPage};
 
-/// When, relative to the operation at its step, the power goes.
+/// When the power fails, relative to the operation at its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CutMoment {
-    /// The operation fails and has not begun.
+    /// The operation fails before it begins.
     Before,
-    /// The operation fails in its middle. Which of the two states applies depends on the operation.
+    /// The operation fails half-way. The kind of operation determines which of the two states
+    /// applies.
     Inside {
-        /// What a program or copy leaves.
+        /// The state that a program or copy leaves.
         page: TornPage,
-        /// What an erase leaves.
+        /// The state that an erase leaves.
         erase: TornErase,
     },
     /// The operation succeeds and is acknowledged; everything after it fails.
@@ -31,7 +32,7 @@ pub enum CutMoment {
 }
 
 impl CutMoment {
-    /// Every moment that differs: before, after, and the four torn states of page and erase paired.
+    /// Every distinct moment: before, after, and the four torn states of page and erase in pairs.
     pub const ALL: [Self; 6] = [
         Self::Before,
         Self::Inside { page: TornPage::Nothing, erase: TornErase::Nothing },
@@ -42,42 +43,42 @@ impl CutMoment {
     ];
 }
 
-/// One cut: at which step (counted from 1 over the whole life of the device), and when.
+/// One cut: its step (counted from 1 over the whole life of the device), and its moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cut {
-    /// The program, copy or erase.
+    /// The number of the program, copy or erase.
     pub step: u64,
     /// Before, inside or after it.
     pub moment: CutMoment,
 }
 
-/// Which cuts to make.
+/// A plan of power cuts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CutPlan {
-    /// None.
+    /// No cut.
     #[default]
     None,
-    /// One.
+    /// One cut.
     At(Cut),
-    /// At every step that is a multiple of `n`; none for 0.
+    /// A cut at every multiple of `n`; none if `n` is 0.
     EveryNth {
-        /// The distance.
+        /// The distance in steps.
         n: u64,
-        /// The moment at each.
+        /// The moment of each cut.
         moment: CutMoment,
     },
-    /// At each of these steps. Steps go on after the power came back, so a second entry can cut a
-    /// recovery.
+    /// A cut at each of these steps. Steps continue after the power returns, so a second entry can
+    /// cut a recovery.
     List(Vec<Cut>),
 }
 
 impl CutPlan {
-    /// One cut at a step.
+    /// A plan with one cut.
     pub const fn at(step: u64, moment: CutMoment) -> Self {
         Self::At(Cut { step, moment })
     }
 
-    /// The plan that makes exactly the cuts that were made.
+    /// The plan that repeats these cuts exactly.
     pub fn replaying(outcomes: &[CutOutcome]) -> Self {
         match outcomes {
             [] => Self::None,
@@ -86,7 +87,7 @@ impl CutPlan {
         }
     }
 
-    /// The moment of the cut at this step, if the plan has one there.
+    /// The moment of the cut at this step, if the plan has one.
     pub fn moment_at(&self, step: u64) -> Option<CutMoment> {
         match self {
             Self::None => None,
@@ -102,13 +103,13 @@ impl CutPlan {
 pub struct CutOutcome {
     /// Step and moment.
     pub cut: Cut,
-    /// What was cut: a program, a copy or an erase.
+    /// The operation that was cut: a program, a copy or an erase.
     pub operation: Operation,
-    /// Where.
+    /// The page or block of the operation.
     pub at: PageAddress,
 }
 
-/// A text that is no plan, cut or outcome.
+/// The error for a text that is no plan, cut or outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseCutError {
     part: String,

@@ -7,7 +7,7 @@ use nandkit_units::{BlockIndex, Context, Done, PageAddress, ReadInto};
 use super::{forward_rest, no_capability};
 use crate::{Copyback, ErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Result};
 
-/// At which operations of its kind a fault strikes.
+/// The operations of its kind that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultWhen {
     /// The n-th operation of its kind, counted from 1 since the wrapper was made.
@@ -16,27 +16,26 @@ pub enum FaultWhen {
     Page(PageAddress),
     /// Operations on any page of this block, and on the block.
     Block(BlockIndex),
-    /// All.
+    /// All operations.
     Always,
 }
 
-/// What a fault does.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultEffect {
-    /// The operation fails with this kind.
+    /// The operation fails with this kind of error.
     Fail {
         /// The kind of the error.
         kind: ErrorKind,
-        /// Whether the device below carries the operation out all the same before the failure is
-        /// reported.
+        /// Whether the device below still executes the operation before the failure is reported.
         carried_out: bool,
     },
-    /// A read delivers the data byte at this offset of the page with the bits of `mask` inverted.
-    /// Other operations take no notice.
+    /// A read delivers the data byte at this offset of the page with the bits in `mask` inverted.
+    /// Other operations are not affected.
     Flip {
-        /// Byte of the page's data.
+        /// Offset in the page's data.
         offset: u32,
-        /// Which bits.
+        /// The bits to invert.
         mask: u8,
     },
 }
@@ -44,24 +43,24 @@ pub enum FaultEffect {
 /// One line of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Which kind of operation it strikes.
+    /// The kind of operation that it affects.
     pub operation: Operation,
-    /// Which of them.
+    /// Which operations of that kind.
     pub when: FaultWhen,
-    /// How.
+    /// The effect.
     pub effect: FaultEffect,
-    /// How often at most.
+    /// Most times it strikes.
     pub times: u64,
 }
 
 impl Fault {
-    /// A fault that fails operations with `kind` before they touch the device, as often as `when`
+    /// A fault that fails operations with `kind` before they reach the device, as often as `when`
     /// says.
     pub const fn fail(operation: Operation, when: FaultWhen, kind: ErrorKind) -> Self {
         Self { operation, when, effect: FaultEffect::Fail { kind, carried_out: false }, times: u64::MAX }
     }
 
-    /// The same, at most `times` times.
+    /// Limits the fault to `times` times.
     pub const fn times(mut self, times: u64) -> Self {
         self.times = times;
         self
@@ -77,19 +76,19 @@ pub struct FaultFlash<F> {
 }
 
 impl<F: Flash> FaultFlash<F> {
-    /// `inner` with these faults. Of several failures that strike at once the first wins; all flips
+    /// Wraps `inner` with these faults. If several failures apply, the first one wins; all flips
     /// apply.
     pub fn new(inner: F, faults: impl IntoIterator<Item = Fault>) -> Self {
         let faults = faults.into_iter().map(|fault| (fault, AtomicU64::new(0))).collect();
         Self { inner, faults, counts: Default::default() }
     }
 
-    /// How often each fault of the script struck.
+    /// How often each fault of the script has struck.
     pub fn struck(&self) -> Vec<u64> {
         self.faults.iter().map(|(_, struck)| struck.load(Relaxed)).collect()
     }
 
-    /// How many operations of this kind there were.
+    /// The number of operations of this kind.
     pub fn count(&self, operation: Operation) -> u64 {
         self.counts[operation as usize].load(Relaxed)
     }
@@ -99,12 +98,12 @@ impl<F: Flash> FaultFlash<F> {
         &self.inner
     }
 
-    /// The device below.
+    /// Unwraps the device below.
     pub fn into_inner(self) -> F {
         self.inner
     }
 
-    /// The faults that strike this operation.
+    /// The faults that affect this operation.
     fn strike(&self, operation: Operation, at: PageAddress) -> impl Iterator<Item = FaultEffect> + '_ {
         let number = self.counts[operation as usize].fetch_add(1, Relaxed) + 1;
         self.faults.iter().filter_map(move |(fault, struck)| {
@@ -120,7 +119,7 @@ impl<F: Flash> FaultFlash<F> {
         })
     }
 
-    /// The first failure that strikes this operation.
+    /// The first failure that affects this operation.
     fn failure(&self, operation: Operation, at: PageAddress) -> Option<(ErrorKind, bool)> {
         let mut failure = None;
         for effect in self.strike(operation, at) {
@@ -131,7 +130,7 @@ impl<F: Flash> FaultFlash<F> {
         failure
     }
 
-    /// Runs `operate` under the script.
+    /// Executes `operate` under the script.
     fn change(
         &mut self,
         context: &Context,

@@ -1,5 +1,5 @@
-//! Flash devices over other flash devices. Each is a [`Flash`](crate::Flash) itself and hands the
-//! capabilities of the device below through.
+//! Flash devices over other flash devices. Each is a [`Flash`](crate::Flash) itself and passes on
+//! the capabilities of the device below.
 //!
 //! | wrapper | what it adds |
 //! | --- | --- |
@@ -26,15 +26,15 @@ use nandkit_units::PageAddress;
 
 use crate::{ErrorKind, FlashError, Operation};
 
-/// The answer of a wrapper whose capability was called although the device below lost it; cannot
-/// happen with a device that keeps its capabilities, as the contract asks.
+/// The error of a wrapper whose capability was called although the device below no longer has it.
+/// It cannot happen with a device that keeps its capabilities, as the contract requires.
 #[cold]
 fn no_capability(operation: Operation, at: PageAddress) -> FlashError {
     FlashError::new(ErrorKind::Misuse, operation, at, "the device below does not offer this capability")
 }
 
-/// What a wrapper hands on of the device in its field `inner`, for whose capabilities it offers
-/// itself.
+/// Methods that a wrapper forwards to the device in its field `inner`, whose capabilities it
+/// offers.
 macro_rules! forward_rest {
     () => {
         #[inline]

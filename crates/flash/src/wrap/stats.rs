@@ -22,12 +22,12 @@ impl<F: Flash> StatsFlash<F> {
         Self { inner, page_size: geometry.page_size, counters: Arc::new(FlashCounters::new(geometry.blocks)) }
     }
 
-    /// The counters, to be watched while the device is in use.
+    /// The live counters, readable while the device is in use.
     pub const fn counters(&self) -> &Arc<FlashCounters> {
         &self.counters
     }
 
-    /// The counters at this moment.
+    /// The current counters.
     pub fn snapshot(&self) -> FlashSnapshot {
         self.counters.snapshot()
     }
@@ -37,12 +37,12 @@ impl<F: Flash> StatsFlash<F> {
         &self.inner
     }
 
-    /// The device below, whose operations are then not counted.
+    /// The device below; operations made directly on it are not counted.
     pub const fn inner_mut(&mut self) -> &mut F {
         &mut self.inner
     }
 
-    /// The device below.
+    /// Unwraps the device below.
     pub fn into_inner(self) -> F {
         self.inner
     }
@@ -117,7 +117,7 @@ impl<F: Flash> Flash for StatsFlash<F> {
     }
 }
 
-/// Counts reads and programs, page by page, as if each had been called.
+/// Counts reads and programs page by page, as if each had been a separate call.
 impl<F: Flash> Relocation for StatsFlash<F> {
     fn keeps_described(&mut self) -> bool {
         self.inner.relocation().is_none_or(Relocation::keeps_described)

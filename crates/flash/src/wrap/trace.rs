@@ -8,7 +8,7 @@ use nandkit_units::{BlockIndex, Context, Done, Nanos, PageAddress};
 use super::{forward_rest, no_capability};
 use crate::{Copyback, ErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Result};
 
-/// What was asked of the device. Lengths in bytes.
+/// A request to the device. Lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are those of the operations of the contract")]
 pub enum FlashAction {
@@ -43,17 +43,16 @@ impl FlashAction {
     }
 }
 
-/// One operation and how it ended.
+/// An operation and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashEvent {
-    /// The event's number, from 0. Reads that ran in parallel are numbered in the order in which
-    /// they ended.
+    /// The event's number, from 0. Parallel reads are numbered in the order in which they ended.
     pub number: u64,
-    /// What was asked.
+    /// The request.
     pub action: FlashAction,
-    /// When and why.
+    /// Time and cause of the request.
     pub context: Context,
-    /// How it ended; a failure with its kind and end.
+    /// The result; a failure with its kind and end.
     pub result: std::result::Result<Done, (ErrorKind, Nanos)>,
 }
 
@@ -81,7 +80,7 @@ impl fmt::Display for FlashEvent {
     }
 }
 
-/// A flash device that tells a sink about every operation, successful or not.
+/// A flash device that reports every operation to a sink, successful or not.
 #[derive(Debug)]
 pub struct TraceFlash<F, S> {
     inner: F,
