@@ -1,4 +1,4 @@
-//! Newtypes for the addresses that flash and block devices take.
+//! Address types of flash and block devices.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct BlockIndex(pub u32);
 
 impl BlockIndex {
-    /// The block's position in a table with one entry per block.
+    /// The block's index in a table with one entry per block.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -26,9 +26,9 @@ impl fmt::Display for BlockIndex {
     }
 }
 
-/// A page of a flash device: its block, and its place in that block.
+/// A page of a flash device: its block, and its index in that block.
 ///
-/// The pair needs no division to find the block, whatever the number of pages per block is.
+/// The pair needs no division to find the block, whatever the number of pages per block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageAddress {
     /// The erase block.

@@ -1,7 +1,6 @@
-//! The order of bytes in the numbers of a medium.
+//! The byte order of the numbers on a medium.
 
-/// The order of bytes in a number of several bytes: that of the processor for which a medium was
-/// written.
+/// The byte order of multi-byte numbers: that of the processor for which a medium was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ByteOrder {
     /// Least significant byte first.
@@ -12,10 +11,10 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// Both.
+    /// Both byte orders.
     pub const ALL: [Self; 2] = [Self::Little, Self::Big];
 
-    /// For people and specs.
+    /// The name for people and specs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Little => "little-endian",
@@ -23,7 +22,7 @@ impl ByteOrder {
         }
     }
 
-    /// Two bytes as a number.
+    /// Reads a number from two bytes.
     #[inline]
     pub const fn u16(self, bytes: [u8; 2]) -> u16 {
         match self {
@@ -32,7 +31,7 @@ impl ByteOrder {
         }
     }
 
-    /// Four bytes as a number.
+    /// Reads a number from four bytes.
     #[inline]
     pub const fn u32(self, bytes: [u8; 4]) -> u32 {
         match self {
@@ -41,7 +40,7 @@ impl ByteOrder {
         }
     }
 
-    /// A number as two bytes.
+    /// Writes a number as two bytes.
     #[inline]
     pub const fn bytes16(self, number: u16) -> [u8; 2] {
         match self {
@@ -50,7 +49,7 @@ impl ByteOrder {
         }
     }
 
-    /// A number as four bytes.
+    /// Writes a number as four bytes.
     #[inline]
     pub const fn bytes32(self, number: u32) -> [u8; 4] {
         match self {

@@ -6,29 +6,29 @@ use std::ops::{Add, AddAssign, Sub};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Simulated time in nanoseconds: an instant since the start of the simulation, or a span.
+/// Simulated time in nanoseconds: a time since the start of the simulation, or a duration.
 ///
 /// 64 bits hold 584 years. Arithmetic saturates, so that a hostile spec cannot overflow it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The start of the simulation, or an empty span.
+    /// The start of the simulation, or an empty duration.
     pub const ZERO: Self = Self(0);
 
-    /// A span of whole microseconds.
+    /// A duration of whole microseconds.
     #[inline]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// A span of whole milliseconds.
+    /// A duration of whole milliseconds.
     #[inline]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// A span of whole seconds.
+    /// A duration of whole seconds.
     #[inline]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
@@ -40,19 +40,19 @@ impl Nanos {
         self.0
     }
 
-    /// The span in seconds, rounded as floating point rounds.
+    /// The duration in seconds, with floating-point rounding.
     #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// `self - earlier`, or zero where `earlier` is later.
+    /// `self - earlier`, or zero if `earlier` is later.
     #[inline]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
 
-    /// The span `count` times.
+    /// The duration multiplied by `count`.
     #[inline]
     pub const fn times(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
@@ -100,11 +100,12 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// The one injected clock of a stack; clones show the same time.
+/// The simulated clock of a stack; clones share the same time.
 ///
-/// Devices only answer when an operation ends; whoever waits for it (a file system, a driver, a
-/// host model) moves the clock with [`Clock::advance_to`]. A clock also knows the calendar time of
-/// its start, so that time stamps on a medium come from it and never from the wall clock.
+/// Devices only return when an operation ends; whichever component waits for it (a file system, a
+/// driver, a host model) advances the clock with [`Clock::advance_to`]. A clock also knows the
+/// calendar time of its start, so that time stamps on a medium come from it and never from the wall
+/// clock.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
     shared: Arc<ClockState>,
@@ -124,19 +125,19 @@ impl Clock {
         clock
     }
 
-    /// The simulated instant.
+    /// The current simulated time.
     #[inline]
     pub fn now(&self) -> Nanos {
         Nanos(self.shared.now_ns.load(Ordering::Acquire))
     }
 
-    /// Moves the clock on to `instant`; an earlier instant leaves it as it is.
+    /// Advances the clock to `instant`; an earlier time leaves it unchanged.
     #[inline]
     pub fn advance_to(&self, instant: Nanos) {
         self.shared.now_ns.fetch_max(instant.0, Ordering::AcqRel);
     }
 
-    /// Lets `span` pass and returns the instant after it.
+    /// Advances the clock by `span` and returns the new time.
     #[inline]
     pub fn advance_by(&self, span: Nanos) -> Nanos {
         let mut instant = self.now();
@@ -145,8 +146,8 @@ impl Clock {
         instant
     }
 
-    /// Sets the calendar, so that [`Clock::unix_ns`] answers `unix_ns` now; the simulated instant
-    /// stays. For doors, which stamp files with the host's time.
+    /// Sets the calendar so that [`Clock::unix_ns`] now returns `unix_ns`; the simulated time does
+    /// not change. For front ends, which stamp files with the host's time.
     pub fn set_unix_ns(&self, unix_ns: u64) {
         self.shared.epoch_unix_ns.store(unix_ns.saturating_sub(self.now().0), Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
-//! What every device operation carries down and brings back.
+//! The context that every device operation takes, and the result it returns.
 
 use crate::{Nanos, Ticket};
 
-/// Why an operation happens. Counters and write-amplification factors are broken down by it.
+/// The cause of an operation. Counters and write-amplification factors are broken down by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Cause {
@@ -19,7 +19,7 @@ pub enum Cause {
     WearLevelling,
     /// A translation layer's map.
     Mapping,
-    /// Finding the consistent state after a power cut, and repairing to it.
+    /// Finding the consistent state after a power cut, and repairing up to it.
     Recovery,
     /// Making an empty file system or device.
     Format,
@@ -41,7 +41,7 @@ impl Cause {
         Self::Format,
     ];
 
-    /// The cause's place in a table with [`Cause::COUNT`] entries.
+    /// The cause's index in a table with [`Cause::COUNT`] entries.
     #[inline]
     pub const fn index(self) -> usize {
         self as usize
@@ -62,15 +62,15 @@ impl Cause {
     }
 }
 
-/// The part of a file system's volume that an operation falls on, where a file system keeps
-/// metadata areas apart (F2FS, FAT).
+/// The part of a file system's volume that an operation affects, for file systems with separate
+/// metadata areas (F2FS, FAT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Area {
     /// Files and directories.
     #[default]
     Main,
-    /// Areas that hold nothing but metadata at fixed addresses: FATs, NAT, SIT, SSA, checkpoints,
+    /// Areas that hold only metadata at fixed addresses: FATs, NAT, SIT, SSA, checkpoints,
     /// superblocks.
     Metadata,
 }
@@ -87,28 +87,27 @@ pub enum Priority {
     /// In order of issue.
     #[default]
     Normal,
-    /// Before others, where the device can.
+    /// Before others, if the device can do it.
     Urgent,
 }
 
-/// What a device operation carries: when it was issued, why, and for whom. Copied by value; 16
+/// The context of a device operation: when it was issued, why, and for whom. Copied by value; 16
 /// bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Context {
-    /// The instant at which the caller issues the operation. A device starts it then or later,
-    /// never earlier.
+    /// The time at which the caller issues the operation. A device never starts it earlier.
     pub issued: Nanos,
-    /// Why the file system, or whoever stands on top, asks for it.
+    /// The cause given by the top layer, usually a file system.
     pub cause: Cause,
-    /// Set by a translation layer when the operation is work of its own.
+    /// Set by a translation layer for work of its own.
     pub device_cause: Option<Cause>,
-    /// The part of the volume.
+    /// The part of the volume that it affects.
     pub area: Area,
     /// Lifetime hint.
     pub stream: Stream,
     /// Ordering hint.
     pub priority: Priority,
-    /// Names the host's operation to a device that may move its end.
+    /// Identifies the host's operation to a device that may move its end.
     pub ticket: Ticket,
 }
 
@@ -119,36 +118,35 @@ impl Context {
         Self { issued, ..Self::default() }
     }
 
-    /// The same with the file system's cause.
+    /// The same context with another cause.
     #[inline]
     pub const fn for_cause(mut self, cause: Cause) -> Self {
         self.cause = cause;
         self
     }
 
-    /// The same as work of a translation layer's own.
+    /// The same context, marked as a translation layer's own work.
     #[inline]
     pub const fn for_device_cause(mut self, cause: Cause) -> Self {
         self.device_cause = Some(cause);
         self
     }
 
-    /// The same, issued at another instant.
+    /// The same context, issued at another time.
     #[inline]
     pub const fn issued_at(mut self, instant: Nanos) -> Self {
         self.issued = instant;
         self
     }
 
-    /// The same for a metadata area.
+    /// The same context for another area.
     #[inline]
     pub const fn in_area(mut self, area: Area) -> Self {
         self.area = area;
         self
     }
 
-    /// The cause that counters use: the translation layer's where it has one, else the file
-    /// system's.
+    /// The cause used by counters: the translation layer's if set, else the file system's.
     #[inline]
     pub const fn counted_cause(&self) -> Cause {
         match self.device_cause {
@@ -158,26 +156,26 @@ impl Context {
     }
 }
 
-/// What a completed device operation brings back.
+/// The result of a completed device operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// The instant at which the operation ends; not before [`Context::issued`].
+    /// The time at which the operation ends; not before [`Context::issued`].
     pub completed: Nanos,
-    /// The time during which the operation kept a die or channel busy; `completed - issued` less
-    /// the waiting. For several parts that ran at once it is the sum of theirs.
+    /// The time during which the operation kept a die or channel busy: `completed - issued` minus
+    /// waiting. For parts that ran in parallel, the sum of theirs.
     pub busy: Nanos,
     /// Reads: the largest number of bit errors that ECC corrected in one code word. Zero otherwise.
     pub corrected_bits: u16,
 }
 
 impl Done {
-    /// Nothing was done: ends when it was issued.
+    /// The result of doing nothing: ends when issued.
     #[inline]
     pub const fn immediately(context: &Context) -> Self {
         Self { completed: context.issued, busy: Nanos::ZERO, corrected_bits: 0 }
     }
 
-    /// Both this and `other`: the later end, the sum of the busy times, the larger number of
+    /// Combines two results: the later end, the sum of the busy times, the larger number of
     /// corrected bits.
     #[inline]
     pub fn and(self, other: Self) -> Self {

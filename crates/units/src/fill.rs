@@ -1,4 +1,4 @@
-//! Whether bytes are all alike: a question that scans and writers ask of whole images.
+//! Tests for uniform bytes, as scans and writers need them for whole images.
 
 /// Whether all bytes are 0xFF, as erased flash reads. Cost: a compare at memory speed.
 #[inline]
@@ -12,8 +12,8 @@ pub fn is_zeroed(bytes: &[u8]) -> bool {
     is_filled(bytes, 0)
 }
 
-/// Each byte is compared with the one before it, in one comparison of memory: byte by byte the loop
-/// cannot be vectorised, as it ends early.
+/// Compares each byte with its predecessor in one memory comparison: a byte-by-byte loop cannot be
+/// vectorised, because it exits early.
 fn is_filled(bytes: &[u8], with: u8) -> bool {
     match bytes {
         [] => true,

@@ -1,10 +1,10 @@
-//! The shape of a flash device.
+//! The geometry of a flash device.
 
 use std::fmt;
 
 use crate::PageAddress;
 
-/// What kind of flash it is, as far as the rules for writing differ.
+/// The kind of flash, as far as the rules for writing differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FlashKind {
     /// Pages with OOB, programmed once (or a few times in parts) between erases.
@@ -15,38 +15,38 @@ pub enum FlashKind {
     Nor,
 }
 
-/// The shape of a flash device. All sizes in bytes; see [`FlashGeometry::check`] for the ranges.
+/// The geometry of a flash device. All sizes are in bytes; [`FlashGeometry::check`] has the ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlashGeometry {
     /// NAND or NOR.
     pub kind: FlashKind,
-    /// Data bytes of a page (NAND: 512 to 65,536). NOR: the largest single program.
+    /// Data bytes per page (NAND: 512 to 65,536). NOR: the largest single program.
     pub page_size: u32,
-    /// Spare bytes of a page; 0 where there are none.
+    /// OOB bytes per page; 0 if there are none.
     pub oob_size: u32,
     /// The smallest unit of a program, and its alignment: the page, a subpage, or 1 for NOR.
     pub write_unit: u32,
-    /// Pages of a block.
+    /// Pages per block.
     pub pages_per_block: u32,
-    /// Blocks of the whole device, bad ones included.
+    /// Blocks of the whole device, including bad ones.
     pub blocks: u32,
-    /// Planes of a die; block b lies on plane `b % (planes * dies) % planes`.
+    /// Planes per die; block b lies on plane `b % (planes * dies) % planes`.
     pub planes: u32,
-    /// Dies on all channels together; consecutive groups of `planes` blocks lie on consecutive
+    /// Dies of all channels together; consecutive groups of `planes` blocks lie on consecutive
     /// dies.
     pub dies: u32,
-    /// Channels; die d hangs on channel `d % channels`.
+    /// Number of channels; die d is on channel `d % channels`.
     pub channels: u32,
 }
 
-/// An impossible geometry: which field, and what would be right.
+/// The error for an impossible geometry: the field, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeometryError {
     /// The field's name.
     pub field: &'static str,
-    /// What it was.
+    /// The given value.
     pub value: u64,
-    /// What would be right.
+    /// What was expected.
     pub expected: &'static str,
 }
 
@@ -110,13 +110,13 @@ impl FlashGeometry {
         block.0 % self.planes
     }
 
-    /// The channel that a die hangs on.
+    /// The channel of a die.
     #[inline]
     pub const fn channel_of(&self, die: u32) -> u32 {
         die % self.channels
     }
 
-    /// Checks every field's range and that they fit together. Everything that takes a geometry may
+    /// Checks every field's range, and that the fields fit together. All users of a geometry may
     /// rely on a checked one.
     pub fn check(&self) -> Result<(), GeometryError> {
         let error = |field, value: u32, expected| Err(GeometryError { field, value: u64::from(value), expected });

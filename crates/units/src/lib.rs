@@ -1,8 +1,8 @@
 //! Addresses, sizes, geometry, simulated time, operation contexts, statistics, seeded random
 //! streams, and the nearest of several names.
 //!
-//! Everything above and below a device speaks in these terms. The crate depends on nothing of
-//! nandkit and does no I/O.
+//! All layers of nandkit use these terms. The crate depends on no other crate of nandkit and does
+//! no I/O.
 
 mod address;
 mod byte_order;

@@ -1,12 +1,11 @@
-//! Asking for memory before it is needed.
+//! Memory prefetching.
 #![allow(unsafe_code)]
 
-/// Asks the processor to bring an element's cache line, and goes on at once. Outside the slice
-/// nothing is asked for; on processors of which this does not know how, neither.
+/// Asks the processor to load an element's cache line, without waiting. Does nothing outside the
+/// slice, or on processors without support here.
 ///
-/// The map of a large device is far larger than any cache, and a move of a hundred pages touches a
-/// hundred lines of it that are known beforehand: asked for together they come in the time of a
-/// few.
+/// The map of a large device far exceeds any cache, and moving a hundred pages touches a hundred of
+/// its cache lines, known in advance: prefetched together, they arrive in the time of a few.
 #[inline(always)]
 pub fn prefetch<T>(items: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,9 @@
 //! Seeded random streams and frozen samplers.
 //!
-//! Every draw of nandkit comes from a [`Random`] that was made from a seed and a name. Streams with
-//! different names are independent, so that one more draw in one place changes nothing elsewhere.
-//! The generator (xoshiro256++) and the samplers are frozen: golden values in the tests keep them
+//! Every random choice of nandkit comes from a [`Random`] made from a seed and a name. Streams with
+//! different names are independent, so one more draw in one place changes nothing elsewhere. The
+//! generator (xoshiro256++) and the samplers are frozen by golden values in the tests, because a
+//! record must be the same byte for byte in every version.
 //! so, since a record must be the same byte for byte in every version.
 
 use rand_core::{Rng, SeedableRng};
@@ -17,7 +18,8 @@ pub struct Random {
 impl Random {
     /// The stream called `name` of the run with this seed.
     pub fn new(seed: u64, name: &str) -> Self {
-        // FNV-1a over the name (public domain), mixed into the seed: only has to tell names apart.
+        // FNV-1a over the name (public domain), mixed into the seed; it only has to distinguish
+        // names.
         let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
         });
@@ -37,13 +39,13 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// An index into a list of this length; 0 for an empty one. The draw of [`Random::below`].
+    /// An index into a list of this length; 0 for an empty one. Draws like [`Random::below`].
     #[inline]
     pub fn index(&mut self, length: usize) -> usize {
         self.below(length as u64) as usize
     }
 
-    /// A number in `low..=high`; `low` where the range is empty.
+    /// A number in `low..=high`; `low` if the range is empty.
     #[inline]
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         if high <= low { low } else { low + self.below((high - low).saturating_add(1)) }
@@ -76,8 +78,8 @@ impl Random {
     }
 }
 
-/// A stateless hash of a few numbers to 64 random-looking bits (the finaliser of SplitMix64): for
-/// faults that must come out the same in whatever order they are looked at.
+/// A stateless hash of a few numbers to 64 random-looking bits (the finaliser of SplitMix64), for
+/// faults that must not depend on the order of queries.
 #[inline]
 pub const fn hash(seed: u64, a: u64, b: u64) -> u64 {
     mix(mix(mix(seed) ^ a) ^ b.rotate_left(32))

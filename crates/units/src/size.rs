@@ -1,8 +1,8 @@
-//! Sizes as people write them.
+//! Sizes in human notation.
 
 use std::fmt;
 
-/// A text that is no size.
+/// The error for a text that is no size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseSizeError {
     text: String,
@@ -20,8 +20,8 @@ impl fmt::Display for ParseSizeError {
 
 impl std::error::Error for ParseSizeError {}
 
-/// Reads a number of bytes: `4096`, `128K`, `128KiB`, `1.5 GiB`. Units are powers of 1024; upper
-/// and lower case are the same.
+/// Parses a number of bytes: `4096`, `128K`, `128KiB`, `1.5 GiB`. Units are powers of 1024; case
+/// does not matter.
 pub fn parse_size(text: &str) -> Result<u64, ParseSizeError> {
     let wrong = || ParseSizeError { text: text.to_string() };
     let trimmed = text.trim();
@@ -43,8 +43,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseSizeError> {
     if value.is_finite() && value < u64::MAX as f64 && value.fract() == 0.0 { Ok(value as u64) } else { Err(wrong()) }
 }
 
-/// A number of bytes for people: exact where it can be (`128 KiB`), else with one decimal
-/// (`1.4 GiB`).
+/// Formats a number of bytes: exact if possible (`128 KiB`), else with one decimal (`1.4 GiB`).
 pub fn format_bytes(bytes: u64) -> String {
     for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
         let size = 1u64 << shift;

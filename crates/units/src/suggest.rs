@@ -1,8 +1,8 @@
 //! The nearest right name for an unknown one, for messages.
 
 /// The candidate that `name` most likely means: the nearest by edits (insertions, deletions,
-/// changes, swaps), if it is near at all. Of equally near ones, one with the same letters: a swap
-/// is the likelier slip.
+/// changes, swaps), if any is near enough. Among equally near ones, prefers one with the same
+/// letters, because a swap is the likelier mistake.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['_', '-', ' '], "");
     let wanted = plain(name);
@@ -21,8 +21,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(.., candidate)| candidate)
 }
 
-/// What serde says at the end of a message that it expects, as `u32`, in words for people; anything
-/// else as it is.
+/// Rewords the expectation at the end of a serde message, such as `u32`, for people; anything else
+/// is returned unchanged.
 pub fn expected_in_words(what: &str) -> String {
     match what {
         "u8" => format!("a whole number from 0 to {}", u8::MAX),

@@ -1,16 +1,16 @@
-//! How deep a text of TOML nests, told before it is read.
+//! The nesting depth of a TOML text, checked before parsing.
 
-/// Deepest nesting that is read. No spec has a tenth of it.
+/// Deepest accepted nesting. No spec has a tenth of it.
 const DEPTH_MAX: usize = 64;
 
 /// Whether brackets, and the segments of the keys before them, nest deeper than any spec does.
 ///
-/// The parser bounds the brackets in each other and the segments of one key, at 80 each, and not
-/// their product: more levels than the stack has room for where a table is gone through. A text
-/// that is no TOML may get either answer. Cost: of the order of the text.
+/// The parser limits the nesting of brackets and the segments of one key, at 80 each, but not their
+/// product, which can exceed the stack when a table is traversed. For a text that is no TOML,
+/// either answer is possible. Cost: proportional to the text.
 pub fn nests_too_deep(text: &str) -> bool {
-    // Dots since the last separator, for each bracket that is open: those of a key before its
-    // value, but also of a number, which do no harm.
+    // Dots since the last separator, for each open bracket: those of a key before its value, but
+    // also those of a number, which do no harm.
     let mut open: Vec<usize> = vec![0];
     let mut rest = text;
     while let Some(found) = rest.find(['"', '\'', '#', '[', '{', ']', '}', ',', '.', '\n']) {
@@ -34,8 +34,8 @@ pub fn nests_too_deep(text: &str) -> bool {
                 }
             }
         }
-        // Sixteen levels of brackets are looked at in whole; a sum over more would be quadratic,
-        // and more is too deep by itself.
+        // The sum covers at most sixteen levels of brackets; more would be quadratic, and is too
+        // deep anyway.
         if open.len() > 16 || open.iter().sum::<usize>() > DEPTH_MAX {
             return true;
         }
@@ -43,7 +43,7 @@ pub fn nests_too_deep(text: &str) -> bool {
     false
 }
 
-/// What follows the string that `text` begins with; nothing where it does not end.
+/// The text after the string at its beginning; empty if the string does not end.
 fn behind_string(text: &str) -> &str {
     // Only basic strings have escapes.
     let (quote, escape) = if text.starts_with('"') { ("\"", '\\') } else { ("'", '\'') };

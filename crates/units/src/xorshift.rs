@@ -1,17 +1,17 @@
-//! Marsaglia's xorshift64 with the shifts 13, 7, 17, and how to go many steps at once.
+//! Marsaglia's xorshift64 with shifts 13, 7, 17, and jumps over many steps.
 //!
 //! A step is linear over the field of two elements: the state as a vector of 64 bits times a
-//! matrix. The matrix of 2^k steps is that of 2^(k-1) steps squared, so that any number of steps
+//! matrix. The matrix of 2^k steps is the square of that of 2^(k-1) steps, so any number of steps
 //! takes at most as many products as it has bits.
 
 use std::sync::LazyLock;
 
-/// A matrix by columns: what becomes of each bit of the state.
+/// A matrix by columns: the image of each bit of the state.
 type Matrix = [u64; 64];
 
-/// Powers of two of steps that are kept: enough for 32-bit numbers of bytes.
+/// Number of precomputed powers of two of steps: enough for 32-bit numbers of bytes.
 const POWERS: usize = 29;
-/// Below so many steps it is faster to go them one by one.
+/// Fewer steps than this are faster one by one.
 const SINGLE_STEPS: u32 = 256;
 
 static POWERS_OF_TWO: LazyLock<Vec<Matrix>> = LazyLock::new(|| {
@@ -27,8 +27,8 @@ pub const fn step(mut state: u64) -> u64 {
     state ^ (state << 17)
 }
 
-/// The state `steps` steps on. Cost: about 1 ns a step for a few hundred, then some microseconds
-/// however many.
+/// The state after `steps` steps. Cost: about 1 ns per step up to a few hundred, then a few
+/// microseconds for any number.
 pub fn steps(mut state: u64, steps: u32) -> u64 {
     if steps < SINGLE_STEPS {
         return (0..steps).fold(state, |state, _| step(state));

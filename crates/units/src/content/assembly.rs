@@ -1,11 +1,11 @@
-//! Content put together from pieces that keep their form: descriptions stay descriptions.
+//! Content composed of pieces that keep their form: descriptions stay descriptions.
 //!
-//! A page of 16 KiB that takes four writes of 4 KiB holds four descriptions. Turning them into
-//! bytes would make the memory of a simulated chip follow the traffic instead of the metadata.
+//! A 16 KiB page filled by four writes of 4 KiB holds four descriptions. Converting them to bytes
+//! would make the memory of a simulated chip follow the traffic instead of the metadata.
 
 use super::{Described, Description, Generator, Payload};
 
-/// Where the bytes of a piece come from.
+/// The source of a piece's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Described(Description),
@@ -28,16 +28,16 @@ impl Piece {
     }
 }
 
-/// Bytes and descriptions, one behind the other.
+/// A sequence of bytes and descriptions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assembly {
-    /// In ascending order and without gaps. Empty while everything is bytes.
+    /// The pieces in ascending order without gaps. Empty while everything is bytes.
     pieces: Vec<Piece>,
     bytes: Vec<u8>,
 }
 
 impl Assembly {
-    /// An assembly of nothing.
+    /// An empty assembly.
     pub const fn new() -> Self {
         Self { pieces: Vec::new(), bytes: Vec::new() }
     }
@@ -48,20 +48,20 @@ impl Assembly {
         self.bytes.clear();
     }
 
-    /// The number of bytes that the assembly stands for.
+    /// The number of bytes that the assembly represents.
     pub fn len(&self) -> usize {
         self.pieces.last().map_or(self.bytes.len(), |last| last.end() as usize)
     }
 
-    /// Whether it stands for no byte.
+    /// Whether it represents no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Appends content in its own form. A description that continues the last piece extends it.
     ///
-    /// Descriptions become bytes where the assembly would outgrow 32 bits, or where a description
-    /// of their last byte would: each part of a piece can be described.
+    /// Descriptions are converted to bytes if the assembly would exceed 32 bits, or if a
+    /// description of their last byte would: each part of a piece can be described.
     pub fn push(&mut self, payload: Payload<'_>) {
         match payload {
             Payload::Bytes(bytes) => self.push_bytes(bytes),
@@ -97,7 +97,7 @@ impl Assembly {
         self.pieces.push(Piece { start, length, source: Source::Described(description) });
     }
 
-    /// Appends so many zero bytes, for the caller to fill.
+    /// Appends zero bytes, for the caller to fill.
     fn grow(&mut self, length: usize) -> &mut [u8] {
         let (at, end) = (self.bytes.len(), self.len());
         if !self.pieces.is_empty() && end.checked_add(length).is_none_or(|end| u32::try_from(end).is_err()) {
@@ -115,7 +115,7 @@ impl Assembly {
         self.bytes.get_mut(at..).unwrap_or_default()
     }
 
-    /// Grows past 32 bits: from now on everything is bytes.
+    /// Grows past 32 bits: everything is bytes from now on.
     #[cold]
     fn grow_beyond(&mut self, length: usize) -> &mut [u8] {
         let mut all = vec![0; self.len()];
@@ -127,7 +127,7 @@ impl Assembly {
         self.bytes.get_mut(at..).unwrap_or_default()
     }
 
-    /// The whole as one payload: bytes or a description where it is only that.
+    /// The whole as one payload: plain bytes or a description if it is only that.
     pub fn payload(&self) -> Payload<'_> {
         match self.pieces.as_slice() {
             [] => Payload::Bytes(&self.bytes),
@@ -142,11 +142,11 @@ impl Assembly {
     }
 }
 
-/// Whether a description goes on where another one of so many bytes ends.
+/// Whether a description continues another one of the given length.
 fn continues(before: Description, length: u32, next: Described) -> bool {
     let Some(end) = before.advanced(length) else { return false };
     let zeroes = before.generator == Generator::Zero && next.description.generator == Generator::Zero;
-    // Zeroes are alike at any offset, as long as the offset of the last one stays in range.
+    // Zeroes are alike at any offset, as long as the last one's offset stays in range.
     end == next.description || zeroes && end.advanced(next.length).is_some()
 }
 
@@ -171,8 +171,8 @@ impl<'a> AssemblyPart<'a> {
         self.length == 0
     }
 
-    /// The part from `start` on with `length` bytes, as bytes or a description where one piece has
-    /// them all; `None` where it reaches past the end.
+    /// The part with `length` bytes from `start` on, as bytes or a description if a single piece
+    /// holds it; `None` if it reaches past the end.
     pub fn part(&self, start: usize, length: usize) -> Option<Payload<'a>> {
         let end = start.checked_add(length).filter(|end| *end <= self.len())?;
         let part = AssemblyPart { start: self.start + start as u32, length: (end - start) as u32, ..*self };
@@ -204,7 +204,7 @@ impl<'a> AssemblyPart<'a> {
         })
     }
 
-    /// Writes the bytes into `into`, which must have the part's length; a shorter one gets the
+    /// Writes the bytes into `into`, which should have the part's length; a shorter buffer gets the
     /// beginning.
     pub fn copy_to(&self, into: &mut [u8]) {
         let mut rest = into;

@@ -1,5 +1,4 @@
-//! Content that is written and read: bytes, or a description from which the bytes can be made
-//! again.
+//! Content of reads and writes: bytes, or a description from which the bytes can be regenerated.
 //!
 //! Descriptions let a 64 GiB volume run in little memory: the emulated store keeps 24 bytes for a
 //! page whose content a workload generated.
@@ -16,11 +15,11 @@ pub use pieces::Pieces;
 
 use crate::xorshift;
 
-/// Names the rule that makes bytes from a description.
+/// The rule that generates bytes from a description.
 ///
-/// Four bytes wide: a description is copied with every simulated page, and three bytes of padding
-/// behind a single byte would be copied by stores that overlap, whose later load the processor
-/// cannot forward.
+/// Four bytes wide: a description is copied with every simulated page. Three bytes of padding after
+/// a single byte would be copied by overlapping stores, and the processor cannot forward a later
+/// load from those.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Generator {
@@ -35,27 +34,28 @@ pub enum Generator {
     Record,
 }
 
-/// Which bytes: what `generator` makes for (`record`, `version`), from byte `offset` on.
+/// A description of bytes: those that `generator` makes for (`record`, `version`), from byte
+/// `offset` on.
 ///
-/// The order in memory is fixed so that in a [`Payload`], as compilers lay it out, the record lies
-/// where a slice has its length: [`Payload::len`] loads that word before it knows which of the two
-/// it has, and two halves stored one by one would make it wait. Of this only speed depends.
+/// The memory layout is fixed so that in a [`Payload`], as compilers lay it out, the record is
+/// where a slice has its length: [`Payload::len`] loads that word before it knows which variant it
+/// has, and two separately stored halves would stall it. This affects only speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Description {
-    /// How often the record was written before.
+    /// The number of earlier writes of the record.
     pub version: u32,
-    /// The first byte within the record's endless stream.
+    /// Offset of the first byte in the record's endless stream.
     pub offset: u32,
-    /// The record's number; its meaning is the workload's.
+    /// The record's number; the workload defines its meaning.
     pub record: u64,
-    /// The rule.
+    /// The generator.
     pub generator: Generator,
 }
 
 impl Description {
-    /// The description of the same stream, `bytes` further on; `None` where the offset would leave
-    /// its range.
+    /// The description of the same stream `bytes` further on; `None` if the offset would leave its
+    /// range.
     #[inline]
     pub fn advanced(self, bytes: u32) -> Option<Self> {
         Some(Self { offset: self.offset.checked_add(bytes)?, ..self })
@@ -93,26 +93,26 @@ impl Description {
     }
 }
 
-/// A description together with how many bytes it stands for.
+/// A description with the number of bytes it represents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Described {
-    /// Which bytes.
+    /// The described bytes.
     pub description: Description,
-    /// How many.
+    /// The number of bytes.
     pub length: u32,
 }
 
-// See [`Description`].
+// The layout that [`Description`] explains.
 const _: () = assert!(std::mem::offset_of!(Description, record) == 8 && size_of::<Payload<'_>>() == 32);
 
-/// What a write carries.
+/// The data of a write.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
     /// The bytes themselves.
     Bytes(&'a [u8]),
-    /// Bytes that can be made again. A layer that cannot keep descriptions makes the bytes.
+    /// Bytes that can be regenerated. A layer that cannot store descriptions generates the bytes.
     Described(Described),
-    /// Several of these, one behind the other. A layer that knows only the others makes the bytes.
+    /// A sequence of the other forms. A layer that only handles those generates the bytes.
     Assembled(AssemblyPart<'a>),
 }
 
@@ -133,7 +133,7 @@ impl<'a> Payload<'a> {
         self.len() == 0
     }
 
-    /// The part from `start` on with `length` bytes; `None` where it reaches past the end.
+    /// The part with `length` bytes from `start` on; `None` if it reaches past the end.
     #[inline]
     pub fn part(&self, start: usize, length: usize) -> Option<Payload<'a>> {
         let end = start.checked_add(length)?;
@@ -148,16 +148,16 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// Parts one after the other as one payload: bytes or a description where they are only that,
-    /// else put together in `buffer`. Cost: what is bytes is copied.
+    /// Joins parts to one payload: plain bytes or a description if they are only that, else
+    /// assembled in `buffer`. Cost: bytes are copied.
     pub fn joined(parts: &[Payload<'_>], buffer: &'a mut Assembly) -> Payload<'a> {
         buffer.clear();
         parts.iter().for_each(|part| buffer.push(*part));
         buffer.payload()
     }
 
-    /// Writes the bytes into `into`, which must have the payload's length; a shorter one gets the
-    /// beginning.
+    /// Writes the bytes into `into`, which should have the payload's length; a shorter buffer gets
+    /// the beginning.
     pub fn copy_to(&self, into: &mut [u8]) {
         let length = self.len().min(into.len());
         match self {
@@ -168,17 +168,16 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Content that was read, in the form in which the store keeps it. The buffer is reused from read
-/// to read.
+/// Content that was read, in the form that the store keeps. The buffer is reused between reads.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     bytes: Vec<u8>,
-    /// Goes before the assembly, which goes before the bytes.
+    /// Takes precedence over the assembly, which takes precedence over the bytes.
     described: Option<Described>,
     assembly: Option<Box<Assembly>>,
 }
 
-/// Equal forms of the same content. Buffers that wait to be used again do not count.
+/// Compares the content in its current form. Unused buffers do not count.
 impl PartialEq for Content {
     fn eq(&self, other: &Self) -> bool {
         match (self.described, other.described) {
@@ -205,8 +204,8 @@ impl Content {
         self.described = Some(described);
     }
 
-    /// Makes this content `length` bytes and lets the caller fill them. Bytes from earlier use may
-    /// still stand in it.
+    /// Makes this content `length` bytes for the caller to fill. Bytes from earlier use may remain
+    /// in it.
     pub fn set_bytes(&mut self, length: usize) -> &mut [u8] {
         self.described = None;
         self.assembly = None;
@@ -214,7 +213,7 @@ impl Content {
         &mut self.bytes
     }
 
-    /// Makes this content an empty assembly and lets the caller put pieces into it.
+    /// Makes this content an empty assembly for the caller to fill.
     pub fn set_assembly(&mut self) -> &mut Assembly {
         self.described = None;
         let assembly = self.assembly.get_or_insert_default();
@@ -222,7 +221,7 @@ impl Content {
         assembly
     }
 
-    /// Makes this content a payload's.
+    /// Sets this content to a payload's.
     pub fn set(&mut self, payload: Payload<'_>) {
         match payload {
             Payload::Described(described) => self.set_described(described),
@@ -231,8 +230,8 @@ impl Content {
         }
     }
 
-    /// Deals this content out in pieces of `unit` bytes, each in the form that this one has; pieces
-    /// behind its end are left as they are.
+    /// Splits this content into pieces of `unit` bytes, each in this content's form; pieces past
+    /// its end stay unchanged.
     pub fn deal(&self, unit: u32, into: &mut [Self]) {
         let whole = [self.payload()];
         let (mut pieces, mut buffer) = (Pieces::new(&whole), Assembly::new());
@@ -242,17 +241,17 @@ impl Content {
         }
     }
 
-    /// The number of bytes that the content stands for.
+    /// The number of bytes that the content represents.
     pub fn len(&self) -> usize {
         self.payload().len()
     }
 
-    /// Whether it stands for no byte.
+    /// Whether it represents no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The description, where the store kept one.
+    /// The description, if the store kept one.
     #[inline]
     pub fn described(&self) -> Option<Described> {
         match self.payload() {
@@ -271,7 +270,7 @@ impl Content {
         }
     }
 
-    /// The bytes; other forms are turned into bytes first.
+    /// The bytes; other forms are converted to bytes first.
     pub fn to_bytes(&mut self) -> &mut [u8] {
         if let Some(described) = self.described.take() {
             self.bytes.resize(described.length as usize, 0);
@@ -285,19 +284,19 @@ impl Content {
     }
 }
 
-/// Where a read puts what it finds.
+/// The target of a read.
 #[derive(Debug)]
 pub enum ReadInto<'a> {
-    /// Into these bytes; a description is turned into bytes.
+    /// Stores into these bytes; a description is converted to bytes.
     Bytes(&'a mut [u8]),
-    /// `length` bytes into a content, in the form in which the store keeps them.
+    /// Stores `length` bytes in a content, in the form that the store keeps.
     Content {
         /// Filled by the read.
         content: &'a mut Content,
         /// How many bytes to read.
         length: u32,
     },
-    /// `length` bytes nowhere: the operation takes its time and may fail, but nothing is delivered.
+    /// Stores nothing: the operation takes its time and may fail, but delivers no data.
     Nothing {
         /// How many bytes to read.
         length: u32,
@@ -320,7 +319,7 @@ impl ReadInto<'_> {
         self.len() == 0
     }
 
-    /// The same destination for a layer below, to be looked at again afterwards.
+    /// Passes the same target to a layer below; the caller can examine it afterwards.
     #[inline]
     pub fn reborrow(&mut self) -> ReadInto<'_> {
         match self {
@@ -340,7 +339,7 @@ impl ReadInto<'_> {
         }
     }
 
-    /// Delivers the same byte throughout: erased flash, or a sector never written.
+    /// Delivers one repeated byte: erased flash, or a sector that was never written.
     pub fn deliver_fill(&mut self, byte: u8) {
         let length = self.len();
         match self {
@@ -355,7 +354,7 @@ impl ReadInto<'_> {
     }
 }
 
-/// A generator's number that this version does not know.
+/// A generator number that this version does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownGenerator(pub u8);
 

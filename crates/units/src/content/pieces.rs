@@ -1,28 +1,28 @@
-//! Requests in parts, cut into pieces of other lengths.
+//! Cutting requests in parts into pieces of other lengths.
 
 use super::{Assembly, Payload};
 
-/// Payloads that follow one another in a request, cut into pieces of other lengths.
+/// The consecutive payloads of a request, cut into pieces of other lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct Pieces<'a> {
     parts: &'a [Payload<'a>],
-    /// Bytes of the first part that were cut off.
+    /// Bytes already cut off the first part.
     start: usize,
 }
 
 impl<'a> Pieces<'a> {
-    /// Everything is still to be cut.
+    /// Starts with the complete parts.
     pub const fn new(parts: &'a [Payload<'a>]) -> Self {
         Self { parts, start: 0 }
     }
 
-    /// The bytes of all parts together.
+    /// Total length of all parts in bytes.
     pub fn total(parts: &[Payload<'_>]) -> usize {
         parts.iter().fold(0, |sum, part| sum.saturating_add(part.len()))
     }
 
-    /// The next `length` bytes; `None` where fewer are left. Put together in `buffer` where it is
-    /// made of several parts or no description can name it.
+    /// The next `length` bytes; `None` if fewer are left. Assembled in `buffer` if they come from
+    /// several parts or cannot be described.
     pub fn next<'b>(&mut self, length: usize, buffer: &'b mut Assembly) -> Option<Payload<'b>>
     where
         'a: 'b,
@@ -47,8 +47,8 @@ impl<'a> Pieces<'a> {
         self.generated(length, buffer)
     }
 
-    /// The next `length` bytes, if one part has them as bytes or as a description that can name
-    /// each of them; else nothing is cut off.
+    /// The next `length` bytes, if a single part holds them as bytes or as a description that
+    /// covers each of them; otherwise nothing is cut off.
     #[inline]
     pub fn whole(&mut self, length: usize) -> Option<Payload<'a>> {
         while let Some((first, rest)) = self.parts.split_first()
@@ -59,7 +59,8 @@ impl<'a> Pieces<'a> {
         let part = self.parts.first()?.part(self.start, length)?;
         match part {
             Payload::Bytes(_) => {}
-            // The offset of the last byte is in range too: who keeps the piece can take it apart.
+            // The offset of the last byte must be in range too, so that the piece can be split
+            // later.
             Payload::Described(described) => drop(described.description.advanced(described.length)?),
             Payload::Assembled(_) => return None,
         }
@@ -67,8 +68,8 @@ impl<'a> Pieces<'a> {
         Some(part)
     }
 
-    /// The next `length` bytes as parts of their own, each a part of one of these; `None` where
-    /// fewer are left or no description can name one. What was cut off until then is gone.
+    /// The next `length` bytes as separate parts, each a part of one of these; `None` if fewer are
+    /// left, or one cannot be described. What was cut off until then is lost.
     pub fn split(&mut self, length: usize) -> Option<Vec<Payload<'a>>> {
         let (mut pieces, mut left) = (Vec::new(), length);
         while left > 0 {
@@ -85,7 +86,7 @@ impl<'a> Pieces<'a> {
         Some(pieces)
     }
 
-    /// The same where a part has no description: such parts become bytes.
+    /// Cuts the next `length` bytes and converts parts that cannot be described to bytes.
     #[cold]
     fn generated<'b>(&mut self, length: usize, buffer: &'b mut Assembly) -> Option<Payload<'b>> {
         if Self::total(self.parts) - self.start < length {
@@ -107,7 +108,8 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// A part of a description that a description cannot name, since its offset would leave 32 bits.
+/// Generates a part of a description as bytes, because no description can name it: its offset would
+/// exceed 32 bits.
 #[cold]
 fn generated<'b>(whole: &Payload<'_>, start: usize, length: usize, buffer: &'b mut Assembly) -> Payload<'b> {
     let mut bytes = vec![0; start + length];

@@ -1,4 +1,4 @@
-//! Payloads, their parts and what they are put together to.
+//! Payloads, their parts, and their composition.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn pieces_of_parts_are_the_bytes_of_the_parts() {
         described(3, 16, 40),
         Payload::Bytes(&[]),
         described(3, 56, 16),
-        // Its second half has no description: the offset would leave 32 bits.
+        // Its second half cannot be described: the offset would exceed 32 bits.
         described(4, u32::MAX - 8, 24),
         Payload::Bytes(&bytes[30..]),
     ];
