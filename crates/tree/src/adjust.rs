@@ -1,4 +1,4 @@
-//! Trees with other owners, permissions, times and nodes than they came with.
+//! Changing the owners, permissions, times and nodes of a tree.
 
 use std::ops::Range;
 
@@ -7,27 +7,27 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Timestamp};
 
 use crate::{AndroidFiles, DeviceTable, Result, TreeError};
 
-/// What to change at all nodes of a tree. The default changes nothing. In this order: excluded,
-/// squashed, owned, timed.
+/// Changes to all nodes of a tree; the default changes nothing. Applied in this order: exclude,
+/// squash, owner, time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adjustments {
-    /// Paths that are left out with all below them.
+    /// Paths to leave out, with everything below them.
     pub exclude: Vec<Vec<u8>>,
-    /// Everything belongs to user 0 and group 0 (`--squash-uids` of mkfs.jffs2).
+    /// Sets owner and group of everything to 0 (`--squash-uids` of mkfs.jffs2).
     pub squash_owners: bool,
-    /// Group and others may not write, and nothing is set-user-id or set-group-id, symbolic links
-    /// excepted (`--squash-perms` of mkfs.jffs2).
+    /// Removes write permission for group and others, set-user-id and set-group-id, except on
+    /// symbolic links (`--squash-perms` of mkfs.jffs2).
     pub squash_permissions: bool,
-    /// Owner and group of everything.
+    /// Sets owner and group of everything.
     pub owner: Option<(u32, u32)>,
-    /// Owner and group of the root directory alone.
+    /// Sets owner and group of the root directory only.
     pub root_owner: Option<(u32, u32)>,
-    /// All three times of everything.
+    /// Sets all three times of everything.
     pub time: Option<Timestamp>,
-    /// Later times become this one: what `SOURCE_DATE_EPOCH` asks for (reproducible-builds.org,
+    /// Reduces later times to this one, as `SOURCE_DATE_EPOCH` requires (reproducible-builds.org,
     /// "SOURCE_DATE_EPOCH specification").
     pub time_max: Option<Timestamp>,
-    /// Leaves out all extended attributes.
+    /// Drops all extended attributes.
     pub no_xattrs: bool,
 }
 
@@ -62,19 +62,17 @@ impl Adjustments {
     }
 }
 
-/// A tree as [`Adjustments`] and a [`DeviceTable`] change it. Contents are those of the tree
-/// within.
+/// A tree changed by [`Adjustments`] and a [`DeviceTable`]. Contents are those of the inner tree.
 #[derive(Clone, Debug)]
 pub struct AdjustedTree<T> {
     inner: T,
     nodes: Vec<SourceNode>,
-    /// For each node which one of `inner` holds its content; `None` for new ones and for hard
-    /// links.
+    /// For each node the node of `inner` with its content; `None` for new nodes and hard links.
     contents: Vec<Option<usize>>,
 }
 
 impl<T: SourceTree> AdjustedTree<T> {
-    /// The adjustments come first, so that what the device table says stands, as with mkfs.jffs2.
+    /// Applies the adjustments first, so that the device table overrides them, as in mkfs.jffs2.
     /// Errors: those of the table's lines.
     pub fn new(inner: T, adjustments: &Adjustments, table: Option<&DeviceTable>) -> Result<Self> {
         let nodes = inner.nodes();
@@ -82,8 +80,8 @@ impl<T: SourceTree> AdjustedTree<T> {
         adjustments.apply(&mut missing, false);
         let mut builder = TreeBuilder::new(SourceNode::new(FileKind::Directory, 0o755), missing);
         let mut kept = vec![false; nodes.len()];
-        // A hard link whose first name is left out takes its place: the first name that is kept, by
-        // inode.
+        // If the first name of an inode is left out, its next kept name takes that role: the first
+        // kept name of each inode.
         let mut first: Vec<Option<Vec<u8>>> = vec![None; nodes.len()];
         for (index, node) in nodes.iter().enumerate() {
             let path = path(nodes, index);
@@ -115,20 +113,20 @@ impl<T: SourceTree> AdjustedTree<T> {
         Ok(Self { inner, nodes: built.nodes, contents: built.contents })
     }
 
-    /// Gives all nodes what Android's files say of them: these have the last word. Errors: `Target`
-    /// with the first path of which a file says nothing.
+    /// Applies Android's files to all nodes; they override everything else. Errors: `Target` with
+    /// the first path that a file does not cover.
     pub fn apply_android(&mut self, files: &AndroidFiles) -> Result<()> {
         files.apply(&mut self.nodes)
     }
 
-    /// The tree within.
+    /// The inner tree.
     pub fn inner(&self) -> &T {
         &self.inner
     }
 }
 
 impl Adjustments {
-    /// A new node of a device table with the times that its tree's nodes have.
+    /// Gives a new node of a device table the times of the tree's nodes.
     pub(crate) fn timed(&self, node: SourceNode) -> SourceNode {
         node.at(self.time.unwrap_or_default().min(self.time_max.unwrap_or(Timestamp(i64::MAX))))
     }

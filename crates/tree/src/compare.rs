@@ -1,4 +1,4 @@
-//! Where two trees differ.
+//! Differences between two trees.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,15 +9,15 @@ use nandkit_vfs::{ErrorKind, FileKind, FileSystem, acl};
 
 use crate::{MountLimits, MountedTree};
 
-/// How two trees differ at one path.
+/// A difference between two trees at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeDifference {
-    /// As two file systems differ.
+    /// A difference that two file systems can have, too.
     One(Difference),
-    /// The name leads to the same inode as another name, an earlier one, in only one of the trees,
-    /// or to another one in each.
+    /// The name has the same inode as an earlier name in only one of the trees, or as different
+    /// earlier names.
     SameInode {
-        /// Where.
+        /// The path of the name.
         path: Vec<u8>,
         /// The earlier name in the first tree.
         first: Option<Vec<u8>>,
@@ -38,7 +38,7 @@ impl fmt::Display for TreeDifference {
     }
 }
 
-/// Everything that counts: attributes, times of modification to the nanosecond, links, extended
+/// Compares everything: attributes, modification times to the nanosecond, links, extended
 /// attributes.
 pub fn all() -> CompareOptions {
     CompareOptions {
@@ -53,8 +53,9 @@ pub fn all() -> CompareOptions {
     }
 }
 
-/// The differences between a tree and a mounted file system. Left out is what the file system's
-/// format cannot hold. What of it cannot be read, or is no tree, is a difference too.
+/// The differences between a tree and a mounted file system, ignoring what the file system's format
+/// cannot store. Parts of the file system that are unreadable, or form no tree, are differences
+/// too.
 pub fn compare_with(tree: &dyn SourceTree, fs: &dyn FileSystem) -> Vec<TreeDifference> {
     let root = Vec::new();
     let unreadable = |path: Vec<u8>, kind: ErrorKind, reason: String| {
@@ -86,8 +87,8 @@ pub fn compare_with(tree: &dyn SourceTree, fs: &dyn FileSystem) -> Vec<TreeDiffe
     found
 }
 
-/// The differences between two trees in the order of the paths; empty where there are none. Times
-/// of modification count for everything.
+/// The differences between two trees, sorted by path. Modification times count for all kinds of
+/// nodes.
 pub fn compare(a: &dyn SourceTree, b: &dyn SourceTree, options: &CompareOptions) -> Vec<TreeDifference> {
     let side = |tree| -> Side<'_> {
         let tree: &dyn SourceTree = tree;
@@ -118,7 +119,7 @@ impl<'a> Side<'a> {
         self.links.get(index).copied().unwrap_or(0)
     }
 
-    /// The earlier name of the same inode.
+    /// The earlier name of the same inode, if any.
     fn earlier(&self, index: usize) -> Option<Vec<u8>> {
         let nodes = self.tree.nodes();
         nodes.get(index)?.hard_link_of.map(|first| path(nodes, first))
@@ -206,7 +207,7 @@ impl Comparison<'_> {
         self.found.extend(kinds.into_iter().map(|kind| TreeDifference::One(Difference { path: path.clone(), kind })));
     }
 
-    /// The first byte that differs, or the side that cannot be read.
+    /// The first differing byte, or the side that cannot be read.
     fn content(&self, a: usize, b: usize, size: u64) -> Option<DifferenceKind> {
         let mut buffers = (vec![0; 1 << 17], vec![0; 1 << 17]);
         let mut offset = 0;

@@ -1,7 +1,7 @@
 //! Device tables: nodes and attributes for a tree whose builder may not make devices or change
 //! owners.
 //!
-//! One entry a line, as mkfs.jffs2 and mkfs.ubifs take them (mtd-utils, jffsX-utils/mkfs.jffs2.c
+//! One entry per line, as mkfs.jffs2 and mkfs.ubifs read it (mtd-utils, jffsX-utils/mkfs.jffs2.c
 //! and ubifs-utils/common/devtable.c, read for facts):
 //!
 //! ```text
@@ -10,12 +10,13 @@
 //! /dev/mtd  c     640   0    0    90     0      0      2    4
 //! ```
 //!
-//! The type is one of `f`, `d`, `c`, `b`, `p`, and `l` for a link that is there. The mode is octal,
-//! all else decimal; `-` and what is missing at the end is as if not said (mode 755, owner 0,
-//! numbers 0). A count makes that many devices: the name with `start`, `start + 1`, ... behind it,
-//! minor numbers `inc` apart. An entry for what is in the tree changes its owner and mode; regular
-//! files and links have to be there. Unlike mkfs.jffs2, `/` stands for the root, and what cannot be
-//! carried out is an error and not skipped: a path whose directory is not there, for one.
+//! The type is one of `f`, `d`, `c`, `b`, `p`, and `l` for an existing link. The mode is octal,
+//! everything else decimal; `-` and missing fields at the end mean the default (mode 755, owner 0,
+//! numbers 0). A count makes that many devices: `start`, `start + 1`, ... is appended to the name,
+//! and minor numbers are `inc` apart. An entry for an existing node changes its owner and mode;
+//! regular files and links must exist. Unlike in mkfs.jffs2, `/` means the root, and a line that
+//! cannot be executed, for instance because its directory is missing, is an error instead of being
+//! skipped.
 
 use nandkit_vfs::source::{SourceNode, TreeBuilder, components};
 use nandkit_vfs::{FileKind, FsError};
@@ -23,13 +24,13 @@ use nandkit_vfs::{FileKind, FsError};
 use crate::error::{escaped, show};
 use crate::{Adjustments, Result, TreeError};
 
-/// Most devices that one line makes.
+/// Most devices per line.
 const COUNT_MAX: u64 = 1 << 16;
 
-/// The fields of a line after name and type, in order.
+/// The fields after name and type, in order.
 const NUMBERS: [&str; 8] = ["mode", "uid", "gid", "major", "minor", "start", "inc", "count"];
 
-/// One line.
+/// A line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     line: usize,
@@ -45,14 +46,14 @@ struct Entry {
     count: u32,
 }
 
-/// The entries of a device table.
+/// A parsed device table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceTable {
     entries: Vec<Entry>,
 }
 
 impl DeviceTable {
-    /// Reads a table. Errors: `DeviceTable` with the first line that is wrong.
+    /// Parses a table. Errors: `DeviceTable` with the first invalid line.
     pub fn parse(text: &[u8]) -> Result<Self> {
         let lines = text.split(|byte| *byte == b'\n').enumerate();
         let mut entries = Vec::new();
@@ -67,17 +68,17 @@ impl DeviceTable {
         Ok(Self { entries })
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Carries the entries out in order.
+    /// Applies the entries in order.
     pub(crate) fn apply<C>(&self, builder: &mut TreeBuilder<C>, adjustments: &Adjustments) -> Result<()> {
         for entry in &self.entries {
             entry.apply(builder, adjustments)?;

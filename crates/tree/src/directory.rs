@@ -1,4 +1,4 @@
-//! A host's directory as a tree.
+//! A host directory as a tree.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,22 +19,21 @@ use rustix::io::Errno;
 use crate::error::show;
 use crate::{Note, Result, TreeError, host};
 
-/// How a host's directory is read.
+/// Options for reading a host directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryOptions {
-    /// Paths, relative to the directory, that are not even looked at.
+    /// Paths, relative to the directory, that are not accessed at all.
     pub exclude: Vec<Vec<u8>>,
-    /// Leaves out all extended attributes, POSIX access-control lists among them.
+    /// Ignores all extended attributes, including POSIX access control lists.
     pub no_xattrs: bool,
-    /// Leaves out and notes what is gone when it is looked at, or cannot be read, instead of ending
-    /// there: of a tree that is in use.
+    /// Leaves out and reports what has disappeared or cannot be read, instead of failing: for a
+    /// tree that is in use.
     pub keeps_going: bool,
 }
 
-/// A host's directory as a tree. Names, attributes and extended attributes are those of the moment
-/// of opening. Contents are read when asked for; a file that is no longer what it was then is an
-/// error that names it. Symbolic links are never followed, but for the path of the directory
-/// itself.
+/// A host directory as a tree. Names, attributes and extended attributes are read when it is
+/// opened, contents on demand; a file that has changed since then is an error that names it.
+/// Symbolic links are never followed, except in the path of the directory itself.
 #[derive(Debug)]
 pub struct HostDirectory {
     root: PathBuf,
@@ -45,16 +44,15 @@ pub struct HostDirectory {
     open: Mutex<Vec<(usize, Arc<File>)>>,
 }
 
-/// What tells whether a file is still the one that was seen: device, inode, size, time of
-/// modification.
+/// Identifies a file version: device, inode, size, modification time.
 pub(crate) type Identity = (u64, u64, u64, i64);
 
-/// Files that stay open between reads.
+/// Most files kept open between reads.
 const OPEN_MAX: usize = 16;
 
 impl HostDirectory {
-    /// Reads all names and attributes. Errors: `Host` with the path that cannot be read; `Node` for
-    /// what no tree holds.
+    /// Reads all names and attributes. Errors: `Host` with the unreadable path; `Node` for what no
+    /// tree can contain.
     pub fn open(root: &Path, options: &DirectoryOptions) -> Result<Self> {
         let shown = root.display().to_string();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -96,22 +94,22 @@ impl HostDirectory {
         })
     }
 
-    /// What [`DirectoryOptions::keeps_going`] left out, by path.
+    /// Nodes left out because of [`DirectoryOptions::keeps_going`], by path.
     pub fn left_out(&self) -> &[Note] {
         &self.left_out
     }
 
-    /// A node. Errors: there is none.
+    /// A node. Errors: it does not exist.
     pub(crate) fn nodes_at(&self, node: usize) -> nandkit_vfs::Result<&SourceNode> {
         self.nodes.get(node).ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("no node {node}")))
     }
 
-    /// What tells whether a regular file is still the one that was seen.
+    /// The identity of a regular file when the tree was read.
     pub(crate) fn identity(&self, node: usize) -> Option<Identity> {
         self.identities.get(node).copied().flatten()
     }
 
-    /// Opens the file of a node as it is now, whatever it is. Errors: it is gone, or a symbolic
+    /// Opens the current file of a node, whatever its type. Errors: it is gone, or is a symbolic
     /// link.
     pub(crate) fn open_now(&self, node: usize) -> io::Result<File> {
         let relative = path(&self.nodes, node);
@@ -119,7 +117,7 @@ impl HostDirectory {
         host::open_beneath(self.directory.as_fd(), &relative, flags).map(File::from)
     }
 
-    /// The file of a node, from those that are open if it is there.
+    /// The file of a node, from the cache of open files if possible.
     fn file(&self, node: usize, expected: Identity) -> nandkit_vfs::Result<Arc<File>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, file)) = open.iter().find(|(index, _)| *index == node) {
@@ -150,7 +148,7 @@ impl HostDirectory {
         Err(FsError::new(ErrorKind::Corrupt, detail))
     }
 
-    /// The host's path of a node, for messages.
+    /// The host path of a node, for messages.
     pub(crate) fn show(&self, node: usize) -> String {
         format!("{}{}", self.root.display(), show(&path(&self.nodes, node)))
     }
@@ -187,8 +185,8 @@ impl SourceTree for HostDirectory {
         Ok(count)
     }
 
-    /// As the host's file system tells (lseek(2), SEEK_DATA); one that does not has data
-    /// everywhere.
+    /// As reported by the host's file system (lseek(2), SEEK_DATA); if it reports no holes,
+    /// everything is data.
     fn data_after(&self, node: usize, offset: u64) -> nandkit_vfs::Result<Option<Range<u64>>> {
         let node = same_inode(&self.nodes, node);
         let Some((found, identity)) = self.nodes.get(node).zip(self.identities.get(node)) else {
@@ -200,7 +198,7 @@ impl SourceTree for HostDirectory {
         let file = self.file(node, identity)?;
         let start = match rustix::fs::seek(&file, SeekFrom::Data(offset)) {
             Ok(start) => start,
-            // Nothing but a hole, unless the file became shorter, which reading tells.
+            // Only a hole follows, unless the file became shorter, which reads will report.
             Err(Errno::NXIO) => return self.check(node, &file, identity).map(|()| None),
             Err(_) => offset,
         };
@@ -209,14 +207,14 @@ impl SourceTree for HostDirectory {
     }
 }
 
-/// One name of a directory, or why it cannot be looked at.
+/// A name in a directory with its attributes, or the error of reading them.
 struct ExaminedEntry {
     name: Vec<u8>,
     path: Vec<u8>,
     looked: Result<(Stat, SourceNode)>,
 }
 
-/// Reads directories; several at once.
+/// Reads several directories in parallel.
 struct Reader<'a> {
     root: &'a Path,
     options: &'a DirectoryOptions,
@@ -235,7 +233,7 @@ impl Reader<'_> {
         host::xattrs(directory, name).map_err(|error| self.failed(path, "reading extended attributes", error))
     }
 
-    /// The names of one directory, in their order.
+    /// The sorted names of one directory.
     fn directory(&self, root: BorrowedFd<'_>, path: &[u8]) -> Result<Vec<ExaminedEntry>> {
         let opened = host::open_beneath(root, path, OFlags::RDONLY | OFlags::DIRECTORY)
             .map_err(|error| self.failed(path, "opening", error))?;
@@ -249,7 +247,7 @@ impl Reader<'_> {
                 names.push((entry.ino(), name.to_vec(), below));
             }
         }
-        // File systems keep inodes in the order of their numbers, and not of names.
+        // File systems store inodes in the order of their numbers, not names.
         names.sort();
         let look = |(_, name, path): (u64, Vec<u8>, Vec<u8>)| ExaminedEntry {
             looked: self.look(opened.as_fd(), &name, &path),
@@ -257,7 +255,7 @@ impl Reader<'_> {
             path,
         };
         let mut found: Vec<ExaminedEntry> = names.into_par_iter().with_min_len(64).map(look).collect();
-        // Hard links name the first of their paths: the same on every host.
+        // Hard links refer to the first of their paths: the same on every host.
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
     }
@@ -281,17 +279,17 @@ impl Reader<'_> {
     }
 }
 
-/// What has been taken so far.
+/// The tree read so far.
 struct Scan {
     keeps_going: bool,
     builder: TreeBuilder<Identity>,
-    /// The first path of each inode that has several names.
+    /// The first path of each inode with several names.
     seen: BTreeMap<(u64, u64), Vec<u8>>,
     left_out: Vec<Note>,
 }
 
 impl Scan {
-    /// Takes the names of a directory; adds the directories among them to `next`.
+    /// Adds the names of a directory; appends its subdirectories to `next`.
     fn take(&mut self, listing: Result<Vec<ExaminedEntry>>, path: Vec<u8>, next: &mut Vec<Vec<u8>>) -> Result<()> {
         let found = match listing {
             Ok(found) => found,
@@ -308,7 +306,7 @@ impl Scan {
     }
 
     fn leave_out(&mut self, path: Vec<u8>, error: TreeError) -> Result<()> {
-        // Of the root nothing would be left.
+        // Without the root nothing would be left.
         if !self.keeps_going || path.is_empty() {
             return Err(error);
         }
@@ -316,7 +314,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Takes one name; says whether it is a directory.
+    /// Adds one name; returns whether it is a directory.
     fn entry(&mut self, path: &[u8], found: &Stat, node: SourceNode) -> Result<bool> {
         let is_directory = node.kind == FileKind::Directory;
         let inode = (found.st_dev, found.st_ino);

@@ -4,63 +4,63 @@ use std::io;
 
 use nandkit_vfs::FsError;
 
-/// Shorthand for results about trees.
+/// Shorthand for results of tree operations.
 pub type Result<T> = std::result::Result<T, TreeError>;
 
-/// Why a tree could not be read or written as a whole. What concerns a single file of a tree on its
-/// way out stands in the report instead.
+/// Why a tree could not be read or written as a whole. Problems with single files during extraction
+/// are in the report instead.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    /// The host's operating system refused something.
+    /// An operation of the host failed.
     #[error("{path}: {doing}: {source}")]
     Host {
         /// The path on the host.
         path: String,
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// Why not.
+        /// The host's error.
         source: io::Error,
     },
-    /// An archive is not as tar archives are, or holds what no tree can.
+    /// An archive is no valid tar archive, or contains what no tree can.
     #[error("archive, entry {entry:?} at byte {offset}: {what}")]
     Archive {
-        /// The entry's name as far as known.
+        /// The entry's name, as far as known.
         entry: String,
-        /// Where its header begins in the uncompressed archive.
+        /// Offset of its header in the uncompressed archive.
         offset: u64,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and what was expected.
         what: String,
     },
-    /// A line of a device table cannot be read or carried out.
+    /// A line of a device table is invalid or cannot be executed.
     #[error("device table, line {line}: {what}")]
     DeviceTable {
-        /// From 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and what was expected.
         what: String,
     },
-    /// A line of another file cannot be read.
+    /// A line of another file is invalid.
     #[error("line {line}: {what}")]
     Line {
-        /// From 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and what was expected.
         what: String,
     },
-    /// The target of an extraction cannot be used as it is.
+    /// The target of an extraction cannot be used.
     #[error("{path}: {what}")]
     Target {
         /// The path on the host.
         path: String,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and what was expected.
         what: String,
     },
-    /// A node of a tree is not as nodes are.
+    /// A node of a tree is invalid.
     #[error("{path}: {source}")]
     Node {
         /// The path within the tree.
         path: String,
-        /// Why not.
+        /// The reason.
         source: FsError,
     },
 }
@@ -71,7 +71,7 @@ impl TreeError {
         Self::Host { path: path.into(), doing, source: source.into() }
     }
 
-    /// What is wrong, without the path.
+    /// The problem, without the path.
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::Host { doing, source, .. } => format!("{doing}: {source}"),
@@ -86,13 +86,13 @@ impl TreeError {
     }
 }
 
-/// A path or name of a tree for messages: with a leading `/`, bytes that are no text or steer a
-/// terminal escaped.
+/// A path or name for messages: with a leading `/`, and with bytes escaped that are no text or
+/// control a terminal.
 pub fn show(path: &[u8]) -> String {
     format!("/{}", escaped(path))
 }
 
-/// Bytes for messages: text as it is, all else escaped.
+/// Bytes for messages: text unchanged, everything else escaped.
 pub(crate) fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -1,4 +1,4 @@
-//! The host's directories, always relative to one that is open: no path leads out of it, and no
+//! Access to host directories, always relative to an open one: no path leads out of it, and no
 //! symbolic link is followed.
 
 use std::ffi::OsStr;
@@ -12,12 +12,12 @@ use nandkit_vfs::Timestamp;
 use rustix::fs::{Mode, OFlags, ResolveFlags, Timespec};
 use rustix::io::Errno;
 
-/// Bytes of a path that the kernel takes at once (PATH_MAX of linux/limits.h is 4096, with the
+/// Longest path in bytes passed to the kernel at once (PATH_MAX in linux/limits.h is 4096, with the
 /// NUL).
 const PATH_BYTES_MAX: usize = 4000;
 
-/// Opens what `path`, relative and without `..`, leads to below `root`. Symbolic links on the way
-/// are an error (`ELOOP` or `ENOTDIR`).
+/// Opens `path`, relative and without `..`, below `root`. Symbolic links on the way are errors
+/// (`ELOOP` or `ENOTDIR`).
 pub fn open_beneath(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut at: Option<OwnedFd> = None;
@@ -34,7 +34,7 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Res
     open_short(at.as_ref().map_or(root, AsFdBorrow::borrow), rest, flags)
 }
 
-/// `as_fd` under a name that `map_or` can take.
+/// `as_fd` as a function for `map_or`.
 trait AsFdBorrow {
     fn borrow(&self) -> BorrowedFd<'_>;
 }
@@ -49,14 +49,13 @@ fn open_short(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result<Ow
     let path = if path.is_empty() { b"." } else { path };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(root, OsStr::from_bytes(path), flags, Mode::empty(), resolve) {
-        // Linux before 5.6 does not know the call, and some sandboxes answer as if it were
-        // forbidden.
+        // Linux before 5.6 lacks this call, and some sandboxes answer that it is forbidden.
         Err(Errno::NOSYS | Errno::PERM) => open_by_steps(root, path, flags),
         result => Ok(result?),
     }
 }
 
-/// The same, one name after the other.
+/// [`open_beneath`], one component at a time.
 fn open_by_steps(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).peekable();
     let mut at: Option<OwnedFd> = None;
@@ -88,18 +87,18 @@ pub fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Nanoseconds of a host's time; the ends of the range where it does not fit (years 1677 and 2262).
+/// Converts a host time to nanoseconds; clamped to the ends of the range (years 1677 and 2262).
 pub fn timestamp(seconds: i64, nanoseconds: i64) -> Timestamp {
     Timestamp(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds))
 }
 
-/// A host's time from nanoseconds.
+/// Converts nanoseconds to a host time.
 pub fn timespec(time: Timestamp) -> Timespec {
     Timespec { tv_sec: time.0.div_euclid(1_000_000_000), tv_nsec: time.0.rem_euclid(1_000_000_000) }
 }
 
-/// The path of a name in an open directory, for the calls that take no directory: extended
-/// attributes. The last name is not followed by calls of the `l` kind.
+/// The path of a name in an open directory, for calls without a directory argument (extended
+/// attributes). Calls of the `l` kind do not follow the last component.
 fn path_through(directory: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
     let mut path = format!("/proc/self/fd/{}", directory.as_raw_fd()).into_bytes();
     path.push(b'/');
@@ -107,15 +106,15 @@ fn path_through(directory: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// All extended attributes of what has a name in an open directory (of the directory itself for an
-/// empty name), sorted by name; none where the host holds none.
+/// All extended attributes of a name in an open directory (of the directory itself for an empty
+/// name), sorted by name; empty if the host supports none.
 pub fn xattrs(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let path = path_through(directory, name);
     let path = OsStr::from_bytes(&path);
     all_xattrs(|names| rustix::fs::llistxattr(path, names), |name, value| rustix::fs::lgetxattr(path, name, value))
 }
 
-/// The attributes of an open file.
+/// The extended attributes of an open file, sorted by name.
 pub fn file_xattrs(file: &File) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     all_xattrs(|names| rustix::fs::flistxattr(file, names), |name, value| rustix::fs::fgetxattr(file, name, value))
 }
@@ -139,7 +138,7 @@ fn all_xattrs(
         let length = loop {
             match get(OsStr::from_bytes(name), value.as_mut_slice()) {
                 Err(Errno::RANGE) if value.len() < 1 << 20 => value.resize(value.len() * 4, 0),
-                // Listed, but gone or not for this user.
+                // Listed, but gone or not accessible to this user.
                 Err(Errno::NODATA | Errno::OPNOTSUPP) => break None,
                 result => break Some(result?),
             }
@@ -153,7 +152,7 @@ fn all_xattrs(
     Ok(found)
 }
 
-/// Sets an extended attribute of what has a name in an open directory.
+/// Sets an extended attribute of a name in an open directory.
 pub fn set_xattr(directory: BorrowedFd<'_>, name: &[u8], attribute: &[u8], value: &[u8]) -> io::Result<()> {
     let path = path_through(directory, name);
     let flags = rustix::fs::XattrFlags::empty();

@@ -1,7 +1,7 @@
 //! Symbolic links that lead out of a tree.
 
-/// Whether a symbolic link in a directory so many levels below the root can lead above the root.
-/// Links on the way are not looked at.
+/// Whether a symbolic link in a directory `levels` below the root can lead above the root. Other
+/// links on the way are not considered.
 pub fn leads_out(target: &[u8], levels: usize) -> bool {
     if target.starts_with(b"/") {
         return true;

@@ -1,27 +1,26 @@
-//! Files too large to be taken: of an image, which may be hostile, their data count, as holes cost
-//! it nothing.
+//! Limits for large files: images may be hostile and holes cost them nothing, so only a file's data
+//! count.
 
 use nandkit_vfs::{FileSystem, InodeNumber};
 
-/// Bytes of a file, holes counted, up to which nobody looks for them.
+/// File size in bytes, including holes, up to which holes are not examined.
 pub const LARGE: u64 = 1 << 36;
 
-/// Largest file with its holes: the largest of ext4 with blocks of 4 KiB, which is what most hosts
-/// have.
+/// Largest accepted file size in bytes: that of ext4 with 4 KiB blocks, which most hosts use.
 pub const SIZE_MAX: u64 = (1 << 44) - 4096;
 
-/// What becomes of a file's holes.
+/// How holes are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holes {
-    /// They stay holes, and cost nothing.
+    /// They stay holes, and take no space.
     Kept,
-    /// Their zeroes are written.
+    /// They are written as zeroes.
     Written,
 }
 
-/// Bytes that a file of this size takes of whoever takes it, as far as that is its data; the size
-/// itself up to `large`, or where the volume cannot tell. Cost: nothing up to `large`, else a look
-/// at each run of data; no content is read.
+/// The bytes that a file of this size costs its receiver, as far as they are data. It is the size
+/// itself up to `large`, or if the volume cannot tell. Cost: nothing up to `large`, else a look at
+/// each run of data; no content is read.
 pub fn taken_bytes(fs: &dyn FileSystem, inode: InodeNumber, size: u64, large: u64) -> u64 {
     if size <= large || size > SIZE_MAX {
         return size;
@@ -40,8 +39,8 @@ pub fn taken_bytes(fs: &dyn FileSystem, inode: InodeNumber, size: u64, large: u6
     data
 }
 
-/// Why a file is not taken, if it is not; `data` are its [`taken_bytes`]. Files beyond `large` must
-/// hold data for at least half of the zeroes that would be written for them.
+/// Why a file is refused, if it is; `data` is the result of [`taken_bytes`]. If holes are written,
+/// files larger than `large` must consist of data by at least half.
 pub fn refusal(size: u64, data: u64, large: u64, holes: Holes) -> Option<String> {
     if size > SIZE_MAX {
         return Some(format!("has {size} bytes, more than the {SIZE_MAX} that are taken"));

@@ -1,14 +1,15 @@
-//! A tree of files on its way into an image or out of one.
+//! Trees of files on their way into or out of an image.
 //!
-//! In: a host's directory ([`HostDirectory`], [`OrderedDirectory`]), a tar archive ([`TarArchive`])
-//! or a mounted file system ([`MountedTree`]) as a [`SourceTree`](nandkit_vfs::source::SourceTree),
-//! changed by [`Adjustments`], a [`DeviceTable`] and [`AndroidFiles`] ([`AdjustedTree`]). Out: into
-//! a directory ([`extract`](extract::extract)) or a tar archive ([`pack`](pack::pack)). By path,
-//! inside a file system: [`Editor`]. [`compare`](compare::compare) says where two trees differ.
+//! Sources: a host directory ([`HostDirectory`], [`OrderedDirectory`]), a tar archive
+//! ([`TarArchive`]) or a mounted file system ([`MountedTree`]) as a
+//! [`SourceTree`](nandkit_vfs::source::SourceTree), changed by [`Adjustments`], a [`DeviceTable`]
+//! and [`AndroidFiles`] ([`AdjustedTree`]). Targets: a directory ([`extract`](extract::extract)) or
+//! a tar archive ([`pack`](pack::pack)). Changes by path inside a file system: [`Editor`].
+//! Differences between two trees: [`compare`](compare::compare).
 //!
-//! The same tree always comes in the same order with the same attributes. What comes from an image
-//! or an archive is hostile: no name and no link of it reaches anything outside the target
-//! directory, and what is left out is named in the report.
+//! The same tree always has the same order and attributes. Images and archives are treated as
+//! hostile: none of their names and links reaches anything outside the target directory, and the
+//! report lists everything that was left out.
 
 mod adjust;
 pub mod android;

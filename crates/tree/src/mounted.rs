@@ -13,31 +13,30 @@ use crate::Note;
 use crate::error::escaped;
 use crate::large::{self, Holes};
 
-/// How much is taken from a file system, which may be damaged or hostile.
+/// Limits for reading a file system, which may be damaged or hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountLimits {
-    /// Bytes of a file, holes counted, beyond which the rules of [`large`] hold: an image of a few
-    /// kilobytes can claim 2^63 bytes of holes.
+    /// File size in bytes, including holes, beyond which the rules of [`large`] apply: an image of
+    /// a few kilobytes can claim 2^63 bytes of holes.
     pub large_bytes: u64,
-    /// What becomes of holes.
+    /// How holes are treated.
     pub holes: Holes,
-    /// Bytes of all files together; of large ones their data.
+    /// Most bytes of all files together; of large ones only their data count.
     pub bytes_max: u64,
-    /// Names in all.
+    /// Most names.
     pub names_max: usize,
-    /// Directories within each other.
+    /// Deepest nesting of directories.
     pub depth_max: usize,
-    /// Bytes of the paths of all names together, and so much more for each name as
-    /// [`PATH_BYTES_EACH`] says: a directory of n names, 4,096 levels down and each of 250 bytes,
-    /// has n MiB of paths in an image of 100 n bytes.
+    /// Most bytes of all paths together, beyond [`PATH_BYTES_EACH`] for each name: a directory with
+    /// n names of 250 bytes, 4,096 levels deep, has n MiB of paths in an image of 100 n bytes.
     pub path_bytes_max: u64,
 }
 
-/// Extended attributes that are taken of one inode: Linux lists no more names than 64 KiB hold
-/// (limits.h, `XATTR_LIST_MAX`).
+/// Most extended attributes per inode: Linux lists no more names than fit in 64 KiB (limits.h,
+/// `XATTR_LIST_MAX`).
 pub(crate) const XATTRS_MAX: usize = 1 << 16;
 
-/// Bytes of the paths in one list of notes; what is beyond is counted.
+/// Most bytes of paths in one list of notes; further notes are only counted.
 const NOTES_BYTES_MAX: usize = 16 << 20;
 
 impl Default for MountLimits {
@@ -54,11 +53,11 @@ impl Default for MountLimits {
 }
 
 /// All names, attributes, link targets and extended attributes of a mounted file system, read at
-/// once and by several threads; contents are read when asked for.
+/// once by several threads; contents are read on demand.
 ///
-/// What no tree holds is left out and noted: names with `/` or NUL, empty ones, `.` and `..`; a
-/// name twice in one directory; a directory with a second name, which may be a loop; what is beyond
-/// the limits. So is what cannot be read.
+/// Leaves out and reports what no tree can contain: names with `/` or NUL, empty ones, `.` and
+/// `..`; duplicate names in a directory; a directory with a second name, which may be a loop;
+/// whatever exceeds the limits; and whatever cannot be read.
 pub struct MountedTree<'a> {
     fs: &'a dyn FileSystem,
     nodes: Vec<SourceNode>,
@@ -74,17 +73,17 @@ impl std::fmt::Debug for MountedTree<'_> {
     }
 }
 
-/// One name of a directory, with all that is to be known of its inode.
+/// A name in a directory with the data of its inode.
 struct NamedNode {
     name: Vec<u8>,
     inode: InodeNumber,
     node: Result<SourceNode, FsError>,
     links: u32,
-    /// What of the inode could not be read.
+    /// Descriptions of unreadable parts of the inode.
     damaged: Vec<String>,
 }
 
-/// One directory's names in order, and why there are no more.
+/// The names of one directory in order, and the error that ended the listing, if any.
 struct Listing {
     directory: usize,
     entries: Vec<NamedNode>,
@@ -136,12 +135,12 @@ impl<'a> MountedTree<'a> {
         Ok(Self { fs, nodes, inodes, refused, damaged })
     }
 
-    /// What was left out because no tree holds it, by path.
+    /// Nodes left out because no tree can contain them, by path.
     pub fn refused(&self) -> &[Note] {
         &self.refused
     }
 
-    /// What could not be read, by path.
+    /// Unreadable nodes or parts, by path.
     pub fn damaged(&self) -> &[Note] {
         &self.damaged
     }
@@ -176,7 +175,7 @@ impl SourceTree for MountedTree<'_> {
     }
 }
 
-/// The node of an inode, and what of it could not be read.
+/// The node of an inode, and descriptions of its unreadable parts.
 fn node(fs: &dyn FileSystem, attributes: &Attributes) -> (SourceNode, Vec<String>) {
     let mut damaged = Vec::new();
     let mut node = SourceNode::new(attributes.kind, attributes.mode & 0o7777).owned_by(attributes.uid, attributes.gid);
@@ -187,7 +186,7 @@ fn node(fs: &dyn FileSystem, attributes: &Attributes) -> (SourceNode, Vec<String
         _ => {}
     }
     if let Some(xattrs) = fs.xattrs() {
-        // All at once: a hostile inode has very many.
+        // All at once: a hostile inode may have very many.
         let mut all = xattrs.all_xattrs(attributes.inode).unwrap_or_else(|error| {
             damaged.push(format!("extended attributes: {error}"));
             Vec::new()
@@ -208,7 +207,7 @@ fn node(fs: &dyn FileSystem, attributes: &Attributes) -> (SourceNode, Vec<String
     (node, damaged)
 }
 
-/// Reads a directory and all inodes that it names. What was listed before an error is kept.
+/// Reads a directory and all inodes that it names. Names listed before an error are kept.
 fn list(fs: &dyn FileSystem, directory: usize, inode: InodeNumber, names_max: usize) -> Listing {
     let mut names: Vec<(Vec<u8>, InodeNumber)> = Vec::new();
     let mut endless = false;
@@ -246,20 +245,20 @@ fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber) -> NamedNode {
     NamedNode { name, inode, node: Ok(node), links: attributes.links, damaged }
 }
 
-/// A name that was taken: parents come before what is in them, the names of one directory one
-/// behind the other and in their order.
+/// An accepted name: parents come before their entries, and the names of a directory are
+/// consecutive and sorted.
 struct Taken {
-    /// `parent` and `hard_link_of` are places in the same list.
+    /// `parent` and `hard_link_of` are indexes in the same list.
     node: SourceNode,
     inode: InodeNumber,
-    /// Bytes of its path.
+    /// Length of its path in bytes.
     path_bytes: usize,
 }
 
-/// Nodes and inodes in the order that a tree promises; of the names of one inode the first one is
-/// the inode then.
+/// Nodes and inodes in the order that a tree promises; the first name of an inode then becomes the
+/// inode's node.
 fn depth_first(taken: Vec<Taken>) -> (Vec<SourceNode>, Vec<InodeNumber>) {
-    // The names in a directory, as first and behind the last: they were taken at once.
+    // The range of the names in each directory, which were added together.
     let mut within = vec![(0, 0); taken.len()];
     for (place, found) in taken.iter().enumerate().skip(1) {
         if let Some((first, end)) = within.get_mut(found.node.parent) {
@@ -284,7 +283,7 @@ fn depth_first(taken: Vec<Taken>) -> (Vec<SourceNode>, Vec<InodeNumber>) {
     (nodes, inodes)
 }
 
-/// Notes whose paths are bounded: deep paths make many long ones from a small image.
+/// Notes with a bound on path lengths: deep paths make many long ones from a small image.
 #[derive(Default)]
 struct Notes {
     list: Vec<Note>,
@@ -293,7 +292,7 @@ struct Notes {
 }
 
 impl Notes {
-    /// A note on what has `name` in a directory; on the directory itself where that is empty.
+    /// Adds a note about `name` in a directory; about the directory itself if `name` is empty.
     fn add(&mut self, taken: &[Taken], directory: usize, name: &[u8], reason: String) {
         let length = taken.get(directory).map_or(0, |found| found.path_bytes) + name.len() + 1;
         if self.bytes + length > NOTES_BYTES_MAX {
@@ -322,17 +321,17 @@ impl Notes {
     }
 }
 
-/// What has been taken so far.
+/// The tree read so far.
 struct Scan<'a> {
     fs: &'a dyn FileSystem,
     limits: &'a MountLimits,
-    /// What large files hold: each is looked through once, however many names it has.
+    /// The data of large files: each is examined once, however many names it has.
     large: BTreeMap<InodeNumber, u64>,
-    /// The root, then what was found, level by level.
+    /// The root, then all accepted names, level by level.
     taken: Vec<Taken>,
     bytes: u64,
     path_bytes: u64,
-    /// The first name of each inode that says it has several names, or that is no directory.
+    /// The first name of each inode that claims several names, or is no directory.
     first: BTreeMap<InodeNumber, usize>,
     entered: BTreeSet<InodeNumber>,
     refused: Notes,
@@ -340,7 +339,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Takes a directory's names; returns the directories among them.
+    /// Adds a directory's names; returns the directories among them.
     fn take(&mut self, listing: Listing) -> Vec<(usize, InodeNumber)> {
         let Listing { directory, entries, error } = listing;
         let above = self.taken.get(directory).map_or(0, |found| found.path_bytes + usize::from(directory != 0));
@@ -392,7 +391,7 @@ impl Scan<'_> {
         directories
     }
 
-    /// Bytes that a file takes.
+    /// The bytes that a file costs.
     fn data_of(&mut self, found: &NamedNode) -> u64 {
         let size = found.node.as_ref().map_or(0, |node| node.size);
         if size <= self.limits.large_bytes {
@@ -402,7 +401,7 @@ impl Scan<'_> {
         *self.large.entry(found.inode).or_insert_with(|| large::taken_bytes(fs, found.inode, size, large))
     }
 
-    /// Why no tree holds a name, whatever it leads to, if none does.
+    /// Why no tree can contain a name, whatever its inode, if so.
     fn refusal(&self, found: &NamedNode, twice: bool, path_bytes: usize) -> Option<String> {
         let name = found.name.as_slice();
         let directory = found.node.as_ref().is_ok_and(|node| node.kind == FileKind::Directory);
@@ -424,7 +423,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Why a file of so much data is not taken, if it is not.
+    /// Why a file with this much data is refused, if so.
     fn too_much(&self, found: &NamedNode, data: u64) -> Option<String> {
         let size = found.node.as_ref().map_or(0, |node| node.size);
         let beyond = || format!("is beyond the {} bytes that are taken in all", self.limits.bytes_max);

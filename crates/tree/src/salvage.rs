@@ -1,44 +1,42 @@
-//! Contents as far as they can be read.
+//! Reading damaged content as far as possible.
 
 use std::ops::Range;
 
 use nandkit_vfs::source::SourceTree;
 
-/// Bytes that are read by themselves where a chunk cannot be read, and that become zeroes where
-/// they cannot either.
+/// Bytes read at a time after a whole chunk failed; unreadable units become zeroes.
 pub const UNIT: usize = 4096;
 
-/// Units of one file that may fail by themselves. Where more do, a chunk that cannot be read is
-/// missing as a whole, so that a size that is far from the truth does not cost a read for each of
-/// its units.
+/// Most units per file that are tried one by one. After that an unreadable chunk is lost as a
+/// whole, so that a wrong, huge size does not cost a read for each unit.
 const FAILED_MAX: u32 = 4096;
 
-/// Reads of files of which nothing can be read, over a whole tree: each of its nodes has an equal
-/// share. Thousands of names may promise gigabytes each that are not there.
+/// Budget of reads for unreadable files, shared equally by the nodes of a tree: thousands of names
+/// may each promise gigabytes that do not exist.
 const PROBES_ALL: usize = 1 << 20;
 
 /// The least share of a file: one of 256 KiB is tried unit by unit.
 const PROBES_MIN: usize = 64;
 
-/// The first offset of a file that could not be read, and how much of the file is missing.
+/// The first unreadable offset of a file, and how much of it is missing.
 #[derive(Debug, Default)]
 pub struct Damage {
     first: Option<(u64, String)>,
     bytes: u64,
     failed: u32,
-    /// Whether a read was answered, or units all over the file were looked at.
+    /// Whether any read succeeded, or units all over the file were tried.
     known: bool,
-    /// Units all over the file of which none could be read, where no more are tried.
+    /// Number of units all over the file that were tried in vain, if the rest is given up.
     lost: Option<u64>,
 }
 
 impl Damage {
-    /// Whether the rest of the file is given up, since nothing of it could be read.
+    /// Whether the rest of the file is given up because nothing of it could be read.
     pub const fn is_lost(&self) -> bool {
         self.lost.is_some()
     }
 
-    /// What to say of a file of `size` bytes; nothing where all of it was read.
+    /// The report for a file of `size` bytes; `None` if all of it was read.
     pub fn note(&self, size: u64) -> Option<String> {
         let (offset, cause) = self.first.as_ref()?;
         let tried = self.lost.map_or_else(String::new, |units| {
@@ -48,9 +46,9 @@ impl Damage {
     }
 }
 
-/// Fills all of `chunk` with the content from `offset` on of a file of `size` bytes. Returns where
-/// the content ends: before `size` where a read answered short, and then nothing behind it can be
-/// read. Behind a file that is lost ([`Damage::is_lost`]) nothing needs to be asked for.
+/// Fills all of `chunk` with the content at `offset` of a file of `size` bytes. Returns the end of
+/// the content: less than `size` if a read returned short, and then nothing after it is readable.
+/// After a file is lost ([`Damage::is_lost`]), no further calls are needed.
 pub fn read(
     tree: &dyn SourceTree,
     node: usize,
@@ -95,9 +93,9 @@ pub fn read(
 }
 
 impl Damage {
-    /// Looks at as many units all over the rest of a file as its share is, until one can be read.
-    /// Without any, the file is lost. One that has no more units than that is not looked at: all of
-    /// them are tried. The same files are lost in whatever order they are read.
+    /// Tries units all over the rest of a file, as many as its share, until one is readable; if
+    /// none is, the file is lost. Files with fewer units are not probed: all their units are tried.
+    /// The result does not depend on the order in which files are read.
     fn probe(&mut self, tree: &dyn SourceTree, node: usize, rest: Range<u64>, buffer: &mut [u8]) {
         let share = (PROBES_ALL / tree.nodes().len().max(1)).clamp(PROBES_MIN, FAILED_MAX as usize) as u64;
         let units = rest.end.saturating_sub(rest.start).div_ceil(UNIT as u64);
@@ -107,7 +105,7 @@ impl Damage {
         self.known = true;
         let length = buffer.len().min(UNIT);
         let can_be_read = |number: u64| {
-            // No overflow: files have less than 2^64 bytes, which are 2^52 units.
+            // No overflow: files have fewer than 2^64 bytes, which are 2^52 units.
             let at = rest.start + number * units / share * UNIT as u64;
             let wanted = length.min(usize::try_from(rest.end - at).unwrap_or(length));
             tree.read(node, at, buffer.get_mut(..wanted).unwrap_or_default()).is_ok()
@@ -122,7 +120,7 @@ impl Damage {
         self.first.get_or_insert((at, cause));
     }
 
-    /// Notes that the content ends at `at`, zeroes the rest of the chunk, and returns `at`.
+    /// Records that the content ends at `at`, zeroes the rest of the chunk, and returns `at`.
     fn ends(&mut self, at: u64, size: u64, rest: Option<&mut [u8]>) -> u64 {
         rest.unwrap_or_default().fill(0);
         self.missing(at, size.saturating_sub(at), "the content ends before the file's size".to_owned());
@@ -137,8 +135,8 @@ mod tests {
     use nandkit_vfs::{ErrorKind, FileKind, FsError};
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Content of ones in one stretch, and errors before it and behind it, or short answers behind
-    /// it; counts the reads.
+    /// A stretch of ones, with errors before it, and errors or short reads after it; counts the
+    /// reads.
     struct Ending {
         start: u64,
         end: u64,
@@ -163,8 +161,8 @@ mod tests {
         }
     }
 
-    /// Reads a file in a tree of so many files, of which a stretch is there; returns the number of
-    /// reads, the bytes that are right, where it ended, and the note.
+    /// Reads a file in a tree of `files` files, of which only a stretch exists; returns the number
+    /// of reads, the correct bytes, the end, and the note.
     fn read_one(size: u64, there: Range<u64>, short: bool, files: usize) -> (u64, u64, u64, String) {
         let nodes = vec![SourceNode::new(FileKind::Regular, 0o644); files];
         let tree = Ending { start: there.start, end: there.end, short, nodes, reads: AtomicU64::new(0) };
@@ -180,7 +178,7 @@ mod tests {
         (tree.reads.into_inner(), right, end, damage.note(size).unwrap())
     }
 
-    /// Reads a file of 4 GiB of which 6 KiB are there.
+    /// Reads a file of 4 GiB of which 6 KiB exist.
     fn read_all(short: bool) -> (u64, u64, u64, String) {
         read_one(0xFFFF_FFF0, 0..6144, short, 1)
     }
@@ -188,13 +186,13 @@ mod tests {
     #[test]
     fn files_of_which_nothing_can_be_read_are_given_up_together() {
         let size = 16 << 20;
-        // A whole chunk, and 64 units: 20,000 files have 1.3 million reads, not 80 million.
+        // A whole chunk, and 64 units: 20,000 files take 1.3 million reads, not 80 million.
         let (reads, right, end, note) = read_one(size, size..size, false, 20_000);
         assert_eq!((reads, right, end), (65, 0, size));
         let told = "16777216 of 16777216 bytes are missing, first at 0: damaged: nothing there; \
                     64 parts of 4096 bytes all over it were tried, none can be read";
         assert_eq!(note, told);
-        // A file alone is tried at as many places as ever.
+        // A single file is probed at as many places as before.
         assert_eq!(read_one(size, size..size, false, 1).0, 4112);
         assert_eq!(read_one(1 << 30, 0..0, false, 1).0, 4097);
     }
@@ -207,7 +205,7 @@ mod tests {
             assert_eq!((right, end), (there.end - there.start, size));
             assert!(note.starts_with(&format!("{} of {size} bytes are missing, first at 0", size - right)), "{note}");
         }
-        // Of 256 KiB each unit is tried, wherever the only one is.
+        // In 256 KiB each unit is tried, wherever the only readable one is.
         assert_eq!(read_one(256 << 10, 4096..8192, false, 20_000).1, 4096);
     }
 

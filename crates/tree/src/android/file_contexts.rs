@@ -1,6 +1,6 @@
-//! SELinux labels by pattern: `file_contexts`.
+//! SELinux labels by path pattern: `file_contexts`.
 //!
-//! One pattern a line, as libselinux reads it (file_contexts(5), selabel_file(5)):
+//! One pattern per line, as libselinux reads it (file_contexts(5), selabel_file(5)):
 //!
 //! ```text
 //! /system(/.*)?          u:object_r:system_file:s0
@@ -8,10 +8,10 @@
 //! /system/secret         <<none>>
 //! ```
 //!
-//! The pattern is a regular expression over the whole path. Between both may stand a kind: `--`
-//! regular files, `-d` directories, `-l` links, `-c`, `-b`, `-p`, `-s`. Lines whose pattern is
-//! plain text come before the others; among each the last one that fits counts. Patterns are of the
-//! crate regex: what looks around or back is refused.
+//! The pattern is a regular expression for the whole path. A file type may follow it: `--` regular
+//! files, `-d` directories, `-l` links, `-c`, `-b`, `-p`, `-s`. Lines with a plain-text pattern
+//! take precedence over the others; within each group the last match counts. Patterns use the
+//! syntax of the crate regex: look-around and back-references are refused.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ use regex::bytes::{Regex, RegexBuilder};
 use super::{AndroidText, LABEL, xattr};
 use crate::{Note, Result, TreeError};
 
-/// Bytes that one pattern may take.
+/// Memory limit of a compiled pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// Stands for no label.
+/// The text for no label.
 const NONE: &str = "<<none>>";
 
-/// What a line says.
+/// The label and file type of a line.
 #[derive(Clone, Debug)]
 struct Rule {
     kind: Option<FileKind>,
@@ -44,17 +44,17 @@ impl Rule {
     }
 }
 
-/// The lines of a `file_contexts`.
+/// A parsed `file_contexts` file.
 #[derive(Clone, Debug, Default)]
 pub struct FileContexts {
-    /// Rules whose pattern is plain text, in the order of their lines.
+    /// Rules with a plain-text pattern, in line order.
     exact: BTreeMap<Vec<u8>, Vec<Rule>>,
-    /// All others: the text that a path has to begin with, the pattern, what it says.
+    /// All other rules: the literal prefix of matching paths, the pattern, and the rule.
     patterns: Vec<(Vec<u8>, Regex, Rule)>,
 }
 
 impl FileContexts {
-    /// Reads a file. Errors: `Line` with the first that is wrong.
+    /// Parses a file. Errors: `Line` with the first invalid line.
     pub fn parse(text: &[u8]) -> Result<Self> {
         let mut parsed = Self::default();
         for (line, text) in (1..).zip(text.split(|byte| *byte == b'\n')) {
@@ -90,8 +90,8 @@ impl FileContexts {
         Ok(parsed)
     }
 
-    /// The label of a path with its mount point, or that it has none; `None` where no line is for
-    /// it. Cost: a look at each pattern whose beginning fits.
+    /// The label of a path that includes the mount point, or that it has none; `None` if no line
+    /// matches. Cost: a test of each pattern whose prefix fits.
     pub(super) fn label(&self, path: &[u8], kind: FileKind) -> Option<Option<&[u8]>> {
         let exact = self.exact.get(path).and_then(|rules| rules.iter().rev().find(|rule| rule.is_for(kind)));
         if let Some(rule) = exact {
@@ -103,8 +103,8 @@ impl FileContexts {
         self.patterns.iter().rev().find(fits).map(|(_, _, rule)| rule.says())
     }
 
-    /// The file that says which labels a tree's nodes have: a line for each path, `<<none>>` for
-    /// one without. Left out are labels that are no words.
+    /// Makes a file with the labels of a tree's nodes: one line per path, `<<none>>` for a node
+    /// without label. Leaves out labels that the format cannot express.
     pub fn text_of(tree: &dyn SourceTree, mount_point: &[u8]) -> AndroidText {
         let nodes = tree.nodes();
         let mut made = AndroidText::default();
@@ -129,7 +129,7 @@ impl FileContexts {
     }
 }
 
-/// A path of the tree with its mount point.
+/// The path of a node, with its mount point.
 pub(super) fn full_path(mount_point: &[u8], path: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = [mount_point, path].into_iter().filter(|part| !part.is_empty()).collect();
     [b"/", parts.join(&b'/').as_slice()].concat()
@@ -148,7 +148,7 @@ fn kind_of(word: &str) -> std::result::Result<FileKind, String> {
     }
 }
 
-/// A label: user, role, type, and with MLS a level.
+/// Checks a label: user, role, type, and with MLS a level.
 fn label_of(word: &str) -> std::result::Result<Option<Vec<u8>>, String> {
     let is_word = !word.chars().any(|letter| letter.is_whitespace() || letter.is_control());
     let parts: Vec<&str> = word.splitn(4, ':').collect();
@@ -161,8 +161,8 @@ fn label_of(word: &str) -> std::result::Result<Option<Vec<u8>>, String> {
     }
 }
 
-/// The pattern that only this path fits: bytes that are neither plain text nor `\` before a sign
-/// are written as numbers.
+/// A pattern that matches only this path: bytes that are neither plain text nor `\` before a
+/// special character are written as numbers.
 fn pattern_of(path: &[u8]) -> String {
     let mut pattern = String::with_capacity(path.len());
     for byte in path {
@@ -177,7 +177,7 @@ fn pattern_of(path: &[u8]) -> String {
     pattern
 }
 
-/// What every path that fits a pattern begins with, and whether that is all of the pattern.
+/// The literal prefix of all matching paths, and whether it is the whole pattern.
 fn literal(pattern: &str) -> (Vec<u8>, bool) {
     let bytes = pattern.as_bytes();
     let (mut prefix, mut at) = (Vec::new(), 0);
@@ -192,7 +192,7 @@ fn literal(pattern: &str) -> (Vec<u8>, bool) {
             byte => Some((*byte, 1)),
         };
         let Some((byte, length)) = taken else {
-            // What is before a sign of repetition may be missing; `|` may stand anywhere behind.
+            // The character before a repetition may be missing; `|` may occur anywhere later.
             if matches!(byte, b'?' | b'*' | b'+' | b'{') {
                 prefix.pop();
             }
@@ -210,8 +210,8 @@ fn hexadecimal(digits: Option<&[u8]>) -> Option<u8> {
     u8::from_str_radix(digits, 16).ok()
 }
 
-/// The prefix, unless the pattern has a `|` outside of all parentheses, or brackets, in which signs
-/// mean nothing.
+/// Keeps the prefix unless the pattern has a `|` outside of all parentheses, or brackets, which
+/// quote special characters.
 fn top_level(pattern: &str, prefix: Vec<u8>) -> Vec<u8> {
     let (mut depth, mut escape) = (0_i32, false);
     for byte in pattern.bytes() {

@@ -1,6 +1,6 @@
 //! Owners, permissions and capabilities by path: `fs_config`.
 //!
-//! One path a line, as Android's image builders read it (AOSP, system/core, libcutils,
+//! One path per line, as Android's image builders read it (AOSP, system/core, libcutils,
 //! `canned_fs_config.cpp`, read for facts):
 //!
 //! ```text
@@ -8,10 +8,10 @@
 //! system/bin/ping 0 2000 750 capabilities=0x2000
 //! ```
 //!
-//! Fields stand between single spaces: a path without `/` in front, user, group, permissions in
-//! octal. The root's line begins with a space; below a mount point all others begin with it. What
-//! stands behind is looked through for `capabilities=`; labels (`selabel=`) and targets of links,
-//! which some tools write there, are not taken from this file.
+//! Fields are separated by single spaces: a path without leading `/`, user, group, permissions in
+//! octal. The root's line begins with a space; paths below a mount point begin with it. Of the rest
+//! of a line only `capabilities=` is used; labels (`selabel=`) and link targets, which some tools
+//! write there, are ignored.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as MapEntry;
@@ -42,15 +42,15 @@ impl Entry {
     }
 }
 
-/// The lines of an `fs_config`.
+/// A parsed `fs_config` file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FsConfig {
     entries: BTreeMap<Vec<u8>, Entry>,
 }
 
 impl FsConfig {
-    /// Reads a file. Errors: `Line` with the first that is wrong, or says otherwise of a path than
-    /// an earlier one.
+    /// Parses a file. Errors: `Line` with the first line that is invalid or contradicts an earlier
+    /// line.
     pub fn parse(text: &[u8]) -> Result<Self> {
         let mut entries = BTreeMap::new();
         for (line, text) in (1..).zip(text.split(|byte| *byte == b'\n')) {
@@ -74,7 +74,7 @@ impl FsConfig {
         Ok(Self { entries })
     }
 
-    /// Gives a node what the line of `key` says; false where there is none.
+    /// Applies the line with this key to a node; returns false if there is none.
     pub(super) fn apply(&self, key: &[u8], node: &mut SourceNode) -> bool {
         let Some(entry) = self.entries.get(key) else { return false };
         (node.uid, node.gid, node.mode) = (entry.uid, entry.gid, entry.mode);
@@ -83,8 +83,8 @@ impl FsConfig {
         true
     }
 
-    /// The file that says what a tree's nodes are. Left out are paths with white space and
-    /// capabilities that are no mask of effective ones: the format has no words for them.
+    /// Makes a file with the attributes of a tree's nodes. Leaves out paths with white space, and
+    /// capabilities that are not a mask of effective ones, because the format cannot express them.
     pub fn text_of(tree: &dyn SourceTree, mount_point: &[u8]) -> AndroidText {
         let nodes = tree.nodes();
         let mut made = AndroidText::default();
@@ -108,7 +108,7 @@ impl FsConfig {
     }
 }
 
-/// How a file names a path of the tree.
+/// The name of a tree's path in the file.
 pub(super) fn key(mount_point: &[u8], path: &[u8]) -> Vec<u8> {
     match (mount_point, path) {
         (_, []) => Vec::new(),
@@ -155,7 +155,7 @@ fn entry(line: usize, text: &[u8]) -> Result<(Vec<u8>, Entry)> {
     Ok((path, entry))
 }
 
-/// A mask in hexadecimal, octal or decimal, as strtoll(3) with base 0 takes it.
+/// Parses a mask in hexadecimal, octal or decimal, like strtoll(3) with base 0.
 fn mask(field: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(field).ok().filter(|text| !text.starts_with('+'))?;
     let parse = |digits: &str, radix| u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'));
@@ -166,13 +166,13 @@ fn mask(field: &[u8]) -> Option<u64> {
     }
 }
 
-/// The attribute of effective capabilities (`struct vfs_cap_data`: permitted and inheritable ones,
-/// the lower halves first).
+/// The attribute value of effective capabilities (`struct vfs_cap_data`: permitted and inheritable
+/// ones, the lower halves first).
 fn capability_value(mask: u64) -> Vec<u8> {
     [EFFECTIVE_2, mask as u32, 0, (mask >> 32) as u32, 0].into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
-/// The mask of an attribute that has nothing else.
+/// The capability mask of an attribute value that has nothing else.
 fn capability_mask(value: &[u8]) -> Option<u64> {
     let word = |at: usize| value.get(at..)?.first_chunk().map(|bytes| u64::from(u32::from_le_bytes(*bytes)));
     let mask = word(4)? | word(12)? << 32;

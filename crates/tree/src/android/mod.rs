@@ -1,5 +1,5 @@
-//! Owners, permissions, capabilities and labels of a tree, as Android's build keeps them: in two
-//! files beside the tree that its image builders take.
+//! Owners, permissions, capabilities and labels as Android's build stores them: in two files next
+//! to the tree, which its image builders read.
 
 mod file_contexts;
 mod fs_config;
@@ -11,39 +11,41 @@ use nandkit_vfs::source::{SourceNode, components, path as path_of, same_inode};
 
 use crate::{Note, Result, TreeError};
 
-/// The attribute with a file's SELinux label: text, and a zero byte as libselinux writes it.
+/// The attribute with a file's SELinux label: text with a terminating zero byte, as libselinux
+/// writes it.
 pub const LABEL: &[u8] = b"security.selinux";
 /// The attribute with a program's capabilities (capabilities(7)).
 pub const CAPABILITY: &[u8] = b"security.capability";
 
-/// What Android's files say of a tree.
+/// Android's files for a tree.
 #[derive(Clone, Debug, Default)]
 pub struct AndroidFiles {
-    /// Where the tree is mounted on the device, as both files name it: without slashes around it.
+    /// The mount point of the tree on the device, as both files name it: without surrounding
+    /// slashes.
     pub mount_point: Vec<u8>,
-    /// Owners, permissions and capabilities.
+    /// Owners, permissions and capabilities, if given.
     pub fs_config: Option<FsConfig>,
-    /// Labels.
+    /// Labels, if given.
     pub file_contexts: Option<FileContexts>,
 }
 
-/// A file of Android's that was made from a tree, and what it could not say.
+/// A file made from a tree, and the nodes it could not express.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AndroidText {
     /// The file's bytes.
     pub text: Vec<u8>,
-    /// Nodes that are not in it, and why.
+    /// Nodes that are not in the file, and why.
     pub left_out: Vec<Note>,
 }
 
-/// The names of a mount point, without slashes around them. Errors: `..` and NUL in it.
+/// Parses a mount point and strips surrounding slashes. Errors: it contains `..` or NUL.
 pub fn mount_point(text: &str) -> nandkit_vfs::Result<Vec<u8>> {
     Ok(components(text.as_bytes())?.join(&b'/'))
 }
 
 impl AndroidFiles {
-    /// Gives all nodes what the files say. Errors: `Target` with the first path of which a file
-    /// says nothing, as Android's image builders refuse it.
+    /// Applies the files to all nodes. Errors: `Target` with the first path that a file does not
+    /// cover; Android's image builders refuse this too.
     pub(crate) fn apply(&self, nodes: &mut [SourceNode]) -> Result<()> {
         for index in 0..nodes.len() {
             if same_inode(nodes, index) != index {
@@ -82,7 +84,7 @@ impl AndroidFiles {
     }
 }
 
-/// Sets an attribute of a node, or takes it away; attributes stay sorted.
+/// Sets or removes an attribute of a node; attributes stay sorted.
 fn set_xattr(node: &mut SourceNode, name: &[u8], value: Option<Vec<u8>>) {
     node.xattrs.retain(|(other, _)| other != name);
     if let Some(value) = value {

@@ -1,4 +1,4 @@
-//! The entries of an uncompressed archive, one after the other.
+//! The entries of an uncompressed archive in sequence.
 
 use std::fs::File;
 
@@ -11,16 +11,16 @@ use super::sparse::{self, Extent};
 use crate::error::escaped;
 use crate::{Result, TreeError, host};
 
-/// Bytes of a header, and of the unit of all else (POSIX.1-2024, pax, "ustar Interchange Format").
+/// Size of a header, and unit of all other sizes (POSIX.1-2024, pax, "ustar Interchange Format").
 const BLOCK: u64 = 512;
 
-/// Longest extended header, name or target: more is no name.
+/// Most bytes of an extended header, name or target.
 const EXTENDED_MAX: u64 = 16 << 20;
 
-/// Most bytes of names and attributes that hold for all entries behind: each of them gets its own.
+/// Most bytes of names and attributes that apply to all following entries: each entry gets a copy.
 const GLOBAL_MAX: usize = 4096;
 
-/// Reads all headers.
+/// Reads all headers and builds the tree.
 pub fn read(file: &File, no_xattrs: bool) -> Result<BuiltTree<Vec<Extent>>> {
     let end = file.metadata().map_err(|error| TreeError::host("archive", "reading attributes", error))?.len();
     let directory = SourceNode::new(FileKind::Directory, 0o755);
@@ -39,8 +39,8 @@ pub fn read(file: &File, no_xattrs: bool) -> Result<BuiltTree<Vec<Extent>>> {
     Ok(reader.builder.finish())
 }
 
-/// What begins so and is no tar archive that is read (RFC and format documents of each; "magic" of
-/// file(1)).
+/// Identifies data that are no supported tar archive by their first bytes (RFC and format documents
+/// of each; "magic" of file(1)).
 fn foreign(block: &[u8]) -> Option<&'static str> {
     const KNOWN: [(&[u8], &str); 8] = [
         (b"BZh", "what bzip2 compressed (read are gzip, zstd and xz)"),
@@ -57,25 +57,25 @@ fn foreign(block: &[u8]) -> Option<&'static str> {
 
 struct Reader<'a> {
     file: &'a File,
-    /// Bytes of the archive.
+    /// Length of the archive in bytes.
     end: u64,
-    /// Where the next header is.
+    /// Offset of the next header.
     at: u64,
-    /// Name of the current entry, for messages.
+    /// The name of the current entry, for messages.
     name: Vec<u8>,
     global: Extended,
     builder: TreeBuilder<Vec<Extent>>,
 }
 
-/// One entry with all that extended headers say of it.
+/// An entry with the data of its extended headers.
 struct Entry {
     header: Header,
     extended: Extended,
-    /// Bytes of data in the archive.
+    /// Length of the data in the archive.
     size: u64,
-    /// Where they are.
+    /// Offset of the data in the archive.
     data: u64,
-    /// The runs of an old GNU sparse file.
+    /// The runs of a sparse file in the old GNU format.
     map: Option<Vec<u64>>,
     real_size: u64,
 }
@@ -85,7 +85,7 @@ impl Reader<'_> {
         TreeError::Archive { entry: escaped(&self.name), offset: self.at, what: what.into() }
     }
 
-    /// Bytes that have to be there.
+    /// Reads bytes that must exist.
     fn bytes(&self, at: u64, length: u64) -> Result<Vec<u8>> {
         let inside = at.checked_add(length).is_some_and(|end| end <= self.end);
         let mut bytes = vec![0; if inside { length as usize } else { 0 }];
@@ -97,7 +97,7 @@ impl Reader<'_> {
         Err(self.wrong(format!("expected {length} bytes at {at}, found the archive's end at {}", self.end)))
     }
 
-    /// The next header; none at the archive's end.
+    /// The next header; `None` at the archive's end.
     fn header(&mut self) -> Result<Option<Header>> {
         if self.at >= self.end {
             return Ok(None);
@@ -113,7 +113,7 @@ impl Reader<'_> {
         }
         let mut header = Header::new_old();
         header.as_mut_bytes().copy_from_slice(&block);
-        // The sum of all bytes, those of the sum itself taken as spaces.
+        // The sum of all bytes, with those of the checksum field taken as spaces.
         let sum =
             block.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) });
         let (sum, stored) = (sum.sum::<u32>(), header.cksum().ok());
@@ -129,7 +129,7 @@ impl Reader<'_> {
         Ok(Some(header))
     }
 
-    /// Takes the next entry with its extended headers; whether there was one.
+    /// Processes the next entry with its extended headers; returns whether there was one.
     fn entry(&mut self) -> Result<bool> {
         let mut extended = self.global.clone();
         loop {
@@ -149,8 +149,8 @@ impl Reader<'_> {
                     let what = format!("expected {} bytes of data, found the archive's end", entry.size);
                     return Err(self.wrong(what));
                 };
-                // Whole blocks are written, and an archive that was cut at a block's end alone
-                // cannot be told from one whose writer left out the last blocks.
+                // Writers fill whole blocks. An archive truncated at a block boundary cannot be
+                // distinguished from one whose writer omitted the last blocks.
                 if next > self.end {
                     let what = format!(
                         "the archive ends at {} in the padding of this entry; expected it to reach {next}",
@@ -195,7 +195,8 @@ impl Reader<'_> {
         path.unwrap_or_else(|| entry.header.path_bytes().into_owned())
     }
 
-    /// Old GNU sparse files: up to 4 runs in the header, more in blocks behind it.
+    /// Reads the runs of a sparse file in the old GNU format: up to 4 in the header, more in blocks
+    /// after it.
     fn old_sparse(&self, entry: &mut Entry) -> Result<()> {
         if entry.header.entry_type() != EntryType::GNUSparse {
             return Ok(());
@@ -241,13 +242,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Puts an entry into the tree.
+    /// Adds an entry to the tree.
     fn take(&mut self, entry: Entry) -> Result<()> {
         let link =
             || entry.extended.link.clone().or_else(|| entry.header.link_name_bytes().map(|name| name.into_owned()));
         let path = self.name.clone();
         let kind = match entry.header.entry_type().as_byte() {
-            // Before POSIX a directory was a file whose name ends so.
+            // Before POSIX, a directory was a file whose name ends in a slash.
             b'0' | 0 | b'7' if path.ends_with(b"/") => FileKind::Directory,
             b'0' | 0 | b'7' | b'S' => FileKind::Regular,
             b'1' => {
@@ -260,7 +261,7 @@ impl Reader<'_> {
             b'4' => FileKind::BlockDevice,
             b'5' => FileKind::Directory,
             b'6' => FileKind::Fifo,
-            // The volume's label.
+            // A volume label.
             b'V' => return Ok(()),
             other => {
                 let what = format!("expected an entry of type 0 to 7, found {:?}", char::from(other));
@@ -308,8 +309,7 @@ impl Reader<'_> {
             node.device = u64::from(major) << 32 | u64::from(minor);
         }
         let seconds = || -> Result<Timestamp> {
-            // Negative times come as numbers of base 256, which the header's type gives as they lie
-            // in memory.
+            // Negative times are base-256 numbers, which the header type returns as stored.
             let seconds = header.mtime().map_err(failed)? as i64;
             Ok(host::timestamp(seconds, 0))
         };
@@ -319,15 +319,15 @@ impl Reader<'_> {
         let mut xattrs = extended.xattrs.clone();
         for ((_, name), list) in LISTS.iter().zip(&extended.lists) {
             let is_inherited = *name == acl::DEFAULT;
-            // A list of three entries says what the mode says; links have none, and of what is no
-            // directory nothing inherits.
+            // A list of three entries repeats the mode. Links have no list, and only directories
+            // have a default list.
             let holds = |list: &&Vec<u8>| match kind {
                 FileKind::Symlink => false,
                 FileKind::Directory if is_inherited => true,
                 _ => !is_inherited && acl::parse(list).is_ok_and(|entries| entries.len() > 3),
             };
             if let Some(list) = list.as_ref().filter(holds) {
-                // The attribute itself, where it is there as well, is exact.
+                // If the attribute itself is present too, it is exact.
                 xattrs.entry(name.to_vec()).or_insert_with(|| list.clone());
             }
         }

@@ -1,4 +1,4 @@
-//! Extended headers: what they say instead of, and beyond, the header of an entry.
+//! Extended headers, which override and extend the header of an entry.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use nandkit_vfs::{Timestamp, acl};
 
 use crate::mounted::XATTRS_MAX;
 
-/// What the key of an extended attribute begins with (star(5)).
+/// The key prefix of extended attributes (star(5)).
 const XATTR: &[u8] = b"SCHILY.xattr.";
 
-/// The keys of the records of access control lists as text, as GNU tar, bsdtar and star write them,
-/// and the attributes that these are.
+/// The keys of textual access control lists, as GNU tar, bsdtar and star write them, with the
+/// corresponding attributes.
 pub const LISTS: [(&[u8], &[u8]); 2] = [(b"SCHILY.acl.access", acl::ACCESS), (b"SCHILY.acl.default", acl::DEFAULT)];
 
-/// How GNU tar codes what would end the name of an attribute early, and its own sign for that
-/// (`xattr_encode_keyword`): no other bytes.
+/// GNU tar's encoding of characters that would end an attribute name early, and of its own escape
+/// character (`xattr_encode_keyword`): no other bytes are encoded.
 const CODES: [(u8, &[u8]); 2] = [(b'%', b"%25"), (b'=', b"%3D")];
 
-/// The key of the record of an extended attribute.
+/// The record key of an extended attribute.
 pub fn xattr_key(name: &[u8]) -> Vec<u8> {
     let mut key = XATTR.to_vec();
     for byte in name {
@@ -29,7 +29,7 @@ pub fn xattr_key(name: &[u8]) -> Vec<u8> {
     key
 }
 
-/// The name of an attribute out of its key; a sign that stands for nothing stands for itself.
+/// Decodes an attribute name; an invalid escape stands for itself.
 fn xattr_name(mut coded: &[u8]) -> Vec<u8> {
     let mut name = Vec::with_capacity(coded.len());
     while let Some((first, rest)) = coded.split_first() {
@@ -47,7 +47,7 @@ fn xattr_name(mut coded: &[u8]) -> Vec<u8> {
     name
 }
 
-/// What extended headers say of the next entry.
+/// The extended-header data for the next entry.
 #[derive(Clone, Debug, Default)]
 pub struct Extended {
     pub path: Option<Vec<u8>>,
@@ -59,25 +59,25 @@ pub struct Extended {
     pub accessed: Option<Timestamp>,
     pub changed: Option<Timestamp>,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Access control lists that came as text, in the form of their attributes: an inode's own, and
-    /// a directory's for what is made in it.
+    /// Access control lists given as text, converted to attribute values: an inode's own list, and
+    /// a directory's default list.
     pub lists: [Option<Vec<u8>>; 2],
-    /// GNU's sparse files: version, name and size of the whole file, map.
+    /// GNU sparse files: version, name and size of the whole file, map.
     pub sparse_major: Option<u64>,
     pub sparse_minor: Option<u64>,
     pub sparse_path: Option<Vec<u8>>,
     pub sparse_size: Option<u64>,
     pub sparse_map: Option<Vec<u8>>,
-    /// Attributes and lists are passed over.
+    /// Ignores attributes and access control lists.
     pub no_xattrs: bool,
 }
 
 impl Extended {
-    /// Takes the records of a PAX header: each `LENGTH KEY=VALUE\n`, with the length of the whole
-    /// record in decimal. A value may hold any byte. Errors in words.
+    /// Processes the records of a PAX header: each is `LENGTH KEY=VALUE\n`, with the length of the
+    /// whole record in decimal. A value may contain any byte. The error is a message.
     pub fn take_pax(&mut self, mut rest: &[u8]) -> Result<(), String> {
         while !rest.is_empty() {
-            // Some writers fill up with zeroes.
+            // Some writers pad with zeroes.
             if nandkit_units::is_zeroed(rest) {
                 break;
             }
@@ -95,7 +95,7 @@ impl Extended {
         Ok(())
     }
 
-    /// Bytes of names, values and maps, with something for each attribute. Cost: the number of
+    /// Bytes of names, values and maps, plus an overhead per attribute. Cost: the number of
     /// attributes.
     pub fn stored_bytes(&self) -> usize {
         let [own, inherited] = &self.lists;
@@ -137,7 +137,7 @@ impl Extended {
             b"GNU.sparse.name" => self.sparse_path = owned,
             b"GNU.sparse.realsize" | b"GNU.sparse.size" => self.sparse_size = number(key, value)?,
             b"GNU.sparse.map" => self.sparse_map = Some(value.to_vec()),
-            // Version 0.0: the map's numbers come as records of their own, in order.
+            // Version 0.0: the map's numbers are separate records, in order.
             b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => {
                 let map = self.sparse_map.get_or_insert_default();
                 map.extend_from_slice(value);
@@ -149,7 +149,7 @@ impl Extended {
     }
 }
 
-/// A list in the form of its attribute; none for an empty text.
+/// Converts a textual list to an attribute value; `None` for an empty text.
 fn list_of(text: &[u8]) -> Result<Option<Vec<u8>>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -165,14 +165,14 @@ fn text<'a>(key: &[u8], value: &'a [u8]) -> Result<Option<&'a str>, String> {
     }
 }
 
-/// A decimal number; nothing for an empty value, which takes back what a global header said.
+/// A decimal number; `None` for an empty value, which cancels a global header.
 fn number<T: std::str::FromStr>(key: &[u8], value: &[u8]) -> Result<Option<T>, String> {
     let Some(text) = text(key, value)? else { return Ok(None) };
     let wrong = |_| format!("expected a number as {}, found {text:?}", String::from_utf8_lossy(key));
     text.parse().map(Some).map_err(wrong)
 }
 
-/// Seconds since 1970 with a decimal fraction; digits beyond nanoseconds are cut, downwards.
+/// Seconds since 1970 with a decimal fraction; digits beyond nanoseconds are rounded down.
 fn time(key: &[u8], value: &[u8]) -> Result<Option<Timestamp>, String> {
     let Some(text) = text(key, value)? else { return Ok(None) };
     let wrong = || format!("expected seconds as {}, found {text:?}", String::from_utf8_lossy(key));

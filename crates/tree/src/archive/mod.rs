@@ -1,11 +1,11 @@
-//! A tar archive as a tree: plain, or compressed with gzip, zstd or xz.
+//! A tar archive as a tree: uncompressed, or compressed with gzip, zstd or xz.
 //!
-//! Understood are the V7, ustar and GNU headers and PAX extended headers (POSIX.1-2024, pax, "ustar
-//! Interchange Format" and "pax Extended Header"; GNU tar manual, "Tar Internals"), with extended
+//! Supports V7, ustar and GNU headers and PAX extended headers (POSIX.1-2024, pax, "ustar
+//! Interchange Format" and "pax Extended Header"; GNU tar manual, "Tar Internals"), extended
 //! attributes as `SCHILY.xattr.NAME`, access control lists as `SCHILY.acl.access` and
-//! `SCHILY.acl.default` (star(5)), and both ways of GNU tar to write sparse files. Contents stay
-//! where they are in the archive; a compressed archive, and one from a pipe, goes through a
-//! temporary file.
+//! `SCHILY.acl.default` (star(5)), and both sparse-file formats of GNU tar. Contents are read from
+//! the archive on demand; a compressed archive, or one from a pipe, is first copied to a temporary
+//! file.
 
 mod entries;
 mod headers;
@@ -24,12 +24,12 @@ pub(crate) use headers::{LISTS, xattr_key};
 pub(crate) use sparse::EXTENTS_MAX;
 use sparse::Extent;
 
-/// What is taken from an archive.
+/// Limits and options for reading an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveOptions {
-    /// Most bytes of the uncompressed archive: a few bytes of gzip can claim to be any number.
+    /// Most bytes of the uncompressed archive: a few bytes of gzip can expand to any size.
     pub bytes_max: u64,
-    /// Leave out extended attributes and access control lists, readable or not.
+    /// Ignores extended attributes and access control lists, even unreadable ones.
     pub no_xattrs: bool,
 }
 
@@ -39,10 +39,10 @@ impl Default for ArchiveOptions {
     }
 }
 
-/// A tar archive as a tree. Of several entries with one name the last one counts; directories that
-/// no entry names are made, mode 0755 and root's; a leading `/` of a name is dropped. An entry with
-/// `..` in its name, below something that is no directory, or in place of a directory that holds
-/// something, is an error; so is a file or pipe of no bytes, as a writer that failed leaves it.
+/// A tar archive as a tree. If several entries have the same name, the last one counts. Directories
+/// without an entry are made with mode 0755, owned by root; a leading `/` in a name is dropped.
+/// Errors: an entry with `..` in its name, below something that is no directory, or replacing a
+/// non-empty directory; also an empty file or pipe, as a failed writer leaves it.
 #[derive(Debug)]
 pub struct TarArchive {
     file: File,
@@ -50,15 +50,15 @@ pub struct TarArchive {
     contents: Vec<Option<Vec<Extent>>>,
 }
 
-/// Compressed archives start so: RFC 1952 section 2.3.1, RFC 8878 section 3.1.1, and "The .xz File
-/// Format" section 2.1.1.1.
+/// Magic numbers of compressed archives: RFC 1952 section 2.3.1, RFC 8878 section 3.1.1, and "The
+/// .xz File Format" section 2.1.1.1.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 
 impl TarArchive {
-    /// Reads all headers of an archive in a file. Errors: `Host`, and `Archive` with the entry and
-    /// its place.
+    /// Reads all headers of an archive file. Errors: `Host`, and `Archive` with the entry and its
+    /// offset.
     pub fn open(path: &Path, options: &ArchiveOptions) -> Result<Self> {
         let shown = path.display().to_string();
         let failed = |doing| {

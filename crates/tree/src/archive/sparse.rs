@@ -1,5 +1,5 @@
-//! Where the content of an entry is, and the maps of sparse files (GNU tar manual, "Storing Sparse
-//! Files").
+//! The location of an entry's content, and the maps of sparse files (GNU tar manual, "Storing
+//! Sparse Files").
 
 use std::fs::File;
 
@@ -7,22 +7,22 @@ use nandkit_vfs::{ErrorKind, FsError};
 
 use crate::host;
 
-/// A run of bytes of a file that the archive holds; all else of the file is a hole.
+/// A run of a file's bytes stored in the archive; the rest of the file is holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it is in the file.
+    /// Offset in the file.
     pub at: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Where it is in the archive.
+    /// Offset in the archive.
     pub archive_at: u64,
 }
 
-/// Most runs of one file.
+/// Most runs per file.
 pub const EXTENTS_MAX: usize = 1 << 20;
 
-/// Numbers of a map: pairs of offset and length. Gives extents whose bytes follow each other in the
-/// archive from `archive_at` on. Errors in words.
+/// Converts the numbers of a map, pairs of offset and length, to extents whose bytes are
+/// consecutive in the archive from `archive_at` on. The error is a message.
 pub fn extents(map: &[u64], size: u64, archive_at: u64) -> Result<Vec<Extent>, String> {
     let mut extents = Vec::with_capacity(map.len() / 2);
     let (mut end, mut archive_at) = (0, archive_at);
@@ -43,7 +43,7 @@ pub fn extents(map: &[u64], size: u64, archive_at: u64) -> Result<Vec<Extent>, S
     Ok(extents)
 }
 
-/// A map as decimal numbers between separators.
+/// Parses a map of decimal numbers with separators.
 pub fn numbers(text: &[u8], separator: u8) -> Result<Vec<u64>, String> {
     let wrong = || "expected decimal numbers in the map of a sparse file".to_owned();
     let parts: Vec<&[u8]> = text.split(|byte| *byte == separator).filter(|part| !part.is_empty()).collect();
@@ -54,9 +54,9 @@ pub fn numbers(text: &[u8], separator: u8) -> Result<Vec<u64>, String> {
     parts.into_iter().map(number).collect()
 }
 
-/// The map at the start of an entry's data (version 1.0 of GNU's PAX sparse files): a line with the
-/// count of runs, then a line for each offset and each length, padded to whole blocks. Returns the
-/// numbers and the bytes that the map takes.
+/// Reads the map at the start of an entry's data (version 1.0 of GNU's PAX sparse files): a line
+/// with the number of runs, then a line for each offset and each length, padded to whole blocks.
+/// Returns the numbers and the map's length in bytes.
 pub fn map_in_data(file: &File, at: u64, length: u64) -> Result<(Vec<u64>, u64), String> {
     let (mut text, mut complete, mut told) = (Vec::new(), 0, None);
     loop {
@@ -67,7 +67,7 @@ pub fn map_in_data(file: &File, at: u64, length: u64) -> Result<(Vec<u64>, u64),
             return Err("expected the map of a sparse file, found its end".to_owned());
         }
         text.extend_from_slice(&block);
-        // Of the new block only, and the first line once: a map may have many blocks.
+        // Counts only the new block, and parses the first line once: a map may have many blocks.
         complete += block.iter().filter(|byte| **byte == b'\n').count();
         let runs = match told {
             Some(runs) => runs,
@@ -87,7 +87,7 @@ pub fn map_in_data(file: &File, at: u64, length: u64) -> Result<(Vec<u64>, u64),
     }
 }
 
-/// Reads from a file that is in the archive as `extents`.
+/// Reads from a file stored in the archive as `extents`.
 pub fn read(file: &File, extents: &[Extent], size: u64, offset: u64, into: &mut [u8]) -> nandkit_vfs::Result<usize> {
     let wanted = size.saturating_sub(offset).min(into.len() as u64);
     let into = into.get_mut(..wanted as usize).unwrap_or_default();

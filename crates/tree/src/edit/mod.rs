@@ -1,8 +1,8 @@
-//! Changes by path to a mounted file system, as commands of a shell make them: put, remove, move,
+//! Changes by path to a mounted file system, in the manner of shell commands: put, remove, move,
 //! link, modes, owners, extended attributes.
 //!
-//! Nothing here knows what file system it is. Each change is kept as an [`Edit`], so that it can be
-//! told, or told beforehand where it is made on a copy.
+//! This module knows nothing about the kind of file system. Each change is recorded as an [`Edit`],
+//! so that it can be reported afterwards, or in advance when made on a copy.
 
 mod mode;
 mod put;
@@ -19,15 +19,15 @@ use nandkit_vfs::{
 
 use crate::{Note, Result, TreeError};
 
-/// One change that was made.
+/// A change that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What was done, as a verb: `create`, `replace`, `write`, `remove`, `move`, `link`, `mode`,
-    /// `owner`, `attribute`.
+    /// The kind of change, as a verb: `create`, `replace`, `write`, `remove`, `move`, `link`,
+    /// `mode`, `owner`, `attribute`.
     pub action: &'static str,
-    /// Where: a path without a leading `/`.
+    /// The changed path, without a leading `/`.
     pub path: Vec<u8>,
-    /// To what, or from where; may be empty.
+    /// The new value, or the source; may be empty.
     pub detail: String,
 }
 
@@ -40,15 +40,15 @@ pub struct OwnerChange {
     pub gid: Option<u32>,
 }
 
-/// Makes changes to a file system. Paths are bytes with components between `/`, from the root on;
-/// symbolic links on the way are followed. An error leaves what was changed before it.
+/// Makes changes to a file system. Paths are bytes with components separated by `/`, starting at
+/// the root; symbolic links on the way are followed. After an error, earlier changes stay.
 pub struct Editor<'a> {
     fs: &'a mut dyn Changes,
     edits: Vec<Edit>,
     skipped: Vec<Note>,
-    /// Bytes of files that are to be stored, as far as their lengths are told beforehand.
+    /// Total bytes of files to be stored, as far as their lengths are known in advance.
     wanted: u64,
-    /// Bytes of files that were stored or tried.
+    /// Bytes of files that were stored or attempted.
     bytes: u64,
 }
 
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Editor<'_> {
 }
 
 impl<'a> Editor<'a> {
-    /// An editor that has changed nothing yet.
+    /// An editor without changes.
     pub fn new(fs: &'a mut dyn Changes) -> Self {
         Self { fs, edits: Vec::new(), skipped: Vec::new(), wanted: 0, bytes: 0 }
     }
@@ -69,17 +69,17 @@ impl<'a> Editor<'a> {
         self.fs
     }
 
-    /// What was changed, in order.
+    /// The changes made, in order.
     pub fn edits(&self) -> &[Edit] {
         &self.edits
     }
 
-    /// What could not be changed because the format does not hold it.
+    /// Changes that were skipped because the format cannot store them.
     pub fn skipped(&self) -> &[Note] {
         &self.skipped
     }
 
-    /// Bytes of files that were to be stored, before any compression.
+    /// Bytes of file content to be stored, before any compression.
     pub fn bytes(&self) -> u64 {
         self.wanted.max(self.bytes)
     }
@@ -96,19 +96,19 @@ impl<'a> Editor<'a> {
         self.fs.stat(inode).map_err(at(path))
     }
 
-    /// Whether a path leads to a directory, through symbolic links too.
+    /// Whether a path leads to a directory, following symbolic links.
     pub fn is_directory(&self, path: &[u8]) -> bool {
         let found = resolve(self.fs, path, Follow::Last).and_then(|inode| self.fs.stat(inode));
         found.is_ok_and(|found| found.kind == FileKind::Directory)
     }
 
-    /// Where something called `name` goes that is put to `path`: into it, where it is a directory.
+    /// The target path for `name` at `path`: inside it if it is a directory.
     fn destination(&self, path: &[u8], name: &[u8]) -> Vec<u8> {
         if self.is_directory(path) { join(path, name) } else { path.to_vec() }
     }
 
-    /// Makes a directory, with `parents` also those above it; then one that exists is no error.
-    /// Errors: those of `create`.
+    /// Makes a directory. With `parents`, also makes missing parents, and an existing directory is
+    /// no error. Errors: those of `create`.
     pub fn make_directory(&mut self, path: &[u8], mode: u16, parents: bool) -> Result<()> {
         if parents && self.is_directory(path) {
             return Ok(());
@@ -125,8 +125,8 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Takes a name away; with `recursive` a directory with all below it, with `force` a missing
-    /// one is no error. Errors: `IsADirectory`, `NotFound`.
+    /// Removes a name; with `recursive` also a directory and everything below it. With `force`, a
+    /// missing name is no error. Errors: `IsADirectory`, `NotFound`.
     pub fn remove(&mut self, path: &[u8], recursive: bool, force: bool) -> Result<()> {
         let found = resolve_parent(self.fs, path).and_then(|(directory, name)| {
             let inode = self.fs.lookup(directory, name)?;
@@ -136,7 +136,7 @@ impl<'a> Editor<'a> {
             Err(error) if force && error.kind == ErrorKind::NotFound => return Ok(()),
             found => found.map_err(at(path))?,
         };
-        // rm(1) takes a link's name with a slash behind it for what it leads to, and refuses both.
+        // rm(1) resolves a link name with a trailing slash to its target, and refuses both.
         if attributes.kind != FileKind::Directory && path.ends_with(b"/") {
             let detail =
                 "cannot remove: Not a directory, which a slash at the end asks for; expected the name without it";
@@ -158,8 +158,8 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Gives something another path: into `to` where that is a directory. What has the path already
-    /// is replaced as rename(2) does, or with `keep` refused. Errors: those of `rename`.
+    /// Moves something to another path, or into `to` if that is a directory. An existing target is
+    /// replaced as in rename(2), or refused with `keep`. Errors: those of `rename`.
     pub fn rename(&mut self, from: &[u8], to: &[u8], keep: bool) -> Result<()> {
         let (from_directory, from_name) = resolve_parent(self.fs, from).map_err(at(from))?;
         let target = self.destination(to, from_name);
@@ -200,7 +200,7 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// The directory and the name of a path that is to be made; with `replace` what is there goes,
+    /// The directory and name for a path to be made; with `replace` removes an existing entry,
     /// unless it is a directory or `same`.
     fn make_way(&mut self, path: &[u8], replace: bool, same: Option<InodeNumber>) -> Result<(InodeNumber, Vec<u8>)> {
         let (directory, name) = resolve_parent(self.fs, path).map_err(at(path))?;
@@ -214,8 +214,8 @@ impl<'a> Editor<'a> {
         Ok((directory, name))
     }
 
-    /// The inodes that a change by path concerns, each once: what the path leads to, and with
-    /// `recursive` all below, symbolic links themselves.
+    /// The inodes affected by a change at a path, each once: the inode of the path, and with
+    /// `recursive` everything below; symbolic links are not followed.
     fn concerned(&self, path: &[u8], recursive: bool) -> Result<Vec<(Vec<u8>, Attributes)>> {
         let start = self.resolve(path, Follow::Last)?;
         let mut found = vec![(clean(path), self.stat(path, start)?)];
@@ -248,7 +248,7 @@ impl<'a> Editor<'a> {
             let change = AttributeChange { mode: Some(mode), ..AttributeChange::default() };
             let now = self.fs.set_attributes(before.inode, &change).map_err(at(&path))?.mode;
             if now != mode {
-                // As Linux answers chmod(2) on such a format.
+                // Linux returns the same for chmod(2) on such a format.
                 let detail = format!("this format does not hold the mode {mode:04o}; it would be {now:04o}");
                 return Err(TreeError::node(&path, FsError::new(ErrorKind::NotSupported, detail)));
             }
@@ -257,8 +257,8 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Changes owners; the mode stays as it is. Errors: `NotSupported` for a number that the format
-    /// has no room for.
+    /// Changes owners; the mode stays. Errors: `NotSupported` for a number that the format cannot
+    /// store.
     pub fn change_owner(&mut self, path: &[u8], change: OwnerChange, recursive: bool) -> Result<()> {
         for (path, before) in self.concerned(path, recursive)? {
             let (uid, gid) = (change.uid.unwrap_or(before.uid), change.gid.unwrap_or(before.gid));
@@ -288,7 +288,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Sets an extended attribute, or with `None` takes it away. Errors: those of
+    /// Sets an extended attribute, or removes it with `None`. Errors: those of
     /// [`nandkit_vfs::XattrChanges`].
     pub fn change_xattr(&mut self, path: &[u8], name: &[u8], value: Option<&[u8]>) -> Result<()> {
         let inode = self.resolve(path, Follow::Last)?;
@@ -309,13 +309,13 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// An error with its path.
+/// Adds a path to an error.
 fn at(path: &[u8]) -> impl FnOnce(FsError) -> TreeError + use<> {
     let path = clean(path);
     move |error| TreeError::node(&path, error)
 }
 
-/// A path's components with one `/` between them; empty for the root.
+/// A path's components joined by single `/`; empty for the root.
 fn clean(path: &[u8]) -> Vec<u8> {
     let names: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".").collect();
     names.join(&b'/')

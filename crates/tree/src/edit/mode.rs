@@ -1,4 +1,4 @@
-//! Modes as chmod(1) takes them.
+//! Mode changes in the notation of chmod(1).
 
 use nandkit_vfs::FileKind;
 
@@ -6,22 +6,22 @@ use nandkit_vfs::FileKind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeChange(Vec<Action>);
 
-/// One operator of a clause.
+/// One operator of a clause, or a whole mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Action {
-    /// The whole mode.
+    /// Sets the whole mode.
     Set(u16),
-    /// Bits of some of user, group and others.
+    /// Changes bits of some of user, group and others.
     Clause { who: u16, operator: u8, what: Bits },
 }
 
-/// Which bits a clause names, the three of everybody and those beyond.
+/// The bits that a clause names, for all three classes, and the special bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bits {
-    /// `rwx`, whether `X`, whether `s`, whether `t`.
+    /// The bits `rwx`, and whether `X`, `s` and `t` were named.
     Named { rwx: u16, if_executable: bool, set_id: bool, sticky: bool },
-    /// The bits that the user (6), the group (3) or others (0) have: the shift that brings them
-    /// down.
+    /// The bits of the user (6), the group (3) or others (0), given by the shift that extracts
+    /// them.
     Of(u32),
 }
 
@@ -31,8 +31,8 @@ const OTHERS: u16 = 0o1007;
 const ALL: u16 = USER | GROUP | OTHERS;
 
 impl ModeChange {
-    /// Reads one. Where a clause names nobody it is about all; there is no umask. The error says
-    /// what is wrong and what would be right.
+    /// Parses a mode change. A clause without a class applies to all; there is no umask. The error
+    /// says what is wrong and what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("\"{text}\" is no mode; expected an octal one (644, 4755) or clauses (u+x, go-w, a=rX)");
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -64,7 +64,7 @@ impl ModeChange {
         Ok(Self(actions))
     }
 
-    /// The mode that becomes of one.
+    /// The mode that results from `mode`.
     pub fn apply(&self, mode: u16, kind: FileKind) -> u16 {
         self.0.iter().fold(mode & 0o7777, |mode, action| match action {
             Action::Set(set) => *set,
@@ -108,7 +108,7 @@ impl Bits {
         Some(Self::Named { rwx, if_executable, set_id, sticky })
     }
 
-    /// All bits that are meant, for everybody.
+    /// The named bits, for all three classes.
     const fn of(self, mode: u16, kind: FileKind) -> u16 {
         match self {
             Self::Of(shift) => (mode >> shift & 7) * 0o111,
@@ -175,8 +175,8 @@ mod tests {
                         .unwrap();
                     assert!(theirs.success(), "{change}");
                     let found = (fs::metadata(path).unwrap().mode() & 0o7777) as u16;
-                    // An octal mode of fewer than five digits leaves a directory's set-id bits to
-                    // GNU's chmod; here it is the whole mode.
+                    // GNU's chmod keeps a directory's set-id bits for an octal mode of fewer than
+                    // five digits; here it is the whole mode.
                     let whole = change.bytes().all(|byte| byte.is_ascii_digit()) && kind == FileKind::Directory;
                     let mask = if whole { 0o1777 } else { 0o7777 };
                     assert_eq!(parsed.apply(before, kind) & mask, found & mask, "{change} on {before:o}, {kind:?}");

@@ -1,4 +1,4 @@
-//! Files and trees into a file system.
+//! Putting files and trees into a file system.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,10 +16,10 @@ use super::{Editor, at, clean, join};
 use crate::directory::node_of;
 use crate::{Note, Result, TreeError, host};
 
-/// Bytes that are written at once, and skipped at once where they are zeroes.
+/// Bytes per write, and granularity at which zeroes are skipped.
 const CHUNK: usize = 1 << 15;
 
-/// A single file of the host's.
+/// A single file of the host.
 #[derive(Debug)]
 pub struct HostFile {
     /// Its name.
@@ -30,8 +30,8 @@ pub struct HostFile {
     pub file: File,
 }
 
-/// Opens a regular file of the host's; symbolic links are followed. Errors: `Host`; `Target` for
-/// what is no regular file.
+/// Opens a regular file of the host; symbolic links are followed. Errors: `Host`; `Target` if it is
+/// no regular file.
 pub fn host_file(path: &Path, xattrs: bool) -> Result<HostFile> {
     let shown = path.display().to_string();
     let failed = |doing, error: rustix::io::Errno| TreeError::host(&shown, doing, error);
@@ -56,14 +56,14 @@ pub fn host_file(path: &Path, xattrs: bool) -> Result<HostFile> {
     Ok(HostFile { name, node, file: File::from(opened) })
 }
 
-/// Reads a content from an offset on: how many bytes there were.
+/// Reads content from an offset; returns the number of bytes read.
 type Content<'c> = &'c mut dyn FnMut(u64, &mut [u8]) -> Result<usize>;
 
 impl Editor<'_> {
-    /// Puts a file called `name` to `path`, or into it where it is a directory. A file that has the
-    /// path already keeps its inode and names; `node` gives attributes and times, and with `keep`
-    /// only to a new file. The content is as long as `content` delivers. Errors: `InvalidArgument`
-    /// where something else than a file has the path; those of the file system; `Host`.
+    /// Puts a file called `name` at `path`, or inside it if it is a directory. An existing file
+    /// keeps its inode and names; `node` provides attributes and times, with `keep` only for a new
+    /// file. The file becomes as long as `content` delivers. Errors: `InvalidArgument` if the path
+    /// is something other than a file; those of the file system; `Host`.
     pub fn put_file(
         &mut self,
         path: &[u8],
@@ -117,15 +117,14 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Puts what is in a tree into the directory at `path`, which is made where it is missing.
-    /// Directories of the same name are shared and get the tree's attributes, those at `path`
-    /// itself excepted; a symbolic link to a directory is taken for that directory; anything else
-    /// of the same name is replaced. Errors: those of the file system and of the tree, with the
-    /// path.
+    /// Puts the content of a tree into the directory at `path`, which is made if missing.
+    /// Directories with the same name are merged and get the tree's attributes, except `path`
+    /// itself; a symbolic link to a directory counts as that directory; anything else with the same
+    /// name is replaced. Errors: those of the file system and of the tree, with the path.
     pub fn put_tree(&mut self, tree: &dyn SourceTree, path: &[u8]) -> Result<()> {
         let nodes = tree.nodes();
         let Some(root) = nodes.first() else { return Ok(()) };
-        // None for what the format does not hold.
+        // `None` for nodes that the format cannot store.
         let mut made: Vec<Option<InodeNumber>> = Vec::with_capacity(nodes.len());
         let existed = self.is_directory(path);
         self.check_owner(path, root.uid, root.gid)?;
@@ -142,7 +141,7 @@ impl Editor<'_> {
             let inode = self.put_node(tree, (index, node), parent, &inside, &made)?;
             made.push(inode);
         }
-        // Only now, since each name that is made changes its directory's time.
+        // Only now, because each name that is made changes its directory's time.
         for (index, node) in nodes.iter().enumerate().rev().filter(|(_, node)| node.kind == FileKind::Directory) {
             let Some(inode) = made.get(index).copied().flatten().filter(|_| index > 0 || !existed) else { continue };
             let inside = join(path, &path_of(nodes, index));
@@ -193,7 +192,7 @@ impl Editor<'_> {
         let inode = self.fs.create(parent, &node.name, &new_node(node)).map_err(at(path))?;
         let mut detail = kind_word(node.kind).to_owned();
         if node.kind == FileKind::Regular {
-            // Without links, each name gets a file of its own.
+            // Without links, each name gets its own file.
             let index = node.hard_link_of.unwrap_or(index);
             let mut read = |offset: u64, into: &mut [u8]| {
                 let left = usize::try_from(node.size.saturating_sub(offset)).unwrap_or(usize::MAX).min(into.len());
@@ -209,7 +208,7 @@ impl Editor<'_> {
         Ok(Some(inode))
     }
 
-    /// Whether the format holds inodes of this kind.
+    /// Whether the format supports inodes of this kind.
     fn holds(&self, path: &[u8], kind: FileKind) -> Result<bool> {
         let features = self.fs.volume().map_err(at(path))?.features;
         Ok(match kind {
@@ -219,7 +218,7 @@ impl Editor<'_> {
         })
     }
 
-    /// Gives what was put already one more name; nothing where the format does not hold it.
+    /// Adds a name for a node put earlier; does nothing if the format has no links.
     fn put_link(
         &mut self,
         first: Option<InodeNumber>,
@@ -234,7 +233,7 @@ impl Editor<'_> {
         Ok(first)
     }
 
-    /// Fills an empty file; returns how long it became.
+    /// Fills an empty file; returns its length.
     fn content(&mut self, path: &[u8], inode: InodeNumber, read: Content<'_>) -> Result<u64> {
         let holes = self.fs.volume().map_err(at(path))?.features.holes;
         let mut chunk = vec![0; CHUNK];
@@ -258,7 +257,7 @@ impl Editor<'_> {
         Ok(length)
     }
 
-    /// Sets extended attributes; one that the format does not hold is left out by itself.
+    /// Sets extended attributes; one that the format cannot store is skipped alone.
     fn xattrs(&mut self, path: &[u8], inode: InodeNumber, node: &SourceNode) -> Result<()> {
         for (name, value) in &node.xattrs {
             let set = match self.fs.xattr_changes() {
@@ -277,8 +276,8 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Sets the times, which filling an inode has changed, and with them what else is to be other
-    /// than it was made.
+    /// Sets the times, which filling an inode has changed, and all other attributes that differ
+    /// from those at its creation.
     fn finish(
         &mut self,
         path: &[u8],

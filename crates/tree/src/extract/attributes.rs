@@ -1,5 +1,5 @@
-//! Attributes on the host: the owner first, since a change of owner takes set-user-id and
-//! capabilities away; then extended attributes, the mode, and the times.
+//! Setting attributes on the host: the owner first, because changing it clears set-user-id and
+//! capabilities; then extended attributes, mode and times.
 
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,7 @@ use super::{List, Work};
 use crate::error::escaped;
 use crate::{Result, host};
 
-/// Where attributes are set: at what is open, or at a name in an open directory.
+/// The target of attributes: an open file, or a name in an open directory.
 #[derive(Clone, Copy, Debug)]
 enum At<'a> {
     Open(BorrowedFd<'a>),
@@ -23,7 +23,7 @@ enum At<'a> {
 }
 
 impl Work<'_> {
-    /// Sets all attributes of a directory that is open.
+    /// Sets all attributes of an open directory.
     pub fn set_attributes_of(&self, opened: BorrowedFd<'_>, index: usize, node: &SourceNode) -> Result<()> {
         match self.set_all(At::Open(opened), index, node) {
             Ok(()) => Ok(()),
@@ -31,7 +31,7 @@ impl Work<'_> {
         }
     }
 
-    /// Sets all attributes of a file that is open for writing.
+    /// Sets all attributes of a file open for writing.
     pub fn set_attributes_of_file(
         &self,
         opened: BorrowedFd<'_>,
@@ -41,7 +41,7 @@ impl Work<'_> {
         self.set_all(At::Open(opened), index, node)
     }
 
-    /// Sets all attributes of a link or a special file that was just made.
+    /// Sets all attributes of a newly made link or special file.
     pub fn set_attributes_of_name(
         &self,
         parent: BorrowedFd<'_>,
@@ -77,7 +77,8 @@ impl Work<'_> {
         self.attribute(index, "times", set)
     }
 
-    /// A failure to set one attribute is noted, and the file stays; errors are those that end all.
+    /// Reports a failure to set one attribute, and keeps the file; returns only errors that end the
+    /// extraction.
     fn attribute(
         &self,
         index: usize,
@@ -96,13 +97,13 @@ impl Work<'_> {
         }
     }
 
-    /// Sets owner and group; whether they are now as the node says.
+    /// Sets owner and group; returns whether they now equal those of the node.
     fn set_owner(&self, at: At<'_>, index: usize, node: &SourceNode) -> std::result::Result<bool, Failure> {
         if !self.owners {
             let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
             return Ok((node.uid, node.gid) == user);
         }
-        // The number -1 stands for "no change" in the call, and for nobody on any system.
+        // The system call reads -1 as "no change", and no system has such a user.
         if node.uid == u32::MAX || node.gid == u32::MAX {
             self.note(List::Skipped, index, format!("owner: no file can belong to {}:{}", node.uid, node.gid));
             return Ok(false);
@@ -130,8 +131,7 @@ impl Work<'_> {
         let mode = Mode::from_raw_mode(mode.into());
         let set = match at {
             At::Open(opened) => rustix::fs::fchmod(opened, mode),
-            // The call follows symbolic links; this is a special file that was just made under this
-            // name.
+            // This call follows symbolic links; the name is that of a newly made special file.
             At::Name(parent, name) => rustix::fs::chmodat(parent, name, mode, AtFlags::empty()),
         };
         self.attribute(index, "mode", set)

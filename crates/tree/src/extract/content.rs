@@ -1,4 +1,4 @@
-//! Contents of regular files: holes stay holes, and what cannot be read leaves one.
+//! Extracting the content of regular files: holes are kept, and unreadable parts become holes.
 
 use std::fs::File;
 use std::io;
@@ -12,11 +12,11 @@ use super::names::Failure;
 use super::{List, Work};
 use crate::salvage::{self, Damage, UNIT};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 1 << 20;
 
 impl Work<'_> {
-    /// Makes a regular file with its content and attributes.
+    /// Makes a regular file with content and attributes.
     pub fn make_file(
         &self,
         parent: BorrowedFd<'_>,
@@ -32,7 +32,7 @@ impl Work<'_> {
         let mut damage = Damage::default();
         let written = self.copy(&file, index, node.size, buffer, &mut damage);
         if let Err(error) = written {
-            // Under its own name half a file would pass for the whole one.
+            // A partial file must not remain under the final name.
             self.target.remove(parent, &node.name);
             return Err(Failure::Host("writing the file", error));
         }
@@ -47,10 +47,10 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// Copies a content. Errors: those of the host.
+    /// Copies the content. Errors: those of the host.
     fn copy(&self, file: &File, index: usize, size: u64, buffer: &mut Vec<u8>, damage: &mut Damage) -> io::Result<()> {
         buffer.resize(CHUNK, 0);
-        // Up to where the file has been written, or nothing follows but zeroes.
+        // End of the written part; only zeroes follow it so far.
         let mut written = 0;
         let (mut offset, mut end) = (0, size);
         while offset < end && !damage.is_lost() {
@@ -72,9 +72,8 @@ impl Work<'_> {
     }
 }
 
-/// Writes those units of a chunk that hold anything at their places, and moves `written` to where
-/// the last one ends: 4096 bytes are the smallest hole that host file systems make. Errors: those
-/// of the host.
+/// Writes the non-zero units of a chunk in place, and sets `written` to the end of the last one:
+/// 4096 bytes are the smallest hole of host file systems. Errors: those of the host.
 pub fn write_sparse(file: &File, offset: u64, chunk: &[u8], written: &mut u64) -> io::Result<()> {
     let zero =
         |at: usize| chunk.get(at..).is_none_or(|rest| nandkit_units::is_zeroed(rest.get(..UNIT).unwrap_or(rest)));

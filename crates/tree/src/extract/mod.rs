@@ -1,10 +1,10 @@
-//! A tree out into a host's directory.
+//! Extracting a tree to a host directory.
 //!
-//! Whatever the tree holds, nothing outside the target is read, written or made: every call names
-//! one directory that is open and one name within it, directories are opened without following
-//! symbolic links, and new files are made only where nothing is. First all directories are made,
-//! then files by several threads, then hard links; the attributes of directories come last,
-//! innermost first, so that what is made later does not change their times.
+//! Whatever the tree contains, nothing outside the target is read, written or made: every call uses
+//! an open directory and a single name in it, directories are opened without following symbolic
+//! links, and new files are made only where nothing exists. First all directories are made, then
+//! files by several threads, then hard links. Attributes of directories are set last, innermost
+//! first, so that later changes do not modify their times.
 
 mod attributes;
 mod content;
@@ -25,22 +25,22 @@ use crate::{MountLimits, MountedTree, Result, TreeError};
 pub use content::write_sparse;
 use names::Target;
 
-/// How a tree is written into a directory.
+/// Options for extracting a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtractOptions {
-    /// Into a directory that holds something: directories of the same name are shared, anything
-    /// else of the same name is replaced. Otherwise the target must be empty, or not be there.
+    /// Merges into a non-empty directory: directories with the same name are shared, anything else
+    /// with the same name is replaced. Otherwise the target must be empty or missing.
     pub merge: bool,
-    /// Sets owners; `None`: if the user is root. Without owners, set-user-id and set-group-id are
-    /// not set either where the owner would be another.
+    /// Sets owners; `None` means only if the user is root. Without owners, set-user-id and
+    /// set-group-id are not set on files whose owner would differ.
     pub owners: Option<bool>,
     /// Sets extended attributes.
     pub xattrs: bool,
     /// Refuses symbolic links that lead out of the target: those with an absolute target, or with
-    /// more `..` than there are directories above. A link that is made is never followed by the
-    /// extraction, but other programs follow it.
+    /// more `..` than parent directories. The extraction never follows links, but other programs
+    /// do.
     pub inward_links_only: bool,
-    /// What is taken of a mounted file system.
+    /// Limits for a mounted file system.
     pub limits: MountLimits,
 }
 
@@ -50,12 +50,12 @@ impl Default for ExtractOptions {
     }
 }
 
-/// A path of the tree, without a leading `/`, and what is to be said of it.
+/// A remark about a path of the tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
-    /// Where.
+    /// The path, without a leading `/`.
     pub path: Vec<u8>,
-    /// What, and why.
+    /// The remark, with its reason.
     pub reason: String,
 }
 
@@ -65,53 +65,52 @@ impl std::fmt::Display for Note {
     }
 }
 
-/// What an extraction did. Notes are in the order of the paths.
+/// The result of an extraction. Notes are sorted by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtractReport {
-    /// Regular files made, damaged ones among them.
+    /// Regular files made, including damaged ones.
     pub files: u64,
-    /// Directories made or shared, the target among them.
+    /// Directories made or shared, including the target.
     pub directories: u64,
     /// Symbolic links made.
     pub symlinks: u64,
-    /// Further names of inodes made.
+    /// Additional names of inodes made.
     pub hard_links: u64,
     /// Devices, fifos and sockets made.
     pub specials: u64,
-    /// Bytes of the contents of files, holes among them.
+    /// Bytes of file content, including holes.
     pub bytes: u64,
     /// Whether owners were set.
     pub owners: bool,
-    /// What the host or the user's rights did not allow: names, or single attributes.
+    /// Names or attributes that the host or the user's permissions did not allow.
     pub skipped: Vec<Note>,
-    /// What was left out because it could do harm, or no directory can hold it.
+    /// Nodes refused because they could do harm, or no directory can hold them.
     pub refused: Vec<Note>,
-    /// What could not be read, or only in part: with the first offset and its cause.
+    /// Nodes that could not be read completely, with the first offset and its cause.
     pub damaged: Vec<Note>,
 }
 
-/// How far an extraction is.
+/// The progress of an extraction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Names dealt with.
+    /// Names processed.
     pub names: u64,
-    /// Names in all.
+    /// Names in total.
     pub names_total: u64,
-    /// Bytes of files dealt with.
+    /// Bytes of files processed.
     pub bytes: u64,
-    /// Bytes of files in all.
+    /// Bytes of files in total.
     pub bytes_total: u64,
 }
 
-/// Called now and then, by several threads.
+/// A callback for progress, called occasionally and by several threads.
 pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Sync);
 
-/// Writes all of a mounted file system into the directory `target`, which is made where it is
-/// missing.
+/// Extracts a whole mounted file system to the directory `target`, which is made if missing.
 ///
-/// Errors: `Target` where the target cannot be used; `Node` where the root cannot be read; `Host`
-/// where the host can take no more (no space, a device's error). All else is in the report, and the
-/// rest is delivered.
+/// Errors: `Target` if the target cannot be used; `Node` if the root cannot be read; `Host` if the
+/// host cannot take more (no space, a device error). All other problems are in the report, and the
+/// rest is extracted.
 pub fn extract(
     fs: &dyn FileSystem,
     target: &Path,
@@ -127,7 +126,7 @@ pub fn extract(
     Ok(report)
 }
 
-/// Writes a tree into the directory `target`, as [`extract`] does.
+/// Extracts a tree to the directory `target`, like [`extract`].
 pub fn extract_tree(
     tree: &dyn SourceTree,
     target: &Path,
@@ -147,7 +146,7 @@ pub fn extract_tree(
         progress,
         names_done: AtomicU64::new(0),
         bytes_done: AtomicU64::new(0),
-        // Holes are counted, of which a hostile image has any number.
+        // Saturates because holes count, and a hostile image can claim any number of them.
         bytes_total: first_names.fold(0, |sum, node| sum.saturating_add(node.size)),
     };
     let children = Children::of(nodes);
@@ -159,7 +158,7 @@ pub fn extract_tree(
         }
     }
     let directories = (0..nodes.len()).filter(|index| there(*index));
-    // A directory of many files is worked on by several threads.
+    // Several threads share the files of a large directory.
     let is_file = |child: &usize| {
         nodes.get(*child).is_some_and(|node| node.kind != FileKind::Directory && node.hard_link_of.is_none())
     };
@@ -189,7 +188,7 @@ pub fn extract_tree(
     Ok(report)
 }
 
-/// Opens the target, and makes it where it is missing.
+/// Opens the target, and makes it if missing.
 fn open_target(target: &Path, merge: bool) -> Result<OwnedFd> {
     let shown = || target.display().to_string();
     match std::fs::create_dir(target) {
@@ -218,7 +217,7 @@ fn open_target(target: &Path, merge: bool) -> Result<OwnedFd> {
 
 const ABOVE_MISSING: &str = "the directory above it could not be made";
 
-/// One extraction.
+/// An extraction in progress.
 struct Work<'a> {
     tree: &'a dyn SourceTree,
     options: &'a ExtractOptions,
@@ -231,7 +230,7 @@ struct Work<'a> {
     bytes_total: u64,
 }
 
-/// A list of the report.
+/// The lists of the report.
 #[derive(Clone, Copy, Debug)]
 enum List {
     Skipped,
@@ -260,7 +259,7 @@ impl Work<'_> {
         });
     }
 
-    /// One more name, and so many more bytes, are dealt with.
+    /// Advances the progress.
     fn advance(&self, names: u64, bytes: u64) {
         let names = self.names_done.fetch_add(names, Ordering::Relaxed) + names;
         let bytes = self.bytes_done.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
@@ -268,7 +267,7 @@ impl Work<'_> {
         (self.progress)(Progress { names, names_total, bytes, bytes_total: self.bytes_total });
     }
 
-    /// Makes or shares all directories, outermost first; which ones are there.
+    /// Makes or shares all directories, outermost first; returns which of them exist.
     fn make_directories(&self) -> Result<Vec<bool>> {
         let nodes = self.tree.nodes();
         let mut made = vec![false; nodes.len()];
@@ -296,7 +295,7 @@ impl Work<'_> {
         }
     }
 
-    /// Makes what is no directory and no hard link; returns which of the nodes are there.
+    /// Makes all nodes other than directories and hard links; returns which of them exist.
     fn make_files(&self, directory: usize, files: &[usize], buffer: &mut Vec<u8>) -> Result<Vec<usize>> {
         let opened = self.target.open_directory(&self.path(directory))?;
         let mut made = Vec::with_capacity(files.len());
@@ -317,7 +316,7 @@ impl Work<'_> {
         Ok(made)
     }
 
-    /// Gives inodes that are there their further names.
+    /// Makes the additional names of existing inodes.
     fn make_hard_links(&self, made: &[bool]) -> Result<()> {
         let nodes = self.tree.nodes();
         for (index, node) in nodes.iter().enumerate() {

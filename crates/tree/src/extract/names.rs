@@ -1,4 +1,4 @@
-//! Making names within the target, and only there.
+//! Making names inside the target, and only there.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,7 +15,7 @@ use crate::{Result, TreeError, host};
 /// Why a name was not made.
 #[derive(Debug)]
 pub enum Failure {
-    /// The host refused.
+    /// The host returned an error.
     Host(&'static str, io::Error),
     /// It could do harm.
     Refused(String),
@@ -27,7 +27,7 @@ impl Failure {
     }
 }
 
-/// The directory that all is made in.
+/// The directory that receives everything.
 #[derive(Debug)]
 pub struct Target {
     pub root: OwnedFd,
@@ -35,8 +35,8 @@ pub struct Target {
     pub merge: bool,
 }
 
-/// A name that makes no path. Trees promise such names; here is where a broken promise would do
-/// harm.
+/// Checks that a name is a single path component. Trees promise this; here a broken promise would
+/// do harm.
 fn single(name: &[u8]) -> std::result::Result<&OsStr, Failure> {
     if matches!(name, b"" | b"." | b"..") || name.contains(&b'/') || name.contains(&0) {
         return Err(Failure::Refused(format!("\"{}\" is no name", escaped(name))));
@@ -45,8 +45,7 @@ fn single(name: &[u8]) -> std::result::Result<&OsStr, Failure> {
 }
 
 impl Target {
-    /// Opens a directory that was made before. Errors: `Host`, also where somebody replaced it
-    /// meanwhile.
+    /// Opens a directory made earlier. Errors: `Host`, also if it was replaced meanwhile.
     pub fn open_directory(&self, path: &[u8]) -> Result<OwnedFd> {
         use std::os::fd::AsFd;
         host::open_beneath(self.root.as_fd(), path, OFlags::RDONLY | OFlags::DIRECTORY)
@@ -58,15 +57,15 @@ impl Target {
         Ok(FileType::from_raw_mode(found.map_err(Failure::host("looking at what has the name"))?.st_mode))
     }
 
-    /// Takes away again what was made under a name. Nobody is left to tell where that fails: why
-    /// the name goes is told already.
+    /// Removes what was just made under a name. Ignores failures: the reason for the removal is
+    /// already reported.
     pub fn remove(&self, parent: BorrowedFd<'_>, name: &[u8]) {
         if let Ok(name) = single(name) {
             let _ = rustix::fs::unlinkat(parent, name, AtFlags::empty());
         }
     }
 
-    /// Makes a directory, or shares one that is there, for the user alone.
+    /// Makes a directory accessible to the user alone, or shares an existing one.
     pub fn make_directory(&self, parent: BorrowedFd<'_>, name: &[u8]) -> std::result::Result<(), Failure> {
         let name = single(name)?;
         match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
@@ -78,8 +77,8 @@ impl Target {
         }
     }
 
-    /// Calls `make`, which fails where the name is taken, and where names are to be replaced, once
-    /// more after taking the old one away.
+    /// Calls `make`, which fails if the name exists; if names are to be replaced, removes the old
+    /// one and tries again.
     pub fn make<T>(
         &self,
         parent: BorrowedFd<'_>,
@@ -101,7 +100,7 @@ impl Target {
         }
     }
 
-    /// Gives an inode a further name. A symbolic link gets the name itself, not what it leads to.
+    /// Adds a name to an inode. For a symbolic link, the link itself gets the name, not its target.
     pub fn link(&self, from: (BorrowedFd<'_>, &[u8]), to: (BorrowedFd<'_>, &[u8])) -> std::result::Result<(), Failure> {
         let existing = single(from.1)?;
         self.make(to.0, to.1, "making the hard link", |name| {
@@ -110,7 +109,7 @@ impl Target {
     }
 }
 
-/// What no other file can fare better with.
+/// Whether an error would affect all other files too.
 fn ends_all(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(
@@ -120,7 +119,7 @@ fn ends_all(error: &io::Error) -> bool {
 }
 
 impl Work<'_> {
-    /// Notes why a node was not made. Errors: `Host` where the host can take no more.
+    /// Reports why a node was not made. Errors: `Host` if the host cannot take more.
     pub fn fail(&self, node: usize, failure: Failure) -> Result<()> {
         match failure {
             Failure::Host(doing, error) if ends_all(&error) => {

@@ -14,7 +14,7 @@ use crate::error::escaped;
 use crate::inward::leads_out;
 
 impl Work<'_> {
-    /// Makes a symbolic link. It leads wherever the tree says; nothing here follows it.
+    /// Makes a symbolic link with any target; the extraction never follows it.
     pub fn make_symlink(&self, parent: BorrowedFd<'_>, index: usize, node: &SourceNode) -> Result<bool, Failure> {
         if node.target.is_empty() || node.target.contains(&0) {
             let reason = format!("\"{}\" is no target of a symbolic link", escaped(&node.target));

@@ -1,4 +1,4 @@
-//! One file, read as one version.
+//! Reading a file in a single consistent version.
 
 use std::fs::File;
 use std::io;
@@ -14,40 +14,40 @@ use super::Source;
 use crate::directory::{identity, node_of};
 use crate::host;
 
-/// Files up to this size are read whole.
+/// Largest file in bytes that is read whole.
 pub const WHOLE_MAX: u64 = 4 << 20;
 
-/// Times of files have a grain: that of the kernel's tick, at most 10 ms (CONFIG_HZ=100;
-/// Documentation/filesystems/multigrain-ts.rst). A change within the grain of another one may not
-/// show, so that a file is taken only as long behind its last change.
+/// The granularity of file times: at most the kernel's tick of 10 ms (CONFIG_HZ=100;
+/// Documentation/filesystems/multigrain-ts.rst). A change within this time after another one may
+/// not be visible, so a file is accepted only this long after its last change.
 const GRAIN: Nanos = Nanos(20_000_000);
 
-/// Times that a file is read before it is told as one that changes all the time.
+/// Attempts to read a file before it is reported as changing all the time.
 const TRIES: u32 = 10;
 
-/// What tells whether a file is the same: device, inode, size, times of modification and of change.
+/// Identifies a file version: device, inode, size, times of modification and of change.
 pub type Version = (u64, u64, u64, i64, i64);
 
-/// Where a member's bytes are.
+/// The content of a member.
 #[derive(Debug)]
 pub enum Content {
-    /// All of them.
+    /// All bytes.
     Whole(Vec<u8>),
-    /// In the file, up to `asked` on their way.
+    /// An open file; reads up to `asked` were requested ahead.
     Streamed { file: File, asked: u64 },
 }
 
-/// A file whose turn it is.
+/// A file that is ready to be read.
 #[derive(Debug)]
 pub struct Member {
-    /// The node, where it is otherwise than it was listed.
+    /// The current node, if it differs from the listed one.
     pub node: Option<SourceNode>,
     pub size: u64,
     pub version: Version,
     pub content: Content,
-    /// Its data, where holes are asked for.
+    /// Its runs of data, if holes are requested.
     pub runs: Option<Vec<Range<u64>>>,
-    /// Times that it was read again.
+    /// Number of repeated reads.
     pub again: u32,
 }
 
@@ -65,7 +65,7 @@ fn changed(source: &Source, node: usize) -> FsError {
     FsError::new(ErrorKind::Corrupt, detail)
 }
 
-/// Errors: the file is no longer what it was.
+/// Checks that a file has not changed. Errors: it has.
 pub fn expect_same(source: &Source, node: usize, file: &File, version: &Version) -> nandkit_vfs::Result<()> {
     let now = rustix::fs::fstat(file).map_err(|error| failed(source, node, "reading attributes", error))?;
     if version_of(&now) == *version { Ok(()) } else { Err(changed(source, node)) }
@@ -81,7 +81,8 @@ pub fn open(source: &Source, node: usize) -> nandkit_vfs::Result<File> {
     })
 }
 
-/// Reads a file whole between two looks at its attributes, until both agree; a large one is opened.
+/// Reads a file whole, repeatedly until its attributes are the same before and after; a large file
+/// is only opened.
 pub fn read(source: &Source, node: usize, file: File) -> nandkit_vfs::Result<Member> {
     let clock = source.options.clock;
     let look = || rustix::fs::fstat(&file).map_err(|error| failed(source, node, "reading attributes", error));
@@ -96,7 +97,7 @@ pub fn read(source: &Source, node: usize, file: File) -> nandkit_vfs::Result<Mem
         let present = present(source, node, &file, &before)?;
         let runs = if source.options.holes { Some(runs(&file, size)) } else { None };
         if size > WHOLE_MAX {
-            // Reading on tells whether it stays the same.
+            // Reads during streaming detect later changes.
             let content = Content::Streamed { file, asked: 0 };
             return Ok(Member { node: present, size, version, content, runs, again });
         }
@@ -111,15 +112,15 @@ pub fn read(source: &Source, node: usize, file: File) -> nandkit_vfs::Result<Mem
     Err(changed(source, node))
 }
 
-/// Whether a second change may not show in the time of the last one. Times that lie far ahead are
-/// another machine's: nothing can be said of them.
+/// Whether another change might not be visible in the time of the last one. Times far in the future
+/// come from another machine and prove nothing.
 fn is_fresh(changed: Timestamp, now: Timestamp) -> bool {
     let grain = GRAIN.0 as i64;
     let age = now.0.saturating_sub(changed.0);
     age < grain && age > -50 * grain
 }
 
-/// The node as it is, where that is otherwise than it was listed.
+/// The current node, if it differs from the listed one.
 fn present(source: &Source, node: usize, file: &File, found: &Stat) -> nandkit_vfs::Result<Option<SourceNode>> {
     let listed = source.directory.nodes_at(node)?;
     let now = node_of(found, FileKind::Regular);
@@ -135,7 +136,7 @@ fn present(source: &Source, node: usize, file: &File, found: &Stat) -> nandkit_v
     Ok(Some(SourceNode { parent: listed.parent, name: listed.name.clone(), xattrs, ..now }))
 }
 
-/// The data of a file as the host's file system tells; all of it where it does not.
+/// The runs of data reported by the host's file system; the whole file if it reports none.
 fn runs(file: &File, size: u64) -> Vec<Range<u64>> {
     let (mut runs, mut offset) = (Vec::new(), 0);
     while offset < size {

@@ -1,8 +1,8 @@
-//! A host's directory, read in the order in which its files lie on the device.
+//! A host directory read in the order of its files on the device.
 //!
-//! The files come in the tree's order; a window of them is read ahead, those of it in the order of
-//! their physical blocks (FIEMAP, linux/fiemap.h; where the file system does not tell, of their
-//! inodes), by several threads. Large files are streamed, with requests far ahead.
+//! Files are delivered in tree order. Within a window of upcoming files, several threads read ahead
+//! in the order of physical blocks (FIEMAP, linux/fiemap.h; if the file system does not report
+//! them, in inode order). Large files are streamed, with requests far ahead.
 
 mod member;
 mod windows;
@@ -21,54 +21,56 @@ use self::member::{Content, Member};
 use self::windows::Windows;
 use crate::{DirectoryOptions, HostDirectory, Note, Result, TreeError, host};
 
-/// The host's clock, by which freshly changed files are known, and a way to wait.
+/// The host's clock, which reveals recently changed files, and a way to wait.
 #[derive(Clone, Copy, Debug)]
 pub struct HostClock {
-    /// The present.
+    /// Returns the current time.
     pub now: fn() -> Timestamp,
-    /// Waits so long.
+    /// Waits for this duration.
     pub wait: fn(Nanos),
 }
 
-/// How a directory is read.
+/// Options for reading a directory in order.
 #[derive(Clone, Debug)]
 pub struct OrderedOptions {
-    /// Which names, and what of them.
+    /// Options for names and attributes.
     pub directory: DirectoryOptions,
-    /// Bytes of content that are held in memory, about.
+    /// Approximate limit of content held in memory, in bytes.
     pub memory: u64,
-    /// Reads at a time: also on a machine of one processor several, as devices work in parallel.
+    /// Parallel reads: several are useful even on a single processor, because devices work in
+    /// parallel.
     pub threads: usize,
-    /// Whether [`SourceTree::data_after`] tells holes; else all is data, and nobody is asked.
+    /// Whether [`SourceTree::data_after`] reports holes; otherwise everything counts as data
+    /// without asking.
     pub holes: bool,
     /// The host's clock.
     pub clock: HostClock,
 }
 
-/// What was read.
+/// Counters of reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderedCounters {
-    /// Files that were read ahead.
+    /// Files read ahead.
     pub ahead: u64,
-    /// Of those, such that the file system told of where they lie.
+    /// Files read ahead whose location was reported by the file system.
     pub placed: u64,
-    /// Files that were streamed.
+    /// Files streamed.
     pub streamed: u64,
-    /// Files that were otherwise than when they were listed.
+    /// Files that differed from their listing.
     pub renewed: u64,
-    /// Times that a file was read again, since it changed meanwhile or was too fresh to tell.
+    /// Repeated reads of files that changed meanwhile, or changed too recently to tell.
     pub again: u64,
 }
 
-/// A host's directory, read ahead. Who wants each file to be of one version asks
-/// [`OrderedDirectory::turn`] before it reads it, as the packer does.
+/// A host directory that is read ahead. To get each file in a single version, call
+/// [`OrderedDirectory::turn`] before reading it, as the packer does.
 pub struct OrderedDirectory {
     source: Arc<Source>,
     windows: Windows,
     current: Mutex<Option<(usize, Member)>>,
 }
 
-/// What the reading threads share.
+/// The state shared by the reading threads.
 struct Source {
     directory: HostDirectory,
     options: OrderedOptions,
@@ -80,12 +82,12 @@ impl std::fmt::Debug for OrderedDirectory {
     }
 }
 
-/// Bytes of a streamed file that are asked for in front of the reader, at a time.
+/// Bytes of a streamed file requested ahead of the reader.
 const AHEAD: u64 = 8 << 20;
 
 impl OrderedDirectory {
-    /// Reads all names and attributes, with so many threads. Errors: those of
-    /// [`HostDirectory::open`]; `Host` where no thread can be had.
+    /// Reads all names and attributes, with this many threads. Errors: those of
+    /// [`HostDirectory::open`]; `Host` if no thread can be started.
     pub fn open(root: &Path, options: OrderedOptions) -> Result<Self> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads.clamp(1, 64)).build();
         let pool = pool.map_err(|error| {
@@ -97,19 +99,18 @@ impl OrderedDirectory {
         Ok(Self { source, windows, current: Mutex::new(None) })
     }
 
-    /// What was left out, by path.
+    /// Nodes left out, by path.
     pub fn left_out(&self) -> &[Note] {
         self.source.directory.left_out()
     }
 
-    /// What was read until now.
+    /// The counters so far.
     pub fn counters(&self) -> OrderedCounters {
         self.windows.counters()
     }
 
-    /// A node as it is now, where it is otherwise than when it was listed; from now on its content
-    /// is that of this moment. Errors: it is gone, no file any more, cannot be read, or changes all
-    /// the time.
+    /// The current node, if it differs from the listed one; from now on its content is that of this
+    /// moment. Errors: it is gone, no longer a file, unreadable, or changes all the time.
     pub fn turn(&self, node: usize) -> nandkit_vfs::Result<Option<SourceNode>> {
         let nodes = self.source.directory.nodes();
         let is_file =
@@ -128,7 +129,7 @@ impl OrderedDirectory {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the member whose turn it is.
+    /// Runs a closure on the current member.
     fn with<T>(
         &self,
         node: usize,
@@ -190,10 +191,10 @@ impl SourceTree for OrderedDirectory {
     }
 }
 
-/// Has the host read what comes next, long before it is read.
+/// Makes the host read the next part long before it is needed.
 fn ask_ahead(file: &File, asked: &mut u64, offset: u64, size: u64) {
     while *asked < size && *asked < offset + 2 * AHEAD {
-        // It is a wish: who cannot fulfil it reads as ever.
+        // Only a hint: if it fails, reads work as usual.
         let _ = rustix::fs::fadvise(file, *asked, std::num::NonZeroU64::new(AHEAD), Advice::WillNeed);
         *asked += AHEAD;
     }

@@ -1,4 +1,4 @@
-//! Windows of files that are read ahead, each in the order of its files' places.
+//! Windows of files that are read ahead, each in the order of its files on the device.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -15,36 +15,36 @@ use rayon::ThreadPool;
 use super::member::{self, Content, Member, WHOLE_MAX};
 use super::{OrderedCounters, Source};
 
-/// Files of a window, which are open at once: a process may have 1024 as a rule.
+/// Files per window, all open at once: a process may usually open 1024.
 const FILES: usize = 256;
 
-/// Windows that are on their way in front of the one that is used.
+/// Windows in progress ahead of the current one.
 const IN_FRONT: usize = 2;
 
-/// Members that are read, as they come.
+/// Members read so far.
 type Read = HashMap<usize, Result<Member>>;
 
-/// Where what was read is put down for whoever waits.
+/// Passes the members of a window to a waiting reader.
 type Slot = (Mutex<Option<Read>>, Condvar);
 
-/// Where a file lies; what cannot tell comes behind the others.
+/// The sort key of a file: its location; files without a known location come last.
 type ReadingOrder = (bool, u64);
 
-/// Files of a window that are open, and what was read of them.
+/// The open files of a window, and the members read from them.
 struct Opening {
     opened: Mutex<Vec<(ReadingOrder, usize, File)>>,
     read: Mutex<Read>,
 }
 
-/// A window on its way.
+/// A window in progress.
 struct Flight {
     nodes: Range<usize>,
     read: Arc<Slot>,
 }
 
-/// What is on its way, and what is there.
+/// The windows in progress, and the current one.
 struct State {
-    /// The first node of which no window has begun.
+    /// The first node without a window.
     next: usize,
     flights: VecDeque<Flight>,
     here: Read,
@@ -55,7 +55,7 @@ struct State {
 pub struct Windows {
     pool: Arc<ThreadPool>,
     state: Mutex<State>,
-    /// Files of which the file system told where they lie.
+    /// Files whose location was reported by the file system.
     placed: Arc<AtomicUsize>,
     bytes: u64,
 }
@@ -77,7 +77,7 @@ impl Windows {
         OrderedCounters { placed, ..lock(&self.state).counters }
     }
 
-    /// The file of a node, from its window if nodes come in their order.
+    /// The file of a node, from its window if nodes are requested in order.
     pub fn member(&self, source: &Arc<Source>, node: usize) -> Result<Member> {
         let mut state = lock(&self.state);
         while !state.here.contains_key(&node) {
@@ -91,7 +91,7 @@ impl Windows {
             while read.is_none() {
                 read = ready.wait(read).unwrap_or_else(PoisonError::into_inner);
             }
-            // What nobody asked for is not kept.
+            // Members that were not requested are dropped.
             state.here = read.take().unwrap_or_default();
         }
         self.send(source, &mut state, node);
@@ -110,8 +110,7 @@ impl Windows {
         member
     }
 
-    /// Begins windows, as many as may be on their way; from `node` on where none has begun behind
-    /// it.
+    /// Starts as many windows as may be in progress; from `node` on if none has started after it.
     fn send(&self, source: &Arc<Source>, state: &mut State, node: usize) {
         if state.flights.is_empty() && node > state.next {
             state.next = node;
@@ -132,7 +131,7 @@ impl Windows {
         }
     }
 
-    /// The nodes of the next window, and the files among them that are read ahead.
+    /// The nodes of the next window, and the files among them to read ahead.
     fn window(&self, source: &Source, from: usize) -> (Range<usize>, Vec<usize>) {
         let nodes = source.directory.nodes();
         let (mut end, mut bytes, mut files) = (from, 0, Vec::new());
@@ -150,7 +149,7 @@ impl Windows {
     }
 }
 
-/// Where a file lies: its first byte on the device, else behind all of those its inode's number.
+/// The sort key of a file: its first byte on the device, or after all of those its inode number.
 fn place(file: &File) -> ReadingOrder {
     let unknown = FiemapExtentFlags::UNKNOWN | FiemapExtentFlags::DATA_INLINE;
     match Fiemap::new(file).next() {
@@ -159,8 +158,8 @@ fn place(file: &File) -> ReadingOrder {
     }
 }
 
-/// Items that are taken one by one, in their order, by as many tasks as there are threads; whoever
-/// is last does what comes then. No thread waits for another.
+/// Items taken one by one, in order, by as many tasks as there are threads; the last one to finish
+/// runs the continuation. No thread waits for another.
 struct Line<T, W, D> {
     items: Mutex<std::vec::IntoIter<T>>,
     work: W,
@@ -194,7 +193,7 @@ fn in_order<T: Send + 'static>(
     }
 }
 
-/// Reads files: all are opened, then read in the order of their places.
+/// Reads files: opens all, then reads them in the order of their locations.
 fn read_all(windows: &Windows, source: &Arc<Source>, files: Vec<usize>, slot: Arc<Slot>) {
     let (pool, placed) = (&windows.pool, Arc::clone(&windows.placed));
     let flight = Arc::new(Opening { opened: Mutex::default(), read: Mutex::default() });

@@ -1,10 +1,10 @@
-//! A tree out into a tar archive: for those who may not make devices or change owners.
+//! Packing a tree into a tar archive, for users who may not make devices or change owners.
 //!
-//! The archive has ustar headers, and PAX extended headers for what these cannot hold: long names,
-//! fractions of seconds, large numbers, extended attributes (`SCHILY.xattr.NAME`), and access
-//! control lists once more as text (`SCHILY.acl.access`, `SCHILY.acl.default`). Of the times it
-//! holds that of modification. The same tree gives the same bytes. Holes are written as zeroes,
-//! which every reader understands, or are kept as GNU tar keeps them.
+//! The archive has ustar headers, and PAX extended headers for whatever those cannot hold: long
+//! names, fractions of seconds, large numbers, extended attributes (`SCHILY.xattr.NAME`), and
+//! access control lists additionally as text (`SCHILY.acl.access`, `SCHILY.acl.default`). It stores
+//! modification times only. The same tree yields the same bytes. Holes are written as zeroes, which
+//! every reader understands, or stored as in GNU tar.
 
 mod sparse;
 
@@ -23,19 +23,19 @@ use crate::large::{Holes, LARGE};
 use crate::salvage::{self, Damage};
 use crate::{ExtractReport, MountLimits, MountedTree, Note, Result, TreeError};
 
-/// Bytes of a header, and of the unit of all else.
+/// Size of a header, and unit of all other sizes.
 const BLOCK: usize = 512;
 
-/// Bytes of a name or a target in a header.
+/// Longest name or target in a header, in bytes.
 const NAME_MAX: usize = 100;
 
-/// Largest numbers in a header: 7 octal digits for owners and devices, 11 for sizes and times.
+/// Largest number in a header: 7 octal digits for owners and devices; sizes and times have 11.
 const SMALL_MAX: u64 = 0o7_777_777;
 const LARGE_MAX: u64 = 0o77_777_777_777;
 
-/// Writes all of a mounted file system as a tar archive, uncompressed, its holes as `limits` say.
-/// Errors: `Node` where the root cannot be read; `Host` of `out`. All else is in the report, and
-/// the rest is delivered; what of a content cannot be read becomes zeroes.
+/// Packs a whole mounted file system into an uncompressed tar archive, with holes as `limits` say.
+/// Errors: `Node` if the root cannot be read; `Host` from `out`. All other problems are in the
+/// report, and the rest is packed; unreadable parts of a content become zeroes.
 pub fn pack(fs: &dyn FileSystem, out: &mut dyn Write, limits: &MountLimits) -> Result<ExtractReport> {
     let tree = MountedTree::read(fs, fs.root(), limits).map_err(|error| TreeError::node(&[], error))?;
     let mut report = pack_tree(&tree, out, &PackOptions { holes: limits.holes, ..PackOptions::default() })?;
@@ -46,14 +46,14 @@ pub fn pack(fs: &dyn FileSystem, out: &mut dyn Write, limits: &MountLimits) -> R
     Ok(report)
 }
 
-/// What of a tree an archive has.
+/// Options for packing a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct PackOptions {
-    /// Whether holes are kept.
+    /// Whether to store holes.
     pub holes: Holes,
-    /// Whether extended attributes, access control lists among them, are written.
+    /// Whether to write extended attributes, including access control lists.
     pub xattrs: bool,
-    /// Whether symbolic links that lead out of the tree are refused.
+    /// Whether to refuse symbolic links that lead out of the tree.
     pub inward_links_only: bool,
 }
 
@@ -63,17 +63,18 @@ impl Default for PackOptions {
     }
 }
 
-/// A node as it is when its turn comes, where that may be otherwise than the tree has it; its
-/// content is read as it was then. `None`: as the tree has it. Errors: why it is left out.
+/// Returns the current node when its turn comes, if it may differ from the tree's; its content is
+/// then read in that version. `None` means unchanged. An error says why it is left out.
 pub type Turn<'a> = dyn Fn(usize) -> nandkit_vfs::Result<Option<SourceNode>> + 'a;
 
-/// Writes a tree as a tar archive, as [`pack`] does. Sockets are skipped: an archive holds none.
+/// Packs a tree into a tar archive, like [`pack`]. Sockets are skipped, because an archive cannot
+/// hold them.
 pub fn pack_tree(tree: &dyn SourceTree, out: &mut dyn Write, options: &PackOptions) -> Result<ExtractReport> {
     pack_in_turn(tree, &|_| Ok(None), out, options)
 }
 
-/// Packs a tree that may change meanwhile: `turn` is asked for each node once, in their
-/// order. Its name, its place and whose hard link it is stay those of the tree.
+/// Packs a tree that may change meanwhile: calls `turn` once for each node, in order. Name, parent
+/// and hard links stay those of the tree.
 pub fn pack_in_turn(
     tree: &dyn SourceTree,
     turn: &Turn<'_>,
@@ -98,9 +99,9 @@ struct Packing<'a> {
     turn: &'a Turn<'a>,
     out: &'a mut dyn Write,
     options: PackOptions,
-    /// Nodes that the archive does not have.
+    /// Nodes that are missing in the archive.
     left_out: BTreeSet<usize>,
-    /// Content on its way.
+    /// Copy buffer.
     buffer: Vec<u8>,
     report: ExtractReport,
 }
@@ -163,8 +164,8 @@ impl Packing<'_> {
         self.left_out.insert(index);
     }
 
-    /// Why the archive does not hold a node, if it does not, and whether that is a loss: of what an
-    /// archive cannot hold by its nature it is none.
+    /// Why the archive cannot hold a node, if so, and whether that is a loss; it is none for nodes
+    /// that no archive can hold.
     fn refusal(&self, index: usize, node: &SourceNode, too_many_runs: bool) -> Option<(String, bool)> {
         let levels = || path(self.tree.nodes(), index).iter().filter(|byte| **byte == b'/').count();
         if let Some(first) = node.hard_link_of {
@@ -207,7 +208,7 @@ impl Packing<'_> {
         self.out.write_all([0; BLOCK].get(..padding).unwrap_or_default())
     }
 
-    /// Some runs of a file, one behind the other, padded at their end.
+    /// Writes some runs of a file in sequence, padded at the end.
     fn content(&mut self, index: usize, node: &SourceNode, runs: &[Range<u64>]) -> io::Result<()> {
         let buffer = std::mem::take(&mut self.buffer);
         let mut copy = Copy { buffer, end: node.size, damage: Damage::default() };
@@ -227,7 +228,7 @@ impl Packing<'_> {
     }
 }
 
-/// What an archive has for a node; of sockets it has nothing.
+/// The entry type of a node; sockets have none.
 fn entry_type(node: &SourceNode) -> EntryType {
     match (node.hard_link_of, node.kind) {
         (Some(_), _) => EntryType::Link,
@@ -240,7 +241,7 @@ fn entry_type(node: &SourceNode) -> EntryType {
     }
 }
 
-/// Mode, owners, time, target and device.
+/// Sets mode, owners, time, target and device in a header.
 fn describe(header: &mut Header, node: &SourceNode, target: &[u8]) -> io::Result<()> {
     header.set_mode(node.mode.into());
     header.set_uid(if u64::from(node.uid) > SMALL_MAX { 0 } else { node.uid.into() });
@@ -256,16 +257,17 @@ fn describe(header: &mut Header, node: &SourceNode, target: &[u8]) -> io::Result
     Ok(())
 }
 
-/// A content on its way.
+/// A content being copied.
 struct Copy {
     buffer: Vec<u8>,
-    /// The header has promised the whole size: behind the end of the content come zeroes.
+    /// The header has promised the whole size: zeroes follow the end of the content.
     end: u64,
     damage: Damage,
 }
 
 impl Copy {
-    /// Writes one run of a file of `size` bytes; what is a hole in it as zeroes, unread.
+    /// Writes one run of a file of `size` bytes; holes inside it are written as zeroes without
+    /// being read.
     fn run(
         &mut self,
         tree: &dyn SourceTree,
@@ -308,8 +310,8 @@ fn header(kind: EntryType, name: &[u8], size: u64) -> Header {
     header
 }
 
-/// The records of an extended header with what the header itself cannot hold; empty where it holds
-/// all. Sizes: the bytes in the archive, and those of a file of which holes are left out.
+/// The extended-header records for everything that the header cannot hold; empty if it holds all.
+/// Takes the size in the archive, and that of a file stored with holes.
 fn records(
     node: &SourceNode,
     name: &[u8],
@@ -321,8 +323,7 @@ fn records(
     let is_sparse = real_size.is_some();
     let mut add = |key: &[u8], value: Vec<u8>| records.push((key.to_vec(), value));
     let long = |text: &[u8]| text.len() > NAME_MAX;
-    // Names are UTF-8 in extended headers unless they say otherwise (POSIX.1-2024, pax,
-    // "hdrcharset").
+    // Names in extended headers are UTF-8 by default (POSIX.1-2024, pax, "hdrcharset").
     let in_records = [(name, is_sparse || long(name)), (target, long(target))];
     if in_records.iter().any(|(text, is_in)| *is_in && std::str::from_utf8(text).is_err()) {
         add(b"hdrcharset", b"BINARY".to_vec());
@@ -349,8 +350,8 @@ fn records(
         for (attribute, value) in &node.xattrs {
             add(&xattr_key(attribute), value.clone());
         }
-        // Those who make files of the archive take lists from these records alone. One that is no
-        // list stays an attribute.
+        // Extractors read access control lists only from these records. An invalid list stays an
+        // attribute.
         for (key, name) in LISTS {
             let value = node.xattrs.iter().find(|(attribute, _)| attribute.as_slice() == name);
             if let Some(list) = value.and_then(|(_, value)| acl::parse(value).ok()) {
@@ -360,7 +361,7 @@ fn records(
     }
     let mut text = Vec::new();
     for (key, value) in records {
-        // The length counts its own digits.
+        // The length includes its own digits.
         let rest = key.len() + value.len() + 3;
         let mut length = rest + 1;
         while rest + length.to_string().len() != length {
@@ -376,7 +377,7 @@ fn records(
     text
 }
 
-/// Nanoseconds as seconds with a decimal fraction.
+/// Formats nanoseconds as seconds with a decimal fraction.
 fn decimal(nanoseconds: i64) -> Vec<u8> {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let distance = nanoseconds.unsigned_abs();

@@ -7,11 +7,11 @@ use nandkit_vfs::source::{SourceTree, to_read};
 
 use crate::archive::EXTENTS_MAX;
 
-/// More runs than a map is read with.
+/// The file has more runs than readers accept in a map.
 pub struct TooMany;
 
-/// The data of a file, run by run, in whole blocks of the archive up to the file's end: GNU tar
-/// begins each run in a block of its own, and other readers do not. `None` where it has no hole.
+/// The runs of a file's data, in whole archive blocks up to the file's end: GNU tar starts each run
+/// in its own block, other readers do not. `None` if it has no hole.
 pub fn runs(tree: &dyn SourceTree, node: usize, size: u64) -> Result<Option<Vec<Range<u64>>>, TooMany> {
     let mut runs: Vec<Range<u64>> = Vec::new();
     let mut offset = 0;
@@ -36,8 +36,8 @@ pub fn runs(tree: &dyn SourceTree, node: usize, size: u64) -> Result<Option<Vec<
     Ok((size > 0 && !whole).then_some(runs))
 }
 
-/// The map that comes before the data, padded to whole blocks: the count of runs, then offset and
-/// length of each. The last one names the file's end.
+/// The map that precedes the data, padded to whole blocks: the number of runs, then offset and
+/// length of each. The last entry marks the file's end.
 pub fn map(runs: &[Range<u64>], size: u64) -> Vec<u8> {
     let end = runs.last().is_none_or(|last| last.end < size).then_some(size..size);
     let mut text = format!("{}\n", runs.len() + usize::from(end.is_some()));
@@ -49,15 +49,15 @@ pub fn map(runs: &[Range<u64>], size: u64) -> Vec<u8> {
     bytes
 }
 
-/// The name in the header, by which readers that know no sparse files call map and data: the file's
-/// own is in the records.
+/// The name in the header, under which readers without sparse support extract map and data: the
+/// file's own name is in the records.
 pub fn header_name(name: &[u8]) -> Vec<u8> {
     let at = name.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let (directory, own) = name.split_at_checked(at).unwrap_or_default();
     [directory, b"GNUSparseFile.0/", own].concat()
 }
 
-/// What the extended header says of it.
+/// The extended-header records of a sparse file.
 pub fn records(name: &[u8], size: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
     let record = |key: &str, value: &[u8]| (format!("GNU.sparse.{key}").into_bytes(), value.to_vec());
     vec![
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// A file with data at these places.
+    /// A file with data in these ranges.
     struct Data(Vec<Range<u64>>);
 
     impl SourceTree for Data {
