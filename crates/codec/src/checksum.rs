@@ -6,13 +6,12 @@ pub fn crc32(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
-/// CRC-32 as Linux's `crc32(seed, …)` computes it: the polynomial of [`crc32`], but the register
-/// starts at `seed` as it is and is handed out as it is, without the inversions before and after
-/// (source: Linux `lib/crc32.c`). JFFS2 computes each of its checksums with seed 0, UBI and UBIFS
-/// with seed 0xFFFF_FFFF. The result of one call as the seed of the next continues the checksum.
+/// CRC-32 as Linux's `crc32(seed, …)` computes it: the polynomial of [`crc32`], without its
+/// inversions of the register before and after (source: Linux `lib/crc32.c`). JFFS2 computes all
+/// its checksums with seed 0, UBI and UBIFS with seed 0xFFFF_FFFF. To continue a checksum, pass one
+/// call's result as the next call's seed.
 ///
-/// Cost: that of [`crc32`], which uses the processor's carry-less multiplication where there is
-/// one.
+/// Cost: that of [`crc32`], which uses the processor's carry-less multiplication if available.
 pub fn crc32_linux(seed: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(!seed);
     hasher.update(bytes);
@@ -23,15 +22,15 @@ pub fn crc32_linux(seed: u32, bytes: &[u8]) -> u32 {
 /// as CRC-16/IBM-3740, commonly called "CCITT-FALSE"). Detects every burst of up to 16 bits, every
 /// one- and two-bit error in up to 4 KiB.
 ///
-/// A prefix that many messages share can be taken in once and the state copied.
+/// To share a common prefix between messages, process it once and copy the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crc16(u16);
 
 impl Crc16 {
-    /// The state before any byte.
+    /// The initial state.
     pub const START: Self = Self(0xFFFF);
 
-    /// Takes in more bytes. Cost: one table look-up (512 bytes of table) per byte.
+    /// Processes more bytes. Cost: one table lookup (512 bytes of table) per byte.
     #[inline]
     #[must_use]
     pub const fn update(mut self, bytes: &[u8]) -> Self {
@@ -44,7 +43,7 @@ impl Crc16 {
         self
     }
 
-    /// The checksum of the bytes taken in.
+    /// The checksum of the bytes processed so far.
     #[inline]
     pub const fn finish(self) -> u16 {
         self.0
@@ -88,8 +87,8 @@ mod tests {
         assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
     }
 
-    /// The first eight bytes and the checksum of every JFFS2 clean marker on NOR flash, and the
-    /// register's two catalogued forms: CRC-32/JAMCRC (seed all ones, no final inversion), and the
+    /// The first eight bytes and the checksum of every JFFS2 clean marker on NOR flash, and the two
+    /// catalogued forms of the register: CRC-32/JAMCRC (seed all ones, no final inversion), and the
     /// raw form with seed 0.
     #[test]
     fn the_form_without_inversions() {

@@ -1,4 +1,4 @@
-//! Code pages: how systems before Unicode wrote the characters of a language in bytes.
+//! Code pages: byte encodings of characters from before Unicode.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -7,9 +7,9 @@ use encoding_rs::Encoding;
 use oem_cp::code_table::DECODING_TABLE_CP_MAP;
 use thiserror::Error;
 
-/// The pages that `oem_cp` does not hold: those of East Asia, in which a character takes one or
-/// two bytes, and those of Windows. The labels are those of the Encoding Standard, whose tables
-/// extend the numbered pages as Windows does.
+/// The pages that `oem_cp` lacks: East Asian ones, in which a character takes one or two bytes, and
+/// those of Windows. The labels are those of the Encoding Standard, whose tables extend the
+/// numbered pages as Windows does.
 static OTHERS: [(u16, &Encoding); 13] = [
     (932, &encoding_rs::SHIFT_JIS_INIT),
     (936, &encoding_rs::GBK_INIT),
@@ -26,11 +26,11 @@ static OTHERS: [(u16, &Encoding); 13] = [
     (1258, &encoding_rs::WINDOWS_1258_INIT),
 ];
 
-/// A code page that can be decoded, by its number.
+/// A code page that can be decoded, identified by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CodePage(u16);
 
-/// A code page that is not known.
+/// The error for an unknown code page.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no code page \"{name}\"; expected one of {known}")]
 pub struct UnknownCodePage {
@@ -39,17 +39,17 @@ pub struct UnknownCodePage {
 }
 
 impl Default for CodePage {
-    /// [`Self::CP437`].
+    /// Returns [`Self::CP437`].
     fn default() -> Self {
         Self::CP437
     }
 }
 
 impl CodePage {
-    /// The first PC's.
+    /// The code page of the first PC.
     pub const CP437: Self = Self(437);
 
-    /// The number of every page, in ascending order.
+    /// The numbers of all pages, in ascending order.
     pub fn known() -> Vec<u16> {
         let mut known: Vec<u16> =
             DECODING_TABLE_CP_MAP.keys().copied().chain(OTHERS.iter().map(|(number, _)| *number)).collect();
@@ -62,7 +62,7 @@ impl CodePage {
         self.0
     }
 
-    /// The text of these bytes; U+FFFD for what the page has no character for.
+    /// Decodes bytes to text; U+FFFD replaces bytes without a character in the page.
     pub fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
         if bytes.is_ascii() {
             return String::from_utf8_lossy(bytes);
@@ -80,7 +80,7 @@ impl CodePage {
 impl FromStr for CodePage {
     type Err = UnknownCodePage;
 
-    /// A number, as 850 or cp850.
+    /// Parses a number such as 850 or cp850.
     fn from_str(text: &str) -> Result<Self, UnknownCodePage> {
         let lower = text.to_ascii_lowercase();
         let number = lower.strip_prefix("cp").unwrap_or(&lower).parse();

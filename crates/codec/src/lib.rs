@@ -1,5 +1,5 @@
-//! Checksums, compression, tags and error-correcting codes: what formats and devices put beside
-//! bytes to witness, correct or shrink them.
+//! Checksums, compression, tags and error-correcting codes, as formats and devices use them to
+//! verify, correct or shrink data.
 
 pub mod checksum;
 pub mod code_page;

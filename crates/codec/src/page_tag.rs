@@ -1,5 +1,5 @@
-//! The tag that a translation layer puts into the out-of-band bytes of what it programs: 48 bits of
-//! its own, a number that goes up, and a check.
+//! The tag that translation layers write into the OOB of programmed pages: 48 bits for the layer,
+//! an increasing sequence number, and a check value.
 //!
 //! | bits | field |
 //! | --- | --- |
@@ -7,13 +7,13 @@
 //! | 48..96 | sequence number |
 //! | 96..120 | check value over the rest |
 //!
-//! The 15 bytes lie in 16 OOB bytes around the bad-block marker, which stays 0xFF: byte 0 on parts
-//! with large pages, byte 5 on parts with 512-byte pages (Samsung and Toshiba data sheets; Linux
-//! `bbm` conventions). The chip's own ECC bytes lie outside the OOB that the contract shows. The
-//! ECC verdict is the first test of a torn page, the check value the second.
+//! The 15 bytes occupy 16 OOB bytes around the bad-block marker, which stays 0xFF: byte 0 on chips
+//! with large pages, byte 5 on chips with 512-byte pages (Samsung and Toshiba data sheets; Linux
+//! `bbm` conventions). The chip's own ECC bytes lie outside the OOB of the flash contract. The ECC
+//! result is the first test for a torn page, the check value the second.
 //!
-//! It is here and not in a layer because the emulated store for large devices keeps tags and no
-//! bytes: it has to know what can be made again.
+//! It is in this crate because the emulated store for large devices keeps tags instead of bytes,
+//! and must know how to rebuild them.
 
 /// Bytes of a tag's image.
 pub const TAG_BYTES: usize = 16;
@@ -25,30 +25,30 @@ const RAW_MASK: u128 = (1 << RAW_BITS) - 1;
 const CHECK_SHIFT: u32 = 96;
 const SEQUENCE_SHIFT: u32 = 48;
 
-/// What 16 OOB bytes say.
+/// The content of 16 OOB bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagRead {
     /// Nothing was programmed.
     Blank,
-    /// No valid tag: torn, or lost.
+    /// No valid tag: the page is torn or lost.
     Bad,
-    /// A tag.
+    /// A valid tag.
     Valid {
-        /// The layer's own 48 bits.
+        /// The 48 bits of the layer.
         payload: u64,
         /// The sequence number.
         sequence: u64,
     },
 }
 
-/// Where the marker lies, which follows from the page size.
+/// The position of the bad-block marker, which depends on the page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagFormat {
     small_page: bool,
 }
 
-/// 24 bits that depend on all others; a multiplicative hash, since the ECC has the first word and
-/// this runs for each page.
+/// A 24-bit check value over all other bits; a multiplicative hash suffices, because ECC is checked
+/// first and this runs for each page.
 #[inline]
 const fn check(payload: u64, sequence: u64) -> u64 {
     let mixed = (payload ^ 0x5EED).wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -63,25 +63,24 @@ const fn small_page_head(first: u64) -> u64 {
 }
 
 impl TagFormat {
-    /// The format of pages of so many data bytes.
+    /// The format for pages of this many data bytes.
     pub const fn new(page_size: u32) -> Self {
         Self { small_page: page_size <= 512 }
     }
 
-    /// Which byte of an image is the bad-block marker's: no tag has it, and none is damaged by what
-    /// it holds.
+    /// The index of the bad-block marker's byte, which no tag uses and whose value damages no tag.
     #[inline]
     pub const fn marker(self) -> usize {
         if self.small_page { 5 } else { 0 }
     }
 
-    /// The OOB image of a tag. `payload` is at most [`WORD_MAX`]; of the sequence number the low 48
-    /// bits count. Runs for each page.
+    /// The OOB image of a tag. `payload` must be at most [`WORD_MAX`]; only the low 48 bits of the
+    /// sequence number are stored. Called for each page.
     #[inline(always)]
     pub fn image(self, payload: u64, sequence: u64) -> [u8; TAG_BYTES] {
         let sequence = sequence & WORD_MAX;
         let check = check(payload, sequence);
-        // The 120 bits as two words, moved around the marker.
+        // The 120 bits as two words, shifted around the marker.
         let (first, second) = (payload | sequence << SEQUENCE_SHIFT, sequence >> 16 | check << 32);
         let tail = first >> 56 | second << 8;
         let mut head = first << 8 | 0xFF;
@@ -95,7 +94,7 @@ impl TagFormat {
         image
     }
 
-    /// What an OOB image says. Runs for each page.
+    /// Decodes an OOB image. Called for each page.
     #[inline(always)]
     pub fn decode(self, image: &[u8; TAG_BYTES]) -> TagRead {
         let image = u128::from_le_bytes(*image);

@@ -1,9 +1,8 @@
-//! Streams as gzip, xz, zstd, lz4 and bzip2 write them: one or several frames that follow each
-//! other.
+//! Compressed streams of gzip, xz, zstd, lz4 and bzip2: one or more consecutive frames.
 //!
 //! Sources: RFC 1952 (gzip), the .xz file format 1.2.1, RFC 8878 (zstd and skippable frames), the
-//! LZ4 frame format 1.6.4 with its legacy frames, bzip2 1.0.8. The decoders are those of the crates
-//! flate2, lzma-rust2, zstd, lz4_flex, bzip2.
+//! LZ4 frame format 1.6.4 with legacy frames, bzip2 1.0.8. Decoders: the crates flate2, lzma-rust2,
+//! zstd, lz4_flex, bzip2.
 
 use std::io::{self, Read, Write};
 
@@ -12,20 +11,20 @@ use flate2::bufread::GzDecoder;
 use lz4_flex::frame::FrameDecoder;
 use lzma_rust2::XzReader;
 
-/// Bytes that are decoded at once.
+/// Bytes decoded per step.
 const PIECE: usize = 1 << 18;
-/// Memory of a decoder of xz, KiB: `xz -9` asks for 64 MiB.
+/// Memory limit of an xz decoder in KiB: `xz -9` needs 64 MiB.
 const XZ_KIB_MAX: u32 = 256 << 10;
-/// The largest window of zstd as a power of two: what the program takes without `--long`.
+/// Base-2 logarithm of the largest zstd window: the limit of the zstd program without `--long`.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
-/// Skippable frames that are passed over in front of the first frame with data.
+/// Most skippable frames before the first frame with data.
 const SKIPPED_MAX: usize = 16;
-/// First bytes of a legacy frame of LZ4, as Linux compresses kernels.
+/// First bytes of a legacy LZ4 frame, as used for Linux kernels.
 const LZ4_LEGACY: [u8; 4] = [0x02, 0x21, 0x4C, 0x18];
-/// Bytes of each block of one when unpacked; the last one may have fewer.
+/// Uncompressed bytes per block of a legacy frame; the last block may have fewer.
 const LZ4_LEGACY_BLOCK: usize = 8 << 20;
 
-/// A form of compressed streams.
+/// A compressed stream format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Stream {
@@ -36,20 +35,20 @@ pub enum Stream {
     Bzip2,
 }
 
-/// What a stream came to.
+/// The result of decompressing a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpacked {
-    /// Bytes that were written.
+    /// Number of bytes written.
     pub bytes: u64,
-    /// Bytes of the input up to the end of the last frame.
+    /// Number of input bytes up to the end of the last frame.
     pub consumed: usize,
 }
 
 impl Stream {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 5] = [Self::Gzip, Self::Xz, Self::Zstd, Self::Lz4, Self::Bzip2];
 
-    /// The form that bytes begin with. Cost: a look at the first bytes.
+    /// The format that bytes start with. Cost: a look at the first bytes.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         for _ in 0..SKIPPED_MAX {
@@ -61,7 +60,7 @@ impl Stream {
         found.filter(|stream| !behind_skipped || matches!(stream, Self::Zstd | Self::Lz4))
     }
 
-    /// The program of this name writes and reads it.
+    /// The name of the program for this format.
     pub const fn program(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
@@ -72,15 +71,16 @@ impl Stream {
         }
     }
 
-    /// Whether a frame with data begins here.
+    /// Whether a frame with data starts here.
     fn begins(self, bytes: &[u8]) -> bool {
         match self {
-            // Deflate is the one method; the upper three flags are reserved.
+            // Deflate is the only method; the upper three flags are reserved.
             Self::Gzip => bytes.starts_with(&[0x1F, 0x8B, 8]) && bytes.get(3).is_none_or(|flags| flags & 0xE0 == 0),
             Self::Xz => bytes.starts_with(&[0xFD, b'7', b'z', b'X', b'Z', 0]),
             Self::Zstd => bytes.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]),
             Self::Lz4 => bytes.starts_with(&[0x04, 0x22, 0x4D, 0x18]) || bytes.starts_with(&LZ4_LEGACY),
-            // A level, and a block (the digits of pi) or the end (those of its root).
+            // A level, followed by a block (the digits of pi) or the end (those of its square
+            // root).
             Self::Bzip2 => matches!(
                 bytes,
                 [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
@@ -89,11 +89,11 @@ impl Stream {
         }
     }
 
-    /// Decodes all frames into `to`, which may end it by an error of its own. What is behind the
-    /// last frame is left: [`Unpacked::consumed`] tells where it begins.
+    /// Decodes all frames into `to`, which may stop it with an error. Data after the last frame are
+    /// not read: [`Unpacked::consumed`] is their offset.
     ///
-    /// Errors: `UnexpectedEof` for a frame without an end; `InvalidData` and others for what is no
-    /// such stream, has a wrong checksum or needs more memory than 256 MiB; those of `to`. Cost:
+    /// Errors: `UnexpectedEof` for an incomplete frame; `InvalidData` and others for invalid data,
+    /// a wrong checksum, or a stream that needs more than 256 MiB of memory; those of `to`. Cost:
     /// one pass, and that memory.
     pub fn unpack(self, input: &[u8], to: &mut dyn Write) -> io::Result<Unpacked> {
         let (mut bytes, mut rest) = (0_u64, input);
@@ -116,7 +116,7 @@ impl Stream {
         Ok(Unpacked { bytes, consumed: input.len() - rest.len() })
     }
 
-    /// Decodes one frame: how many bytes it has, and what is behind it.
+    /// Decodes one frame; returns its decoded length and the rest of the input.
     fn frame<'a>(self, input: &'a [u8], to: &mut dyn Write) -> io::Result<(u64, &'a [u8])> {
         match self {
             Self::Gzip => {
@@ -146,7 +146,7 @@ impl Stream {
     }
 }
 
-/// Bytes of a skippable frame, which holds no data of the stream; the same for zstd and LZ4.
+/// The length of a skippable frame, which holds no data of the stream; the same for zstd and LZ4.
 fn skippable(bytes: &[u8]) -> Option<usize> {
     let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     let is_one = word(0)? & 0xFFFF_FFF0 == 0x184D_2A50;
@@ -168,7 +168,7 @@ fn copy(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<u64> {
     }
 }
 
-/// An input that tells whether more was asked for than it had.
+/// An input that records whether more was requested than it had.
 struct Told<'a> {
     rest: &'a [u8],
     starved: bool,
@@ -181,8 +181,8 @@ impl Read for Told<'_> {
     }
 }
 
-/// lz4_flex takes an input that ends between two blocks for a frame that ends there, and an empty
-/// block for the end: the end mark is looked for here.
+/// lz4_flex accepts an input that ends between two blocks as a complete frame, and an empty block
+/// as the end, so the end mark is checked here.
 fn lz4_frame<'a>(input: &'a [u8], to: &mut dyn Write) -> io::Result<(u64, &'a [u8])> {
     let has_checksum = input.get(4).is_some_and(|flags| flags & 4 != 0);
     let mark = if has_checksum { 8 } else { 4 };
@@ -191,7 +191,7 @@ fn lz4_frame<'a>(input: &'a [u8], to: &mut dyn Write) -> io::Result<(u64, &'a [u
     loop {
         written += copy(&mut decoder, to)?;
         let Told { rest, starved } = *decoder.get_ref();
-        // A header has seven bytes at the least, and the mark stands behind it.
+        // A header has at least seven bytes, and the mark comes after it.
         let end = (input.len() - rest.len()).checked_sub(mark).filter(|at| *at >= 7);
         if starved || rest.len() == left {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -203,8 +203,9 @@ fn lz4_frame<'a>(input: &'a [u8], to: &mut dyn Write) -> io::Result<(u64, &'a [u
     }
 }
 
-/// A legacy frame: blocks, each behind its length, up to what is no length of one: the end of the
-/// input, padding, another frame. That the input is cut off between two blocks does not show.
+/// Decodes a legacy frame: blocks preceded by their lengths, up to a value that is no block length:
+/// the end of the input, padding, or another frame. An input truncated between two blocks cannot be
+/// detected.
 fn lz4_legacy<'a>(input: &'a [u8], to: &mut dyn Write) -> io::Result<(u64, &'a [u8])> {
     let mut rest = input.get(LZ4_LEGACY.len()..).unwrap_or_default();
     let (mut written, mut block) = (0, Vec::new());

@@ -1,30 +1,30 @@
 use super::Compression;
 
-/// Why a stream could not be decompressed, and where.
+/// Why a stream could not be decompressed, and at which offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{method:?} stream: {fault} (input byte {input_offset}, output byte {output_offset})")]
 pub struct DecompressError {
-    /// The method that was asked for.
+    /// The requested method.
     pub method: Compression,
-    /// What is wrong.
+    /// The kind of fault.
     pub fault: Fault,
-    /// Bytes of the input before the element that is wrong.
+    /// Bytes of the input before the faulty element.
     pub input_offset: usize,
     /// Bytes of output before that element.
     pub output_offset: usize,
 }
 
-/// What is wrong with a stream.
+/// The kind of fault in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The input ends before the output is complete.
     #[error("the input ends too early")]
     InputEnds,
-    /// The stream goes on when the output is full.
+    /// The stream continues although the output is full.
     #[error("it holds more than the expected output")]
     OutputFull,
-    /// The stream says that it ends, and the output is not full.
+    /// The stream ends before the output is full.
     #[error("it ends before the expected output is complete")]
     OutputShort,
     /// Input is left after the end of the stream.
@@ -33,15 +33,15 @@ pub enum Fault {
     /// A copy from before the start of the output.
     #[error("it copies from {distance} bytes back, where there is no output")]
     Distance {
-        /// How far back, in bytes.
+        /// The distance of the copy in bytes.
         distance: usize,
     },
-    /// A code that the method does not have, or a check value that does not match.
+    /// A code that the method does not define, or a checksum mismatch.
     #[error("it breaks the rules of its format")]
     Corrupt,
 }
 
-/// A [`DecompressError`] before the method is put to it.
+/// A [`DecompressError`] before the method is added.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stop {
     fault: Fault,

@@ -1,14 +1,14 @@
-//! LZMA as vendors' JFFS2 uses it, without the header of `.lzma` files: properties and length are
-//! the format's (facts: the LZMA specification, `lzma-specification.txt` of the LZMA SDK, public
-//! domain).
+//! LZMA as vendors' JFFS2 uses it, without the header of `.lzma` files: the format defines
+//! properties and length (facts: the LZMA specification, `lzma-specification.txt` of the LZMA SDK,
+//! public domain).
 //!
-//! A range coder whose every bit adapts a probability; packets are a literal, a match, or a match
-//! at one of the last four distances. The first byte of a stream is zero.
+//! A range coder in which every bit adapts a probability. A packet is a literal, a match, or a
+//! match at one of the last four distances. The first byte of a stream is zero.
 
 use super::error::{Fault, Stop};
 use super::repeat;
 
-/// How the contexts of a stream are made: `lc`, `lp`, `pb` of the specification.
+/// The context parameters of a stream: `lc`, `lp`, `pb` of the specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LzmaProperties {
     literal_context_bits: u32,
@@ -16,16 +16,16 @@ pub struct LzmaProperties {
     position_bits: u32,
 }
 
-/// `lc + lp` beyond this asks for more memory than any user of small blocks needs; xz has the same
-/// limit.
+/// Largest supported `lc + lp`: beyond it more memory is needed than any user of small blocks
+/// requires; xz has the same limit.
 const LITERAL_BITS_MAX: u32 = 4;
 
 impl LzmaProperties {
-    /// `lc = lp = pb = 0`, as OpenWrt's JFFS2 has it (its patch `lzma/jffs2`).
+    /// `lc = lp = pb = 0`, as in OpenWrt's JFFS2 (its patch `lzma/jffs2`).
     pub const ZERO: Self = Self { literal_context_bits: 0, literal_position_bits: 0, position_bits: 0 };
 
-    /// Those of a header's first byte, `(pb * 5 + lp) * 9 + lc`. `None`: no properties, or such as
-    /// need more than 24 KiB of probabilities.
+    /// The properties in a header's first byte, `(pb * 5 + lp) * 9 + lc`. `None` if they are
+    /// invalid, or need more than 24 KiB of probabilities.
     pub const fn of_byte(byte: u8) -> Option<Self> {
         let (rest, literal_context_bits) = (byte as u32 / 9, byte as u32 % 9);
         let (position_bits, literal_position_bits) = (rest / 5, rest % 5);
@@ -36,16 +36,16 @@ impl LzmaProperties {
     }
 }
 
-/// States of the packets before: below 7 the last one was a literal.
+/// States determined by the previous packets: below 7, the last one was a literal.
 const STATES: usize = 12;
 const STATES_OF_LITERALS: usize = 7;
 const POSITIONS_MAX: usize = 1 << 4;
-/// A probability of one half, of 2048.
+/// A probability of one half, out of 2048.
 const HALF: u16 = 1024;
 const MATCH_LENGTH_MIN: usize = 2;
 
-/// The probabilities of a number whose bits are coded from the highest, each in the context of
-/// those before it.
+/// The probabilities of a number coded from its highest bit, each bit in the context of those
+/// before it.
 type Tree<const SIZE: usize> = [u16; SIZE];
 
 struct Lengths {
@@ -73,7 +73,7 @@ impl Lengths {
     }
 }
 
-/// The range coder. Every method is `None` where the input ends.
+/// The range coder. Every method returns `None` if the input ends.
 struct RangeDecoder<'a> {
     input: &'a [u8],
     at: usize,
@@ -134,7 +134,7 @@ impl<'a> RangeDecoder<'a> {
         Some(node - (1 << bits))
     }
 
-    /// A number whose lowest bit comes first.
+    /// A number coded from its lowest bit.
     fn reversed_tree(&mut self, tree: &mut [u16], bits: u32) -> Option<usize> {
         let (mut node, mut value) = (1, 0);
         for index in 0..bits {
@@ -149,7 +149,7 @@ impl<'a> RangeDecoder<'a> {
 /// A packet.
 enum Packet {
     Literal(u8),
-    /// From so many bytes back, so many bytes.
+    /// A copy: distance and length in bytes.
     Copy(usize, usize),
     End,
 }
@@ -157,7 +157,7 @@ enum Packet {
 struct Model {
     properties: LzmaProperties,
     state: usize,
-    /// The last four distances, less one each.
+    /// The last four distances, minus one each.
     distances: [usize; 4],
     literals: Vec<u16>,
     is_match: [[u16; POSITIONS_MAX]; STATES],
@@ -167,7 +167,7 @@ struct Model {
     is_not_second: [u16; STATES],
     is_fourth: [u16; STATES],
     slots: [Tree<64>; 4],
-    /// Slots 4 to 13: a tree each, behind one another.
+    /// Slots 4 to 13: one tree each, in sequence.
     near: [u16; 128],
     align: Tree<16>,
     lengths: Lengths,
@@ -209,7 +209,7 @@ impl Model {
             self.distances.rotate_right(1);
             self.distances[0] = distance;
             self.state = if was_literal { 7 } else { 10 };
-            // All bits set: the marker of the end.
+            // All bits set: the end marker.
             return Some(if distance == u32::MAX as usize { Packet::End } else { Packet::Copy(distance + 1, length) });
         }
         if coder.bit(self.is_not_first.get_mut(state)?)? == 0 {
@@ -237,8 +237,7 @@ impl Model {
         let literals = self.literals.get_mut(context * 0x300..)?;
         let mut symbol = 1;
         if self.state >= STATES_OF_LITERALS {
-            // Behind a match the byte that stands where it would go on is a context, while it
-            // agrees.
+            // After a match, the byte at the last distance is a context as long as it agrees.
             let mut expected = usize::from(*done.get(done.len().checked_sub(self.distances[0] + 1)?)?);
             while symbol < 0x100 {
                 let bit_of_expected = expected >> 7 & 1;
@@ -277,7 +276,7 @@ impl Model {
     }
 }
 
-/// Fills `output`. What is left of the input then is ignored: its last bytes only end the coder.
+/// Fills `output`. The rest of the input is ignored: its last bytes only terminate the coder.
 pub(super) fn decompress(properties: LzmaProperties, input: &[u8], output: &mut [u8]) -> Result<(), Stop> {
     if input.first().is_some_and(|first| *first != 0) {
         return Err(Stop::new(Fault::Corrupt, 0, 0));

@@ -1,7 +1,7 @@
-//! Compression as the flash file systems of Linux use it (JFFS2, UBIFS, F2FS): whole buffers whose
-//! unpacked length the format records.
+//! Compression as in Linux' flash file systems (JFFS2, UBIFS, F2FS): whole buffers whose
+//! uncompressed length the format stores.
 //!
-//! Each method is a file of its own; `docs/formats/compression.md` has the streams.
+//! Each method has its own file; `docs/formats/compression.md` describes the streams.
 //!
 //! ```
 //! use nandkit_codec::compression::{Compression, Compressor, Level, decompress};
@@ -34,31 +34,31 @@ use error::Stop;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Compression {
-    /// The bytes as they are.
+    /// Uncompressed bytes.
     None,
-    /// No bytes: the output is zeroes.
+    /// No input bytes: the output is all zero.
     Zero,
-    /// JFFS2's rtime: pairs of a literal and the length of a copy from behind the literal's last
+    /// JFFS2's rtime: pairs of a literal and the length of a copy from after the literal's last
     /// occurrence.
     Rtime,
-    /// JFFS2's arithmetic code with fixed probabilities; only read.
+    /// JFFS2's arithmetic code with fixed probabilities; decompression only.
     RubinMips,
-    /// JFFS2's arithmetic code with probabilities of its own before it; only read.
+    /// JFFS2's arithmetic code preceded by its probabilities; decompression only.
     DynRubin,
     /// A zlib stream (RFC 1950): header, deflate, Adler-32.
     Zlib,
-    /// LZO1X. Reads Linux's lzo-rle ("version 1" of the stream) too, writes none of it.
+    /// LZO1X. Also reads Linux's lzo-rle ("version 1" of the stream), but never writes it.
     Lzo,
-    /// An LZ4 block without a frame; only read.
+    /// An LZ4 block without a frame; decompression only.
     Lz4,
-    /// A Zstandard frame (RFC 8878); only read.
+    /// A Zstandard frame (RFC 8878); decompression only.
     Zstd,
-    /// A raw LZMA stream, as vendors' JFFS2 has it; only read.
+    /// A raw LZMA stream, as in vendors' JFFS2; decompression only.
     Lzma(LzmaProperties),
 }
 
 impl Compression {
-    /// Every method, in the order of the declaration.
+    /// All methods, in the order of declaration.
     pub const ALL: &[Self] = &[
         Self::None,
         Self::Zero,
@@ -72,26 +72,26 @@ impl Compression {
         Self::Lzma(LzmaProperties::ZERO),
     ];
 
-    /// Whether a [`Compressor`] can make the method's streams. The others are only read.
+    /// Whether a [`Compressor`] supports the method. All others can only be decompressed.
     pub const fn can_compress(self) -> bool {
         !matches!(self, Self::RubinMips | Self::DynRubin | Self::Lz4 | Self::Zstd | Self::Lzma(_))
     }
 }
 
-/// How hard to look for matches, 1 to 9. Only [`Compression::Zlib`] and [`Compression::Lzo`] listen
-/// to it.
+/// The effort of searching matches, 1 to 9. Only [`Compression::Zlib`] and [`Compression::Lzo`] use
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Level(u8);
 
 impl Level {
-    /// Least time.
+    /// The fastest level.
     pub const FASTEST: Self = Self(1);
-    /// What Linux's JFFS2 asks of zlib (`fs/jffs2/compr_zlib.c`).
+    /// The level that Linux's JFFS2 uses for zlib (`fs/jffs2/compr_zlib.c`).
     pub const LINUX: Self = Self(3);
-    /// Fewest bytes, what mkfs.jffs2 asks for.
+    /// The level with the smallest result, which mkfs.jffs2 uses.
     pub const BEST: Self = Self(9);
 
-    /// The level `level`, or the nearest of 1 to 9.
+    /// The given level, clamped to 1 to 9.
     pub const fn new(level: u8) -> Self {
         match level {
             0 => Self::FASTEST,
@@ -100,15 +100,15 @@ impl Level {
         }
     }
 
-    /// 1 to 9.
+    /// The level, 1 to 9.
     pub const fn get(self) -> u8 {
         self.0
     }
 }
 
-/// Compresses, with working memory that is allocated at the first use of a method and kept.
+/// Compresses with working memory that is allocated at the first use of a method and then kept.
 ///
-/// The result depends on the arguments alone, not on what was compressed before.
+/// The result depends only on the arguments, not on earlier calls.
 #[derive(Default)]
 pub struct Compressor {
     zlib: zlib::Compressor,
@@ -116,20 +116,20 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// A compressor that has not allocated yet.
+    /// A compressor without allocated memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Compresses all of `input` into the start of `output` and returns the bytes produced: fewer
-    /// than the input has, and for [`Compression::None`] as many. For [`Compression::Zero`] 0, if
-    /// all of a non-empty input is zero.
+    /// Compresses all of `input` into the start of `output` and returns the number of bytes
+    /// produced: fewer than in the input, except that [`Compression::None`] produces equally many.
+    /// For [`Compression::Zero`] it is 0 if all of a non-empty input is zero.
     ///
-    /// `None` if the input does not shrink, if what it shrinks to does not fit, or if the method is
-    /// only read; what `output` then holds is unspecified.
+    /// `None` if the input does not shrink, the result does not fit, or the method supports only
+    /// decompression; the content of `output` is then unspecified.
     pub fn compress(&mut self, method: Compression, level: Level, input: &[u8], output: &mut [u8]) -> Option<usize> {
-        // One byte less than the input is the most that is of use, and tells a method early that it
-        // has lost.
+        // A result is useful only if it is shorter than the input; this limit lets a method give up
+        // early.
         let useful = output.len().min(input.len().saturating_sub(1));
         match method {
             Compression::None => {
@@ -151,13 +151,13 @@ impl Compressor {
         }
     }
 
-    /// Compresses as much of the start of `input` as fits into `output` and returns the bytes
-    /// consumed and produced: at least one consumed, and fewer produced than consumed, except that
-    /// [`Compression::None`] produces as many.
+    /// Compresses as much of the start of `input` as fits into `output`; returns the bytes consumed
+    /// and produced. At least one is consumed, and fewer are produced than consumed, except that
+    /// [`Compression::None`] produces equally many.
     ///
     /// `None` under the conditions of [`Compressor::compress`]; LZO is all or nothing, as in Linux.
-    /// Zlib tries up to eight lengths and keeps the longest that fits; the prefix may be some bytes
-    /// shorter than the longest possible.
+    /// Zlib tries up to eight lengths and keeps the longest that fits; the prefix may be a few
+    /// bytes shorter than possible.
     pub fn compress_prefix(
         &mut self,
         method: Compression,
@@ -190,7 +190,7 @@ impl Compressor {
     }
 }
 
-/// Decompresses, with working memory that is allocated at the first use of a method and kept.
+/// Decompresses with working memory that is allocated at the first use of a method and then kept.
 #[derive(Default)]
 pub struct Decompressor {
     zlib: zlib::Decompressor,
@@ -198,24 +198,24 @@ pub struct Decompressor {
 }
 
 impl Decompressor {
-    /// A decompressor that has not allocated yet.
+    /// A decompressor without allocated memory.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Decompresses `input` to exactly `output.len()` bytes.
     ///
-    /// As in Linux, bytes after the end of a [`Compression::Zlib`] stream and bytes that
-    /// [`Compression::Rtime`] and [`Compression::Lzma`] do not need to fill the output are ignored;
-    /// [`Compression::None`] and [`Compression::Lzo`] must use up the input. The input of
-    /// [`Compression::Zero`] is not looked at.
+    /// As in Linux, bytes after the end of a [`Compression::Zlib`] stream, and bytes that
+    /// [`Compression::Rtime`] and [`Compression::Lzma`] do not need to fill the output, are
+    /// ignored; [`Compression::None`] and [`Compression::Lzo`] must use up the input.
+    /// [`Compression::Zero`] ignores its input.
     ///
-    /// Memory besides `output` is bounded (under 64 KiB; Zstandard's tables and window under 256
-    /// KiB and the output's length), time is linear in both lengths.
+    /// Memory besides `output` is bounded (under 64 KiB; for Zstandard's tables and window under
+    /// 256 KiB plus the output's length). Time is linear in both lengths.
     ///
     /// # Errors
-    /// Damaged input, or input that makes more or less than `output.len()` bytes. What `output`
-    /// then holds is unspecified.
+    /// Damaged input, or input that yields more or fewer than `output.len()` bytes. The content of
+    /// `output` is then unspecified.
     pub fn decompress(&mut self, method: Compression, input: &[u8], output: &mut [u8]) -> Result<(), DecompressError> {
         let done = match method {
             Compression::None => copy(input, output),
@@ -236,7 +236,7 @@ impl Decompressor {
     }
 }
 
-/// [`Decompressor::decompress`] for a single buffer; allocates what the method needs each time.
+/// [`Decompressor::decompress`] for a single buffer; allocates the method's memory each time.
 ///
 /// # Errors
 /// Those of [`Decompressor::decompress`].
@@ -256,8 +256,9 @@ fn copy(input: &[u8], output: &mut [u8]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Copies from `source` to `made..end` as if byte by byte: what was just written is copied again,
-/// in pieces that double. The caller has checked `source < made <= end <= output.len()`.
+/// Copies from `source` to `made..end` as if byte by byte, so that the copy may repeat bytes just
+/// written; works in doubling pieces. The caller has checked `source < made <= end <=
+/// output.len()`.
 fn repeat(output: &mut [u8], source: usize, mut made: usize, end: usize) {
     while made < end {
         let piece = (made - source).min(end - made);

@@ -1,18 +1,19 @@
-//! The longest prefix that compresses into a given room, for methods that only tell how long a
-//! whole is.
+//! Finds the longest prefix that compresses into a given space, for methods that can only compress
+//! whole buffers.
 
 /// Attempts after the one with the whole input.
 const ATTEMPTS: usize = 8;
 
-/// Room left over that is not worth another attempt, in bytes.
+/// Unused space in bytes that is not worth another attempt.
 const CLOSE_ENOUGH: usize = 8;
 
-/// Looks for a long prefix of `input` that `pack` brings into `output`: bytes consumed and
-/// produced. `whole` is what all of `input` comes to, in bytes, and more than `output` has room
-/// for. `best` is memory for the best attempt so far.
+/// Searches a long prefix of `input` that `pack` compresses into `output`; returns the bytes
+/// consumed and produced. `whole` is the compressed length of all of `input`, which exceeds
+/// `output`. `best` is memory for the best attempt so far.
 ///
-/// Interpolates: the room left by the longest prefix that fitted says, at its own ratio, how much
-/// more to try; an attempt that did not fit bounds what is tried, and halves the step towards it.
+/// Interpolates: the space left by the longest fitting prefix, at its own ratio, gives the next
+/// increment; an attempt that did not fit limits the following ones, and halves the step towards
+/// it.
 pub(super) fn longest(
     input: &[u8],
     output: &mut [u8],
@@ -38,12 +39,12 @@ pub(super) fn longest(
                     break;
                 }
                 let gain = scale(next, room - produced, produced.max(1));
-                // Half of the way at most: the upper end is known not to fit.
+                // At most half of the way: the upper end is known not to fit.
                 next += gain.min((too_long - next) / 2).max(1);
             }
             None => {
                 too_long = next;
-                // A short step back first: interpolation is rarely wrong by much, and then half of
+                // First a short step back, because interpolation is rarely far off, then half of
                 // the way.
                 next = if fits.is_none() { next - next / 8 - 1 } else { low + (next - low) / 2 };
             }
@@ -54,7 +55,7 @@ pub(super) fn longest(
     (produced < consumed).then_some((consumed, produced))
 }
 
-/// `value * numerator / denominator`, in 64 bits and more.
+/// `value * numerator / denominator` without overflow.
 fn scale(value: usize, numerator: usize, denominator: usize) -> usize {
     let product = value as u128 * numerator as u128 / denominator as u128;
     usize::try_from(product).unwrap_or(usize::MAX)

@@ -1,15 +1,16 @@
-//! rtime, JFFS2's own method (facts: Linux `fs/jffs2/compr_rtime.c`, with the bounds checks it has
-//! since 2024).
+//! rtime, JFFS2's own method (facts: Linux `fs/jffs2/compr_rtime.c`, with its bounds checks of
+//! 2024).
 //!
-//! A stream is pairs of bytes: a literal, then how many bytes to copy (0 to 255). They are copied
-//! from where the output stood after the literal's previous occurrence as a literal, or from the
-//! start of the output if there was none; source and destination may overlap, which repeats what
-//! lies between. Linux keeps those places in 16 bits, so beyond 64 KiB they wrap; ours do likewise.
+//! A stream consists of pairs of bytes: a literal, and the number of bytes to copy (0 to 255). The
+//! source is the output position after the literal's previous occurrence as a literal, or the start
+//! of the output if there was none. Source and destination may overlap, which repeats the bytes
+//! between them. Linux keeps these positions in 16 bits, so they wrap beyond 64 KiB; this
+//! implementation does the same.
 
 use super::error::{Fault, Stop};
 use super::repeat;
 
-/// Where the output stood after each byte value's last occurrence as a literal.
+/// The output position after each byte value's last occurrence as a literal.
 struct Places([u16; 256]);
 
 impl Places {
@@ -17,15 +18,15 @@ impl Places {
         Self([0; 256])
     }
 
-    /// The place noted for `literal`; `now` is noted instead.
+    /// Returns the recorded position of `literal`, and records `now` instead.
     fn exchange(&mut self, literal: u8, now: usize) -> usize {
         // The index is a byte, so it is below 256. The wrap is the format's.
         usize::from(std::mem::replace(&mut self.0[usize::from(literal)], now as u16))
     }
 }
 
-/// Compresses pair by pair until the input or the room for a pair is used up: the bytes consumed
-/// and produced.
+/// Compresses pair by pair until the input ends or the space is too small for a pair; returns the
+/// bytes consumed and produced.
 pub(super) fn compress(input: &[u8], output: &mut [u8]) -> (usize, usize) {
     let mut places = Places::new();
     let (mut consumed, mut produced) = (0, 0);
@@ -35,9 +36,8 @@ pub(super) fn compress(input: &[u8], output: &mut [u8]) -> (usize, usize) {
         let source = places.exchange(literal, consumed);
         let ahead = input.get(consumed..).unwrap_or_default();
         let behind = input.get(source..).unwrap_or_default();
-        // Both look into the input, so a source that overlaps its destination needs no care. Where
-        // the literal is new and stands first, source and destination differ all the same: the
-        // destination is behind the literal.
+        // Both iterators read the input, so overlapping source and destination need no care. Even
+        // for a new literal at the start they differ: the destination is after the literal.
         let run = ahead.iter().zip(behind).take(255).take_while(|(a, b)| a == b).count();
         // `run` is at most 255.
         pair.copy_from_slice(&[literal, run as u8]);
@@ -47,7 +47,7 @@ pub(super) fn compress(input: &[u8], output: &mut [u8]) -> (usize, usize) {
     (consumed, produced)
 }
 
-/// Fills `output`. What is left of the input then is ignored, as Linux ignores it.
+/// Fills `output`. The rest of the input is ignored, as in Linux.
 pub(super) fn decompress(input: &[u8], output: &mut [u8]) -> Result<(), Stop> {
     let mut places = Places::new();
     let mut made = 0;
@@ -76,7 +76,7 @@ pub(super) fn decompress(input: &[u8], output: &mut [u8]) -> Result<(), Stop> {
 mod tests {
     use super::*;
 
-    /// By hand. A first literal may copy from the start: itself.
+    /// Made by hand. A first literal may copy from the start, which is itself.
     #[test]
     fn golden_streams() {
         let cases: [(&[u8], &[u8]); 4] = [

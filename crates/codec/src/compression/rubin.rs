@@ -1,22 +1,22 @@
-//! The two arithmetic codes that JFFS2 calls rubin (facts: Linux `fs/jffs2/compr_rubin.c`; nothing
-//! has written them for long).
+//! The two arithmetic codes that JFFS2 calls rubin (facts: Linux `fs/jffs2/compr_rubin.c`; they
+//! have not been written for a long time).
 //!
-//! A binary arithmetic code with 16-bit registers and no adaption. Each byte is eight symbols, its
-//! least bit first; each of the eight places has a probability of its own that the bit is one, as a
-//! share of `divider`. The code's bits stand in the input's bytes from the highest down.
+//! A binary arithmetic code with 16-bit registers and no adaptation. Each byte is eight symbols,
+//! least significant bit first; each of the eight positions has its own probability of a one, as a
+//! share of `divider`. The code's bits fill the input's bytes from the most significant bit.
 
 use super::error::{Fault, Stop};
 
 /// Half of the registers' range.
 const HALF: u32 = 1 << 15;
 
-/// What the shares of RUBINMIPS are of.
+/// The divider of RUBINMIPS' shares.
 const MIPS_DIVIDER: u32 = 1043;
 
 /// The shares of ones for bit 0 to bit 7, measured by the method's author on MIPS programs.
 const MIPS_ONES: [u32; 8] = [277, 249, 290, 267, 229, 341, 212, 241];
 
-/// Bytes before a DYNRUBIN stream: the shares of ones, of 256.
+/// Bytes before a DYNRUBIN stream: the shares of ones, out of 256.
 const SHARES: usize = 8;
 
 pub(super) fn decompress_mips(input: &[u8], output: &mut [u8]) -> Result<(), Stop> {
@@ -28,8 +28,7 @@ pub(super) fn decompress_dynamic(input: &[u8], output: &mut [u8]) -> Result<(), 
     decompress(256, shares.map(u32::from), input, SHARES, output)
 }
 
-/// `ones` are at most `divider`. What is left of the input when the output is full is ignored, as
-/// Linux ignores it.
+/// `ones` must not exceed `divider`. Input left when the output is full is ignored, as in Linux.
 fn decompress(divider: u32, ones: [u32; 8], input: &[u8], start: usize, output: &mut [u8]) -> Result<(), Stop> {
     if output.is_empty() {
         return Ok(());
@@ -50,8 +49,8 @@ fn decompress(divider: u32, ones: [u32; 8], input: &[u8], start: usize, output: 
     Ok(())
 }
 
-/// `low + width` is at most twice [`HALF`], and `width` is not 0: so `widen` ends, and leaves
-/// `width` at 2 at least.
+/// `low + width` is at most twice [`HALF`], and `width` is not 0: so `widen` terminates with
+/// `width` at least 2.
 struct Decoder {
     low: u32,
     width: u32,
@@ -69,8 +68,8 @@ impl Decoder {
         Some(())
     }
 
-    /// The next symbol, where a zero has `zeroes` of `divider`. Neither symbol is without a share,
-    /// however small.
+    /// The next symbol, if a zero has `zeroes` of `divider`. Each symbol gets a share, however
+    /// small.
     fn symbol(&mut self, zeroes: u32, divider: u32) -> bool {
         let share = (zeroes * self.width / divider).clamp(1, self.width - 1);
         let one = self.code >= self.low + share;
@@ -84,7 +83,7 @@ impl Decoder {
     }
 }
 
-/// The input's bits, the highest of each byte first.
+/// The input's bits, most significant bit of each byte first.
 struct Bits<'a> {
     input: &'a [u8],
     at: usize,
@@ -108,7 +107,7 @@ impl Bits<'_> {
 mod tests {
     use super::*;
 
-    /// The inverse: the same registers, and instead of a code to compare with, the bits that are
+    /// The inverse, with the same registers: instead of comparing with a code, it collects the bits
     /// shifted out.
     fn compress(divider: u32, ones: [u32; 8], input: &[u8]) -> Vec<u8> {
         let (mut low, mut width) = (0_u32, 2 * HALF);
@@ -145,8 +144,8 @@ mod tests {
         }
     }
 
-    /// What the compressor of Linux 6.1's `compr_rubin.c`, run as a program, makes of the same 64
-    /// bytes.
+    /// The output of the compressor in Linux 6.1's `compr_rubin.c`, run as a program, for the same
+    /// 64 bytes.
     #[test]
     fn linux_streams() {
         let plain: Vec<u8> = (0..64).map(|n| (n * 5) as u8 & 0x23).collect();
@@ -167,8 +166,8 @@ mod tests {
         assert_eq!(output, *plain);
     }
 
-    /// By hand: with equal shares the registers never round, and the code is the bits themselves,
-    /// then what is left in the register.
+    /// Made by hand: with equal shares the registers never round, and the code is the bits
+    /// themselves, followed by the register's rest.
     #[test]
     fn with_equal_shares_the_code_is_the_bits() {
         let mut stream = vec![128; 8];

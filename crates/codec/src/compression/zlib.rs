@@ -1,4 +1,4 @@
-//! zlib streams (RFC 1950, RFC 1951), whole buffers through libdeflate.
+//! zlib streams (RFC 1950, RFC 1951) of whole buffers, by libdeflate.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use libdeflater::{CompressionLvl, DecompressionError};
@@ -6,7 +6,7 @@ use libdeflater::{CompressionLvl, DecompressionError};
 use super::error::{Fault, Stop};
 use super::{Level, prefix};
 
-/// One matcher, of the level that was used last, and memory for prefixes.
+/// A matcher for the last used level, and memory for prefixes.
 #[derive(Default)]
 pub(super) struct Compressor {
     matcher: Option<(Level, libdeflater::Compressor)>,
@@ -18,7 +18,7 @@ impl Compressor {
         self.matcher(level).zlib_compress(input, output).ok().filter(|&produced| produced < input.len())
     }
 
-    /// The whole input if it fits, else a prefix of it.
+    /// Compresses the whole input if it fits, else a prefix.
     pub(super) fn compress_prefix(&mut self, level: Level, input: &[u8], output: &mut [u8]) -> Option<(usize, usize)> {
         let mut memory = std::mem::take(&mut self.whole);
         memory.resize(input.len(), 0);
@@ -40,8 +40,8 @@ impl Compressor {
 
     fn matcher(&mut self, level: Level) -> &mut libdeflater::Compressor {
         let fresh = || {
-            // libdeflate has levels to 12; its last ones search for the cheapest parse, which is
-            // what the best level asks for.
+            // libdeflate has levels up to 12; the last ones search for the cheapest parse, as
+            // expected of the best level.
             let own = if level == Level::BEST { 12 } else { i32::from(level.get()) };
             libdeflater::Compressor::new(CompressionLvl::new(own).unwrap_or_default())
         };
@@ -52,8 +52,8 @@ impl Compressor {
     }
 }
 
-/// Fills `output` with what a deflate stream without a header (RFC 1951) holds; bytes behind its
-/// end are not looked at. Whether it has exactly so many bytes.
+/// Fills `output` from a deflate stream without a header (RFC 1951), ignoring bytes after its end.
+/// Returns whether the stream has exactly that many bytes.
 pub fn inflate_raw(input: &[u8], output: &mut [u8]) -> bool {
     libdeflater::Decompressor::new().deflate_decompress(input, output).is_ok_and(|length| length == output.len())
 }
@@ -73,15 +73,15 @@ impl Decompressor {
     }
 }
 
-/// Where a stream stops being one: libdeflate does not say, so an inflater that counts goes over it
-/// once more.
+/// Finds the position of a fault: libdeflate does not report it, so a counting inflater processes
+/// the stream again.
 fn locate(input: &[u8], output: &mut [u8], fault: Fault) -> Stop {
     let mut inflater = Decompress::new(true);
     let status = inflater.decompress(input, output, FlushDecompress::Finish);
     // Both totals are at most the buffers' lengths.
     let (read, made) = (inflater.total_in() as usize, inflater.total_out() as usize);
     match status {
-        // Neither a fault nor the end: it waits for more.
+        // Neither a fault nor the end: more input is needed.
         Ok(Status::Ok | Status::BufError) if read == input.len() => Stop::new(Fault::InputEnds, read, made),
         _ => Stop::new(fault, read, made),
     }

@@ -1,4 +1,4 @@
-//! Zstandard frames; only read.
+//! Zstandard frames; decompression only.
 
 use super::error::{Fault, Stop};
 
@@ -16,7 +16,7 @@ impl Decompressor {
         match decompressor.decompress_to_buffer(input, output) {
             Ok(made) if made == output.len() => Ok(()),
             Ok(made) => Err(Stop::new(Fault::OutputShort, input.len(), made)),
-            // The library does not say where: the stream as a whole is at fault.
+            // The library gives no position, so the whole stream is reported.
             Err(_) => Err(wrong(Fault::Corrupt)),
         }
     }

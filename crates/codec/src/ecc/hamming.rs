@@ -1,28 +1,28 @@
-//! The Hamming code of SmartMedia and of Linux's software ECC: 3 bytes for 256 or 512 bytes.
+//! The Hamming code of SmartMedia and of Linux's software ECC: 3 bytes for 256 or 512 data bytes.
 //!
-//! Every bit of the data has an address: the index of its byte, then the number of the bit. For
-//! each bit of the address there are two parities: one over all data bits whose address has that
-//! bit clear, one over those that have it set. A wrong data bit changes exactly one of each pair,
-//! and which one spells its address. Source: Linux `Documentation/driver-api/mtd/nand_ecc.rst`,
+//! Every data bit has an address: the index of its byte, followed by the number of the bit. Each
+//! bit of the address has two parities: one over all data bits whose address has that bit clear,
+//! one over those that have it set. A wrong data bit changes exactly one parity of each pair, and
+//! the pairs together give its address. Source: Linux `Documentation/driver-api/mtd/nand_ecc.rst`,
 //! `drivers/mtd/nand/ecc-sw-hamming.c`; SmartMedia physical format, SSFDC Forum.
 
 use super::Correction;
 
 /// ECC bytes of a code word.
 const ECC_BYTES: usize = 3;
-/// Bits of the address within a byte.
+/// Address bits within a byte.
 const COLUMN_BITS: u32 = 3;
-/// The first column parity stands at this bit of the third byte; below it are the line parities 16
-/// and 17 of 512 bytes, which are set and mean nothing with 256.
+/// The bit of the third byte with the first column parity; below it are the line parities 16 and 17
+/// of 512 bytes, which are set and unused with 256.
 const COLUMNS_AT: u32 = 18;
 
 /// Which of the first two ECC bytes holds the parities of the low address bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HammingOrder {
-    /// The second: Linux's default.
+    /// The second byte: Linux's default.
     #[default]
     Linux,
-    /// The first: SmartMedia's, and Linux's where a driver asks for it (`sm_order`).
+    /// The first byte: SmartMedia's order, and Linux's if a driver requests it (`sm_order`).
     SmartMedia,
 }
 
@@ -34,7 +34,7 @@ pub struct Hamming {
 }
 
 impl Hamming {
-    /// The code over `step` bytes of data; `None` unless these are 256 or 512.
+    /// The code over `step` data bytes; `None` unless these are 256 or 512.
     pub const fn new(step: u32, order: HammingOrder) -> Option<Self> {
         match step {
             256 => Some(Self { line_bits: 8, order }),
@@ -43,13 +43,13 @@ impl Hamming {
         }
     }
 
-    /// Data bytes of a code word.
+    /// Data bytes per code word.
     pub const fn step(&self) -> usize {
         1 << self.line_bits
     }
 
-    /// The ECC of data. Missing bytes count as zero; those past the step are not looked at. Cost: a
-    /// few operations a byte.
+    /// The ECC of data. Missing bytes count as zero; bytes past the step are ignored. Cost: a few
+    /// operations per byte.
     pub fn encode(&self, data: &[u8]) -> [u8; ECC_BYTES] {
         let (mut lines, mut columns, mut odd) = (0, 0_u8, 0);
         for (index, byte) in (0_u32..).zip(data.iter().take(self.step())) {
@@ -64,8 +64,8 @@ impl Hamming {
         self.order(!(pairs(lines, self.line_bits, odd) | pairs(columns, COLUMN_BITS, odd) << COLUMNS_AT))
     }
 
-    /// Puts a wrong bit right. Two wrong bits are always told from one; of three and more, most
-    /// look like one, as with every such code. Data that are not whole are uncorrectable.
+    /// Corrects one wrong bit. Two wrong bits are always detected; three and more mostly look like
+    /// one, as in every such code. Incomplete data are uncorrectable.
     pub fn correct(&self, data: &mut [u8], ecc: &mut [u8; ECC_BYTES]) -> Correction {
         let right = self.encode(data);
         let mut wrong = self.number(right) ^ self.number(*ecc);
@@ -108,8 +108,8 @@ impl Hamming {
     }
 }
 
-/// Two parities for each bit of an address: at the even place that over clear bits, behind it that
-/// over set ones. `address`: the exclusive or of the addresses of all set data bits.
+/// The parity pair for each bit of an address: at the even position that over clear bits, followed
+/// by that over set ones. `address` is the exclusive or of the addresses of all set data bits.
 fn pairs(address: u32, bits: u32, odd: u32) -> u32 {
     (0..bits).fold(0, |pairs, bit| {
         let set = address >> bit & 1;
@@ -117,7 +117,7 @@ fn pairs(address: u32, bits: u32, odd: u32) -> u32 {
     })
 }
 
-/// The address that pairs spell, of which exactly one parity each is wrong.
+/// The address given by pairs of which exactly one parity each is wrong.
 fn split(pairs: u32, bits: u32) -> Option<u32> {
     (0..bits).try_fold(0, |address, bit| match pairs >> (2 * bit) & 3 {
         0b01 => Some(address),

@@ -5,8 +5,8 @@
 //! | [`Hamming`] | 1 bit, detects 2 | Linux's software ECC, SmartMedia, small and old parts |
 //! | [`Bch`] | t bits | Linux's `nand_bch`, the ECC engines of most controllers |
 //!
-//! The codes here know bytes and bits only. Where a page keeps data and ECC, which bits come first
-//! and what a controller inverts is a layout's business (`flash-image`).
+//! The codes here handle only bytes and bits. Where a page stores data and ECC, the bit order, and
+//! a controller's inversions belong to layouts (`flash-image`).
 
 mod bch;
 mod hamming;
@@ -14,19 +14,19 @@ mod hamming;
 pub use bch::{Bch, BchError};
 pub use hamming::{Hamming, HammingOrder};
 
-/// What a code made of a code word.
+/// The result of checking a code word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Correction {
-    /// No bit differs from a code word.
+    /// All bits are correct.
     Clean,
-    /// So many bits were wrong, in the data or in the ECC, and are right now.
+    /// This many bits of data or ECC were wrong and have been corrected.
     Corrected(u32),
-    /// More bits are wrong than the code corrects. Nothing was changed.
+    /// More bits are wrong than the code can correct. Nothing was changed.
     Uncorrectable,
 }
 
 impl Correction {
-    /// The number of bits that were put right; `None` where the word is beyond the code.
+    /// The number of corrected bits; `None` if the word is uncorrectable.
     pub const fn bits(self) -> Option<u32> {
         match self {
             Self::Clean => Some(0),

@@ -1,30 +1,31 @@
-//! The cheapest sequence of instructions, found by dynamic programming over the bytes of a segment.
+//! Finds the cheapest sequence of instructions by dynamic programming over the bytes of a segment.
 
 use super::super::Level;
 use super::copy::{Form, literal_header};
 use super::emit::Emitter;
 use super::matches::{Finder, Match};
 
-/// Bytes that are parsed together; bounds the memory, 2.5 MiB.
+/// Bytes parsed together; limits the memory to 2.5 MiB.
 const SEGMENT: usize = 1 << 15;
 
-/// A match of this length is taken as it is: what a better parse could save beside it is little,
-/// and long runs would cost quadratic time.
+/// A match of this length is taken at once: a better parse would save little, and long runs would
+/// cost quadratic time.
 const LONG: usize = 192;
 
-/// Literals since the last copy: 0 to 3, and 4 for more. They decide which forms a copy may have.
+/// Literals since the last copy: 0 to 3, and 4 for more. They determine which forms the next copy
+/// may have.
 const STATES: usize = 5;
 
 const UNREACHED: u32 = u32::MAX;
 
-/// The cheapest way to one byte with one number of literals before it.
+/// The cheapest way to a byte with a given number of literals before it.
 #[derive(Clone, Copy)]
 struct Node {
-    /// Bytes written, without the literals' headers that are not certain yet.
+    /// Bytes written, without literal headers that are not final yet.
     cost: u32,
     /// Literals since the last copy.
     run: u32,
-    /// The copy that ends here, for state 0.
+    /// Length of the copy that ends here, for state 0.
     length: u32,
     distance: u32,
 }
@@ -36,15 +37,15 @@ pub(super) struct Matcher {
     finder: Finder,
     nodes: Vec<[Node; STATES]>,
     matches: Vec<Match>,
-    /// Copies of a segment, last first: where each begins, and what it copies.
+    /// Copies of a segment, last first: the start of each, and its match.
     copies: Vec<(usize, Match)>,
 }
 
-/// How far the input is written.
+/// How much of the input is written.
 struct Written {
-    /// Everything before is.
+    /// Everything before this position is written.
     done: usize,
-    /// Between `done` and the segment are literals; the stream has no copy yet.
+    /// All bytes between `done` and the segment are literals, and the stream has no copy yet.
     first: bool,
 }
 
@@ -64,8 +65,7 @@ impl Matcher {
         emitter.literals(input.get(written.done..)?)
     }
 
-    /// Parses from `start` to the end of a segment or to a long match, which is part of it; returns
-    /// where that is.
+    /// Parses from `start` to the end of a segment, or to the end of a long match; returns the end.
     fn segment(
         &mut self,
         input: &[u8],
@@ -98,12 +98,12 @@ impl Matcher {
         Some(start + size)
     }
 
-    /// One more literal after each way to byte `at`. `first`: no copy precedes the segment.
+    /// Adds a literal to each way to byte `at`. `first`: no copy precedes the segment.
     fn literal(&mut self, at: usize, first: bool) {
         let Some([from, to]) = self.nodes.get_mut(at..at + 2) else { return };
         for (state, node) in from.iter().enumerate().filter(|(_, node)| node.cost != UNREACHED) {
-            // Only a way without any copy has as many literals as the segment has bytes before
-            // `at`, and more.
+            // Only a way without any copy can have as many literals as the segment has bytes before
+            // `at`.
             let first = first && node.run as usize >= at;
             let header = literal_header(node.run as usize + 1, first) - literal_header(node.run as usize, first);
             let cost = node.cost + 1 + header;
@@ -113,7 +113,7 @@ impl Matcher {
         }
     }
 
-    /// Every copy from byte `at` on, of each length in its cheapest form.
+    /// Tries every copy from byte `at` on, each length in its cheapest form.
     fn copies(&mut self, at: usize, size: usize) {
         let Some(&here) = self.nodes.get(at) else { return };
         let cheapest = here.iter().map(|node| node.cost).min().unwrap_or(UNREACHED);
@@ -137,7 +137,7 @@ impl Matcher {
         }
     }
 
-    /// Writes the cheapest way from `start` to byte `size` of the segment, but for the literals at
+    /// Writes the cheapest way from `start` to byte `size` of the segment, without the literals at
     /// its end.
     fn emit(
         &mut self,
@@ -149,9 +149,9 @@ impl Matcher {
     ) -> Option<()> {
         self.copies.clear();
         let mut at = size;
-        // Which state a copy was reached from is found again: the one that makes its cost.
+        // The state from which a copy was reached is recomputed: it is the one that gives its cost.
         let mut last = *self.nodes.get(at)?.iter().min_by_key(|node| node.cost)?;
-        // Literals, back to the copy before them or to the start of the segment.
+        // Literals, back to the previous copy or the start of the segment.
         while let Some(end) = at.checked_sub(last.run as usize).filter(|&end| end > 0) {
             let copy = self.nodes.get(end)?.first()?;
             let found = Match { length: copy.length as usize, distance: copy.distance as usize };

@@ -1,5 +1,4 @@
-//! What an instruction that copies costs: shared by the parse that looks for the cheapest and by
-//! the emitter.
+//! The cost of copy instructions, shared by the optimal parser and the emitter.
 
 /// The forms of a copy, cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +16,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The shortest form of a copy after `literals` literals (4 stands for more), if there is one.
+    /// The shortest form of a copy after `literals` literals (4 means more), if there is one.
     pub(super) const fn of(length: usize, distance: usize, literals: u32) -> Option<Self> {
         match (length, distance) {
             (2, 1..=1024) if 0 < literals && literals < 4 => Some(Self::Pair),
@@ -29,7 +28,7 @@ impl Form {
         }
     }
 
-    /// Bytes of the instruction.
+    /// Length of the instruction in bytes.
     pub(super) const fn cost(self, length: usize) -> u32 {
         match self {
             Self::Pair | Self::Triple | Self::Near => 2,
@@ -39,13 +38,13 @@ impl Form {
     }
 }
 
-/// Bytes that extend a length beyond `most`, the greatest that the instruction holds itself.
+/// Bytes needed to extend a length beyond `most`, the maximum that the instruction holds itself.
 const fn extension(length: usize, most: usize) -> u32 {
     // Lengths are below 2 GiB.
     length.saturating_sub(most).div_ceil(255) as u32
 }
 
-/// Bytes that `count` literals cost besides themselves. `first`: at the start of the stream.
+/// Extra bytes that `count` literals need. `first`: at the start of the stream.
 pub(super) const fn literal_header(count: usize, first: bool) -> u32 {
     match count {
         0 => 0,

@@ -1,8 +1,8 @@
 use super::super::error::{Fault, Stop};
 use super::super::repeat;
 
-/// Fills `output` from a stream of version 0, or of version 1 (lzo-rle), which says so in its first
-/// two bytes.
+/// Fills `output` from a stream of version 0, or of version 1 (lzo-rle), which its first two bytes
+/// indicate.
 pub(in super::super) fn decompress(input: &[u8], output: &mut [u8]) -> Result<(), Stop> {
     let mut decoder = Decoder { input, read: 0, output, made: 0, start: (0, 0) };
     decoder.run()
@@ -13,15 +13,15 @@ struct Decoder<'a> {
     read: usize,
     output: &'a mut [u8],
     made: usize,
-    /// Input and output before the present instruction.
+    /// Input and output positions before the current instruction.
     start: (usize, usize),
 }
 
-/// A copy as its instruction says it.
+/// A decoded copy instruction.
 struct Copy {
     length: usize,
     distance: usize,
-    /// Literals right after it, 0 to 3.
+    /// Number of literals right after it, 0 to 3.
     literals: usize,
 }
 
@@ -49,7 +49,8 @@ impl Decoder<'_> {
         Ok(self.byte()? | self.byte()? << 8)
     }
 
-    /// A length field of `most`, or what extends it if it is 0. Bounded by 255 times the input.
+    /// A length field with maximum `most`, or its extension if it is 0. Bounded by 255 times the
+    /// input.
     #[inline(always)]
     fn length(&mut self, field: usize, most: usize) -> Result<usize, Stop> {
         if field != 0 {
@@ -65,13 +66,12 @@ impl Decoder<'_> {
     }
 
     fn run(&mut self) -> Result<(), Stop> {
-        // A stream of version 0 cannot start with these: the copy that they are would have nothing
-        // to copy from.
+        // A stream of version 0 cannot start with these bytes: as a copy they would have no source.
         let runs = matches!(self.input, [17, 1, _, _, _, ..]);
         if runs {
             self.read = 2;
         }
-        // Literals since the last copy; 4 stands for more.
+        // Literals since the last copy; 4 means more.
         let mut state = 0;
         if let Some(count @ 1..) = self.input.get(self.read).and_then(|first| first.checked_sub(17)) {
             self.read += 1;
@@ -135,10 +135,10 @@ impl Decoder<'_> {
         })
     }
 
-    /// The instruction of far copies, of the end, and, in version 1, of zeroes.
+    /// Decodes the instruction of far copies, of the end, and, in version 1, of zeroes.
     fn far(&mut self, code: usize, runs: bool) -> Result<Step, Stop> {
         if runs && code & 8 != 0 {
-            // Looked for before the length's extension, as Linux does; its compressor avoids copies
+            // Checked before the length's extension, as Linux does; its compressor avoids copies
             // that would look the same.
             if let Some(&[low, 0xFF, eights]) = self.input.get(self.read..self.read + 3)
                 && low >= 0xFC
@@ -160,8 +160,8 @@ impl Decoder<'_> {
     #[inline(always)]
     fn literals(&mut self, count: usize) -> Result<(), Stop> {
         let (from, to) = (self.read.saturating_add(count), self.made.saturating_add(count));
-        // Few literals are the rule; a copy of fixed length is faster than one of the right length,
-        // and what is too much is overwritten.
+        // Usually there are few literals: a copy of fixed length is faster than one of the exact
+        // length, and the excess is overwritten.
         if count <= 16
             && let Some(bytes) = self.input.get(self.read..).and_then(|rest| rest.first_chunk::<16>())
             && let Some(room) = self.output.get_mut(self.made..).and_then(|rest| rest.first_chunk_mut::<16>())

@@ -1,10 +1,10 @@
 use super::copy::Form;
 
-/// Writes instructions into bounded room; each step is `None` once the room is used up.
+/// Writes instructions into a bounded buffer; each step returns `None` when the buffer is full.
 pub(super) struct Emitter<'a> {
     output: &'a mut [u8],
     made: usize,
-    /// Literals since the last copy; 4 stands for more.
+    /// Literals since the last copy; 4 means more.
     literals: u32,
 }
 
@@ -20,8 +20,8 @@ impl<'a> Emitter<'a> {
         Some(())
     }
 
-    /// What a length is beyond what its instruction holds: 255 for each zero, then the rest, which
-    /// is not zero.
+    /// Writes the part of a length beyond what its instruction holds: 255 for each zero, then the
+    /// rest, which is not zero.
     fn extend(&mut self, mut beyond: usize) -> Option<()> {
         while beyond > 255 {
             self.put(&[0])?;
@@ -30,13 +30,13 @@ impl<'a> Emitter<'a> {
         self.put(&[beyond as u8])
     }
 
-    /// All literals up to the next copy: to be called once between two copies.
+    /// Writes all literals up to the next copy. Call it once between two copies.
     pub(super) fn literals(&mut self, bytes: &[u8]) -> Option<()> {
         match bytes.len() {
             0 => return Some(()),
             count @ 1..=238 if self.made == 0 => self.put(&[count as u8 + 17])?,
             count @ 1..=3 => {
-                // The two low bits of the second last byte of every copy.
+                // They are the two low bits of the second-last byte of every copy.
                 *self.output.get_mut(self.made.checked_sub(2)?)? |= count as u8;
             }
             count @ 4..=18 => self.put(&[count as u8 - 3])?,
@@ -49,9 +49,9 @@ impl<'a> Emitter<'a> {
         self.put(bytes)
     }
 
-    /// Copies `length` bytes from `distance` back.
+    /// Writes a copy of `length` bytes from `distance` back.
     pub(super) fn copy(&mut self, length: usize, distance: usize) -> Option<()> {
-        // The casts below keep the low bits; the forms bound what is above them.
+        // The casts below keep the low bits; the forms limit the bits above.
         match Form::of(length, distance, self.literals)? {
             Form::Pair => self.short(0, distance - 1, 2)?,
             Form::Triple => self.short(0, distance - 2049, 2)?,
@@ -69,13 +69,13 @@ impl<'a> Emitter<'a> {
         Some(())
     }
 
-    /// Two bytes: the low `bits` of the distance in the first, the others in the second.
+    /// Writes two bytes: the low `bits` of the distance in the first, the rest in the second.
     fn short(&mut self, kind: u8, distance: usize, bits: u32) -> Option<()> {
         let low = distance & ((1 << bits) - 1);
         self.put(&[kind | (low << 2) as u8, (distance >> bits) as u8])
     }
 
-    /// Three bytes and the extension of the length. `field` is the greatest number in the
+    /// Writes three bytes and the extension of the length. `field` is the maximum of the
     /// instruction's length field.
     fn long(&mut self, kind: u8, field: usize, length: usize, distance: usize) -> Option<()> {
         if length - 2 <= field {
@@ -87,7 +87,7 @@ impl<'a> Emitter<'a> {
         self.put(&((distance << 2) as u16).to_le_bytes())
     }
 
-    /// The end mark; the bytes made.
+    /// Writes the end mark; returns the number of bytes written.
     pub(super) fn finish(mut self) -> Option<usize> {
         self.put(&[0x11, 0, 0])?;
         Some(self.made)

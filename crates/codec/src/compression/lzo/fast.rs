@@ -2,10 +2,10 @@ use super::super::Level;
 use super::emit::Emitter;
 use super::{Epoch, FARTHEST, common, word};
 
-/// 8192 places: what fits into the first-level cache beside a page and its output.
+/// 8192 entries: what fits into the first-level cache next to a page and its output.
 const BITS: u32 = 13;
 
-/// Takes the first match of 4 or more bytes that a table of last places knows of.
+/// Takes the first match of 4 or more bytes found through a table of last positions.
 #[derive(Default)]
 pub(super) struct Matcher {
     places: Vec<u32>,
@@ -18,7 +18,7 @@ impl Matcher {
             self.places.clear();
             self.places.resize(1 << BITS, 0);
         }
-        // The longer nothing matches, the larger the steps; the sooner, the lower the level.
+        // The longer nothing matches, the larger the steps, and the more so the lower the level.
         let patience = 4 + u32::from(level.get()).min(6);
         let (mut done, mut at) = (0, 0);
         while at + 4 <= input.len() {
@@ -30,7 +30,7 @@ impl Matcher {
                 continue;
             };
             let length = 4 + common(input, place + 4, at + 4);
-            // Steps may have gone over the start of the match.
+            // Steps may have skipped the start of the match.
             let before = input.get(done..at)?.iter().rev().zip(input.get(..place)?.iter().rev());
             let earlier = before.take_while(|(a, b)| a == b).count();
             emitter.literals(input.get(done..at - earlier)?)?;
@@ -44,7 +44,7 @@ impl Matcher {
         emitter.literals(input.get(done..)?)
     }
 
-    /// The last place with a word of this hash; `at` takes its place.
+    /// Returns the last position of a word with this hash, and replaces it by `at`.
     #[inline(always)]
     fn exchange(&mut self, word: u32, at: usize) -> Option<usize> {
         let slot = (word.wrapping_mul(0x9E37_79B1) >> (32 - BITS)) as usize;

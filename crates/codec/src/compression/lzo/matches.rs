@@ -5,23 +5,23 @@ use super::{Epoch, FARTHEST, common};
 /// Bits of the hash over three bytes.
 const BITS: u32 = 14;
 
-/// Positions that a chain remembers: a power of two that is not less than the farthest copy.
+/// Positions in a chain: a power of two, not less than the farthest copy.
 const WINDOW: usize = 1 << 16;
 
-/// Earlier bytes that are the same as those at a position.
+/// Earlier bytes that equal those at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Match {
     pub(super) length: usize,
     pub(super) distance: usize,
 }
 
-/// Finds matches of two bytes by a table of pairs, of three and more by chains of positions with
-/// the same hash.
+/// Finds matches of two bytes in a table of pairs, longer ones in chains of positions with the same
+/// hash.
 #[derive(Default)]
 pub(super) struct Finder {
     pairs: Vec<u32>,
     heads: Vec<u32>,
-    /// For each position of the window, the one before it with its hash.
+    /// For each position of the window, its predecessor with the same hash.
     chain: Vec<u32>,
     epoch: Epoch,
 }
@@ -38,9 +38,10 @@ impl Finder {
         Some(())
     }
 
-    /// The matches for position `at`, each longer and farther back than the one before, so that the
-    /// first that is long enough is the nearest. Looks at `depth` positions at most and stops at a
-    /// match of `enough` bytes. Notes the position; every position is to be noted once, in turn.
+    /// The matches for position `at`, each longer and farther back than the previous one, so that
+    /// the first one that is long enough is the nearest. Checks at most `depth` positions and stops
+    /// at a match of `enough` bytes. Also records the position; every position must be recorded
+    /// once, in order.
     pub(super) fn find(&mut self, input: &[u8], at: usize, depth: usize, enough: usize, found: &mut Vec<Match>) {
         found.clear();
         let (pair, mut candidate) = self.note(input, at);
@@ -51,7 +52,7 @@ impl Finder {
         }
         for _ in 0..depth {
             let Some(place) = candidate.filter(|place| at - place <= FARTHEST) else { break };
-            // Only what is the same at the byte that would make it longer can be longer.
+            // Only a candidate that agrees in the next byte can be longer.
             if longest >= enough || at + longest >= input.len() {
                 break;
             }
@@ -63,20 +64,20 @@ impl Finder {
                 }
             }
             let mark = self.chain.get(place % WINDOW).copied().unwrap_or(0);
-            // The chain's places are overwritten after a window: what is not farther back is not of
-            // this chain.
+            // Chain entries are overwritten after a window: an entry that is not farther back is
+            // not from this chain.
             candidate = self.epoch.position(mark).filter(|&next| next < place);
         }
     }
 
-    /// Notes positions that are not asked about.
+    /// Records positions that need no matches.
     pub(super) fn skip(&mut self, input: &[u8], positions: Range<usize>) {
         for at in positions {
             self.note(input, at);
         }
     }
 
-    /// The last positions with the same pair and with the same hash of three bytes.
+    /// The previous positions with the same pair, and with the same hash of three bytes.
     fn note(&mut self, input: &[u8], at: usize) -> (Option<usize>, Option<usize>) {
         let mark = self.epoch.mark(at);
         let exchange = |table: &mut [u32], slot: usize| {

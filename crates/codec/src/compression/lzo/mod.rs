@@ -1,5 +1,5 @@
-//! LZO1X: the stream of LZO that Linux uses (`docs/formats/compression.md` has the instructions and
-//! where the facts are from).
+//! LZO1X, the LZO stream that Linux uses (`docs/formats/compression.md` lists the instructions and
+//! the sources).
 
 mod best;
 mod copy;
@@ -12,10 +12,10 @@ pub(super) use decode::decompress;
 
 use super::Level;
 
-/// The farthest copy that the stream can say, in bytes.
+/// The largest copy distance that the stream can encode, in bytes.
 const FARTHEST: usize = 0xBFFF;
 
-/// From this level on, the cheapest parse is looked for; below, the first match is taken.
+/// From this level on, the optimal parser is used; below, the first match is taken.
 const SEARCHES: u8 = 7;
 
 /// Both matchers with their tables.
@@ -26,7 +26,7 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    /// All of `input`, or `None` if it does not fit.
+    /// Compresses all of `input`; `None` if the result does not fit.
     pub(super) fn compress(&mut self, level: Level, input: &[u8], output: &mut [u8]) -> Option<usize> {
         let mut emitter = emit::Emitter::new(output);
         if level.get() < SEARCHES {
@@ -38,13 +38,13 @@ impl Compressor {
     }
 }
 
-/// The four bytes at `at`, which must be there; 0 otherwise.
+/// The four bytes at `at`; 0 if they are not there.
 #[inline(always)]
 fn word(input: &[u8], at: usize) -> u32 {
     input.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-/// How many bytes at `early` and at `late` are the same; `early < late`. They may overlap.
+/// The number of equal bytes at `early` and at `late`, `early < late`. The ranges may overlap.
 #[inline]
 fn common(input: &[u8], early: usize, late: usize) -> usize {
     let (Some(old), Some(new)) = (input.get(early..), input.get(late..)) else { return 0 };
@@ -60,8 +60,8 @@ fn common(input: &[u8], early: usize, late: usize) -> usize {
     length + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// Positions in a table that outlives one input: each input's positions start where those of the
-/// one before ended, so that what is left in the table is told from what is new without wiping it.
+/// Positions in tables that are reused between inputs: each input's positions start where the
+/// previous input's ended, so old entries are recognized without wiping the table.
 #[derive(Default)]
 struct Epoch {
     base: u32,
@@ -69,8 +69,8 @@ struct Epoch {
 }
 
 impl Epoch {
-    /// Begins an input of `length` bytes. `true` if the tables must be wiped first: at the first
-    /// use, and when 32 bits are used up. Inputs of 2 GiB and more are refused.
+    /// Starts an input of `length` bytes. Returns `true` if the tables must be wiped first: at the
+    /// first use, and when 32 bits are exhausted. Refuses inputs of 2 GiB and more.
     fn begin(&mut self, length: usize) -> Option<bool> {
         let length = u32::try_from(length).ok().filter(|&length| length < 1 << 31)?;
         let wipe = self.next == 0 || self.next.checked_add(length).is_none();
@@ -79,13 +79,13 @@ impl Epoch {
         Some(wipe)
     }
 
-    /// What stands in a table for position `at` of this input.
+    /// The table entry for position `at` of this input.
     #[inline(always)]
     fn mark(&self, at: usize) -> u32 {
         self.base + at as u32
     }
 
-    /// The position that a mark stands for, if it is of this input.
+    /// The position of an entry, if it belongs to this input.
     #[inline(always)]
     fn position(&self, mark: u32) -> Option<usize> {
         mark.checked_sub(self.base).map(|at| at as usize)

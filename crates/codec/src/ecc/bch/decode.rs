@@ -1,10 +1,10 @@
-//! From a remainder to the bits that are wrong: syndromes, error locator, its roots.
+//! Decoding: from a remainder to the wrong bits, by syndromes, the error locator, and its roots.
 
 use super::Remainder;
 use super::field::Field;
 
-/// The powers of x whose coefficients are wrong, of a word of `length` bits; `None` where no so
-/// few errors explain the remainder.
+/// The powers of x with wrong coefficients, in a word of `length` bits; `None` if no pattern of
+/// that few errors explains the remainder.
 pub(super) fn wrong_powers(
     field: &Field,
     correctable: u32,
@@ -18,8 +18,8 @@ pub(super) fn wrong_powers(
     if errors == 0 || errors > correctable as usize {
         return None;
     }
-    // More errors than the code corrects give locators without enough roots nearly always, which is
-    // seen at a small part of the cost of the search.
+    // Too many errors nearly always give a locator without enough roots; this test detects that at
+    // a fraction of the search's cost.
     if !splits(field, &locator) {
         return None;
     }
@@ -27,8 +27,8 @@ pub(super) fn wrong_powers(
     (powers.len() == errors).then_some(powers)
 }
 
-/// The remainder at the first 2t powers of the primitive element: what the received word is there,
-/// since the generator is zero at all of them.
+/// Evaluates the remainder at the first 2t powers of the primitive element. The results equal those
+/// of the received word, because the generator is zero there.
 fn syndromes(field: &Field, correctable: u32, parity_bits: usize, remainder: &Remainder) -> Vec<u16> {
     let mut powers = Vec::new();
     for (place, mut word) in remainder.iter().copied().enumerate() {
@@ -39,12 +39,12 @@ fn syndromes(field: &Field, correctable: u32, parity_bits: usize, remainder: &Re
         }
     }
     let order = field.order();
-    // Exponents of the power that is next, and what a step to the next odd one adds.
+    // Exponents at the next power, and their increments to the next odd one.
     let mut terms: Vec<(usize, usize)> =
         powers.into_iter().map(|power: usize| (power % order, 2 * power % order)).collect();
     let mut syndromes: Vec<u16> = vec![0; 2 * correctable as usize];
     for number in 1..=syndromes.len() {
-        // Squaring is linear here, so that the even ones follow.
+        // Squaring is linear here, so the even ones follow.
         if number % 2 == 0 {
             syndromes[number - 1] = field.multiply(syndromes[number / 2 - 1], syndromes[number / 2 - 1]);
             continue;
@@ -60,8 +60,8 @@ fn syndromes(field: &Field, correctable: u32, parity_bits: usize, remainder: &Re
     syndromes
 }
 
-/// The shortest feedback register that gives the syndromes one from the other (Berlekamp and
-/// Massey), the lowest power first. Its highest coefficient is not zero.
+/// The shortest feedback register that generates the syndromes (Berlekamp and Massey), lowest power
+/// first. Its highest coefficient is not zero.
 fn locator(field: &Field, syndromes: &[u16]) -> Vec<u16> {
     let (mut current, mut previous) = (vec![1_u16], vec![1_u16]);
     let (mut length, mut shift, mut last) = (0, 1, 1);
@@ -87,12 +87,13 @@ fn locator(field: &Field, syndromes: &[u16]) -> Vec<u16> {
     while current.len() > 1 && current.last() == Some(&0) {
         current.pop();
     }
-    // A register longer than its polynomial has lost a root at infinity: no error pattern is so.
+    // A register longer than its polynomial has lost a root at infinity, which no error pattern
+    // produces.
     if current.len() == length + 1 { current } else { vec![1] }
 }
 
-/// Whether a polynomial has as many roots in the field as its degree says, no two of them alike: it
-/// divides x^q - x, whose roots are all q elements. Cost: a squaring modulo the polynomial for each
+/// Whether a polynomial has as many distinct roots in the field as its degree, that is, whether it
+/// divides x^q - x, whose roots are all q elements. Cost: one squaring modulo the polynomial per
 /// bit of the field.
 fn splits(field: &Field, polynomial: &[u16]) -> bool {
     let degree = polynomial.len() - 1;
@@ -100,7 +101,7 @@ fn splits(field: &Field, polynomial: &[u16]) -> bool {
         return true;
     }
     let top = polynomial[degree];
-    // What x to the degree is modulo the polynomial: place and logarithm of each term.
+    // x to the power of the degree, modulo the polynomial: position and logarithm of each term.
     let terms: Vec<(usize, usize)> = (0..degree)
         .map(|place| (place, field.divide(polynomial[place], top)))
         .filter(|(_, term)| *term != 0)
@@ -130,11 +131,10 @@ fn splits(field: &Field, polynomial: &[u16]) -> bool {
     power == x
 }
 
-/// The powers below `length` at whose inverse the locator is zero (Chien's search): no more than it
-/// has roots.
+/// The powers below `length` whose inverse is a root of the locator (Chien search).
 fn roots(field: &Field, locator: &[u16], length: usize) -> Vec<usize> {
     let order = field.order();
-    // Logarithms of the terms, and what a step to the next power takes off each.
+    // Logarithms of the terms, and their decrements per step to the next power.
     let mut terms: Vec<(usize, usize)> = (0..)
         .zip(locator)
         .filter(|(_, coefficient)| **coefficient != 0)
@@ -170,7 +170,7 @@ mod tests {
             (state >> 24) as u16
         };
         for round in 0..3000 {
-            // Every third one is made of roots, of which some may be alike.
+            // Every third polynomial is a product of roots, some possibly equal.
             let degree = 2 + usize::from(next() % 6);
             let mut polynomial: Vec<u16> = (0..=degree).map(|_| next().max(1)).collect();
             if round % 3 == 0 {

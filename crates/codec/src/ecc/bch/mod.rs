@@ -1,9 +1,9 @@
 //! Binary BCH codes, shortened to the length of the message, in systematic form.
 //!
-//! The message's bits are the coefficients of a polynomial, the first bit of the first byte (bit 7)
-//! being that of the highest power. It is multiplied by x^r and divided by the generator
-//! polynomial of degree r; the remainder is the parity, again the highest power first. Source of
-//! the form: Linux `lib/bch.c`; of the theory: Lin and Costello, Error Control Coding, chapter 6.
+//! The message's bits are the coefficients of a polynomial; the first bit of the first byte (bit 7)
+//! is that of the highest power. The polynomial is multiplied by x^r and divided by the generator
+//! polynomial of degree r. The remainder is the parity, again highest power first. Source of the
+//! layout: Linux `lib/bch.c`; of the theory: Lin and Costello, Error Control Coding, chapter 6.
 
 mod decode;
 mod field;
@@ -18,17 +18,17 @@ const PARITY_BITS_MAX: usize = 1024;
 /// Words of a remainder.
 const WORDS: usize = PARITY_BITS_MAX / 64;
 
-/// A remainder, the highest power first, from the first word's highest bit on.
+/// A remainder, highest power first, starting at the first word's highest bit.
 type Remainder = [u64; WORDS];
 
-/// A code that cannot be.
+/// The error for an impossible code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BchError {
     /// The field has fewer than 2^5 or more than 2^15 elements.
     FieldBits(u32),
     /// The polynomial is not primitive, or not of the field's degree.
     Polynomial(u32),
-    /// The code is to correct no bit, or more than fit the field and a parity of 1024 bits.
+    /// The code would correct no bit, or more than the field and a parity of 1024 bits allow.
     Correctable(u32),
 }
 
@@ -53,8 +53,8 @@ impl fmt::Display for BchError {
 
 impl std::error::Error for BchError {}
 
-/// A BCH code over GF(2^m) that corrects t bits. Its tables are built once: some 32 KiB and the
-/// field.
+/// A BCH code over GF(2^m) that corrects t bits. Its tables are built once: about 32 KiB and the
+/// field's.
 #[derive(Clone)]
 pub struct Bch {
     field: Field,
@@ -62,7 +62,7 @@ pub struct Bch {
     parity_bits: usize,
     /// Words of the remainder that the code uses.
     words: usize,
-    /// The remainder of every byte before as many zeroes as the parity has bits.
+    /// The remainder of every byte followed by as many zero bits as the parity has.
     table: Vec<Remainder>,
 }
 
@@ -73,8 +73,9 @@ impl fmt::Debug for Bch {
 }
 
 impl Bch {
-    /// The code over GF(2^`field_bits`) that corrects `correctable` bits; with no polynomial that
-    /// of Linux. Cost: some milliseconds for the largest. Errors: what such a code cannot have.
+    /// The code over GF(2^`field_bits`) that corrects `correctable` bits, with Linux' polynomial if
+    /// none is given. Cost: some milliseconds for the largest. Errors: parameters that no such code
+    /// has.
     pub fn new(field_bits: u32, correctable: u32, polynomial: Option<u32>) -> Result<Self, BchError> {
         let usual = Field::usual_polynomial(field_bits).ok_or(BchError::FieldBits(field_bits))?;
         let polynomial = polynomial.unwrap_or(usual);
@@ -98,12 +99,12 @@ impl Bch {
         self.correctable
     }
 
-    /// Bits of the parity: the degree of the generator polynomial.
+    /// Length of the parity in bits: the degree of the generator polynomial.
     pub const fn parity_bits(&self) -> usize {
         self.parity_bits
     }
 
-    /// Bytes of the parity; the bits of the last one that are left over are 0.
+    /// Length of the parity in bytes; unused bits of the last one are 0.
     pub const fn parity_bytes(&self) -> usize {
         self.parity_bits.div_ceil(8)
     }
@@ -113,9 +114,9 @@ impl Bch {
         (self.field.order() - self.parity_bits) / 8
     }
 
-    /// The parity of a message, [`Self::parity_bytes`] long. A message that is longer than
-    /// [`Self::message_bytes_max`] has one too, but nothing in it can be corrected. Cost: a table
-    /// look-up a byte.
+    /// The parity of a message, of [`Self::parity_bytes`] length. A message longer than
+    /// [`Self::message_bytes_max`] has one too, but cannot be corrected. Cost: one table lookup per
+    /// byte.
     pub fn encode(&self, message: &[u8]) -> Vec<u8> {
         let remainder = self.remainder(message);
         let bytes = remainder.iter().flat_map(|word| word.to_be_bytes());
@@ -123,7 +124,7 @@ impl Bch {
     }
 
     fn remainder(&self, message: &[u8]) -> Remainder {
-        // Long remainders are rare, and would make all others pay for their length.
+        // Long remainders are rare, and would slow down all others.
         match self.words {
             1 => self.divide::<1>(message),
             2 => self.divide::<2>(message),
@@ -147,13 +148,13 @@ impl Bch {
         remainder
     }
 
-    /// Puts wrong bits right in a message and its parity, up to [`Self::correctable`] of both.
-    /// Bits of the parity's bytes that belong to no power are left as they are.
+    /// Corrects up to [`Self::correctable`] wrong bits in a message and its parity. Unused bits in
+    /// the parity's bytes are not changed.
     ///
-    /// Beyond that number most words are told to be uncorrectable; the others lie as near to
-    /// another code word as that, and nothing in them says so. Uncorrectable are also a message
-    /// that is too long and a parity that is too short. Cost: that of [`Self::encode`] where
-    /// nothing is wrong; else up to a microsecond for each bit of the parity.
+    /// With more wrong bits, most words are reported as uncorrectable; the rest are within reach of
+    /// another code word, which cannot be detected. A message that is too long, and a parity that
+    /// is too short, are uncorrectable too. Cost: that of [`Self::encode`] if nothing is wrong;
+    /// else up to a microsecond per bit of the parity.
     pub fn correct(&self, message: &mut [u8], parity: &mut [u8]) -> Correction {
         if message.len() > self.message_bytes_max() || parity.len() < self.parity_bytes() {
             return Correction::Uncorrectable;
@@ -176,7 +177,7 @@ impl Bch {
             return Correction::Uncorrectable;
         };
         for power in &powers {
-            // Bit 0 is that of the highest power.
+            // Bit 0 has the highest power.
             let bit = length - 1 - power;
             let (bytes, bit) = match bit.checked_sub(message.len() * 8) {
                 None => (&mut *message, bit),
@@ -190,8 +191,8 @@ impl Bch {
     }
 }
 
-/// The generator polynomial, the lowest power first: the product of (x - root) over the first 2t
-/// powers of the primitive element and their conjugates.
+/// The generator polynomial, lowest power first: the product of (x - root) over the first 2t powers
+/// of the primitive element and their conjugates.
 fn generator(field: &Field, correctable: u32) -> Vec<bool> {
     let mut is_root = vec![false; field.order()];
     for first in (1..2 * correctable as usize).step_by(2) {
