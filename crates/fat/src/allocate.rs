@@ -1,35 +1,35 @@
-//! Which clusters are free: a bitmap in memory with a summary above it, so that a search skips
-//! 4,096 taken clusters per word.
+//! The map of free clusters: a bitmap in memory with a summary above it, so that a search skips
+//! 4,096 used clusters per word.
 
-/// The free clusters of a volume, as far as the running batch may use them.
+/// The clusters that the running batch may allocate.
 #[derive(Clone, Debug)]
 pub struct FreeMap {
     words: Vec<u64>,
     summary: Vec<u64>,
     free: u32,
     clusters: u32,
-    /// Where the next search starts (the specification's Nxt_Free).
+    /// Where the next search starts (Nxt_Free in the specification).
     hint: u32,
 }
 
 impl FreeMap {
-    /// All of `clusters` clusters (from 2 on) taken.
+    /// A map of `clusters` clusters (numbered from 2), all in use.
     pub fn new(clusters: u32) -> Self {
         let words = (clusters as usize + 2).div_ceil(64);
         Self { words: vec![0; words], summary: vec![0; words.div_ceil(64)], free: 0, clusters, hint: 2 }
     }
 
-    /// How many are free.
+    /// The number of free clusters.
     pub fn free(&self) -> u32 {
         self.free
     }
 
-    /// Where the next search starts.
+    /// The cluster at which the next search starts.
     pub fn hint(&self) -> u32 {
         self.hint
     }
 
-    /// Sets where the next search starts; a number outside the volume is ignored.
+    /// Sets the cluster at which the next search starts; ignores a number outside the volume.
     pub fn set_hint(&mut self, hint: u32) {
         if hint >= 2 && hint - 2 < self.clusters {
             self.hint = hint;
@@ -41,7 +41,7 @@ impl FreeMap {
         self.words.get(cluster as usize / 64).is_some_and(|word| word >> (cluster % 64) & 1 == 1)
     }
 
-    /// Makes a cluster free.
+    /// Frees a cluster.
     pub fn give(&mut self, cluster: u32) {
         let at = cluster as usize / 64;
         if cluster < 2 || cluster - 2 >= self.clusters || self.is_free(cluster) {
@@ -54,7 +54,7 @@ impl FreeMap {
         }
     }
 
-    /// Takes a certain cluster.
+    /// Allocates a given cluster.
     pub fn take(&mut self, cluster: u32) {
         let at = cluster as usize / 64;
         if !self.is_free(cluster) {
@@ -89,8 +89,8 @@ impl FreeMap {
         None
     }
 
-    /// Takes the free cluster at or after `goal` (the hint where there is none), going round at the
-    /// end.
+    /// Allocates the first free cluster at or after `goal` (default: the hint), wrapping around at
+    /// the end.
     pub fn allocate(&mut self, goal: Option<u32>) -> Option<u32> {
         let start = goal.filter(|&goal| self.is_free(goal)).unwrap_or(self.hint);
         let found = self.next_from(start).or_else(|| self.next_from(2))?;

@@ -1,12 +1,12 @@
-//! The boot sector's parameter block, read and checked: the only place that turns its numbers into
-//! a layout.
+//! Reading and checking the boot sector's parameter block: the only code that derives a layout from
+//! its numbers.
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::FromBytes;
 
 use crate::layout::{Boot32, BootCommon, BootTail, EXTENDED_BOOT, SLOT_SIZE};
 
-/// The three widths of a FAT entry.
+/// The type of a FAT, given by the width of its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum FatKind {
@@ -16,8 +16,8 @@ pub enum FatKind {
 }
 
 impl FatKind {
-    /// The type of a volume with this many clusters: nothing else decides (specification, "FAT Type
-    /// Determination").
+    /// The type of a volume with this many clusters; nothing else determines it (specification,
+    /// "FAT Type Determination").
     pub const fn of(clusters: u32) -> Self {
         match clusters {
             0..4085 => Self::Fat12,
@@ -26,7 +26,7 @@ impl FatKind {
         }
     }
 
-    /// Bits of an entry on the medium.
+    /// Width of an entry in bits.
     pub const fn bits(self) -> u32 {
         match self {
             Self::Fat12 => 12,
@@ -35,7 +35,7 @@ impl FatKind {
         }
     }
 
-    /// Fewest and most clusters that formatting gives the type. The margins of mkfs.fat: some
+    /// Fewest and most clusters when formatting this type. These are mkfs.fat's margins: some
     /// drivers are off by one or two at the limits.
     pub const fn clusters(self) -> (u32, u32) {
         match self {
@@ -45,7 +45,7 @@ impl FatKind {
         }
     }
 
-    /// Name as people write it.
+    /// The usual name of the type.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fat12 => "FAT12",
@@ -55,44 +55,44 @@ impl FatKind {
     }
 }
 
-/// Where everything lies. Sectors are the volume's, not the device's.
+/// The layout of a volume. Sectors are those of the volume, not of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Width of a FAT entry.
+    /// The type of the FAT.
     pub kind: FatKind,
-    /// Bytes of a sector.
+    /// Sector size in bytes.
     pub sector_size: u32,
-    /// Sectors of a cluster.
+    /// Sectors per cluster.
     pub sectors_per_cluster: u32,
     /// Sectors before the first FAT.
     pub reserved_sectors: u32,
-    /// Copies of the FAT.
+    /// Number of FATs.
     pub fats: u32,
     /// Sectors of one FAT.
     pub fat_sectors: u32,
-    /// The only FAT that is kept, where mirroring is off.
+    /// The only FAT in use, if mirroring is off.
     pub active_fat: Option<u32>,
-    /// Slots of the fixed root directory; 0 on FAT32.
+    /// Slots in the fixed root directory; 0 on FAT32.
     pub root_entries: u32,
     /// First cluster of the root directory on FAT32, else 0.
     pub root_cluster: u32,
-    /// Sectors of the volume.
+    /// Sectors in the volume.
     pub total_sectors: u64,
-    /// Clusters of the data area; they are numbered from 2.
+    /// Clusters in the data area; they are numbered from 2.
     pub clusters: u32,
-    /// Sector of FSInfo.
+    /// Sector of FSInfo, if any.
     pub fs_info: Option<u32>,
-    /// Sector of the backup boot sector.
+    /// Sector of the backup boot sector, if any.
     pub backup: Option<u32>,
     /// Media byte.
     pub media: u8,
     /// Serial number.
     pub volume_id: u32,
-    /// Label of the boot sector.
+    /// The label in the boot sector.
     pub label: [u8; 11],
-    /// State byte.
+    /// The state byte.
     pub state: u8,
-    /// Whether the sector ends with the signature 55 AA, which Linux and mtools do not ask for.
+    /// Whether the sector ends with the signature 55 AA, which Linux and mtools do not require.
     pub is_signed: bool,
 }
 
@@ -101,16 +101,15 @@ fn corrupt(detail: String) -> FsError {
 }
 
 impl Geometry {
-    /// Reads a boot sector (at least its first 512 bytes) of a device with `capacity` bytes.
-    /// Errors: those of [`Self::of_numbers`]; no signature; a volume that is longer than the
-    /// device.
+    /// Parses a boot sector (at least its first 512 bytes) on a device of `capacity` bytes. Errors:
+    /// those of [`Self::of_numbers`]; a missing signature; a volume longer than the device.
     pub fn parse(sector: &[u8], capacity: u64) -> Result<Self> {
         let geometry = Self::of_numbers(sector)?;
         geometry.check_whole(capacity)?;
         Ok(geometry)
     }
 
-    /// Refuses what can only be read: no signature, or a volume that is longer than its device.
+    /// Refuses volumes that are read-only: without signature, or longer than the device.
     pub(crate) fn check_whole(&self, capacity: u64) -> Result<()> {
         if !self.is_signed {
             return Err(corrupt("no signature 55 AA at byte 510: as such the volume is only read".into()));
@@ -124,14 +123,14 @@ impl Geometry {
         Ok(())
     }
 
-    /// Bytes of the volume.
+    /// Size of the volume in bytes.
     pub fn bytes(&self) -> u64 {
         self.total_sectors.saturating_mul(self.sector_size.into())
     }
 
-    /// Reads the numbers of a boot sector, of a volume of any length, signed or not: for reading
-    /// Linux (fs/fat/inode.c, `fat_read_bpb`) and mtools ask for no more. Errors: `Corrupt`,
-    /// numbers that do not fit together.
+    /// Parses the numbers of a boot sector, for a volume of any length, signed or not: Linux
+    /// (fs/fat/inode.c, `fat_read_bpb`) and mtools require no more for reading. Errors: `Corrupt`
+    /// if the numbers contradict each other.
     pub fn of_numbers(sector: &[u8]) -> Result<Self> {
         let short = || corrupt(format!("{} bytes, at least 512 expected", sector.len()));
         let is_signed = sector.get(510..512).ok_or_else(short)? == [0x55, 0xAA];
@@ -197,8 +196,8 @@ impl Geometry {
         self.clusters = clusters as u32;
         self.kind = FatKind::of(self.clusters);
         if (self.kind == FatKind::Fat32) != wide.is_some() {
-            // A FAT32 boot sector on a volume too small for FAT32 exists (mkfs.fat -F 32 on small
-            // devices): its fields decide, as in Linux.
+            // There are FAT32 boot sectors on volumes too small for FAT32 (mkfs.fat -F 32 on small
+            // devices): their fields decide, as in Linux.
             if wide.is_none() {
                 return Err(corrupt(format!(
                     "{} clusters need FAT32, but the FAT's size is in the 16-bit field",
@@ -243,17 +242,17 @@ impl Geometry {
         Ok(())
     }
 
-    /// Bytes of a cluster.
+    /// Size of a cluster in bytes.
     pub const fn cluster_size(&self) -> u32 {
         self.sectors_per_cluster * self.sector_size
     }
 
-    /// Sectors of the fixed root directory.
+    /// Number of sectors of the fixed root directory.
     pub const fn root_sectors(&self) -> u32 {
         (self.root_entries * SLOT_SIZE).div_ceil(self.sector_size)
     }
 
-    /// Bytes of one FAT.
+    /// Size of one FAT in bytes.
     pub const fn fat_bytes(&self) -> u64 {
         self.fat_sectors as u64 * self.sector_size as u64
     }
@@ -268,28 +267,28 @@ impl Geometry {
         self.first_root_sector() + self.root_sectors() as u64
     }
 
-    /// Byte of the volume at which copy `copy` of the FAT begins.
+    /// Byte offset of copy `copy` of the FAT in the volume.
     pub const fn fat_start(&self, copy: u32) -> u64 {
         (self.reserved_sectors as u64 + copy as u64 * self.fat_sectors as u64) * self.sector_size as u64
     }
 
-    /// Byte of the volume at which the fixed root directory begins.
+    /// Byte offset of the fixed root directory in the volume.
     pub const fn root_start(&self) -> u64 {
         self.first_root_sector() * self.sector_size as u64
     }
 
-    /// Byte of the volume at which a cluster begins.
+    /// Byte offset of a cluster in the volume.
     pub const fn cluster_start(&self, cluster: u32) -> u64 {
         (self.first_data_sector() + (cluster.saturating_sub(2) as u64) * self.sectors_per_cluster as u64)
             * self.sector_size as u64
     }
 
-    /// Whether the volume has such a cluster.
+    /// Whether a cluster number is valid.
     pub const fn holds(&self, cluster: u32) -> bool {
         cluster >= 2 && cluster - 2 < self.clusters
     }
 
-    /// The valid cluster numbers, in words.
+    /// The valid cluster numbers as text.
     pub fn range(&self) -> String {
         format!("2 to {}", u64::from(self.clusters) + 1)
     }

@@ -1,6 +1,6 @@
-//! A file's clusters in order, as runs: random access without walking the FAT.
+//! The clusters of a file in order, stored as runs: random access without walking the FAT.
 
-/// `count` clusters from `cluster` on, which are the file's clusters from `first` on.
+/// A run of `count` clusters from `cluster` on; the first one is number `first` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     first: u32,
@@ -15,12 +15,12 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// No clusters.
+    /// An empty chain.
     pub const fn new() -> Self {
         Self { runs: Vec::new() }
     }
 
-    /// Clusters in all.
+    /// The number of clusters.
     pub fn len(&self) -> u32 {
         self.runs.last().map_or(0, |run| run.first + run.count)
     }
@@ -30,8 +30,7 @@ impl Chain {
         self.runs.last().map(|run| run.cluster + run.count - 1)
     }
 
-    /// Cluster number `index` of the file, and how many follow it directly on the medium, itself
-    /// included.
+    /// Cluster number `index` of the file, and the length of the contiguous run from it on.
     pub fn get(&self, index: u32) -> Option<(u32, u32)> {
         let at = self.runs.partition_point(|run| run.first <= index).checked_sub(1)?;
         let run = self.runs.get(at)?;
@@ -39,7 +38,7 @@ impl Chain {
         (within < run.count).then(|| (run.cluster + within, run.count - within))
     }
 
-    /// Adds a cluster at the end.
+    /// Appends a cluster.
     pub fn push(&mut self, cluster: u32) {
         match self.runs.last_mut() {
             Some(run) if run.cluster.checked_add(run.count) == Some(cluster) => run.count += 1,

@@ -1,4 +1,4 @@
-//! Names that come and go: create, remove, attributes.
+//! Creating and removing names, and changing attributes.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, FsError, NewNode, Result};
@@ -65,8 +65,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(number)
     }
 
-    /// Notes in a directory's own entry that names in it came or went, as fs/fat/namei_vfat.c does;
-    /// the root has no entry. Times have steps of two seconds: of many changes few are written.
+    /// Updates a directory's own entry after a change of its names, as fs/fat/namei_vfat.c does;
+    /// the root has no entry. Times have steps of two seconds, so few of many changes are written.
     pub fn names_changed(&mut self, directory: u64) -> Result<()> {
         if directory == ROOT {
             return Ok(());
@@ -78,7 +78,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.update_entry(directory)
     }
 
-    /// The cluster number that ".." holds for a directory: 0 for the root, by the specification.
+    /// The cluster number that ".." has in a subdirectory of this directory: 0 for the root, by the
+    /// specification.
     pub fn parent_cluster(&self, directory: u64) -> Result<u32> {
         Ok(if directory == ROOT { 0 } else { self.inode(directory)?.raw.cluster() })
     }
@@ -94,7 +95,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.sectors.patch(lba, Patch::new(32, &dot.bytes(), Phase::Prepare))
     }
 
-    /// Errors unless it is a directory with a name (the root has none, but counts).
+    /// Checks that an inode is a directory with a name (or the root, which has none).
     pub fn live_directory(&mut self, number: u64) -> Result<()> {
         self.directory(number)?;
         if number != ROOT && !self.inode(number)?.linked {
@@ -103,7 +104,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Takes a name away, and what it named when nobody retains that.
+    /// Removes a name, and its inode unless that is retained.
     pub fn remove(&mut self, directory: u64, name: &[u8]) -> Result<()> {
         let (slot, number) = self.lookup(directory, name)?;
         let inode = self.inode(number)?;
@@ -111,7 +112,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         if is_directory {
             self.check_empty(number)?;
         }
-        // Errors of the chain come before the first change.
+        // Errors of the chain must come before the first change.
         self.ensure_chain(number)?;
         let phase = if is_directory { Phase::Unpublish } else { Phase::Publish };
         self.erase_entry(directory, slot, &raw, phase)?;
@@ -119,7 +120,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.unlink(number)
     }
 
-    /// Errors unless a directory has no entries.
+    /// Checks that a directory has no entries.
     pub fn check_empty(&mut self, number: u64) -> Result<()> {
         let entries = self.directory(number)?.entries.len();
         if entries > 0 {
@@ -128,7 +129,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// An inode has lost its name.
+    /// Handles the loss of an inode's name.
     pub fn unlink(&mut self, number: u64) -> Result<()> {
         let inode = self.inode_mut(number)?;
         inode.linked = false;
@@ -139,7 +140,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.drop_if_unused(number)
     }
 
-    /// Changes attributes.
+    /// Changes attributes of an inode.
     pub fn set_attributes(&mut self, number: u64, change: &AttributeChange) -> Result<()> {
         let directory = self.inode(number)?.raw.is_directory();
         if let Some(size) = change.size {
@@ -151,7 +152,7 @@ impl<D: BlockDevice> MountedVolume<D> {
             return Err(FsError::new(ErrorKind::NotSupported, "FAT holds no owners"));
         }
         if number == ROOT && change.size.is_none() && useful {
-            // The root has no entry that could hold anything.
+            // The root has no entry to store them.
             return Ok(());
         }
         let inode = self.inode_mut(number)?;

@@ -1,4 +1,4 @@
-//! The checker: says what is wrong with a volume, and changes nothing.
+//! The checker: reports what is wrong with a volume, and changes nothing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,14 +20,14 @@ use crate::volume::MountedVolume;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// The volume was not unmounted: the next mount repairs it.
+    /// The volume was not unmounted: the next mount will repair it.
     NotUnmounted,
-    /// A further FAT differs from the one that is read.
+    /// A further FAT differs from the one that is used.
     FatCopiesDiffer,
-    /// A chain leads outside the volume, into a free or bad cluster, into another file, or in a
-    /// circle.
+    /// A chain leads outside the volume, into a free or bad cluster, into another file, or into a
+    /// loop.
     BrokenChain,
-    /// Two entries have clusters in common.
+    /// Two entries share clusters.
     SharedClusters,
     /// Clusters in use that belong to no file.
     LostClusters,
@@ -35,13 +35,13 @@ pub enum FindingKind {
     SizeMismatch,
     /// Two entries of a directory have the same name.
     DuplicateName,
-    /// Long-name slots without an entry, or used slots behind the end of a directory.
+    /// Long-name slots without an entry, or used slots after the end of a directory.
     OrphanSlots,
-    /// The ".." entry is missing or names another directory.
+    /// The ".." entry is missing or refers to another directory.
     WrongDots,
     /// An entry has the mark of an unfinished rename.
     UnfinishedRename,
-    /// The number of free clusters in FSInfo is not that of the FAT: a hint only, but fsck.vfat
+    /// FSInfo and the FAT disagree on the number of free clusters; it is only a hint, but fsck.vfat
     /// reports it.
     FreeCountWrong,
 }
@@ -64,12 +64,12 @@ impl Kind for FindingKind {
     }
 }
 
-/// A report in the making.
+/// A report under construction.
 #[derive(Debug, Default)]
 struct Draft {
     findings: Findings,
     files: u64,
-    /// The root included.
+    /// Number of directories, including the root.
     directories: u64,
     /// Clusters of files and directories.
     clusters_used: u32,
@@ -77,11 +77,11 @@ struct Draft {
     clusters_bad: u32,
 }
 
-/// Slots of a directory that a finding lists.
+/// Most slots of a directory that a finding lists.
 const SLOTS_LISTED: usize = 8;
 
 impl Draft {
-    /// Notes a finding. The text is made only if the finding is going to be listed.
+    /// Records a finding. The text is built only if the finding will be listed.
     fn found(&mut self, kind: FindingKind, detail: impl FnOnce() -> String) {
         self.findings.add_with(kind.name(), kind.severity(), || Finding::new(kind, detail()));
     }
@@ -99,16 +99,16 @@ impl Draft {
 }
 
 /// Checks a volume: chains, cross links, lost clusters, copies of the FAT, entries, long names,
-/// FSInfo. Reads only. Short names are shown by this code page.
+/// FSInfo. Only reads. Short names are decoded with this code page.
 ///
-/// The findings are in the order of the check. Counts: `files`, `directories` (with the root),
+/// The findings are in the order of the check. Counts: `files`, `directories` (including the root),
 /// `clusters_used`, `clusters_free`, `clusters_bad`.
 ///
-/// Errors: a boot sector that gives no layout, has no signature, or promises more than the device
-/// has (`Corrupt`), a root directory without clusters,
-/// `Device`. Cost: reads all FATs and directories once.
+/// Errors: `Corrupt` for a boot sector that yields no layout, has no signature, or describes a
+/// volume longer than the device, and for a root directory without clusters; `Device`. Cost: reads
+/// all FATs and directories once.
 pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock, code_page: CodePage) -> Result<Report> {
-    // What is not there cannot be sound, although the rest can be read.
+    // A missing part cannot be sound, although the rest is readable.
     read_geometry(&device, clock)?;
     let options = MountOptions { read_only: true, code_page, ..MountOptions::default() };
     let (mut volume, _) = MountedVolume::mount(device, clock.clone(), options)?;
@@ -127,7 +127,7 @@ pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock, code_page: CodePage)
     Ok(report.finish())
 }
 
-/// A directory's slots that are no entry's, the first ones by number.
+/// Describes a directory's orphaned slots, listing the first ones.
 fn slots_told(path: &str, slots: &[u32]) -> String {
     let listed = slots.get(..SLOTS_LISTED).unwrap_or(slots);
     match slots.len() - listed.len() {

@@ -1,8 +1,8 @@
-//! Deleted entries, and what of their content is still there.
+//! Deleted entries, and the parts of their content that still exist.
 //!
 //! A deletion changes the first byte of each slot and frees the chain in the FAT; the rest of the
-//! entry stays, first cluster and size among it (specification, "FAT Directory Structure"). So the
-//! clusters behind the first one are not known: they are taken to follow it without a gap.
+//! entry stays, including first cluster and size (specification, "FAT Directory Structure").
+//! Clusters after the first one are therefore unknown, and assumed to be contiguous.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,59 +21,59 @@ use crate::table::{Link, scan};
 use crate::time;
 use crate::volume::MountedVolume;
 
-/// Inode numbers of deleted entries: this, and the slot's number counted from the volume's
-/// beginning, which has at most 39 bits.
+/// Base of the inode numbers of deleted entries; added to it is the slot's number counted from the
+/// start of the volume, which has at most 39 bits.
 const NUMBERS_FROM: u64 = 1 << 40;
 
-/// Bytes of a content that are delivered at once.
+/// Most bytes of a content returned at once.
 pub const CONTENT_MAX: u64 = 1 << 30;
 
-/// An entry that was deleted.
+/// A deleted entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedEntry {
-    /// The path without a leading `/`; `None` where it is too long, or there are too many.
+    /// The path without a leading `/`; `None` if it is too long, or too many paths are.
     pub path: Option<String>,
-    /// The name. The first letter of a short one is lost, and `_` stands for it.
+    /// The name. The first letter of a short name is lost and shown as `_`.
     pub name: String,
-    /// The directory that held it.
+    /// The directory that contained it.
     pub parent: InodeNumber,
-    /// A number that no living inode has, but where the file [`Self::lives`]: then its own.
+    /// A number that no existing inode has; the file's own number if it [`Self::lives`].
     pub inode: InodeNumber,
-    /// What it was.
+    /// The former type.
     pub kind: FileKind,
-    /// Byte of the volume at which the entry stands.
+    /// Byte offset of the entry in the volume.
     pub at: u64,
-    /// When the content was last changed.
+    /// Time of the last change of content.
     pub modified: Timestamp,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// Bytes from the beginning on that stand in clusters which are free.
+    /// Number of leading bytes in clusters that are free.
     pub readable: u64,
-    /// What speaks against those bytes being the file's.
+    /// The reason to doubt that those bytes are the file's, if any.
     pub doubt: Option<Doubt>,
     /// Another entry has its clusters now: it was renamed.
     pub lives: bool,
-    /// The first of its clusters; 0 where it has none.
+    /// Its first cluster; 0 if it has none.
     cluster: u32,
-    /// Its clusters, where the FAT still has them chained and no living file has them: the deletion
-    /// was cut off.
+    /// Its clusters, if the FAT still chains them and no existing file has them: the deletion was
+    /// interrupted.
     chain: Option<Chain>,
 }
 
-/// What speaks against the bytes that are found being those of a deleted file.
+/// A reason to doubt that the bytes found belong to a deleted file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// It had several clusters, of which only the first one is known.
+    /// It had several clusters, of which only the first is known.
     AssumedContiguous,
-    /// Another deleted file had some of them as well, before or after it.
+    /// Another deleted file also had some of them, earlier or later.
     SharedWithDeleted,
-    /// The upper half of its first cluster's number may be lost, as some systems clear it.
+    /// The upper half of its first cluster's number may be lost, because some systems clear it.
     ClusterMayBeCut,
 }
 
 impl Doubt {
-    /// In a sentence.
+    /// The reason as a sentence.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::AssumedContiguous => "only the first of its clusters is known, the others are taken to follow it",
@@ -85,39 +85,39 @@ impl Doubt {
     }
 }
 
-/// A directory whose slots are to be looked at.
+/// A directory whose slots are to be searched.
 struct Above {
     inode: u64,
-    /// Empty, or with a `/` at its end; `None` where it is too long.
+    /// Empty, or ending in `/`; `None` if it is too long.
     path: Option<String>,
 }
 
 impl Above {
-    /// The path of a name below.
+    /// The path of a name in the directory.
     fn join(&self, name: &str) -> Option<String> {
         let path = format!("{}{name}", self.path.as_ref()?);
         (path.len() <= PATH_MAX).then_some(path)
     }
 }
 
-/// What was found until now.
+/// The search so far.
 struct Search {
     found: Vec<DeletedEntry>,
-    /// Those that are directories, by their places in `found`.
+    /// The directories, as indexes in `found`.
     directories: Vec<usize>,
-    /// Bytes that paths may still take.
+    /// The remaining bytes for paths.
     path_bytes: usize,
 }
 
-/// A deleted entry's slots: the short one, and the parts of a long name before it.
+/// The slots of a deleted entry: the short one, and the long-name parts before it.
 #[derive(Default)]
 struct DeletedSlots {
     parts: Vec<LongEntry>,
 }
 
 impl DeletedSlots {
-    /// The long name of this entry. The checksum of its parts tells the short name's first byte: a
-    /// part is another's where that could be none.
+    /// The long name of this entry. The checksum of its parts determines the short name's first
+    /// byte: a part belongs to another entry if no first byte would match.
     fn long_name(&self, short: &ShortEntry) -> Option<String> {
         let checksum = self.parts.last()?.checksum;
         let mine = self.parts.iter().rev().take_while(|part| part.checksum == checksum).take(20);
@@ -136,8 +136,8 @@ impl DeletedSlots {
 }
 
 impl<D: BlockDevice> MountedVolume<D> {
-    /// Entries that were deleted, by directory and slot, those below deleted directories too. A
-    /// directory that cannot be read is left out.
+    /// Deleted entries by directory and slot, including those below deleted directories. Unreadable
+    /// directories are left out.
     ///
     /// Errors: `Device`. Cost: reads all directories and the FAT once.
     pub fn deleted(&mut self) -> Result<Vec<DeletedEntry>> {
@@ -172,7 +172,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(found)
     }
 
-    /// The deleted entries of a living directory.
+    /// The deleted entries of an existing directory.
     fn deleted_in(&mut self, above: &Above, search: &mut Search) -> Result<()> {
         let end = self.directory(above.inode)?.end;
         let mut slots = DeletedSlots::default();
@@ -184,8 +184,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Looks at a slot: a part of a long name waits for its entry. False at the directory's end, or
-    /// where this is no slot.
+    /// Processes a slot: a long-name part waits for its entry. Returns false at the directory's
+    /// end, or if this is no slot.
     fn take_slot(
         &mut self,
         at: u64,
@@ -231,7 +231,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         }
         let long = slots.long_name(raw);
         let name = long.unwrap_or_else(|| names::show_short(&short, self.options.code_page));
-        // Of an empty file that was moved the fields say where to.
+        // The fields of a moved empty file hold its target.
         let is_moved = MoveMark::of(raw, self.sectors.size()).is_some();
         let (cluster, size) = if is_moved { (0, 0) } else { (raw.cluster(), raw.size.get().into()) };
         DeletedEntry {
@@ -251,7 +251,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         }
     }
 
-    /// Entries of deleted directories, as far as their clusters are free and hold slots.
+    /// Searches deleted directories whose clusters are free and contain slots.
     fn below_deleted(&mut self, search: &mut Search) -> Result<()> {
         let mut seen = Taken::new(self.geometry.clusters);
         while let Some(directory) = search.directories.pop() {
@@ -304,7 +304,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(true)
     }
 
-    /// The path of a living inode without a leading `/`; `None` where it has none, or a longer one
+    /// The path of an existing inode without a leading `/`; `None` if it has none, or one longer
     /// than [`PATH_MAX`].
     pub fn path_of(&mut self, number: u64) -> Option<String> {
         let (mut names, mut length, mut at) = (Vec::new(), 0, number);
@@ -330,7 +330,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(bytes)
     }
 
-    /// Finds out how much of each content is in free clusters, and what is doubtful about it.
+    /// Determines how much of each content is in free clusters, and the doubts about it.
     fn measure(&mut self, found: &mut [DeletedEntry]) -> Result<()> {
         let cluster_size = u64::from(self.geometry.cluster_size());
         let holds = |entry: &&mut DeletedEntry| entry.size > 0 && !entry.lives;
@@ -352,15 +352,15 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.find_chains(found, cluster_size)
     }
 
-    /// Follows the chains of deleted files whose first cluster is in use and belongs to no living
-    /// file. Cost: follows those of all living files, where there are such files.
+    /// Follows the chains of deleted files whose first cluster is in use but belongs to no existing
+    /// file. Cost: if there are such files, follows the chains of all existing files.
     fn find_chains(&mut self, found: &mut [DeletedEntry], cluster_size: u64) -> Result<()> {
         let is_used = |entry: &DeletedEntry| entry.size > 0 && entry.readable == 0 && !entry.lives;
         if !found.iter().any(is_used) {
             return Ok(());
         }
         let mut taken = Taken::new(self.geometry.clusters);
-        // In a fixed order: of shared clusters the first inode takes all.
+        // In a fixed order: the first inode takes all shared clusters.
         let mut inodes: Vec<(u64, u32)> =
             self.inodes.iter().map(|(&number, inode)| (number, inode.raw.cluster())).collect();
         inodes.sort_unstable();
@@ -381,7 +381,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// For each of these clusters, in ascending order, the first one from it on that is not free.
+    /// For each of these clusters, in ascending order, the first cluster at or after it that is not
+    /// free.
     fn free_ends(&mut self, starts: &[u32]) -> Result<Vec<u32>> {
         let mut ends = vec![self.geometry.clusters.saturating_add(2); starts.len()];
         let (mut waiting, mut next) = (0, 0);
@@ -400,7 +401,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(ends)
     }
 
-    /// The content of a deleted file, as far as it is readable.
+    /// The readable content of a deleted file.
     ///
     /// Errors: `InvalidArgument` (a directory), `FileTooBig` (more than [`CONTENT_MAX`]), `Device`.
     pub fn deleted_content(&mut self, entry: &DeletedEntry) -> Result<Vec<u8>> {
@@ -424,17 +425,18 @@ impl<D: BlockDevice> MountedVolume<D> {
     }
 }
 
-/// Longest path that is told, and bytes of all of them: hostile directories hold very many.
+/// Longest reported path; limits also apply to all paths together, because hostile directories can
+/// contain very many.
 const PATH_MAX: usize = 4096;
 const PATH_BYTES_MAX: usize = 64 << 20;
-/// Attribute bits that the specification knows.
+/// Attribute bits defined by the specification.
 const POSSIBLE: u8 = attribute::READ_ONLY | 0x02 | 0x04 | attribute::VOLUME | attribute::DIRECTORY | attribute::ARCHIVE;
 
 const fn number_of(at: u64) -> InodeNumber {
     InodeNumber(NUMBERS_FROM | (at / SLOT_SIZE as u64))
 }
 
-/// Notes the files whose clusters overlap with those of another one.
+/// Marks files whose clusters overlap with those of another one.
 fn mark_shared(found: &mut [DeletedEntry], cluster_size: u64) {
     let mut order: Vec<(u32, u64, usize)> = (0_usize..)
         .zip(found.iter())

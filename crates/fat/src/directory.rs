@@ -1,4 +1,4 @@
-//! Directories: an index in memory of each one in use, and the slots on the medium.
+//! Directories: an in-memory index of each directory in use, and the slots on the medium.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,36 +13,37 @@ use crate::patch::{Patch, Phase};
 use crate::table::Link;
 use crate::volume::MountedVolume;
 
-/// One entry of a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The name that is shown.
+    /// The displayed name.
     pub name: String,
-    /// Its first slot; the short entry is the last one.
+    /// The first of its slots; the short entry is the last one.
     pub first: u32,
-    /// The inode.
+    /// The inode's number.
     pub inode: u64,
 }
 
-/// A directory's index.
+/// The index of a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
-    /// By slot of the short entry, so that a listing continues where it stopped.
+    /// The entries by the slot of their short entry, so that a listing can continue where it
+    /// stopped.
     pub entries: BTreeMap<u32, Entry>,
     keys: HashMap<String, u32>,
     shorts: HashMap<[u8; 11], u32>,
-    /// Bit per slot.
+    /// One bit per used slot.
     used: Vec<u64>,
     /// No slot before this one is free.
     lowest_free: u32,
-    /// The first slot that the medium says is the end (or all slots).
+    /// The first slot that is marked as the end on the medium (or the number of slots).
     pub end: u32,
-    /// Slots in all.
+    /// Total number of slots.
     pub capacity: u32,
-    /// Slot of "..": the second one by the specification, the fourth where the fatfs crate gave the
-    /// dots long names.
+    /// Slot of "..": the second by the specification; the fourth if the fatfs crate gave the dot
+    /// entries long names.
     pub dot_dot: Option<u32>,
-    /// Where to look for the next number of a short name.
+    /// Where to start the search for the next number of a short name.
     numbers: HashMap<Basis, u32>,
 }
 
@@ -66,7 +67,7 @@ impl Directory {
         }
     }
 
-    /// Makes a slot free for new entries.
+    /// Makes a slot available for new entries.
     pub fn release(&mut self, slot: u32) {
         if let Some(word) = self.used.get_mut(slot as usize / 64) {
             *word &= !(1 << (slot % 64));
@@ -74,7 +75,7 @@ impl Directory {
         }
     }
 
-    /// The first `count` free slots in a row; or where they would begin if the directory were
+    /// The first `count` consecutive free slots, or where they would start if the directory were
     /// larger.
     fn free_slots(&mut self, count: u32) -> u32 {
         while self.lowest_free < self.capacity && self.is_used(self.lowest_free) {
@@ -106,7 +107,7 @@ impl Directory {
         self.entries.insert(slot, entry);
     }
 
-    /// Takes an entry out of the index; its slots stay taken.
+    /// Removes an entry from the index; its slots stay in use.
     fn remove(&mut self, slot: u32, short: &ShortEntry, short_name: &str) -> Option<Entry> {
         let entry = self.entries.remove(&slot)?;
         for key in [names::fold(&entry.name), names::fold(short_name)] {
@@ -130,8 +131,8 @@ impl Directory {
         Some(entry)
     }
 
-    /// A short name for a long one that nobody in this directory has, except (when given) one that
-    /// goes.
+    /// A short name for a long name, unused in this directory, except by the optional entry that is
+    /// about to go.
     fn short_name(&mut self, long: &str, going: Option<[u8; 11]>) -> Result<[u8; 11]> {
         let taken = |name: &[u8; 11]| match self.shorts.get(name) {
             Some(1) => going != Some(*name),
@@ -151,17 +152,17 @@ impl Directory {
     }
 }
 
-/// Where a new entry goes.
+/// The slots and the short name of a new entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewEntrySlots {
     pub first: u32,
     pub short: [u8; 11],
-    /// Long-name slots before the short entry.
+    /// Number of long-name slots before the short entry.
     pub long: u32,
 }
 
 impl<D: BlockDevice> MountedVolume<D> {
-    /// Device sector, and byte in it, of a directory's slot.
+    /// The device sector of a directory's slot, and its byte offset there.
     pub fn slot_position(&self, directory: u64, slot: u32) -> Result<(u64, u32)> {
         let byte = u64::from(slot) * u64::from(SLOT_SIZE);
         let size = u64::from(self.sectors.size());
@@ -178,7 +179,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok((start / size, (start % size) as u32))
     }
 
-    /// A directory's index, read from the medium when it is first needed.
+    /// The index of a directory, read from the medium when first needed.
     pub fn directory(&mut self, number: u64) -> Result<&mut Directory> {
         if !self.directories.contains_key(&number) {
             let inode = self.inode(number)?;
@@ -193,7 +194,7 @@ impl<D: BlockDevice> MountedVolume<D> {
             .ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("there is no directory {number}")))
     }
 
-    /// Slots that a directory's clusters hold.
+    /// The number of slots in a directory's clusters.
     fn slots_of(&mut self, number: u64) -> Result<u32> {
         if number == ROOT && self.geometry.root_entries > 0 {
             return Ok(self.geometry.root_entries);
@@ -254,9 +255,9 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(directory)
     }
 
-    /// Finds slots and a short name for a new entry; takes what the directory needs to grow.
-    /// `extra` further clusters will be needed by the caller: either all is there, or nothing was
-    /// done. May write the running batch.
+    /// Finds slots and a short name for a new entry, and allocates clusters if the directory must
+    /// grow. `extra` is the number of further clusters that the caller needs: either all are
+    /// available, or nothing was done. May write the running batch.
     pub fn place(&mut self, directory: u64, name: &Name, extra: u32, going: Option<[u8; 11]>) -> Result<NewEntrySlots> {
         let short = self.directory(directory)?.short_name(&name.text, going)?;
         let long = if names::is_plain(&name.text, &short) { 0 } else { names::long_slots(&name.units) };
@@ -313,13 +314,13 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Makes a cluster one of a directory: all zero, in the running batch.
+    /// Adds a zeroed cluster of a directory to the running batch.
     pub fn fresh_cluster(&mut self, cluster: u32) {
         let (first, count) = self.cluster_sectors(cluster);
         (first..first + count).for_each(|lba| self.sectors.fresh(lba));
     }
 
-    /// Puts a new entry at its place.
+    /// Writes a new entry to its slots.
     pub fn put_entry(&mut self, directory: u64, place: NewEntrySlots, name: &Name, inode: u64) -> Result<()> {
         let slot = place.first + place.long;
         let raw = self.inode(inode)?.raw;
@@ -339,8 +340,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Where the directory becomes longer: the slot after the new entry must say that it is the
-    /// end. It does, unless a power cut or another system left something there.
+    /// When the directory grows, ensures that the slot after the new entry marks the end. It
+    /// already does, unless a power cut or another system left something there.
     fn end_after(&mut self, directory: u64, slot: u32, short_lba: u64) -> Result<()> {
         let index = self.directory(directory)?;
         let next = slot + 1;
@@ -357,7 +358,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.sectors.patch(lba, Patch::new(offset, &[0; SLOT_SIZE as usize], phase))
     }
 
-    /// Takes an entry out of the index and erases its slots; the short one in `phase`.
+    /// Removes an entry from the index and erases its slots; the short one in `phase`.
     pub fn erase_entry(&mut self, directory: u64, slot: u32, raw: &ShortEntry, phase: Phase) -> Result<Option<Entry>> {
         let short_name = names::show_short(raw, self.options.code_page);
         let Some(entry) = self.directory(directory)?.remove(slot, raw, &short_name) else { return Ok(None) };
@@ -375,7 +376,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         let mut base = [0; SLOT_SIZE as usize];
         self.sectors.read_base(lba, offset, &mut base)?;
         match base[0] {
-            // The medium does not know the entry. A free slot before others must not look like the
+            // The medium does not have the entry. A free slot before others must not look like the
             // end.
             SLOT_END => {
                 self.sectors.unpatch(lba, offset, false);

@@ -1,4 +1,4 @@
-//! Where files lie: runs of clusters.
+//! The location of files: runs of clusters.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ExtentKind, FileExtent, Result};
@@ -6,9 +6,9 @@ use nandkit_vfs::{ExtentKind, FileExtent, Result};
 use crate::volume::MountedVolume;
 
 impl<D: BlockDevice> MountedVolume<D> {
-    /// The next extent of a file at or behind `offset`, up to the end of the cluster that holds its
-    /// last byte. Errors: `NotFound`, `IsADirectory`, `Corrupt` (the chain ends before the size
-    /// does), `Device`.
+    /// The next extent of a file at or after `offset`, up to the end of the cluster that holds its
+    /// last byte. Errors: `NotFound`, `IsADirectory`, `Corrupt` (the chain is shorter than the
+    /// size), `Device`.
     pub fn extent_after(&mut self, number: u64, offset: u64) -> Result<Option<FileExtent>> {
         let size = u64::from(self.file(number)?.raw.size.get());
         let cluster = u64::from(self.geometry.cluster_size());

@@ -19,12 +19,12 @@ use crate::options::MountOptions;
 use crate::recover::RecoveryReport;
 use crate::volume::MountedVolume;
 
-/// Entries of a directory that are copied out at once.
+/// Directory entries copied per step of a listing.
 const LISTING_PART: usize = 128;
 
 /// A mounted FAT volume.
 ///
-/// Inode numbers last from mount to unmount. Reads are put in order by a lock, since they fill the
+/// Inode numbers are valid from mount to unmount. A lock serializes reads, because they fill the
 /// sector cache and the indexes.
 #[derive(Debug)]
 pub struct Fat<D> {
@@ -33,8 +33,8 @@ pub struct Fat<D> {
 }
 
 impl<D: BlockDevice> Fat<D> {
-    /// Mounts a volume. One that was not unmounted is repaired first, unless it is mounted for
-    /// reading only.
+    /// Mounts a volume. A volume that was not unmounted is repaired first, unless mounted
+    /// read-only.
     ///
     /// Errors: `Corrupt` (what and where), `NotSupported` (the volume's sectors are smaller than
     /// the device's), `Device`. Cost: reads the FAT once; a repair reads every directory.
@@ -51,46 +51,46 @@ impl<D: BlockDevice> Fat<D> {
         self.volume.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes everything durable and marks the volume as whole: the next mount needs no repair. The
-    /// volume can still be used; the next change marks it as in use again. Files without a name
-    /// that are still retained are freed.
+    /// Makes everything durable and marks the volume as clean: the next mount needs no repair. The
+    /// volume remains usable; the next change marks it as in use again. Retained files without a
+    /// name are freed.
     pub fn unmount(&mut self) -> Result<()> {
         self.volume_mut().unmount()
     }
 
-    /// Gives the device back as it is: without [`Fat::unmount`] what waits in memory is lost, as at
-    /// a power cut.
+    /// Returns the device as it is: without [`Fat::unmount`], changes in memory are lost as in a
+    /// power cut.
     pub fn into_device(self) -> D {
         self.volume.into_inner().unwrap_or_else(PoisonError::into_inner).sectors.into_device()
     }
 
-    /// Looks at the device below.
+    /// Calls `look` with the device below.
     pub fn with_device<R>(&self, look: impl FnOnce(&D) -> R) -> R {
         look(self.volume().sectors.device())
     }
 
-    /// The device below. Writing to the volume's sectors behind the file system's back damages it.
+    /// The device below. Writing to the volume's sectors directly damages the file system.
     pub fn device_mut(&mut self) -> &mut D {
         self.volume_mut().sectors.device_mut()
     }
 
-    /// The clock from which time stamps come, and which the device's operations advance.
+    /// The clock that provides time stamps, and that device operations advance.
     pub fn clock(&self) -> Clock {
         self.volume().sectors.clock().clone()
     }
 
-    /// The layout.
+    /// The layout of the volume.
     pub fn geometry(&self) -> Geometry {
         self.volume().geometry.clone()
     }
 
-    /// The label; empty where there is none.
+    /// The label; empty if there is none.
     pub fn label(&self) -> Result<String> {
         self.volume().label()
     }
 
-    /// Entries that were deleted, and how much of their content stands in free clusters. Errors:
-    /// `Device`. Cost: reads all directories and the FAT once.
+    /// Deleted entries, with the amount of their content in free clusters. Errors: `Device`. Cost:
+    /// reads all directories and the FAT once.
     pub fn deleted(&self) -> Result<Vec<DeletedEntry>> {
         self.volume().deleted()
     }
@@ -101,12 +101,12 @@ impl<D: BlockDevice> Fat<D> {
         self.volume().deleted_content(entry)
     }
 
-    /// The path of a living inode without a leading `/`; `None` where it has none.
+    /// The path of an existing inode without a leading `/`; `None` if it has none.
     pub fn path_of(&self, inode: InodeNumber) -> Option<String> {
         self.volume().path_of(inode.0)
     }
 
-    /// What the mount repaired; `None` where the volume had been unmounted.
+    /// The repairs made at mount; `None` if the volume had been unmounted.
     pub fn recovery(&self) -> Option<&RecoveryReport> {
         self.recovery.as_ref()
     }
@@ -125,7 +125,7 @@ impl<D: BlockDevice> FileSystem for Fat<D> {
             blocks_free: u64::from(volume.free_clusters().saturating_sub(volume.preallocated.to_others(None))),
             inodes: 0,
             inodes_free: 0,
-            // Each UTF-16 unit is up to three bytes of UTF-8.
+            // Each UTF-16 unit takes up to three bytes of UTF-8.
             name_max: NAME_MAX as u32 * 3,
             file_size_max: FILE_SIZE_MAX,
             features: Features { modified_step_ns: 2_000_000_000, ..Features::default() },
@@ -218,7 +218,8 @@ impl<D: BlockDevice> Changes for Fat<D> {
     }
 
     fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()> {
-        // Whoever asks for durability is told that there is none, not that the volume is read-only.
+        // A caller that asks for durability must learn that there is none, not that the volume is
+        // read-only.
         self.volume_mut().expect_whole(ErrorKind::Device)?;
         self.volume_mut().change(|volume| {
             let Some(inode) = inode else { return volume.sync() };

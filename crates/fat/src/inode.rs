@@ -1,5 +1,5 @@
-//! Inodes: FAT has none, so each directory entry gets a number when its directory is read, and
-//! keeps it while it is renamed.
+//! Inodes. FAT has none, so each directory entry gets a number when its directory is read, and
+//! keeps it across renames.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{Attributes, ErrorKind, FileKind, FsError, InodeNumber, Result};
@@ -13,19 +13,19 @@ use crate::volume::MountedVolume;
 /// Number of the root directory.
 pub const ROOT: u64 = 1;
 
-/// How often all clusters of a volume may be in chains that are read.
+/// How often the chains read may include all clusters of the volume.
 const SHARES_MAX: u64 = 2;
 
-/// What is known of a file or directory.
+/// The state of a file or directory.
 #[derive(Clone, Debug)]
 pub struct Inode {
-    /// The directory that holds its entry.
+    /// The directory with its entry.
     pub parent: u64,
-    /// Slot of its short entry there.
+    /// Slot of its short entry in that directory.
     pub slot: u32,
-    /// The entry as it is now.
+    /// The current entry.
     pub raw: ShortEntry,
-    /// Its clusters, once they were needed.
+    /// Its clusters, once loaded.
     pub chain: Option<Chain>,
     /// How often it is retained.
     pub retained: u32,
@@ -36,12 +36,12 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// The inode of an entry.
+    /// Makes the inode of an entry.
     pub fn new(parent: u64, slot: u32, raw: ShortEntry, durable: Option<(u64, u32)>) -> Self {
         Self { parent, slot, raw, chain: None, retained: 0, linked: true, durable }
     }
 
-    /// What it is.
+    /// The type of the inode.
     pub fn kind(&self) -> FileKind {
         if self.raw.is_directory() { FileKind::Directory } else { FileKind::Regular }
     }
@@ -55,14 +55,14 @@ impl<D: BlockDevice> MountedVolume<D> {
             .ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("there is no inode {number} (any more)")))
     }
 
-    /// The same, to be changed.
+    /// The inode with this number, for changes.
     pub fn inode_mut(&mut self, number: u64) -> Result<&mut Inode> {
         self.inodes
             .get_mut(&number)
             .ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("there is no inode {number} (any more)")))
     }
 
-    /// The same where it must be a file.
+    /// The inode with this number, which must be a file.
     pub fn file(&self, number: u64) -> Result<&Inode> {
         let inode = self.inode(number)?;
         if inode.raw.is_directory() {
@@ -71,7 +71,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(inode)
     }
 
-    /// A new inode.
+    /// Adds an inode and returns its number.
     pub fn add_inode(&mut self, inode: Inode) -> u64 {
         let number = self.next_inode;
         self.next_inode += 1;
@@ -79,7 +79,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         number
     }
 
-    /// Loads an inode's chain.
+    /// Loads an inode's chain if needed.
     pub fn ensure_chain(&mut self, number: u64) -> Result<&Chain> {
         let inode = self.inode(number)?;
         if inode.chain.is_none() {
@@ -92,9 +92,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(self.inode(number)?.chain.as_ref().unwrap_or(&EMPTY))
     }
 
-    /// Refuses to follow more chains where the volume is damaged and those that were have twice as
-    /// many clusters as there are: thousands of entries may share one chain that is as long as the
-    /// volume.
+    /// On a damaged volume, refuses to follow more chains once those followed have twice as many
+    /// clusters as the volume: thousands of entries may share one chain as long as the volume.
     fn expect_room_for_chains(&self, number: u64) -> Result<()> {
         if !self.options.read_only || self.followed <= u64::from(self.geometry.clusters) * SHARES_MAX {
             return Ok(());
@@ -131,8 +130,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(Attributes {
             inode: InodeNumber(number),
             kind: inode.kind(),
-            // As Linux's vfat shows it with the usual umask: what the format does not hold is
-            // allowed, so that programs on a card can be run.
+            // Linux's vfat shows the same with the usual umask: what the format cannot store is
+            // allowed, so that programs on a card can run.
             mode: write | 0o555,
             links: u32::from(inode.linked),
             uid: 0,
@@ -147,7 +146,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         })
     }
 
-    /// Puts an inode's entry, as it is now, into the running batch.
+    /// Adds an inode's current entry to the running batch.
     pub fn update_entry(&mut self, number: u64) -> Result<()> {
         let inode = self.inode(number)?;
         if number == ROOT || !inode.linked {
@@ -163,7 +162,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.sectors.patch(lba, Patch::new(offset, &bytes, Phase::Publish))
     }
 
-    /// Forgets an inode that has no name and is not retained, and gives its clusters back.
+    /// Drops an inode that has no name and is not retained, and frees its clusters.
     pub fn drop_if_unused(&mut self, number: u64) -> Result<()> {
         let inode = self.inode(number)?;
         if inode.linked || inode.retained > 0 {

@@ -1,9 +1,10 @@
-//! FAT12, FAT16 and FAT32 with long names over a [`BlockDevice`](nandkit_block::BlockDevice),
-//! ordered so that a power cut costs at most lost clusters.
+//! FAT12, FAT16 and FAT32 with long names over a [`BlockDevice`](nandkit_block::BlockDevice).
+//! Writes are ordered so that a power cut costs at most lost clusters.
 //!
-//! Changes gather in a batch in memory and reach the device in phases (`sectors.rs`), each
-//! operation at once or many together as the [`Cache`] says. `docs/formats/fat.md` has the layout,
-//! the order and what a cut can leave.
+//! Changes collect in a batch in memory and reach the device in phases (`sectors.rs`); the
+//! [`Cache`] option determines whether after each operation or several together.
+//! `docs/formats/fat.md` describes the layout, the order of writes, and the possible states after a
+//! power cut.
 
 mod allocate;
 mod bpb;

@@ -1,4 +1,4 @@
-//! Mounting, the mark that a volume is in use, sync and unmounting.
+//! Mounting, marking a volume as in use, sync and unmounting.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,17 +17,17 @@ use crate::sectors::{Mirrors, Sectors};
 use crate::table::entry_value;
 use crate::volume::MountedVolume;
 
-/// Byte of the state in the boot sector, on FAT12 and FAT16, and on FAT32.
+/// Offset of the state byte in the boot sector on FAT12 and FAT16, and on FAT32.
 const STATE: (usize, usize) = (37, 65);
 
-/// Reads the boot sector of a device. Errors: also those of a volume that can only be read.
+/// Reads a device's boot sector. Errors: includes those of volumes that are only readable.
 pub(crate) fn read_geometry<D: BlockDevice>(device: &D, clock: &Clock) -> Result<(Geometry, Box<[u8]>)> {
     let (geometry, sector) = read_numbers(device, clock)?;
     geometry.check_whole(device.geometry().capacity())?;
     Ok((geometry, sector))
 }
 
-/// Reads the boot sector of a device that need not hold all of the volume.
+/// Reads the boot sector of a device that need not contain the whole volume.
 fn read_numbers<D: BlockDevice>(device: &D, clock: &Clock) -> Result<(Geometry, Box<[u8]>)> {
     let shape = device.geometry();
     let size = shape.sector_size.max(512);
@@ -56,7 +56,7 @@ fn read_numbers<D: BlockDevice>(device: &D, clock: &Clock) -> Result<(Geometry, 
 }
 
 impl<D: BlockDevice> MountedVolume<D> {
-    /// Mounts; repairs a volume that was not unmounted, unless mounted for reading only.
+    /// Mounts the volume; repairs it if it was not unmounted, unless mounted read-only.
     pub fn mount(device: D, clock: Clock, options: MountOptions) -> Result<(Self, Option<RecoveryReport>)> {
         let (geometry, _) =
             if options.read_only { read_numbers(&device, &clock)? } else { read_geometry(&device, &clock)? };
@@ -103,7 +103,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok((volume, report))
     }
 
-    /// The root's inode, as no entry has it.
+    /// Adds the root's inode, which has no entry.
     pub fn open_root(&mut self) {
         let mut raw = ShortEntry { attributes: attribute::DIRECTORY, ..ShortEntry::default() };
         raw.set_cluster(self.geometry.root_cluster);
@@ -118,7 +118,7 @@ impl<D: BlockDevice> MountedVolume<D> {
             FatKind::Fat16 => 0x8000,
             FatKind::Fat32 => 0x0800_0000,
         };
-        // A cut while the mark is written may leave it in any of the places.
+        // A cut while the mark is written may leave it in only some of its places.
         let copies = match self.geometry.active_fat {
             Some(active) => active..active + 1,
             None => 0..self.geometry.fats,
@@ -141,7 +141,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(entry_value(kind, 1, raw))
     }
 
-    /// Says on the medium that the volume is in use; durable before anything else of the batch.
+    /// Marks the volume as in use on the medium, durably before anything else of the batch.
     pub fn mark_dirty(&mut self) -> Result<()> {
         if !self.marked_dirty {
             self.set_state(true)?;
@@ -153,8 +153,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Writes the state into the boot sector, and into entry 1 of each FAT where the type has bits
-    /// for it.
+    /// Writes the state to the boot sector, and to entry 1 of each FAT if the type has bits for it.
     pub fn set_state(&mut self, dirty: bool) -> Result<()> {
         let size = self.sectors.size() as usize;
         let mut boot = vec![0; size];
@@ -179,7 +178,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         )
     }
 
-    /// Starts the search for free clusters where FSInfo says.
+    /// Takes the start of the search for free clusters from FSInfo.
     fn load_hint(&mut self) -> Result<()> {
         if let Some(info) = self.read_fs_info()? {
             self.free.set_hint(info.next.get());
@@ -192,7 +191,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Some(sector * u64::from(self.geometry.sector_size) / u64::from(self.sectors.size()))
     }
 
-    /// The FSInfo structure, where there is a good one.
+    /// The FSInfo structure, if it is valid.
     pub fn read_fs_info(&mut self) -> Result<Option<FsInfo>> {
         let Some(lba) = self.fs_info_lba() else { return Ok(None) };
         let mut bytes = vec![0; self.sectors.size() as usize];
@@ -202,7 +201,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(good.then_some(info))
     }
 
-    /// Brings FSInfo up to date. Its numbers are hints: no order is needed.
+    /// Updates FSInfo. Its numbers are hints, so the order does not matter.
     fn write_fs_info(&mut self) -> Result<()> {
         let Some(lba) = self.fs_info_lba() else { return Ok(()) };
         let Some(mut info) = self.read_fs_info()? else { return Ok(()) };
@@ -225,7 +224,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.flush()
     }
 
-    /// Makes a file durable, and what else [`FileSync`] says.
+    /// Makes a file durable, and whatever else [`FileSync`] demands.
     pub fn sync_file(&mut self, number: u64) -> Result<()> {
         match self.options.file_sync {
             FileSync::Everything => self.commit()?,
@@ -242,8 +241,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.sectors.flush()
     }
 
-    /// Makes everything durable and says on the medium that the volume is whole. Errors: a change
-    /// that an error left in its middle: nothing is written then.
+    /// Makes everything durable and marks the volume as clean. Errors: after an unfinished change,
+    /// nothing is written.
     pub fn unmount(&mut self) -> Result<()> {
         if self.options.read_only {
             return Ok(());
@@ -266,7 +265,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// The volume's label: the root directory's, else the boot sector's; empty where there is none.
+    /// The volume's label: that of the root directory, else of the boot sector; empty if there is
+    /// none.
     pub fn label(&mut self) -> Result<String> {
         let mut found = None;
         for slot in 0..self.directory(ROOT)?.end {

@@ -1,9 +1,9 @@
-//! Long names and 8.3 names: what is allowed, how one is made from the other, and when two are the
-//! same.
+//! Long names and 8.3 names: which are valid, how one is derived from the other, and when two are
+//! equal.
 //!
 //! The 8.3 rules are those of the specification's "basis-name" algorithm. Short names are written
-//! in ASCII only; what others wrote above 0x7F is shown by a code page: 437, the first entry of the
-//! specification's list and the default of Linux, where the mount names no other.
+//! in ASCII only; bytes above 0x7F that other systems wrote are decoded with a code page: by
+//! default 437, the first in the specification's list and Linux' default.
 
 use nandkit_codec::code_page::CodePage;
 use nandkit_vfs::{ErrorKind, FsError, Result};
@@ -13,12 +13,12 @@ use crate::layout::{LongEntry, SLOT_E5, SLOT_FREE, ShortEntry, case};
 /// Longest long name, in UTF-16 units.
 pub const NAME_MAX: usize = 255;
 
-/// A name that the format can hold.
+/// A valid name.
 #[derive(Clone, Debug)]
 pub struct Name {
-    /// As given.
+    /// The name as given.
     pub text: String,
-    /// The same in the medium's units.
+    /// The name in UTF-16 units.
     pub units: Vec<u16>,
 }
 
@@ -48,7 +48,7 @@ impl Name {
         Ok(Self { text: text.into(), units })
     }
 
-    /// The key under which it is looked up.
+    /// The key for lookups.
     pub fn key(&self) -> String {
         fold(&self.text)
     }
@@ -58,8 +58,8 @@ const fn allowed_long(c: char) -> bool {
     c as u32 >= 0x20 && !matches!(c, '"' | '*' | '/' | ':' | '<' | '>' | '?' | '\\' | '|')
 }
 
-/// Upper case, character by character, where upper case is one character: two names with the same
-/// result are the same name.
+/// The upper case of a name, character by character if it is a single character: names with the
+/// same result are equal.
 pub fn fold(text: &str) -> String {
     text.chars()
         .map(|c| {
@@ -72,12 +72,12 @@ pub fn fold(text: &str) -> String {
         .collect()
 }
 
-/// The checksum that ties long-name slots to a short name.
+/// The checksum that links long-name slots to a short name.
 pub fn checksum(short: &[u8; 11]) -> u8 {
     short.iter().fold(0, |sum: u8, &byte| sum.rotate_right(1).wrapping_add(byte))
 }
 
-/// The name that a short entry shows.
+/// The displayed name of a short entry.
 pub fn show_short(entry: &ShortEntry, page: CodePage) -> String {
     let part = |bytes: &[u8], lower: bool| -> String {
         let end = bytes.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
@@ -104,14 +104,14 @@ fn shown(c: char, lower: bool) -> char {
     }
 }
 
-/// The text of a long name's units; `None` where no file system could show it.
+/// The text of a long name's units; `None` if no file system could show it.
 pub fn show_long(units: &[u16]) -> Option<String> {
     let text = String::from_utf16(units).ok()?;
     let good = !text.is_empty() && text != "." && text != ".." && text.chars().all(|c| c != '/' && c != '\0');
     good.then_some(text)
 }
 
-/// What the specification makes of a long name before a number is added.
+/// The specification's basis name of a long name, before a number is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Basis {
     base: [u8; 8],
@@ -127,7 +127,7 @@ fn short_byte(c: char) -> Option<u8> {
 }
 
 impl Basis {
-    /// The basis of a long name.
+    /// The basis name of a long name.
     pub fn of(long: &str) -> Self {
         let mut basis = Self { base: [b' '; 8], base_length: 0, extension: [b' '; 3], lossy: false };
         let without_dots = long.trim_start_matches(['.', ' ']);
@@ -172,7 +172,7 @@ impl Basis {
         })
     }
 
-    /// The short name without a number; `None` where the long name lost something on the way.
+    /// The short name without a number; `None` if the long name lost something in the conversion.
     pub fn plain(&self) -> Option<[u8; 11]> {
         (!self.lossy).then(|| self.join(&self.base))
     }
@@ -198,17 +198,17 @@ impl Basis {
     }
 }
 
-/// Whether a long name is its short name, letter for letter: then no long-name slots are needed.
+/// Whether a long name equals its short name exactly: then it needs no long-name slots.
 pub fn is_plain(long: &str, short: &[u8; 11]) -> bool {
     show_short(&ShortEntry { name: *short, ..ShortEntry::default() }, CodePage::default()) == long
 }
 
-/// How many long-name slots a name needs.
+/// The number of long-name slots that a name needs.
 pub fn long_slots(units: &[u16]) -> u32 {
     units.len().div_ceil(LongEntry::CHARACTERS) as u32
 }
 
-/// The long-name slots of a name in the order of the medium (last part first).
+/// The long-name slots of a name in medium order (last part first).
 pub fn long_entries(units: &[u16], short: &[u8; 11]) -> Vec<LongEntry> {
     let checksum = checksum(short);
     let count = long_slots(units);
@@ -216,7 +216,7 @@ pub fn long_entries(units: &[u16], short: &[u8; 11]) -> Vec<LongEntry> {
         .chunks(LongEntry::CHARACTERS)
         .zip(1u8..)
         .map(|(part, number)| {
-            // After the name one zero where there is room, then all ones.
+            // The name is followed by one zero if there is space, then by all ones.
             let mut characters = [0xFFFF; LongEntry::CHARACTERS];
             for (place, unit) in characters.iter_mut().zip(part.iter().copied().chain([0])) {
                 *place = unit;
@@ -229,7 +229,7 @@ pub fn long_entries(units: &[u16], short: &[u8; 11]) -> Vec<LongEntry> {
     slots
 }
 
-/// Puts long-name slots together while a directory is read front to back.
+/// Assembles long-name slots while a directory is read from front to back.
 #[derive(Debug, Default)]
 pub struct LongNameReader {
     units: Vec<u16>,
@@ -239,8 +239,8 @@ pub struct LongNameReader {
 }
 
 impl LongNameReader {
-    /// Takes the next slot; a sequence that does not fit is forgotten. Returns whether the slot
-    /// continues or starts a sequence.
+    /// Processes the next slot; drops an inconsistent sequence. Returns whether the slot continues
+    /// or starts a sequence.
     pub fn take(&mut self, slot: u32, entry: &LongEntry) -> bool {
         let number = entry.order & 0x3F;
         let starts = entry.order & LongEntry::LAST != 0;
@@ -259,19 +259,19 @@ impl LongNameReader {
         true
     }
 
-    /// Whether a slot that does not start a sequence continues the one that was begun.
+    /// Whether a slot that does not start a sequence continues the current one.
     pub fn expects(&self, entry: &LongEntry) -> bool {
         entry.order == self.expected && entry.checksum == self.checksum
     }
 
-    /// Forgets what was read.
+    /// Drops the current sequence.
     pub fn clear(&mut self) {
         self.units.clear();
         self.expected = u8::MAX;
     }
 
-    /// At a short entry: the long name before it, with its first slot, where there is a complete
-    /// one that belongs to it.
+    /// At a short entry: the preceding long name and its first slot, if it is complete and belongs
+    /// to this entry.
     pub fn finish(&mut self, short: &[u8; 11]) -> Option<(Vec<u16>, u32)> {
         let complete = !self.units.is_empty() && self.expected == 0 && self.checksum == checksum(short);
         let mut units = std::mem::take(&mut self.units);
@@ -358,7 +358,7 @@ mod tests {
         let entry = |name: &[u8; 11]| ShortEntry { name: *name, case_flags: case::BASE, ..ShortEntry::default() };
         // The second byte of a character is neither a letter nor a backslash.
         assert_eq!(show_short(&entry(b"\x8e\xca\x90^\x95\x5cA TXT"), page("932")), "写真表a.TXT");
-        // Half a character, and one that the page does not have.
+        // Half a character, and a character that the page lacks.
         assert_eq!(show_short(&entry(b"AB\x8e     TXT"), page("932")), "ab_.TXT");
         assert_eq!(show_short(&entry(b"\xd5       TXT"), page("857")), "_.TXT");
     }

@@ -1,67 +1,68 @@
-//! How a volume is mounted.
+//! Mount options.
 
 use nandkit_codec::code_page::CodePage;
 use nandkit_units::Nanos;
 
-/// When the batch of changes is written, as a whole and in the safe order. At a sync it always is.
+/// When the batch of changes is written, as a whole and in the safe order. A sync always writes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteBack {
     /// After each operation.
     #[default]
     Through,
-    /// Later.
+    /// Later, by these limits.
     Back {
-        /// When more sectors than this are dirty after an operation.
+        /// Write after an operation that leaves more dirty sectors than this.
         dirty_limit: usize,
-        /// When an operation ends and the batch is this old.
+        /// Write at the end of an operation if the batch is this old.
         age_limit: Nanos,
     },
 }
 
-/// Where sectors wait.
+/// Where sectors are cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cache {
-    /// Nowhere: each operation is on the device when it returns, in the safe order. Reading keeps
-    /// the one metadata sector last used.
+    /// No cache: each operation is on the device when it returns, in the safe order. Reads keep
+    /// only the last used metadata sector.
     #[default]
     None,
     /// In memory.
     Sectors {
-        /// Clean sectors kept; the least recently used one goes. Dirty ones are bounded by the
-        /// write-back rule, and by what one operation changes.
+        /// Most clean sectors in the cache, which drops the least recently used one. Dirty sectors
+        /// are limited by the write-back rule, and by what one operation changes.
         sectors: usize,
         /// When the batch of changes is written.
         write_back: WriteBack,
-        /// Whether file data waits too, or only metadata.
+        /// Whether file data are cached too, or only metadata.
         data: bool,
     },
 }
 
-/// What a sync of one file makes durable.
+/// What the sync of a file makes durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileSync {
-    /// Everything that waits.
+    /// All pending changes.
     #[default]
     Everything,
-    /// Its own data and all metadata, as Linux's `fsync` does (fs/fat/file.c, `fat_file_fsync`):
-    /// data of other files may be lost, and their new sizes show what was in their clusters before.
+    /// The file's own data and all metadata, like Linux's `fsync` (fs/fat/file.c,
+    /// `fat_file_fsync`): data of other files may be lost, and their new sizes then expose old
+    /// content of their clusters.
     OwnData,
 }
 
-/// How a volume is mounted.
+/// Options for mounting a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountOptions {
-    /// The sector cache.
+    /// The cache of sectors.
     pub cache: Cache,
-    /// Whether the phases of a commit are kept apart by a flush of the device. Without, the device
-    /// must complete writes in order of issue for a power cut to cost no more than lost clusters;
-    /// sync flushes in any case.
+    /// Whether the device is flushed between the phases of a commit. Without flushes, a power cut
+    /// costs no more than lost clusters only if the device completes writes in the order of issue;
+    /// sync always flushes.
     pub barriers: bool,
-    /// What a sync of one file makes durable.
+    /// What the sync of a file makes durable.
     pub file_sync: FileSync,
-    /// No changes, not even repair.
+    /// Allows no changes, not even repairs.
     pub read_only: bool,
-    /// The page of the bytes above 0x7F in short names.
+    /// The code page for bytes above 0x7F in short names.
     pub code_page: CodePage,
 }
 

@@ -1,33 +1,33 @@
-//! Changes within a sector, and the order in which they may reach the medium.
+//! Changes within a sector, and the order in which they reach the medium.
 
-/// When a change may reach the medium, in this order; `docs/formats/fat.md` says what each order
-/// protects.
+/// The phases in which changes reach the medium, in order; `docs/formats/fat.md` explains what this
+/// order protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
-    /// What nothing on the medium refers to: data, new chains, new directory clusters, long-name
-    /// slots.
+    /// Content that nothing on the medium refers to yet: data, new chains, new directory clusters,
+    /// long-name slots.
     Prepare,
     /// The end of a chain gets a successor.
     Link,
     /// An entry that is about to move over an existing one is marked.
     Mark,
-    /// Directory entries appear, change, or go with their file.
+    /// Directory entries appear, change, or disappear with their file.
     Publish,
-    /// Directory entries go whose file has an entry elsewhere by now.
+    /// Directory entries disappear whose file has another entry by now.
     Unpublish,
-    /// A chain ends earlier.
+    /// A chain becomes shorter.
     Cut,
     /// Clusters and long-name slots become free.
     Free,
 }
 
 impl Phase {
-    /// All in order.
+    /// All phases in order.
     pub const ALL: [Self; 7] =
         [Self::Prepare, Self::Link, Self::Mark, Self::Publish, Self::Unpublish, Self::Cut, Self::Free];
 
-    /// For a set of phases.
+    /// The bit of this phase in a set of phases.
     pub const fn bit(self) -> u8 {
         1 << self as u8
     }
@@ -36,22 +36,22 @@ impl Phase {
 /// A change of up to 32 bytes within a sector.
 #[derive(Clone, Copy, Debug)]
 pub struct Patch {
-    /// First byte within the sector.
+    /// Offset of the first byte in the sector.
     pub offset: u32,
-    /// How many bytes.
+    /// Number of bytes.
     pub length: u8,
-    /// Which bits of the first byte.
+    /// Bits to change in the first byte.
     pub first_mask: u8,
-    /// Which bits of the last byte.
+    /// Bits to change in the last byte.
     pub last_mask: u8,
-    /// When.
+    /// The phase in which it is written.
     pub phase: Phase,
-    /// The bytes.
+    /// The new bytes.
     pub bytes: [u8; 32],
 }
 
 impl Patch {
-    /// Whole bytes.
+    /// A patch of whole bytes.
     pub fn new(offset: u32, bytes: &[u8], phase: Phase) -> Self {
         let mut own = [0; 32];
         let length = bytes.len().min(own.len());
@@ -59,8 +59,8 @@ impl Patch {
         Self { offset, length: length as u8, first_mask: 0xFF, last_mask: 0xFF, phase, bytes: own }
     }
 
-    /// What tells two patches of a sector apart: the first byte, and whether only its high half
-    /// (two FAT12 entries share a byte).
+    /// Distinguishes the patches of a sector: the first byte, and whether only its high half
+    /// changes (two FAT12 entries share a byte).
     pub fn key(&self) -> (u32, bool) {
         (self.offset, self.first_mask == 0xF0)
     }
@@ -79,14 +79,14 @@ impl Patch {
         }
     }
 
-    /// Makes the change.
+    /// Applies the change.
     pub fn apply(&self, sector: &mut [u8]) {
         if let Some(to) = sector.get_mut(self.offset as usize..) {
             self.copy(&self.bytes, to);
         }
     }
 
-    /// Takes the change back: the bits are again those of `base`.
+    /// Reverts the change: restores the bits of `base`.
     pub fn restore(&self, base: &[u8], sector: &mut [u8]) {
         let at = self.offset as usize;
         if let (Some(from), Some(to)) = (base.get(at..), sector.get_mut(at..)) {

@@ -1,9 +1,9 @@
-//! Space that was promised to files ahead of their writes (fallocate(2) with a size that stays).
+//! Space reserved for files ahead of writes (fallocate(2) that keeps the size).
 //!
-//! It is counted in memory and given to nobody else. Linux hangs the clusters on the file
-//! (`fs/fat/file.c`) and takes them off again when its inode leaves memory; after a crash they stay
-//! behind the file's end, where fsck finds them. Ours ends with a shorter size, with the file, and
-//! with the unmount, and the medium never knows.
+//! Reservations are counted in memory only and excluded for other files. Linux appends the clusters
+//! to the file (`fs/fat/file.c`) and removes them when its inode leaves memory; after a crash they
+//! stay past the file's end, where fsck finds them. Here, a reservation ends with a truncation,
+//! with the file, and with the unmount, and never reaches the medium.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use crate::layout::FILE_SIZE_MAX;
 use crate::volume::MountedVolume;
 
-/// Clusters by file.
+/// The clusters reserved for each file.
 #[derive(Debug, Default)]
 pub struct Preallocated {
     of: HashMap<u64, u32>,
@@ -21,17 +21,17 @@ pub struct Preallocated {
 }
 
 impl Preallocated {
-    /// Clusters promised to a file.
+    /// Clusters reserved for a file.
     pub fn of(&self, number: u64) -> u32 {
         self.of.get(&number).copied().unwrap_or(0)
     }
 
-    /// Clusters promised to all files but this one.
+    /// Clusters reserved for all other files.
     pub fn to_others(&self, number: Option<u64>) -> u32 {
         self.total - number.map_or(0, |number| self.of(number))
     }
 
-    /// Promises a file so many clusters and no more.
+    /// Sets the number of clusters reserved for a file.
     pub fn set(&mut self, number: u64, clusters: u32) {
         self.total -= self.of.remove(&number).unwrap_or(0);
         if clusters > 0 {
@@ -40,7 +40,7 @@ impl Preallocated {
         }
     }
 
-    /// A file has got clusters, of those it was promised first.
+    /// Accounts for clusters that a file received, taking reserved ones first.
     pub fn keep(&mut self, number: u64, clusters: u32) {
         let promised = self.of(number);
         if promised > 0 {
@@ -50,8 +50,8 @@ impl Preallocated {
 }
 
 impl<D: BlockDevice> MountedVolume<D> {
-    /// Makes sure that writes to the range will find space; the file grows to its end unless
-    /// `keep_size`. FAT has no holes: all before the range is allocated with it.
+    /// Ensures that writes to the range will find space; the file grows to its end unless
+    /// `keep_size`. FAT has no holes, so everything before the range is allocated too.
     pub fn preallocate(&mut self, number: u64, offset: u64, length: u64, keep_size: bool) -> Result<()> {
         let size = u64::from(self.file(number)?.raw.size.get());
         if length == 0 {
@@ -70,7 +70,7 @@ impl<D: BlockDevice> MountedVolume<D> {
             self.reserve(missing, Some(number))?;
             self.preallocated.set(number, missing);
         }
-        // The size is the old one, and the time a new one.
+        // The size is unchanged, the time is new.
         self.set_size(number, size)
     }
 }

@@ -1,20 +1,20 @@
-//! Recognition of FAT by its boot sector.
+//! Detection of FAT by its boot sector.
 
 use nandkit_vfs::probe::{Layout, Likeness};
 
 use crate::bpb::Geometry;
 
-/// Points of a boot sector.
+/// Points for a boot sector.
 const BOOT_SECTOR: u32 = 1000;
-/// Points of one without jump or signature, whose numbers and FAT fit together.
+/// Points for a sector without jump or signature, but with numbers and FAT that agree.
 const NUMBERS: u32 = 950;
 
 /// Looks for a boot sector: a jump, and the signature at the end of the first 512 bytes. (A master
-/// boot record begins with any code.) Without one of these its numbers must fit together, and the
-/// first FAT must begin with the medium's byte: Linux, mtools and fsck.vfat look at no more.
+/// boot record begins with any code.) If one of these is missing, its numbers must agree, and the
+/// first FAT must begin with the media byte: Linux, mtools and fsck.vfat check no more.
 ///
-/// `beginning` holds the first bytes of what may be a volume, `length` is the number of bytes that
-/// it has in all. The extent is that of a boot sector whose numbers fit `length`.
+/// `beginning` holds the first bytes of a possible volume, `length` is the number of bytes
+/// available in total. The result has an extent if the boot sector's numbers fit `length`.
 pub fn probe(beginning: &[u8], length: u64) -> Option<Likeness> {
     let sector = beginning.get(..512)?;
     if is_other(sector) {
@@ -39,16 +39,17 @@ pub fn probe(beginning: &[u8], length: u64) -> Option<Likeness> {
     })
 }
 
-/// Whether the first FAT begins with the medium's byte and set bits; `None` where it is not among
-/// these bytes.
+/// Whether the first FAT begins with the media byte and set bits; `None` if it is outside these
+/// bytes.
 fn begins_with_media(bytes: &[u8], geometry: &Geometry) -> Option<bool> {
     let fat = u64::from(geometry.reserved_sectors) * u64::from(geometry.sector_size);
     let first = bytes.get(usize::try_from(fat).ok()?..)?.first_chunk::<3>()?;
     Some(first[0] == geometry.media && first[1..] == [0xFF, 0xFF])
 }
 
-/// The bytes of the volume that begins so, whatever follows: where all numbers of its boot sector
-/// fit together, and its first FAT, if it is among these bytes, begins with the medium's byte.
+/// The size in bytes of a volume with this beginning, whatever follows: requires that all numbers
+/// of its boot sector agree, and that its first FAT, if within these bytes, begins with the media
+/// byte.
 pub fn signature(bytes: &[u8]) -> Option<u64> {
     let sector = bytes.get(..512)?;
     if !matches!(sector.first(), Some(0xEB | 0xE9)) || is_other(sector) {
@@ -58,8 +59,8 @@ pub fn signature(bytes: &[u8]) -> Option<u64> {
     begins_with_media(bytes, &geometry).unwrap_or(true).then(|| geometry.bytes())
 }
 
-/// Whether a boot sector names a file system of its own that also begins with a jump: exFAT (exFAT
-/// file system specification, 3.1.2 `FileSystemName`) and NTFS (its OEM ID).
+/// Whether a boot sector names another file system that also begins with a jump: exFAT (exFAT file
+/// system specification, 3.1.2 `FileSystemName`) or NTFS (its OEM ID).
 fn is_other(sector: &[u8]) -> bool {
     sector.get(3..11).is_some_and(|name| name == b"EXFAT   " || name == b"NTFS    ")
 }

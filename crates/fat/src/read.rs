@@ -1,5 +1,5 @@
-//! Reading files: whole sectors in the form in which the device keeps them, parts of sectors cut
-//! out of them.
+//! Reading files: whole sectors in the form that the device stores, and partial sectors cut out of
+//! them.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Content, Described, Payload, ReadInto};
@@ -8,7 +8,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use crate::sectors::follows;
 use crate::volume::MountedVolume;
 
-/// Pieces put together: a description as long as every piece continues the one before, else bytes.
+/// Pieces joined: a description as long as each piece continues the previous one, else bytes.
 #[derive(Debug, Default)]
 struct Gathered {
     described: Option<Described>,
@@ -49,19 +49,19 @@ impl Gathered {
     }
 }
 
-/// A piece of a request: neighbouring sectors, and which of their bytes are wanted.
+/// A piece of a request: consecutive sectors, and the requested bytes in them.
 struct Piece {
     lba: u64,
     sectors: u64,
-    /// Bytes of the first sector that are not wanted.
+    /// Bytes to skip in the first sector.
     skip: usize,
-    /// Bytes wanted.
+    /// Number of requested bytes.
     wanted: usize,
 }
 
 impl<D: BlockDevice> MountedVolume<D> {
-    /// Reads from a file. Where its chain is too short for its size, the content ends with the
-    /// chain: a read across that end answers short, one at it 0 bytes, and one behind it is
+    /// Reads from a file. If its chain is shorter than its size, the content ends with the chain: a
+    /// read across that end returns short, one at the end returns 0 bytes, and one past it is
     /// `Corrupt`.
     pub fn read_file(&mut self, number: u64, offset: u64, mut into: ReadInto<'_>) -> Result<usize> {
         let size = u64::from(self.file(number)?.raw.size.get());
@@ -117,8 +117,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(length)
     }
 
-    /// The longest piece from `offset` on that one request can read: a part of a sector, or whole
-    /// sectors that lie together.
+    /// The longest piece at `offset` that a single request can read: a part of a sector, or whole
+    /// consecutive sectors.
     fn piece(&self, number: u64, offset: u64, length: usize) -> Result<Piece> {
         let size = u64::from(self.sectors.size());
         let (address, run) = self.locate(number, offset)?;
@@ -129,12 +129,13 @@ impl<D: BlockDevice> MountedVolume<D> {
             let wanted = available.min(size - skip as u64) as usize;
             return Ok(Piece { lba, sectors: 1, skip, wanted });
         }
-        // 256 MiB at once keep lengths within 32 bits.
+        // At most 256 MiB at once, so that lengths fit in 32 bits.
         let sectors = self.sectors.data_run(lba, (available / size).min((256 << 20) / size));
         Ok(Piece { lba, sectors, skip: 0, wanted: (sectors * size) as usize })
     }
 
-    /// Where on the device a byte of a file lies, and how many bytes follow there without a gap.
+    /// The device position of a file's byte, and the number of bytes that are contiguous from
+    /// there.
     pub fn locate(&self, number: u64, offset: u64) -> Result<(u64, u64)> {
         let cluster_size = u64::from(self.geometry.cluster_size());
         let inode = self.inode(number)?;

@@ -1,10 +1,10 @@
-//! Repair at mount, when the volume was not unmounted.
+//! Repair at mount if the volume was not unmounted.
 //!
-//! One walk over the tree decides what stays; every change goes through the same phases as any
-//! other batch, so that a cut during the repair leaves a volume that the next repair understands.
-//! What a cut can leave is listed in `docs/formats/fat.md`; what it cannot leave (a chain into a
-//! free cluster, two chains that join) is repaired as well, by shortening what comes later, since
-//! other systems leave that too.
+//! A single walk over the tree decides what stays. Every change goes through the same phases as any
+//! other batch, so a cut during the repair leaves a volume that the next repair can handle.
+//! `docs/formats/fat.md` lists what a cut can leave. States that no cut can leave (a chain into a
+//! free cluster, two joined chains) are repaired too, by shortening the later one, because other
+//! systems leave them.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Payload, ReadInto};
@@ -19,33 +19,32 @@ use crate::survey::{Survey, Taken};
 use crate::table::{Link, scan};
 use crate::volume::MountedVolume;
 
-/// What a repair did.
+/// The repairs made at mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// Sectors of further FATs that differed from the first and were made like it.
+    /// Sectors of further FATs that differed from the first FAT and were overwritten with it.
     pub fat_sectors_copied: u32,
-    /// Clusters that belonged to no file and are free now.
+    /// Clusters that belonged to no file and were freed.
     pub lost_clusters: u32,
-    /// Chains among them.
+    /// The number of chains among them.
     pub lost_chains: u32,
-    /// Files whose chain was longer than their size. What followed is counted with the lost
-    /// clusters.
+    /// Files whose chain was longer than their size. The excess counts as lost clusters.
     pub chains_cut: u32,
-    /// Files that had fewer clusters than bytes and are shorter now.
+    /// Files with fewer clusters than their size needs, which were truncated.
     pub shortened: u32,
-    /// Entries that went: one of two that share their clusters, one of two with the same name, or a
+    /// Removed entries: one of two that share their clusters, one of two with the same name, or a
     /// directory without a cluster.
     pub entries_removed: u32,
-    /// Marks of an unfinished rename taken away.
+    /// Marks of unfinished renames that were removed.
     pub marks_cleared: u32,
     /// Long-name slots that belonged to no entry.
     pub orphan_slots: u32,
-    /// ".." entries that named another directory.
+    /// ".." entries that referred to another directory.
     pub parents_corrected: u32,
 }
 
 impl RecoveryReport {
-    /// How many things were not in order, lost chains counted once each.
+    /// The number of problems repaired; a lost chain counts once.
     pub const fn repairs(&self) -> u32 {
         self.fat_sectors_copied
             + self.lost_chains
@@ -73,13 +72,13 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.commit()?;
         self.sectors.flush()?;
         self.sectors.set_cause(None);
-        // The survey's inodes have served; a mount starts without any.
+        // The survey's inodes are no longer needed; a mount starts without any.
         self.inodes.clear();
         self.next_inode = ROOT + 1;
         Ok(report)
     }
 
-    /// Makes every further FAT like the one that is read.
+    /// Overwrites every further FAT with the one that is used.
     fn copy_fats(&mut self) -> Result<u32> {
         let mut copied = 0;
         self.differing_fat_sectors(|volume, _, lba, right| {
@@ -89,9 +88,9 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(copied)
     }
 
-    /// Hears of each sector in which a further FAT differs from the one that is read: which FAT,
-    /// counted from 0, the sector's place, and what the first FAT has there. Nothing where only one
-    /// FAT is in use.
+    /// Calls back for each sector in which a further FAT differs from the one that is used, with
+    /// the FAT's number (from 0), the sector's index, and the first FAT's content. Does nothing if
+    /// only one FAT is in use.
     pub fn differing_fat_sectors(
         &mut self,
         mut visit: impl FnMut(&mut Self, u32, u64, &[u8]) -> Result<()>,
@@ -120,8 +119,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Follows a chain as far as it is good and nobody else's, and takes it. Returns it, and
-    /// whether it ended as a chain should.
+    /// Follows a chain while it is valid and its clusters have no owner, and takes them. Returns
+    /// it, and whether it ended properly.
     pub fn take_chain(&mut self, taken: &mut Taken, first: u32, most: u32) -> Result<(Chain, bool)> {
         let mut chain = Chain::default();
         let mut cluster = first;
@@ -150,7 +149,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(taken)
     }
 
-    /// Puts what the survey decided into the batch, directory by directory from the root.
+    /// Adds the survey's decisions to the batch, directory by directory from the root.
     fn apply(&mut self, survey: &mut Survey, report: &mut RecoveryReport) -> Result<()> {
         let mut queue = vec![0];
         while let Some(at) = queue.pop() {
@@ -179,7 +178,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Repairs an entry; returns the directory below that it names.
+    /// Repairs an entry; returns the subdirectory that it refers to.
     fn apply_entry(
         &mut self,
         survey: &mut Survey,
@@ -219,8 +218,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(below)
     }
 
-    /// Makes a file's size and chain fit: a longer chain is cut, a longer size becomes what the
-    /// chain holds.
+    /// Makes a file's size and chain agree: cuts a longer chain, and reduces a size that exceeds
+    /// the chain.
     fn fit_file(&mut self, taken: &mut Taken, mut raw: ShortEntry, report: &mut RecoveryReport) -> Result<ShortEntry> {
         let cluster_size = u64::from(self.geometry.cluster_size());
         let needed = u64::from(raw.size.get()).div_ceil(cluster_size) as u32;
@@ -236,7 +235,7 @@ impl<D: BlockDevice> MountedVolume<D> {
             raw.set_cluster(0);
         }
         if !whole && let Some(last) = chain.last() {
-            // What follows belongs to nobody, and so becomes free with the lost clusters.
+            // The rest has no owner, and is freed with the lost clusters.
             report.chains_cut += u32::from(chain.len() == needed);
             self.set_link(last, Link::End)?;
         }
@@ -269,7 +268,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Frees the clusters that nobody owns.
+    /// Frees the clusters without an owner.
     fn free_lost(&mut self, taken: &Taken, report: &mut RecoveryReport) -> Result<()> {
         let copy = self.geometry.active_fat.unwrap_or(0);
         let mut lost = Vec::new();
@@ -302,7 +301,7 @@ impl<D: BlockDevice> MountedVolume<D> {
     }
 }
 
-/// Whether a directory's chain did not end as a chain should.
+/// Whether a directory's chain did not end properly.
 fn directory_cut(survey: &Survey, at: usize) -> bool {
     survey.directories.get(at).is_some_and(|directory| !directory.whole)
 }

@@ -1,5 +1,5 @@
-//! Rename: over an existing entry by rewriting that entry in place, else by a new entry; then the
-//! old one goes.
+//! Rename: rewrites an existing target entry in place, or adds a new entry; then removes the old
+//! one.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FsError, RenameFlags, Result};
@@ -14,30 +14,30 @@ use crate::volume::MountedVolume;
 /// The first byte of a slot that a mark may change: `attributes`.
 const MARKED_FROM: u32 = 11;
 
-/// The mark of a file that moves between two sectors, on its old entry.
+/// The mark on the old entry of a file that moves between two sectors.
 ///
-/// A file with clusters is marked only when it moves over an existing entry: the clusters that both
-/// entries share tell that they are one file, and the bit tells which goes. An empty file has
-/// nothing to share: its old entry holds, in the fields for cluster and size, where the new entry
-/// will be and a digest of what is there before.
+/// A file with clusters is marked only when it moves over an existing entry: the clusters shared by
+/// both entries show that they are one file, and the bit shows which one to remove. An empty file
+/// has nothing to share: its old entry holds, in the fields for cluster and size, the position of
+/// the new entry and a digest of the previous content there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveMark {
     /// Sector of the new entry.
     pub lba: u64,
-    /// Byte of the new entry in it.
+    /// Byte offset of the new entry in that sector.
     pub offset: u32,
-    /// Of the 32 bytes that were there before.
+    /// Digest of the 32 bytes that were there before.
     pub digest: u32,
 }
 
 impl MoveMark {
-    /// Bits of the number of the slot in its sector (sectors are up to 65,536 bytes long), and of
-    /// the digest. 35 bits are left for the sector: FAT addresses 2^32 sectors of up to eight
+    /// Bits for the slot's number in its sector (sectors have up to 65,536 bytes); the digest takes
+    /// further bits. 35 bits are left for the sector: FAT addresses 2^32 sectors of up to eight
     /// device sectors.
     const SLOT_BITS: u32 = 11;
     const DIGEST_BITS: u32 = 18;
 
-    /// 18 bits that most likely change when the slot changes.
+    /// An 18-bit digest that most likely changes when the slot changes.
     pub fn digest(slot: &[u8; SLOT_SIZE as usize]) -> u32 {
         let mixed = slot.chunks_exact(8).fold(0, |sum, part| {
             let word = part.iter().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
@@ -46,8 +46,8 @@ impl MoveMark {
         (mixed >> (64 - Self::DIGEST_BITS)) as u32
     }
 
-    /// The mark of an entry, where it has one of an empty file. A marked file with clusters keeps
-    /// its size and first cluster, so it has another bit.
+    /// The mark of an entry, if it is that of an empty file. A marked file with clusters keeps its
+    /// size and first cluster, and has another bit set.
     pub fn of(raw: &ShortEntry, sector_size: u32) -> Option<Self> {
         if raw.case_flags & case::MOVING_EMPTY != case::MOVING_EMPTY || raw.is_directory() {
             return None;
@@ -102,9 +102,9 @@ impl<D: BlockDevice> MountedVolume<D> {
         }
     }
 
-    /// A batch moves a file at most once, and does not both move it and change its first cluster,
-    /// by which a repair knows it: writes the batch where it would. With `changing` the file is
-    /// about to get another first cluster, else it is about to move.
+    /// Ensures that a batch moves a file at most once, and does not both move it and change its
+    /// first cluster, by which a repair recognizes it: writes the batch if necessary. `changing`:
+    /// the file is about to get another first cluster; otherwise it is about to move.
     pub fn settle(&mut self, number: u64, changing: bool) -> Result<()> {
         let inode = self.inode(number)?;
         let Some(origin) = inode.durable.filter(|_| inode.linked) else { return Ok(()) };
@@ -116,7 +116,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         if moved || (changed && !changing) { self.commit() } else { Ok(()) }
     }
 
-    /// A directory must not become its own descendant.
+    /// Checks that a directory does not become its own descendant.
     fn check_not_below(&self, number: u64, directory: u64) -> Result<()> {
         let mut at = directory;
         // No volume has more directories than clusters.
@@ -132,7 +132,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Err(FsError::new(ErrorKind::Corrupt, format!("directory {directory} is its own ancestor")))
     }
 
-    /// The new name is the same but for upper and lower case.
+    /// Renames a file to a name that differs only in case.
     fn rename_case(&mut self, directory: u64, slot: u32, number: u64, name: &Name) -> Result<()> {
         let shown = self.directory(directory)?.entries.get(&slot).map(|entry| entry.name.clone());
         if shown.as_deref() == Some(name.text.as_str()) {
@@ -181,8 +181,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.unlink(over)
     }
 
-    /// Marks the medium's entry of a file that moves to another sector, where a repair could not
-    /// tell otherwise which of the two entries goes.
+    /// Marks the medium's entry of a file that moves to another sector, if a repair could not
+    /// otherwise tell which of the two entries to remove.
     fn mark(&mut self, origin: (u64, u32), new: (u64, u32)) -> Result<()> {
         let mut old = [0; SLOT_SIZE as usize];
         self.sectors.read_base(origin.0, origin.1, &mut old)?;
@@ -203,8 +203,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.sectors.patch(origin.0, patch)
     }
 
-    /// Erases the entry that an inode leaves for one at `new`: with the new one in the same sector,
-    /// else after it.
+    /// Erases the entry that an inode leaves for one at `new`: together with the new one if in the
+    /// same sector, else after it.
     fn leave(&mut self, from: (u64, u32), number: u64, raw: &ShortEntry, new: (u64, u32)) -> Result<()> {
         let phase = match self.inode(number)?.durable {
             Some(origin) if origin.0 == new.0 => Phase::Publish,
@@ -212,14 +212,14 @@ impl<D: BlockDevice> MountedVolume<D> {
                 self.mark(origin, new)?;
                 Phase::Unpublish
             }
-            // The medium does not know this file; what it has in the slot was removed or replaced.
+            // The medium does not have this file; its content in the slot was removed or replaced.
             None if raw.is_directory() => Phase::Unpublish,
             None => Phase::Publish,
         };
         self.erase_entry(from.0, from.1, raw, phase).map(|_| ())
     }
 
-    /// An inode has its new entry.
+    /// Updates an inode that has a new entry.
     fn arrive(&mut self, number: u64, other_directory: bool) -> Result<()> {
         self.moved.push(number);
         let inode = self.inode(number)?;

@@ -1,11 +1,11 @@
-//! The device's sectors as the file system sees them: a bounded cache of clean ones, and the
+//! The device's sectors as the file system sees them: a bounded cache of clean sectors, and the
 //! running batch of changes.
 //!
-//! A metadata sector of the running batch has two images: `base`, which is on the medium, and
-//! `current`, which the file system reads. Between them lie *patches*, each with the [`Phase`] in
-//! which it may reach the medium. A commit writes phase after phase, so that no order of operations
-//! within the batch can make the medium hold a reference to something that is not there yet, or a
-//! free cluster that is still in use.
+//! A metadata sector in the running batch has two images: `base`, as on the medium, and `current`,
+//! which the file system reads. They differ by *patches*, each with the [`Phase`] in which it may
+//! reach the medium. A commit writes phase after phase. Whatever the order of operations in the
+//! batch, the medium then never has a reference to something missing, or a free cluster that is
+//! still in use.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,7 +23,7 @@ struct Pending {
     base: Box<[u8]>,
     current: Box<[u8]>,
     patches: Vec<Patch>,
-    /// A sector of a new directory cluster: all of it belongs to the first phase.
+    /// A sector of a new directory cluster, which belongs entirely to the first phase.
     fresh: bool,
 }
 
@@ -56,28 +56,28 @@ impl Pending {
     }
 }
 
-/// A data sector that waits in the cache.
+/// A data sector waiting in the cache.
 #[derive(Clone, Debug)]
 enum Data {
     Bytes(Box<[u8]>),
     Described(Described),
 }
 
-/// Where the copies of the FAT lie, in device sectors.
+/// The positions of the FAT copies, in device sectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mirrors {
-    /// The first sector of the FAT that is read.
+    /// The first sector of the FAT that is used.
     pub first: u64,
-    /// Sectors of one FAT.
+    /// Sectors per FAT.
     pub sectors: u64,
-    /// Further copies that follow it and are written too.
+    /// The number of further copies that are also written.
     pub copies: u64,
     /// The first sector of the data area.
     pub data: u64,
 }
 
 impl Mirrors {
-    /// How many further sectors hold the same as this one.
+    /// The number of further sectors with the same content as this one.
     const fn copies_of(self, lba: u64) -> u64 {
         if lba >= self.first && lba - self.first < self.sectors { self.copies } else { 0 }
     }
@@ -95,17 +95,16 @@ pub struct Sectors<D> {
     data: BTreeMap<u64, Data>,
     keep_data: bool,
     barriers: bool,
-    /// Stands in place of `Metadata` and `UserData` while a mount repairs.
+    /// Replaces `Metadata` and `UserData` as the cause while a mount repairs.
     cause: Option<Cause>,
-    /// Data went to the device on which the metadata of this batch relies.
+    /// Data were written to the device on which this batch's metadata depends.
     data_first: bool,
-    /// How often the batch was changed, ever.
+    /// The number of changes to the batch so far.
     changes_made: u64,
 }
 
 impl<D: BlockDevice> Sectors<D> {
-    /// Over a device, with a cache of `capacity` clean sectors (at least the one last used is
-    /// kept).
+    /// Wraps a device with a cache of `capacity` clean sectors (at least the last used one).
     pub fn new(device: D, clock: Clock, capacity: usize, keep_data: bool, barriers: bool) -> Self {
         let size = device.geometry().sector_size;
         Self {
@@ -124,32 +123,32 @@ impl<D: BlockDevice> Sectors<D> {
         }
     }
 
-    /// States where the FATs lie.
+    /// Sets the positions of the FATs.
     pub fn set_mirrors(&mut self, mirrors: Mirrors) {
         self.mirrors = mirrors;
     }
 
-    /// Counts all further work as this cause.
+    /// Sets the cause of all further operations.
     pub fn set_cause(&mut self, cause: Option<Cause>) {
         self.cause = cause;
     }
 
-    /// Bytes of a device sector.
+    /// Size of a device sector in bytes.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// The device.
+    /// The device below.
     pub fn device(&self) -> &D {
         &self.device
     }
 
-    /// The device, for changes behind the cache's back.
+    /// The device below, for changes that bypass the cache.
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// Gives the device back; what waits is lost.
+    /// Returns the device; pending changes are lost.
     pub fn into_device(self) -> D {
         self.device
     }
@@ -159,12 +158,12 @@ impl<D: BlockDevice> Sectors<D> {
         &self.clock
     }
 
-    /// Sectors that wait for a commit.
+    /// The number of sectors waiting for a commit.
     pub fn dirty(&self) -> usize {
         self.pending.len() + self.data.len()
     }
 
-    /// The metadata of this batch relies on data that went to the device.
+    /// Records that this batch's metadata depends on data written to the device.
     pub fn note_data_first(&mut self) {
         self.data_first = true;
     }
@@ -175,7 +174,7 @@ impl<D: BlockDevice> Sectors<D> {
         Context::at(self.clock.now()).for_cause(cause).in_area(area)
     }
 
-    /// Reads sectors straight from the device.
+    /// Reads sectors directly from the device.
     pub fn read_device(&self, lba: u64, data: bool, into: ReadInto<'_>) -> Result<()> {
         let context = self.context(lba, data);
         let done = self
@@ -186,7 +185,7 @@ impl<D: BlockDevice> Sectors<D> {
         Ok(())
     }
 
-    /// Writes sectors straight to the device.
+    /// Writes sectors directly to the device.
     pub fn write_device(&mut self, lba: u64, data: bool, payload: Payload<'_>) -> Result<()> {
         let context = self.context(lba, data);
         let done = self
@@ -197,8 +196,8 @@ impl<D: BlockDevice> Sectors<D> {
         Ok(())
     }
 
-    /// Sets or clears bits of a byte near the beginning of the FAT at byte `start`, on the device,
-    /// in every copy, and in what memory has of it.
+    /// Sets or clears bits of a byte near the beginning of the FAT at byte `start`: on the device,
+    /// in every copy, and in memory.
     pub fn set_bit_everywhere(&mut self, start: u64, offset: u32, bits: u8, on: bool) -> Result<()> {
         let lba = start / u64::from(self.size);
         let mut sector = vec![0; self.size as usize];
@@ -238,7 +237,7 @@ impl<D: BlockDevice> Sectors<D> {
         Ok(sector)
     }
 
-    /// Copies bytes of a metadata sector as the file system sees it; `into` must end within the
+    /// Reads bytes of a metadata sector with the running batch applied; they must lie within the
     /// sector.
     pub fn read(&mut self, lba: u64, offset: u32, into: &mut [u8]) -> Result<()> {
         if !self.pending.contains_key(&lba) {
@@ -254,7 +253,7 @@ impl<D: BlockDevice> Sectors<D> {
         }
     }
 
-    /// The same as the medium has it, without the running batch.
+    /// Reads bytes of a metadata sector as on the medium, without the running batch.
     pub fn read_base(&mut self, lba: u64, offset: u32, into: &mut [u8]) -> Result<()> {
         match self.pending.get(&lba) {
             Some(pending) if pending.fresh => copy_out(&vec![0; self.size as usize], lba, offset, into),
@@ -278,15 +277,15 @@ impl<D: BlockDevice> Sectors<D> {
         }
     }
 
-    /// Adds a change to the batch; one at the same place is replaced.
+    /// Adds a change to the batch, replacing one at the same position.
     pub fn patch(&mut self, lba: u64, patch: Patch) -> Result<()> {
         self.pending(lba)?.set(patch);
         self.changes_made += 1;
         Ok(())
     }
 
-    /// Takes a change back: the bytes are again what the medium has. `high_half` where the change
-    /// begins with the high half of its first byte.
+    /// Reverts a change: the bytes are again those of the medium. `high_half`: the change begins
+    /// with the high half of its first byte.
     pub fn unpatch(&mut self, lba: u64, offset: u32, high_half: bool) {
         let Some(pending) = self.pending.get_mut(&lba) else { return };
         self.changes_made += 1;
@@ -307,8 +306,8 @@ impl<D: BlockDevice> Sectors<D> {
         self.clean.remove_range(lba, 1);
     }
 
-    /// Forgets what waits for sectors that become free. Marks stay: they tell which of two entries
-    /// of a moved file goes.
+    /// Drops pending changes of sectors that become free. Marks stay, because they show which of a
+    /// moved file's two entries to remove.
     pub fn discard(&mut self, lba: u64, count: u64) {
         self.changes_made += 1;
         let end = lba.saturating_add(count);
@@ -327,7 +326,7 @@ impl<D: BlockDevice> Sectors<D> {
         self.clean.remove_range(lba, count);
     }
 
-    /// Writes data sectors: to the device, or into the cache where it keeps data.
+    /// Writes data sectors: to the device, or to the cache if it holds data.
     pub fn write_data(&mut self, lba: u64, payload: Payload<'_>) -> Result<()> {
         self.clean.remove_range(lba, payload.len() as u64 / u64::from(self.size));
         if !self.keep_data {
@@ -350,7 +349,7 @@ impl<D: BlockDevice> Sectors<D> {
         Ok(())
     }
 
-    /// The bytes of one data sector, for a change of a part of it.
+    /// The bytes of one data sector, for changing a part of it.
     pub fn read_data_sector(&mut self, lba: u64) -> Result<Box<[u8]>> {
         match self.data.get(&lba) {
             Some(Data::Bytes(bytes)) => Ok(bytes.clone()),
@@ -368,8 +367,8 @@ impl<D: BlockDevice> Sectors<D> {
         }
     }
 
-    /// How many sectors from `lba` on can be read at once: up to the next one that waits in the
-    /// cache (or one that does).
+    /// The number of sectors from `lba` on that can be read at once: up to the next one that waits
+    /// in the cache (or a single one that does).
     pub fn data_run(&self, lba: u64, count: u64) -> u64 {
         match self.data.range(lba..lba.saturating_add(count)).next() {
             Some((&at, _)) if at == lba => 1,
@@ -383,7 +382,7 @@ impl<D: BlockDevice> Sectors<D> {
         self.data.range(lba..lba.saturating_add(count)).next().map(|(&at, _)| at)
     }
 
-    /// Reads data sectors; the caller keeps within one [`Sectors::data_run`].
+    /// Reads data sectors; the caller must stay within one [`Sectors::data_run`].
     pub fn read_data(&mut self, lba: u64, into: ReadInto<'_>) -> Result<()> {
         match (self.data.get(&lba), into) {
             (None, into) => self.read_device(lba, true, into),
@@ -404,8 +403,8 @@ impl<D: BlockDevice> Sectors<D> {
         }
     }
 
-    /// How often metadata of the batch was changed, ever: an operation during which this stays the
-    /// same has changed nothing.
+    /// The number of changes to the batch's metadata so far: an operation that leaves it the same
+    /// has changed nothing.
     pub fn changes_made(&self) -> u64 {
         self.changes_made
     }
@@ -415,13 +414,13 @@ impl<D: BlockDevice> Sectors<D> {
         !self.data.is_empty() || self.has_metadata()
     }
 
-    /// Whether metadata waits.
+    /// Whether metadata changes are pending.
     pub fn has_metadata(&self) -> bool {
         self.pending.values().any(|pending| pending.phases() != 0)
     }
 
-    /// Writes the batch but for the data outside of these sectors (ascending), which go on waiting:
-    /// the metadata that speak of them are on the medium before them.
+    /// Writes the batch, except data outside of these sectors (in ascending order), which stay
+    /// pending: the metadata referring to them reach the medium first.
     pub fn commit_with_data_of(&mut self, own: &[Range<u64>]) -> Result<()> {
         let is_own = |lba: u64| {
             let behind = own.partition_point(|range| range.start <= lba);
@@ -434,8 +433,8 @@ impl<D: BlockDevice> Sectors<D> {
         done
     }
 
-    /// Writes the batch, phase by phase, with a flush at each border between phases that have
-    /// something to write. Afterwards the batch is empty.
+    /// Writes the batch phase by phase, with a flush between phases that have something to write.
+    /// Afterwards the batch is empty.
     pub fn commit(&mut self) -> Result<()> {
         let mut before = self.data_first || !self.data.is_empty();
         self.write_back_data()?;
@@ -489,7 +488,7 @@ impl<D: BlockDevice> Sectors<D> {
         Ok(())
     }
 
-    /// Writes waiting data, neighbours together.
+    /// Writes pending data, joining neighbours.
     fn write_back_data(&mut self) -> Result<()> {
         let data = std::mem::take(&mut self.data);
         let mut sectors = data.into_iter().peekable();
@@ -523,7 +522,7 @@ impl<D: BlockDevice> Sectors<D> {
     }
 }
 
-/// Whether `next` is the continuation of `run`.
+/// Whether `next` continues `run`.
 pub fn follows(run: &Described, next: &Described) -> bool {
     run.length.checked_add(next.length).is_some() && run.description.advanced(run.length) == Some(next.description)
 }

@@ -1,9 +1,10 @@
-//! The repair's view of the tree: every directory read once, and the decision which of several
-//! entries stays.
+//! The repair's view of the tree: reads every directory once, and decides which of several entries
+//! stays.
 //!
-//! An interrupted rename leaves two entries. Where they share their first cluster, that tells; an
-//! empty file has none, so its old entry is marked with the place of the new one (see `rename.rs`).
-//! A file that was removed and made again within one batch leaves two entries of one name.
+//! An interrupted rename leaves two entries. If they share their first cluster, that identifies
+//! them; an empty file has none, so its old entry is marked with the position of the new one (see
+//! `rename.rs`). A file that was removed and created again in one batch leaves two entries with one
+//! name.
 
 use std::collections::HashMap;
 
@@ -17,12 +18,12 @@ use crate::names::{self, LongNameReader};
 use crate::rename::MoveMark;
 use crate::volume::MountedVolume;
 
-/// Which clusters have an owner.
+/// The clusters with an owner.
 #[derive(Debug, Default)]
 pub struct Taken(Vec<u64>);
 
 impl Taken {
-    /// None of `clusters` clusters.
+    /// An empty set for `clusters` clusters.
     pub fn new(clusters: u32) -> Self {
         Self(vec![0; (clusters as usize + 2).div_ceil(64)])
     }
@@ -32,7 +33,7 @@ impl Taken {
         self.0.get(cluster as usize / 64).is_some_and(|word| word >> (cluster % 64) & 1 == 1)
     }
 
-    /// Notes that a cluster has an owner.
+    /// Records that a cluster has an owner.
     pub fn take(&mut self, cluster: u32) {
         if let Some(word) = self.0.get_mut(cluster as usize / 64) {
             *word |= 1 << (cluster % 64);
@@ -40,51 +41,50 @@ impl Taken {
     }
 }
 
-/// A directory that was read.
+/// A directory found by the survey.
 #[derive(Debug)]
 pub struct FoundDirectory {
-    /// Its number for the time of the repair.
+    /// Its inode number during the repair.
     pub inode: u64,
-    /// The directory in which it was met first, as index.
+    /// The directory in which it was first found, as an index.
     pub parent: usize,
-    /// The entry that names it, as index; the first one, where there are several. None for the
-    /// root.
+    /// The first entry that refers to it, as an index. `None` for the root.
     named_by: Option<usize>,
-    /// Whether its chain ended as a chain should.
+    /// Whether its chain ended properly.
     pub whole: bool,
-    /// Slots to be erased: parts of long names without an entry, and what stands behind the end.
+    /// Slots to erase: parts of long names without an entry, and everything after the end.
     pub orphans: Vec<u32>,
-    /// Its ".." entry.
+    /// Its ".." entry, if any.
     pub dot_dot: Option<(u32, ShortEntry)>,
     /// Its entries, as indexes.
     pub entries: Vec<usize>,
 }
 
-/// An entry that was met.
+/// An entry found by the survey.
 #[derive(Debug)]
 pub struct SurveyedEntry {
-    /// The directory that holds it, as index.
+    /// The directory that contains it, as an index.
     pub directory: usize,
-    /// Slot of the short entry, and the first of its slots.
+    /// Slot of the short entry.
     pub slot: u32,
-    /// First of its slots.
+    /// The first of its slots.
     pub first: u32,
     /// The entry.
     pub raw: ShortEntry,
-    /// Under which it is looked up.
+    /// The key for lookups.
     key: String,
-    /// Sector and byte of the slot.
+    /// Sector and byte offset of the slot.
     at: (u64, u32),
-    /// The directory that it names, as index.
+    /// The subdirectory that it refers to, as an index.
     pub below: Option<usize>,
-    /// Marked as an empty file that moves: where to.
+    /// The target, if it is marked as a moving empty file.
     pub moved_to: Option<MoveMark>,
-    /// To be removed.
+    /// Whether it will be removed.
     pub gone: bool,
 }
 
 impl SurveyedEntry {
-    /// The name in the form in which names are compared.
+    /// The name in the form used for comparison.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -94,14 +94,14 @@ impl SurveyedEntry {
     }
 }
 
-/// The tree as the medium has it.
+/// The tree as on the medium.
 #[derive(Debug)]
 pub struct Survey {
     /// All directories, the root first.
     pub directories: Vec<FoundDirectory>,
     /// All entries.
     pub entries: Vec<SurveyedEntry>,
-    /// Clusters that have an owner: those of directories.
+    /// Clusters with an owner: those of directories.
     pub taken: Taken,
 }
 
@@ -141,7 +141,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(Some(whole))
     }
 
-    /// Opens the directory that an entry names, unless it was met before or has no cluster.
+    /// Opens the directory of an entry, unless it was found before or has no cluster.
     fn open_below(
         &mut self,
         survey: &mut Survey,
@@ -243,8 +243,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Forgets the marks of empty files whose new entry never came: there the target's slot is
-    /// still as it was.
+    /// Drops the marks of empty files whose new entry was never written: the target's slot is then
+    /// unchanged.
     fn follow_marks(&mut self, survey: &mut Survey) -> Result<()> {
         let limit = self.geometry.total_sectors
             * u64::from(self.geometry.sector_size / self.sectors.size().min(self.geometry.sector_size));
@@ -256,8 +256,8 @@ impl<D: BlockDevice> MountedVolume<D> {
             }
             let arrived = mark.lba < limit && MoveMark::digest(&bytes) != mark.digest;
             if !arrived {
-                // Stays: `moved_to` still tells that the fields are to be cleared, and no entry
-                // lies at this place.
+                // Kept: `moved_to` still tells that the fields must be cleared, and no entry is at
+                // this position.
                 found.moved_to = Some(MoveMark { lba: u64::MAX, ..mark });
             }
         }
@@ -272,8 +272,8 @@ impl FoundDirectory {
 }
 
 impl Survey {
-    /// A directory's path, for messages; ends in a slash. Cost: that of the text, which has at most
-    /// 256 names.
+    /// A directory's path for messages, ending in a slash. Cost: that of the text, which has at
+    /// most 256 names.
     pub fn path(&self, directory: usize) -> String {
         let mut names = Vec::new();
         let mut at = directory;
@@ -287,7 +287,7 @@ impl Survey {
         if names.is_empty() { "/".into() } else { format!("/{}/", names.join("/")) }
     }
 
-    /// Decides which entries go, and where each directory that stays hangs.
+    /// Decides which entries go, and the parent of each directory that stays.
     pub fn resolve(&mut self) {
         let partners = self.partners();
         self.resolve_names(&partners);
@@ -296,8 +296,8 @@ impl Survey {
         self.hang_directories();
     }
 
-    /// Entries that stand for one file: by first cluster, or by a mark. Each entry's group, as an
-    /// index list.
+    /// Groups the entries of one file, by first cluster or by a mark. Returns the group of each
+    /// entry as a list of indexes.
     fn partners(&self) -> Vec<Vec<usize>> {
         let mut groups: HashMap<u32, Vec<usize>> = HashMap::new();
         let mut places: HashMap<(u64, u32), usize> = HashMap::new();
@@ -312,13 +312,13 @@ impl Survey {
             let target = found.moved_to.and_then(|mark| places.get(&(mark.lba, mark.offset)));
             lists.extend(target.map(|&target| vec![target, index]));
         }
-        // The order of a hash map must not decide anything.
+        // The order of a hash map must not influence anything.
         lists.sort();
         lists
     }
 
-    /// Of two entries with one name in a directory: the one goes whose file has another entry; else
-    /// the later.
+    /// Of two entries with one name in a directory, removes the one whose file has another entry;
+    /// else the later one.
     fn resolve_names(&mut self, partners: &[Vec<usize>]) {
         let mut group_of: HashMap<usize, usize> = HashMap::new();
         for (group, members) in partners.iter().enumerate() {
@@ -353,7 +353,7 @@ impl Survey {
         }
     }
 
-    /// Which directories can be reached by entries that stay.
+    /// Which directories are reachable through entries that stay.
     pub fn reachable(&self) -> Vec<bool> {
         let mut reached = vec![false; self.directories.len()];
         let mut queue = vec![0];
@@ -369,7 +369,7 @@ impl Survey {
         reached
     }
 
-    /// Of the entries of one file one stays: not a marked one, else the first.
+    /// Keeps one entry of each file: an unmarked one, else the first.
     fn resolve_pairs(&mut self, partners: &[Vec<usize>], reachable: &[bool]) {
         for group in partners {
             let candidate = |index: &&usize| {
@@ -388,7 +388,7 @@ impl Survey {
         }
     }
 
-    /// Each directory's parent is where the entry that stays stands.
+    /// Makes the directory of the remaining entry the parent of each directory.
     fn hang_directories(&mut self) {
         for found in self.entries.iter().filter(|found| !found.gone) {
             if let Some(directory) = found.below.and_then(|below| self.directories.get_mut(below)) {

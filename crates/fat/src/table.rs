@@ -1,4 +1,4 @@
-//! The file allocation table: reading and setting entries of 12, 16 and 28 bits.
+//! The file allocation table: reading and changing entries of 12, 16 and 28 bits.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::ReadInto;
@@ -10,21 +10,21 @@ use crate::chain::Chain;
 use crate::patch::{Patch, Phase};
 use crate::volume::MountedVolume;
 
-/// What a FAT entry says of its cluster.
+/// The meaning of a FAT entry for its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// In no file.
+    /// The cluster is free.
     Free,
-    /// Followed by this cluster.
+    /// The cluster is followed by this one.
     Next(u32),
-    /// Not to be used.
+    /// The cluster must not be used.
     Bad,
-    /// The last of its chain.
+    /// The cluster is the last of its chain.
     End,
 }
 
 impl Link {
-    /// Reads an entry's value.
+    /// Decodes an entry's value.
     pub const fn from_raw(kind: FatKind, raw: u32) -> Self {
         let (raw, bad) = match kind {
             FatKind::Fat12 => (raw & 0xFFF, 0xFF7),
@@ -39,7 +39,7 @@ impl Link {
         }
     }
 
-    /// The value to write.
+    /// Encodes an entry's value.
     pub const fn raw(self, kind: FatKind) -> u32 {
         let ones = match kind {
             FatKind::Fat12 => 0xFFF,
@@ -54,7 +54,7 @@ impl Link {
         }
     }
 
-    /// When a change from `old` (on the medium) to `new` may reach the medium.
+    /// The phase in which a change from `old` (on the medium) to `new` may reach the medium.
     const fn phase(old: Self, new: Self) -> Phase {
         match (old, new) {
             (Self::Free, _) => Phase::Prepare,
@@ -65,7 +65,7 @@ impl Link {
     }
 }
 
-/// Byte of an entry within its FAT, and how many bytes it touches.
+/// Byte offset of an entry in its FAT, and the number of bytes it touches.
 pub const fn entry_position(kind: FatKind, cluster: u32) -> (u64, usize) {
     let cluster = cluster as u64;
     match kind {
@@ -93,7 +93,7 @@ pub const fn straddles(kind: FatKind, cluster: u32, fat_start: u64, sector_size:
     matches!(kind, FatKind::Fat12) && (fat_start + at) % sector_size as u64 + length as u64 > sector_size as u64
 }
 
-/// Reads a whole FAT and hands every entry from cluster 2 on to `each`.
+/// Reads a whole FAT and passes every entry from cluster 2 on to `each`.
 pub fn scan(
     geometry: &Geometry,
     copy: u32,
@@ -121,7 +121,7 @@ pub fn scan(
                 break;
             }
             let from = bytes.get(within as usize..).unwrap_or_default();
-            // Only the last entries have fewer than four bytes behind them.
+            // Only the last entries have fewer than four bytes left.
             let raw = from.first_chunk().copied().unwrap_or_else(|| {
                 let mut raw = [0; 4];
                 raw.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
@@ -157,12 +157,12 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(raw)
     }
 
-    /// What the FAT says of a cluster.
+    /// The FAT entry of a cluster.
     pub(crate) fn link(&mut self, cluster: u32) -> Result<Link> {
         self.link_of(cluster, false)
     }
 
-    /// What the FAT on the medium says, without the running batch.
+    /// The FAT entry of a cluster on the medium, without the running batch.
     pub(crate) fn base_link(&mut self, cluster: u32) -> Result<Link> {
         self.link_of(cluster, true)
     }
@@ -181,7 +181,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         FsError::new(ErrorKind::Corrupt, detail)
     }
 
-    /// Sets an entry in the running batch; the phase follows from what the medium has.
+    /// Sets an entry in the running batch; the phase follows from the medium's value.
     pub(crate) fn set_link(&mut self, cluster: u32, link: Link) -> Result<()> {
         let kind = self.geometry.kind;
         let old = self.base_link(cluster)?;
@@ -226,7 +226,7 @@ impl<D: BlockDevice> MountedVolume<D> {
             return Ok(chain);
         }
         let corrupt = |detail: String| FsError::new(ErrorKind::Corrupt, format!("{whose}: {detail}"));
-        // Brent's method: a loop is noticed after at most three times its length.
+        // Brent's method: a loop is detected after at most three times its length.
         let (mut cluster, mut mark, mut until) = (first, first, 1u32);
         loop {
             if !self.geometry.holds(cluster) {
@@ -253,7 +253,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         }
     }
 
-    /// How many clusters have an entry in two sectors.
+    /// The number of clusters whose entry lies in two sectors.
     pub(crate) fn count_skipped(&self) -> u32 {
         let start = self.geometry.fat_start(self.geometry.active_fat.unwrap_or(0));
         let (kind, size) = (self.geometry.kind, self.sectors.size());
@@ -263,7 +263,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         (2..self.geometry.clusters + 2).filter(|&cluster| straddles(kind, cluster, start, size)).count() as u32
     }
 
-    /// Reads the FAT and notes which clusters are free.
+    /// Reads the FAT and builds the map of free clusters.
     pub(crate) fn load_free_map(&mut self) -> Result<FreeMap> {
         let mut map = FreeMap::new(self.geometry.clusters);
         let copy = self.geometry.active_fat.unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Times as FAT holds them: local time without zone, taken as UTC; 1980 to 2107; steps of 2 s
-//! (change), 10 ms (creation), a day (access).
+//! Times in FAT: local time without zone, taken as UTC; 1980 to 2107; steps of 2 s (change), 10 ms
+//! (creation), a day (access).
 
 use nandkit_vfs::Timestamp;
 use zerocopy::little_endian::U16;
@@ -35,8 +35,8 @@ const fn date(days: i64) -> (i64, i64, i64) {
     (year + era * 400 + (month <= 2) as i64, month, day)
 }
 
-/// Date field, time field and tens of milliseconds within the 2 s step. Outside the range: its
-/// nearest end.
+/// Encodes a time as date field, time field and tens of milliseconds within the 2 s step. Times
+/// outside the range are clamped.
 pub fn encode(time: Timestamp) -> (u16, u16, u8) {
     let seconds = time.0.div_euclid(NS).clamp(FIRST, LAST);
     let fraction = if time.0.div_euclid(NS) == seconds { time.0.rem_euclid(NS) } else { 0 };
@@ -47,8 +47,7 @@ pub fn encode(time: Timestamp) -> (u16, u16, u8) {
     (date as u16, time as u16, ((of_day % 2) * 100 + fraction / 10_000_000) as u8)
 }
 
-/// The instant of the fields; values that no calendar has are brought into range, a zero date is
-/// 1980-01-01.
+/// Decodes the fields; impossible values are clamped, and a zero date is 1980-01-01.
 pub fn decode(date: u16, time: u16, fine: u8) -> Timestamp {
     let (date, time) = (i64::from(date), i64::from(time));
     let day = days(1980 + (date >> 9), (date >> 5 & 15).clamp(1, 12), (date & 31).max(1));
@@ -56,13 +55,13 @@ pub fn decode(date: u16, time: u16, fine: u8) -> Timestamp {
     Timestamp((day * DAY + seconds) * NS + i64::from(fine.min(199)) * 10_000_000)
 }
 
-/// Sets the time of last change.
+/// Sets the time of the last change.
 pub fn set_modified(entry: &mut ShortEntry, time: Timestamp) {
     let (date, time, _) = encode(time);
     (entry.modified_date, entry.modified_time) = (U16::new(date), U16::new(time));
 }
 
-/// Sets the day of last access.
+/// Sets the day of the last access.
 pub fn set_accessed(entry: &mut ShortEntry, time: Timestamp) {
     entry.accessed_date = U16::new(encode(time).0);
 }

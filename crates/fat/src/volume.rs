@@ -1,4 +1,4 @@
-//! The mounted volume: its parts, and the end of each batch of changes.
+//! The mounted volume: its state, and the end of each batch of changes.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -17,49 +17,48 @@ use crate::preallocated::Preallocated;
 use crate::sectors::Sectors;
 use crate::table::{Link, straddles};
 
-/// A mounted volume, without the lock around it.
+/// The state of a mounted volume, without the lock around it.
 #[derive(Debug)]
 pub(crate) struct MountedVolume<D> {
     pub sectors: Sectors<D>,
     pub geometry: Geometry,
     pub free: FreeMap,
-    /// Clusters that are never allocated, because their entry lies in two sectors.
+    /// Clusters that are never allocated, because their FAT entry lies in two sectors.
     pub skipped: u32,
     pub options: MountOptions,
     pub inodes: HashMap<u64, Inode>,
     pub next_inode: u64,
     pub directories: HashMap<u64, Directory>,
-    /// First cluster of each directory that is loaded, so that no cluster is two directories.
+    /// First cluster of each loaded directory, so that no cluster belongs to two directories.
     pub directory_starts: HashMap<u32, u64>,
-    /// Clusters that become free when the running batch is on the medium.
+    /// Clusters that become free once the running batch is on the medium.
     pub freed: Vec<u32>,
-    /// Clusters that files were promised.
+    /// Clusters reserved for files.
     pub preallocated: Preallocated,
-    /// Clusters of all chains that were followed; only read-only volumes may have shared ones.
+    /// Clusters of all chains followed; only read-only volumes may have shared ones.
     pub followed: u64,
-    /// Slots, by directory, that become free when the running batch is on the medium.
+    /// Slots by directory that become free once the running batch is on the medium.
     pub freed_slots: Vec<(u64, u32)>,
-    /// Inodes whose entry has another place since the last commit.
+    /// Inodes whose entry has moved since the last commit.
     pub moved: Vec<u64>,
-    /// Files that became shorter within a cluster, and it may not be durable: bytes behind their
-    /// end may still be those that the medium's entry shows.
+    /// Files that were truncated within a cluster, possibly not durably: the medium's entry may
+    /// still expose the bytes past their end.
     pub shrunk: HashSet<u64>,
-    /// The medium says that the volume is in use.
+    /// Whether the medium says that the volume is in use.
     pub marked_dirty: bool,
-    /// Since when a change waits.
+    /// The time since which a change is pending.
     pub waiting_since: Option<Nanos>,
-    /// An error struck in the middle of a change: nothing may be written any more.
+    /// The error that interrupted a change: nothing may be written any more.
     pub broken: Option<String>,
 }
 
 impl<D: BlockDevice> MountedVolume<D> {
-    /// The time for time stamps.
+    /// The current time for time stamps.
     pub fn now(&self) -> Timestamp {
         Timestamp(i64::try_from(self.sectors.clock().unix_ns()).unwrap_or(i64::MAX))
     }
 
-    /// Refuses to go on after a change that was left in its middle. Errors: of the kind that is
-    /// asked for.
+    /// Refuses to continue after an interrupted change. Errors: of the given kind.
     pub fn expect_whole(&self, kind: ErrorKind) -> Result<()> {
         match &self.broken {
             None => Ok(()),
@@ -70,8 +69,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         }
     }
 
-    /// Runs a change and ends it as the cache's write-back rule wants. After an error in its middle
-    /// the volume takes no more changes.
+    /// Runs a change and then applies the cache's write-back rule. After an error in the middle of
+    /// a change, the volume accepts no more changes.
     pub fn change<R>(&mut self, operation: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         if self.options.read_only {
             return Err(FsError::new(ErrorKind::ReadOnly, "mounted for reading only"));
@@ -117,7 +116,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.finish_batch()
     }
 
-    /// Writes a file's data and all metadata; data of others go on waiting.
+    /// Writes a file's data and all metadata; other files' data stay pending.
     pub fn commit_file(&mut self, number: u64) -> Result<()> {
         let clusters = self.inode(number)?.chain.iter().flat_map(Chain::iter).collect::<Vec<u32>>();
         let mut own: Vec<Range<u64>> = clusters.into_iter().map(|cluster| self.sectors_of(cluster)).collect();
@@ -145,8 +144,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Before bytes behind a file's end are written: a shorter size must be durable, or a cut would
-    /// show them in the old, longer file.
+    /// Called before bytes past a file's end are written: a smaller size must be durable, or a cut
+    /// would expose them in the old, longer file.
     pub fn settle_size(&mut self, number: u64) -> Result<()> {
         if self.shrunk.contains(&number) {
             self.commit()?;
@@ -158,7 +157,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// What only waited for the batch to be on the medium.
+    /// Completes what waited for the batch to be on the medium.
     fn finish_batch(&mut self) -> Result<()> {
         if self.sectors.has_metadata() {
             return Ok(());
@@ -188,23 +187,23 @@ impl<D: BlockDevice> MountedVolume<D> {
         }
     }
 
-    /// Clusters that are free, or will be when the batch is on the medium.
+    /// Clusters that are free, or will be once the batch is on the medium.
     pub fn free_clusters(&self) -> u32 {
         self.free.free().saturating_add(self.freed.len() as u32)
     }
 
-    /// Clusters that can be taken now, for this file or, without one, for anything.
+    /// Clusters that can be allocated now, for this file or, without one, for anything.
     pub fn available(&self, number: Option<u64>) -> u32 {
         self.free.free().saturating_sub(self.preallocated.to_others(number))
     }
 
-    /// Clusters that files can have: all but the FAT12 ones whose entry lies in two sectors.
+    /// Clusters available to files: all except FAT12 clusters whose entry lies in two sectors.
     pub fn usable_clusters(&self) -> u32 {
         self.geometry.clusters - self.skipped
     }
 
-    /// Makes sure that `clusters` clusters can be taken (by the file, if it is for one), writing
-    /// the batch if that frees them. Errors: `NoSpace`.
+    /// Ensures that `clusters` clusters can be allocated (for the file, if given), writing the
+    /// batch if that frees them. Errors: `NoSpace`.
     pub fn reserve(&mut self, clusters: u32, number: Option<u64>) -> Result<()> {
         if self.available(number) < clusters && !self.freed.is_empty() {
             self.commit()?;
@@ -216,8 +215,8 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Takes `count` free clusters, near `goal` where it can, and chains them in the running batch.
-    /// The caller has reserved them.
+    /// Allocates `count` reserved clusters, near `goal` if possible, and chains them in the running
+    /// batch.
     pub fn allocate(&mut self, count: u32, goal: Option<u32>) -> Result<Vec<u32>> {
         let mut clusters = Vec::with_capacity(count as usize);
         let mut goal = goal;
@@ -234,14 +233,14 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(clusters)
     }
 
-    /// Device sectors of a cluster: first and count.
+    /// The device sectors of a cluster: first and count.
     pub fn cluster_sectors(&self, cluster: u32) -> (u64, u64) {
         let size = u64::from(self.sectors.size());
         (self.geometry.cluster_start(cluster) / size, u64::from(self.geometry.cluster_size()) / size)
     }
 
-    /// Gives clusters back: at once where the medium never knew them as taken, else when the batch
-    /// is on the medium.
+    /// Frees clusters: at once if they are free on the medium, else when the batch is on the
+    /// medium.
     pub fn free_clusters_of(&mut self, clusters: &[u32]) -> Result<()> {
         for &cluster in clusters {
             let known = self.base_link(cluster)? != Link::Free;

@@ -1,4 +1,4 @@
-//! Writing files: space, data, then the entry.
+//! Writing files: first space, then data, then the entry.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Described, Description, Payload};
@@ -15,7 +15,7 @@ fn too_big() -> FsError {
 }
 
 impl<D: BlockDevice> MountedVolume<D> {
-    /// Writes to a file; returns how many bytes were taken.
+    /// Writes to a file; returns the number of bytes written.
     pub fn write_file(&mut self, number: u64, offset: u64, payload: Payload<'_>) -> Result<usize> {
         let size = u64::from(self.file(number)?.raw.size.get());
         if payload.is_empty() {
@@ -50,8 +50,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(length as usize)
     }
 
-    /// How many of `length` bytes from `offset` on there is room for. Errors: `NoSpace` where it is
-    /// none.
+    /// How many of `length` bytes at `offset` fit. Errors: `NoSpace` if none do.
     fn room_for(&mut self, number: u64, offset: u64, length: u64) -> Result<u64> {
         let cluster_size = u64::from(self.geometry.cluster_size());
         let have = u64::from(self.ensure_chain(number)?.len());
@@ -71,7 +70,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(end - offset)
     }
 
-    /// Gives a file clusters for `size` bytes. The caller knows that there are enough.
+    /// Gives a file clusters for `size` bytes; the caller ensures that there are enough.
     fn extend_chain(&mut self, number: u64, size: u64) -> Result<()> {
         let cluster_size = u64::from(self.geometry.cluster_size());
         let chain = self.ensure_chain(number)?;
@@ -84,8 +83,8 @@ impl<D: BlockDevice> MountedVolume<D> {
             self.settle(number, true)?;
         }
         if let Some(last) = last {
-            // The medium still has another successor (the file was cut in this batch): one batch
-            // cannot hold both changes.
+            // The medium still has another successor (the file was truncated in this batch), and
+            // one batch cannot contain both changes.
             if matches!(self.base_link(last)?, Link::Next(_)) {
                 self.commit()?;
             }
@@ -103,7 +102,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Writes zeroes from `from` to `to`; the file's bytes from `valid` on are not worth reading.
+    /// Writes zeroes from `from` to `to`; the file's bytes from `valid` on need not be read.
     fn fill_zero(&mut self, number: u64, from: u64, to: u64, valid: u64) -> Result<()> {
         let mut at = from;
         while at < to {
@@ -115,8 +114,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         Ok(())
     }
 
-    /// Writes bytes into clusters that the file has. What lay from byte `valid` on is not worth
-    /// reading.
+    /// Writes bytes into clusters of the file. Its bytes from `valid` on need not be read.
     fn put_data(&mut self, number: u64, offset: u64, payload: Payload<'_>, valid: u64) -> Result<()> {
         let size = u64::from(self.sectors.size());
         let mut at = 0;
@@ -157,7 +155,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.sectors.write_data(lba, Payload::Bytes(&sector))
     }
 
-    /// Notes a file's size and time of change, and puts its entry into the running batch.
+    /// Sets a file's size and time of change, and adds its entry to the running batch.
     pub fn set_size(&mut self, number: u64, size: u64) -> Result<()> {
         let now = self.now();
         let inode = self.inode_mut(number)?;
@@ -168,7 +166,7 @@ impl<D: BlockDevice> MountedVolume<D> {
         self.update_entry(number)
     }
 
-    /// Makes a file shorter or longer.
+    /// Truncates or extends a file.
     pub fn resize(&mut self, number: u64, size: u64) -> Result<()> {
         let old = u64::from(self.file(number)?.raw.size.get());
         if size > FILE_SIZE_MAX {
