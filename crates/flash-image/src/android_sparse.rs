@@ -1,14 +1,14 @@
-//! Android's sparse images, as `fastboot` sends them and `img2simg` makes them: a header, then
-//! chunks of raw blocks, of one repeated word, or of blocks that do not matter.
+//! Android sparse images, as `fastboot` sends and `img2simg` makes them: a header, followed by
+//! chunks of raw blocks, of one repeated word, or of blocks with don't-care content.
 //!
 //! Source: libsparse of the Android Open Source Project, `sparse_format.h` (structures),
 //! `sparse_read.cpp` and `output_file.cpp` (what a checksum covers). All numbers are little-endian.
 //!
-//! header, 28 bytes: magic 0xED26FF3A (4), version 1.0 (2, 2), bytes of the header and of a chunk's
-//! header (2, 2), bytes of a block, a multiple of 4 (4), blocks (4), chunks (4), checksum (4,
-//! mostly 0). chunk, 12 bytes: type (2), 0 (2), blocks (4), bytes with its header (4); behind it
-//! the blocks, or the word (types 0xCAC1, 0xCAC2), or nothing (0xCAC3), or the CRC-32 of all before
-//! (0xCAC4).
+//! header, 28 bytes: magic 0xED26FF3A (4), version 1.0 (2, 2), sizes of the header and of a chunk
+//! header (2, 2), block size, a multiple of 4 (4), blocks (4), chunks (4), checksum (4, mostly 0).
+//! chunk, 12 bytes: type (2), 0 (2), blocks (4), length including its header (4), followed by the
+//! blocks or the word (types 0xCAC1, 0xCAC2), by nothing (0xCAC3), or by the CRC-32 of everything
+//! before (0xCAC4).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -25,30 +25,30 @@ const RAW: u16 = 0xCAC1;
 const FILL: u16 = 0xCAC2;
 const DO_NOT_CARE: u16 = 0xCAC3;
 const CHECKSUM: u16 = 0xCAC4;
-/// Blocks of the images that are written.
+/// Block size of written images.
 const BLOCK: usize = 4096;
-/// Most blocks of a raw chunk that is written: its bytes are counted in 32 bits, and it is gathered
-/// in memory.
+/// Most blocks in a written raw chunk: its length is a 32-bit number, and it is collected in
+/// memory.
 const RAW_MAX: usize = 256;
-/// Bytes that are moved at once.
+/// Bytes per step.
 const PIECE: usize = 1 << 20;
 
-/// What was unpacked or packed.
+/// The result of unpacking or packing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SparseReport {
-    /// Bytes of the image when it is not sparse.
+    /// Length of the image in its non-sparse form.
     pub bytes: u64,
-    /// Chunks.
+    /// Number of chunks.
     pub chunks: u32,
     /// Bytes of raw chunks.
     pub raw_bytes: u64,
-    /// Of an image that was unpacked: the bytes that chunks give, ascending and joined where they
-    /// meet. All others do not matter, or are in another part of a split image.
+    /// For an unpacked image: the byte ranges that chunks define, in ascending order, adjacent ones
+    /// joined. All other bytes do not matter, or are in another part of a split image.
     pub given: Vec<Range<u64>>,
 }
 
 impl SparseReport {
-    /// The bytes that no chunk gives, ascending.
+    /// The bytes that no chunk defines, in ascending order.
     pub fn left_out(&self) -> Vec<Range<u64>> {
         let starts = std::iter::once(0).chain(self.given.iter().map(|given| given.end));
         let ends = self.given.iter().map(|given| given.start).chain([self.bytes]);
@@ -56,7 +56,7 @@ impl SparseReport {
     }
 }
 
-/// Whether bytes begin a sparse image.
+/// Whether bytes are the beginning of a sparse image.
 pub fn is_sparse(beginning: &[u8]) -> bool {
     beginning.starts_with(&MAGIC.to_le_bytes())
 }
@@ -80,11 +80,11 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(<[u8]>::first_chunk::<4>).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Writes the whole image to `to`, which is empty: what does not matter and what is filled with
-/// zeroes become holes. The caller gives `to` its length afterwards, [`SparseReport::bytes`].
+/// Writes the whole image to `to`, which must be empty; don't-care content and zero fill become
+/// holes. The caller must then set the length of `to` to [`SparseReport::bytes`].
 ///
-/// Errors: `Corrupt` for what is no sparse image, ends too early, contradicts itself, has another
-/// checksum, or is larger than `most` bytes; `Io`. Cost: the raw and filled bytes, 1 MiB of memory.
+/// Errors: `Corrupt` for data that are no sparse image, end too early, are inconsistent, have a
+/// wrong checksum, or exceed `most` bytes; `Io`. Cost: the raw and filled bytes, 1 MiB of memory.
 pub fn unpack(from: &mut dyn Read, to: &mut (impl Write + Seek), most: u64) -> Result<SparseReport> {
     let mut header = [0; HEADER];
     from.read_exact(&mut header).map_err(|error| failed("the header", error))?;
@@ -115,9 +115,9 @@ pub fn unpack(from: &mut dyn Read, to: &mut (impl Write + Seek), most: u64) -> R
     Ok(SparseReport { bytes, chunks, raw_bytes: unpacked.raw, given: unpacked.given })
 }
 
-/// Writes the image that the parts of a split one make together, in any order; as [`unpack`], which
-/// see. Errors: also `Corrupt` for two parts that give the same bytes, with their numbers from 1.
-/// Cost: that of each.
+/// Writes the image that the parts of a split image form together, in any order; see [`unpack`].
+/// Errors: also `Corrupt` if two parts define the same bytes, with their numbers from 1. Cost: that
+/// of each part.
 pub fn unpack_parts(parts: &[&[u8]], to: &mut (impl Write + Seek), most: u64) -> Result<SparseReport> {
     let mut all = SparseReport::default();
     let mut given: Vec<(Range<u64>, usize)> = Vec::new();
@@ -207,7 +207,7 @@ impl<T: Write + Seek> Unpacked<'_, T> {
         }
     }
 
-    /// Notes that the next bytes are given.
+    /// Records that the next bytes are defined.
     fn give(&mut self, length: u64) {
         match self.given.last_mut().filter(|last| last.end == self.at) {
             Some(last) => last.end += length,
@@ -266,7 +266,7 @@ impl<T: Write + Seek> Unpacked<'_, T> {
     }
 }
 
-/// The checksum of so many zeroes. Cost: logarithmic.
+/// The checksum of `length` zeroes. Cost: logarithmic.
 fn zeroes(length: u64) -> crc32fast::Hasher {
     let (mut sum, mut power, mut left) = (crc32fast::Hasher::new(), crc32fast::Hasher::new(), length);
     power.update(&[0]);
@@ -281,37 +281,37 @@ fn zeroes(length: u64) -> crc32fast::Hasher {
     sum
 }
 
-/// A chunk that is being gathered.
+/// A chunk being collected.
 enum Gathered {
     Nothing,
     Raw(Vec<u8>),
     Fill([u8; 4], u32),
 }
 
-/// Packs an image of whole blocks of 4 KiB. Zero blocks are written as such, since they may matter
-/// to what is in the image. `to` is empty; its header is written last.
+/// Packs an image of whole 4 KiB blocks. Zero blocks are written as such, because the image's
+/// content may rely on them. `to` must be empty; its header is written last.
 ///
-/// Errors: `Layout` for a length that is no whole blocks or has 2^32 of them or more, `Io`. Cost:
-/// one pass, 1 MiB of memory.
+/// Errors: `Layout` for a length that is no multiple of the block, or has 2^32 blocks or more;
+/// `Io`. Cost: one pass, 1 MiB of memory.
 pub fn pack(from: &mut impl Read, bytes: u64, to: &mut (impl Write + Seek)) -> Result<SparseReport> {
     pack_but(from, bytes, to, &mut |_, at| Ok(at))
 }
 
-/// The same of a file, whose holes are not read. Errors: as [`pack`]. Cost: one pass over its data.
+/// Packs an image file without reading its holes. Errors: those of [`pack`]. Cost: one pass over
+/// its data.
 pub fn pack_file(from: &mut File, bytes: u64, to: &mut (impl Write + Seek)) -> Result<SparseReport> {
     pack_but(from, bytes, to, &mut |file, at| {
         let data = match rustix::fs::seek(&*file, rustix::fs::SeekFrom::Data(at)) {
             Ok(data) => data.min(bytes) / BLOCK as u64 * BLOCK as u64,
             Err(rustix::io::Errno::NXIO) => bytes,
-            // A file system that knows no holes.
+            // The file system does not report holes.
             Err(_) => at,
         };
         file.seek(SeekFrom::Start(data)).map(|_| data)
     })
 }
 
-/// Behind a zero block `jump` says where the next one is that may be another, and has `from` go
-/// there.
+/// After a zero block, `jump` returns the next block that may be non-zero, and moves `from` there.
 fn pack_but<R: Read>(
     from: &mut R,
     bytes: u64,

@@ -1,10 +1,10 @@
-//! Which blocks are bad by the marks in their OOB.
+//! Bad blocks, recognized by the marks in their OOB.
 //!
-//! Makers deliver NAND with some blocks bad: the mark is a byte other than 0xFF in the OOB of the
-//! block's first or second page (some parts: the last), byte 0 for large pages and 5 for 512-byte
-//! pages; drivers mark worn blocks in the same way with 0x00. Source: Linux
-//! `drivers/mtd/nand/raw/nand_base.c` (`nand_block_bad`), data sheets. A dump may come from a
-//! controller that keeps other things at that place, and then nothing is a mark.
+//! Manufacturers deliver NAND with some bad blocks. The mark is a byte other than 0xFF in the OOB
+//! of the block's first or second page (for some chips: the last), byte 0 for large pages and 5 for
+//! 512-byte pages; drivers mark worn blocks the same way with 0x00. Source: Linux
+//! `drivers/mtd/nand/raw/nand_base.c` (`nand_block_bad`), data sheets. The controller of a dump may
+//! store something else there, and then nothing counts as a mark.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,15 +13,15 @@ use nandkit_units::BlockIndex;
 
 use crate::layout::{BadMarker, OobPlacement, Shape};
 
-/// The bad blocks of a dump as it was opened.
+/// The bad blocks of a dump when it was opened.
 #[derive(Debug, Default)]
 pub(crate) struct BadTable {
     pub blocks: BTreeSet<u32>,
-    /// What people should know about the marks.
+    /// Remarks about the marks, for people.
     pub notes: Vec<String>,
 }
 
-/// The byte within the OOB and the pages of each block that carry marks.
+/// The OOB byte and the pages of each block that carry marks.
 pub(crate) fn marker_place(shape: &Shape) -> Option<(u32, Range<u32>)> {
     let (layout, all) = (&shape.layout, shape.geometry.pages_per_block);
     let (offset, pages) = match layout.marker {
@@ -30,15 +30,15 @@ pub(crate) fn marker_place(shape: &Shape) -> Option<(u32, Range<u32>)> {
         BadMarker::Byte { offset, pages } => (offset, 0..pages.clamp(1, all)),
         BadMarker::LastPage => (layout.marker_byte(), all.saturating_sub(1)..all),
     };
-    // In some layouts data stand where others have marks.
+    // Some layouts store data where others have marks.
     let is_data = layout.ecc.as_ref().is_some_and(|ecc| !ecc.keeps_in_place(offset));
     let there = layout.oob != OobPlacement::None && offset < layout.oob_size && !is_data;
     there.then_some((offset, pages))
 }
 
 impl BadTable {
-    /// Looks at every block's mark. `oob_byte` delivers a byte of the image or of the OOB file,
-    /// 0xFF where there is none; `is_used` tells whether a block's first page holds something.
+    /// Checks every block's mark. `oob_byte` returns a byte of the image or of the OOB file, 0xFF
+    /// if it is missing; `is_used` tells whether a block's first page has content.
     pub fn read(shape: &Shape, oob_byte: impl Fn(u64) -> u8, is_used: impl Fn(u32) -> bool) -> Self {
         let layout = &shape.layout;
         let mut table = Self::default();
@@ -59,9 +59,9 @@ impl BadTable {
         table
     }
 
-    /// Drops marks that are none: of all blocks, or of those that hold something, more than any
-    /// part in use has. A blank page has no ECC that could look like a mark, so that a blank block
-    /// with one stays bad.
+    /// Discards marks that cannot be real: if more blocks than any chip in use has are marked,
+    /// among all blocks or among those with content. A blank page has no ECC that could look like a
+    /// mark, so a marked blank block stays bad.
     fn doubt(&mut self, byte: u32, blocks: u32, is_used: impl Fn(u32) -> bool) {
         if self.blocks.is_empty() {
             return;

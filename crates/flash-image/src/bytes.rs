@@ -1,4 +1,4 @@
-//! The bytes of an image, wherever they are.
+//! The bytes of an image, in a file or in memory.
 
 use std::io;
 use std::ops::Range;
@@ -10,22 +10,22 @@ use crate::pieces::{self, Piece};
 use crate::resident::Mapped;
 use crate::touched::Touched;
 
-/// Bytes of a file or of memory.
+/// Bytes of a file or in memory.
 #[derive(Debug)]
 pub(crate) enum Bytes {
     Owned(Vec<u8>),
     Mapped(Mapped),
-    /// Mapped, with changes of our own.
+    /// A private map with changes.
     Private(Private),
 }
 
-/// A file, mapped with changes that stay in memory: those of a command before they are brought to
-/// the file, an overlay's, a journal's over a file that is only read.
+/// A mapped file with changes that stay in memory: those of a command before they reach the file,
+/// of an overlay, or of a journal over a read-only file.
 #[derive(Debug)]
 pub(crate) struct Private {
     map: MmapMut,
     touched: Touched,
-    /// The file, where the map is to last.
+    /// The file, if the map is long-lived.
     backing: Option<Backing>,
 }
 
@@ -38,14 +38,14 @@ impl Private {
         &self.map
     }
 
-    /// Lays a piece over the bytes, as far as these reach.
+    /// Applies a piece to the bytes, as far as they reach.
     pub fn overwrite(&mut self, piece: &Piece<'_>) {
         self.touched.note(piece.offset, piece.end().min(self.map.len() as u64));
         pieces::overwrite(&mut self.map, piece);
     }
 
-    /// The parts that were written to, in ascending order; all others are the file's own bytes.
-    /// Cost: nothing for the others.
+    /// The written parts in ascending order; all others are the file's own bytes. Cost: nothing for
+    /// the others.
     pub fn touched(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let parts = self.touched.units(self.map.len() as u64);
         parts.map(|part| (part.start, self.map.get(part.start as usize..part.end as usize).unwrap_or_default()))
@@ -62,8 +62,8 @@ impl Bytes {
         }
     }
 
-    /// Fills `into` from `offset` on; what lies at or behind `end`, or behind the last byte, is
-    /// erased. Errors: those of a file behind the bytes.
+    /// Fills `into` from `offset` on; bytes at or past `end`, or past the last byte, are erased.
+    /// Errors: those of the file.
     #[inline]
     pub fn copy(&self, offset: u64, end: u64, into: &mut [u8]) -> io::Result<()> {
         let range = self.range(offset, end, into.len());
@@ -78,8 +78,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// The bytes from `offset` on that are there, at most `length`; none of a file that is shorter
-    /// than it was.
+    /// The existing bytes from `offset` on, at most `length`; empty if the file was shortened.
     #[inline]
     pub fn held(&self, offset: u64, end: u64, length: usize) -> &[u8] {
         if self.check().is_err() {
@@ -92,7 +91,7 @@ impl Bytes {
         self.as_slice().get(range).unwrap_or(&[])
     }
 
-    /// Where so many bytes from `offset` on are, as far as they are there and before `end`.
+    /// The existing range of `length` bytes at `offset`, cut at `end`.
     #[inline]
     fn range(&self, offset: u64, end: u64, length: usize) -> Range<usize> {
         let limit = usize::try_from(end).unwrap_or(usize::MAX).min(self.as_slice().len());
@@ -100,12 +99,12 @@ impl Bytes {
         start..start.saturating_add(length).min(limit)
     }
 
-    /// Errors: the file behind the bytes is shorter than it was.
+    /// Checks the file. Errors: it is shorter than before.
     pub fn check(&self) -> io::Result<()> {
         self.backing().map_or(Ok(()), Backing::check)
     }
 
-    /// Makes bytes of our own so long; what is added is erased.
+    /// Extends bytes in memory to this length with erased bytes.
     pub(crate) fn lengthen(&mut self, length: u64) {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > self.as_slice().len() {
@@ -115,7 +114,7 @@ impl Bytes {
         }
     }
 
-    /// Lays a piece over bytes that are our own.
+    /// Applies a piece to bytes in memory.
     pub(crate) fn patch(&mut self, piece: &Piece<'_>) {
         if let Self::Private(private) = self
             && piece.end() > private.as_slice().len() as u64

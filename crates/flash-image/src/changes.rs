@@ -1,4 +1,4 @@
-//! What was changed since the last sync, and which bytes of the files that concerns.
+//! The changes since the last sync, and the file bytes they affect.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use nandkit_units::{BlockIndex, PageAddress};
 use crate::layout::{OobPlacement, Shape};
 use crate::pieces::{Piece, PieceContent};
 
-/// A changed page: its data, and behind them its OOB.
+/// A changed page: its data followed by its OOB.
 #[derive(Clone, Debug)]
 pub(crate) struct PageImage {
     bytes: Box<[u8]>,
     page_size: usize,
-    /// The page as it goes to the file, where a layout makes another one of it.
+    /// The page in its stored form, if the layout encodes it.
     stored: Option<Box<[u8]>>,
 }
 
@@ -22,7 +22,7 @@ impl PageImage {
         Self { bytes: vec![0xFF; page_size + oob_size as usize].into(), page_size, stored: None }
     }
 
-    /// Bytes of data and OOB.
+    /// Length of data and OOB in bytes.
     pub fn len(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -35,37 +35,37 @@ impl PageImage {
         self.bytes.get(self.page_size..).unwrap_or(&[])
     }
 
-    /// What goes to the file: in the place of the data, and in that of the OOB.
+    /// The stored data and OOB of the page.
     pub fn stored(&self) -> (&[u8], &[u8]) {
         let bytes = self.stored.as_deref().unwrap_or(&self.bytes);
         bytes.split_at(self.page_size.min(bytes.len()))
     }
 
-    /// Data and OOB, to be changed.
+    /// Data and OOB, for changes.
     pub fn parts_mut(&mut self) -> (&mut [u8], &mut [u8]) {
         self.stored = None;
         self.bytes.split_at_mut(self.page_size)
     }
 }
 
-/// What became of a block since the last sync.
+/// The changes of a block since the last sync.
 #[derive(Debug, Default)]
 pub(crate) struct BlockChange {
-    /// Whether it was erased: pages that are not in `pages` are erased then, as in the file
-    /// otherwise.
+    /// Whether it was erased: pages that are not in `pages` are then erased, otherwise as in the
+    /// file.
     pub erased: bool,
     pub pages: BTreeMap<u32, PageImage>,
 }
 
-/// Everything that was changed since the last sync. Memory: the changed pages.
+/// All changes since the last sync. Memory: the changed pages.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub blocks: BTreeMap<u32, BlockChange>,
-    /// Bytes of all changed pages.
+    /// Total length of all changed pages in bytes.
     pub held_bytes: u64,
 }
 
-/// What a changed page is now.
+/// The state of a changed page.
 pub(crate) enum Changed<'a> {
     No,
     Erased,
@@ -99,7 +99,7 @@ impl Changes {
         self.held_bytes -= dropped;
     }
 
-    /// The changed page, which `make` makes where there is none yet.
+    /// The changed page, made with `make` if there is none yet.
     pub fn page_mut(&mut self, at: PageAddress, make: impl FnOnce() -> PageImage) -> &mut PageImage {
         let held = &mut self.held_bytes;
         let pages = &mut self.blocks.entry(at.block.0).or_default().pages;
@@ -115,7 +115,7 @@ impl Changes {
         self.blocks.get(&block.0).is_some_and(|block| block.erased)
     }
 
-    /// The changed pages whose form in the file is not made yet.
+    /// The changed pages without a stored form.
     pub fn unmade(&self) -> Vec<PageAddress> {
         let pages = self.blocks.iter().flat_map(|(block, change)| change.pages.iter().map(move |page| (*block, page)));
         pages
@@ -124,7 +124,7 @@ impl Changes {
             .collect()
     }
 
-    /// How a changed page goes to the file.
+    /// Sets the stored form of a changed page.
     pub fn set_stored(&mut self, at: PageAddress, stored: Box<[u8]>) {
         let page = self.blocks.get_mut(&at.block.0).and_then(|block| block.pages.get_mut(&at.page));
         if let Some(page) = page {
@@ -132,14 +132,14 @@ impl Changes {
         }
     }
 
-    /// The pieces of the files that change, in an order in which later ones win. `lengths`: of the
-    /// image and of the OOB file.
+    /// The changed pieces of the files; later ones override earlier ones. `lengths` are those of
+    /// the image and of the OOB file.
     pub fn pieces<'a>(&'a self, shape: &Shape, lengths: [u64; 2]) -> Vec<Piece<'a>> {
         let mut pieces = Vec::new();
         for (&block, change) in &self.blocks {
             block_pieces(shape, lengths, BlockIndex(block), change, &mut pieces);
         }
-        // A gap in the OOB file before what was put there is erased, not zero.
+        // A gap in the OOB file before new content is erased, not zero.
         let first = pieces.iter().filter(|piece| piece.file == 1).map(|piece| piece.offset).min();
         if let Some(first) = first.filter(|&first| first > lengths[1]) {
             let content = PieceContent::Erased(first - lengths[1]);
@@ -159,8 +159,8 @@ fn block_pieces<'a>(
     let Some(base) = shape.place(block.page(0)) else { return };
     let layout = &shape.layout;
     let block_end = base.data + layout.stored_block();
-    // The last block may not be whole in the file; the file grows only for something that is not
-    // erased anyway.
+    // The last block may be incomplete in the file; the file grows only for bytes that are not
+    // erased.
     let grows = shape.may_grow
         && change.pages.iter().any(|(&page, image)| {
             shape.page_end(block.page(page)) > lengths[0]

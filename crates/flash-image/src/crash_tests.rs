@@ -1,4 +1,4 @@
-//! Crashes in the middle of a sync, locks, and journals that belong to others.
+//! Crashes in the middle of a sync, locks, and journals of other images.
 
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// A dump of three blocks, the last not whole, and a sync that programs, erases, marks and lets
-    /// the file grow, stopped after its journal was written.
+    /// A dump of three blocks with an incomplete last one, and a sync that programs, erases, marks
+    /// and grows the file, stopped after its journal was written.
     fn new(oob: OobPlacement) -> Self {
         let layout = ImageLayout::new(
             nandkit_units::FlashKind::Nand,
@@ -33,7 +33,7 @@ impl Bench {
         let length = 2 * layout.stored_block() as usize + 700;
         let pattern = |length: usize| (0..length).map(|at| (at * 7 % 251) as u8).collect::<Vec<u8>>();
         let mut old = [pattern(length), if oob == OobPlacement::Separate { pattern(8 * 16 + 20) } else { Vec::new() }];
-        // No marks.
+        // No bad-block marks.
         let shape = Shape::new(layout.clone(), length as u64).unwrap();
         for block in (0..3).filter(|_| layout.oob_size > 0) {
             for page in 0..2 {
@@ -99,7 +99,7 @@ impl Bench {
         [read(&self.image_path()), read(&self.oob_path())]
     }
 
-    /// What readers, with and without mapping, and then a writer find; the writer leaves no
+    /// Checks what readers, with and without mapping, and then a writer see; the writer leaves no
     /// journal.
     fn expect(&self, expected: &[Vec<u8>; 2], what: &str) {
         let before = self.on_disk();
@@ -185,17 +185,17 @@ fn a_damaged_journal_never_counts_and_a_foreign_one_is_refused() {
     }
 }
 
-/// A journal with the right checksums that erases more than there is: the samples that tell images
-/// apart lie all within what it erases.
+/// A journal with valid checksums that erases more than exists: the samples that distinguish images
+/// all lie within the erased range.
 #[test]
 fn a_journal_that_makes_files_grow_beyond_measure_is_refused() {
     let bench = Bench::new(OobPlacement::Separate);
     for (file, pieces) in [
         (0, vec![(0, 1 << 50)]),
         (1, vec![(0, 1 << 50)]),
-        // A byte far behind the end.
+        // A byte far past the end.
         (0, vec![(0, bench.old[0].len() as u64), ((1 << 50) - 1, 1)]),
-        // The same again and again.
+        // The same piece many times.
         (0, vec![(0, bench.old[0].len() as u64); 1 << 16]),
         (7, vec![(0, 1)]),
     ] {
@@ -204,7 +204,7 @@ fn a_journal_that_makes_files_grow_beyond_measure_is_refused() {
         for length in [total, bench.old[0].len() as u64, bench.old[1].len() as u64] {
             journal.extend_from_slice(&length.to_le_bytes());
         }
-        // The samples of what is left alone: those of the other file.
+        // The samples of the unchanged bytes: those of the other file.
         let mut samples = crc32fast::Hasher::new();
         for (_, old) in bench.old.iter().enumerate().filter(|(other, _)| *other != file) {
             for start in (0..64).map(|sample| sample * (old.len() / 64)) {
@@ -241,7 +241,7 @@ fn what_was_synced_is_in_the_file_and_what_was_not_is_not() {
         let mut device = bench.device(&DumpOptions { copy, ..DumpOptions::read_write() });
         let context = Context::default();
         let spare = [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x77];
-        // The second step makes the file longer, the others do not.
+        // Only the second step makes the file longer.
         for (step, at) in
             [PageAddress::new(1, 0), PageAddress::new(2, 2), PageAddress::new(1, 3), PageAddress::new(2, 3)]
                 .into_iter()

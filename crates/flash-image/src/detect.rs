@@ -1,5 +1,5 @@
-//! Which layouts an image may have: the plausible ones, ranked by what its length and its marks
-//! alone say, and why. What its content says is weighed where formats are known.
+//! Detecting layouts: the plausible ones, ranked by the file's length and its marks only, with the
+//! evidence. The content is judged where formats are known.
 
 use nandkit_units::{BlockIndex, FlashGeometry};
 
@@ -8,20 +8,20 @@ use crate::oob;
 
 pub use nandkit_units::ByteOrder;
 
-/// A plausible layout, before any format was asked.
+/// A plausible layout, before any format is considered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The layout.
     pub layout: ImageLayout,
-    /// 0 to 200: how well the file's length and the places of bad-block marks fit.
+    /// 0 to 200: how well the file's length and the positions of bad-block marks fit.
     pub points: u32,
-    /// What speaks for it.
+    /// The evidence for it.
     pub evidence: Vec<String>,
 }
 
-/// Pages of parts in use: data bytes, OOB bytes, and the blocks that come with them. Sources: the
-/// tables and ID decoders of Linux (`drivers/mtd/nand/raw/nand_ids.c`, `nand_samsung.c`,
-/// `nand_hynix.c`, `nand_toshiba.c`), the makers' data sheets.
+/// Pages of chips in use: data bytes, OOB bytes, and the block sizes that occur with them. Sources:
+/// the tables and ID decoders of Linux (`drivers/mtd/nand/raw/nand_ids.c`, `nand_samsung.c`,
+/// `nand_hynix.c`, `nand_toshiba.c`), the manufacturers' data sheets.
 const NAND_PAGES: [(u32, &[u32], &[u32]); 5] = [
     (512, &[16], &[16 << 10]),
     (2048, &[64, 112, 128], &[128 << 10, 256 << 10]),
@@ -31,16 +31,16 @@ const NAND_PAGES: [(u32, &[u32], &[u32]); 5] = [
 ];
 
 /// Erase sizes of NOR, and of anything dumped without OOB: serial NOR has 4, 32 and 64 KiB,
-/// parallel NOR 64 to 256 KiB (also several chips side by side).
+/// parallel NOR 64 to 256 KiB (also several chips in parallel).
 const PLAIN_BLOCKS: [u32; 9] =
     [64 << 10, 128 << 10, 4 << 10, 256 << 10, 32 << 10, 16 << 10, 8 << 10, 512 << 10, 1 << 20];
 
-/// The most pages looked at to judge a layout.
+/// Most pages examined to judge a layout.
 const SAMPLED_PAGES: u64 = 256;
 
-/// The plausible layouts of an image, the commonest first: without OOB for every erase size from 4
-/// KiB to 1 MiB, NAND without OOB for the usual pages, and with each page's OOB after it. Cost: at
-/// most 256 pages looked at for each of some forty layouts, whatever the size of the image.
+/// The plausible layouts of an image, the most common first: without OOB for every erase size from
+/// 4 KiB to 1 MiB, NAND without OOB for the usual pages, and with OOB after each page. Cost: at
+/// most 256 pages for each of about forty layouts, whatever the size of the image.
 pub fn candidates(bytes: &[u8]) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = PLAIN_BLOCKS.iter().map(|&block| judge(bytes, ImageLayout::nor(block))).collect();
     for (page, _, blocks) in NAND_PAGES {
@@ -55,19 +55,19 @@ pub fn candidates(bytes: &[u8]) -> Vec<Candidate> {
     found
 }
 
-/// Pages in use, by data and OOB bytes.
+/// The pages in use, as data and OOB bytes.
 pub fn pages() -> impl Iterator<Item = (u32, u32)> {
     NAND_PAGES.into_iter().flat_map(|(page, oobs, _)| oobs.iter().map(move |oob| (page, *oob)))
 }
 
-/// A layout as a candidate: how well the length of an image, and its marks, fit. Cost: at most 256
-/// pages looked at.
+/// Judges a layout: how well the length of an image, and its marks, fit. Cost: at most 256 pages
+/// examined.
 pub fn judge(bytes: &[u8], layout: ImageLayout) -> Candidate {
     let (mut points, mut evidence) = (0, Vec::new());
     let length = bytes.len() as u64;
     if length.is_multiple_of(layout.stored_block()) {
-        // A length that is a multiple of 2112 * 64 says much, one that is a multiple of a power of
-        // two nearly nothing.
+        // A length that is a multiple of 2112 * 64 says a lot, a multiple of a power of two nearly
+        // nothing.
         points += if layout.oob == OobPlacement::None { 10 } else { 60 };
         let blocks = length / layout.stored_block();
         evidence.push(format!("the file is {blocks} whole blocks of {} bytes", layout.stored_block()));
@@ -94,8 +94,8 @@ pub fn judge(bytes: &[u8], layout: ImageLayout) -> Candidate {
     Candidate { layout, points, evidence }
 }
 
-/// Whether the bytes where marks would be look like marks: 0xFF although the page is programmed,
-/// while their neighbours are not.
+/// Whether the bytes at the positions of marks look like marks: 0xFF although the page is
+/// programmed, while their neighbours are not.
 #[derive(Default)]
 struct Marks {
     sampled: u64,
@@ -112,7 +112,8 @@ impl Marks {
             let page = (sample * pages / pages.min(SAMPLED_PAGES)) as usize;
             let Some(bytes) = bytes.get(page * stored..(page + 1) * stored) else { continue };
             let (data, oob) = bytes.split_at(layout.page_size as usize);
-            // The end of a page is often padding: programmed is a page whose last bytes are.
+            // The end of a page is often padding: a page counts as programmed if its last bytes
+            // are.
             let Some(tail) = data.get(data.len().saturating_sub(16)..).filter(|tail| !nandkit_units::is_erased(tail))
             else {
                 continue;
@@ -132,15 +133,15 @@ impl Marks {
     }
 }
 
-/// The layouts of an image by themselves, for an image in which no format is known: the best first.
+/// The layouts ranked by themselves, for an image without a known format: the best first.
 pub fn by_layout(candidates: &[Candidate]) -> Vec<&Candidate> {
     let mut ranked: Vec<&Candidate> = candidates.iter().collect();
     ranked.sort_by_key(|candidate| std::cmp::Reverse(candidate.points));
     ranked
 }
 
-/// At most `most` blocks, evenly spread over the device, in ascending order; the first is among
-/// them.
+/// At most `most` blocks, spread evenly over the device, in ascending order and including the
+/// first.
 pub fn sample_blocks(geometry: &FlashGeometry, most: u32) -> impl Iterator<Item = BlockIndex> + use<> {
     let blocks = u64::from(geometry.blocks);
     let count = u64::from(most).min(blocks);

@@ -1,4 +1,4 @@
-//! What can be wrong with an image, its layout, or the way it is asked for.
+//! Errors of images, layouts, and their use.
 
 use std::fmt;
 use std::path::Path;
@@ -6,32 +6,31 @@ use std::path::Path;
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, ImageError>;
 
-/// What went wrong, in the terms on which a caller can act.
+/// The kind of a failure, in terms on which a caller can act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImageErrorKind {
     /// The layout is impossible, or does not fit the image.
     Layout,
-    /// The image holds nothing.
+    /// The image is empty.
     Empty,
     /// Another process has the image open.
     InUse,
-    /// A region was asked for that is not there.
+    /// The requested region does not exist.
     NoSuchRegion,
-    /// The bytes are not what they claim to be: a journal of another image, a text dump with a
-    /// damaged line.
+    /// The bytes are inconsistent: a journal of another image, a text dump with a damaged line.
     Corrupt,
-    /// The operating system refused: the source tells.
+    /// The operating system failed; `source` has its error.
     Io,
 }
 
-/// An image that cannot be used in the way that was asked for.
+/// The error for an image that cannot be used as requested.
 #[derive(Debug)]
 pub struct ImageError {
-    /// What went wrong.
+    /// The kind of the failure.
     pub kind: ImageErrorKind,
-    /// What exactly, where, and what would be right.
+    /// What happened, where, and what was expected.
     pub detail: String,
-    /// The operating system's error.
+    /// The operating system's error, if any.
     pub source: Option<std::io::Error>,
 }
 
@@ -46,7 +45,7 @@ impl ImageError {
         Self::new(ImageErrorKind::Layout, detail)
     }
 
-    /// The operating system's refusal to do `what` with a file.
+    /// An operating-system error of doing `what` with a file.
     #[cold]
     pub(crate) fn io(what: &str, path: &Path, source: std::io::Error) -> Self {
         Self { source: Some(source), ..Self::new(ImageErrorKind::Io, format!("cannot {what} {}", path.display())) }

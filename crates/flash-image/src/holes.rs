@@ -1,31 +1,31 @@
-//! A file that is written from front to back, with holes for zeroes and a bound.
+//! Writing a file sequentially, with holes for zeroes and a size limit.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
 use nandkit_units::is_zeroed;
 
-/// Bytes of the smallest hole.
+/// Size of the smallest hole in bytes.
 const UNIT: usize = 4096;
 
-/// What may be made of an input.
+/// Limits for the output made from an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the whole, its holes included.
+    /// Most bytes in total, including holes.
     pub length: u64,
-    /// Bytes that are written, its zeroes included where they are not known to be holes before.
+    /// Most bytes written, including zeroes unless they are known to be holes beforehand.
     pub written: u64,
 }
 
-/// Writes at a place that moves on; whole units of zeroes are left out.
+/// A sequential writer that leaves out whole units of zeroes.
 pub(crate) struct Holes<'a, T> {
     to: &'a mut T,
-    /// Where the next byte goes.
+    /// Position of the next byte.
     at: u64,
-    /// Where the file stands.
+    /// The file's current position, if known.
     stands: Option<u64>,
     limits: Limits,
     written: u64,
-    /// Whether an error is this side's and not that of what gives the bytes.
+    /// Whether an error came from the output rather than from the input.
     pub failed: bool,
 }
 
@@ -34,12 +34,12 @@ impl<'a, T: Write + Seek> Holes<'a, T> {
         Self { to, at: 0, stands: None, limits, written: 0, failed: false }
     }
 
-    /// Goes to a place; what is passed over is a hole.
+    /// Moves to a position; skipped bytes are a hole.
     pub fn go_to(&mut self, at: u64) {
         self.at = at;
     }
 
-    /// The place of the next byte.
+    /// The position of the next byte.
     pub const fn at(&self) -> u64 {
         self.at
     }

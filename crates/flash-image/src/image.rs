@@ -1,4 +1,4 @@
-//! An image before anything is known about its layout.
+//! An image before its layout is known.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::overlay::Overlay;
 use crate::pieces::{Piece, PieceContent};
 use crate::store::{self, OpenedFiles, Store};
 
-/// An opened image: bytes whose layout is yet to be told or found out.
+/// An opened image, whose layout is still to be given or detected.
 #[derive(Debug)]
 pub struct Image {
     pub(crate) bytes: Arc<Bytes>,
@@ -22,18 +22,17 @@ pub struct Image {
     pub(crate) overlay: Option<Overlay>,
     pub(crate) access: Access,
     pub(crate) notes: Vec<String>,
-    /// Bytes that the file it was unpacked from does not give.
+    /// Byte ranges that the source file of an unpacked image does not define.
     pub(crate) left_out: Vec<Range<u64>>,
 }
 
 impl Image {
     /// Opens and locks a file (and the OOB file, if one is named).
     ///
-    /// A journal beside it, left by a crash, is completed: in the file when it is opened for
-    /// writing, else in memory only. With an overlay the image is only read, and `access` is that
-    /// to the overlay's changes. Errors: `Io`, `InUse` (another process writes it, or reads it
-    /// while this one wants to write), `Empty`, `Corrupt` (a journal that belongs to another
-    /// image).
+    /// A journal next to it, left by a crash, is completed: in the file if it is opened for
+    /// writing, else in memory only. With an overlay the image is only read, and `access` applies
+    /// to the overlay. Errors: `Io`, `InUse` (another process writes it, or reads it while this one
+    /// wants to write), `Empty`, `Corrupt` (a journal of another image).
     pub fn open(path: &Path, options: &DumpOptions) -> Result<Self> {
         match &options.overlay {
             None => store::open(path, options).map(|opened| Self::of(opened, options.access)),
@@ -47,8 +46,8 @@ impl Image {
         Self { bytes, oob, store: Some(store), overlay: None, access, notes, left_out: Vec::new() }
     }
 
-    /// Opens an image for reading, with the changes of an overlay laid over it, which takes further
-    /// ones.
+    /// Opens an image read-only under an overlay, whose changes are applied to it and which
+    /// receives further changes.
     fn open_over(path: &Path, overlay: &Path, options: &DumpOptions) -> Result<Self> {
         if options.oob_file.is_some() {
             let detail = "an overlay holds the changes of one file; expected no OOB in a file of its own";
@@ -61,7 +60,7 @@ impl Image {
         };
         let failed = |error| ImageError::io("read", path, error);
         let mut bytes = match base.bytes {
-            // Mapped so that the overlay's pieces stay in memory.
+            // Mapped, so that the overlay's pieces stay in memory.
             Bytes::Mapped(_) => base.store.load(true).map_err(failed)?.0,
             bytes => bytes,
         };
@@ -73,7 +72,7 @@ impl Image {
         Ok(Self { overlay: Some(overlay), ..image })
     }
 
-    /// An image in memory; changes stay there. Errors: `Empty`.
+    /// Makes an image in memory; changes stay there. Errors: `Empty`.
     pub fn from_bytes(bytes: Vec<u8>, oob: Option<Vec<u8>>) -> Result<Self> {
         if bytes.is_empty() {
             return Err(ImageError::new(ImageErrorKind::Empty, "the image is empty, expected at least a byte"));
@@ -83,7 +82,7 @@ impl Image {
         Ok(Self::in_memory(bytes, oob, Vec::new()))
     }
 
-    /// A second image on these bytes, for reading. Cost: none.
+    /// A second, read-only image on the same bytes. Cost: none.
     pub fn shared(&self) -> Self {
         Self {
             bytes: Arc::clone(&self.bytes),
@@ -101,13 +100,14 @@ impl Image {
         Self { bytes, oob, store: None, overlay: None, access, notes, left_out: Vec::new() }
     }
 
-    /// The same bytes for changes that stay in memory; of a mapped file only what is changed takes
-    /// any. The image itself stays locked as long as it lives. Errors: `Io`.
+    /// A copy whose changes stay in memory; of a mapped file, only changed bytes take memory. The
+    /// image stays locked while it exists. Errors: `Io`.
     pub fn private_copy(&self, path: &Path) -> Result<Self> {
         let failed = |error| ImageError::io("read", path, error);
         let bytes = match (&self.store, &*self.bytes) {
             (Some(store), Bytes::Mapped(_)) => store.load(true).map_err(failed)?.0,
-            // What an overlay or a journal laid over the file's bytes is laid over these, too.
+            // Changes that an overlay or a journal applied to the file's bytes apply to the copy
+            // too.
             (Some(store), Bytes::Private(private)) => {
                 let mut bytes = store.load(true).map_err(failed)?.0;
                 let laid = private.touched();
@@ -122,8 +122,8 @@ impl Image {
         Ok(Self::in_memory(bytes, oob, self.notes.clone()))
     }
 
-    /// Makes the bytes so long; what is added is erased. For images in memory: nothing is added to
-    /// a file. Cost: a copy.
+    /// Extends the bytes to this length with erased bytes. Only for images in memory: files do not
+    /// change. Cost: a copy.
     pub fn lengthen(&mut self, length: u64) {
         if self.store.is_none() && length > self.bytes().len() as u64 {
             let mut bytes = Bytes::Owned(self.bytes().to_vec());
@@ -132,9 +132,9 @@ impl Image {
         }
     }
 
-    /// Brings what was changed in a copy of this image into its overlay, all or none. Errors: `Io`;
-    /// `Layout` for an image without an overlay. Cost: that of what was changed, where the copy is
-    /// a [`Self::private_copy`] of the same length; else both are compared from end to end.
+    /// Writes the changes made in a copy of this image to its overlay, atomically. Errors: `Io`;
+    /// `Layout` for an image without an overlay. Cost: proportional to the changes, if the copy is
+    /// a [`Self::private_copy`] of the same length; otherwise both are compared completely.
     pub fn keep_in_overlay(&mut self, changed: &Self) -> Result<()> {
         let Some(overlay) = &mut self.overlay else {
             return Err(ImageError::layout("the image was opened without an overlay"));
@@ -143,10 +143,11 @@ impl Image {
         if pieces.is_empty() { Ok(()) } else { overlay.keep(&pieces, self.bytes.as_slice()) }
     }
 
-    /// Brings what was changed in a copy of this image into the file by its journal, all or none.
-    /// Cost: as [`Self::keep_in_overlay`]. Errors: `Layout` for an image that is no file, or has
-    /// its OOB in another one, and for a copy that is not as long; `Io`, with which nothing was
-    /// changed, or the journal stays, as it says then: the next opening for changes completes it.
+    /// Writes the changes made in a copy of this image to the file through its journal, atomically.
+    /// Cost: as for [`Self::keep_in_overlay`]. Errors: `Layout` for an image that is no file, or
+    /// has its OOB in another one, and for a copy of another length; `Io`, after which nothing has
+    /// changed, or, if the message says so, the journal stays and the next opening for changes
+    /// completes it.
     pub fn keep_in_file(&mut self, changed: &Self) -> Result<()> {
         let length = changed.bytes().len();
         let Some(store) = self.store.as_mut().filter(|_| self.oob.is_none() && length == self.bytes.as_slice().len())
@@ -158,14 +159,15 @@ impl Image {
         if pieces.is_empty() { Ok(()) } else { store.change(&pieces, bytes) }
     }
 
-    /// Makes an empty journal beside the image and takes it away again, so that a directory in
-    /// which none can be made is told now and not at the first sync. Errors: `Io`.
+    /// Makes an empty journal next to the image and removes it again, so that an unwritable
+    /// directory is detected now and not at the first sync. Errors: `Io`.
     pub fn check_journal(&self) -> Result<()> {
         self.store.as_ref().map_or(Ok(()), Store::check_journal)
     }
 
-    /// The bytes that the file it was unpacked from does not give, ascending; they read as zeroes.
-    /// Of an Android sparse image: what does not matter, or is in another part of a split one.
+    /// Byte ranges that the source of an unpacked image does not define, in ascending order; they
+    /// read as zeroes. In an Android sparse image: don't-care content, or content in another part
+    /// of a split image.
     pub fn left_out(&self) -> &[Range<u64>] {
         &self.left_out
     }
@@ -181,10 +183,10 @@ impl Image {
     }
 }
 
-/// Bytes that are compared at once.
+/// Bytes per comparison step.
 const UNIT: usize = 4096;
 
-/// Where bytes differ from `before`, in units of 4 KiB that are joined where they meet.
+/// Differences from `before`, in units of 4 KiB, adjacent ones joined.
 fn differences<'a>(before: &[u8], changed: &'a Bytes) -> Vec<Piece<'a>> {
     let differs = |(offset, part): &(u64, &[u8])| {
         let start = usize::try_from(*offset).unwrap_or(usize::MAX);
@@ -199,7 +201,7 @@ fn differences<'a>(before: &[u8], changed: &'a Bytes) -> Vec<Piece<'a>> {
         }
     };
     match changed {
-        // All that nobody touched is the file's own, and so it is in `before`.
+        // Untouched bytes are the file's own, which equal `before`.
         Bytes::Private(private) => private.touched().filter(differs).for_each(&mut take),
         other => {
             let units = (0..).step_by(UNIT).zip(other.as_slice().chunks(UNIT));

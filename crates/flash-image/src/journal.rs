@@ -1,5 +1,5 @@
-//! The journal beside an image: what a sync is about to change. Little-endian throughout; our own
-//! format, so the source of every fact is this file.
+//! The journal next to an image: the changes of a sync. Little-endian throughout. The format is
+//! nandkit's own and defined by this file.
 //!
 //! ```text
 //! header    magic "NANDKDJ1" · u32 version 1 · u32 pieces · u64 length of the journal · u64 length of the image · u64 length of the OOB file ·
@@ -8,8 +8,8 @@
 //! end       u32 CRC-32 of all before it
 //! ```
 //!
-//! The journal counts when it is as long as it says and its last CRC holds; everything else is the
-//! trace of a sync that never happened.
+//! The journal is valid if its length matches and its last CRC holds; otherwise it is the remains
+//! of a sync that did not happen.
 
 use std::io::{self, Write};
 
@@ -21,11 +21,11 @@ const HEADER: usize = 48;
 const PIECE: usize = 24;
 const SAMPLES: u64 = 64;
 const SAMPLE: usize = 512;
-/// Bytes by which an image may grow, however short it is: a block, and larger ones than this are
-/// not made.
+/// Bytes by which even a short image may grow: one block, the largest size of which is limited to
+/// this.
 const GROWTH: u64 = 64 << 20;
 
-/// Writes the journal of these pieces. `sources`: the image and the OOB file as they are before.
+/// Writes the journal of these pieces. `sources` are the image and the OOB file before the changes.
 pub(crate) fn encode(pieces: &[Piece<'_>], sources: [&[u8]; 2], out: &mut impl Write) -> io::Result<()> {
     let count = u32::try_from(pieces.len()).map_err(|_| io::Error::other("too many changes for one sync"))?;
     if !is_bounded(pieces, lengths_of(sources)) {
@@ -68,11 +68,11 @@ fn lengths_of(sources: [&[u8]; 2]) -> [u64; 2] {
     sources.map(|source| source.len() as u64)
 }
 
-/// Whether pieces stay within what files of these lengths may become, and erase no more than that
-/// in all: an erased piece takes 24 bytes of a journal, whatever it covers.
+/// Whether pieces stay within the possible growth of files of these lengths, and erase no more than
+/// that in total: an erased piece takes 24 bytes in a journal, whatever its length.
 ///
-/// An image grows by less than a block, which is less than it has already, or the only one. The OOB
-/// of a page has at most as many bytes as the page.
+/// An image grows by less than a block, which is less than its current length unless it is the only
+/// block. The OOB of a page has at most as many bytes as the page.
 fn is_bounded(pieces: &[Piece<'_>], lengths: [u64; 2]) -> bool {
     let [image, oob] = lengths;
     let image = image.saturating_add(image.max(GROWTH));
@@ -88,8 +88,8 @@ fn is_bounded(pieces: &[Piece<'_>], lengths: [u64; 2]) -> bool {
     })
 }
 
-/// Samples of the bytes that the pieces leave alone, as far as they were there before: whether they
-/// are the same tells an image from another that took its name.
+/// A checksum over samples of the bytes that the pieces do not change: it distinguishes the image
+/// from another one with the same name.
 fn fingerprint(pieces: &[Piece<'_>], sources: [&[u8]; 2], lengths: [u64; 2]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     for (file, (source, length)) in sources.into_iter().zip(lengths).enumerate() {
@@ -110,7 +110,7 @@ fn fingerprint(pieces: &[Piece<'_>], sources: [&[u8]; 2], lengths: [u64; 2]) -> 
     crc.finalize()
 }
 
-/// A whole journal.
+/// A complete journal.
 #[derive(Debug)]
 pub(crate) struct Journal {
     bytes: Vec<u8>,
@@ -124,12 +124,12 @@ struct Entry {
     file: u8,
     offset: u64,
     length: u64,
-    /// Where the bytes stand in the journal; `None` for erased ones.
+    /// Offset of the bytes in the journal; `None` for erased ones.
     payload: Option<usize>,
 }
 
 impl Journal {
-    /// The journal in these bytes, if it is whole.
+    /// Decodes a journal; `None` if it is not complete.
     pub fn decode(bytes: Vec<u8>) -> Option<Self> {
         let u32_at = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let u64_at = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
@@ -159,7 +159,7 @@ impl Journal {
         Some(Self { bytes, pieces, lengths, fingerprint })
     }
 
-    /// What is to change.
+    /// The changes.
     pub fn pieces(&self) -> Vec<Piece<'_>> {
         let content = |entry: &Entry| match entry.payload {
             None => PieceContent::Erased(entry.length),
@@ -171,8 +171,8 @@ impl Journal {
             .collect()
     }
 
-    /// Whether these files are those that the journal was written for, in whatever state the
-    /// changes themselves are, and the changes such as a sync makes.
+    /// Whether the journal was written for these files, whatever state its changes are in, and its
+    /// changes are those of a sync.
     pub fn belongs_to(&self, sources: [&[u8]; 2]) -> bool {
         let pieces = self.pieces();
         let grown = |file: usize, before: u64| {

@@ -1,9 +1,9 @@
-//! The file of a journal: `IMAGE.nandkit-journal` beside the image.
+//! The journal's file: `IMAGE.nandkit-journal` next to the image.
 //!
-//! Its directory is held open, so that no path is resolved once the image is open: the image may
-//! lie below a mount point of its own file system, and its directory may be renamed. It is written
-//! under another name and then renamed, so that a whole journal is replaced by a whole journal, and
-//! whatever stands under either name, a link above all, is never followed.
+//! Its directory is held open, so that no path is resolved once the image is open: the image may be
+//! inside a mount point of its own file system, and its directory may be renamed. It is written
+//! under a temporary name and then renamed, so that a complete journal is only replaced by a
+//! complete one. Existing files under either name, in particular links, are never followed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,18 +19,18 @@ use crate::error::{ImageError, Result};
 const SUFFIX: &str = ".nandkit-journal";
 const SUFFIX_NEW: &str = ".nandkit-journal.new";
 
-/// Where a journal is, or would be.
+/// The location of a journal, which may not exist.
 #[derive(Debug)]
 pub(crate) struct JournalFile {
     directory: File,
     image_name: OsString,
     name: OsString,
     name_new: OsString,
-    /// For people.
+    /// Its path, for messages.
     path: PathBuf,
 }
 
-/// A directory that may not be read can be looked into all the same, which is enough for readers.
+/// Opens a directory. Even an unreadable one can be searched, which is enough for readers.
 fn open_directory(path: &Path) -> io::Result<File> {
     File::open(path).or_else(|_| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -39,8 +39,8 @@ fn open_directory(path: &Path) -> io::Result<File> {
 }
 
 impl JournalFile {
-    /// The journal of an image, by whatever link it was opened. `image`: its open file. `None`
-    /// where the name leads to another file by now. Errors: `Io`.
+    /// The journal of an image, whatever link was used to open it. `image` is the open file. `None`
+    /// if the name refers to another file by now. Errors: `Io`.
     pub fn of(path: &Path, image: &File) -> Result<Option<Self>> {
         let place = std::fs::canonicalize(path).map_err(|error| ImageError::io("find the place of", path, error))?;
         let parent = place.parent().unwrap_or(Path::new("/"));
@@ -57,13 +57,12 @@ impl JournalFile {
         Ok(beside.then_some(journal))
     }
 
-    /// Its path, for messages.
+    /// The journal's path, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is in it; `None` where there is none. Errors: a link in its place, and those of
-    /// reading.
+    /// Reads the journal; `None` if there is none. Errors: it is a link, and read errors.
     pub fn read(&self) -> io::Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mut file = match rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty()) {
@@ -80,9 +79,9 @@ impl JournalFile {
         Ok(Some(bytes))
     }
 
-    /// Makes a journal durable, in place of the one that may be there. Errors: an image that has
-    /// been moved or removed meanwhile, beside which nobody would find it, and those of writing;
-    /// what was there before stays then.
+    /// Writes a journal durably, replacing an existing one. Errors: the image was moved or removed
+    /// meanwhile, so that the journal would not be found, and write errors; an existing journal
+    /// then stays.
     pub fn write(&self, image: &File, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let written = self.write_new(image, content);
         written.map_err(|error| {
@@ -105,13 +104,13 @@ impl JournalFile {
         self.directory.sync_all()
     }
 
-    /// Tells whether one can be made. Errors: those of writing.
+    /// Checks that a journal can be written. Errors: those of writing.
     pub fn try_out(&self) -> io::Result<()> {
         drop(self.create_new()?);
         self.remove_name(&self.name_new)
     }
 
-    /// Forgets the journal, if there is one, and one that was not finished.
+    /// Removes the journal and an unfinished one, if they exist.
     pub fn remove(&self) -> io::Result<()> {
         self.remove_name(&self.name)?;
         self.remove_name(&self.name_new)
@@ -130,7 +129,7 @@ impl JournalFile {
         }
     }
 
-    /// Whether the image's name in the directory still leads to the open image.
+    /// Whether the image's name in the directory still refers to the open image.
     fn is_beside(&self, image: &File) -> io::Result<bool> {
         let open = image.metadata()?;
         match rustix::fs::statat(&self.directory, &self.image_name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -1,5 +1,5 @@
-//! How the bytes of a flash lie in its dump: [`ImageLayout`], and the arithmetic from pages to
-//! bytes of the file.
+//! The layout of a flash dump: [`ImageLayout`], and the conversion of page addresses to file
+//! offsets.
 
 use std::sync::Arc;
 
@@ -8,85 +8,85 @@ use nandkit_units::{BlockIndex, FlashGeometry, FlashKind, PageAddress};
 use crate::error::{ImageError, Result};
 use crate::oob::OobLayout;
 
-/// Where a dump keeps the OOB bytes of its pages.
+/// Where a dump stores the OOB bytes of its pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OobPlacement {
-    /// Nowhere: data bytes only. A flash without OOB, or one dumped without it.
+    /// Nowhere: only data bytes. The flash has no OOB, or was dumped without it.
     #[default]
     None,
-    /// Each page's OOB directly after its data: `nanddump --oob`, most chip programmers.
+    /// After each page's data: `nanddump --oob`, most chip programmers.
     AfterPage,
-    /// The OOB of all pages of a block, in the order of the pages, after the data of the block.
+    /// After each block's data, the OOB of all its pages in page order.
     AfterBlock,
-    /// In a second file that holds nothing else, in the order of the pages.
+    /// In a second file that contains nothing else, in page order.
     Separate,
 }
 
-/// Which bytes tell that a block is bad. Any value but 0xFF marks it.
+/// Which bytes mark a bad block. Any value other than 0xFF is a mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BadMarker {
-    /// The convention of the page size (see [`ImageLayout::marker_byte`]), in the first two pages
-    /// of each block; ignored, and [`DumpInfo::notes`](crate::DumpInfo::notes) says so, where more
-    /// than a quarter of the blocks (of a few blocks: more than half) would be bad: then the bytes
-    /// hold something else.
+    /// The conventional byte for the page size (see [`ImageLayout::marker_byte`]), in the first two
+    /// pages of each block. Ignored, with a remark in [`DumpInfo::notes`](crate::DumpInfo::notes),
+    /// if more than a quarter of the blocks (of a few blocks: more than half) would be bad, because
+    /// the bytes then hold something else.
     #[default]
     Auto,
-    /// This byte of the OOB, in the first `pages` pages of each block, whatever it says.
+    /// This OOB byte, in the first `pages` pages of each block, whatever it says.
     Byte {
-        /// The byte within the OOB.
+        /// The byte's offset in the OOB.
         offset: u32,
-        /// The number of pages looked at, from the block's first on.
+        /// The number of pages checked, from the block's first one on.
         pages: u32,
     },
-    /// The byte of the convention, in the last page of each block: as some parts have it from the
+    /// The conventional byte in the last page of each block, where some chips have it from the
     /// factory.
     LastPage,
-    /// The OOB holds no marks.
+    /// The OOB contains no marks.
     Ignore,
 }
 
-/// How the bytes of a flash lie in its dump. All sizes in bytes.
+/// The layout of a flash dump. All sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageLayout {
     /// NAND or NOR.
     pub kind: FlashKind,
-    /// Data bytes of an erase block; OOB not counted. A whole number of pages.
+    /// Data bytes per erase block, without OOB. A multiple of the page size.
     pub block_size: u32,
-    /// Data bytes of a page: a power of two. NOR: the largest single program, commonly the block.
+    /// Data bytes per page: a power of two. NOR: the largest single program, usually the block.
     pub page_size: u32,
-    /// OOB bytes of a page in the dump; 0 with [`OobPlacement::None`].
+    /// OOB bytes per page in the dump; 0 with [`OobPlacement::None`].
     pub oob_size: u32,
     /// The smallest unit of a program: the page, a subpage, or 1 for NOR.
     pub write_unit: u32,
-    /// Where the OOB bytes are.
+    /// Where the OOB bytes are stored.
     pub oob: OobPlacement,
     /// Which bytes mark bad blocks.
     pub marker: BadMarker,
-    /// The region's first byte in the file.
+    /// Offset of the region in the file.
     pub offset: u64,
-    /// The region's length in bytes of the file, OOB counted where it lies between; `None` up to
+    /// Length of the region in the file, including OOB between pages or blocks; `None` means up to
     /// the end of the file.
     pub size: Option<u64>,
-    /// With [`OobPlacement::Separate`]: the first byte of the region's OOB in the second file.
+    /// With [`OobPlacement::Separate`]: offset of the region's OOB in the second file.
     pub oob_offset: u64,
-    /// Blocks of the device that the file leaves out (`nanddump --bb=skipbad` drops bad blocks),
-    /// ascending, counted from the region's start. They are bad and read as erased.
+    /// Blocks of the device that the file omits (`nanddump --bb=skipbad` drops bad blocks), in
+    /// ascending order, counted from the region's start. They are bad and read as erased.
     pub missing: Vec<u32>,
-    /// Blocks that are in the file and known to be bad although nothing in it says so (`nanddump
+    /// Blocks in the file that are known to be bad although nothing in it says so (`nanddump
     /// --bb=padbad` writes 0xFF in their place).
     pub bad: Vec<u32>,
-    /// Blocks that are good although their marks say otherwise, since what they hold is whole.
+    /// Blocks that are good although they are marked, because their content is intact.
     pub good: Vec<u32>,
-    /// Where pages keep data, ECC and OOB, where that is to be read and written; `None` for data
-    /// and OOB as they stand in the dump.
+    /// The position of data, ECC and OOB in pages, if ECC is to be checked and written; `None` for
+    /// data and OOB as stored in the dump.
     pub ecc: Option<Arc<OobLayout>>,
 }
 
 impl ImageLayout {
-    /// NOR, or any flash whose dump has no OOB and whose bits may be cleared at any time. Pages are
-    /// as large as the block allows.
+    /// NOR, or any flash dumped without OOB whose bits may be cleared at any time. Pages are as
+    /// large as the block allows.
     pub const fn nor(block_size: u32) -> Self {
-        // The largest power of two that divides the block: a page size must be one.
+        // The largest power of two that divides the block, because a page size must be one.
         let page_size = block_size & block_size.wrapping_neg();
         Self::new(FlashKind::Nor, block_size, page_size, 0, OobPlacement::None)
     }
@@ -96,12 +96,12 @@ impl ImageLayout {
         Self::new(FlashKind::Nand, block_size, page_size, 0, OobPlacement::None)
     }
 
-    /// NAND with each page's OOB after its data.
+    /// NAND with OOB after each page.
     pub const fn nand_oob(block_size: u32, page_size: u32, oob_size: u32) -> Self {
         Self::new(FlashKind::Nand, block_size, page_size, oob_size, OobPlacement::AfterPage)
     }
 
-    /// The whole of one file; the write unit is the page for NAND and the byte for NOR.
+    /// A layout for one whole file; the write unit is the page for NAND and the byte for NOR.
     pub const fn new(kind: FlashKind, block_size: u32, page_size: u32, oob_size: u32, oob: OobPlacement) -> Self {
         let write_unit = match kind {
             FlashKind::Nand => page_size,
@@ -125,14 +125,14 @@ impl ImageLayout {
         }
     }
 
-    /// The byte of the OOB that marks bad blocks by convention: byte 5 for pages of 512 bytes, byte
-    /// 0 for larger ones. Source: Linux `include/linux/mtd/bbm.h` (`NAND_SMALL_BADBLOCK_POS`,
-    /// `NAND_LARGE_BADBLOCK_POS`) and the makers' data sheets.
+    /// The OOB byte that marks bad blocks by convention: byte 5 for pages of 512 bytes, byte 0 for
+    /// larger ones. Source: Linux `include/linux/mtd/bbm.h` (`NAND_SMALL_BADBLOCK_POS`,
+    /// `NAND_LARGE_BADBLOCK_POS`) and the manufacturers' data sheets.
     pub const fn marker_byte(&self) -> u32 {
         if self.page_size <= 512 { 5 } else { 0 }
     }
 
-    /// Bytes that a page takes in the (first) file, where its OOB lies with it.
+    /// Bytes of a page in the (first) file, including OOB stored with it.
     pub const fn stored_page(&self) -> u64 {
         match self.oob {
             OobPlacement::AfterPage => self.page_size as u64 + self.oob_size as u64,
@@ -140,7 +140,7 @@ impl ImageLayout {
         }
     }
 
-    /// Bytes that a block takes in the (first) file.
+    /// Bytes of a block in the (first) file.
     pub const fn stored_block(&self) -> u64 {
         match self.oob {
             OobPlacement::None | OobPlacement::Separate => self.block_size as u64,
@@ -154,16 +154,16 @@ impl ImageLayout {
         }
     }
 
-    /// Whether data bytes of a block lie side by side in the file.
+    /// Whether the data bytes of a block are contiguous in the file.
     pub const fn is_contiguous(&self) -> bool {
         !matches!(self.oob, OobPlacement::AfterPage)
     }
 
-    /// The same layout for `size` data bytes from data byte `offset` on, as partition tables count
-    /// (missing blocks included, OOB not): a region.
+    /// The layout of a region: `size` data bytes from data byte `offset` on, as partition tables
+    /// count (including missing blocks, without OOB).
     ///
-    /// `size` `None` is the rest. Errors: `Layout` where the region does not begin at a block while
-    /// blocks are not simply side by side (OOB in the file, blocks left out).
+    /// `size` `None` is the rest. Errors: `Layout` if the region does not begin at a block while
+    /// blocks are not simply contiguous (OOB in the file, omitted blocks).
     pub fn region(&self, offset: u64, size: Option<u64>) -> Result<Self> {
         let block_size = u64::from(self.block_size.max(1));
         let mut region = self.clone();
@@ -185,7 +185,7 @@ impl ImageLayout {
             Some(size) => u32::try_from(offset.saturating_add(size).div_ceil(block_size)).map_err(|_| too_far())?,
             None => u32::MAX,
         };
-        // The lists of a layout that no device was made of are not checked yet.
+        // The lists of a layout that is not yet used by a device are unchecked.
         let stored = |block: u32| u64::from(block).saturating_sub(self.missing_before(block) as u64);
         let inside = |blocks: &[u32]| -> Vec<u32> {
             blocks.iter().filter(|block| (first..end).contains(block)).map(|block| block - first).collect()
@@ -204,12 +204,12 @@ impl ImageLayout {
         Ok(region)
     }
 
-    /// Missing blocks with a smaller number.
+    /// The number of missing blocks before this one.
     fn missing_before(&self, block: u32) -> usize {
         self.missing.partition_point(|&missing| missing < block)
     }
 
-    /// One line for people: `NAND 2048+64, 128 KiB blocks, OOB after each page`.
+    /// A one-line description: `NAND 2048+64, 128 KiB blocks, OOB after each page`.
     pub fn describe(&self) -> String {
         let kind = match self.kind {
             FlashKind::Nand => "NAND",
@@ -239,31 +239,32 @@ fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Where a page lies.
+/// The file offsets of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PagePosition {
-    /// First byte of the data in the image file.
+    /// Offset of the data in the image file.
     pub data: u64,
-    /// First byte of the OOB, in the image file or in the OOB file.
+    /// Offset of the OOB, in the image file or in the OOB file.
     pub oob: u64,
 }
 
-/// A layout that was checked against the length of a file.
+/// A layout checked against the length of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub layout: ImageLayout,
     pub geometry: FlashGeometry,
-    /// End of the region in the file: data behind it belongs to others, or is not there.
+    /// End of the region in the file: data past it belong to others, or do not exist.
     pub end: u64,
-    /// Whether the file ends with the region, so that the device may make it longer up to the end
-    /// of the last block.
+    /// Whether the file ends with the region, so that the device may extend it to the end of the
+    /// last block.
     pub may_grow: bool,
-    /// Bytes of the last block that are there, where it is not whole; 0 otherwise.
+    /// Existing bytes of an incomplete last block; 0 if it is complete.
     pub tail: u64,
 }
 
 impl Shape {
-    /// Checks every number of the layout, and how many blocks a file of `length` bytes holds.
+    /// Checks every number of the layout, and computes how many blocks a file of `length` bytes
+    /// contains.
     pub fn new(layout: ImageLayout, length: u64) -> Result<Self> {
         if (layout.oob_size == 0) != (layout.oob == OobPlacement::None) {
             let detail = format!(
@@ -333,8 +334,8 @@ impl Shape {
         Ok(Self { layout, geometry, end, may_grow, tail })
     }
 
-    /// Which block of the file holds a block of the device; `None` where the file leaves it out.
-    /// The block lies in the device.
+    /// The file's index of a device block; `None` if the file omits it. The block must be inside
+    /// the device.
     #[inline]
     pub fn stored_index(&self, block: BlockIndex) -> Option<u64> {
         if self.layout.missing.is_empty() {
@@ -346,8 +347,8 @@ impl Shape {
         }
     }
 
-    /// Where a page of the device lies; `None` where the file leaves its block out. No overflow:
-    /// the geometry is at most 2^50 bytes, OOB at most as much again.
+    /// The file offsets of a page; `None` if the file omits its block. No overflow: the geometry is
+    /// at most 2^50 bytes, and OOB at most as much again.
     #[inline]
     pub fn place(&self, at: PageAddress) -> Option<PagePosition> {
         let layout = &self.layout;
@@ -367,7 +368,7 @@ impl Shape {
         Some(PagePosition { data, oob })
     }
 
-    /// Where the last of these bytes of a page ends in the image file; 0 where there are none.
+    /// End of the last of these page bytes in the image file; 0 if there are none.
     pub fn end_of(&self, at: PageAddress, column: u32, data: usize, oob: usize) -> u64 {
         let Some(place) = self.place(at) else { return 0 };
         let in_file = !matches!(self.layout.oob, OobPlacement::None | OobPlacement::Separate);
@@ -376,7 +377,7 @@ impl Shape {
         data_end.max(oob_end)
     }
 
-    /// End of the page in the image file, with its OOB where that lies in the same file.
+    /// End of the page in the image file, including its OOB if in the same file.
     pub fn page_end(&self, at: PageAddress) -> u64 {
         let Some(place) = self.place(at) else { return 0 };
         let data_end = place.data + u64::from(self.layout.page_size);

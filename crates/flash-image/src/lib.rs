@@ -1,7 +1,7 @@
-//! Dumps as devices: a file with the bytes of a flash becomes a [`nandkit_flash::Flash`].
+//! Flash dumps as devices: a file with the bytes of a flash becomes a [`nandkit_flash::Flash`].
 //!
-//! An [`Image`] is an opened file; an [`ImageLayout`] says how the flash lies in it; both make a
-//! [`DumpFlash`].
+//! An [`Image`] is an opened file, and an [`ImageLayout`] describes how it stores the flash;
+//! together they make a [`DumpFlash`].
 //!
 //! ```
 //! use nandkit_flash_image::{DumpFlash, ImageLayout};

@@ -1,11 +1,12 @@
-//! Motorola's headers in front of images of phones.
+//! Motorola headers in front of phone images.
 //!
 //! Sources: the public descriptions of `SINGLE_N_LONELY` (HemanthJabalpuri, `star.sh` and
 //! `star.ksy`, CC0) and of `MOT_PIV_FULL256` (LineageOS, `extract_utils`, Apache-2.0). A
-//! "singleimage" file has 256 bytes that begin with `SINGLE_N_LONELY`; then for each file 248 bytes
-//! of name, 8 bytes of length, little-endian, and its bytes, filled up to 4096; at the end a name
-//! `LONELY_N_SINGLE`. A signed partition has `MOTO`, four bytes and `MOT_PIV_FULL256` in front, 128
-//! KiB at the most phones. Some tools put the first magic number alone in front of a sparse image.
+//! "singleimage" file starts with 256 bytes beginning with `SINGLE_N_LONELY`. For each file follow
+//! 248 bytes of name, 8 bytes of length (little-endian), and its bytes, padded to 4096; the last
+//! name is `LONELY_N_SINGLE`. A signed partition starts with `MOTO`, four bytes and
+//! `MOT_PIV_FULL256`; on most phones this header takes 128 KiB. Some tools put only the first magic
+//! number in front of a sparse image.
 
 use std::ops::Range;
 
@@ -15,23 +16,23 @@ use crate::error::{ImageError, ImageErrorKind, Result};
 const SINGLE: &[u8] = b"SINGLE_N_LONELY";
 const END: &[u8] = b"LONELY_N_SINGLE";
 const PIV: &[u8] = b"MOT_PIV_FULL256";
-/// Where the second magic number may stand.
+/// Possible offsets of the second magic number.
 const PIV_PLACES: [usize; 2] = [0, 8];
-/// Bytes of a header and of an entry's, and the unit to which files are filled up.
+/// Size of a header and of an entry's header, and the unit to which files are padded.
 const HEADER: usize = 256;
 const NAME: usize = 248;
 const UNIT: usize = 4096;
-/// Bytes of the header of a signed partition.
+/// Header size of a signed partition in bytes.
 const PIV_BYTES: u64 = 128 << 10;
-/// Files of the longest table that is read.
+/// Most files in a table.
 const FILES_MAX: usize = 64;
 
-/// What is behind a header.
+/// The image after a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
     /// The magic number of the header.
     pub kind: &'static str,
-    /// The bytes of the image: of the longest one, where there are several.
+    /// The byte range of the image; of the longest one if there are several.
     pub range: Range<u64>,
     /// The names of the other files.
     pub others: Vec<String>,
@@ -50,8 +51,8 @@ fn corrupt(detail: &str) -> ImageError {
     ImageError::new(ImageErrorKind::Corrupt, format!("header of Motorola's: {detail}"))
 }
 
-/// What is behind the header of a file. Errors: `Corrupt` where the file ends too early, or nothing
-/// is behind it.
+/// The image after the header of a file. Errors: `Corrupt` if the file ends too early, or nothing
+/// follows the header.
 pub fn inside(file: &[u8]) -> Result<Inside> {
     let length = file.len() as u64;
     if is_signed(file) {
@@ -76,7 +77,7 @@ pub fn inside(file: &[u8]) -> Result<Inside> {
     files(file)
 }
 
-/// The files of a table, of which the longest is the image.
+/// Reads the files of a table; the longest one is the image.
 fn files(file: &[u8]) -> Result<Inside> {
     let mut found: Vec<(String, Range<u64>)> = Vec::new();
     let mut at = HEADER;

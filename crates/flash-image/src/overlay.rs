@@ -1,9 +1,9 @@
-//! Changes beside an image: a file that holds the changed sectors of the image, which itself stays
-//! as it is.
+//! Overlays: a file that holds the changed sectors of an image, while the image itself stays
+//! unchanged.
 //!
-//! The file is a [`JournalledFile`] with sectors of 4 KiB, so that a sync is there as a whole or
-//! not at all; it is sparse, and takes the room of what was changed. All numbers are little-endian;
-//! our own format, so the source of every fact is this file.
+//! The file is a [`JournalledFile`] with 4 KiB sectors, so that a sync is atomic; it is sparse and
+//! takes only the space of the changes. All numbers are little-endian. The format is nandkit's own
+//! and defined by this file.
 //!
 //! ```text
 //! sector 0        magic "NANDKOV1" · u32 version 1 · u32 CRC-32 of the image · u64 length of the image · u64 length with the changes ·
@@ -26,28 +26,28 @@ const MAGIC: &[u8; 8] = b"NANDKOV1";
 const VERSION: u32 = 1;
 const HEADER: usize = 44;
 const SECTOR: u64 = 4096;
-/// Bytes by which an image may grow besides becoming twice as long: as in the journal of an image
-/// that is changed in place.
+/// Bytes by which an image may grow beyond doubling its length: as for the journal of an image
+/// changed in place.
 const GROWTH: u64 = 64 << 20;
-/// Sectors that are read at once.
+/// Most sectors per read.
 const RUN_MAX: u64 = 256;
 
 /// An open overlay.
 #[derive(Debug)]
 pub(crate) struct Overlay {
-    /// None while it is opened again.
+    /// `None` while it is being reopened.
     file: Option<JournalledFile>,
     path: PathBuf,
     base_length: u64,
     base_crc: u32,
-    /// With the changes.
+    /// Length of the image with the changes.
     length: u64,
-    /// The CRC-32 of the image with the changes, once they are on their way into it.
+    /// The CRC-32 of the image with the changes, once they are being applied.
     applied_crc: Option<u32>,
     bitmap: Vec<u8>,
 }
 
-/// Where things stand in the overlay of an image of so many bytes.
+/// The positions in the overlay of an image of a given length.
 #[derive(Clone, Copy)]
 struct Shape {
     sectors: u64,
@@ -75,8 +75,8 @@ fn told(error: BlockError) -> io::Error {
 }
 
 impl Overlay {
-    /// Opens the overlay of an image, or makes it. `base`: all bytes of the image. Errors: `Io`;
-    /// `Corrupt` for what is no overlay, or that of another image.
+    /// Opens or creates the overlay of an image. `base` holds all bytes of the image. Errors: `Io`;
+    /// `Corrupt` if the file is no overlay, or that of another image.
     pub fn open_or_create(path: &Path, base: &[u8]) -> Result<Self> {
         match path.try_exists() {
             Ok(false) => Self::create(path, base),
@@ -84,14 +84,14 @@ impl Overlay {
         }
     }
 
-    /// Opens the overlay of an image. Errors: as [`Overlay::open_or_create`].
+    /// Opens the overlay of an image. Errors: those of [`Overlay::open_or_create`].
     pub fn open_of(path: &Path, base: &[u8], access: Access) -> Result<Self> {
         let overlay = Self::open(path, access, &[base.len() as u64])?;
         overlay.expect_base(base)?;
         Ok(overlay)
     }
 
-    /// Whether it is known that nothing was changed.
+    /// Whether it is certain that nothing was changed.
     pub(crate) fn is_unused(&self) -> bool {
         let is_known = self.bitmap.len() as u64 == Shape::of(self.base_length).sectors.div_ceil(8);
         is_known
@@ -118,8 +118,8 @@ impl Overlay {
         Ok(made)
     }
 
-    /// Opens an overlay of an image whose length is one of these, before or after the changes; of
-    /// any, where none is given, and then without what is in it. Errors: `Io`, `Corrupt`.
+    /// Opens an overlay of an image with one of these lengths, before or after the changes; with no
+    /// length given, of any image and without loading its content. Errors: `Io`, `Corrupt`.
     pub fn open(path: &Path, access: Access, lengths: &[u64]) -> Result<Self> {
         let failed = |error: BlockError| match error.kind {
             nandkit_block::ErrorKind::Corrupt => not_one(path, &error.to_string()),
@@ -145,8 +145,8 @@ impl Overlay {
         }
         let applied_crc = (u32_at(32) != 0).then(|| u32_at(36));
         let mut bitmap = Vec::new();
-        // An image of another length is told before anything is taken into memory that only the
-        // length bounds.
+        // Refuse an image of another length before loading anything into memory that only the
+        // length limits.
         if lengths.contains(&base_length) || lengths.contains(&length) {
             bitmap.resize((shape.bitmap_sectors * SECTOR) as usize, 0);
             file.read(&Context::default(), Lba(1), ReadInto::Bytes(&mut bitmap)).map_err(failed)?;
@@ -155,8 +155,8 @@ impl Overlay {
         Ok(Self { file: Some(file), path: path.to_owned(), base_length, base_crc, length, applied_crc, bitmap })
     }
 
-    /// Errors: `Corrupt` where the overlay was made for another image, or the image was changed
-    /// since.
+    /// Checks that the overlay belongs to this image. Errors: `Corrupt` if it was made for another
+    /// image, or the image was changed since.
     pub fn expect_base(&self, base: &[u8]) -> Result<()> {
         if base.len() as u64 == self.base_length && crc32fast::hash(base) == self.base_crc {
             return Ok(());
@@ -172,13 +172,14 @@ impl Overlay {
         Err(ImageError::new(ImageErrorKind::Corrupt, detail))
     }
 
-    /// Whether the image has the changes already, all of them, by a call of
-    /// [`crate::apply_overlay`] that a crash ended.
+    /// Whether the image already has all the changes, through a call of [`crate::apply_overlay`]
+    /// that was interrupted by a crash.
     pub fn is_applied_to(&self, image: &[u8]) -> bool {
         image.len() as u64 == self.length && self.applied_crc == Some(crc32fast::hash(image))
     }
 
-    /// Notes durably that the changes are about to go into the image, which has this CRC-32 then.
+    /// Records durably that the changes are about to be applied to the image, whose CRC-32 will
+    /// then be `crc`.
     pub fn begin_applying(&mut self, crc: u32) -> io::Result<()> {
         self.applied_crc = Some(crc);
         self.write_header()?;
@@ -193,10 +194,10 @@ impl Overlay {
         self.file.as_mut().ok_or_else(|| io::Error::other("the overlay could not be opened again"))
     }
 
-    /// After a failure: opens the file again, which is as it was at one of the syncs, the failed
-    /// one perhaps. Errors: it cannot be opened, or is another by now.
+    /// After a failure: reopens the file, which has the state of one of the syncs, possibly the
+    /// failed one. Errors: it cannot be opened, or was replaced.
     fn reopen(&mut self) -> Result<()> {
-        // The lock goes with the old file.
+        // Closing the old file releases the lock.
         self.file = None;
         let again = Self::open(&self.path, Access::ReadWrite, &[self.base_length])?;
         if (again.base_length, again.base_crc) != (self.base_length, self.base_crc) {
@@ -206,12 +207,12 @@ impl Overlay {
         Ok(())
     }
 
-    /// How many bytes the image has with the changes.
+    /// Length of the image with the changes, in bytes.
     pub const fn length(&self) -> u64 {
         self.length
     }
 
-    /// Hands on each run of changed bytes, in ascending order.
+    /// Passes each run of changed bytes to `take`, in ascending order.
     pub fn for_each(&self, mut take: impl FnMut(u64, &[u8])) -> io::Result<()> {
         let shape = Shape::of(self.base_length);
         let end = self.length.div_ceil(SECTOR).min(shape.sectors);
@@ -237,19 +238,19 @@ impl Overlay {
         self.bitmap.get((sector / 8) as usize).is_some_and(|byte| byte >> (sector % 8) & 1 == 1)
     }
 
-    /// Keeps changes, all or none. `current`: the image with the changes so far. After an error the
-    /// overlay is as before, or has the changes; either way they may be written again.
+    /// Stores changes atomically. `current` is the image with the earlier changes. After an error
+    /// the overlay has either its old state or the changes; writing them again is safe either way.
     pub fn write(&mut self, pieces: &[Piece<'_>], current: &[u8]) -> io::Result<()> {
         if self.file.is_none() {
             self.reopen().map_err(io::Error::other)?;
         }
         self.write_once(pieces, current).inspect_err(|_| {
-            // Where it cannot be opened now, the next attempt tries again.
+            // If it cannot be opened now, the next attempt will try again.
             let _ = self.reopen();
         })
     }
 
-    /// As [`Self::write`]. Errors: `Io`.
+    /// Like [`Self::write`]. Errors: `Io`.
     pub fn keep(&mut self, pieces: &[Piece<'_>], current: &[u8]) -> Result<()> {
         self.write(pieces, current).map_err(|error| ImageError::io("write the overlay", &self.path, error))
     }
@@ -320,7 +321,7 @@ fn not_one(path: &Path, why: &str) -> ImageError {
     ImageError::new(ImageErrorKind::Corrupt, detail)
 }
 
-/// A sector of the image as it is; what is behind its end is erased.
+/// A sector of the image; bytes past its end are erased.
 fn sector_of(image: &[u8], sector: u64) -> Vec<u8> {
     let start = usize::try_from(sector * SECTOR).unwrap_or(usize::MAX).min(image.len());
     let mut bytes =
@@ -329,7 +330,7 @@ fn sector_of(image: &[u8], sector: u64) -> Vec<u8> {
     bytes
 }
 
-/// Lays the part of a piece over the sector that begins at `start`.
+/// Applies the part of a piece that falls into the sector at `start`.
 fn lay(sector: &mut [u8], start: u64, piece: &Piece<'_>) {
     let from = piece.offset.max(start);
     let to = piece.end().min(start + SECTOR);

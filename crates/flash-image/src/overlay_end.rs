@@ -1,4 +1,4 @@
-//! What becomes of an overlay: its changes go into the image, or nowhere.
+//! Finishing an overlay: applying its changes to the image, or discarding them.
 
 use std::path::Path;
 
@@ -10,11 +10,10 @@ use crate::overlay::Overlay;
 use crate::pieces::{Piece, PieceContent};
 use crate::store::{self, OpenedFiles};
 
-/// Brings the changes of an overlay into its image, all or none, whatever happens to the process or
-/// the machine, and removes the overlay; returns how many bytes these were. Where a crash came
-/// between the two, the next call finds the image with its changes, and only removes. Errors: `Io`,
-/// `InUse` (somebody has the image or the overlay open), `Corrupt` (no overlay, or that of another
-/// image).
+/// Applies the changes of an overlay to its image, atomically even across crashes, and removes the
+/// overlay; returns the number of changed bytes. If a crash happens between the two steps, the next
+/// call finds the changes applied, and only removes the overlay. Errors: `Io`, `InUse` (the image
+/// or the overlay is open elsewhere), `Corrupt` (no overlay, or that of another image).
 pub fn apply_overlay(image: &Path, overlay: &Path) -> Result<u64> {
     let OpenedFiles { bytes, mut store, .. } = store::open(image, &DumpOptions::read_write())?;
     let bytes = bytes.as_slice();
@@ -35,14 +34,14 @@ pub fn apply_overlay(image: &Path, overlay: &Path) -> Result<u64> {
         store.write_journal(&pieces, [bytes, &[]]).map_err(failed("change"))?;
         store.apply(&pieces).map_err(failed("change"))?;
     }
-    // Under both locks: nobody begins to work in a file whose name is about to go.
+    // Under both locks: no process can start to use a file whose name is about to be removed.
     remove(overlay)?;
     drop(changes);
     Ok(runs.iter().map(|(_, run)| run.len() as u64).sum())
 }
 
-/// The CRC-32 of an image with changes, in ascending order, laid over it; what is added between
-/// them is zeroes, as in the file.
+/// The CRC-32 of an image with changes applied in ascending order; gaps between added bytes are
+/// zeroes, as in the file.
 fn checksum(image: &[u8], runs: &[(u64, Vec<u8>)], length: u64) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     let mut at = 0_u64;
@@ -71,7 +70,7 @@ fn checksum(image: &[u8], runs: &[(u64, Vec<u8>)], length: u64) -> u32 {
 
 const ZEROES: [u8; 4096] = [0; 4096];
 
-/// Removes an overlay with its changes. Errors: `Io`, `InUse` (somebody has it open), `Corrupt` (it
+/// Removes an overlay with its changes. Errors: `Io`, `InUse` (it is open elsewhere), `Corrupt` (it
 /// is no overlay).
 pub fn discard_overlay(overlay: &Path) -> Result<()> {
     let changes = Overlay::open(overlay, Access::ReadWrite, &[])?;
@@ -80,9 +79,8 @@ pub fn discard_overlay(overlay: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes an overlay of an image of so many bytes in which nothing was changed yet: what a command
-/// left that made it, and failed. Whether it was one; somebody else's changes stay, and what
-/// somebody else has open.
+/// Removes an unused overlay of an image with `image_bytes` bytes, left by a command that made it
+/// and then failed. Returns whether it did; overlays with changes, and those open elsewhere, stay.
 pub fn discard_unused_overlay(overlay: &Path, image_bytes: u64) -> bool {
     let Ok(changes) = Overlay::open(overlay, Access::ReadWrite, &[image_bytes]) else { return false };
     changes.is_unused() && remove(overlay).is_ok()

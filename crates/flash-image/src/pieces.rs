@@ -1,19 +1,19 @@
-//! Pieces of files to be replaced, and how they are laid over bytes.
+//! Pieces of files to be replaced, and applying them to bytes.
 
-/// A stretch of a file with the bytes that replace it.
+/// A byte range of a file with its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece<'a> {
-    /// 0 is the image, 1 the OOB file.
+    /// The file: 0 is the image, 1 the OOB file.
     pub file: u8,
     pub offset: u64,
     pub content: PieceContent<'a>,
 }
 
-/// What a piece holds.
+/// The content of a piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PieceContent<'a> {
     Bytes(&'a [u8]),
-    /// So many bytes of 0xFF.
+    /// This many bytes of 0xFF.
     Erased(u64),
 }
 
@@ -30,7 +30,7 @@ impl Piece<'_> {
     }
 }
 
-/// Lays a piece over bytes, which grow as needed; a gap is erased.
+/// Applies a piece to bytes, which grow as needed; a gap is erased.
 pub(crate) fn put(bytes: &mut Vec<u8>, piece: &Piece<'_>) {
     let end = usize::try_from(piece.end()).unwrap_or(usize::MAX);
     if end > bytes.len() {
@@ -39,7 +39,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, piece: &Piece<'_>) {
     overwrite(bytes, piece);
 }
 
-/// Lays a piece over bytes, as far as these reach to its end.
+/// Applies a piece to bytes, without growing them.
 pub(crate) fn overwrite(bytes: &mut [u8], piece: &Piece<'_>) {
     let start = usize::try_from(piece.offset).unwrap_or(usize::MAX);
     let end = usize::try_from(piece.end()).unwrap_or(usize::MAX);

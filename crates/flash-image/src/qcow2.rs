@@ -1,8 +1,8 @@
-//! qcow2, the format of QEMU's disks, for reading: what the disk holds now, its snapshots aside.
+//! Reading qcow2, QEMU's disk format: the current content, without snapshots.
 //!
 //! Source: QEMU, `docs/interop/qcow2.txt` (version 3, with compressed clusters and extended L2
-//! entries). All numbers are big-endian. The disk is divided into clusters; L1 entries lead to L2
-//! tables of one cluster each, whose entries lead to the clusters' bytes in the file.
+//! entries). All numbers are big-endian. The disk is divided into clusters; L1 entries point to L2
+//! tables of one cluster each, whose entries point to the clusters' bytes in the file.
 
 use std::io::{Seek, Write};
 
@@ -12,35 +12,36 @@ use nandkit_codec::streams::Stream;
 use crate::error::{ImageError, ImageErrorKind, Result};
 use crate::holes::{Holes, Limits};
 
-/// The first four bytes.
+/// The magic number.
 pub const MAGIC: [u8; 4] = *b"QFI\xFB";
 
-/// Bits of an entry that are a place in the file.
+/// The bits of an entry that are a file offset.
 const OFFSET: u64 = 0x00FF_FFFF_FFFF_FE00;
 const COMPRESSED: u64 = 1 << 62;
 const ZERO: u64 = 1;
-/// Parts of a cluster that extended entries know one by one.
+/// Subclusters per cluster in extended entries.
 const SUBCLUSTERS: usize = 32;
-/// Bytes of a backing file's name that are told.
+/// Most bytes of a backing file's name in messages.
 const NAME_MAX: usize = 1023;
 
-/// Features without which a disk is not understood: which are known, and what is said of others.
+/// The feature bit of an external data file; unknown feature bits are refused.
 const DATA_FILE: u64 = 1 << 2;
 const COMPRESSION_TYPE: u64 = 1 << 3;
 const EXTENDED: u64 = 1 << 4;
-/// The refcounts may be behind (bit 0), or something wrong was found once (bit 1).
+/// Harmless feature bits: refcounts may be outdated (bit 0), or an error was detected before (bit
+/// 1).
 const HARMLESS: u64 = 0b11;
 
-/// What a disk came to.
+/// The result of unpacking a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Qcow2Report {
-    /// Bytes of the disk.
+    /// Size of the disk in bytes.
     pub bytes: u64,
-    /// Snapshots inside, which are not shown.
+    /// Number of internal snapshots, which are ignored.
     pub snapshots: u32,
 }
 
-/// Whether bytes begin a qcow2 file.
+/// Whether bytes are the beginning of a qcow2 file.
 pub fn is_qcow2(beginning: &[u8]) -> bool {
     beginning.starts_with(&MAGIC) && matches!(be32(beginning, 4), Some(2 | 3))
 }
@@ -57,7 +58,7 @@ fn be64(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// A stretch of the file; `None` where the file does not hold all of it.
+/// A range of the file; `None` if the file does not contain all of it.
 fn stretch(file: &[u8], at: u64, length: u64) -> Option<&[u8]> {
     let start = usize::try_from(at).ok()?;
     file.get(start..start.checked_add(usize::try_from(length).ok()?)?)
@@ -78,7 +79,7 @@ impl Header {
         1 << self.cluster_bits
     }
 
-    /// Bytes of an L2 entry.
+    /// Size of an L2 entry in bytes.
     const fn entry(&self) -> u64 {
         if self.extended { 16 } else { 8 }
     }
@@ -147,7 +148,7 @@ impl Header {
     }
 }
 
-/// Refuses a disk of which another file holds the rest.
+/// Refuses a disk that needs a backing file.
 fn refuse_backing(file: &[u8], at: u64, length: u32) -> Result<()> {
     if at == 0 {
         return Ok(());
@@ -159,12 +160,12 @@ fn refuse_backing(file: &[u8], at: u64, length: u32) -> Result<()> {
     )))
 }
 
-/// Writes the disk to `to`, which is empty; zeroes and what was never written become holes. The
-/// caller gives `to` its length afterwards, [`Qcow2Report::bytes`].
+/// Writes the disk to `to`, which must be empty; zeroes and unwritten parts become holes. The
+/// caller must then set the length of `to` to [`Qcow2Report::bytes`].
 ///
-/// Errors: `Corrupt` for what is no qcow2, contradicts itself, ends too early, or needs another
-/// file or a key; `Io`, also beyond the limits. Cost: what the file holds; memory for the L1 table,
-/// which is in the file, and a cluster.
+/// Errors: `Corrupt` if it is no qcow2 file, is inconsistent, ends too early, or needs another file
+/// or a key; `Io`, also beyond the limits. Cost: proportional to the content; memory for the L1
+/// table, which is in the file, and one cluster.
 pub fn unpack(file: &[u8], to: &mut (impl Write + Seek), limits: Limits) -> Result<Qcow2Report> {
     let header = Header::parse(file)?;
     if header.size > limits.length {
@@ -197,7 +198,7 @@ struct Disk<'a, T> {
     file: &'a [u8],
     header: &'a Header,
     to: Holes<'a, T>,
-    /// Bytes of the file that clusters may still name: none belongs to two of them.
+    /// File bytes that clusters may still refer to: no byte belongs to two of them.
     left: u64,
     unpacked: Vec<u8>,
 }
@@ -229,8 +230,8 @@ impl<T: Write + Seek> Disk<'_, T> {
         Ok(())
     }
 
-    /// A place in bytes, and behind it how many more sectors of 512 the data reach into; the last
-    /// one may be cut off by the end of the file.
+    /// Reads a compressed cluster: the entry holds a byte offset, and the number of further
+    /// 512-byte sectors that the data reach into; the end of the file may cut off the last one.
     fn compressed(&mut self, at: u64, length: u64, entry: u64) -> Result<()> {
         let split = 62 - (self.header.cluster_bits - 8);
         let host = entry & ((1 << split) - 1);
@@ -242,7 +243,7 @@ impl<T: Write + Seek> Disk<'_, T> {
             true => {
                 let mut into = &mut unpacked[..];
                 let read = Stream::Zstd.unpack(packed, &mut into).map(|told| told.bytes);
-                // What follows in the last sector is another cluster's.
+                // The rest of the last sector belongs to another cluster.
                 read.is_ok_and(|bytes| bytes == self.header.cluster()) || into.is_empty()
             }
             false => inflate_raw(packed, &mut unpacked),

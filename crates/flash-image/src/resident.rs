@@ -1,8 +1,8 @@
-//! A mapped file of which only so much stays in this process's memory.
+//! A mapped file with limited memory use in this process.
 //!
-//! The kernel keeps the pages of a mapped file that were read, and counts them to the process:
-//! someone who mounts an image for days and looks at its process would see the image's size. Pages
-//! are given back when so many were read; what is read again comes from the kernel's cache.
+//! The kernel keeps the pages of a mapped file that were read, and counts them as the process's
+//! memory: after days of use, a mount's process would appear as large as the image. Pages are
+//! therefore released after a certain amount of reads; repeated reads come from the kernel's cache.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use memmap2::Mmap;
 use crate::backing::Backing;
 use crate::mmap;
 
-/// Bytes that come into memory with each read at the least: the kernel maps the neighbours, too
+/// Least bytes brought into memory by each read: the kernel also maps neighbouring pages
 /// (fault_around_bytes).
 const AROUND: u64 = 64 << 10;
 
@@ -20,11 +20,10 @@ const AROUND: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Mapped {
     map: Mmap,
-    /// The most bytes that may stay, where there is a limit, and how many were read since pages
-    /// were last given back.
+    /// The most bytes to keep, if limited, and the number read since pages were last released.
     limit: Option<u64>,
     read: AtomicU64,
-    /// The file, where the map is to last.
+    /// The file, if the map is long-lived.
     backing: Option<Backing>,
 }
 
@@ -37,7 +36,7 @@ impl Mapped {
         self.backing.as_ref()
     }
 
-    /// Notes that so many bytes are read, and gives pages back where that makes too many.
+    /// Counts bytes about to be read, and releases pages if that exceeds the limit.
     #[inline]
     pub fn note(&self, bytes: usize) {
         if let Some(limit) = self.limit {
@@ -46,7 +45,7 @@ impl Mapped {
     }
 
     fn count(&self, bytes: u64, limit: u64) {
-        // Not exact where threads meet, and it need not be.
+        // Inexact if threads race, which does not matter.
         let read = self.read.load(Ordering::Relaxed).saturating_add(bytes.max(AROUND));
         let is_full = read >= limit;
         self.read.store(if is_full { 0 } else { read }, Ordering::Relaxed);
@@ -70,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes of files that count to this process.
+    /// Bytes of files that count as memory of this process.
     fn resident_bytes(path: &str) -> u64 {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let of_file = maps.split_inclusive('\n').skip_while(|line| !line.contains(path));

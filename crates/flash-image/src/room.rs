@@ -1,5 +1,5 @@
-//! Room for changes: a file with holes takes more of the disk once they are written, and a full
-//! disk is better told before the first change than in the middle of all.
+//! Reserving disk space for changes: a file with holes takes more space once they are written, and
+//! a full disk is better detected before the first change than half-way.
 
 use std::fs::File;
 use std::io;
@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use crate::pieces::Piece;
 
-/// Gets room for the pieces of file `number`, whose bytes stay as they are. Where a file system
-/// knows no such request, a full disk is told as late as ever. Errors: the disk is full.
+/// Reserves space for the pieces of file `number`, whose bytes stay unchanged. If the file system
+/// does not support this, a full disk is detected only on writing. Errors: the disk is full.
 pub(crate) fn reserve(file: &File, number: u8, pieces: &[Piece<'_>]) -> io::Result<()> {
     let mut ranges: Vec<Range<u64>> =
         pieces.iter().filter(|piece| piece.file == number).map(|piece| piece.offset..piece.end()).collect();
@@ -24,9 +24,9 @@ pub(crate) fn reserve(file: &File, number: u8, pieces: &[Piece<'_>]) -> io::Resu
         meets
     });
     for range in ranges.iter().filter(|range| !range.is_empty()) {
-        // The length stays: it is part of what a journal changes.
+        // The length must stay: a journal changes it explicitly.
         let reserved = rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, range.start, range.end - range.start);
-        // No such request, a device, and whatever else: the writes will tell.
+        // Unsupported, a device, or any other error: writing will show.
         if let Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::IO)) = reserved {
             return Err(error.into());
         }
@@ -51,7 +51,7 @@ mod tests {
         let found = file.metadata().unwrap();
         assert_eq!(found.len(), 100 << 20);
         let room = found.blocks() * 512;
-        // Nothing, where the file system under the test knows no such request.
+        // Zero if the file system under the test does not support this.
         assert!(room == 0 || (1 << 20..3 << 20).contains(&room), "{room}");
     }
 }

@@ -1,4 +1,4 @@
-//! Files that another program shortens while they are mapped for long.
+//! Files that another program shortens while they are mapped for a long time.
 
 use std::fs::OpenOptions;
 
@@ -11,7 +11,7 @@ use crate::{DumpFlash, DumpOptions, Image, ImageLayout};
 const BLOCK: u32 = 4096;
 const BLOCKS: u32 = 64;
 
-/// A dump as a mount opens it, and the path of its file.
+/// A dump opened as for a mount, with the path of its file.
 fn opened(access: Access, overlay: bool) -> (tempfile::TempDir, std::path::PathBuf, DumpFlash) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("image");
@@ -38,8 +38,8 @@ fn what_was_lost_is_an_error_and_what_is_left_can_be_read() {
     assert_eq!(read(&device, 40), Ok(0x5A));
     shorten(&path);
     assert_eq!(read(&device, 2), Ok(0x5A));
-    // Of block 3 a hundred bytes are there, and the kernel would show zeroes behind them up to the
-    // end of its page.
+    // A hundred bytes of block 3 remain, and the kernel would show zeroes after them up to the end
+    // of its page.
     for lost in [3, 40, BLOCKS - 1] {
         assert_eq!(read(&device, lost), Err(ErrorKind::Io), "block {lost}");
     }
@@ -60,10 +60,10 @@ fn nothing_is_written_to_a_file_that_was_shortened() {
         assert_eq!(std::fs::metadata(&path).unwrap().len(), u64::from(BLOCK) * 3 + 100);
         assert_eq!(std::fs::read(directory.path().join("overlay")).ok(), kept);
         assert_eq!(read(&device, 40), Err(ErrorKind::Io), "with overlay: {overlay}");
-        // A program needs the bytes that are there.
+        // A program needs the existing bytes.
         let programmed = device.program(&context, PageAddress::new(50, 0), PageProgram::bytes(0, &[0; 4]));
         assert_eq!(programmed.unwrap_err().kind, ErrorKind::Io);
-        // Once the file is what it was, the changes reach it.
+        // Once the file is restored, the changes reach it.
         std::fs::write(&path, vec![0x5A; (BLOCK * BLOCKS) as usize]).unwrap();
         device.sync(&context).unwrap();
     }

@@ -1,4 +1,4 @@
-//! The files of an image: opening, locking, and changing them so that a crash leaves the last sync.
+//! The files of an image: opening, locking, and crash-safe changes.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -17,10 +17,10 @@ use crate::pieces::{Piece, PieceContent};
 use crate::resident::Mapped;
 use crate::room;
 
-/// How often a file may be replaced between its opening and its lock.
+/// How often a file may be replaced between opening and locking it.
 const REPLACED_MAX: u32 = 16;
 
-/// The open files of an image that may be changed.
+/// The open files of an image, for changes.
 #[derive(Debug)]
 pub(crate) struct Store {
     image: File,
@@ -30,7 +30,7 @@ pub(crate) struct Store {
     resident_max: Option<u64>,
 }
 
-/// The files of an image, opened, and what is in them.
+/// The opened files of an image, and their content.
 pub(crate) struct OpenedFiles {
     pub bytes: Bytes,
     pub oob: Option<Bytes>,
@@ -38,8 +38,8 @@ pub(crate) struct OpenedFiles {
     pub notes: Vec<String>,
 }
 
-/// Opens an image, and completes or forgets a sync that a crash interrupted. `options.overlay` is
-/// not looked at.
+/// Opens an image, and completes or drops a sync that a crash interrupted. Ignores
+/// `options.overlay`.
 pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<OpenedFiles> {
     let (image, journal) = open_with_journal(path, options.access)?;
     let oob = options.oob_file.as_deref().map(|path| open_locked(path, options.access)).transpose()?;
@@ -97,7 +97,7 @@ pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<OpenedFiles> {
 }
 
 impl Store {
-    /// The content of the files. `private`: in a form that can be patched.
+    /// Loads the content of the files. `private`: in a form that can be patched.
     pub fn load(&self, private: bool) -> io::Result<(Bytes, Option<Bytes>)> {
         let load = |file: &File| -> io::Result<Bytes> {
             let length = Medium::len(file)?;
@@ -115,12 +115,12 @@ impl Store {
         Ok((load(&self.image)?, self.oob.as_ref().map(load).transpose()?))
     }
 
-    /// Changes the image by a journal, all or none. `bytes`: the image as it is. Errors: `Io`, with
-    /// which nothing was changed, or the journal stays, as it says then.
+    /// Changes the image through a journal, atomically. `bytes` is the current image. Errors: `Io`,
+    /// after which nothing has changed, or, if the message says so, the journal stays.
     pub fn change(&mut self, pieces: &[Piece<'_>], bytes: &[u8]) -> Result<()> {
         let path = self.journal.path().with_extension("");
         self.write_journal(pieces, [bytes, &[]]).map_err(|error| {
-            // It may be there, and what could not be made certain is not to happen later.
+            // The journal may exist, and a change that was not confirmed must not happen later.
             let _ = self.journal.remove();
             ImageError::io("change", &path, error)
         })?;
@@ -131,16 +131,15 @@ impl Store {
         })
     }
 
-    /// Makes the changes durable beside the image: from here on they happen, whatever else does.
-    /// `sources`: the files as they are.
+    /// Writes a durable journal next to the image: from here on the changes will happen in any
+    /// case. `sources` are the current files.
     pub fn write_journal(&mut self, pieces: &[Piece<'_>], sources: [&[u8]; 2]) -> io::Result<()> {
         room::reserve(&self.image, 0, pieces)?;
         self.oob.as_ref().map_or(Ok(()), |oob| room::reserve(oob, 1, pieces))?;
         self.journal.write(&self.image, |mut out| journal::encode(pieces, sources, &mut out))
     }
 
-    /// Brings the pieces of a durable journal to their places, and forgets it. May be done again
-    /// and again.
+    /// Applies the pieces of a durable journal, and removes it. Repeating this is safe.
     pub fn apply(&mut self, pieces: &[Piece<'_>]) -> io::Result<()> {
         for piece in pieces {
             let file = match piece.file {
@@ -162,7 +161,7 @@ impl Store {
         self.journal.remove()
     }
 
-    /// Makes the journal, with nothing in it, and takes it away.
+    /// Makes an empty journal, and removes it.
     pub fn check_journal(&self) -> Result<()> {
         self.journal.try_out().map_err(|error| ImageError::io("make", self.journal.path(), error))
     }
@@ -179,7 +178,7 @@ fn write_erased(file: &mut File, mut offset: u64, mut length: u64) -> io::Result
     Ok(())
 }
 
-/// Opens an image, takes its advisory lock, and finds the place of its journal.
+/// Opens an image, takes its advisory lock, and locates its journal.
 fn open_with_journal(path: &Path, access: Access) -> Result<(File, JournalFile)> {
     for _ in 0..REPLACED_MAX {
         let image = open_and_lock(path, access)?;
@@ -195,8 +194,8 @@ fn replaced(path: &Path) -> ImageError {
     ImageError::new(ImageErrorKind::InUse, detail)
 }
 
-/// Opens a file and takes its advisory lock. A file that another one replaced before the lock was
-/// there is left for that one.
+/// Opens a file and takes its advisory lock. If the file is replaced before the lock is taken,
+/// opens the new one.
 fn open_locked(path: &Path, access: Access) -> Result<File> {
     for _ in 0..REPLACED_MAX {
         let file = open_and_lock(path, access)?;
@@ -207,7 +206,7 @@ fn open_locked(path: &Path, access: Access) -> Result<File> {
     Err(replaced(path))
 }
 
-/// Whether a path still leads to an open file.
+/// Whether a path still refers to an open file.
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let same =
@@ -238,7 +237,7 @@ fn open_and_lock(path: &Path, access: Access) -> Result<File> {
             };
             Err(ImageError::new(ImageErrorKind::InUse, format!("{} is in use: {what}", path.display())))
         }
-        // Some network file systems know no locks; that is no reason to refuse.
+        // Some network file systems have no locks; that is no reason to refuse.
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
         Err(TryLockError::Error(error)) => Err(ImageError::io("lock", path, error)),
     }

@@ -1,19 +1,19 @@
-//! Which parts of a private map were written to since the file was mapped: the others are the
-//! file's own, and nobody has to read them to know.
+//! Which parts of a private map were written since the file was mapped: all others equal the file,
+//! without reading them.
 
 use std::ops::Range;
 
-/// Bytes that are told apart: the page of the kernel, which it copies as a whole.
+/// Granularity in bytes: the kernel's page, which it copies as a whole.
 const UNIT: u64 = 4096;
 
-/// Parts of a map, in units of 4 KiB. Memory: a bit for each.
+/// A set of parts of a map, in units of 4 KiB. Memory: one bit each.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     words: Vec<u64>,
 }
 
 impl Touched {
-    /// Notes bytes from `offset` to before `end`.
+    /// Records the bytes from `offset` up to `end`.
     pub fn note(&mut self, offset: u64, end: u64) {
         for unit in offset / UNIT..end.div_ceil(UNIT) {
             let word = (unit / 64) as usize;
@@ -26,8 +26,8 @@ impl Touched {
         }
     }
 
-    /// The noted bytes of a map of `length`, unit by unit, in ascending order. Cost: a look at 64
-    /// units at a time.
+    /// The recorded bytes of a map of length `length`, unit by unit in ascending order. Cost:
+    /// examines 64 units at a time.
     pub fn units(&self, length: u64) -> impl Iterator<Item = Range<u64>> {
         let words = self.words.iter().enumerate().filter(|(_, word)| **word != 0);
         let units = words.flat_map(|(number, word)| {

@@ -1,4 +1,4 @@
-//! Images that come in another form, as the images that they stand for: in a file without a name.
+//! Images in other formats, unpacked to a temporary file without a name.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -18,22 +18,21 @@ use crate::qcow2::Qcow2Report;
 use crate::resident::Mapped;
 use crate::{android_sparse, mmap, qcow2};
 
-/// The longest image that is unpacked where zeroes cost nothing: longer than any flash that Android
-/// runs on.
+/// Longest unpacked image if zeroes cost nothing: longer than any flash that Android runs on.
 const UNPACKED_MAX: u64 = 1 << 40;
 
-/// The longest image that is unpacked from a compressed stream, whose zeroes cost time.
+/// Longest image unpacked from a compressed stream, whose zeroes cost time.
 const STREAM_MAX: u64 = 256 << 30;
 
-/// Bytes that are written at the most, and so many more for each byte of the file: some bytes are
-/// enough to make a file of terabytes.
+/// Most bytes written, plus an allowance for each byte of the file: a few bytes can expand to
+/// terabytes.
 const FILLED_MAX: u64 = 16 << 30;
 const FILLED_PER_BYTE: u64 = 8;
 
-/// Bytes that are swapped at once.
+/// Bytes swapped per step.
 const SWAPPED_AT_ONCE: usize = 1 << 20;
 
-/// A file of which only so much is written.
+/// A file with a limit on the bytes written.
 struct Bounded<'a> {
     file: &'a mut File,
     left: u64,
@@ -60,10 +59,10 @@ impl Seek for Bounded<'_> {
     }
 }
 
-/// Names that are tried for a file: other processes, and other threads of this one, take theirs.
+/// Attempts to find an unused name: other processes, and other threads, take theirs.
 const TRIES: u32 = 1 << 16;
 
-/// A new file that nobody else can open: it loses its name at once.
+/// A new file that no other process can open: it loses its name at once.
 fn nameless(directory: &Path) -> io::Result<File> {
     for number in 0..TRIES {
         let path = directory.join(format!(".nandkit-{}-{number}.unpacked", std::process::id()));
@@ -76,13 +75,13 @@ fn nameless(directory: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "no name is left for a temporary file"))
 }
 
-/// What may be made of a file of so many bytes.
+/// The limits for unpacking a file of `packed` bytes.
 fn limits(length: u64, packed: usize) -> Limits {
     let written = FILLED_MAX.saturating_add((packed as u64).saturating_mul(FILLED_PER_BYTE));
     Limits { length, written }
 }
 
-/// The errors of a decoder, in the words of the stream.
+/// The error of a decoder, with the name of the stream format.
 fn stream_error(stream: Stream, error: io::Error) -> ImageError {
     let name = stream.program();
     let detail = match error.kind() {
@@ -92,8 +91,8 @@ fn stream_error(stream: Stream, error: io::Error) -> ImageError {
     ImageError::new(ImageErrorKind::Corrupt, detail)
 }
 
-/// Decodes all of `packed` into `to`; `None` where something else than padding follows it, so that
-/// the bytes only begin with such data. Errors: `Corrupt`; `Io`, also beyond the limits.
+/// Decodes all of `packed` into `to`; `None` if something other than padding follows, so that the
+/// bytes only begin with such data. Errors: `Corrupt`; `Io`, also beyond the limits.
 pub fn unpack_stream(
     stream: Stream,
     packed: &[u8],
@@ -113,8 +112,8 @@ pub fn unpack_stream(
 }
 
 impl Image {
-    /// An image for reading only, in a file without a name in the directory for temporary files
-    /// (`TMPDIR`), which goes with it. `fill` writes it, and says how long it is.
+    /// A read-only image in a file without a name in the directory for temporary files (`TMPDIR`);
+    /// the file exists as long as the image. `fill` writes it and returns its length.
     fn unpacked<T>(
         &self,
         what: &str,
@@ -129,24 +128,24 @@ impl Image {
             return Err(ImageError::new(ImageErrorKind::Empty, format!("{what} is one of no bytes")));
         }
         file.set_len(bytes).map_err(failed)?;
-        // Nobody else can shorten a file without a name.
+        // No other process can shorten a file without a name.
         let bytes = Bytes::Mapped(Mapped::new(mmap::map(&file).map_err(failed)?, resident_max, None));
         let (notes, access) = (self.notes.clone(), Access::ReadOnly);
         let (bytes, left_out) = (Arc::new(bytes), Vec::new());
         Ok((Self { bytes, oob: None, store: None, overlay: None, access, notes, left_out }, told))
     }
 
-    /// The image that a sparse one stands for, for reading only. It lies in a file without a name
-    /// in the directory for temporary files (`TMPDIR`), which goes with it; what does not matter or
-    /// is zero takes no room there. So many bytes of it stay in this process's memory at the most,
-    /// where a limit is given. Errors: `Corrupt` for what is no sparse image, or a broken one;
-    /// `Io`; `Empty`.
+    /// Unpacks a sparse image to a read-only image. It is stored in a file without a name in the
+    /// directory for temporary files (`TMPDIR`), which exists as long as the image; don't-care
+    /// content and zeroes take no space there. `resident_max` limits the bytes of it kept in this
+    /// process's memory. Errors: `Corrupt` if it is no sparse image, or a damaged one; `Io`;
+    /// `Empty`.
     pub fn unpack_sparse(&self, resident_max: Option<u64>) -> Result<Self> {
         self.unpack_sparse_parts(&[], resident_max)
     }
 
-    /// The image that this part of a split sparse image and all further ones stand for, as
-    /// [`Self::unpack_sparse`]. Errors: also `Corrupt` for two parts that give the same bytes.
+    /// Unpacks this part of a split sparse image together with all further ones, like
+    /// [`Self::unpack_sparse`]. Errors: also `Corrupt` if two parts define the same bytes.
     pub fn unpack_sparse_parts(&self, further: &[Self], resident_max: Option<u64>) -> Result<Self> {
         let parts: Vec<&[u8]> = std::iter::once(self).chain(further).map(Self::bytes).collect();
         let packed = parts.iter().map(|part| part.len()).sum();
@@ -159,10 +158,10 @@ impl Image {
         Ok(image)
     }
 
-    /// What gzip, xz, zstd, lz4 or bzip2 made smaller, in a temporary file as
-    /// [`Self::unpack_sparse`]'s; `None` where something else than padding follows, so that the
-    /// image only begins with such data. Errors: `Corrupt`, `Empty`, `Io`: also where there is more
-    /// than 256 GiB of it, or more than 16 GiB and eight times the file. Cost: one pass.
+    /// Decompresses gzip, xz, zstd, lz4 or bzip2 data to a temporary file like
+    /// [`Self::unpack_sparse`]; `None` if something other than padding follows, so that the image
+    /// only begins with such data. Errors: `Corrupt`, `Empty`, `Io`: also if the result exceeds 256
+    /// GiB, or 16 GiB plus eight times the file. Cost: one pass.
     pub fn unpack_stream(&self, stream: Stream, resident_max: Option<u64>) -> Result<Option<Self>> {
         let packed = self.bytes();
         let what = format!("the image in {} data", stream.program());
@@ -173,8 +172,8 @@ impl Image {
         Ok(is_all.then_some(image))
     }
 
-    /// The disk in a qcow2 file, in a temporary file as [`Self::unpack_sparse`]'s. Errors: those of
-    /// [`qcow2::unpack`], `Empty`.
+    /// Unpacks the disk of a qcow2 file to a temporary file like [`Self::unpack_sparse`]. Errors:
+    /// those of [`qcow2::unpack`], `Empty`.
     pub fn unpack_qcow2(&self, resident_max: Option<u64>) -> Result<(Self, Qcow2Report)> {
         let packed = self.bytes();
         self.unpacked("the qcow2 disk", resident_max, |file| {
@@ -183,15 +182,15 @@ impl Image {
         })
     }
 
-    /// This image and all further ones, one behind the other, in a temporary file as
-    /// [`Self::unpack_sparse`]'s. Errors: `Io`. Cost: a copy, zeroes aside.
+    /// Concatenates this image and all further ones in a temporary file like
+    /// [`Self::unpack_sparse`]'s. Errors: `Io`. Cost: a copy, except zeroes.
     pub fn join(&self, further: &[Self], resident_max: Option<u64>) -> Result<Self> {
         let parts = || std::iter::once(self).chain(further).map(Self::bytes);
         self.copied("the joined image", resident_max, parts())
     }
 
-    /// The stretch of this image that `range` names, clipped to what is there, in a temporary file
-    /// as [`Self::unpack_sparse`]'s. Errors: `Io`, `Empty`.
+    /// Copies the byte range `range` of this image, clipped to its length, to a temporary file like
+    /// [`Self::unpack_sparse`]'s. Errors: `Io`, `Empty`.
     pub fn part(&self, range: std::ops::Range<u64>, resident_max: Option<u64>) -> Result<Self> {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(self.bytes().len());
         let part = self.bytes().get(place(range.start)..place(range.end)).unwrap_or_default();
@@ -203,8 +202,8 @@ impl Image {
         Ok(copy)
     }
 
-    /// This image with the bytes of each `unit` (2 or 4) in the other order, in a temporary file as
-    /// [`Self::unpack_sparse`]'s; the last bytes, where they are no whole unit, stay. Errors: `Io`.
+    /// Copies this image with the bytes of each `unit` (2 or 4) reversed to a temporary file like
+    /// [`Self::unpack_sparse`]'s; an incomplete unit at the end stays unchanged. Errors: `Io`.
     pub fn swapped(&self, unit: usize, resident_max: Option<u64>) -> Result<Self> {
         let pieces = self.bytes().chunks(SWAPPED_AT_ONCE).map(|piece| {
             let mut swapped = piece.to_vec();

@@ -1,5 +1,5 @@
-//! Dumps whose pages hold ECC: pages are corrected as they are read, and what is written gets its
-//! ECC when it goes to the file.
+//! Dumps whose pages contain ECC: pages are corrected when read, and get new ECC when changes go to
+//! the file.
 
 use std::io;
 use std::ops::Range;
@@ -12,17 +12,17 @@ use crate::changes::Changed;
 use crate::layout::OobPlacement;
 use crate::oob::{CodewordState, OobLayout, PageContent};
 
-/// Pages that are kept decoded, each for the blocks of one remainder: readers go through a page in
+/// Number of cached decoded pages, one per remainder of block numbers: readers read a page in
 /// pieces, and several read at once.
 const SLOTS: usize = 16;
 
-/// Uncorrectable code words that a report lists.
+/// Most uncorrectable code words listed in a report.
 const LISTED_MAX: usize = 256;
 
-/// A page that was decoded.
+/// A decoded page.
 type DecodedPage = (PageAddress, Arc<PageContent>);
 
-/// The pages that were decoded last.
+/// The most recently decoded pages.
 #[derive(Debug, Default)]
 pub(super) struct DecodedPages {
     slots: [Mutex<Option<DecodedPage>>; SLOTS],
@@ -49,44 +49,44 @@ impl DecodedPages {
     }
 }
 
-/// What the ECC of a dump says of it.
+/// The result of checking the ECC of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EccReport {
-    /// The layout by which it was read.
+    /// The layout used for decoding.
     pub layout: Arc<OobLayout>,
-    /// Code words of good blocks.
+    /// Code words in good blocks.
     pub codewords: u64,
-    /// Those that were never programmed.
+    /// Code words that were never programmed.
     pub erased: u64,
-    /// Those with wrong bits, all of which were corrected.
+    /// Code words with wrong bits that were all corrected.
     pub corrected: u64,
-    /// The bits that were corrected in them.
+    /// Corrected bits in these code words.
     pub corrected_bits: u64,
-    /// Those with more wrong bits than the code corrects.
+    /// Code words with more wrong bits than the code corrects.
     pub uncorrectable: u64,
-    /// The first 256 of these, in the order of the pages.
+    /// The first 256 uncorrectable code words, in page order.
     pub listed: Vec<UncorrectableCodeword>,
 }
 
 /// A code word with more wrong bits than the code corrects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UncorrectableCodeword {
-    /// The page.
+    /// The page with the code word.
     pub page: PageAddress,
-    /// Its number within the page.
+    /// The code word's index in the page.
     pub codeword: usize,
-    /// The bytes of the device's data that it covers, where they are side by side.
+    /// The device's data bytes that it covers, in contiguous ranges.
     pub data: Vec<Range<u64>>,
 }
 
 impl DumpFlash {
-    /// The layout of the pages, where they hold ECC that is read and written.
+    /// The layout of the pages, if they contain ECC that is checked and written.
     pub fn oob_layout(&self) -> Option<&Arc<OobLayout>> {
         self.shape.layout.ecc.as_ref()
     }
 
-    /// What the ECC says of the whole dump; `None` where it has no layout with one. Cost: every
-    /// page is decoded. Errors: those of the file.
+    /// Checks the ECC of the whole dump; `None` if its layout has none. Cost: decodes every page.
+    /// Errors: those of the file.
     pub fn ecc_report(&self) -> io::Result<Option<EccReport>> {
         let Some(layout) = self.oob_layout() else { return Ok(None) };
         let mut report = EccReport {
@@ -138,8 +138,8 @@ impl DumpFlash {
         }
     }
 
-    /// A page with its OOB as the flash holds it, ECC included: after the changes since the last
-    /// sync. `into` has the length of both. Errors: those of the file.
+    /// A page with its OOB in raw form, including ECC, with the changes since the last sync. `into`
+    /// must have the length of both. Errors: those of the file.
     pub fn stored_page(&self, at: PageAddress, into: &mut [u8]) -> io::Result<()> {
         match (self.changes.page(at), self.oob_layout()) {
             (Changed::No, _) => self.copy_raw(at, into),
@@ -164,7 +164,7 @@ impl DumpFlash {
         }
     }
 
-    /// A page with its OOB as the file holds it.
+    /// A page with its OOB, in the file's form.
     fn copy_raw(&self, at: PageAddress, into: &mut [u8]) -> io::Result<()> {
         let Some(place) = self.shape.place(at) else {
             into.fill(0xFF);
@@ -178,7 +178,7 @@ impl DumpFlash {
         }
     }
 
-    /// A page that was not changed since the last sync, decoded. The layout has ECC.
+    /// Decodes a page that is unchanged since the last sync. The layout must have ECC.
     pub(super) fn decoded(&self, layout: &OobLayout, at: PageAddress) -> io::Result<Arc<PageContent>> {
         self.decoded.get(at, || {
             let mut raw = vec![0; layout.raw_bytes()];
@@ -187,8 +187,8 @@ impl DumpFlash {
         })
     }
 
-    /// The most bits that were corrected in a code word of these data bytes; `None` where one is
-    /// beyond the code. Errors: those of the file.
+    /// The most bits corrected in a code word of these data bytes; `None` if one is uncorrectable.
+    /// Errors: those of the file.
     pub(super) fn corrected_bits(&self, at: PageAddress, data: Range<usize>) -> io::Result<Option<u16>> {
         let Some(layout) = self.oob_layout().filter(|_| matches!(self.changes.page(at), Changed::No)) else {
             return Ok(Some(0));
@@ -208,14 +208,14 @@ impl DumpFlash {
         Ok(most)
     }
 
-    /// The first byte of the OOB that is programmed although the layout keeps none there.
+    /// The first programmed OOB byte that the layout cannot store.
     pub(super) fn lost_oob(&self, oob: &[u8]) -> Option<usize> {
         let layout = self.oob_layout()?;
         oob.iter().enumerate().position(|(byte, value)| *value != 0xFF && !layout.keeps_oob(byte))
     }
 
-    /// Makes the pages that go to the file, with their ECC. Errors: those of the file, which is not
-    /// written then.
+    /// Computes the stored form of changed pages, with their ECC. Errors: those of the file, which
+    /// is then not written.
     pub(super) fn make_ecc(&mut self) -> io::Result<()> {
         let Some(layout) = self.oob_layout().cloned() else { return Ok(()) };
         let mut made = Vec::new();

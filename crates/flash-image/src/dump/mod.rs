@@ -27,22 +27,22 @@ type FlashResult = nandkit_flash::Result<Done>;
 
 /// A dump as a flash device. Operations take no simulated time.
 ///
-/// **Reading.** Bytes come from the mapped file without a copy of their own. What the file does not
-/// hold (the rest of an incomplete last block, blocks that were left out) reads as erased.
+/// **Reading.** Bytes come from the mapped file without a copy. What the file lacks (the rest of an
+/// incomplete last block, omitted blocks) reads as erased.
 ///
-/// **Writing.** Changes stay in memory, page by page, until [`Flash::sync`] brings them into the
-/// file, all or none: see [`Image::open`]. The rules of the flash hold: NAND data can be programmed
-/// where they are erased, in units of `write_unit` and in any order of pages; NOR data and OOB
-/// bytes change bits from 1 to 0 only. A page programmed with nothing but 0xFF cannot be told from
-/// an erased one, and may be programmed again.
+/// **Writing.** Changes stay in memory, page by page, until [`Flash::sync`] writes them to the file
+/// atomically: see [`Image::open`]. The rules of flash hold: NAND data can be programmed where they
+/// are erased, in units of `write_unit` and in any page order; NOR data and OOB bytes only change
+/// bits from 1 to 0. A page programmed with only 0xFF is indistinguishable from an erased one, and
+/// may be programmed again.
 ///
-/// **ECC.** With [`ImageLayout::ecc`] data are read corrected, and a read that touches a code word
-/// beyond the code fails with `Uncorrectable`, with the bytes as they are; what is programmed gets
-/// its ECC on the way to the file. The OOB is shown as the layout says.
+/// **ECC.** With [`ImageLayout::ecc`] data are corrected when read; a read that touches an
+/// uncorrectable code word fails with `Uncorrectable` and returns the bytes as they are. Programmed
+/// data get their ECC on the way to the file. The OOB is presented as the layout says.
 ///
-/// **Bad blocks** are those that the marks tell, that the layout names, and that the file leaves
-/// out. A mark by [`Flash::mark_bad`] goes into the OOB of the block's first page (0x00 in the
-/// marker byte); in a dump without OOB it lasts only while the device is open.
+/// **Bad blocks** are those marked, named by the layout, or omitted from the file.
+/// [`Flash::mark_bad`] writes its mark to the OOB of the block's first page (0x00 in the marker
+/// byte); in a dump without OOB it lasts only while the device is open.
 #[derive(Debug)]
 pub struct DumpFlash {
     bytes: Arc<Bytes>,
@@ -55,46 +55,46 @@ pub struct DumpFlash {
     decoded: DecodedPages,
     store: Option<Store>,
     overlay: Option<Overlay>,
-    /// Set by a failure that leaves the file in the middle of a sync; the journal is whole then,
-    /// and the next opening completes it.
+    /// Set by a failure that leaves the file in the middle of a sync; the journal is then complete,
+    /// and the next opening finishes the sync.
     poisoned: bool,
-    /// More bytes of changes than these are not held, but synced; after a sync that failed, so many
-    /// more.
+    /// The amount of changes beyond which they are synced automatically; after a failed sync it
+    /// grows by the same amount.
     commit_limit: Option<CommitLimit>,
     notes: Vec<String>,
 }
 
-/// Bytes of a block that tell whether it is in use: no file system leaves them blank, nor zeroes.
+/// Bytes of a block that show whether it is in use: no file system leaves them blank or zero.
 const BEGINNING: usize = 16;
 
-/// When changes are synced that nobody asked to be.
+/// When changes are synced without an explicit request.
 #[derive(Clone, Copy, Debug)]
 struct CommitLimit {
     bytes: u64,
     next: u64,
 }
 
-/// What is to be known about a dump besides its content.
+/// Facts about a dump other than its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DumpInfo {
-    /// Bytes of the (first) file.
+    /// Length of the (first) file in bytes.
     pub file_bytes: u64,
-    /// The layout that it is read by.
+    /// The layout in use.
     pub layout: ImageLayout,
-    /// The geometry that follows.
+    /// The resulting geometry.
     pub geometry: FlashGeometry,
-    /// Bytes of the last block that the file holds, where it is not whole, OOB included; 0 where it
-    /// is. The rest reads as erased.
+    /// The number of existing bytes of an incomplete last block, including OOB; 0 if it is
+    /// complete. The rest reads as erased.
     pub tail_bytes: u64,
     /// All bad blocks, in ascending order.
     pub bad_blocks: Vec<u32>,
-    /// Anything else that people should know: one sentence each.
+    /// Remarks for people, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl DumpFlash {
-    /// The image as a device with this layout. Errors: `Layout`; `InUse` for an image that is to be
-    /// changed while a view of it exists.
+    /// Opens the image as a device with this layout. Errors: `Layout`; `InUse` if the image is
+    /// writable and has views.
     pub fn new(image: Image, layout: ImageLayout) -> Result<Self> {
         let Image { bytes, oob, store, overlay, access, notes, .. } = image;
         if access == Access::ReadWrite
@@ -125,21 +125,21 @@ impl DumpFlash {
         })
     }
 
-    /// Takes these blocks for good, whatever their marks say: what they hold proves it.
+    /// Treats these blocks as good whatever their marks say, because their content proves it.
     pub fn with_good_blocks(mut self, blocks: &[u32]) -> Self {
         self.shape.layout.good.extend_from_slice(blocks);
         self.table = OnceLock::new();
         self
     }
 
-    /// The same device, which syncs by itself once it holds more bytes of changes than these. For
-    /// layers above to which a sync after any program or erase is no more than a power cut. Where
-    /// such a sync fails, the changes stay in memory, and the next [`Flash::sync`] says why.
+    /// Makes the device sync automatically when it holds more changes than this. Only for layers
+    /// for which a sync after any program or erase is no worse than a power cut. If such a sync
+    /// fails, the changes stay in memory, and the next [`Flash::sync`] returns the error.
     pub fn with_commit_limit(self, bytes: u64) -> Self {
         Self { commit_limit: Some(CommitLimit { bytes, next: bytes }), ..self }
     }
 
-    /// Bytes of the changed pages that are held in memory.
+    /// Total length of the changed pages in memory, in bytes.
     pub fn held_bytes(&self) -> u64 {
         self.changes.held_bytes
     }
@@ -156,7 +156,7 @@ impl DumpFlash {
         Self::new(Image::from_bytes(bytes, None)?, layout)
     }
 
-    /// The same device, for reading only: every change is refused.
+    /// Makes the device read-only: every change is refused.
     pub fn into_read_only(self) -> Self {
         Self { access: Access::ReadOnly, ..self }
     }
@@ -166,10 +166,10 @@ impl DumpFlash {
         &self.shape.layout
     }
 
-    /// Data bytes of a whole block without a copy, for scans: `None` where they do not lie side by
-    /// side (OOB between the pages) or are corrected as they are read, where the block was changed
-    /// since the last sync, and where the file holds it not or in part. Then use
-    /// [`DumpFlash::page_bytes`] or [`Flash::read`].
+    /// Data bytes of a whole block without copying, for scans. `None` if they are not contiguous
+    /// (OOB between the pages) or are corrected when read, if the block was changed since the last
+    /// sync, or if the file does not contain all of it. Then use [`DumpFlash::page_bytes`] or
+    /// [`Flash::read`].
     pub fn block_bytes(&self, block: BlockIndex) -> Option<&[u8]> {
         let decoded = self.shape.layout.ecc.is_some();
         if decoded || !self.shape.layout.is_contiguous() || self.changes.blocks.contains_key(&block.0) {
@@ -178,8 +178,8 @@ impl DumpFlash {
         self.stored(block.page(0), self.shape.layout.block_size as usize)
     }
 
-    /// Data bytes of a whole page without a copy; `None` where the file holds it not or in part, it
-    /// was erased since the last sync, or its data are corrected as they are read.
+    /// Data bytes of a whole page without copying; `None` if the file does not contain all of it,
+    /// it was erased since the last sync, or its data are corrected when read.
     pub fn page_bytes(&self, at: PageAddress) -> Option<&[u8]> {
         match self.changes.page(at) {
             Changed::Page(page) => Some(page.data()),
@@ -198,12 +198,12 @@ impl DumpFlash {
         (held.len() == length).then_some(held)
     }
 
-    /// Copies data bytes from data byte `offset` of the device on, across pages and blocks. What
-    /// lies behind the end of the device reads as erased. Errors: those of the file.
+    /// Copies data bytes from byte `offset` of the device on, across pages and blocks. Bytes past
+    /// the end of the device read as erased. Errors: those of the file.
     pub fn read_data(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let geometry = &self.shape.geometry;
         if self.is_plain() && offset.saturating_add(into.len() as u64) <= geometry.capacity() {
-            // One request of the file, however small its pages are.
+            // One read of the file, however small the pages are.
             return self.bytes.copy(self.shape.layout.offset.saturating_add(offset), self.shape.end, into);
         }
         let page_size = geometry.page_size as usize;
@@ -224,7 +224,7 @@ impl DumpFlash {
         Ok(())
     }
 
-    /// Facts about the dump. Cost: a look at every block's mark.
+    /// Facts about the dump. Cost: checks every block's mark.
     pub fn info(&self) -> DumpInfo {
         let geometry = self.shape.geometry;
         let table = self.table();
@@ -254,16 +254,16 @@ impl DumpFlash {
         DumpInfo { file_bytes, layout, geometry, tail_bytes: self.shape.tail, bad_blocks, notes }
     }
 
-    /// The image with everything that was changed, for one whose changes stay in memory. Cost:
-    /// none, but for the changes since the last sync.
+    /// The image with all changes, for one whose changes stay in memory. Cost: only the changes
+    /// since the last sync.
     pub fn into_image(mut self) -> Image {
         self.apply_in_memory();
         let Self { bytes, oob, store, overlay, access, notes, .. } = self;
         Image { bytes, oob, store, overlay, access, notes, left_out: Vec::new() }
     }
 
-    /// The files' bytes with everything that was changed: the image, and the OOB file. Cost: a
-    /// copy, where they are not in memory already.
+    /// The files' bytes with all changes: the image, and the OOB file. Cost: a copy, unless they
+    /// are in memory already.
     pub fn into_bytes(mut self) -> (Vec<u8>, Option<Vec<u8>>) {
         self.apply_in_memory();
         let take = |bytes: Arc<Bytes>| match Arc::try_unwrap(bytes) {
@@ -291,14 +291,14 @@ impl DumpFlash {
         })
     }
 
-    /// Whether the data bytes lie in the file as they are, one behind the other.
+    /// Whether the data bytes are stored unencoded and contiguously in the file.
     fn is_plain(&self) -> bool {
         let layout = &self.shape.layout;
         let whole = layout.oob == OobPlacement::None && layout.missing.is_empty() && layout.bad.is_empty();
         whole && self.changes.is_empty()
     }
 
-    /// Data of a page of the device from `column` on.
+    /// Copies data of a page from `column` on.
     #[inline]
     fn copy_data(&self, at: PageAddress, column: usize, into: &mut [u8]) -> io::Result<()> {
         match (self.changes.page(at), self.shape.place(at)) {
@@ -380,8 +380,7 @@ impl DumpFlash {
         Ok(())
     }
 
-    /// The page as it is now, for changes; it becomes part of the changes. Errors: those of the
-    /// file.
+    /// The current page, for changes; it becomes part of the changes. Errors: those of the file.
     fn page_mut(&mut self, operation: Operation, at: PageAddress) -> nandkit_flash::Result<&mut PageImage> {
         let geometry = &self.shape.geometry;
         let known = self.changes.blocks.get(&at.block.0).is_some_and(|block| block.pages.contains_key(&at.page));
@@ -395,7 +394,7 @@ impl DumpFlash {
         Ok(self.changes.page_mut(at, || image))
     }
 
-    /// Whether the rules let these bytes be programmed over what is there; nothing changes.
+    /// Checks whether these bytes may be programmed over the existing ones; changes nothing.
     fn check_rules(&self, at: PageAddress, program: &PageProgram<'_>, data: &[u8]) -> nandkit_flash::Result<()> {
         let refuse = |detail| Err(FlashError::new(ErrorKind::Misuse, Operation::Program, at, detail));
         let sets_bits = |new: &[u8], old: &[u8]| new.iter().zip(old).any(|(new, old)| new & !old != 0);
@@ -425,7 +424,7 @@ impl DumpFlash {
     }
 }
 
-/// Copies from `column` on; what is not there is erased.
+/// Copies from `column` on; missing bytes are erased.
 #[inline]
 fn fill(bytes: &[u8], column: usize, into: &mut [u8]) {
     let held = bytes.get(column..).unwrap_or(&[]);
@@ -436,8 +435,8 @@ fn fill(bytes: &[u8], column: usize, into: &mut [u8]) {
 }
 
 impl Image {
-    /// A read-only device on the same bytes, for trying a layout out. Cost: no copy. While one
-    /// exists the image cannot be made a device for writing. Errors: `Layout`.
+    /// A read-only device on the same bytes, for trying a layout. Cost: no copy. While a view
+    /// exists, the image cannot become a writable device. Errors: `Layout`.
     pub fn view(&self, layout: ImageLayout) -> Result<DumpFlash> {
         DumpFlash::new(self.shared(), layout)
     }

@@ -1,4 +1,4 @@
-//! Changes on their way to the file, to an overlay, or to bytes in memory.
+//! Writing changes to the file, to an overlay, or to bytes in memory.
 
 use std::io;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use crate::changes::Changes;
 use crate::pieces::{self, Piece};
 
 impl DumpFlash {
-    /// Brings the changes into bytes that are in memory. Mapped files are left alone.
+    /// Applies the changes to bytes in memory. Mapped files are not touched.
     pub(super) fn apply_in_memory(&mut self) {
-        // The marks are those of the factory and of earlier owners: bytes programmed since are
-        // none.
+        // Determine the bad blocks first: marks come from the factory and earlier owners, not from
+        // bytes programmed since.
         self.table();
-        // Bytes that are in memory can be read.
+        // Bytes in memory are always readable.
         let _ = self.make_ecc();
         let lengths = self.lengths();
         let pieces = self.changes.pieces(&self.shape, lengths);
@@ -56,7 +56,7 @@ impl DumpFlash {
         [self.bytes.as_slice().len() as u64, self.oob.as_ref().map_or(0, |oob| oob.as_slice().len() as u64)]
     }
 
-    /// The changes are in these bytes from now on.
+    /// Replaces the bytes by ones that contain the changes.
     fn settle(&mut self, before: [u64; 2], bytes: Bytes, oob: Option<Bytes>) {
         let length = bytes.as_slice().len() as u64;
         if length > before[0] {
@@ -98,7 +98,7 @@ impl DumpFlash {
         store.write_journal(&pieces, sources)?;
         self.poisoned = true;
         store.apply(&pieces)?;
-        // A map shows what was written to its file, as far as it reaches; a copy has to be told.
+        // A map shows what was written to its file, as far as it reaches; a copy must be updated.
         let grown =
             pieces.iter().any(|piece| lengths.get(usize::from(piece.file)).is_none_or(|&length| piece.end() > length));
         let copies = !grown
@@ -115,7 +115,7 @@ impl DumpFlash {
     }
 }
 
-/// Brings pieces into bytes that are a copy of a file; `false` where they have to be read again.
+/// Applies pieces to bytes that are a copy of a file; returns `false` if they must be read again.
 fn tell_copies(bytes: &mut Arc<Bytes>, file: u8, pieces: &[Piece<'_>]) -> bool {
     match Arc::get_mut(bytes) {
         Some(Bytes::Owned(bytes)) => {
@@ -127,7 +127,7 @@ fn tell_copies(bytes: &mut Arc<Bytes>, file: u8, pieces: &[Piece<'_>]) -> bool {
     true
 }
 
-/// The bytes in memory, taken out of the share.
+/// Takes the bytes in memory out of the share.
 fn owned(bytes: &mut Arc<Bytes>) -> Vec<u8> {
     match Arc::get_mut(bytes) {
         Some(Bytes::Owned(owned)) => std::mem::take(owned),

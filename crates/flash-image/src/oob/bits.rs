@@ -1,6 +1,6 @@
-//! Stretches of bits in bytes. Bit n is bit n % 8 of byte n / 8, counted from the lowest.
+//! Bit ranges in bytes. Bit n is bit n % 8 of byte n / 8, counted from the least significant.
 
-/// Copies bits from one place to another. What lies outside of the bytes reads as 0 and is not
+/// Copies bits between buffers. Bits outside the source read as 0; bits outside the target are not
 /// written.
 pub(super) fn copy(from: &[u8], from_bit: usize, to: &mut [u8], to_bit: usize, bits: usize) {
     if from_bit.is_multiple_of(8) && to_bit.is_multiple_of(8) && bits.is_multiple_of(8) {
@@ -24,7 +24,7 @@ fn take(from: &[u8], bit: usize) -> u8 {
     ((byte(bit / 8) | byte(bit / 8 + 1) << 8) >> (bit % 8)) as u8
 }
 
-/// Puts the lowest `count` bits of a value in their place.
+/// Writes the lowest `count` bits of a value.
 fn put(to: &mut [u8], bit: usize, value: u8, count: usize) {
     let mask = (u16::from(u8::MAX) >> (8 - count)) << (bit % 8);
     let value = u16::from(value) << (bit % 8);
@@ -41,7 +41,7 @@ pub(super) fn reverse(bytes: &mut [u8]) {
     bytes.iter_mut().for_each(|byte| *byte = byte.reverse_bits());
 }
 
-/// How many bits are 0.
+/// The number of zero bits.
 pub(super) fn zeroes(bytes: &[u8]) -> u32 {
     bytes.iter().map(|byte| byte.count_zeros()).sum()
 }

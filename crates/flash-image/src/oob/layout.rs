@@ -1,4 +1,4 @@
-//! A layout that was checked: every bit of a page has its place, and every code word its code.
+//! Checked OOB layouts: every bit of a page has a position, and every code word its code.
 
 use std::fmt;
 
@@ -8,23 +8,23 @@ use super::bits;
 use super::spec::{CodeSpec, FirstBit, GroupSpec, Holds, LayoutSpec, OrderSpec, ParitySpec, SpanSpec};
 use crate::error::{ImageError, Result};
 
-/// The largest page and the largest OOB: four times those of parts in use.
+/// Largest page and OOB in bytes: four times those of chips in use.
 const PAGE_MAX: u32 = 65_536;
 const OOB_MAX: u32 = 16_384;
-/// The most spans of a page.
+/// Most spans of a page.
 const SPANS_MAX: usize = 4096;
 
-/// Bits that stand side by side on the flash and in what is shown of it.
+/// Bits that are contiguous both on the flash and in the presented page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stretch {
     /// The first bit in the raw page.
     pub stored: usize,
-    /// The first bit in the data, or in the OOB as it is shown.
+    /// The first bit in the data, or in the presented OOB.
     pub shown: usize,
     pub bits: usize,
 }
 
-/// A code word: stretches of the raw page, first bit and length, in their order.
+/// A code word: ranges of the raw page, as first bit and length, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Codeword {
     pub message: Vec<(usize, usize)>,
@@ -45,19 +45,19 @@ impl Codeword {
     }
 }
 
-/// The code of a layout, and how it stands on the flash.
+/// The code of a layout, and how it is stored on the flash.
 #[derive(Clone, Debug)]
 pub(super) enum Code {
     Hamming(Hamming),
     Bch {
         code: Bch,
         first_bit: FirstBit,
-        /// What is combined with the ECC of each code word by exclusive or.
+        /// The values combined with the ECC of each code word by exclusive or.
         masks: Vec<Vec<u8>>,
     },
 }
 
-/// How the pages of a NAND part lie on the flash: data, ECC, OOB and marks, bit by bit.
+/// The layout of NAND pages on the flash: data, ECC, OOB and marks, bit by bit.
 #[derive(Clone)]
 pub struct OobLayout {
     spec: LayoutSpec,
@@ -65,7 +65,7 @@ pub struct OobLayout {
     pub(super) oob: Vec<Stretch>,
     pub(super) codewords: Vec<Codeword>,
     pub(super) code: Code,
-    /// Whether an erased code word is one of the code.
+    /// For each code word: whether its erased form is valid by the code.
     pub(super) erased_is_right: Vec<bool>,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Debug for OobLayout {
     }
 }
 
-/// Layouts are the same where they put the same things in the same places.
+/// Layouts are equal if they store the same things in the same positions.
 impl PartialEq for OobLayout {
     fn eq(&self, other: &Self) -> bool {
         let same_masks = match (&self.code, &other.code) {
@@ -98,8 +98,7 @@ impl PartialEq for OobLayout {
 impl Eq for OobLayout {}
 
 impl OobLayout {
-    /// A layout from the text of its file. Errors: `Layout`, with what is wrong, where, and what
-    /// would be right.
+    /// Parses a layout file. Errors: `Layout`, with what is wrong, where, and what was expected.
     pub fn from_toml(text: &str) -> Result<Self> {
         let spec = LayoutSpec::from_toml(text)?;
         let within = |error: ImageError| ImageError::layout(format!("layout \"{}\": {}", spec.name, error.detail));
@@ -108,42 +107,42 @@ impl OobLayout {
         Ok(Self { data, oob, codewords, code, erased_is_right, spec })
     }
 
-    /// The name: `linux-bch4-2048-64`.
+    /// The name, such as `linux-bch4-2048-64`.
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 
-    /// What it is, in a line for people.
+    /// A one-line description for people.
     pub fn title(&self) -> &str {
         &self.spec.title
     }
 
-    /// Where it is published.
+    /// The publications that describe it.
     pub fn sources(&self) -> &[String] {
         &self.spec.sources
     }
 
-    /// Data bytes of a page.
+    /// Data bytes per page.
     pub fn page_size(&self) -> u32 {
         self.spec.page_size
     }
 
-    /// OOB bytes of a page.
+    /// OOB bytes per page.
     pub fn oob_size(&self) -> u32 {
         self.spec.oob_size
     }
 
-    /// Bytes of a page with its OOB.
+    /// Length of a page with its OOB in bytes.
     pub fn raw_bytes(&self) -> usize {
         self.spec.page_size as usize + self.spec.oob_size as usize
     }
 
-    /// Code words of a page.
+    /// Code words per page.
     pub fn codewords(&self) -> usize {
         self.codewords.len()
     }
 
-    /// The most bits that are corrected in a code word.
+    /// The most correctable bits per code word.
     pub fn correctable(&self) -> u32 {
         match &self.code {
             Code::Hamming(_) => 1,
@@ -151,7 +150,7 @@ impl OobLayout {
         }
     }
 
-    /// The message and the ECC of a code word, as the code takes them.
+    /// Extracts the message and the ECC of a code word in the form that the code takes.
     pub(super) fn gather(&self, number: usize, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let Some(word) = self.codewords.get(number) else { return (Vec::new(), Vec::new()) };
         let take = |stretches: &[(usize, usize)], bytes: usize| {
@@ -168,7 +167,7 @@ impl OobLayout {
         (message, ecc)
     }
 
-    /// Puts the message and the ECC of a code word where they belong.
+    /// Stores the message and the ECC of a code word in the raw page.
     pub(super) fn scatter(&self, number: usize, mut message: Vec<u8>, mut ecc: Vec<u8>, raw: &mut [u8]) {
         let Some(word) = self.codewords.get(number) else { return };
         self.unorient(number, &mut message, &mut ecc);
@@ -195,7 +194,7 @@ impl OobLayout {
         turn(*first_bit, ecc);
     }
 
-    /// The ECC of a message; bits that the code leaves over are as the layout's mask has them.
+    /// The ECC of a message; unused bits are taken from the layout's mask.
     pub(super) fn encode(&self, number: usize, message: &[u8]) -> Vec<u8> {
         let length = self.codewords.get(number).map_or(0, Codeword::ecc_bytes);
         let mut ecc = match &self.code {
@@ -206,7 +205,7 @@ impl OobLayout {
         ecc
     }
 
-    /// Puts wrong bits of a code word right.
+    /// Corrects wrong bits of a code word.
     pub(super) fn correct(&self, message: &mut [u8], ecc: &mut [u8]) -> Correction {
         match &self.code {
             Code::Hamming(code) => match ecc.first_chunk_mut() {
@@ -218,7 +217,7 @@ impl OobLayout {
     }
 }
 
-/// Puts the bits of each byte in the code's order, or back: both are the same.
+/// Reverses the bits of each byte as the code requires; applying it twice restores them.
 fn turn(first_bit: FirstBit, bytes: &mut [u8]) {
     match first_bit {
         FirstBit::High => {}
@@ -231,10 +230,10 @@ fn unmask(mask: Option<&Vec<u8>>, ecc: &mut [u8]) {
     ecc.iter_mut().zip(mask.into_iter().flatten()).for_each(|(byte, mask)| *byte ^= mask);
 }
 
-/// Lays the spans of a layout one behind the other.
+/// Positions the spans of a layout one after another.
 struct Placing<'a> {
     spec: &'a LayoutSpec,
-    /// Where the next span begins in the raw page, and the next data without a place of their own.
+    /// Next position in the raw page, and next position for data without an explicit one.
     stored: u32,
     shown: u32,
     data: Vec<Stretch>,
@@ -308,7 +307,7 @@ impl<'a> Placing<'a> {
                 self.shown = if place.is_none() { shown.saturating_add(length) } else { self.shown };
                 (shown, page)
             }
-            // What stands in the OOB of the flash is shown where it stands.
+            // Content in the OOB of the flash is presented at the same position.
             Holds::Oob | Holds::Mark => match place.or_else(|| stored.checked_sub(page)) {
                 Some(shown) => (shown, oob),
                 None => {
@@ -360,7 +359,7 @@ impl<'a> Placing<'a> {
     }
 }
 
-/// Refuses stretches that overlap in what is shown, or leave some of it out.
+/// Refuses ranges that overlap in the presented page, or leave a gap.
 fn covers(what: &str, stretches: &[Stretch], bytes: Option<u32>) -> Result<()> {
     let mut sorted: Vec<&Stretch> = stretches.iter().collect();
     sorted.sort_by_key(|stretch| stretch.shown);
@@ -380,7 +379,7 @@ fn covers(what: &str, stretches: &[Stretch], bytes: Option<u32>) -> Result<()> {
     }
 }
 
-/// The code, and whether each erased code word is right by it.
+/// Builds the code, and determines for each code word whether its erased form is valid.
 fn code(spec: &CodeSpec, codewords: &[Codeword]) -> Result<(Code, Vec<bool>)> {
     if codewords.is_empty() {
         return wrong("no span has a `codeword`; expected at least one code word".to_owned());

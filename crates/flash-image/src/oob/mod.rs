@@ -1,9 +1,10 @@
-//! Where a page of NAND keeps data, ECC, free bytes and bad-block marks: [`OobLayout`].
+//! The layout of NAND pages, with data, ECC, free bytes and bad-block marks: [`OobLayout`].
 //!
-//! A controller decides how a page lies on the flash; a raw dump shows it so. Layouts are data: the
-//! files of `specs/oob`, each with its sources, or one of your own ([`OobLayout::from_toml`]).
-//! A page read through its layout is data bytes, corrected, and the OOB as a driver shows it: the
-//! bad-block mark where the convention has it, the free bytes where the layout says.
+//! The controller determines how a page is stored on the flash, and a raw dump has the same form.
+//! Layouts are data: the files in `specs/oob`, each with its sources, or a custom one
+//! ([`OobLayout::from_toml`]). A page read through its layout consists of corrected data bytes and
+//! the OOB as a driver presents it: the bad-block mark at its conventional position, the free bytes
+//! as the layout says.
 
 mod bits;
 mod layout;

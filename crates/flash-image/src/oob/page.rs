@@ -1,4 +1,4 @@
-//! Pages between the flash and those who read and write them.
+//! Decoding and encoding raw pages.
 
 use std::ops::Range;
 
@@ -7,17 +7,17 @@ use nandkit_codec::ecc::Correction;
 use super::bits;
 use super::layout::{OobLayout, Stretch};
 
-/// What a code word was found to be.
+/// The state of a code word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodewordState {
-    /// Never programmed; so many bits of it are not 1 all the same.
+    /// Never programmed, although this many of its bits are not 1.
     Erased(u32),
     /// Programmed.
     Programmed(Correction),
 }
 
 impl CodewordState {
-    /// The number of bits that were put right; `None` where the word is beyond the code.
+    /// The number of corrected bits; `None` if the word is uncorrectable.
     pub const fn bits(self) -> Option<u32> {
         match self {
             Self::Erased(bits) => Some(bits),
@@ -26,20 +26,19 @@ impl CodewordState {
     }
 }
 
-/// A page as its layout shows it.
+/// A page as its layout presents it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageContent {
-    /// The data, corrected.
+    /// The corrected data.
     pub data: Vec<u8>,
-    /// The OOB: marks and free bytes; 0xFF where the flash keeps data, ECC or nothing.
+    /// The OOB: marks and free bytes; 0xFF where the flash stores data, ECC or nothing.
     pub oob: Vec<u8>,
-    /// Each code word.
+    /// The state of each code word.
     pub codewords: Vec<CodewordState>,
 }
 
 impl OobLayout {
-    /// A page as it lies on the flash, as it is shown. Missing bytes count as zero. Cost: that of
-    /// the code.
+    /// Decodes a raw page. Missing bytes count as zero. Cost: that of the code.
     pub fn decode(&self, raw: &[u8]) -> PageContent {
         if raw.len() == self.raw_bytes() && nandkit_units::is_erased(raw) {
             let codewords = vec![CodewordState::Erased(0); self.codewords.len()];
@@ -49,8 +48,7 @@ impl OobLayout {
         PageContent { codewords, ..self.show(&corrected) }
     }
 
-    /// A page as it lies on the flash, without the errors that can be corrected. Code words beyond
-    /// the code stay as they are.
+    /// The raw page with all correctable errors fixed. Uncorrectable code words stay as they are.
     pub fn mended(&self, raw: &[u8]) -> Vec<u8> {
         match nandkit_units::is_erased(raw) {
             true => raw.to_vec(),
@@ -58,12 +56,12 @@ impl OobLayout {
         }
     }
 
-    /// The raw page without the errors that can be corrected, and what each code word was.
+    /// The raw page with all correctable errors fixed, and the state of each code word.
     fn corrected(&self, raw: &[u8]) -> (Vec<u8>, Vec<CodewordState>) {
         let mut corrected = raw.to_vec();
         let states = (0..self.codewords.len()).map(|number| {
             let (mut message, mut ecc) = self.gather(number, raw);
-            // Of a code to which erased flash is a code word, decoding puts its errors right.
+            // If erased flash is a valid code word, decoding corrects its errors.
             if !self.erased_is_right.get(number).is_some_and(|right| *right)
                 && let Some(zeroes) = self.erased_but_for(number, raw)
             {
@@ -84,8 +82,9 @@ impl OobLayout {
         (corrected, states)
     }
 
-    /// How many bits of an erased code word are 0: as many as the code corrects are taken for
-    /// errors, as Linux has it (`nand_check_erased_ecc_chunk`, drivers/mtd/nand/raw/nand_base.c).
+    /// The number of zero bits in an erased code word: up to the number of correctable bits they
+    /// count as errors, as in Linux (`nand_check_erased_ecc_chunk`,
+    /// drivers/mtd/nand/raw/nand_base.c).
     fn erased_but_for(&self, number: usize, raw: &[u8]) -> Option<u32> {
         let word = self.codewords.get(number)?;
         let mut zeroes = 0;
@@ -124,7 +123,7 @@ impl OobLayout {
         }
     }
 
-    /// Data and OOB of a raw page, as they are.
+    /// Data and OOB of a raw page, uncorrected.
     fn show(&self, raw: &[u8]) -> PageContent {
         let mut data = vec![0xFF; self.page_size() as usize];
         let mut oob = vec![0xFF; self.oob_size() as usize];
@@ -136,7 +135,7 @@ impl OobLayout {
         PageContent { data, oob, codewords: Vec::new() }
     }
 
-    /// A byte of the OOB that a raw page shows, as it is; `None` where the flash keeps none there.
+    /// A byte of the presented OOB, uncorrected; `None` if the flash does not store it.
     pub(super) fn oob_byte(&self, raw: &[u8], byte: usize) -> Option<u8> {
         let holds = |stretch: &&Stretch| (stretch.shown..stretch.shown + stretch.bits).contains(&(byte * 8));
         let stretch = self.oob.iter().find(holds)?;
@@ -145,9 +144,9 @@ impl OobLayout {
         Some(found[0])
     }
 
-    /// The raw page that shows these data and this OOB, where `before` is the raw page until now:
-    /// bits that the layout does not use stay as they are there, and so do code words in which
-    /// nothing changes, errors included. Code words of which nothing is programmed stay erased.
+    /// Encodes data and OOB to a raw page, where `before` is the previous raw page: unused bits,
+    /// and code words without changes, stay as they are, including errors. Code words without
+    /// programmed content stay erased.
     pub fn encode_page(&self, data: &[u8], oob: &[u8], before: &[u8]) -> Vec<u8> {
         let was = self.mended(before);
         let mut raw = was.clone();
@@ -167,7 +166,7 @@ impl OobLayout {
                 self.fill(number, &mut raw);
             } else {
                 let made = self.encode(number, &message);
-                // Bits of the ECC's bytes that are no parity, and stand in no byte, are nobody's.
+                // Bits in the ECC's bytes that are no parity are unused.
                 debug_assert_eq!(made.len(), ecc.len());
                 self.scatter(number, message, made, &mut raw);
             }
@@ -175,7 +174,7 @@ impl OobLayout {
         raw
     }
 
-    /// The bytes of the data that a code word covers: first and end of each stretch.
+    /// The data bytes covered by a code word, as ranges.
     pub fn covered(&self, codeword: usize) -> Vec<Range<usize>> {
         let Some(word) = self.codewords.get(codeword) else { return Vec::new() };
         let inside = |stored: usize| word.message.iter().any(|(start, bits)| (*start..start + bits).contains(&stored));
@@ -186,7 +185,7 @@ impl OobLayout {
         covered
     }
 
-    /// Whether a byte of the OOB on the flash is shown in its place.
+    /// Whether an OOB byte of the flash is presented at the same position.
     pub(crate) fn keeps_in_place(&self, byte: u32) -> bool {
         let (shown, stored) = (byte as usize * 8, (self.page_size() + byte) as usize * 8);
         let holds = |first: usize, bits: usize, bit: usize| (first..first + bits).contains(&bit);
@@ -198,7 +197,7 @@ impl OobLayout {
         self.oob.iter().any(keeps)
     }
 
-    /// Whether a byte of the OOB that is shown stands on the flash.
+    /// Whether a byte of the presented OOB is stored on the flash.
     pub fn keeps_oob(&self, byte: usize) -> bool {
         let bit = byte * 8;
         self.oob.iter().any(|stretch| (stretch.shown..stretch.shown + stretch.bits).contains(&bit))

@@ -1,4 +1,4 @@
-//! The layouts that are shipped, each with its sources.
+//! The built-in layouts, each with its sources.
 
 use std::sync::{Arc, OnceLock};
 
@@ -28,13 +28,14 @@ const TEXTS: [(&str, &str); 18] = [
     ("mtk-bch32-4096-256", include_str!("../../../../specs/oob/mtk-bch32-4096-256.toml")),
 ];
 
-/// The shipped layouts, in the order in which they are shown. Cost: some milliseconds, once.
+/// The built-in layouts in display order. Cost: some milliseconds, once.
 pub fn all() -> &'static [Arc<OobLayout>] {
     static ALL: OnceLock<Vec<Arc<OobLayout>>> = OnceLock::new();
     ALL.get_or_init(|| TEXTS.iter().filter_map(|(_, text)| OobLayout::from_toml(text).ok().map(Arc::new)).collect())
 }
 
-/// The shipped layout of this name. Errors: `Layout` for an unknown one, with the nearest name.
+/// The built-in layout with this name. Errors: `Layout` for an unknown name, with the most similar
+/// one.
 pub fn named(name: &str) -> Result<Arc<OobLayout>> {
     if let Some(found) = all().iter().find(|layout| layout.name().eq_ignore_ascii_case(name)) {
         return Ok(Arc::clone(found));

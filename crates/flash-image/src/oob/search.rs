@@ -1,47 +1,47 @@
-//! Which layout a dump has: the one by which its code words are right.
+//! Detecting the layout of a dump: the one for which its code words are valid.
 
 use std::sync::Arc;
 
 use super::layout::OobLayout;
 use super::page::CodewordState;
 
-/// Programmed pages that are tried for each layout.
+/// Programmed pages tried for each layout.
 const PAGES_TRIED: usize = 32;
-/// Pages looked at to find them.
+/// Pages examined to find them.
 const PAGES_SEEN: u64 = 2048;
-/// A layout that is right has at least so many code words of which chance makes none right.
+/// A matching layout has at least this many valid code words that cannot be due to chance.
 const RIGHT_MIN: u32 = 4;
-/// Codes that correct so many bits correct no word by chance.
+/// Codes that correct at least this many bits make no word valid by chance.
 const STRONG_FROM: u32 = 4;
-/// A layout of which none of so many code words is right is given up.
+/// A layout is given up if none of this many code words is valid.
 const GIVEN_UP: u32 = 16;
 
-/// How a dump fits a layout, by a sample of its pages.
+/// How well a dump fits a layout, judged by a sample of its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutMatch {
     /// The layout.
     pub layout: Arc<OobLayout>,
-    /// Code words that were tried: programmed, and not of one byte value alone, since every code
-    /// has those.
+    /// Code words tried: programmed ones, except those of a single byte value, which every code
+    /// accepts.
     pub tried: u32,
-    /// Those that are right, or right but for as many bits as the code corrects.
+    /// Valid code words, including correctable ones.
     pub right: u32,
-    /// Those that chance does not make: of a code that corrects few bits, the ones without a wrong
-    /// bit.
+    /// Valid code words that cannot be due to chance: for a weak code, only those without wrong
+    /// bits.
     certain: u32,
 }
 
 impl LayoutMatch {
-    /// Whether the code words speak for the layout: half of them, and four of which chance makes
-    /// none. By chance one of 2^22 is right by the weakest code, but one of 2000 seems corrected,
-    /// and of sparse data, as tables of a file system are, many more.
+    /// Whether the code words prove the layout: half of them are valid, including four that cannot
+    /// be due to chance. By chance, one of 2^22 is valid by the weakest code, but one of 2000 seems
+    /// corrected, and many more in sparse data such as file-system tables.
     pub fn is_sure(&self) -> bool {
         self.certain >= RIGHT_MIN && 2 * self.right >= self.tried
     }
 }
 
-/// The layout of a dump with each page's OOB after its data, from its first page at `offset` on;
-/// `None` where no code words speak for one. Cost: a look at 2048 pages, and 32 decoded by each
+/// The layout of a dump with OOB after each page, whose first page is at `offset`; `None` if no
+/// layout is proven by its code words. Cost: examines 2048 pages, and decodes 32 of them with each
 /// layout.
 pub fn find<'a>(
     bytes: &[u8],
@@ -49,22 +49,23 @@ pub fn find<'a>(
     layouts: impl IntoIterator<Item = &'a Arc<OobLayout>>,
 ) -> Option<LayoutMatch> {
     let tried = layouts.into_iter().map(|layout| try_layout(bytes, offset, layout));
-    // Of several, the one with the strongest code that explains as much: a weak one may lie inside.
+    // Of several, take the strongest code that explains equally much: a weaker one may be contained
+    // in it.
     tried.filter(LayoutMatch::is_sure).max_by_key(|found| {
         (u64::from(found.right) * 1000 / u64::from(found.tried.max(1)), found.layout.correctable(), found.right)
     })
 }
 
-/// How a dump fits a layout. Blocks that are marked bad count only where nothing else does: what
-/// they hold may be noise.
+/// How well a dump fits a layout. Blocks marked bad count only if there are no others: their
+/// content may be noise.
 pub fn try_layout(bytes: &[u8], offset: usize, layout: &Arc<OobLayout>) -> LayoutMatch {
     let bytes = bytes.get(offset..).unwrap_or(&[]);
     let good = try_pages(bytes, layout, |page| !is_in_bad_block(bytes, layout, page));
     if good.tried > 0 { good } else { try_pages(bytes, layout, |_| true) }
 }
 
-/// Whether the first page of a page's block is marked bad, by this layout. Blocks have 32 small
-/// pages or 64 large ones, as most parts have them.
+/// Whether the first page of a page's block is marked bad according to this layout. Assumes 32
+/// small pages or 64 large ones per block, as in most chips.
 fn is_in_bad_block(bytes: &[u8], layout: &OobLayout, page: usize) -> bool {
     let (mark, block_pages) = if layout.page_size() <= 512 { (5, 32) } else { (0, 64) };
     let (first, stored) = (page - page % block_pages, layout.raw_bytes());
@@ -103,8 +104,8 @@ fn count(layout: &OobLayout, raw: &[u8], found: &mut LayoutMatch) {
             CodewordState::Erased(_) => {}
             CodewordState::Programmed(told) => {
                 found.tried += 1;
-                // Even data, a counter say, have an erased ECC by a Hamming code, and so has a dump
-                // in which nobody wrote one.
+                // Regular data, such as a counter, have an erased ECC in a Hamming code, as does a
+                // dump without ECC.
                 let bits = told.bits().filter(|_| !layout.has_erased_ecc(number, raw));
                 found.right += u32::from(bits.is_some());
                 let is_strong = layout.correctable() >= STRONG_FROM;
@@ -114,7 +115,7 @@ fn count(layout: &OobLayout, raw: &[u8], found: &mut LayoutMatch) {
     }
 }
 
-/// Whether nearly all bytes are of one value: then the ECC of many a code is as plain.
+/// Whether nearly all bytes have one value: then the ECC of many codes is uniform too.
 fn is_plain(message: &[u8]) -> bool {
     let first = message.get(message.len() / 2);
     message.iter().filter(|byte| Some(*byte) != first).count() < 8

@@ -1,4 +1,4 @@
-//! A layout as its TOML file writes it.
+//! A layout in the form of its TOML file.
 
 use serde::Deserialize;
 
@@ -11,12 +11,12 @@ pub(super) struct LayoutSpec {
     pub name: String,
     pub title: String,
     pub sources: Vec<String>,
-    /// Data bytes of a page.
+    /// Data bytes per page.
     pub page_size: u32,
-    /// OOB bytes of a page.
+    /// OOB bytes per page.
     pub oob_size: u32,
     pub code: CodeSpec,
-    /// The page from its first byte on.
+    /// The page's content from its first byte on.
     pub group: Vec<GroupSpec>,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum CodeSpec {
         first_bit: FirstBit,
         #[serde(default)]
         parity: ParitySpec,
-        /// With `parity = "mask"`: what is combined with the ECC by exclusive or, in hexadecimal.
+        /// With `parity = "mask"`: the value combined with the ECC by exclusive or, in hexadecimal.
         mask: Option<String>,
     },
 }
@@ -54,26 +54,26 @@ pub(super) enum OrderSpec {
 pub(super) enum FirstBit {
     High,
     Low,
-    /// The highest of the low half, and that half first.
+    /// The most significant bit of the low half first, and that half first.
     Nibble,
 }
 
-/// What is done to the ECC before it is written.
+/// How the ECC is transformed before it is written.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ParitySpec {
-    /// Nothing.
+    /// Not at all.
     #[default]
     Plain,
     /// All bits are inverted.
     Inverted,
-    /// It is changed by what makes the ECC of erased data erased.
+    /// Combined with a value that makes the ECC of erased data erased.
     Erased,
-    /// It is changed by the mask.
+    /// Combined with the mask.
     Mask,
 }
 
-/// Spans that follow one another, so many times.
+/// A sequence of spans, repeated this many times.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GroupSpec {
@@ -86,7 +86,7 @@ const fn once() -> u32 {
     1
 }
 
-/// What a span holds.
+/// The content of a span.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Holds {
@@ -97,30 +97,30 @@ pub(super) enum Holds {
     Unused,
 }
 
-/// Bits side by side that hold one thing.
+/// Contiguous bits with one kind of content.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpanSpec {
     pub is: Holds,
     pub bytes: Option<u32>,
     pub bits: Option<u32>,
-    /// The code word that they belong to; of a group that repeats, that of its first time.
+    /// The code word they belong to; in a repeated group, that of the first repetition.
     pub codeword: Option<u32>,
-    /// The byte of the data, or of the OOB as it is shown, where they are found.
+    /// The byte of the data, or of the presented OOB, where they appear.
     pub at: Option<u32>,
-    /// The same in bits.
+    /// The same position in bits.
     pub at_bit: Option<u32>,
 }
 
 impl LayoutSpec {
-    /// Errors: what TOML or the form of a layout does not allow, with its place in the text.
+    /// Parses a layout. Errors: what TOML or the format does not allow, with its position.
     pub fn from_toml(text: &str) -> Result<Self> {
         toml::from_str(text).map_err(|error| ImageError::layout(error.to_string().trim_end().to_owned()))
     }
 }
 
 impl SpanSpec {
-    /// The length in bits.
+    /// Length in bits.
     pub fn length(&self) -> Result<u32> {
         let length = match (self.bytes, self.bits) {
             (Some(bytes), None) => bytes.checked_mul(8),
@@ -132,7 +132,7 @@ impl SpanSpec {
         })
     }
 
-    /// The place that is named, in bits.
+    /// The explicit position in bits, if any.
     pub fn place(&self) -> Result<Option<u32>> {
         let place = match (self.at, self.at_bit) {
             (None, None) => return Ok(None),
@@ -144,7 +144,7 @@ impl SpanSpec {
         place.map(Some).ok_or_else(wrong)
     }
 
-    /// The span as a message names it.
+    /// The span's name in messages.
     pub fn shown(&self) -> String {
         let length = match (self.bytes, self.bits) {
             (Some(bytes), _) => format!(" of {bytes} bytes"),
@@ -156,7 +156,7 @@ impl SpanSpec {
 }
 
 impl Holds {
-    /// The value in the file.
+    /// The value's name in the file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Data => "data",

@@ -1,8 +1,7 @@
-//! What a dump of a whole device is divided into: partition tables, `mtdparts`, and formats that
-//! show themselves.
+//! The regions of a whole-device dump: from partition tables, `mtdparts`, and recognizable formats.
 //!
-//! Offsets and sizes are in data bytes of the device: OOB is not counted, bad and missing blocks
-//! are.
+//! Offsets and sizes are in data bytes of the device: without OOB, including bad and missing
+//! blocks.
 
 mod mtdparts;
 mod signatures;
@@ -20,7 +19,7 @@ use crate::error::{ImageError, ImageErrorKind, Result};
 pub use mtdparts::{MtdPartition, parse_mtdparts};
 pub use signatures::{PROBE_BYTES, Signature, SignatureProbe, Stranger, stranger};
 
-/// Where the knowledge of a region comes from.
+/// How a region was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegionSource {
     /// The partition table in the first sector.
@@ -29,17 +28,17 @@ pub enum RegionSource {
     Gpt,
     /// The partition table of an ESP32.
     Esp32,
-    /// An `mtdparts=` text: the flash that it is for (`spi0.0`), where in the dump it stands, and
-    /// whether a U-Boot environment with a right CRC holds it.
+    /// An `mtdparts=` text: the flash it describes (`spi0.0`), its position in the dump, and
+    /// whether it is in a U-Boot environment with a valid CRC.
     MtdParts {
         /// The `mtd-id` before the colon.
         mtd_id: String,
-        /// First data byte of the text.
+        /// Offset of the text in data bytes.
         at: u64,
-        /// In an environment whose checksum holds, rather than in any text.
+        /// Whether it is in an environment with a valid checksum, rather than in any text.
         in_environment: bool,
     },
-    /// The content: a magic number, checked as far as the format allows.
+    /// The content: a magic number, verified as far as the format allows.
     Signature,
 }
 
@@ -61,49 +60,49 @@ impl fmt::Display for RegionSource {
 /// A part of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// First data byte.
+    /// Offset in data bytes.
     pub offset: u64,
-    /// Data bytes; never past the end of the device.
+    /// Size in data bytes; never past the end of the device.
     pub size: u64,
-    /// Its name, where the source has one; else made from kind and number.
+    /// Its name, from the source if it has one, else derived from kind and number.
     pub name: String,
-    /// What it holds, as far as the source tells: `jffs2, little-endian`, `MBR type 0x83`.
+    /// Its content, as far as the source tells: `jffs2, little-endian`, `MBR type 0x83`.
     pub kind: String,
-    /// How it is known.
+    /// How it was found.
     pub source: RegionSource,
-    /// What is doubtful about it: one sentence each.
+    /// Doubts about the region: one sentence each.
     pub notes: Vec<String>,
-    /// What is not proven of its ends: one sentence each.
+    /// Unproven facts about its ends: one sentence each.
     pub doubts: Vec<String>,
 }
 
-/// All regions of a dump that any source knows: partition tables first, then `mtdparts`, then
+/// All regions of a dump from all sources: first partition tables, then `mtdparts`, then
 /// signatures, each by offset.
 ///
-/// `probes` recognise the file systems; what has no crate of its own (UBI, SquashFS, images of
-/// U-Boot) is known here. `volumes` are stretches that were found otherwise, each with its size.
-/// Cost: one pass over all data bytes, at memory speed.
+/// `probes` recognize the file systems; formats without a crate of their own (UBI, SquashFS, U-Boot
+/// images) are recognized here. `volumes` are ranges found otherwise, each with its size. Cost: one
+/// pass over all data bytes, at memory speed.
 pub fn regions(device: &DumpFlash, probes: &[SignatureProbe], volumes: Vec<(u64, Signature)>) -> Vec<Region> {
     let mut found = named(device);
     found.extend(signatures::find(device, probes, volumes));
     found
 }
 
-/// The regions that partition tables and `mtdparts` name, whatever they hold. Cost: one pass over
-/// all data bytes.
+/// The regions named by partition tables and `mtdparts`, whatever their content. Cost: one pass
+/// over all data bytes.
 pub fn named(device: &DumpFlash) -> Vec<Region> {
     let mut found = tables::find(device);
     found.extend(mtdparts::find(device));
     found
 }
 
-/// The regions of a partition table (MBR, GPT) alone. Cost: a few sectors.
+/// The regions of a partition table (MBR, GPT) only. Cost: a few sectors.
 pub fn partitions(device: &DumpFlash) -> Vec<Region> {
     tables::find(device)
 }
 
-/// The region that was asked for: by name, or by its number in the list from 0. A name wins over a
-/// number. Errors: `NoSuchRegion`, with the names that there are, and the nearest one.
+/// The requested region: by name, or by its number in the list from 0. A name takes precedence over
+/// a number. Errors: `NoSuchRegion`, with the existing names, and the nearest one.
 pub fn select<'a>(regions: &'a [Region], wanted: &str) -> Result<&'a Region> {
     let by_number = || wanted.parse::<usize>().ok().and_then(|number| regions.get(number));
     regions.iter().find(|region| region.name == wanted).or_else(by_number).ok_or_else(|| {
@@ -120,13 +119,12 @@ pub fn select<'a>(regions: &'a [Region], wanted: &str) -> Result<&'a Region> {
     })
 }
 
-/// Bytes read at a time in a pass over a dump, and how far the next piece reaches back, so that
-/// what lies across a border is seen whole.
+/// Bytes per read in a pass over a dump.
 const CHUNK: usize = 1 << 20;
 
-/// Calls `look` with consecutive pieces of the data: where the piece begins, its bytes, and how
-/// many of them are new ground (matches must begin there; the rest, at most `overlap` bytes, is
-/// only for looking ahead).
+/// Calls `look` with consecutive pieces of the data: the piece's offset, its bytes, and how many of
+/// them are new (matches must begin there; the rest, at most `overlap` bytes, is only for looking
+/// ahead).
 fn scan(device: &DumpFlash, overlap: usize, mut look: impl FnMut(u64, &[u8], usize)) {
     let capacity = data_bytes(device);
     let mut buffer = vec![0; CHUNK + overlap];
@@ -144,7 +142,7 @@ fn data_bytes(device: &DumpFlash) -> u64 {
     nandkit_flash::Flash::geometry(device).capacity()
 }
 
-/// Little- and big-endian numbers at a place of a buffer; `None` behind its end.
+/// Little- and big-endian numbers at an offset of a buffer; `None` past its end.
 mod number {
     pub fn le16(bytes: &[u8], at: usize) -> Option<u16> {
         Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))

@@ -13,37 +13,35 @@ use crate::dump::DumpFlash;
 pub struct MtdPartition {
     /// The flash that the text names before the colon.
     pub mtd_id: String,
-    /// First data byte.
+    /// Offset in data bytes.
     pub offset: u64,
-    /// Data bytes; `None` for `-`, the rest of the flash.
+    /// Size in data bytes; `None` for `-`, the rest of the flash.
     pub size: Option<u64>,
-    /// Its name; empty where the text has none.
+    /// Its name; empty if the text has none.
     pub name: String,
-    /// Marked `ro`.
+    /// Whether it is marked `ro`.
     pub read_only: bool,
 }
 
-/// The longest text that is taken for one: a kernel command line is shorter.
+/// Longest accepted text: a kernel command line is shorter.
 const TEXT_MAX: usize = 4096;
-/// More partitions than any flash has.
+/// Most partitions: more than any flash has.
 const PARTITIONS_MAX: usize = 256;
-/// More texts than a dump of one device has; further ones are left alone.
+/// Most texts: more than the dump of one device has; further ones are ignored.
 const TEXTS_MAX: usize = 64;
 
-/// The partitions of a text `<mtd-id>:<part>[,<part>][;<mtd-id>:...]` with or without `mtdparts=`
-/// before it (once or twice), each part `<size>[@<offset>][(<name>)][ro][lk][slc]`. Sizes are
-/// numbers as in C, with K, M or G behind; `-` is the rest. A part without offset follows the one
-/// before it.
+/// Parses a text `<mtd-id>:<part>[,<part>][;<mtd-id>:...]`, optionally after `mtdparts=` (once or
+/// twice); each part is `<size>[@<offset>][(<name>)][ro][lk][slc]`. Sizes are numbers as in C with
+/// an optional suffix K, M or G; `-` is the rest. A part without offset follows the previous one.
 ///
-/// Ends at a blank, a zero byte or a quote. `None` where the text does not keep to the grammar.
+/// Ends at a blank, a zero byte or a quote. `None` if the text does not follow the grammar.
 pub fn parse_mtdparts(text: &str) -> Option<Vec<MtdPartition>> {
-    // In U-Boot's environment the variable `mtdparts` holds a text that begins with the word again.
+    // In U-Boot's environment, the value of the variable `mtdparts` begins with the same word.
     let text = text.trim_start_matches("mtdparts=");
     let end = text.find(|c: char| c.is_whitespace() || matches!(c, '\0' | '"' | '\'')).unwrap_or(text.len());
     let mut found = Vec::new();
     for flash in text.get(..end)?.split(';').filter(|flash| !flash.is_empty()) {
-        // An mtd-id may hold colons of its own: the parts begin behind the last one that a size
-        // follows.
+        // An mtd-id may contain colons: the parts begin after the last colon followed by a size.
         let (mtd_id, mut rest) = split_id(flash)?;
         let mut next = 0u64;
         loop {
@@ -68,7 +66,7 @@ fn split_id(flash: &str) -> Option<(&str, &str)> {
     (!mtd_id.is_empty()).then_some((mtd_id, parts))
 }
 
-/// One part, and the text behind it.
+/// Parses one part; returns it with the text after it.
 fn part<'a>(mtd_id: &str, text: &'a str, next: u64) -> Option<(MtdPartition, &'a str)> {
     let (size, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (None, rest),
@@ -97,7 +95,7 @@ fn part<'a>(mtd_id: &str, text: &'a str, next: u64) -> Option<(MtdPartition, &'a
     Some((MtdPartition { mtd_id: mtd_id.to_owned(), offset, size, name: name.to_owned(), read_only }, rest))
 }
 
-/// A number as in C (0x, leading 0 for octal), with K, M or G behind.
+/// Parses a number as in C (0x, leading 0 for octal), with an optional suffix K, M or G.
 fn number(text: &str) -> Option<(u64, &str)> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
@@ -116,8 +114,8 @@ fn number(text: &str) -> Option<(u64, &str)> {
     Some((value.checked_mul(1 << shift)?, rest.get(1..)?))
 }
 
-/// Every text in the dump that can be parsed; the same text twice (two copies of an environment)
-/// counts once, the one in an environment first.
+/// Every valid text in the dump; a repeated text (two copies of an environment) counts once,
+/// preferably the one in an environment.
 pub fn find(device: &DumpFlash) -> Vec<Region> {
     let mut texts = Vec::new();
     scan(device, TEXT_MAX, |at, piece, new| {
@@ -148,7 +146,7 @@ pub fn find(device: &DumpFlash) -> Vec<Region> {
             seen.push(partitions);
         }
     }
-    // Those of environments come first; a dump of one device has no more.
+    // Those of environments come first; the dump of one device has no more.
     found.truncate(PARTITIONS_MAX);
     found
 }
@@ -179,17 +177,17 @@ fn to_region(
     })
 }
 
-/// Sizes of environments in use: U-Boot's board configurations have 4 to 256 KiB, some 512 bytes or
-/// 1 or 2 KiB.
+/// Environment sizes in use: U-Boot's board configurations have 4 to 256 KiB, some 512 bytes or 1
+/// or 2 KiB.
 const ENVIRONMENT_SIZES: [usize; 10] =
     [0x1000, 0x2000, 0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x200, 0x400, 0x800];
 
-/// Places before a text that are tried as the beginning of its environment, the nearest first; a
+/// Positions before a text that are tried as the beginning of its environment, nearest first; a
 /// hostile dump offers one in every sector.
 const STARTS_MAX: usize = 16;
 
-/// Whether an environment whose checksum holds has the byte at `at` in it. Environments begin at
-/// multiples of 512 bytes; the checksum is in the byte order of the processor.
+/// Whether the byte at `at` is inside an environment with a valid checksum. Environments begin at
+/// multiples of 512 bytes; the checksum is in the processor's byte order.
 fn in_environment(device: &DumpFlash, at: u64) -> bool {
     const LARGEST: u64 = 0x4_0000;
     let from = at.saturating_sub(LARGEST) / 512 * 512;

@@ -9,9 +9,9 @@ use super::number::{le16, le32, le64};
 use super::{Region, RegionSource, data_bytes};
 use crate::dump::DumpFlash;
 
-/// GPT entries looked at: the specification reserves 128, and nobody has more than a few.
+/// Most GPT entries: the specification reserves 128, and real tables use only a few.
 const ENTRIES_MAX: u32 = 1024;
-/// Links of a chain of logical partitions followed.
+/// Most links followed in a chain of logical partitions.
 const LOGICAL_MAX: usize = 64;
 
 pub fn find(device: &DumpFlash) -> Vec<Region> {
@@ -27,14 +27,14 @@ pub fn find(device: &DumpFlash) -> Vec<Region> {
     }
 }
 
-/// Where the bootloader of ESP-IDF looks for its table, and how long it is at most.
+/// Offset and maximum length of the table of ESP-IDF's bootloader.
 const ESP32_TABLE: (u64, usize) = (0x8000, 0xC00);
 const ESP32_ENTRY: usize = 32;
-/// First bytes of an entry.
+/// The magic number of an entry.
 const ESP32_MAGIC: u16 = 0x50AA;
 
-/// Entries of 32 bytes: magic, type, subtype, offset, size, name, flags. Of a table that overlaps
-/// itself, or goes beyond the dump, nothing counts.
+/// Reads entries of 32 bytes: magic, type, subtype, offset, size, name, flags. A table with
+/// overlapping entries, or entries beyond the dump, is ignored.
 fn esp32(device: &DumpFlash) -> Vec<Region> {
     let table = read(device, ESP32_TABLE.0, ESP32_TABLE.1);
     let of_entry = |entry: &[u8]| {
@@ -61,7 +61,7 @@ fn read(device: &DumpFlash, at: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A region of a table, cut off at the end of the device; `None` where it lies outside or is empty.
+/// A region of a table, cut off at the end of the device; `None` if it is outside or empty.
 fn region(
     device: &DumpFlash,
     offset: u64,
@@ -129,7 +129,7 @@ fn gpt_regions(device: &DumpFlash, sector: u64) -> Option<Vec<Region>> {
     Some(found)
 }
 
-/// A GUID as it is written: the first three fields are little-endian.
+/// The text form of a GUID: the first three fields are little-endian.
 fn guid(bytes: &[u8]) -> Option<String> {
     let tail: String = bytes.get(10..16)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let head = bytes.get(8..10)?;
@@ -143,7 +143,7 @@ fn guid(bytes: &[u8]) -> Option<String> {
     ))
 }
 
-/// The four entries of a sector with the signature of an MBR: status, type, first sector, sectors.
+/// The four entries of a sector with an MBR signature: status, type, first sector, sectors.
 fn entries(sector: &[u8]) -> Option<[(u8, u8, u64, u64); 4]> {
     (le16(sector, 510)? == 0xAA55).then_some(())?;
     let mut found = [(0, 0, 0, 0); 4];
@@ -159,7 +159,7 @@ const fn is_extended(kind: u8) -> bool {
 
 fn mbr(device: &DumpFlash) -> Vec<Region> {
     let Some(table) = entries(&read(device, 0, 512)) else { return Vec::new() };
-    // A boot sector of FAT ends with the same two bytes: a table has only known states, and no
+    // A FAT boot sector ends with the same two bytes, but a table has only known states, and no
     // partition over the table itself.
     let plausible = |&(status, kind, first, sectors): &(u8, u8, u64, u64)| {
         (status & 0x7F == 0) && (kind == 0 || (first > 0 && sectors > 0 && first * 512 < data_bytes(device)))
@@ -183,8 +183,9 @@ fn mbr(device: &DumpFlash) -> Vec<Region> {
     found
 }
 
-/// Bytes in which a table counts: 512, unless a boot sector stands where larger units say, and none
-/// where those of 512 bytes do. Media with sectors of 2048 and 4096 bytes have such tables.
+/// The unit of a table in bytes: 512, unless a boot sector is found at the position given by larger
+/// units and none at that of 512-byte units. Media with sectors of 2048 and 4096 bytes have such
+/// tables.
 fn unit_of(device: &DumpFlash, table: &[(u8, u8, u64, u64); 4]) -> u64 {
     let shows_boot_sector = |unit: u64| {
         let parts = table.iter().filter(|(_, kind, ..)| *kind != 0);
@@ -206,8 +207,8 @@ fn counted(mut region: Region, unit: u64) -> Region {
     region
 }
 
-/// Logical partitions: a chain of tables, each with one partition and the place of the next table,
-/// counted from the first.
+/// Logical partitions: a chain of tables, each with one partition and the position of the next
+/// table, counted from the first.
 fn logical(device: &DumpFlash, extended: u64, unit: u64, found: &mut Vec<Region>) {
     let mut at = extended;
     for number in 5..5 + LOGICAL_MAX {
@@ -219,7 +220,7 @@ fn logical(device: &DumpFlash, extended: u64, unit: u64, found: &mut Vec<Region>
             let (name, kind) = (format!("mbr{number}"), format!("MBR type {:#04x}", first.1));
             found.extend(region(device, (at + first.2) * unit, first.3 * unit, name, kind, RegionSource::Mbr));
         }
-        // A chain that goes back would go round for ever.
+        // A chain that goes backwards would loop for ever.
         match extended + next.2 {
             following if is_extended(next.1) && following > at => at = following,
             _ => return,

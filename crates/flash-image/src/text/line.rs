@@ -14,21 +14,21 @@
 //! OOB:                                and the OOB in lines of a tab and 8 bytes
 //! ```
 
-/// What a line is.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// Bytes with their address.
     Data(Data<'a>),
-    /// Bytes of the part that was named last.
+    /// Bytes that belong to the part named last.
     Bare(Vec<u8>),
     Oob(Vec<u8>),
-    /// All lines up to the next address are as the one before.
+    /// All lines up to the next address repeat the previous one.
     Repeat,
-    /// An address alone, behind the last line.
+    /// The address after the last line.
     End(u64),
     Page(u64),
     OobHead,
-    /// It begins as a line of data, and goes on as none.
+    /// It begins like a line of data, but is malformed.
     Unreadable,
     Remark,
 }
@@ -38,14 +38,14 @@ pub(super) enum Line<'a> {
 pub(super) struct Data<'a> {
     pub address: u64,
     pub form: Form,
-    /// The bytes as they are shown, and how many are in a group.
+    /// The bytes in printed order, and the number per group.
     pub bytes: Vec<u8>,
     pub group: usize,
-    /// The column with the text, where there is one.
+    /// The text column, if there is one.
     pub text: Option<&'a str>,
 }
 
-/// Whose line it is.
+/// The program that prints such lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Form {
     Nanddump,
@@ -67,21 +67,21 @@ impl Form {
     }
 }
 
-/// Digits of the shortest address.
+/// Least digits of an address.
 const ADDRESS_MIN: usize = 6;
-/// Digits of the shortest address that a colon follows.
+/// Least digits of an address followed by a colon.
 const ADDRESS_COLON_MIN: usize = 8;
 const ADDRESS_MAX: usize = 16;
 
 impl Data<'_> {
-    /// The bytes with each group turned round: of numbers of a little-endian machine.
+    /// The bytes with each group reversed: for numbers of a little-endian machine.
     pub fn turned(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         bytes.chunks_mut(self.group.max(1)).for_each(<[u8]>::reverse);
         bytes
     }
 
-    /// Whether the text says the same as these bytes; `None` where there is no such text.
+    /// Whether the text column agrees with these bytes; `None` if there is none.
     pub fn agrees(&self, bytes: &[u8]) -> Option<bool> {
         let shown = |byte: &u8| if (0x20..0x7F).contains(byte) { *byte } else { b'.' };
         let text = self.text?.as_bytes().get(..bytes.len())?;
@@ -112,7 +112,7 @@ pub(super) fn parse(line: &str) -> Line<'_> {
     data(line)
 }
 
-/// `ADDRESS: BYTES`, `ADDRESS  BYTES`, or an address alone.
+/// Parses `ADDRESS: BYTES`, `ADDRESS  BYTES`, or an address alone.
 fn data(line: &str) -> Line<'_> {
     let (prefixed, rest) = line.strip_prefix("0x").map_or((false, line), |rest| (true, rest));
     let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
@@ -130,7 +130,7 @@ fn data(line: &str) -> Line<'_> {
         return Line::Remark;
     }
     let Some((bytes, group, behind)) = groups(rest.trim_start(), !colon) else {
-        // Words of prose are no lines of a dump.
+        // Words of prose are not lines of a dump.
         return if colon { Line::Unreadable } else { Line::Remark };
     };
     let spaces = behind.bytes().take_while(|byte| *byte == b' ').count();
@@ -148,8 +148,9 @@ fn data(line: &str) -> Line<'_> {
     Line::Data(Data { address, form, bytes, group, text })
 }
 
-/// Groups of hexadecimal digits with a space between them: their bytes, how many are in a group,
-/// and what follows from the first gap of two spaces on, which may stand once behind eight groups.
+/// Parses groups of hexadecimal digits separated by single spaces; returns their bytes, the number
+/// per group, and the rest after the first gap of two spaces. One such gap is allowed after eight
+/// groups.
 fn groups(text: &str, gap_inside: bool) -> Option<(Vec<u8>, usize, &str)> {
     let (mut bytes, mut group, mut rest, mut count) = (Vec::new(), 0, text, 0);
     loop {

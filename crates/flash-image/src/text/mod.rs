@@ -1,5 +1,5 @@
-//! Dumps as text, turned back into bytes: what `nanddump --prettyprint`, `hexdump`, `xxd` and the
-//! commands `md` and `nand dump` of U-Boot print, with whatever a console prints between.
+//! Text dumps converted back to bytes: the output of `nanddump --prettyprint`, `hexdump`, `xxd` and
+//! of U-Boot's commands `md` and `nand dump`, with any console output in between.
 
 mod line;
 
@@ -10,28 +10,27 @@ use crate::layout::OobPlacement;
 
 use line::{Data, Form, Line};
 
-/// What a text dump holds.
+/// The content of a text dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextDump {
-    /// The bytes as the binary form has them: each page's data, and behind them its OOB where the
-    /// text has it.
+    /// The bytes in binary form: each page's data, followed by its OOB if the text has it.
     pub bytes: Vec<u8>,
-    /// The program that prints so.
+    /// The program that prints this form.
     pub kind: &'static str,
-    /// Data bytes of a page, where OOB lines tell it.
+    /// Data bytes per page, if OOB lines reveal it.
     pub page_size: Option<u32>,
-    /// OOB bytes of a page; 0 where the text has none.
+    /// OOB bytes per page; 0 if the text has none.
     pub oob_size: u32,
     /// The address of the first byte.
     pub start: u64,
-    /// Stretches of addresses that are left out, from and to: bad blocks, with `--bb=skipbad`. What
-    /// follows stands directly behind.
+    /// Omitted address ranges, from and to: bad blocks, with `--bb=skipbad`. The following bytes
+    /// come directly after them.
     pub gaps: Vec<(u64, u64)>,
-    /// Stretches of addresses whose lines are missing, from and to; they are 0xFF in `bytes`.
+    /// Address ranges with missing lines, from and to; they are 0xFF in `bytes`.
     pub filled: Vec<(u64, u64)>,
-    /// Lines that begin as data and cannot be read: how many, and the number of the first one.
+    /// Unreadable data lines: their number, and the line number of the first one.
     pub unreadable: Option<(usize, usize)>,
-    /// Lines whose text says other bytes than their digits, likewise; the digits were taken.
+    /// Lines whose text column contradicts their digits, likewise; the digits are used.
     pub contradictory: Option<(usize, usize)>,
 }
 
@@ -41,8 +40,8 @@ impl TextDump {
         if self.oob_size == 0 { OobPlacement::None } else { OobPlacement::AfterPage }
     }
 
-    /// The blocks of this size that are left out, counted from `start`, as
-    /// [`ImageLayout::missing`](crate::ImageLayout::missing) takes them.
+    /// The omitted blocks of this size, counted from `start`, in the form of
+    /// [`ImageLayout::missing`](crate::ImageLayout::missing).
     pub fn missing_blocks(&self, block_size: u32) -> Vec<u32> {
         let size = u64::from(block_size.max(1));
         let block = |address: u64| u32::try_from((address - self.start) / size).unwrap_or(u32::MAX);
@@ -50,18 +49,18 @@ impl TextDump {
     }
 }
 
-/// Bytes at the beginning in which a line of data has to stand: a console greets first.
+/// Bytes at the beginning that must contain a line of data: a console prints a greeting first.
 const HEAD: usize = 16 << 10;
-/// Bytes of a line of data that is believed.
+/// Bytes per line that make it credible as data.
 const LINE: usize = 16;
-/// Bytes that lines of `*`, and missing lines, come to at the most.
+/// Most bytes represented by lines of `*` and missing lines.
 const FILLED_MAX: u64 = 256 << 20;
-/// Bytes of the smallest page, where the text does not tell it.
+/// Smallest page size, if the text does not reveal it.
 const PAGE_MIN: u64 = 512;
-/// Lines that tell the order of bytes in numbers.
+/// Number of lines examined to determine the byte order of numbers.
 const ORDER_LINES: usize = 4096;
 
-/// Whether the bytes begin like such a text. Cost: a look at the first 16 KiB.
+/// Whether the bytes look like the beginning of such a text. Cost: examines the first 16 KiB.
 pub fn is_text_dump(bytes: &[u8]) -> bool {
     let head = bytes.get(..bytes.len().min(HEAD)).unwrap_or(&[]);
     let strange = head.iter().filter(|byte| !byte.is_ascii() || **byte == 0).count();
@@ -81,8 +80,8 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (usize, Cow<'_, str>)> {
     (1..).zip(text.split(|&byte| byte == b'\n').map(String::from_utf8_lossy))
 }
 
-/// Whether groups of bytes are numbers of a little-endian machine, as far as the text beside them
-/// tells; else as the program has it.
+/// Whether groups of bytes are numbers of a little-endian machine, according to the text column;
+/// without one, according to the program's default.
 fn turns(text: &[u8]) -> bool {
     let (mut shown, mut turned, mut form) = (0_usize, 0_usize, None);
     for (_, line) in lines(text).take(ORDER_LINES) {
@@ -100,9 +99,9 @@ fn turns(text: &[u8]) -> bool {
     }
 }
 
-/// Turns a text back into bytes. Remarks between the lines (of the program, of a terminal) are
-/// passed over. Errors: `Corrupt` where there is no line of data, addresses go back, pages have OOB
-/// of different lengths, or more than 256 MiB are missing, with the number of the line.
+/// Converts a text to bytes. Remarks between the lines (of the program or of a terminal) are
+/// skipped. Errors: `Corrupt` with the line number if there is no line of data, addresses go back,
+/// pages have different OOB lengths, or more than 256 MiB are missing.
 pub fn parse_text_dump(text: &[u8]) -> Result<TextDump> {
     let mut reader = Reader::new(turns(text));
     let mut end = 0;
@@ -127,9 +126,9 @@ struct Reader {
     form: Option<Form>,
     turns: bool,
     pages: Pages,
-    /// The address that is expected.
+    /// The expected address.
     next: Option<u64>,
-    /// The line before, where lines of `*` follow it.
+    /// The previous line, which lines of `*` repeat.
     last: Vec<u8>,
     repeats: bool,
     /// Whether lines without an address belong to the OOB.
@@ -201,8 +200,7 @@ impl Reader {
         self.dump.bytes.extend_from_slice(bytes);
     }
 
-    /// The next byte is that of this address: what is missing before is repeated, filled or left
-    /// out.
+    /// Moves to this address: missing bytes before it are repeated, filled or omitted.
     fn go_to(&mut self, address: u64) -> std::result::Result<(), String> {
         if self.next.is_none() {
             self.dump.start = address;
@@ -219,7 +217,7 @@ impl Reader {
             (None, 0) => PAGE_MIN,
             (None, _) => self.pages.data.max(1) as u64,
         };
-        // Blocks that were left out are whole pages; on a console single lines are lost.
+        // Omitted blocks are whole pages; a console loses single lines.
         let is_lost = !missing.is_multiple_of(page) || !(expected - self.dump.start).is_multiple_of(page);
         if missing > 0 && !repeats && !is_lost && matches!(self.form, Some(Form::Nanddump | Form::UBootNand)) {
             self.pages.end_oob(&mut self.dump)?;
@@ -265,7 +263,7 @@ impl Reader {
     }
 }
 
-/// Data and OOB bytes since the last page was whole.
+/// Data and OOB bytes since the last complete page.
 #[derive(Default)]
 struct Pages {
     data: usize,
@@ -273,7 +271,7 @@ struct Pages {
 }
 
 impl Pages {
-    /// OOB lines, where there were any, are over: the page is whole.
+    /// The end of OOB lines, if there were any: the page is complete.
     fn end_oob(&mut self, dump: &mut TextDump) -> std::result::Result<(), String> {
         if self.oob == 0 {
             return Ok(());

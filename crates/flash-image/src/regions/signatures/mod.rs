@@ -1,6 +1,6 @@
-//! Formats that show themselves by a magic number, checked as far as the format allows. Looked for
-//! at every 512 bytes of data, where partitions begin; SquashFS also between, since OpenWrt puts it
-//! directly behind a kernel.
+//! Formats recognized by a magic number, verified as far as the format allows. Searched at every
+//! 512 data bytes, where partitions begin; SquashFS also in between, because OpenWrt puts it
+//! directly after a kernel.
 
 mod strangers;
 
@@ -12,47 +12,47 @@ use super::{Region, RegionSource, data_bytes, scan};
 use crate::dump::DumpFlash;
 
 const STEP: usize = 512;
-/// Bytes that a probe is given: two blocks of 4 KiB, which hold both superblocks of a volume that
-/// has two.
+/// Bytes passed to a probe: two blocks of 4 KiB, which contain both superblocks of a volume with
+/// two.
 pub const PROBE_BYTES: usize = 8 << 10;
-/// More pieces than a dump has; a hostile one may hold a magic number in every sector.
+/// Most pieces: more than a dump has; a hostile one may have a magic number in every sector.
 const FOUND_MAX: usize = 4096;
 
-/// What begins at one place of a dump, as far as its first bytes tell.
+/// A format recognized at one position of a dump by its first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// The beginning of the region's name, in small letters; a number follows it.
+    /// The prefix of the region's name, in lower case; a number follows it.
     pub short: &'static str,
-    /// The format for people.
+    /// The name of the format for people.
     pub kind: &'static str,
-    /// Details for people, perhaps none.
+    /// Details for people; may be empty.
     pub detail: String,
-    /// Its length in bytes, where the format says it. Formats made of many erase blocks do not:
-    /// they go on to where something else begins.
+    /// Length in bytes, if the format stores it. Formats of many erase blocks do not: they extend
+    /// to the beginning of the next format.
     pub size: Option<u64>,
-    /// Whether it is made of erase blocks that each show a signature.
+    /// Whether it consists of erase blocks that each have a signature.
     pub is_blockwise: bool,
-    /// What is not proven of its ends: a sentence each.
+    /// Unproven facts about its ends: one sentence each.
     pub doubts: Vec<String>,
 }
 
-/// Recognises a format in [`PROBE_BYTES`] bytes, fewer at the end of the dump.
+/// Recognizes a format in [`PROBE_BYTES`] bytes, or fewer at the end of the dump.
 pub type SignatureProbe = fn(&[u8]) -> Option<Signature>;
 
 impl Signature {
-    /// A signature without details, of a format that is not made of erase blocks.
+    /// A signature without details, for a format that does not consist of erase blocks.
     pub const fn new(short: &'static str, kind: &'static str, size: Option<u64>) -> Self {
         Self { kind, short, detail: String::new(), size, is_blockwise: false, doubts: Vec::new() }
     }
 }
 
-/// A stretch of one format.
+/// A range of one format.
 struct Stretch {
     at: u64,
     sign: Signature,
-    /// Where the last sign of it was seen.
+    /// Position of its last signature.
     last: u64,
-    /// The smallest distance between two signs.
+    /// The smallest distance between two signatures.
     distance: u64,
 }
 
@@ -86,11 +86,11 @@ pub(super) fn find(device: &DumpFlash, probes: &[SignatureProbe], mut volumes: V
     finish(device, found)
 }
 
-/// Takes a programmed sector into the list of stretches.
+/// Adds a programmed sector to the list of ranges.
 fn step(found: &mut Vec<Stretch>, at: u64, sign: Option<Signature>) {
     if let Some(open) = found.last_mut() {
-        // Inside something that says its size nothing begins: a file system image holds whatever
-        // files hold.
+        // Nothing begins inside a format with a known size: a file-system image contains whatever
+        // its files do.
         if open.sign.size.is_some_and(|size| at < open.at.saturating_add(size)) {
             return;
         }
@@ -102,7 +102,7 @@ fn step(found: &mut Vec<Stretch>, at: u64, sign: Option<Signature>) {
                     return;
                 }
                 None => return,
-                // Files in it may be images themselves: `finish` tells.
+                // Files in it may be images themselves; `finish` decides.
                 Some(_) => {}
             }
         }
@@ -114,8 +114,8 @@ fn step(found: &mut Vec<Stretch>, at: u64, sign: Option<Signature>) {
     }
 }
 
-/// Stretches to regions: pieces of one block-wise format with content between them that only looked
-/// like another are joined.
+/// Converts ranges to regions: pieces of one block-wise format separated by content that only
+/// looked like another format are joined.
 fn finish(device: &DumpFlash, found: Vec<Stretch>) -> Vec<Region> {
     let block = u64::from(device.layout().block_size.max(1));
     let capacity = data_bytes(device);
@@ -123,8 +123,8 @@ fn finish(device: &DumpFlash, found: Vec<Stretch>) -> Vec<Region> {
     for next in found {
         let same = |stretch: &Stretch| stretch.sign.size.is_none() && stretch.sign.kind == next.sign.kind;
         let earlier = joined.iter().rposition(same).filter(|_| next.sign.is_blockwise);
-        // What begins off the blocks of a block-wise format, with more of it behind, is content of
-        // its files.
+        // A format that begins off the block boundaries of a block-wise format that continues after
+        // it is content of that format's files.
         let between = |index: usize| joined.iter().skip(index + 1).all(|stretch| !stretch.at.is_multiple_of(block));
         match earlier.filter(|&index| between(index)) {
             Some(index) => {
@@ -175,7 +175,7 @@ impl Stretch {
                 "it does not begin at a multiple of the block size {block}: another block size may be right"
             ));
         }
-        // A name that ends in a digit of its own does not run into the number.
+        // A name that ends in a digit is separated from the number.
         let gap = if self.sign.short.ends_with(|last: char| last.is_ascii_digit()) { "-" } else { "" };
         let name = format!("{}{gap}{number}", self.sign.short);
         Region { offset: self.at, size, name, kind, source: RegionSource::Signature, notes, doubts: self.sign.doubts }

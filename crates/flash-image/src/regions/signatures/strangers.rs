@@ -1,5 +1,5 @@
-//! Formats that nandkit names and does not read: what shows them, how long they are where a header
-//! tells, and what reads them.
+//! Formats that nandkit recognizes but does not read: how to recognize them, their length if a
+//! header stores it, and which tools read them.
 //!
 //! Sources: Linux `drivers/mtd/ubi/ubi-media.h`, `fs/ubifs/ubifs-media.h`,
 //! `fs/squashfs/squashfs_fs.h`, `include/uapi/linux/cramfs_fs.h`,
@@ -15,30 +15,30 @@ use nandkit_codec::checksum::{crc32, crc32_linux};
 use super::Signature;
 use crate::regions::number::{be32, le16, le32, le64};
 
-/// What begins somewhere.
+/// A recognized foreign format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranger {
-    /// The beginning of a region's name, in small letters.
+    /// The prefix of a region's name, in lower case.
     pub short: &'static str,
-    /// The format for people.
+    /// The name of the format for people.
     pub kind: &'static str,
-    /// Details for people, perhaps none.
+    /// Details for people; may be empty.
     pub detail: String,
-    /// Its length in bytes, where the format tells it.
+    /// Length in bytes, if the format stores it.
     pub size: Option<u64>,
-    /// What to do with it.
+    /// What the user can do with it.
     pub next: &'static str,
 }
 
-/// Length and details; `None` where it is something else after all.
+/// Length and details; `None` if the check fails.
 type Judged = Option<(Option<u64>, String)>;
 
-/// A format: its magic number, where it stands, and what else has to be right.
+/// A format: its magic number with its offset, and further checks.
 struct Kind {
     short: &'static str,
     kind: &'static str,
     magic: &'static [u8],
-    /// The byte where the magic number stands.
+    /// Offset of the magic number.
     at: usize,
     judge: fn(&[u8]) -> Judged,
     next: &'static str,
@@ -48,10 +48,10 @@ const UNPACK: &str = "unpack it first";
 const TAKE_OUT: &str = "`nandkit export --region` takes it out of a dump, and nandkit opens what is inside that file";
 const OTHER_TOOLS: &str = "other tools open it; `nandkit export --region` takes it out of a dump";
 
-/// Magic numbers that are looked for at every byte.
+/// Magic numbers to search at every byte.
 pub(super) const UNALIGNED: [&[u8]; 2] = [b"hsqs", b"sqsh"];
 
-/// The table of all of them. What holds others comes before what may begin with the same bytes.
+/// The table of all formats. Containers come before formats that may begin with the same bytes.
 static KINDS: [Kind; 26] = [
     Kind {
         short: "end-mark",
@@ -186,7 +186,7 @@ static KINDS: [Kind; 26] = [
     },
 ];
 
-/// What begins with these bytes and is none of nandkit's formats.
+/// The foreign format that begins with these bytes, if any.
 pub fn stranger(bytes: &[u8]) -> Option<Stranger> {
     KINDS.iter().find_map(|kind| {
         let here = bytes.get(kind.at..)?.starts_with(kind.magic);
@@ -210,13 +210,14 @@ fn sized(size: u64) -> Judged {
     (size > 0).then(|| (Some(size), String::new()))
 }
 
-/// An erase counter header with the right CRC over its first 60 bytes.
+/// Checks an erase counter header: valid CRC over its first 60 bytes.
 fn ubi(bytes: &[u8]) -> Judged {
     let right = be32(bytes, 60)? == crc32_linux(u32::MAX, bytes.get(..60)?);
     right.then(|| (None, String::new()))
 }
 
-/// A node with the right CRC over all behind its CRC, up to its length; the superblock is first.
+/// Checks a node: valid CRC over everything after the CRC, up to its length; the superblock comes
+/// first.
 fn ubifs(bytes: &[u8]) -> Judged {
     let (sum, length, node_type) = (le32(bytes, 4)?, le32(bytes, 16)? as usize, *bytes.get(20)?);
     let right = length >= 24 && crc32_linux(u32::MAX, bytes.get(8..length)?) == sum;
@@ -225,7 +226,7 @@ fn ubifs(bytes: &[u8]) -> Judged {
     right.then(|| (superblock.then(geometry).flatten(), String::new()))
 }
 
-/// Version 4, whose superblock says how many bytes are used, and the versions before it.
+/// Checks version 4, whose superblock stores the number of used bytes, and earlier versions.
 fn squashfs(bytes: &[u8]) -> Judged {
     let (block, log, major, used) = (le32(bytes, 12)?, le16(bytes, 22)?, le16(bytes, 28)?, le64(bytes, 40)?);
     if (1..=3).contains(&major) {
@@ -249,13 +250,13 @@ fn squashfs_big(bytes: &[u8]) -> Judged {
     (1..=3).contains(&major).then(|| old_squashfs(major, u64::from(be32(bytes, 8)?))).flatten()
 }
 
-/// Versions 1 to 3: 32 bits of used bytes where the number of 32 bits fits, behind three numbers; a
-/// few firmware tools leave it 0.
+/// Checks versions 1 to 3: the number of used bytes is 32 bits wide if the number fits, after three
+/// numbers; a few firmware tools leave it 0.
 fn old_squashfs(major: u16, used: u64) -> Judged {
     Some(((used >= 64).then_some(used), format!("version {major}")))
 }
 
-/// The signature behind four numbers, and a size.
+/// Checks the signature after four numbers, and a size.
 fn cramfs(bytes: &[u8], number: fn(&[u8], usize) -> Option<u32>) -> Judged {
     (bytes.get(16..32)? == b"Compressed ROMFS").then_some(())?;
     sized(u64::from(number(bytes, 4)?))
@@ -270,7 +271,7 @@ fn exfat(bytes: &[u8]) -> Judged {
 fn ntfs(bytes: &[u8]) -> Judged {
     let (sector, sectors) = (u64::from(le16(bytes, 11)?), le64(bytes, 40)?);
     let right = bytes.get(510..512)? == [0x55, 0xAA] && sector.is_power_of_two();
-    // One sector more holds a copy of the first.
+    // One more sector holds a copy of the first.
     right.then(|| (sectors.checked_add(1).and_then(|all| all.checked_mul(sector)), String::new()))
 }
 
@@ -281,8 +282,7 @@ fn ext(bytes: &[u8]) -> Judged {
     right.then(|| (Some(u64::from(blocks) << (10 + shift)), String::new()))
 }
 
-/// A U-Boot image of the old kind: header of 64 bytes with a CRC over itself (its own field
-/// zeroed).
+/// Checks a legacy U-Boot image: 64-byte header with a CRC over itself (its own field zeroed).
 fn legacy_image(bytes: &[u8]) -> Judged {
     let mut header = bytes.get(..64)?.to_vec();
     header.get_mut(4..8)?.fill(0);
@@ -293,14 +293,14 @@ fn legacy_image(bytes: &[u8]) -> Judged {
     (crc32(&header) == be32(bytes, 4)?).then(|| (Some(size), format!("\"{name}\"")))
 }
 
-/// A length that holds the header, and places of parts inside it.
+/// Checks a length that includes the header, and the positions of parts inside it.
 fn trx(bytes: &[u8]) -> Judged {
     let (length, version) = (le32(bytes, 4)?, le16(bytes, 14)?);
     let inside = (0..3).all(|part| le32(bytes, 16 + 4 * part).is_some_and(|place| place < length));
     ((1..=2).contains(&version) && length >= 28 && inside).then(|| (Some(length.into()), String::new()))
 }
 
-/// A flattened device tree: a version in use, and parts that lie inside it.
+/// Checks a flattened device tree: a version in use, and parts that lie inside it.
 fn device_tree(bytes: &[u8]) -> Judged {
     let (total, structure, strings) = (be32(bytes, 4)?, be32(bytes, 8)?, be32(bytes, 12)?);
     let (version, compatible) = (be32(bytes, 20)?, be32(bytes, 24)?);
@@ -309,12 +309,12 @@ fn device_tree(bytes: &[u8]) -> Judged {
         && strings < total
         && (16..=32).contains(&version)
         && compatible <= version;
-    // The kind of tree shows in its strings only; a FIT image is one that holds "/images", a
-    // board's tree a small one.
+    // Only its strings tell the kind of tree; a FIT image contains "/images", a board's tree is
+    // small.
     right.then(|| (Some(u64::from(total)), String::new()))
 }
 
-/// The new ASCII format, with or without checksums: 13 fields of eight hexadecimal digits.
+/// Checks the new ASCII format, with or without checksums: 13 fields of eight hexadecimal digits.
 fn cpio(bytes: &[u8]) -> Judged {
     let right =
         matches!(bytes.get(..6)?, b"070701" | b"070702") && bytes.get(6..110)?.iter().all(u8::is_ascii_hexdigit);
@@ -335,14 +335,14 @@ fn gzip(bytes: &[u8]) -> Judged {
     (bytes.get(3)? & 0xE0 == 0).then(|| (None, String::new()))
 }
 
-/// A level, and the beginning of a block: the digits of pi.
+/// Checks a level, and the beginning of a block: the digits of pi.
 fn bzip2(bytes: &[u8]) -> Judged {
     let right = bytes.get(3)?.is_ascii_digit() && bytes.get(4..10)? == [0x31, 0x41, 0x59, 0x26, 0x53, 0x59];
     right.then(|| (None, String::new()))
 }
 
-/// An object header of a file, a symbolic link or a directory, with a parent, a name and a mode of
-/// its type.
+/// Checks an object header of a file, a symbolic link or a directory, with a parent, a name and a
+/// matching mode.
 fn yaffs2(bytes: &[u8], number: fn(&[u8], usize) -> Option<u32>) -> Judged {
     let (kind, parent, mode) = (number(bytes, 0)?, number(bytes, 4)?, number(bytes, 268)?);
     let name = bytes.get(10..266)?;
