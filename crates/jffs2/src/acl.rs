@@ -1,18 +1,18 @@
-//! POSIX access control lists: the value of `system.posix_acl_access` and
-//! `system.posix_acl_default` as Linux hands it to programs, and the shorter form in which JFFS2
-//! stores it.
+//! POSIX access control lists: conversion between the attribute values `system.posix_acl_access`
+//! and `system.posix_acl_default` as Linux passes them to programs, and the shorter form that JFFS2
+//! stores.
 //!
 //! Sources: include/uapi/linux/posix_acl_xattr.h (version 2, entries of tag, permissions and
-//! number, little-endian always); fs/jffs2/acl.h (version 1, entries without the number where the
-//! tag needs none, in the volume's byte order).
+//! number, always little-endian); fs/jffs2/acl.h (version 1, entries without the number if the tag
+//! needs none, in the volume's byte order).
 
 use crate::layout::ByteOrder;
 
-/// Version of the form for programs.
+/// Version of the external form.
 const OUTSIDE_VERSION: u32 = 2;
 /// Version of the stored form.
 const STORED_VERSION: u32 = 1;
-/// The number of entries that have none.
+/// The number in entries that need none.
 const NO_NUMBER: u32 = u32::MAX;
 
 const USER_OBJECT: u16 = 0x01;
@@ -38,7 +38,7 @@ fn u32_at(order: ByteOrder, bytes: &[u8], at: usize) -> Option<u32> {
     Some(order.u32(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// From the form for programs to the stored one; `None` where it is not well formed.
+/// Converts the external form to the stored one; `None` if it is malformed.
 pub fn to_stored(order: ByteOrder, outside: &[u8]) -> Option<Vec<u8>> {
     let little = ByteOrder::Little;
     if u32_at(little, outside, 0)? != OUTSIDE_VERSION || outside.len() % 8 != 4 {
@@ -56,7 +56,7 @@ pub fn to_stored(order: ByteOrder, outside: &[u8]) -> Option<Vec<u8>> {
     Some(stored)
 }
 
-/// From the stored form to the one for programs; `None` where it is not well formed.
+/// Converts the stored form to the external one; `None` if it is malformed.
 pub fn from_stored(order: ByteOrder, stored: &[u8]) -> Option<Vec<u8>> {
     if u32_at(order, stored, 0)? != STORED_VERSION {
         return None;

@@ -1,23 +1,23 @@
-//! Where a node stands, and the numbers of inodes.
+//! Addresses of nodes, and inode numbers.
 
 use std::fmt;
 
 use nandkit_units::BlockIndex;
 use nandkit_vfs::InodeNumber;
 
-/// Where a node begins: bytes of data from the device's beginning, OOB not counted. A multiple of
-/// four. JFFS2 knows no other name for a node, and so has room for 4 GiB.
+/// The address of a node: its offset in data bytes from the start of the device, without OOB. A
+/// multiple of four. JFFS2 has no other identification for a node, which limits volumes to 4 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeAddress(pub u32);
 
 impl NodeAddress {
-    /// The block it lies in.
+    /// The block that contains it.
     #[inline]
     pub const fn block(self, erase_size: u32) -> BlockIndex {
         BlockIndex(self.0 / erase_size)
     }
 
-    /// Bytes from the block's beginning.
+    /// Offset in the block, in bytes.
     #[inline]
     pub const fn offset(self, erase_size: u32) -> u32 {
         self.0 % erase_size
@@ -30,15 +30,15 @@ impl fmt::Display for NodeAddress {
     }
 }
 
-/// The number of an inode.
+/// An inode number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ino(pub u32);
 
 impl Ino {
-    /// No inode: a directory entry with it takes its name away.
+    /// No inode: a directory entry with this number deletes its name.
     pub const NONE: Self = Self(0);
 
-    /// The number behind it; `None` behind the last.
+    /// The next number; `None` after the last one.
     pub fn next(self) -> Option<Self> {
         self.0.checked_add(1).map(Self)
     }

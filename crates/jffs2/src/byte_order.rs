@@ -1,4 +1,4 @@
-//! In which order of bytes the numbers of a volume are.
+//! Detecting the byte order of a volume.
 
 use nandkit_flash::{Flash, FlashError};
 use nandkit_units::BlockIndex;
@@ -8,10 +8,10 @@ use crate::medium::MOUNT;
 use crate::medium::Medium;
 use crate::scan::walk::{Stretch, Walk};
 
-/// Blocks that do not begin with a node are looked through only so many at the most.
+/// Most blocks without a node at their beginning that are searched completely.
 const DEEP: usize = 16;
 
-/// The order of bytes in the first node that is found; `None` where there is none.
+/// The byte order of the first node found; `None` if there is no node.
 pub(crate) fn of_first_node<F: Flash>(medium: &Medium<F>) -> Result<Option<ByteOrder>, FlashError> {
     let shape = medium.shape();
     let mut strange = Vec::new();

@@ -1,4 +1,4 @@
-//! What stands in each erase block.
+//! The catalogue: the nodes in each erase block.
 
 use std::collections::BTreeSet;
 
@@ -7,53 +7,52 @@ use nandkit_units::{BlockIndex, Nanos};
 use crate::layout::{INODE_SIZE, MIN_DATA};
 use crate::{Ino, NodeAddress};
 
-/// Whose a node is.
+/// The owner of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// Nobody's: cleanmarkers, padding, summaries, unknown nodes, gaps.
+    /// No owner: cleanmarkers, padding, summaries, unknown nodes, gaps.
     None,
-    /// An inode's: inode nodes, and directory entries of the directory that they stand in.
+    /// The inode of an inode node, or the directory of a directory entry.
     Inode(Ino),
-    /// The attribute's with this number.
+    /// The extended attribute with this number.
     Xattr(u32),
-    /// A reference of the inode with this number to an attribute.
+    /// The inode of a reference to an extended attribute.
     Xref(Ino),
 }
 
-/// What is known of a node's use.
+/// How much of a node is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeState {
-    /// Its inode was not loaded since the mount: nobody knows yet.
+    /// Unknown: its inode was not loaded since the mount.
     Unchecked,
-    /// All of it is valid, and it may be copied as it is.
+    /// Completely valid; the collector may copy it as it is.
     Pristine,
-    /// Some of it is valid, or it may be joined with its neighbours: the collector writes its
-    /// content anew.
+    /// Partly valid, or joinable with its neighbours: the collector rewrites its content.
     Normal,
-    /// Nothing of it is valid.
+    /// Completely obsolete.
     Obsolete,
 }
 
 /// A node in its block. 24 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeRef {
-    /// When the user wrote its content, which moving leaves; for nodes found by a mount, the time
-    /// of the mount. On the scale of the volume's separation: nanoseconds, or user writes.
+    /// When the user wrote its content, which moving does not change; for nodes found at mount, the
+    /// time of the mount. In the scale of the volume's separation: nanoseconds, or user writes.
     pub written: Nanos,
-    /// Bytes from the block's beginning.
+    /// Offset in the block, in bytes.
     pub offset: u32,
-    /// Bytes up to the next node, padding included.
+    /// Bytes up to the next node, including padding.
     pub length: u32,
     owner: u32,
     owner_kind: u8,
-    /// What is known of its use.
+    /// How much of it is valid.
     pub state: NodeState,
 }
 
 const _: () = assert!(size_of::<NodeRef>() == 24);
 
 impl NodeRef {
-    /// A node.
+    /// Makes a node.
     pub const fn new(offset: u32, length: u32, owner: Owner, state: NodeState, written: Nanos) -> Self {
         let (owner_kind, owner) = match owner {
             Owner::None => (0, 0),
@@ -64,7 +63,7 @@ impl NodeRef {
         Self { written, offset, length, owner, owner_kind, state }
     }
 
-    /// Whose it is.
+    /// The node's owner.
     pub const fn owner(&self) -> Owner {
         match self.owner_kind {
             1 => Owner::Inode(Ino(self.owner)),
@@ -74,42 +73,42 @@ impl NodeRef {
         }
     }
 
-    /// Whether nothing of it is valid.
+    /// Whether the node is completely obsolete.
     pub const fn is_obsolete(&self) -> bool {
         matches!(self.state, NodeState::Obsolete)
     }
 }
 
-/// The list on which a block is, as Linux's fs/jffs2 sorts them.
+/// The list of a block, as in Linux's fs/jffs2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Queue {
-    /// Erased, with its cleanmarker where the medium wants one.
+    /// Erased, with its cleanmarker if the medium uses one.
     Free,
-    /// Nodes are being appended to it.
+    /// Nodes are being appended.
     Open,
-    /// Full, with nothing or next to nothing obsolete.
+    /// Full, with nothing or almost nothing obsolete.
     Clean,
     /// Full, with obsolete nodes.
     Dirty,
     /// Full, at least half of it obsolete.
     VeryDirty,
-    /// Nothing valid in it; erased when the collector takes it.
+    /// Without valid nodes; erased when the collector takes it.
     Erasable,
-    /// Nothing valid in it, but what replaced it is still in a write buffer.
+    /// Without valid nodes, but their replacements are still in a write buffer.
     ErasableAfterFlush,
-    /// Erased next.
+    /// To be erased next.
     #[default]
     ErasePending,
-    /// The collector is at work in it.
+    /// The collector is working in it.
     Collecting,
-    /// A program failed in it: emptied, then retired.
+    /// A program failed in it: it will be emptied, then retired.
     BadUsed,
     /// Bad.
     Bad,
 }
 
 impl Queue {
-    /// All, in the order of the declaration.
+    /// All lists, in the order of declaration.
     pub const ALL: [Self; 11] = [
         Self::Free,
         Self::Open,
@@ -125,125 +124,124 @@ impl Queue {
     ];
 }
 
-/// Whether so many obsolete bytes of a block are worth collecting: more than a node's header and
+/// Whether this many obsolete bytes in a block are worth collecting: more than a node's header and
 /// its least data (fs/jffs2/nodelist.h, `ISDIRTY`).
 pub const fn is_dirty(bytes: u32) -> bool {
     bytes > INODE_SIZE + MIN_DATA
 }
 
-/// An erase block. The five sums always make up the erase size, but for blocks on `Bad`.
+/// An erase block. Its five sums always add up to the erase size, except for blocks on `Bad`.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
-    /// Its nodes in the order of their addresses, without gaps from the block's beginning to where
-    /// it is free.
+    /// Its nodes in address order, without gaps from the start of the block to its free part.
     pub nodes: Vec<NodeRef>,
     /// Bytes of valid nodes.
     pub used: u32,
     /// Bytes of obsolete nodes.
     pub dirty: u32,
-    /// Bytes lost to padding and small obsolete nodes, not worth collecting.
+    /// Bytes lost to padding and to obsolete nodes too small to be worth collecting.
     pub wasted: u32,
-    /// Bytes of nodes that were not checked since the mount.
+    /// Bytes of nodes not checked since the mount.
     pub unchecked: u32,
-    /// Bytes behind the last node.
+    /// Bytes after the last node.
     pub free: u32,
-    /// The list it is on.
+    /// The list that contains it.
     pub queue: Queue,
-    /// Its place in that list: the head is the least.
+    /// Its position in that list: the head has the least.
     pub place: i64,
-    /// When it came to be dirty, as a place in one list of `Dirty` and `VeryDirty` together.
+    /// When it became dirty, as a position in one list of `Dirty` and `VeryDirty` together.
     pub dirtied: i64,
-    /// Erases since it is known: JFFS2 stores none, so a mount begins at 0 unless the device tells.
+    /// Erases since the mount: JFFS2 stores none, so a mount starts at 0 unless the device knows.
     pub erases: u32,
     /// When its first node was written.
     pub first_written: Nanos,
-    /// When its last one was.
+    /// When its last node was written.
     pub last_written: Nanos,
-    /// When it was opened, on the scale of the volume's separation.
+    /// When it was opened, in the scale of the volume's separation.
     pub opened: u64,
-    /// On `ErasableAfterFlush`: bit n is set while write buffer n still holds what it held when the
-    /// block came there.
+    /// On `ErasableAfterFlush`: bit n is set while write buffer n still holds the content it had
+    /// when the block was put there.
     pub waits_for: u16,
-    /// The region of a separation that it belongs to.
+    /// Its region in the separation.
     pub region: u8,
-    /// A program failed in it: it is retired where others are erased.
+    /// A program failed in it: it is retired instead of being erased.
     pub failed: bool,
-    /// The mount found it without a sign that it was erased to the end: erasing it is recovery from
-    /// what stopped that.
+    /// The mount found no sign that it was completely erased: erasing it is recovery from an
+    /// interrupted erase.
     pub unclean: bool,
 }
 
 impl Block {
-    /// An empty block.
+    /// Makes an empty block.
     pub fn empty(erase_size: u32) -> Self {
         Self { free: erase_size, ..Self::default() }
     }
 
-    /// The node that begins at `offset`.
+    /// The node at `offset`.
     pub fn node(&self, offset: u32) -> Option<&NodeRef> {
         self.nodes.get(self.place_of(offset)?)
     }
 
-    /// The place of the node that begins at `offset`.
+    /// The index of the node at `offset`.
     pub fn place_of(&self, offset: u32) -> Option<usize> {
         self.nodes.binary_search_by_key(&offset, |node| node.offset).ok()
     }
 
-    /// Bytes that all sums together make up: the erase size.
+    /// The sum of all parts: the erase size.
     pub const fn total(&self) -> u32 {
         self.used + self.dirty + self.wasted + self.unchecked + self.free
     }
 
-    /// Where its next node goes: bytes from its beginning.
+    /// Offset of its next node, in bytes.
     pub fn end(&self) -> u32 {
         self.nodes.last().map_or(0, |node| node.offset + node.length)
     }
 }
 
-/// All blocks, the lists that they are on, and the sums over them.
+/// All blocks, their lists, and sums over all blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub erase_size: u32,
-    /// The blocks of the device. Their sums and lists are changed by the methods here only.
+    /// The blocks of the device. Only the methods here change their sums and lists.
     pub blocks: Vec<Block>,
     /// Sums over all blocks, in bytes.
     pub sums: Sums,
-    /// By place, then number of the block; one for each of [`Queue::ALL`].
+    /// Entries of position and block number, for each of [`Queue::ALL`].
     lists: [BTreeSet<(i64, u32)>; Queue::ALL.len()],
     last_place: i64,
     first_place: i64,
 }
 
-/// Sums over all blocks but bad ones, in bytes.
+/// Sums over all blocks except bad ones, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Valid.
+    /// Bytes of valid nodes.
     pub used: u64,
-    /// Obsolete.
+    /// Bytes of obsolete nodes.
     pub dirty: u64,
-    /// Lost to padding.
+    /// Bytes lost to padding.
     pub wasted: u64,
-    /// Not checked since the mount.
+    /// Bytes not checked since the mount.
     pub unchecked: u64,
-    /// Free.
+    /// Free bytes.
     pub free: u64,
-    /// In bad blocks.
+    /// Bytes in bad blocks.
     pub bad: u64,
 }
 
-/// What decides where a block goes that lost its last valid node.
+/// Determines the list of a block that lost its last valid node.
 pub struct Emptied<'a> {
-    /// The write buffers that hold something now, one bit each: what replaced the block's content
-    /// may be there.
+    /// The write buffers that are not empty, one bit each: they may contain replacements of the
+    /// block's content.
     pub waiting: u16,
-    /// Whether the block is left unerased for a while: one in 128, by draw.
+    /// Whether to leave the block unerased for a while: one block in 128, at random.
     pub leave: &'a mut dyn FnMut() -> bool,
 }
 
 impl Catalogue {
-    /// Blocks as a mount found them: nodes, the five sums, `queue` and `place` set, all else made
-    /// here.
+    /// Makes a catalogue of the blocks that a mount found: with nodes, the five sums, `queue` and
+    /// `place`; computes everything else.
     pub fn from_blocks(erase_size: u32, blocks: Vec<Block>) -> Self {
         let mut all = Self { erase_size, blocks, ..Self::default() };
         for (number, block) in all.blocks.iter_mut().enumerate() {
@@ -272,7 +270,7 @@ impl Catalogue {
         sums
     }
 
-    /// The block and node that an address names.
+    /// The node at an address.
     pub fn node(&self, at: NodeAddress) -> Option<&NodeRef> {
         self.block(at.block(self.erase_size))?.node(at.offset(self.erase_size))
     }
@@ -282,40 +280,40 @@ impl Catalogue {
         self.blocks.get(block.index())
     }
 
-    /// The address of a place in a block.
+    /// The address of an offset in a block.
     pub const fn address(&self, block: BlockIndex, offset: u32) -> NodeAddress {
         NodeAddress(block.0 * self.erase_size + offset)
     }
 
-    /// How many blocks are on a list.
+    /// The number of blocks on a list.
     pub fn count(&self, queue: Queue) -> u32 {
         self.lists[queue as usize].len() as u32
     }
 
-    /// How many blocks are free or will be once they are erased: those that failed are retired
-    /// instead.
+    /// The number of blocks that are free or will be after their erase; failed ones do not count,
+    /// because they are retired.
     pub fn ready(&self) -> u32 {
         let pending = self.on(Queue::ErasePending).filter_map(|block| self.block(block)).filter(|block| !block.failed);
         self.count(Queue::Free) + pending.count() as u32
     }
 
-    /// The head of a list.
+    /// The first block on a list.
     pub fn head(&self, queue: Queue) -> Option<BlockIndex> {
         self.lists[queue as usize].first().map(|(_, block)| BlockIndex(*block))
     }
 
-    /// The blocks on a list, its head first.
+    /// The blocks on a list, in order.
     pub fn on(&self, queue: Queue) -> impl Iterator<Item = BlockIndex> + Clone {
         self.lists[queue as usize].iter().map(|(_, block)| BlockIndex(*block))
     }
 
-    /// Puts a block at the end of a list.
+    /// Moves a block to the end of a list.
     pub fn file(&mut self, block: BlockIndex, queue: Queue) {
         self.last_place += 1;
         self.place(block, queue, self.last_place);
     }
 
-    /// Puts a block at the head of a list.
+    /// Moves a block to the head of a list.
     pub fn file_first(&mut self, block: BlockIndex, queue: Queue) {
         self.first_place -= 1;
         self.place(block, queue, self.first_place);
@@ -332,8 +330,8 @@ impl Catalogue {
         self.lists[queue as usize].insert((place, at.0));
     }
 
-    /// A node was written behind the last one of a block. `None`, and nothing changes, where it
-    /// does not begin there or is longer than what is free.
+    /// Appends a written node to a block. Returns `None`, with nothing changed, if it does not
+    /// start at the end of the last node or exceeds the free space.
     pub fn link(&mut self, at: BlockIndex, node: NodeRef) -> Option<NodeAddress> {
         let erase_size = self.erase_size;
         let block = self.blocks.get_mut(at.index())?;
@@ -353,7 +351,7 @@ impl Catalogue {
         Some(self.address(at, node.offset))
     }
 
-    /// Some bytes behind the last node of a block are lost: padding, or what is left at its end.
+    /// Marks bytes after the last node of a block as lost: padding, or the rest of the block.
     pub fn waste(&mut self, at: BlockIndex, length: u32, now: Nanos) {
         let offset = self.block(at).map_or(0, |block| self.erase_size - block.free);
         if length > 0 {
@@ -361,7 +359,7 @@ impl Catalogue {
         }
     }
 
-    /// Counts what is wasted in a block as dirty.
+    /// Counts a block's wasted bytes as dirty.
     pub fn waste_to_dirty(&mut self, at: BlockIndex) {
         let Some(block) = self.blocks.get_mut(at.index()) else { return };
         let wasted = std::mem::take(&mut block.wasted);
@@ -370,7 +368,7 @@ impl Catalogue {
         self.sums.dirty += u64::from(wasted);
     }
 
-    /// An open block is full: it goes where its dirt says (fs/jffs2/nodemgmt.c,
+    /// Closes a full open block and files it by its dirt (fs/jffs2/nodemgmt.c,
     /// `jffs2_close_nextblock`).
     pub fn close(&mut self, at: BlockIndex) {
         let Some(block) = self.block(at) else { return };
@@ -386,7 +384,7 @@ impl Catalogue {
         dirty >= self.erase_size / 2
     }
 
-    /// Says what is known of a node that is valid. Obsolete ones stay so.
+    /// Sets the state of a valid node. Obsolete nodes stay obsolete.
     pub fn set_state(&mut self, at: NodeAddress, state: NodeState) {
         let (index, offset) = (at.block(self.erase_size).index(), at.offset(self.erase_size));
         let Some(block) = self.blocks.get_mut(index) else { return };
@@ -404,9 +402,9 @@ impl Catalogue {
         node.state = state;
     }
 
-    /// Nothing of a node is valid any more. Its block goes on to another list where that follows
-    /// from it (fs/jffs2/nodemgmt.c, `jffs2_mark_node_obsolete`): what is open, being collected or
-    /// failed stays where it is.
+    /// Marks a node as obsolete, and moves its block to another list if necessary
+    /// (fs/jffs2/nodemgmt.c, `jffs2_mark_node_obsolete`). Blocks that are open, being collected, or
+    /// failed stay on their list.
     pub fn mark_obsolete(&mut self, at: NodeAddress, emptied: &mut Emptied<'_>) {
         let number = at.block(self.erase_size);
         let erase_size = self.erase_size;
@@ -435,7 +433,7 @@ impl Catalogue {
         self.refile(number, before, emptied);
     }
 
-    /// Moves a block to the list that follows from its dirt; `before` is how much of it was dirty.
+    /// Moves a block to the list that matches its dirt; `before` is the previous amount of dirt.
     fn refile(&mut self, number: BlockIndex, before: u32, emptied: &mut Emptied<'_>) {
         let Some(block) = self.block(number) else { return };
         let dirty = block.dirty;
@@ -450,7 +448,7 @@ impl Catalogue {
         }
     }
 
-    /// Files a block without valid nodes: to be erased, now or later.
+    /// Files a block without valid nodes, to be erased now or later.
     pub fn file_emptied(&mut self, number: BlockIndex, emptied: &mut Emptied<'_>) {
         if emptied.waiting != 0 {
             if let Some(block) = self.blocks.get_mut(number.index()) {
@@ -462,7 +460,7 @@ impl Catalogue {
         }
     }
 
-    /// A write buffer was programmed: blocks that waited for it alone may be erased.
+    /// Handles a programmed write buffer: blocks that waited only for it may be erased.
     pub fn flushed(&mut self, stream: usize, leave: &mut dyn FnMut() -> bool) {
         if self.lists[Queue::ErasableAfterFlush as usize].is_empty() {
             return;
@@ -478,7 +476,7 @@ impl Catalogue {
         }
     }
 
-    /// Takes a block's nodes away, which is about to be erased or retired, and counts it as free.
+    /// Removes the nodes of a block that is about to be erased or retired, and counts it as free.
     pub fn clear(&mut self, at: BlockIndex) -> Vec<NodeRef> {
         let erase_size = self.erase_size;
         let Some(block) = self.blocks.get_mut(at.index()) else { return Vec::new() };
@@ -491,14 +489,14 @@ impl Catalogue {
         std::mem::take(&mut block.nodes)
     }
 
-    /// A block is bad from now on. It was cleared before.
+    /// Marks a cleared block as bad.
     pub fn retire(&mut self, at: BlockIndex) {
         self.file(at, Queue::Bad);
         self.sums.free -= u64::from(self.erase_size);
         self.sums.bad += u64::from(self.erase_size);
     }
 
-    /// Compares all sums and lists with the nodes. The error says what differs. For tests: one pass
+    /// Compares all sums and lists with the nodes; the error says what differs. For tests: one pass
     /// over all nodes.
     pub fn recount(&self) -> Result<(), String> {
         for (number, block) in self.blocks.iter().enumerate() {
@@ -551,7 +549,7 @@ mod tests {
         NodeRef::new(offset, length, Owner::Inode(Ino(2)), NodeState::Pristine, Nanos::ZERO)
     }
 
-    /// One block of eight nodes of 512 bytes, on the list where closing puts it, and a free one.
+    /// A block of eight nodes of 512 bytes, closed, and a free block.
     fn full() -> Catalogue {
         let free = || Block { queue: Queue::Free, ..Block::empty(SIZE) };
         let mut all = Catalogue::from_blocks(SIZE, vec![free(), free()]);

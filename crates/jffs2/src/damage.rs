@@ -1,5 +1,4 @@
-//! Damage as the crate works with it: typed, ordered by address, and turned into a finding at the
-//! crate's door.
+//! Damage inside the crate: typed, ordered by address, and converted to findings for callers.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +8,7 @@ use nandkit_vfs::check::{Finding, Kind, Severity};
 
 use crate::{Ino, NodeAddress};
 
-/// The damage found so far, each piece once. It grows through a shared reference while inodes are
+/// The damage found so far, each item once. It grows through a shared reference while inodes are
 /// loaded.
 #[derive(Debug, Default)]
 pub(crate) struct DamageList {
@@ -17,12 +16,12 @@ pub(crate) struct DamageList {
 }
 
 impl DamageList {
-    /// Adds a piece of damage unless it is known.
+    /// Adds an item unless it is known.
     pub(crate) fn add(&self, damage: Damage) {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner).insert(damage);
     }
 
-    /// Adds every piece of damage that is not known.
+    /// Adds all items that are not known.
     pub(crate) fn extend(&self, damage: impl IntoIterator<Item = Damage>) {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner).extend(damage);
     }
@@ -33,23 +32,23 @@ impl DamageList {
     }
 }
 
-/// One piece of damage at one address.
+/// An item of damage at one address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Damage {
-    /// The first byte concerned, counted from the beginning of the volume.
+    /// The first affected byte, counted from the start of the volume.
     pub(crate) at: NodeAddress,
-    /// The erase block that holds it.
+    /// The erase block that contains it.
     pub(crate) block: BlockIndex,
     /// What is damaged.
     pub(crate) kind: DamageKind,
-    /// The inode that it belongs to, where the header still says so.
+    /// The inode that it belongs to, if the header still says so.
     pub(crate) inode: Option<Ino>,
-    /// Details for people: what was found, and what would be right.
+    /// Details for people: what was found, and what was expected.
     pub(crate) detail: String,
 }
 
 impl Damage {
-    /// The finding that leaves the crate, without a path.
+    /// Converts it to a finding, without a path.
     pub(crate) fn finding(&self) -> Finding {
         let inode = self.inode.map_or_else(String::new, |inode| format!("inode {inode}: "));
         let finding = Finding::new(self.kind, format!("{inode}{} (block {})", self.detail, self.block.0));

@@ -1,5 +1,4 @@
-//! Nodes as they are appended to the flash, with their checksums. Padding between nodes is the
-//! business of whoever places them.
+//! Encoding nodes with their checksums. Padding between nodes is added where nodes are placed.
 
 use crate::Ino;
 use crate::layout::{
@@ -7,7 +6,7 @@ use crate::layout::{
     covered, crc, node_type, padded,
 };
 
-/// What an inode node says of its inode.
+/// The inode's fields in an inode node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as in layout::Inode")]
 pub struct InodeFields {
@@ -25,14 +24,13 @@ pub struct InodeFields {
 /// The data of an inode node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// First byte in the file.
+    /// Offset of the first byte in the file.
     pub offset: u32,
-    /// Bytes of the file.
+    /// Number of bytes of the file.
     pub size: u32,
-    /// How `bytes` are compressed: see [`compression`].
+    /// The compression of `bytes`: see [`compression`].
     pub compression: u8,
-    /// What stands in the node; at most 2^32 - 69 bytes, which the callers keep by splitting at
-    /// pages.
+    /// The stored bytes; at most 2^32 - 69, which callers ensure by splitting at pages.
     pub bytes: &'a [u8],
 }
 
@@ -81,7 +79,7 @@ pub fn inode_node(order: ByteOrder, fields: &InodeFields, piece: &Piece<'_>, out
     out.extend_from_slice(piece.bytes);
 }
 
-/// What a directory entry says besides its name.
+/// The fields of a directory entry other than its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as in layout::Dirent")]
 pub struct DirentFields {
@@ -92,8 +90,8 @@ pub struct DirentFields {
     pub kind: u8,
 }
 
-/// Appends a directory entry to `out`. The caller promises a name of at most
-/// [`crate::layout::NAME_MAX`] bytes.
+/// Appends a directory entry to `out`. The name must have at most [`crate::layout::NAME_MAX`]
+/// bytes.
 pub fn dirent_node(order: ByteOrder, fields: &DirentFields, name: &[u8], out: &mut Vec<u8>) {
     let header = Header::new(order, node_type::DIRENT, length(DIRENT_SIZE, name.len()));
     let mut node = Dirent {
@@ -116,8 +114,8 @@ pub fn dirent_node(order: ByteOrder, fields: &DirentFields, name: &[u8], out: &m
     out.extend_from_slice(name);
 }
 
-/// An extended attribute as it stands in its node: number, version, prefix, the name behind the
-/// prefix, value.
+/// The fields of an extended attribute's node: number, version, prefix, the rest of the name, and
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as in layout::Xattr")]
 pub struct XattrFields<'a> {
@@ -128,11 +126,10 @@ pub struct XattrFields<'a> {
     pub value: &'a [u8],
 }
 
-/// Appends an extended attribute to `out`, filled up to a multiple of four bytes: the header's
-/// length counts these too, other than in nodes of other types. Linux takes an attribute for
-/// damaged where it does not, and then stops at the next node (fs/jffs2/scan.c,
-/// `jffs2_scan_xattr_node`). The caller promises a name of at most 255 and a value of at most
-/// 65,535 bytes.
+/// Appends an extended attribute to `out`, padded to a multiple of four bytes. Unlike in other
+/// nodes, the header's length includes the padding; otherwise Linux takes the attribute for damaged
+/// and stops at the next node (fs/jffs2/scan.c, `jffs2_scan_xattr_node`). The name must have at
+/// most 255 bytes, the value at most 65,535.
 pub fn xattr_node(order: ByteOrder, fields: &XattrFields<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     let variable = fields.name.len() + 1 + fields.value.len();
@@ -161,7 +158,7 @@ pub fn xattr_node(order: ByteOrder, fields: &XattrFields<'_>, out: &mut Vec<u8>)
     out.resize(start + header.total_length as usize, 0xFF);
 }
 
-/// Appends a reference of an inode to an extended attribute to `out`.
+/// Appends an inode's reference to an extended attribute to `out`.
 pub fn xref_node(order: ByteOrder, inode: Ino, id: u32, sequence: u32, out: &mut Vec<u8>) {
     let header = Header::new(order, node_type::XREF, XREF_SIZE);
     let mut node = Xref {

@@ -1,52 +1,52 @@
-//! One file's map from offsets to the nodes that hold the bytes there.
+//! The map of a file: which nodes hold which bytes.
 
 use std::collections::BTreeSet;
 
 use crate::NodeAddress;
 use crate::work;
 
-/// A range of a file whose bytes stand in one node. Holes have no fragment.
+/// A range of a file whose bytes are in one node. Holes have no fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// First byte in the file.
+    /// Offset of the first byte in the file.
     pub start: u32,
-    /// The byte behind the last one.
+    /// Offset just past the last byte.
     pub end: u32,
-    /// The node.
+    /// The node that holds it.
     pub node: NodeAddress,
-    /// First byte in the file that the node holds; at most `start`.
+    /// Offset of the node's first byte in the file; at most `start`.
     pub node_start: u32,
-    /// The byte behind the last one that the node holds; at least `end`.
+    /// Offset just past the node's last byte; at least `end`.
     pub node_end: u32,
 }
 
 impl Fragment {
-    /// All that a node holds.
+    /// A fragment with all bytes of a node.
     pub const fn whole(node: NodeAddress, start: u32, end: u32) -> Self {
         Self { start, end, node, node_start: start, node_end: end }
     }
 }
 
-/// What a change did to a node that was there before.
+/// The effect of a change on an existing node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// No byte of it is valid any more.
+    /// None of its bytes is valid any more.
     Gone(NodeAddress),
-    /// Some bytes of it are not valid any more.
+    /// Some of its bytes are no longer valid.
     Cut(NodeAddress),
 }
 
-/// The fragments of a file in the order of their offsets; they do not overlap. 20 bytes each.
+/// The fragments of a file, sorted by offset, without overlap. 20 bytes each.
 ///
-/// Finding costs a binary search; replacing a range by one of the same bounds costs nothing more,
-/// another insertion moves what is behind it.
+/// A lookup is a binary search; replacing a range with the same bounds costs no more, and any other
+/// insertion moves all later fragments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fragments {
     list: Vec<Fragment>,
 }
 
 impl Fragments {
-    /// From fragments in any order, no two of which overlap.
+    /// Makes a map from fragments in any order that do not overlap.
     pub(crate) fn of(mut list: Vec<Fragment>) -> Self {
         list.sort_unstable_by_key(|fragment| fragment.start);
         Self { list }
@@ -57,7 +57,7 @@ impl Fragments {
         &self.list
     }
 
-    /// The fragments that have a byte in `start..end`.
+    /// The fragments that overlap `start..end`.
     pub fn within(&self, start: u32, end: u32) -> &[Fragment] {
         let from = self.list.partition_point(|fragment| fragment.end <= start);
         let to = self.list.partition_point(|fragment| fragment.start < end).max(from);
@@ -70,8 +70,8 @@ impl Fragments {
         all.filter(move |fragment| fragment.node == node)
     }
 
-    /// The node becomes the newest one for `start..end`. What it did to others is added to
-    /// `effects`, in the order of the file. An empty range changes nothing.
+    /// Makes a node the newest one for `start..end`. Adds its effects on other nodes to `effects`,
+    /// in file order. An empty range changes nothing.
     pub fn insert(&mut self, node: NodeAddress, start: u32, end: u32, effects: &mut Vec<Effect>) {
         if start >= end {
             return;
@@ -79,7 +79,7 @@ impl Fragments {
         self.replace(start, end, Some(Fragment::whole(node, start, end)), effects);
     }
 
-    /// No node holds `start..end` any more: the file was cut there, or the range became a hole.
+    /// Removes `start..end` from the map: the file was truncated, or the range became a hole.
     pub fn clear(&mut self, start: u32, end: u32, effects: &mut Vec<Effect>) {
         if start < end {
             self.replace(start, end, None, effects);
@@ -105,8 +105,8 @@ impl Fragments {
         }
     }
 
-    /// The nodes of these fragments that have none any more. Cost: one pass over the ranges of all
-    /// those nodes at the most, however many nodes share a range.
+    /// The nodes of these fragments that have none left. Cost: at most one pass over the ranges of
+    /// all those nodes, however many nodes share a range.
     fn without_fragments(&self, touched: &[Fragment]) -> BTreeSet<NodeAddress> {
         let mut without: BTreeSet<NodeAddress> = touched.iter().map(|old| old.node).collect();
         let start = touched.iter().map(|old| old.node_start).min().unwrap_or(0);
@@ -121,8 +121,7 @@ impl Fragments {
         without
     }
 
-    /// A node was copied as it is: its fragments are in another one now. `node_start` and
-    /// `node_end` are what it holds.
+    /// Moves the fragments of a copied node to the copy. The node holds `node_start..node_end`.
     pub fn moved(&mut self, from: NodeAddress, to: NodeAddress, node_start: u32, node_end: u32) {
         let first = self.list.partition_point(|fragment| fragment.end <= node_start);
         for fragment in &mut self.list[first..] {
@@ -144,7 +143,7 @@ mod tests {
 
     const SIZE: u32 = 64;
 
-    /// One byte after the other: which node holds it.
+    /// For each byte the node that holds it.
     fn map(fragments: &Fragments) -> Vec<Option<NodeAddress>> {
         let mut map = vec![None; SIZE as usize];
         for fragment in fragments.all() {

@@ -1,4 +1,4 @@
-//! What is known of an inode.
+//! Inodes, and directory entries.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,18 +12,18 @@ use nandkit_vfs::FileKind;
 /// An inode. Its nodes and names are known from the mount on, its body from its first use.
 #[derive(Debug, Default)]
 pub struct Inode {
-    /// All its nodes that are still on the flash, obsolete ones included: as long as an old one is
-    /// there, it could come back.
+    /// All its nodes that are still on the flash, including obsolete ones: an old node could
+    /// reappear.
     pub nodes: Vec<NodeAddress>,
-    /// How many names it has; 0: it is dead.
+    /// The number of its names; 0 means it is dead.
     pub links: u32,
-    /// The directory that holds its last name; the way up for directories.
+    /// The directory with its last name; for directories the parent.
     pub parent: Ino,
-    /// The names in it, where it is a directory.
+    /// The names in it, if it is a directory.
     pub entries: Option<Box<Entries>>,
     /// Attributes and content.
     pub body: OnceLock<Box<Body>>,
-    /// How many hold it open.
+    /// How often it is retained.
     pub retained: u32,
     /// Highest version of its nodes: the next one gets one more.
     pub highest_version: u32,
@@ -38,27 +38,27 @@ pub struct Body {
     pub uid: u16,
     /// Group.
     pub gid: u16,
-    /// Bytes of a regular file.
+    /// Size of a regular file in bytes.
     pub size: u32,
-    /// Seconds since 1970.
+    /// Time of the last access in seconds since 1970.
     pub accessed: u32,
-    /// Seconds since 1970.
+    /// Time of the last change of content in seconds since 1970.
     pub modified: u32,
-    /// Seconds since 1970.
+    /// Time of the last change of attributes in seconds since 1970.
     pub changed: u32,
-    /// Where the bytes of a regular file are.
+    /// The nodes with the bytes of a regular file.
     pub fragments: Fragments,
-    /// The inode node that alone holds the attributes: of directories, symbolic links, devices, and
-    /// of files without data.
+    /// The inode node that only holds attributes: of directories, symbolic links, devices, and
+    /// files without data.
     pub metadata: Option<NodeAddress>,
     /// The target of a symbolic link.
     pub target: Vec<u8>,
     /// Device number (major << 32 | minor) of a device.
     pub device: u64,
-    /// Entries of this directory whose nodes turned out damaged when it was loaded, by address,
-    /// with their cookies: they are not shown.
+    /// Entries of this directory whose nodes were found damaged at loading, by address, with their
+    /// cookies: they are not shown.
     pub dropped: BTreeMap<NodeAddress, u64>,
-    /// What loading found out about the inode's nodes, and the catalogue does not know yet.
+    /// Node states found at loading that the catalogue does not know yet.
     pub states: Vec<(NodeAddress, NodeState)>,
 }
 
@@ -69,26 +69,26 @@ impl Body {
     }
 }
 
-/// A name in a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The inode; 0: the name was taken away, and this entry keeps older ones from coming back.
+    /// The inode; 0 for a deleted name, whose entry hides older ones.
     pub inode: Ino,
     /// `st_mode >> 12` of the inode.
     pub kind: u8,
-    /// The node's version.
+    /// The version of its node.
     pub version: u32,
-    /// The node.
+    /// Its node.
     pub node: NodeAddress,
 }
 
 const _: () = assert!(size_of::<Entry>() == 16);
 
-/// The names of a directory, deletions included.
+/// The entries of a directory, including deletions.
 ///
-/// They stand in the order of a hash of the name, as in Linux's lists, and the hash is the cookie:
-/// a listing goes on where it was whatever was added or removed. Finding costs a search in a
-/// balanced tree, and as many comparisons as names share 48 bits of hash.
+/// They are sorted by a hash of the name, as in Linux's lists, and the hash is the cookie: a
+/// listing continues correctly whatever was added or removed. A lookup is a search in a balanced
+/// tree, plus a comparison for each name with the same 48 bits of hash.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
     names: BTreeMap<u64, Named>,
@@ -100,10 +100,10 @@ struct Named {
     entry: Entry,
 }
 
-/// Names with the same hash are told apart by the lowest bits of the cookie.
+/// Names with the same hash are distinguished by the lowest bits of the cookie.
 const COLLISION_BITS: u32 = 15;
 
-/// The first cookie that a name may have; the last one is [`COLLISION_BITS`] of ones more.
+/// The first possible cookie of a name; the last one has [`COLLISION_BITS`] ones added.
 fn first_cookie(name: &[u8]) -> u64 {
     let mut state = name.len() as u64;
     for chunk in name.chunks(8) {
@@ -118,8 +118,8 @@ fn first_cookie(name: &[u8]) -> u64 {
 }
 
 impl Entries {
-    /// Many entries at once, with different names. Cheaper in time and memory than one after the
-    /// other.
+    /// Makes many entries with different names at once, which saves time and memory over adding
+    /// them one by one.
     pub fn of(entries: impl IntoIterator<Item = (Box<[u8]>, Entry)>) -> Self {
         let mut list: Vec<(u64, Named)> = Vec::new();
         for (name, entry) in entries {
@@ -145,44 +145,43 @@ impl Entries {
             .map(|(cookie, _)| *cookie)
     }
 
-    /// Whether a name whose first cookie is `first` may have got `cookie`: only where all between
-    /// are taken as well, which the caller's walk sees.
+    /// Whether a name with the first cookie `first` may have got `cookie`: only if all cookies in
+    /// between are taken, which the caller's walk checks.
     const fn may_hold(first: u64, cookie: u64) -> bool {
         cookie - first < 1 << COLLISION_BITS
     }
 
-    /// What stands for a name, a deletion included.
+    /// The entry of a name, which may be a deletion.
     pub fn get(&self, name: &[u8]) -> Option<&Entry> {
         self.names.get(&self.cookie_of(name)?).map(|named| &named.entry)
     }
 
-    /// The inode of that name.
+    /// The inode of a name.
     pub fn inode(&self, name: &[u8]) -> Option<Ino> {
         self.get(name).map(|entry| entry.inode).filter(|inode| *inode != Ino::NONE)
     }
 
-    /// Whether there is no name but deletions.
+    /// Whether there are no names other than deletions.
     pub fn is_empty(&self) -> bool {
         self.names.values().all(|named| named.entry.inode == Ino::NONE)
     }
 
-    /// All, by cookie.
+    /// All entries, by cookie.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Entry)> {
         self.with_cookies().map(|(_, name, entry)| (name, entry))
     }
 
-    /// Cookie, name and entry of all, by cookie.
+    /// Cookie, name and entry of all, in cookie order.
     pub fn with_cookies(&self) -> impl Iterator<Item = (u64, &[u8], &Entry)> {
         self.names.iter().inspect(|_| work::steps(1)).map(|(cookie, named)| (*cookie, &*named.name, &named.entry))
     }
 
-    /// The name whose entry is this node. Cost: a pass over all names.
+    /// The name whose entry is in this node. Cost: a pass over all names.
     pub fn by_node(&self, node: NodeAddress) -> Option<(&[u8], &Entry)> {
         self.iter().find(|(_, entry)| entry.node == node)
     }
 
-    /// Cookie, name and entry of those whose cookie is greater than `cookie`, by cookie, without
-    /// deletions.
+    /// Cookie, name and entry of those after `cookie`, in cookie order, without deletions.
     pub fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &[u8], &Entry)> {
         self.names
             .range(cookie.saturating_add(1)..)
@@ -190,8 +189,7 @@ impl Entries {
             .filter(|(_, _, entry)| entry.inode != Ino::NONE)
     }
 
-    /// Puts `entry` in the place of what stands for the name, and returns that. A name keeps its
-    /// cookie.
+    /// Sets the entry of a name and returns the old one. A name keeps its cookie.
     pub fn put(&mut self, name: &[u8], entry: Entry) -> Option<Entry> {
         if let Some(cookie) = self.cookie_of(name) {
             return self.names.get_mut(&cookie).map(|named| std::mem::replace(&mut named.entry, entry));
@@ -204,25 +202,25 @@ impl Entries {
         None
     }
 
-    /// Forgets a name, its deletion too.
+    /// Removes the entry of a name, including a deletion.
     pub fn forget(&mut self, name: &[u8]) -> Option<Entry> {
         let cookie = self.cookie_of(name)?;
         self.names.remove(&cookie).map(|named| named.entry)
     }
 
-    /// Bytes of memory, as [`crate::Jffs2::memory`] counts.
+    /// Memory in bytes, as counted by [`crate::Jffs2::memory`].
     pub(crate) fn memory(&self) -> usize {
         let names: usize = self.names.values().map(|named| named.name.len() + 16).sum();
         tree_bytes(&self.names, true) + names + size_of::<Self>() + 16
     }
 
-    /// Forgets the name with this cookie if its entry is this node; returns it.
+    /// Removes the name with this cookie if its entry is in this node; returns the name.
     pub fn forget_node(&mut self, cookie: u64, node: NodeAddress) -> Option<Box<[u8]>> {
         self.names.get(&cookie).filter(|named| named.entry.node == node)?;
         self.names.remove(&cookie).map(|named| named.name)
     }
 
-    /// A node was copied as it is.
+    /// Records that an entry's node was copied.
     pub fn moved(&mut self, name: &[u8], to: NodeAddress) {
         if let Some(named) = self.cookie_of(name).and_then(|cookie| self.names.get_mut(&cookie)) {
             named.entry.node = to;
@@ -230,10 +228,10 @@ impl Entries {
     }
 }
 
-/// Bytes that an allocation takes besides its content, at the most.
+/// Most bytes that an allocation takes in addition to its content.
 pub(crate) const ALLOCATION: usize = 16;
 
-/// Bytes of memory of a tree. Its nodes have room for 11 entries and are at least about half full
+/// Memory of a tree in bytes. Its nodes have space for 11 entries and are at least about half full,
 /// unless they were made at once.
 pub(crate) fn tree_bytes<K, V>(map: &BTreeMap<K, V>, at_once: bool) -> usize {
     let leaves = map.len().div_ceil(if at_once { 11 } else { 6 });
@@ -243,19 +241,18 @@ pub(crate) fn tree_bytes<K, V>(map: &BTreeMap<K, V>, at_once: bool) -> usize {
 /// The inodes of a volume.
 pub type Inodes = BTreeMap<Ino, Inode>;
 
-/// An inode that has lost its name, in a volume from which nothing was ever taken away. What is in
-/// it is not told by itself.
+/// An inode that has lost its name, in a volume from which nothing was ever deleted. Its content is
+/// not reported separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stray {
     pub(crate) inode: Ino,
-    /// The node that tells of it.
+    /// The node that proves its existence.
     pub(crate) at: NodeAddress,
-    /// What its newest node says that it is; `None` of a directory of which names in it alone are
-    /// left.
+    /// The mode in its newest node; `None` for a directory of which only names in it are left.
     pub(crate) mode: Option<u32>,
 }
 
-/// A kind in words.
+/// The name of a kind for messages.
 pub(crate) const fn kind_text(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Regular => "a file",
@@ -304,7 +301,7 @@ mod tests {
 
     #[test]
     fn names_with_one_hash_are_told_apart() {
-        // As if all three had the hash of the first.
+        // Pretend that all three have the hash of the first.
         let start = first_cookie(b"a");
         let named = |name: &[u8], inode| Named { name: name.into(), entry: entry(inode) };
         let mut entries = Entries::default();

@@ -1,7 +1,7 @@
-//! Every node type of JFFS2 as it stands on the flash, in both byte orders.
+//! The node types of JFFS2 on flash, in both byte orders.
 //!
-//! Source of the structures and constants: `linux/jffs2.h` of the Linux UAPI headers; of what the
-//! checksums cover: fs/jffs2/write.c, xattr.c, summary.c. All facts in words:
+//! Source of the structures and constants: `linux/jffs2.h` of the Linux UAPI headers; for the
+//! ranges of checksums: fs/jffs2/write.c, xattr.c, summary.c. Description of the format:
 //! `docs/formats/jffs2.md`.
 
 use crate::Ino;
@@ -11,66 +11,66 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// First two bytes of each node.
 pub const MAGIC: u16 = 0x1985;
-/// JFFS2 of before 2001, which is read and never written.
+/// The magic number of JFFS2 before 2001, which is read but never written.
 pub const OLD_MAGIC: u16 = 0x1984;
-/// Nodes begin on multiples of this many bytes.
+/// Alignment of nodes in bytes.
 pub const ALIGNMENT: u32 = 4;
 /// The longest name of a directory entry, in bytes.
 pub const NAME_MAX: usize = 254;
-/// Data bytes of a node at the least where a node is split at a block's end.
+/// Least data bytes of a node when a node is split at a block's end.
 pub const MIN_DATA: u32 = 128;
-/// File data of one node never cross a multiple of this: Linux's page.
+/// File data of one node never cross a multiple of this: Linux's page size.
 pub const PAGE_SIZE: u32 = 4096;
 /// The inode number of the root directory.
 pub const ROOT: Ino = Ino(1);
 
-/// Bytes of the header that all nodes share.
+/// Size of the common header of all nodes, in bytes.
 pub const HEADER_SIZE: u32 = 12;
-/// Bytes of an inode node before its data.
+/// Size of an inode node before its data, in bytes.
 pub const INODE_SIZE: u32 = 68;
-/// Bytes of a directory entry node before its name.
+/// Size of a directory entry node before its name, in bytes.
 pub const DIRENT_SIZE: u32 = 40;
-/// Bytes of an attribute node before its name and value.
+/// Size of an attribute node before its name and value, in bytes.
 pub const XATTR_SIZE: u32 = 32;
-/// Bytes of an attribute reference node.
+/// Size of an attribute reference node, in bytes.
 pub const XREF_SIZE: u32 = 28;
-/// Bytes of a summary node before its entries.
+/// Size of a summary node before its entries, in bytes.
 pub const SUMMARY_SIZE: u32 = 32;
-/// Last eight bytes of a block with a summary: offset of the summary node in the block, and
-/// [`SUMMARY_MAGIC`].
+/// Size of the marker at the end of a block with a summary: the offset of the summary node in the
+/// block, followed by [`SUMMARY_MAGIC`].
 pub const SUMMARY_MARKER_SIZE: u32 = 8;
 /// Last four bytes of a block with a summary.
 pub const SUMMARY_MAGIC: u32 = 0x0285_1885;
 
-/// Bit of a node type: cleared on NOR when the node became obsolete.
+/// Bit of a node type that is cleared on NOR when the node becomes obsolete.
 pub const ACCURATE: u16 = 0x2000;
-/// The bits of a node type that say what a reader does who does not know it.
+/// The bits of a node type that tell readers how to handle an unknown type.
 pub const COMPATIBILITY: u16 = 0xC000;
 
 /// Node types, with [`ACCURATE`] and the compatibility bits.
 pub mod node_type {
     /// A directory entry.
     pub const DIRENT: u16 = 0xE001;
-    /// An inode, and data of a file.
+    /// An inode, possibly with file data.
     pub const INODE: u16 = 0xE002;
-    /// An erased block, ready for use.
+    /// Marks an erased block that is ready for use.
     pub const CLEANMARKER: u16 = 0x2003;
-    /// Nothing.
+    /// Padding without content.
     pub const PADDING: u16 = 0x2004;
-    /// What is in this block.
+    /// The list of nodes in this block.
     pub const SUMMARY: u16 = 0x2006;
     /// Name and value of an extended attribute.
     pub const XATTR: u16 = 0xE008;
-    /// An inode has an attribute.
+    /// A reference of an inode to an attribute.
     pub const XREF: u16 = 0xE009;
 }
 
-/// What a reader does with a node type that it does not know.
+/// How a reader handles an unknown node type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compatibility {
     /// The image must not be mounted.
     Incompatible,
-    /// The image may be mounted for reading only.
+    /// The image may only be mounted read-only.
     ReadOnly,
     /// The collector copies the node.
     Copy,
@@ -79,7 +79,7 @@ pub enum Compatibility {
 }
 
 impl Compatibility {
-    /// From a node's type.
+    /// Decodes the compatibility bits of a node type.
     pub const fn of(node_type: u16) -> Self {
         match node_type & COMPATIBILITY {
             0xC000 => Self::Incompatible,
@@ -92,7 +92,7 @@ impl Compatibility {
 
 pub use nandkit_units::ByteOrder;
 
-/// A length rounded up to where the next node begins; saturates.
+/// Rounds a length up to the start of the next node; saturates.
 #[inline]
 pub const fn padded(length: u32) -> u32 {
     match length.checked_next_multiple_of(ALIGNMENT) {
@@ -101,8 +101,8 @@ pub const fn padded(length: u32) -> u32 {
     }
 }
 
-/// Makes, for one structure: the bytes on the flash in either order, the values in memory, and both
-/// ways between them.
+/// Defines a structure: its bytes on flash in either order, its values in memory, and the
+/// conversions.
 macro_rules! on_flash {
     ($(#[$outer:meta])* $name:ident, $raw:ident, $size:expr, { $($(#[$inner:meta])* $field:ident : $kind:ident),* $(,)? }) => {
         $(#[$outer])*
@@ -116,7 +116,7 @@ macro_rules! on_flash {
         const _: () = assert!(size_of::<$raw<LittleEndian>>() == $size as usize);
 
         impl $name {
-            /// From the first bytes; `None` where there are too few.
+            /// Decodes the structure from its first bytes; `None` if there are too few.
             pub fn decode(order: ByteOrder, bytes: &[u8]) -> Option<Self> {
                 fn values<O: zerocopy::byteorder::ByteOrder>(bytes: &[u8]) -> Option<$name> {
                     let (raw, _) = $raw::<O>::ref_from_prefix(bytes).ok()?;
@@ -128,7 +128,7 @@ macro_rules! on_flash {
                 }
             }
 
-            /// As on the flash.
+            /// Encodes the structure as on flash.
             pub fn encode(&self, order: ByteOrder) -> [u8; $size as usize] {
                 let mut bytes = [0; $size as usize];
                 fn raw<O: zerocopy::byteorder::ByteOrder>(value: &$name) -> $raw<O> {
@@ -165,13 +165,13 @@ macro_rules! on_flash {
 }
 
 on_flash!(
-    /// What all nodes begin with.
+    /// The header of all nodes.
     Header, RawHeader, HEADER_SIZE, {
         /// [`MAGIC`].
         magic: u16,
         /// See [`node_type`].
         node_type: u16,
-        /// Bytes of the whole node, without the padding behind it.
+        /// Length of the whole node in bytes, without padding.
         total_length: u32,
         /// CRC of the eight bytes before it, as they were when the node was written.
         header_crc: u32,
@@ -179,19 +179,19 @@ on_flash!(
 );
 
 on_flash!(
-    /// An inode's attributes, and perhaps a piece of its content.
+    /// An inode's attributes, possibly with a piece of its content.
     Inode, RawInode, INODE_SIZE, {
         /// [`MAGIC`].
         magic: u16,
         /// [`node_type::INODE`].
         node_type: u16,
-        /// Bytes of the node with its data.
+        /// Length of the node with its data, in bytes.
         total_length: u32,
         /// As in [`Header`].
         header_crc: u32,
         /// Inode number.
         inode: ino,
-        /// Counts up with each node of the inode: the highest wins.
+        /// Increases with each node of the inode: the highest one counts.
         version: u32,
         /// Type and permissions as in `st_mode`.
         mode: u32,
@@ -199,7 +199,7 @@ on_flash!(
         uid: u16,
         /// Group.
         gid: u16,
-        /// Bytes of the file after this node: it makes files shorter, too.
+        /// Size of the file after this node, which may also truncate it.
         file_size: u32,
         /// Last access, seconds since 1970.
         accessed: u32,
@@ -207,19 +207,19 @@ on_flash!(
         modified: u32,
         /// Last change of attributes, seconds since 1970.
         changed: u32,
-        /// First byte of the file that the data are for.
+        /// File offset of the data.
         offset: u32,
         /// Bytes of data in the node.
         compressed_size: u32,
-        /// Bytes of the file that they stand for.
+        /// Length of the uncompressed data in bytes.
         data_size: u32,
-        /// How they are compressed: see [`compression`].
+        /// The compression method: see [`compression`].
         compression: u8,
         /// The compression that the user asked for.
         user_compression: u8,
         /// Flags for readers; unused by Linux.
         flags: u16,
-        /// CRC of the data as they stand in the node.
+        /// CRC of the data as stored in the node.
         data_crc: u32,
         /// CRC of everything before `data_crc`.
         node_crc: u32,
@@ -227,33 +227,33 @@ on_flash!(
 );
 
 impl Inode {
-    /// Bytes of the file that the node stands for. Some old kernels wrote holes with both sizes
-    /// swapped (fs/jffs2/readinode.c, `read_dnode`).
+    /// Number of file bytes in the node. Some old kernels wrote holes with the two sizes swapped
+    /// (fs/jffs2/readinode.c, `read_dnode`).
     pub const fn span(&self) -> u32 {
         if self.compression == compression::ZERO && self.data_size == 0 { self.compressed_size } else { self.data_size }
     }
 }
 
 on_flash!(
-    /// A name in a directory. The name follows.
+    /// A name in a directory; the name follows.
     Dirent, RawDirent, DIRENT_SIZE, {
         /// [`MAGIC`].
         magic: u16,
         /// [`node_type::DIRENT`].
         node_type: u16,
-        /// Bytes of the node with its name.
+        /// Length of the node with its name, in bytes.
         total_length: u32,
         /// As in [`Header`].
         header_crc: u32,
         /// The directory.
         parent: ino,
-        /// Counts up with each node of the directory (its inode nodes included).
+        /// Increases with each node of the directory (including its inode nodes).
         version: u32,
-        /// The inode that is so called; 0: none any more.
+        /// The inode with this name; 0 for a deletion.
         inode: ino,
-        /// When the name was made, seconds since 1970.
+        /// When the name was created, in seconds since 1970.
         made: u32,
-        /// Bytes of the name.
+        /// Length of the name in bytes.
         name_length: u8,
         /// Type of the inode: `st_mode >> 12`.
         kind: u8,
@@ -267,25 +267,25 @@ on_flash!(
 );
 
 on_flash!(
-    /// Name and value of an extended attribute; name, NUL and value follow.
+    /// Name and value of an extended attribute, which follow, separated by a NUL.
     Xattr, RawXattr, XATTR_SIZE, {
         /// [`MAGIC`].
         magic: u16,
         /// [`node_type::XATTR`].
         node_type: u16,
-        /// Bytes of the node with name and value.
+        /// Length of the node with name and value, in bytes.
         total_length: u32,
         /// As in [`Header`].
         header_crc: u32,
-        /// The attribute's number: several inodes may have it.
+        /// The attribute's number, which several inodes may share.
         id: u32,
-        /// Counts up with each node of the attribute.
+        /// Increases with each node of the attribute.
         version: u32,
-        /// What the name begins with: see [`xattr_prefix`].
+        /// The prefix of the name: see [`xattr_prefix`].
         prefix: u8,
-        /// Bytes of the name behind the prefix.
+        /// Length of the name after the prefix, in bytes.
         name_length: u8,
-        /// Bytes of the value.
+        /// Length of the value in bytes.
         value_length: u16,
         /// CRC of name, NUL and value.
         data_crc: u32,
@@ -295,7 +295,7 @@ on_flash!(
 );
 
 on_flash!(
-    /// An inode has an extended attribute.
+    /// A reference of an inode to an extended attribute.
     Xref, RawXref, XREF_SIZE, {
         /// [`MAGIC`].
         magic: u16,
@@ -309,7 +309,7 @@ on_flash!(
         inode: ino,
         /// The attribute.
         id: u32,
-        /// Counts up over the whole volume; odd: the inode has it no more.
+        /// Increases over the whole volume; an odd number deletes the reference.
         sequence: u32,
         /// CRC of everything before it.
         node_crc: u32,
@@ -317,7 +317,8 @@ on_flash!(
 );
 
 on_flash!(
-    /// What is in a block. Its entries follow, then padding up to the marker at the block's end.
+    /// The summary of a block. Its entries follow, then padding up to the marker at the block's
+    /// end.
     Summary, RawSummary, SUMMARY_SIZE, {
         /// [`MAGIC`].
         magic: u16,
@@ -329,46 +330,47 @@ on_flash!(
         header_crc: u32,
         /// Number of entries.
         entries: u32,
-        /// Bytes of the cleanmarker at the block's beginning; 0 for none.
+        /// Length of the cleanmarker at the block's beginning; 0 for none.
         cleanmarker: u32,
-        /// Bytes of padding nodes in the block.
+        /// Length of padding nodes in the block, in bytes.
         padded: u32,
-        /// CRC of all that follows the node's fixed part.
+        /// CRC of everything after the node's fixed part.
         summary_crc: u32,
         /// CRC of everything before `summary_crc`.
         node_crc: u32,
     }
 );
 
-/// How a node's data are compressed.
+/// Compression methods of a node's data.
 pub mod compression {
     use nandkit_codec::compression::Compression;
 
-    /// Not at all.
+    /// Uncompressed.
     pub const NONE: u8 = 0;
-    /// All zeroes: no data stand in the node.
+    /// All zeroes: the node contains no data.
     pub const ZERO: u8 = 1;
-    /// Runs by the position of each byte's last occurrence.
+    /// Copies from the position after each byte's last occurrence.
     pub const RTIME: u8 = 2;
-    /// By its name arithmetic coding with fixed frequencies; Linux writes and reads it with
+    /// Named after arithmetic coding with fixed frequencies, but Linux writes and reads it with
     /// frequencies in the node. Read only.
     pub const RUBIN_MIPS: u8 = 3;
     /// Never written.
     pub const COPY: u8 = 4;
-    /// By its name arithmetic coding with frequencies in the node; Linux writes and reads it with
-    /// fixed ones. Read only.
+    /// Named after arithmetic coding with frequencies in the node, but Linux writes and reads it
+    /// with fixed ones. Read only.
     pub const DYNAMIC_RUBIN: u8 = 5;
-    /// RFC 1950.
+    /// A zlib stream (RFC 1950).
     pub const ZLIB: u8 = 6;
     /// LZO1X.
     pub const LZO: u8 = 7;
-    /// Raw LZMA, `lc = lp = pb = 0`, dictionary 0x2000, no header: OpenWrt's patch. Read only.
+    /// Raw LZMA with `lc = lp = pb = 0`, dictionary 0x2000, no header, as in OpenWrt's patch. Read
+    /// only.
     pub const LZMA: u8 = 8;
-    /// LZMA behind five bytes of header, properties and dictionary: other vendors. Read only.
+    /// LZMA after a five-byte header with properties and dictionary, as other vendors use it. Read
+    /// only.
     pub const LZMA_WITH_HEADER: u8 = 0x15;
 
-    /// The number by which a node names a method. The two kinds of rubin have each other's: see
-    /// [`RUBIN_MIPS`].
+    /// The number of a method in nodes. The two kinds of rubin are swapped: see [`RUBIN_MIPS`].
     pub const fn number_of(method: Compression) -> u8 {
         match method {
             Compression::Zero => ZERO,
@@ -382,7 +384,7 @@ pub mod compression {
     }
 }
 
-/// Prefixes of the names of extended attributes.
+/// Prefixes of extended attribute names.
 pub mod xattr_prefix {
     /// `user.`
     pub const USER: u8 = 1;
@@ -396,38 +398,38 @@ pub mod xattr_prefix {
     pub const TRUSTED: u8 = 5;
 }
 
-/// CRC of bytes as JFFS2 takes it: register 0 at the start, not inverted at the end.
+/// The CRC of JFFS2: register 0 at the start, not inverted at the end.
 #[inline]
 pub fn crc(bytes: &[u8]) -> u32 {
     crc32_linux(0, bytes)
 }
 
-/// What is wrong with a header, if anything.
+/// The fault of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderFault {
-    /// The magic number is another one.
+    /// The magic number is wrong.
     Magic(u16),
-    /// The checksum does not fit.
+    /// The checksum is wrong.
     Crc,
-    /// The node would be shorter than its header.
+    /// The length is less than that of a header.
     Length(u32),
 }
 
 impl Header {
-    /// A header with its checksum.
+    /// Makes a header with its checksum.
     pub fn new(order: ByteOrder, node_type: u16, total_length: u32) -> Self {
         let mut header = Self { magic: MAGIC, node_type, total_length, header_crc: 0 };
         header.header_crc = header.crc(order);
         header
     }
 
-    /// The checksum as it was when the node was written: with [`ACCURATE`] set.
+    /// The checksum as of writing, when [`ACCURATE`] was set.
     fn crc(&self, order: ByteOrder) -> u32 {
         let written = Self { node_type: self.node_type | ACCURATE, ..*self };
         crc(&written.encode(order)[..8])
     }
 
-    /// Checks magic number (either one), checksum and least length.
+    /// Checks the magic number (either one), the checksum, and the least length.
     pub fn check(&self, order: ByteOrder) -> Result<(), HeaderFault> {
         if !matches!(self.magic, MAGIC | OLD_MAGIC) {
             Err(HeaderFault::Magic(self.magic))
@@ -440,33 +442,33 @@ impl Header {
         }
     }
 
-    /// Whether the node was marked obsolete in place, as NOR allows.
+    /// Whether the node was marked obsolete in place, which NOR allows.
     pub const fn is_obsolete(&self) -> bool {
         self.node_type & ACCURATE == 0
     }
 }
 
-/// Where the checksum of the fixed part stops: the first byte that it does not cover.
+/// The length covered by the checksum of each node's fixed part.
 pub mod covered {
-    /// Of an inode node: before `data_crc`.
+    /// In an inode node: up to `data_crc`.
     pub const INODE: usize = 60;
-    /// Of a directory entry: before `node_crc`.
+    /// In a directory entry: up to `node_crc`.
     pub const DIRENT: usize = 32;
-    /// Of an attribute: before `node_crc`.
+    /// In an attribute: up to `node_crc`.
     pub const XATTR: usize = 28;
-    /// Of a reference: before `node_crc`.
+    /// In a reference: up to `node_crc`.
     pub const XREF: usize = 24;
-    /// Of a summary: before `summary_crc`.
+    /// In a summary: up to `summary_crc`.
     pub const SUMMARY: usize = 24;
 }
 
-/// Bytes of the largest file: Linux sets no limit of its own for JFFS2, which leaves that of system
+/// Largest file in bytes: Linux sets no limit of its own for JFFS2, which leaves that of system
 /// calls without large files.
 pub(crate) const FILE_SIZE_MAX: u32 = u32::MAX >> 1;
 
-/// File types, the bits of a mode above the permissions.
+/// File types: the bits of a mode above the permissions.
 pub(crate) mod format {
-    /// The bits of a type.
+    /// The mask of the type bits.
     pub(crate) const MASK: u32 = 0o170_000;
     pub(crate) const CHARACTER: u32 = 0o020_000;
     pub(crate) const DIRECTORY: u32 = 0o040_000;
@@ -475,7 +477,7 @@ pub(crate) mod format {
     pub(crate) const SYMLINK: u32 = 0o120_000;
 }
 
-/// Whether a name can stand in a directory of this format.
+/// Whether a directory of this format can contain a name.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     !name.is_empty()
         && name.len() <= NAME_MAX
@@ -491,7 +493,7 @@ mod tests {
 
     #[test]
     fn a_cleanmarker_is_what_every_tool_writes() {
-        // The first twelve bytes of each block of any mkfs.jffs2 image for NOR flash.
+        // The first twelve bytes of each block in mkfs.jffs2 images for NOR flash.
         let little = Header::new(ByteOrder::Little, node_type::CLEANMARKER, 12).encode(ByteOrder::Little);
         assert_eq!(little, [0x85, 0x19, 0x03, 0x20, 0x0C, 0, 0, 0, 0xB1, 0xB0, 0x1E, 0xE4]);
         let big = Header::new(ByteOrder::Big, node_type::CLEANMARKER, 12);

@@ -1,7 +1,7 @@
-//! JFFS2, the journalling flash file system of Linux, over any [`nandkit_flash::Flash`]: mounted,
-//! read, written, collected, checked and built.
+//! JFFS2, the journalling flash file system of Linux, over any [`nandkit_flash::Flash`]: mounting,
+//! reading, writing, garbage collection, checking and building images.
 //!
-//! The design in one screen: `docs/design/03-jffs2.md`. The format in words, with sources:
+//! Design overview: `docs/design/03-jffs2.md`. Description of the format, with sources:
 //! `docs/formats/jffs2.md`.
 
 mod acl;

@@ -1,9 +1,9 @@
-//! One inode's nodes to its attributes and content.
+//! Loading an inode: from its nodes to its attributes and content.
 //!
-//! The rules are those of Linux (fs/jffs2/readinode.c): nodes count in the order of their versions,
-//! a node with damaged data does not exist, the newest one that does gives the attributes, and a
-//! file is as long as that one says and its nodes reach. Not its way: the newest node is looked at
-//! first, and one that newer ones hide is not read.
+//! The rules are those of Linux (fs/jffs2/readinode.c): nodes count in version order, a node with
+//! damaged data is ignored, the newest remaining node gives the attributes, and the file's size is
+//! limited to that in the newest node and to the range of its nodes. The method differs: the newest
+//! node is read first, and nodes hidden by newer ones are not read.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,17 +25,17 @@ use crate::stored_data::decompressed;
 use crate::volume::Jffs2;
 use crate::{Ino, NodeAddress};
 
-/// An inode node of the inode that is being loaded.
+/// An inode node of the inode being loaded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) at: NodeAddress,
     pub(crate) node: layout::Inode,
-    /// How its fixed part was read.
+    /// How reliably its fixed part was read.
     pub(crate) soundness: Soundness,
 }
 
 impl Piece {
-    /// Bytes of the file that it holds.
+    /// Number of file bytes in the node.
     pub(crate) const fn size(&self) -> u32 {
         self.node.span()
     }
@@ -45,12 +45,12 @@ impl Piece {
     }
 }
 
-/// Ranges that are spoken for: start to end, none touching another.
+/// Covered ranges from start to end, none touching another.
 #[derive(Default)]
 struct Covered(BTreeMap<u32, u32>);
 
 impl Covered {
-    /// The parts of `start..end` that it does not hold, in their order.
+    /// The parts of `start..end` that are not covered, in order.
     fn gaps(&self, start: u32, end: u32) -> Vec<(u32, u32)> {
         let before = self.0.range(..=start).next_back().map_or(start, |(_, last)| *last);
         let mut from = start.max(before);
@@ -85,20 +85,20 @@ impl Covered {
     }
 }
 
-/// Pieces of an inode, chosen from all its nodes.
+/// The pieces of an inode, selected from all its nodes.
 #[derive(Default)]
 pub(crate) struct Chosen {
-    /// Valid ones by version, the newest first; the first gives the attributes.
+    /// Valid nodes by version, newest first; the first gives the attributes.
     pub(crate) valid: Vec<Piece>,
-    /// Those that newer ones hide, or that only held attributes.
+    /// Nodes that are hidden by newer ones, or only held attributes.
     pub(crate) hidden: Vec<NodeAddress>,
-    /// Those whose data are damaged.
+    /// Nodes with damaged data.
     pub(crate) bad: Vec<(NodeAddress, Bad)>,
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// An inode's body, loaded at its first use. One without any valid node has mode 0. Errors:
-    /// `NotFound`, `Device`.
+    /// The body of an inode, loaded at its first use. An inode without a valid node has mode 0.
+    /// Errors: `NotFound`, `Device`.
     pub(crate) fn body(&self, number: Ino) -> Result<&Body> {
         let inode = self.inodes.get(&number);
         let inode = inode.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {number} does not exist")))?;
@@ -109,18 +109,18 @@ impl<F: Flash> Jffs2<F> {
         Ok(get_or_set(&inode.body, body))
     }
 
-    /// The bytes of a node as the catalogue has it. Where there is less than a header, none.
+    /// The bytes of a node in the catalogue; empty if shorter than a header.
     pub(crate) fn node_bytes(&self, at: NodeAddress, cause: Cause) -> Result<Vec<u8>> {
         let length = self.catalogue.node(at).map_or(0, |node| node.length);
         self.bytes_at(at, length, cause)
     }
 
-    /// Bytes of the device; tells of pages that are not correctable.
+    /// Reads bytes of the device, and reports uncorrectable pages.
     pub(crate) fn bytes_at(&self, at: NodeAddress, length: u32, cause: Cause) -> Result<Vec<u8>> {
         self.bytes_as_read(at, length, cause).map(|(bytes, _)| bytes)
     }
 
-    /// As [`Jffs2::bytes_at`], with how sound they are.
+    /// Like [`Jffs2::bytes_at`], and returns how reliable they are.
     pub(crate) fn bytes_as_read(&self, at: NodeAddress, length: u32, cause: Cause) -> Result<(Vec<u8>, Soundness)> {
         let mut bytes = vec![0; length as usize];
         let read = self.medium.read(at, &mut bytes, cause);
@@ -169,8 +169,8 @@ impl<F: Flash> Jffs2<F> {
             let mut kept = BTreeSet::new();
             for (cookie, _, entry) in entries.filter(|(_, _, entry)| bad_nodes.binary_search(&entry.node).is_ok()) {
                 if entry.inode == Ino::NONE {
-                    // A deletion stands, and is moved from memory: without it what was deleted
-                    // would come back.
+                    // A deletion stays valid and is moved from memory: without it the deleted name
+                    // would reappear.
                     kept.insert(entry.node);
                 } else {
                     body.dropped.insert(entry.node, cookie);
@@ -194,7 +194,7 @@ impl<F: Flash> Jffs2<F> {
         match chosen.valid.first().copied() {
             Some(latest) => self.build(number, &latest, &chosen, newest_name, &mut body)?,
             None if number == layout::ROOT || inode.entries.is_some() => {
-                // No node of its own is left, but names in it are (fs/jffs2/readinode.c has the
+                // Its own nodes are lost, but names in it remain (fs/jffs2/readinode.c uses the
                 // same mode).
                 body.mode = format::DIRECTORY | 0o755;
                 if number != layout::ROOT {
@@ -211,9 +211,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(body)
     }
 
-    /// One node of an inode, as far as its fixed part and its name go.
+    /// Loads a node of an inode: its fixed part and its name.
     fn load_node(&self, number: Ino, at: NodeAddress, length: u32) -> Result<std::result::Result<Loaded, Bad>> {
-        // Up to the end of the page that holds the fixed part: the device reads it whole anyway.
+        // Up to the end of the page with the fixed part: the device reads whole pages anyway.
         let page = self.medium.shape().page_size.max(1);
         let fixed = length.min(INODE_SIZE.max(layout::DIRENT_SIZE + 255));
         let first = if page > 1 { (at.0 % page + INODE_SIZE).next_multiple_of(page) - at.0 % page } else { INODE_SIZE };
@@ -252,7 +252,7 @@ impl<F: Flash> Jffs2<F> {
         })
     }
 
-    /// Attributes and fragments from the valid pieces.
+    /// Builds attributes and fragments from the valid pieces.
     fn build(
         &self,
         number: Ino,
@@ -270,8 +270,8 @@ impl<F: Flash> Jffs2<F> {
             format::REGULAR => {
                 fragments.clear(node.file_size, u32::MAX, &mut Vec::new());
                 self.fit_size(number, latest, body, &fragments);
-                // A truncation or a change of mode holds no byte of the file, and yet the newest
-                // attributes: it is valid until a newer node is written.
+                // A truncation or a mode change holds no file bytes, but the newest attributes: it
+                // is valid until a newer node is written.
                 let (start, end) = latest.range();
                 if fragments.of_node(latest.at, start, end).next().is_none() {
                     body.metadata = Some(latest.at);
@@ -293,7 +293,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// A file is no longer than its nodes reach; whatever is missing was lost.
+    /// Limits the file's size to the range of its nodes; missing data were lost.
     fn fit_size(&self, number: Ino, latest: &Piece, body: &mut Body, fragments: &Fragments) {
         let mut end = 0;
         for fragment in fragments.all() {
@@ -311,7 +311,7 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// Links and devices have one node with data, and it gives the attributes as well.
+    /// Links and devices have one node with data, which also gives the attributes.
     fn special(
         &self,
         number: Ino,
@@ -359,9 +359,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// The bytes of the file that a fragment's node holds, checked and decompressed; none where
-    /// they are zeroes. Errors: `Corrupt` with the address, also where the node is not the one that
-    /// was found there when the inode was loaded; `Device`.
+    /// The file bytes of a fragment's node, verified and decompressed; empty if they are zeroes.
+    /// Errors: `Corrupt` with the address, also if the node differs from the one found when the
+    /// inode was loaded; `Device`.
     pub(crate) fn node_content(&self, number: Ino, fragment: &Fragment, cause: Cause) -> Result<Vec<u8>> {
         let at = fragment.node;
         let bytes = self.node_bytes(at, cause)?;
@@ -393,13 +393,13 @@ fn corrupt(at: NodeAddress, bad: &Bad) -> FsError {
     FsError::new(ErrorKind::Corrupt, format!("the node at {at}: {}", bad.detail))
 }
 
-/// Data of an inode node as the file has them. `bytes` is the whole node.
+/// The uncompressed data of an inode node. `bytes` is the whole node.
 pub(crate) fn content(node: &layout::Inode, bytes: &[u8], at: NodeAddress) -> Result<Vec<u8>> {
     let data = node::data(node, bytes).map_err(|bad| corrupt(at, &bad))?;
     decompressed(node, data).map_err(|what| FsError::new(ErrorKind::Corrupt, format!("the node at {at}: {what}")))
 }
 
-/// Major << 32 | minor from what stands in a device's node: 16 bits of old, or 32 of new ones
+/// Major << 32 | minor from a device node's content: 16 bits in old nodes, or 32 in new ones
 /// (linux/kdev_t.h).
 fn device(order: layout::ByteOrder, content: &[u8]) -> Option<u64> {
     let (major, minor) = match *content {
@@ -416,12 +416,12 @@ fn device(order: layout::ByteOrder, content: &[u8]) -> Option<u64> {
     Some(u64::from(major) << 32 | u64::from(minor))
 }
 
-/// Chooses the valid pieces: the newest first, and of those that it does not hide, the next. Data
-/// are read through `read` where they count.
+/// Selects the valid pieces: the newest first, then always the newest that is not hidden. Data are
+/// read through `read` if they count.
 ///
-/// Among equal versions the one that stands last counts, as for Linux, whose list of nodes begins
-/// with the last; but one whose page could not be corrected comes behind a sound copy of it, or the
-/// copy would be erased, and the page read otherwise next time.
+/// Among equal versions the last one counts, as in Linux, whose list of nodes starts with the last.
+/// But a node in an uncorrectable page ranks behind a sound copy of it; otherwise the copy would be
+/// erased, and the page might read differently next time.
 pub(crate) fn choose(
     mut pieces: Vec<Piece>,
     read: &mut dyn FnMut(NodeAddress, u32) -> Result<(Vec<u8>, Soundness)>,
@@ -429,7 +429,7 @@ pub(crate) fn choose(
     pieces.sort_by_key(|piece| Reverse((piece.node.version, piece.soundness == Soundness::Sound, piece.at)));
     let mut chosen = Chosen::default();
     let mut covered = Covered::default();
-    // What was looked at in vain, so that each is looked at once.
+    // Nodes examined in vain, so that each is examined once.
     let mut alone = None;
     for (place, piece) in pieces.iter().enumerate() {
         let (start, end) = piece.range();
@@ -454,7 +454,7 @@ pub(crate) fn choose(
         }
         covered.add(start, end);
         if is_latest && piece.node.mode & 0o170_000 == format::REGULAR {
-            // What older nodes hold behind the end of the file does not count.
+            // Content of older nodes past the end of the file does not count.
             covered.add(piece.node.file_size, u32::MAX);
         }
         chosen.valid.push(*piece);
@@ -462,7 +462,7 @@ pub(crate) fn choose(
     Ok(chosen)
 }
 
-/// Whether one of the pieces behind a piece is the same, and its data are sound.
+/// Whether one of the later pieces is an identical copy with sound data.
 fn has_sound_copy(
     piece: &Piece,
     behind: &[Piece],
@@ -478,8 +478,8 @@ fn has_sound_copy(
     Ok(false)
 }
 
-/// The fragments that valid pieces make: the newest piece has all its bytes, an older one what
-/// newer ones leave. Cost: n log n, in whatever order the pieces stand in the file.
+/// The fragments of valid pieces: the newest piece has all its bytes, older ones what newer ones
+/// leave. Cost: n log n, whatever the order of pieces in the file.
 pub(crate) fn fragments_of(chosen: &Chosen) -> Fragments {
     let mut list = Vec::with_capacity(chosen.valid.len());
     let mut covered = Covered::default();
@@ -496,12 +496,12 @@ pub(crate) fn fragments_of(chosen: &Chosen) -> Fragments {
     Fragments::of(list)
 }
 
-/// What the collector may do with each valid node: copy what stands alone in its pages, write anew
-/// what does not (fs/jffs2/nodelist.c).
+/// How the collector may handle each valid node: copy nodes that are alone in their pages, rewrite
+/// the others (fs/jffs2/nodelist.c).
 fn states(chosen: &Chosen, fragments: &Fragments, body: &mut Body) {
     let all = fragments.all();
-    // The first fragment of each node, and whether there are more. Only looked up, never gone
-    // through: its order is nobody's concern.
+    // The first fragment of each node, and whether there are more. Only used for lookups, so its
+    // order does not matter.
     let mut own: HashMap<NodeAddress, (&Fragment, bool)> = HashMap::with_capacity(chosen.valid.len());
     for fragment in all {
         own.entry(fragment.node).and_modify(|(_, more)| *more = true).or_insert((fragment, false));
@@ -532,7 +532,7 @@ fn states(chosen: &Chosen, fragments: &Fragments, body: &mut Body) {
 mod tests {
     use super::*;
 
-    /// Three copies of one node: of those whose pages read rightly once more none goes before a
+    /// Three copies of a node: copies whose pages read correctly once more must not rank before a
     /// sound one.
     #[test]
     fn a_sound_copy_goes_before_what_could_not_be_corrected() {
@@ -566,7 +566,7 @@ mod tests {
         assert_eq!(chosen(&[1000], &[1000]), (vec![500], vec![0], 1));
     }
 
-    /// Directories, empty files and truncations have no data: it is the fixed part that counts.
+    /// Directories, empty files and truncations have no data: only the fixed part counts.
     #[test]
     fn of_nodes_without_data_the_sound_copy_goes_first() {
         let fixed = layout::Inode { version: 5, ..layout::Inode::default() };

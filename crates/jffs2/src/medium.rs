@@ -1,7 +1,7 @@
-//! Bytes at addresses: the only file that calls [`Flash`].
+//! Byte access by address: the only module that calls [`Flash`].
 //!
-//! NOR takes bytes as they come. NAND takes whole pages: what does not fill one waits in a write
-//! buffer, one for each open block.
+//! NOR takes bytes at once. NAND takes whole pages: partial pages wait in a write buffer, one for
+//! each open block.
 
 use nandkit_flash::{ErrorKind, Flash, FlashError, PageProgram, PageRead};
 use nandkit_units::{
@@ -11,28 +11,27 @@ use nandkit_units::{
 use crate::NodeAddress;
 use crate::layout::{ByteOrder, HEADER_SIZE, Header, MAGIC, node_type, padded};
 
-/// The cause that reads of a mount carry.
+/// The cause of reads during a mount.
 pub(crate) const MOUNT: Cause = Cause::Recovery;
 
-/// Where an erased block says that it was erased to the end.
+/// Where an erased block records that it was erased completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanmarker {
-    /// Nowhere: images without OOB, and what mkfs.jffs2 makes with `--no-cleanmarkers`.
+    /// Nowhere: images without OOB, and those made by mkfs.jffs2 with `--no-cleanmarkers`.
     None,
     /// A node of 12 bytes at the block's beginning: NOR.
     Inline,
     /// 8 bytes in the OOB of the block's first page, from this offset on: NAND.
     Oob {
-        /// First byte in the OOB.
+        /// The offset in the OOB.
         offset: u32,
     },
 }
 
-/// Bytes of a cleanmarker in the OOB: a header without its checksum.
+/// Size of a cleanmarker in the OOB: a header without its checksum.
 pub const OOB_CLEANMARKER_SIZE: usize = 8;
 
-/// A cleanmarker in the OOB: the first eight bytes of a header whose length is eight
-/// (fs/jffs2/wbuf.c).
+/// A cleanmarker in the OOB: the first eight bytes of a header with length eight (fs/jffs2/wbuf.c).
 pub(crate) fn oob_cleanmarker(order: ByteOrder) -> [u8; OOB_CLEANMARKER_SIZE] {
     let header = Header::new(order, node_type::CLEANMARKER, OOB_CLEANMARKER_SIZE as u32).encode(order);
     let mut marker = [0; OOB_CLEANMARKER_SIZE];
@@ -41,9 +40,9 @@ pub(crate) fn oob_cleanmarker(order: ByteOrder) -> [u8; OOB_CLEANMARKER_SIZE] {
 }
 
 impl Cleanmarker {
-    /// As Linux places it on flash of this kind: behind the bad-block marker where the software's
-    /// Hamming code leaves room (large pages: from byte 2 on; 512-byte pages: from byte 8 on;
-    /// drivers/mtd/nand/raw/nand_base.c, the layouts of large and small pages).
+    /// The position that Linux uses on this kind of flash: after the bad-block marker where
+    /// software Hamming ECC leaves space (large pages: from byte 2 on; 512-byte pages: from byte 8
+    /// on; drivers/mtd/nand/raw/nand_base.c, the layouts of large and small pages).
     pub const fn of(geometry: &FlashGeometry) -> Self {
         match geometry.kind {
             FlashKind::Nor => Self::Inline,
@@ -51,7 +50,7 @@ impl Cleanmarker {
         }
     }
 
-    /// The same on NAND with pages and OOB areas of these sizes in bytes.
+    /// The position on NAND with pages and OOB areas of these sizes in bytes.
     pub const fn of_nand(page_size: u32, oob_size: u32) -> Self {
         match (page_size, oob_size) {
             (_, 0..16) => Self::None,
@@ -60,7 +59,7 @@ impl Cleanmarker {
         }
     }
 
-    /// Bytes that it takes of a block's data.
+    /// Number of data bytes that it takes in a block.
     pub const fn size(self) -> u32 {
         match self {
             Self::Inline => HEADER_SIZE,
@@ -69,27 +68,28 @@ impl Cleanmarker {
     }
 }
 
-/// What JFFS2 needs to know of a device.
+/// The properties of a device that JFFS2 needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Bytes of an erase block.
+    /// Size of an erase block in bytes.
     pub erase_size: u32,
-    /// Erase blocks.
+    /// Number of erase blocks.
     pub blocks: u32,
-    /// Bytes of a page: the unit of the write buffer; 1 on NOR.
+    /// Page size in bytes: the unit of the write buffer; 1 on NOR.
     pub page_size: u32,
-    /// Bytes of a read, at the most; the device's page.
+    /// Most bytes per read: the device's page size.
     pub(crate) read_size: u32,
-    /// Pages of this size make up a block.
+    /// Pages per block, of that size.
     pages_per_block: u32,
     /// Where cleanmarkers are.
     pub cleanmarker: Cleanmarker,
-    /// The magic number of its nodes; those of another one are none, as for Linux.
+    /// The magic number of the volume's nodes; nodes with another one do not count, as in Linux.
     pub(crate) magic: u16,
 }
 
 impl Shape {
-    /// From a device's geometry. The error says what does not fit JFFS2 and what would.
+    /// Derives the shape from a device's geometry. The error says what JFFS2 does not support, and
+    /// what it does.
     pub fn of(geometry: &FlashGeometry) -> Result<Self, String> {
         let erase_size = u32::try_from(geometry.block_size()).unwrap_or(u32::MAX);
         if !(4096..=1 << 26).contains(&erase_size) || !erase_size.is_multiple_of(4) {
@@ -113,41 +113,41 @@ impl Shape {
         })
     }
 
-    /// The block that an address lies in.
+    /// The block that contains an address.
     pub const fn block_of(&self, at: NodeAddress) -> BlockIndex {
         at.block(self.erase_size)
     }
 
-    /// The address of a place in a block.
+    /// The address of an offset in a block.
     pub const fn address(&self, block: BlockIndex, offset: u32) -> NodeAddress {
         NodeAddress(block.0 * self.erase_size + offset)
     }
 }
 
-/// Whether what was read is what was written.
+/// Whether the data read are reliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Soundness {
-    /// As far as the device can tell.
+    /// Reliable, as far as the device can tell.
     Sound,
     /// The device could not correct all bit errors: the bytes are damaged.
     Uncorrectable,
 }
 
-/// What waits to be programmed in an open block.
+/// Bytes waiting to be programmed in an open block.
 #[derive(Clone, Debug, Default)]
 struct WriteBuffer {
-    /// The block; `None` where nothing waits.
+    /// The block; `None` if the buffer is empty.
     block: Option<BlockIndex>,
-    /// Page in it.
+    /// The page in the block.
     page: u32,
-    /// Bytes of the page that wait.
+    /// The waiting bytes of the page.
     bytes: Vec<u8>,
-    /// For whom.
+    /// The cause of the write.
     cause: Cause,
 }
 
-/// A device as JFFS2 sees it: bytes at addresses, and the time that passes.
+/// A device as JFFS2 sees it: bytes at addresses, and the passing of time.
 #[derive(Debug)]
 pub struct Medium<F> {
     flash: F,
@@ -163,37 +163,37 @@ impl<F: Flash> Medium<F> {
         Self { flash, clock, shape, order, buffers: vec![WriteBuffer::default(); streams.max(1)] }
     }
 
-    /// What is known of the device.
+    /// The shape of the device.
     pub const fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// The order of bytes in numbers.
+    /// The byte order of the volume.
     pub const fn order(&self) -> ByteOrder {
         self.order
     }
 
-    /// The order of bytes, once it has been found.
+    /// Sets the byte order once it is known.
     pub const fn set_order(&mut self, order: ByteOrder) {
         self.order = order;
     }
 
-    /// The clock that the device advances.
+    /// The clock that device operations advance.
     pub const fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The device itself, for those who close it.
+    /// The flash device, for closing it.
     pub const fn flash(&self) -> &F {
         &self.flash
     }
 
-    /// The device itself.
+    /// The flash device, for changes.
     pub const fn flash_mut(&mut self) -> &mut F {
         &mut self.flash
     }
 
-    /// Gives the device back; what waits in write buffers is lost.
+    /// Returns the device; the content of write buffers is lost.
     pub fn into_flash(self) -> F {
         self.flash
     }
@@ -213,18 +213,18 @@ impl<F: Flash> Medium<F> {
         (PageAddress::new(block, pages % self.shape.pages_per_block), at % self.shape.read_size)
     }
 
-    /// Reads bytes, those that still wait in a write buffer included. The caller promises that all
-    /// lie in the device; what lies outside reads as 0xFF.
+    /// Reads bytes, including those in write buffers. All bytes should be inside the device; bytes
+    /// outside read as 0xFF.
     ///
-    /// Errors: those of the device, but for uncorrectable pages, whose damaged bytes are delivered.
-    /// Time: what the device takes, one page after the other.
+    /// Errors: those of the device, except for uncorrectable pages, whose damaged bytes are
+    /// returned. Time: that of the device, one page after another.
     pub fn read(&self, at: NodeAddress, into: &mut [u8], cause: Cause) -> Result<Soundness, FlashError> {
         let mut soundness = Soundness::Sound;
         self.read_noting(at, into, cause, &mut |_| soundness = Soundness::Uncorrectable)?;
         Ok(soundness)
     }
 
-    /// As [`Medium::read`]; tells the first address of each piece that was not correctable.
+    /// Like [`Medium::read`]; also reports the first address of each uncorrectable piece.
     pub fn read_noting(
         &self,
         at: NodeAddress,
@@ -257,7 +257,7 @@ impl<F: Flash> Medium<F> {
         Ok(())
     }
 
-    /// Puts what waits in write buffers over bytes that were read.
+    /// Overlays the content of write buffers on bytes that were read.
     fn overlay(&self, at: u32, piece: &mut [u8]) {
         for buffer in &self.buffers {
             let Some(block) = buffer.block else { continue };
@@ -271,7 +271,7 @@ impl<F: Flash> Medium<F> {
         }
     }
 
-    /// Reads the OOB of a page from offset 0 on; fewer bytes where the device has fewer.
+    /// Reads the OOB of a page from offset 0 on; fewer bytes if the device has fewer.
     pub fn read_oob(&self, block: BlockIndex, page: u32, cause: Cause) -> Result<Vec<u8>, FlashError> {
         let mut oob = vec![0xFF; self.flash.geometry().oob_size as usize];
         let context = self.context(cause, 0);
@@ -285,7 +285,7 @@ impl<F: Flash> Medium<F> {
         Ok(oob)
     }
 
-    /// Whether the block says that it was erased to the end. Always so where the medium has no
+    /// Whether the block records that it was erased completely. Always true if the medium has no
     /// cleanmarkers.
     pub fn has_cleanmarker(&self, block: BlockIndex, cause: Cause) -> Result<bool, FlashError> {
         match self.shape.cleanmarker {
@@ -311,8 +311,8 @@ impl<F: Flash> Medium<F> {
         oob_cleanmarker(self.order)
     }
 
-    /// The OOB of a block's first page with its cleanmarker, from offset 0 on; empty where the
-    /// medium has none there.
+    /// The OOB of a block's first page with its cleanmarker, from offset 0 on; empty if the medium
+    /// has none there.
     pub(crate) fn oob_marker(&self) -> Vec<u8> {
         let Cleanmarker::Oob { offset } = self.shape.cleanmarker else { return Vec::new() };
         let mut oob = vec![0xFF; offset as usize];
@@ -332,11 +332,11 @@ impl<F: Flash> Medium<F> {
         Ok(())
     }
 
-    /// Erases a block and writes its cleanmarker. What waits for the block in a write buffer is
+    /// Erases a block and writes its cleanmarker. Bytes waiting for the block in a write buffer are
     /// dropped.
     ///
-    /// Errors: `EraseFailed`, `ProgramFailed`, `BadBlock`: the block is to be retired; others:
-    /// those of the device.
+    /// Errors: `EraseFailed`, `ProgramFailed`, `BadBlock` mean that the block must be retired;
+    /// others: those of the device.
     pub fn erase(&mut self, block: BlockIndex, cause: Cause) -> Result<(), FlashError> {
         for buffer in &mut self.buffers {
             if buffer.block == Some(block) {
@@ -377,7 +377,7 @@ impl<F: Flash> Medium<F> {
         }
     }
 
-    /// Programs bytes that fit the write unit, in one block.
+    /// Programs bytes aligned to the write unit, in one block.
     fn program(&mut self, at: NodeAddress, bytes: &[u8], cause: Cause, stream: usize) -> Result<(), FlashError> {
         let (mut from, mut left) = (at.0, bytes);
         while !left.is_empty() {
@@ -387,19 +387,19 @@ impl<F: Flash> Medium<F> {
             let context = self.context(cause, stream);
             let programmed = self.flash.program(&context, page, PageProgram::bytes(column, piece));
             self.pass(&context, programmed)?;
-            // The last page of 4 GiB ends where the numbers do.
+            // The last page of 4 GiB ends at the limit of the numbers.
             from = from.saturating_add(length as u32);
             left = rest;
         }
         Ok(())
     }
 
-    /// Appends bytes at `at`, which follow the last ones that were appended to this stream's block
-    /// (or begin a page of another block, with nothing waiting). On NAND what does not fill a page
-    /// waits.
+    /// Appends bytes at `at`, which must follow the bytes last appended to this stream's block (or
+    /// start a page of another block, with an empty buffer). On NAND an incomplete page waits in
+    /// the buffer.
     ///
-    /// Errors: those of the device. After one, nothing of the bytes counts as written, the buffer
-    /// still holds what waited in it before, and [`Medium::waiting`] tells what.
+    /// Errors: those of the device. After an error, none of the bytes count as written, the buffer
+    /// still has its earlier content, and [`Medium::waiting`] returns it.
     pub fn append(&mut self, stream: usize, at: NodeAddress, bytes: &[u8], cause: Cause) -> Result<(), FlashError> {
         let page_size = self.shape.page_size;
         if page_size <= 1 || self.buffers.get(stream).is_none() {
@@ -433,19 +433,19 @@ impl<F: Flash> Medium<F> {
         Ok(())
     }
 
-    /// Bytes that wait in a stream's write buffer, and their block.
+    /// The bytes waiting in a stream's write buffer, and their block.
     pub fn waiting(&self, stream: usize) -> Option<(BlockIndex, &[u8])> {
         let buffer = self.buffers.get(stream)?;
         let block = buffer.block?;
         (!buffer.bytes.is_empty()).then_some((block, &buffer.bytes))
     }
 
-    /// Whether anything waits in any write buffer.
+    /// Whether any write buffer is non-empty.
     pub fn is_waiting(&self) -> bool {
         self.buffers.iter().any(|buffer| buffer.block.is_some() && !buffer.bytes.is_empty())
     }
 
-    /// Forgets what waits in a stream's write buffer: after a failed program, once its nodes have
+    /// Drops the content of a stream's write buffer: after a failed program, once its nodes have
     /// been written elsewhere.
     pub fn drop_waiting(&mut self, stream: usize) {
         if let Some(buffer) = self.buffers.get_mut(stream) {
@@ -454,14 +454,14 @@ impl<F: Flash> Medium<F> {
         }
     }
 
-    /// Fills up the page that waits, with a padding node where there is room for one and zeroes
-    /// where not, and programs it. Returns where the padding begins and how many bytes it takes;
-    /// `None` where nothing waited. Errors: as [`Medium::append`].
+    /// Pads the waiting page, with a padding node if there is space for one, else with zeroes, and
+    /// programs it. Returns the address and length of the padding; `None` if the buffer was empty.
+    /// Errors: those of [`Medium::append`].
     pub fn flush_padded(&mut self, stream: usize) -> Result<Option<(NodeAddress, u32)>, FlashError> {
         let Some((block, waiting)) = self.waiting(stream) else { return Ok(None) };
         let page_size = self.shape.page_size;
         let mut bytes = waiting.to_vec();
-        // Nodes begin on multiples of four; the bytes up to there are the last node's.
+        // Nodes start at multiples of four; the bytes up to there belong to the last node.
         bytes.resize(padded(bytes.len() as u32) as usize, 0xFF);
         let (begins, cause) = (bytes.len() as u32, self.buffers[stream].cause);
         let padding = page_size.saturating_sub(begins);
@@ -475,14 +475,14 @@ impl<F: Flash> Medium<F> {
         Ok((padding > 0).then_some((NodeAddress(start.0 + begins), padding)))
     }
 
-    /// Makes the device keep all that was programmed.
+    /// Makes everything programmed so far durable on the device.
     pub fn sync(&mut self) -> Result<(), FlashError> {
         let context = self.context(Cause::UserData, 0);
         let synced = self.flash.sync(&context);
         self.pass(&context, synced)
     }
 
-    /// The instant on the clock.
+    /// The current time.
     pub fn now(&self) -> Nanos {
         self.clock.now()
     }

@@ -1,4 +1,4 @@
-//! How much memory what is known of a volume takes.
+//! The memory used for a mounted volume.
 
 use crate::NodeAddress;
 use crate::catalogue::{Block, NodeRef};
@@ -7,8 +7,8 @@ use crate::volume::Jffs2;
 use crate::xattr::{Attribute, Reference};
 
 impl<F> Jffs2<F> {
-    /// Bytes of memory that the catalogue, inodes, names and attributes take, allocations reckoned
-    /// at the most. Content that was loaded is not counted. Cost: one pass.
+    /// Memory in bytes for the catalogue, inodes, names and attributes, with an upper bound for
+    /// allocations. Loaded content is not counted. Cost: one pass.
     pub fn memory(&self) -> usize {
         let addresses = |nodes: &Vec<NodeAddress>| nodes.capacity() * size_of::<NodeAddress>() + ALLOCATION;
         let blocks: usize =
@@ -23,12 +23,12 @@ impl<F> Jffs2<F> {
         let trees = tree_bytes(&self.inodes, true)
             + tree_bytes(&self.xattrs.attributes, false)
             + tree_bytes(&self.xattrs.references, false);
-        // A block's place on its list is in a tree as well.
+        // A block's position in its list is in a tree as well.
         let lists = self.catalogue.blocks.len() * (size_of::<Block>() + 2 * size_of::<(i64, u32)>());
         blocks + inodes + attributes + references + trees + lists
     }
 
-    /// Nodes that the catalogue knows.
+    /// The number of nodes in the catalogue.
     pub fn node_count(&self) -> usize {
         self.catalogue.blocks.iter().map(|block| block.nodes.len()).sum()
     }

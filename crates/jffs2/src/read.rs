@@ -28,7 +28,7 @@ impl<F: Flash> Jffs2<F> {
         Ok((number, found.ok_or_else(missing)?))
     }
 
-    /// The body of an inode that is there and of which something is left.
+    /// The body of an existing inode with intact attributes.
     pub(crate) fn intact(&self, inode: InodeNumber) -> Result<(Ino, &Inode, &Body, FileKind)> {
         let (number, found) = self.existing(inode)?;
         let body = self.body(number)?;
@@ -36,14 +36,14 @@ impl<F: Flash> Jffs2<F> {
         Ok((number, found, body, FileKind::of_mode(body.mode).ok_or_else(lost)?))
     }
 
-    /// Bytes of the nodes that hold a file's content. (Linux tells the size, as if holes took
-    /// space.)
+    /// Length in bytes of the nodes with a file's content. (Linux reports the size, as if holes
+    /// took space.)
     fn allocated(&self, body: &Body) -> u64 {
         let mut last = None;
         let mut bytes = 0;
         for fragment in body.fragments.all() {
-            // A node whose middle was written over counts for each of its pieces: a rare thing, and
-            // not worth a table.
+            // A node that was overwritten in the middle counts for each of its pieces: this is
+            // rare, and a table would not pay off.
             if last != Some(fragment.node) {
                 bytes += self.catalogue.node(fragment.node).map_or(0, |node| u64::from(node.length));
             }
@@ -60,22 +60,21 @@ impl<F: Flash> Jffs2<F> {
         Ok((found.entries.as_deref(), body))
     }
 
-    /// What a directory entry is: as it says itself, else as its inode does.
+    /// The type of a directory entry: its own, else its inode's.
     fn entry_kind(&self, entry: &Entry) -> FileKind {
         let told = FileKind::of_mode(u32::from(entry.kind) << 12);
         told.or_else(|| self.body(entry.inode).ok().and_then(|body| FileKind::of_mode(body.mode)))
             .unwrap_or(FileKind::Regular)
     }
 
-    /// Whether a fragment's node stands for zeroes. One that cannot be read does not: whoever reads
-    /// it is told.
+    /// Whether a fragment's node is a hole. An unreadable one is not: a read will report it.
     fn is_hole(&self, number: Ino, fragment: &Fragment) -> bool {
         let is_bare = self.catalogue.node(fragment.node).is_some_and(|node| node.length == INODE_SIZE);
         is_bare && self.node_content(number, fragment, Cause::UserData).is_ok_and(|content| content.is_empty())
     }
 
-    /// Fills `into` with what inode `number`, a file, holds from `from` on; behind the end of its
-    /// nodes with zeroes. Errors: `Corrupt`, `Device`.
+    /// Fills `into` with the content of file `number` from `from` on; zeroes past the end of its
+    /// nodes. Errors: `Corrupt`, `Device`.
     pub(crate) fn read_range(&self, number: Ino, body: &Body, from: u32, into: &mut [u8], cause: Cause) -> Result<()> {
         let length = u32::try_from(into.len()).unwrap_or(u32::MAX);
         let end = from.saturating_add(length);
@@ -98,7 +97,8 @@ impl<F: Flash> Jffs2<F> {
     }
 }
 
-/// Errors: `IsADirectory`, and `InvalidArgument` for all else that has no content.
+/// Checks that an inode is a regular file. Errors: `IsADirectory`, and `InvalidArgument` for all
+/// other types.
 fn regular(number: Ino, kind: FileKind) -> Result<()> {
     match kind {
         FileKind::Regular => Ok(()),
@@ -112,8 +112,8 @@ impl<F: Flash> FileSystem for Jffs2<F> {
         ROOT.into()
     }
 
-    /// Free is what Linux says is: dirt counts, what is kept back for the collector does not
-    /// (fs/jffs2/fs.c, `jffs2_statfs`).
+    /// Free space as in Linux: includes dirt, but not the collector's reserve (fs/jffs2/fs.c,
+    /// `jffs2_statfs`).
     fn volume(&self) -> Result<VolumeStatus> {
         let sums = &self.catalogue.sums;
         let blocks = self.catalogue.blocks.len() as u64;
@@ -122,11 +122,11 @@ impl<F: Flash> FileSystem for Jffs2<F> {
             Some(writer) => u64::from(writer.levels().write) * erase_size,
             None => 0,
         };
-        // What is obsolete in an open block counts as dirty only when the block is closed.
+        // Obsolete bytes in an open block count as dirty only when the block is closed.
         let opened =
             self.catalogue.on(Queue::Open).filter_map(|block| self.catalogue.block(block)).map(|block| block.wasted);
         let opened: u64 = opened.filter(|wasted| is_dirty(*wasted)).map(u64::from).sum();
-        // Collecting a dirty block wins its summary, too, which counts as used.
+        // Collecting a dirty block also frees its summary, which counts as used.
         let dirty = self.catalogue.on(Queue::Dirty).chain(self.catalogue.on(Queue::VeryDirty));
         let last = dirty.filter_map(|block| self.catalogue.block(block)?.nodes.last());
         let summaries = last.filter(|node| node.owner() == Owner::None && !node.is_obsolete());
@@ -171,7 +171,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
     fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
         let (number, found, body, kind) = self.intact(inode)?;
         let links = if kind == FileKind::Directory {
-            // As Linux counts (fs/jffs2/fs.c, `jffs2_iget`).
+            // Counted as in Linux (fs/jffs2/fs.c, `jffs2_iget`).
             let entries = found.entries.iter().flat_map(|entries| entries.iter());
             let inner = entries.filter(|(_, entry)| entry.inode != Ino::NONE && entry.kind == 4).count();
             u32::try_from(inner).unwrap_or(u32::MAX).saturating_add(2 + u32::from(number == ROOT))
@@ -238,9 +238,8 @@ impl<F: Flash> FileSystem for Jffs2<F> {
         Ok(length)
     }
 
-    /// Pieces in nodes that follow each other are one range; nodes that stand for holes, and what
-    /// no node holds, are holes. Cost: as the trait says; of each node of a hole the 68 bytes are
-    /// read.
+    /// Consecutive pieces in nodes are one range; hole nodes, and ranges without a node, are holes.
+    /// Cost: as in the trait; for each hole node its 68 bytes are read.
     fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
         let (number, _, body, kind) = self.intact(inode)?;
         regular(number, kind)?;

@@ -1,21 +1,20 @@
-//! The data of a node as the file has them: by the number that names a node's compression.
+//! Decompressing a node's data by its compression number.
 
 use nandkit_codec::compression::{Compression, LzmaProperties, decompress};
 
 use crate::layout::{self, compression};
 
-/// The most that one node's data may become. Linux writes pages of 4 KiB (64 KiB on some machines).
+/// Most uncompressed bytes of a node. Linux writes pages of 4 KiB (64 KiB on some machines).
 const DECOMPRESSED_MAX: u32 = 1 << 20;
 
-/// Data as the file has them; of a hole, which may be of any size, none. The error says what is
-/// wrong with them.
+/// The uncompressed data; empty for a hole, which may have any size. The error says what is wrong.
 pub(crate) fn decompressed(node: &layout::Inode, data: &[u8]) -> Result<Vec<u8>, String> {
     let method = match node.compression {
         compression::NONE => Compression::None,
         compression::ZERO => Compression::Zero,
         compression::RTIME => Compression::Rtime,
-        // Since 2.6 Linux has the two names the other way round than linux/jffs2.h
-        // (fs/jffs2/compr_rubin.c, the two `jffs2_compressor`s), and wrote them so.
+        // Since 2.6 Linux swaps the two names of linux/jffs2.h (fs/jffs2/compr_rubin.c, the two
+        // `jffs2_compressor`s), and has written them so.
         compression::RUBIN_MIPS => Compression::DynRubin,
         compression::DYNAMIC_RUBIN => Compression::RubinMips,
         compression::ZLIB => Compression::Zlib,
@@ -41,8 +40,7 @@ pub(crate) fn decompressed(node: &layout::Inode, data: &[u8]) -> Result<Vec<u8>,
         data
     };
     decompress(method, packed, &mut content).or_else(|error| {
-        // Some vendors put LZMA under the number of zlib: where no header of zlib is, it may be
-        // that.
+        // Some vendors store LZMA under zlib's number: without a zlib header, it may be that.
         let is_zlib = method != Compression::Zlib || begins_as_zlib(data);
         let is_lzma = !is_zlib && lzma_under_another_number(data, &mut content);
         if is_lzma { Ok(()) } else { Err(error.to_string()) }
@@ -50,7 +48,7 @@ pub(crate) fn decompressed(node: &layout::Inode, data: &[u8]) -> Result<Vec<u8>,
     Ok(content)
 }
 
-/// Bytes of an LZMA header without the length: properties and dictionary.
+/// Size of an LZMA header without the length: properties and dictionary.
 const LZMA_HEADER: usize = 5;
 
 fn lzma_properties(data: &[u8]) -> Result<LzmaProperties, String> {
@@ -78,8 +76,8 @@ fn lzma_under_another_number(data: &[u8], content: &mut [u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Number 3, called RUBINMIPS, holds what Linux decodes with frequencies of the node's own:
-    /// equal shares make the code the bits themselves.
+    /// Number 3, called RUBINMIPS, is decoded by Linux with the node's own frequencies: equal
+    /// shares make the code the bits themselves.
     #[test]
     fn rubin_has_its_numbers_as_linux_has_them() {
         let mut data = vec![128; 8];
@@ -90,7 +88,7 @@ mod tests {
         assert_ne!(decompressed(&other, &data).unwrap_or_default(), [0b0110_0101, 0b1111_0000]);
     }
 
-    /// liblzma's stream of this text: `lc = lp = pb = 0`, and the usual 3, 0, 2.
+    /// liblzma's stream of this text, with `lc = lp = pb = 0`, and with the usual 3, 0, 2.
     const TEXT: &str = "flash translation layer and flash file system, flash again. ";
     const RAW: &[u8] = &[
         0x00, 0x33, 0x1C, 0x8F, 0xAA, 0x48, 0xE1, 0xA8, 0x6C, 0xC4, 0x2C, 0x19, 0xFF, 0x7C, 0x04, 0x09, 0x2B, 0x6E,
@@ -105,7 +103,7 @@ mod tests {
         0xCB, 0x48, 0x7C, 0x11, 0xC9, 0x5F, 0xFF, 0xD2, 0xC6, 0x50, 0x00,
     ];
 
-    /// OpenWrt's number 8, the number 0x15 with a header, and either under zlib's number.
+    /// OpenWrt's number 8, number 0x15 with a header, and both under zlib's number.
     #[test]
     fn lzma_is_read_under_all_its_numbers() {
         let text = TEXT.repeat(6).into_bytes();

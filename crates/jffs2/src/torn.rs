@@ -1,4 +1,4 @@
-//! Damage that a power cut explains.
+//! Telling damage by power cuts from other damage.
 
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
@@ -12,14 +12,14 @@ use crate::scan::walk::run_of;
 use crate::volume::Jffs2;
 
 impl<F: Flash> Jffs2<F> {
-    /// Of what kind damage in a node is: a write that was torn where nothing but free flash is
-    /// behind it, as [`Jffs2::check`] judges. Errors: `Device`.
+    /// The kind of damage in a node: a torn write if only free flash follows, by the same rule as
+    /// [`Jffs2::check`]. Errors: `Device`.
     pub(crate) fn kind_at(&self, at: NodeAddress, kind: DamageKind) -> Result<DamageKind> {
         let shape = self.medium.shape();
         let Some(block) = self.catalogue.block(shape.block_of(at)) else { return Ok(kind) };
         let place = block.place_of(at.offset(shape.erase_size));
         let Some([node, behind @ ..]) = place.and_then(|place| block.nodes.get(place..)) else { return Ok(kind) };
-        // Most nodes have others behind them: only the last one costs a read.
+        // Most nodes are followed by others: only the last one costs a read.
         if behind.iter().any(|node| !node.is_obsolete() || node.owner() != Owner::None) {
             return Ok(kind);
         }

@@ -1,7 +1,6 @@
-//! What was, as far as it is still on the flash: superseded content of files, and names that were
-//! taken away.
+//! Old versions still on the flash: superseded file content, and deleted names.
 //!
-//! Nothing of this is part of the volume. It lasts until the collector erases its blocks.
+//! They are not part of the volume, and exist until the collector erases their blocks.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,79 +20,78 @@ use crate::scan::node;
 use crate::volume::Jffs2;
 use crate::{Ino, NodeAddress};
 
-/// The most that is read at once.
+/// Most bytes read at once.
 const WHOLE_MAX: u32 = 256 << 20;
 
 /// A node of an inode that is still on the flash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Counts up with each node of the inode.
+    /// The version, which increases with each node of the inode.
     pub version: u32,
-    /// Where the node stands.
+    /// Address of the node.
     pub at: NodeAddress,
-    /// First byte of the file that it holds.
+    /// File offset of its data.
     pub offset: u32,
-    /// Bytes of the file that it holds; 0 where it gives attributes only.
+    /// Number of file bytes in it; 0 if it only has attributes.
     pub length: u32,
-    /// Bytes of the file at that time.
+    /// Size of the file at that time.
     pub size: u32,
     /// Type and permissions at that time.
     pub mode: u32,
-    /// Time of modification, seconds since 1970.
+    /// Modification time at that time, in seconds since 1970.
     pub modified: u32,
-    /// Whether its data are whole.
+    /// Whether its data are intact.
     pub intact: bool,
 }
 
-/// A file's content as it was.
+/// A file's content in an old version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldContent {
-    /// The version that gave the attributes: the highest one asked for that is still there.
+    /// The version with the attributes: the highest one still available, up to the requested one.
     pub version: u32,
     /// Type and permissions.
     pub mode: u32,
-    /// Time of modification, seconds since 1970.
+    /// Modification time in seconds since 1970.
     pub modified: u32,
-    /// Bytes of the file, as far as nodes of that time still reach.
+    /// Size of the file in bytes, as far as nodes of that time still reach.
     pub size: u32,
-    /// The content that was asked for, or a symbolic link's target. Ranges that are lost are
-    /// zeroes.
+    /// The requested content, or a symbolic link's target. Lost ranges are zeroes.
     pub bytes: Vec<u8>,
-    /// Ranges of which no node is left or whose nodes are damaged: start and the byte behind. Holes
-    /// that were written as such are none.
+    /// Ranges without a remaining node, or with damaged nodes, as start and end. Holes written as
+    /// such are not included.
     pub lost: Vec<(u32, u32)>,
 }
 
-/// A name that is no more.
+/// A deleted name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedName {
-    /// The directory that held it.
+    /// The directory that contained it.
     pub parent: Ino,
-    /// The directory's path, where it still has one and the paths of all names together have not
-    /// taken more than [`nandkit_vfs::path::PathBudget`] allows.
+    /// The directory's path, if it still has one and all paths together are within
+    /// [`nandkit_vfs::path::PathBudget`].
     pub parent_path: Option<Vec<u8>>,
     /// The name.
     pub name: Vec<u8>,
-    /// The inode that was so called.
+    /// The inode that had this name.
     pub inode: Ino,
-    /// `st_mode >> 12` of that inode.
+    /// The inode's type as `st_mode >> 12`.
     pub kind: u8,
-    /// Where the node that says so stands.
+    /// Address of the node with the name.
     pub at: NodeAddress,
-    /// Its version among the directory's nodes.
+    /// Version of that node among the directory's nodes.
     pub version: u32,
-    /// When the name was taken away, seconds since 1970, where a node still tells.
+    /// Time of the deletion in seconds since 1970, if a node still has it.
     pub deleted: Option<u32>,
-    /// The inode has another name now: it was renamed, or this was one of several.
+    /// Whether the inode has another name now: it was renamed, or this was one of several.
     pub lives: bool,
 }
 
-/// What a directory's nodes say of one name: version, address, inode, kind, time.
+/// Version, address, inode, kind and time of one directory entry.
 type Said = (u32, NodeAddress, Ino, u8, u32);
 
 impl<F: Flash> Jffs2<F> {
-    /// An inode's nodes that are still on the flash, dead inodes' included, by version. Errors:
-    /// `NotFound` where there are none, `Device`.
+    /// An inode's nodes that are still on the flash, by version, including those of dead inodes.
+    /// Errors: `NotFound` if there are none, `Device`.
     pub fn versions(&self, inode: Ino) -> Result<Vec<Version>> {
         let pieces = self.pieces(inode)?;
         let mut versions = Vec::new();
@@ -115,8 +113,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(versions)
     }
 
-    /// All that [`Jffs2::content_within`] tells. Errors: also `FileTooBig` where that would be more
-    /// than 256 MiB.
+    /// The whole content that [`Jffs2::content_within`] returns for a range. Errors: also
+    /// `FileTooBig` if that exceeds 256 MiB.
     pub fn content_at(&self, inode: Ino, version: u32) -> Result<OldContent> {
         let content = self.content_within(inode, version, 0..WHOLE_MAX)?;
         if content.size > WHOLE_MAX {
@@ -126,9 +124,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(content)
     }
 
-    /// What a file held in a range when the node with this version was its newest: the rules of a
-    /// mount, applied to the nodes up to that one. Errors: `NotFound` where nothing so old is left,
-    /// `InvalidArgument` where it is neither a file nor a symbolic link, `Device`.
+    /// The content of a range of a file when the node with this version was its newest: applies the
+    /// rules of a mount to the nodes up to that one. Errors: `NotFound` if nothing so old is left,
+    /// `InvalidArgument` if it is neither a file nor a symbolic link, `Device`.
     pub fn content_within(&self, inode: Ino, version: u32, within: Range<u32>) -> Result<OldContent> {
         let pieces = self.pieces(inode)?.into_iter().filter(|piece| piece.node.version <= version).collect();
         let mut read = |at, length| self.bytes_as_read(at, length, Cause::UserData);
@@ -164,12 +162,12 @@ impl<F: Flash> Jffs2<F> {
         if end < size {
             lost.push((end, size));
         }
-        // What no node holds at the end is told, not delivered: a size alone may be anything.
+        // A range at the end without nodes is reported, not returned: a size alone proves nothing.
         let size = end.min(size);
         let mut bytes = vec![0; within.end.min(size).saturating_sub(within.start) as usize];
         let mut start = within.start;
         for page in bytes.chunks_mut(PAGE_SIZE as usize) {
-            // The file may end where the numbers do.
+            // The file may end at the limit of the numbers.
             let next = start.saturating_add(page.len() as u32);
             match self.read_range(inode, &body, start, page, Cause::UserData) {
                 Ok(()) => {}
@@ -182,14 +180,14 @@ impl<F: Flash> Jffs2<F> {
         Ok(OldContent { version: node.version, mode: node.mode, modified: node.modified, size, bytes, lost })
     }
 
-    /// Names that were taken away and whose nodes are still on the flash, dead directories'
-    /// included; by directory and name. Errors: `Device`. Cost: reads every directory entry.
+    /// Deleted names whose nodes are still on the flash, including those of dead directories, by
+    /// directory and name. Errors: `Device`. Cost: reads every directory entry.
     pub fn deleted(&self) -> Result<Vec<DeletedName>> {
         let paths = Paths::of(&self.inodes);
         let mut budget = PathBudget::default();
         let mut deleted = Vec::new();
         for (parent, inode) in &self.inodes {
-            // Once for all names in it.
+            // Once for all names in the directory.
             let path = OnceCell::new();
             let mut names: BTreeMap<Vec<u8>, Vec<Said>> = BTreeMap::new();
             for at in &inode.nodes {
@@ -239,8 +237,8 @@ impl<F: Flash> Jffs2<F> {
         for at in &found.nodes {
             let (bytes, soundness) = self.bytes_as_read(*at, INODE_SIZE, Cause::Metadata)?;
             let header = Header::decode(order, &bytes).filter(|header| header.check(order).is_ok());
-            // A node that a summary told of may say of itself what it likes: nobody has looked at
-            // it since the mount.
+            // A node listed by a summary may itself claim anything: it has not been examined since
+            // the mount.
             let length = self.catalogue.node(*at).map_or(0, |node| node.length);
             let is_it = |header: &Header| header.node_type == node_type::INODE && padded(header.total_length) == length;
             let Some(header) = header.filter(is_it) else { continue };

@@ -1,4 +1,4 @@
-//! A mounted volume: what all rooms of the crate work on.
+//! The mounted volume.
 
 use std::fmt;
 
@@ -18,48 +18,49 @@ use crate::xattr::XattrTable;
 
 /// A mounted JFFS2 volume.
 pub struct Jffs2<F> {
-    /// The bytes.
+    /// The device.
     pub(crate) medium: Medium<F>,
-    /// What stands where.
+    /// The nodes in each block.
     pub(crate) catalogue: Catalogue,
-    /// The inodes, dead ones included as long as nodes of theirs are on the flash.
+    /// The inodes, including dead ones while nodes of them are on the flash.
     pub(crate) inodes: Inodes,
     /// The extended attributes.
     pub(crate) xattrs: XattrTable,
-    /// The highest inode number ever seen: numbers are not given twice in one mount.
+    /// The highest inode number ever seen: numbers are not reused within a mount.
     pub(crate) highest_inode: Ino,
-    /// What the mount, or the loading of an inode, found damaged.
+    /// Damage found by the mount, or by loading an inode.
     pub(crate) damage: DamageList,
-    /// The inodes that have lost their names, as the mount found them.
+    /// The inodes that have lost their names, as found by the mount.
     pub(crate) strays: Vec<Stray>,
-    /// Whether what has no name may have been deleted.
+    /// Whether inodes without a name may have been deleted.
     pub(crate) may_lack_deleted: bool,
-    /// Everything that only writing needs; `None` where mounted for reading only.
+    /// The state for writing; `None` if mounted read-only.
     pub(crate) writer: Option<Box<Writer>>,
 }
 
-/// How to mount.
+/// Options for mounting.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// Nothing is ever written.
+    /// Never writes anything.
     pub read_only: bool,
-    /// The order of bytes in numbers; found where `None` (a blank device counts as little-endian).
+    /// The byte order; `None` detects it (a blank device counts as little-endian).
     pub order: Option<ByteOrder>,
-    /// The nodes have the magic number of before 2001: read with the others' format, never written.
+    /// Nodes have the magic number of before 2001: they are read in the later format, and never
+    /// written.
     pub has_old_magic: bool,
-    /// Believe summaries where they are; else every block is scanned.
+    /// Whether to use summaries; otherwise every block is scanned.
     pub use_summaries: bool,
-    /// Where cleanmarkers are; where `None`, as Linux places them on flash of this kind.
+    /// The position of cleanmarkers; `None` means that of Linux on this kind of flash.
     pub cleanmarker: Option<Cleanmarker>,
-    /// The device was erased as a whole just now. Without cleanmarkers nothing else tells that the
-    /// erase of a block that looks blank has ended: such blocks are erased again before they are
-    /// used, which Linux spares itself (fs/jffs2/scan.c), so that a cut erase costs it data.
+    /// Whether the whole device was just erased. Without cleanmarkers, nothing else proves that a
+    /// blank block was erased completely: such blocks are erased again before use. Linux omits this
+    /// (fs/jffs2/scan.c), so an interrupted erase costs it data.
     pub just_erased: bool,
-    /// Scan blocks on all threads of the pool at once. For devices on which no simulated time
-    /// passes: with others the order of reads, and with it the time, would depend on the threads.
-    /// The result never does.
+    /// Whether to scan blocks on all threads of the pool. Only for devices without simulated time:
+    /// on others, the order of reads, and with it the time, would depend on the threads. The result
+    /// never does.
     pub parallel: bool,
-    /// What writing and collecting need to know.
+    /// Options for writing and collecting.
     pub write: WriteOptions,
 }
 
@@ -79,37 +80,37 @@ impl Default for MountOptions {
 }
 
 impl<F> Jffs2<F> {
-    /// The damage that the mount and all reads since have met, by address. [`Jffs2::check`] finds
-    /// the rest.
+    /// The damage met by the mount and all reads since, by address. [`Jffs2::check`] finds the
+    /// rest.
     pub fn damage(&self) -> Vec<Finding> {
         let mut findings = Findings::default();
         findings.extend(self.damage.sorted().iter().map(Damage::finding));
         findings.into_list()
     }
 
-    /// What stands in each block.
+    /// The nodes in each block.
     pub const fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// The device.
+    /// The flash device.
     pub const fn flash(&self) -> &F {
         self.medium.flash()
     }
 
-    /// The device itself, for those who look after it. Whoever writes to it destroys the volume.
+    /// The flash device, for maintenance. Writing to it destroys the volume.
     pub const fn flash_mut(&mut self) -> &mut F {
         self.medium.flash_mut()
     }
 
-    /// Gives the device back as it is: what was not synced is lost.
+    /// Returns the device as it is: unsynced changes are lost.
     pub fn into_flash(self) -> F {
         self.medium.into_flash()
     }
 
-    /// The clock that the device advances.
+    /// The clock that device operations advance.
     pub const fn clock(&self) -> &Clock {
         self.medium.clock()
     }

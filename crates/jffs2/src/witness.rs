@@ -1,4 +1,4 @@
-//! What inodes and names say against each other without anybody having asked for a check.
+//! Finding contradictions between inodes and names without a full check.
 
 use std::collections::BTreeMap;
 
@@ -19,18 +19,18 @@ use crate::volume::Jffs2;
 use nandkit_vfs::FileKind;
 
 impl<F: Flash> Jffs2<F> {
-    /// Adds to [`Jffs2::damage`] what inodes and names say against each other, as [`Jffs2::check`]
-    /// finds it: inodes that cannot be, names where no names can be, and of another type than their
-    /// inodes. A mount by itself does not look at what inodes are.
+    /// Adds the contradictions between inodes and names to [`Jffs2::damage`], by the rules of
+    /// [`Jffs2::check`]: impossible inodes, names in places where none are possible, and names with
+    /// another type than their inode. A mount alone does not read the types of inodes.
     ///
-    /// Errors: `Device`. Cost: a read of the fixed part of each inode node; data are read of links,
-    /// and of inodes that are in doubt.
+    /// Errors: `Device`. Cost: a read of each inode node's fixed part; data are read only for links
+    /// and doubtful inodes.
     pub fn witness_contradictions(&self) -> Result<()> {
         let mut formats: BTreeMap<Ino, Option<u32>> = BTreeMap::new();
         for (number, inode) in self.inodes.iter().filter(|(_, inode)| inode.links > 0) {
             formats.insert(*number, self.only_format(*number, inode)?);
         }
-        // What is wrong with the root is found when it is loaded.
+        // Faults of the root are found when it is loaded.
         self.body(ROOT)?;
         for (number, format) in &formats {
             let certain = format.filter(|format| FileKind::of_mode(*format).is_some() && *format != format::SYMLINK);
@@ -54,8 +54,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// The type that all nodes of an inode agree on whose fixed part is whole; `None` where there
-    /// is none or they do not. Errors: `Device`.
+    /// The type that all intact nodes of an inode agree on; `None` if there is none or they differ.
+    /// Errors: `Device`.
     fn only_format(&self, number: Ino, inode: &Inode) -> Result<Option<u32>> {
         let order = self.medium.order();
         let mut only = None;
@@ -66,7 +66,7 @@ impl<F: Flash> Jffs2<F> {
             };
             let mut bytes = [0; INODE_SIZE as usize];
             let Some(bytes) = bytes.get_mut(..length.min(INODE_SIZE) as usize) else { continue };
-            // Whether the page is sound is told when the inode is loaded.
+            // Loading the inode will report whether the page is sound.
             let _ = self.medium.read(*at, bytes, MOUNT).map_err(|error| FsError::device("the flash", error))?;
             let header = Header::decode(order, bytes).filter(|header| header.check(order).is_ok());
             let Some(header) = header.filter(|header| header.node_type == node_type::INODE) else { continue };
@@ -79,8 +79,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(only)
     }
 
-    /// A root is a directory: a node that makes it anything else does not count, lest all that is
-    /// in it be out of reach.
+    /// Ignores nodes that make the root anything other than a directory, because everything in it
+    /// would be unreachable.
     pub(crate) fn drop_impossible_roots(&self, pieces: &mut Vec<Piece>, body: &mut Body) {
         pieces.retain(|piece| {
             let mode = piece.node.mode;

@@ -1,7 +1,7 @@
-//! Work counted in the crate's own tests: that an image, however hostile, costs about what its size
-//! is, not the square of it. Elsewhere nothing is counted, and nothing costs.
+//! Counting work in the crate's own tests: the cost of an image, however hostile, must be about
+//! proportional to its size, not to its square. Outside of tests nothing is counted.
 
-/// So many steps were taken: names or fragments looked at or moved.
+/// Counts steps: names or fragments examined or moved.
 #[cfg(not(test))]
 #[inline]
 pub(crate) const fn steps(_: usize) {}
@@ -21,7 +21,7 @@ mod counted {
         STEPS.with(|steps| steps.set(steps.get() + count as u64));
     }
 
-    /// The steps that something takes, on this thread.
+    /// The steps that a function takes on this thread.
     pub(crate) fn steps_of<T>(something: impl FnOnce() -> T) -> (T, u64) {
         let before = STEPS.with(Cell::get);
         let result = something();

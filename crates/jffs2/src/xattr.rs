@@ -1,7 +1,6 @@
-//! Extended attributes: which there are, and which inode has which.
+//! Extended attributes, and which inodes have them.
 //!
-//! A value stands once on the flash, under a number of its own; references give it to any number of
-//! inodes.
+//! A value is stored once, under its own number; references assign it to any number of inodes.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -17,45 +16,45 @@ use crate::volume::Jffs2;
 use crate::work;
 use crate::{Ino, NodeAddress};
 
-/// An attribute: a name and a value, which any number of inodes may have.
+/// An attribute: a name and a value, which any number of inodes may share.
 #[derive(Debug)]
 pub struct Attribute {
     /// All its nodes that are still on the flash.
     pub nodes: Vec<NodeAddress>,
-    /// The newest.
+    /// The newest of its nodes.
     pub node: NodeAddress,
-    /// The newest's version.
+    /// The version of the newest node.
     pub version: u32,
-    /// How many inodes have it; 0: it is dead.
+    /// The number of inodes that have it; 0 means it is dead.
     pub users: u32,
-    /// Name and value, read at the first use; `None` where they are damaged.
+    /// Name and value, read at the first use; `None` if damaged.
     pub content: OnceLock<Option<Box<AttributeContent>>>,
 }
 
 /// An attribute's name and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttributeContent {
-    /// What the name begins with: see [`crate::layout::xattr_prefix`].
+    /// The prefix of the name: see [`crate::layout::xattr_prefix`].
     pub prefix: u8,
-    /// The name behind the prefix.
+    /// The name after the prefix.
     pub name: Box<[u8]>,
-    /// The value as on the flash.
+    /// The stored value.
     pub value: Box<[u8]>,
 }
 
-/// That an inode has, or no more has, an attribute.
+/// A reference of an inode to an attribute, or its deletion.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
     /// All its nodes that are still on the flash.
     pub nodes: Vec<NodeAddress>,
-    /// The newest.
+    /// The newest of its nodes.
     pub node: NodeAddress,
-    /// The newest's sequence number; odd: the inode has the attribute no more.
+    /// The newest node's sequence number; an odd one deletes the reference.
     pub sequence: u32,
 }
 
 impl Reference {
-    /// Whether the inode has the attribute no more.
+    /// Whether the reference is deleted.
     pub const fn is_dead(&self) -> bool {
         self.sequence & 1 == 1
     }
@@ -64,12 +63,12 @@ impl Reference {
 /// All attributes and references of a volume.
 #[derive(Debug, Default)]
 pub struct XattrTable {
-    /// By number.
+    /// The attributes by number.
     pub attributes: BTreeMap<u32, Attribute>,
-    /// By inode and attribute number; dead ones included as long as nodes of theirs are on the
-    /// flash.
+    /// The references by inode and attribute number, including dead ones while nodes of them are on
+    /// the flash.
     pub references: BTreeMap<(Ino, u32), Reference>,
-    /// For `Jffs2::user_of`: an inode that had each attribute when that was first asked for.
+    /// For `Jffs2::user_of`: one inode for each attribute, as of the first query.
     pub users: OnceLock<BTreeMap<u32, Ino>>,
     /// The highest number of an attribute ever seen.
     pub highest_id: u32,
@@ -78,7 +77,7 @@ pub struct XattrTable {
 }
 
 impl XattrTable {
-    /// The numbers of the attributes that an inode has, with their sequence numbers.
+    /// The numbers of an inode's attributes, with their sequence numbers.
     pub fn of_inode(&self, inode: Ino) -> impl Iterator<Item = (u32, u32)> {
         self.references
             .range((inode, 0)..=(inode, u32::MAX))
@@ -87,8 +86,8 @@ impl XattrTable {
     }
 }
 
-/// What a stored prefix stands for outside, and whether the name behind it counts: of access
-/// control lists it does not.
+/// The external form of a stored prefix, and whether the name after it counts, which it does not
+/// for access control lists.
 const fn prefix_name(prefix: u8) -> Option<(&'static [u8], bool)> {
     match prefix {
         xattr_prefix::USER => Some((b"user.", true)),
@@ -101,15 +100,15 @@ const fn prefix_name(prefix: u8) -> Option<(&'static [u8], bool)> {
 }
 
 impl AttributeContent {
-    /// The name as programs know it; `None` where nobody knows the prefix.
+    /// The name as programs know it; `None` if the prefix is unknown.
     pub fn full_name(&self) -> Option<Vec<u8>> {
         let (prefix, named) = prefix_name(self.prefix)?;
         Some(if named { [prefix, &self.name].concat() } else { prefix.to_vec() })
     }
 }
 
-/// The stored prefix and the name behind it, from a name as programs know it; `None` where the
-/// format holds no such names.
+/// Splits a name as programs know it into the stored prefix and the rest; `None` if the format has
+/// no such names.
 pub fn split_name(full: &[u8]) -> Option<(u8, &[u8])> {
     for prefix in [xattr_prefix::USER, xattr_prefix::SECURITY, xattr_prefix::TRUSTED] {
         if let Some((text, _)) = prefix_name(prefix)
@@ -122,14 +121,14 @@ pub fn split_name(full: &[u8]) -> Option<(u8, &[u8])> {
     lists.into_iter().find(|(name, _)| *name == full).map(|(_, prefix)| (prefix, &b""[..]))
 }
 
-/// An access control list as it is stored.
+/// An access control list in stored form.
 pub(crate) fn acl_to_node(order: ByteOrder, entries: &[acl::AclEntry]) -> Vec<u8> {
     crate::acl::to_stored(order, &acl::encode(entries)).unwrap_or_default()
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Name and value of an attribute, read at the first use; `None` where they are damaged or not
-    /// there. Errors: `Device`.
+    /// Name and value of an attribute, read at the first use; `None` if damaged or missing. Errors:
+    /// `Device`.
     pub(crate) fn attribute_content(&self, id: u32) -> Result<Option<&AttributeContent>> {
         let Some(attribute) = self.xattrs.attributes.get(&id) else { return Ok(None) };
         if let Some(content) = attribute.content.get() {
@@ -143,8 +142,8 @@ impl<F: Flash> Jffs2<F> {
             let (at, block) = (attribute.node, self.medium.shape().block_of(attribute.node));
             let kind = self.kind_at(at, bad.kind)?;
             self.damage.add(Damage { at, block, kind, inode: self.user_of(id), detail: bad.detail });
-            // A power cut while it was moved may have left the beginning of the copy: the original
-            // is there then.
+            // A power cut during a move may have left the beginning of the copy: the original still
+            // exists then.
             let mut newest = 0;
             for other in attribute.nodes.iter().filter(|other| **other != attribute.node) {
                 if let Ok((version, found)) = self.attribute_at(id, attribute, *other)?
@@ -157,8 +156,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(attribute.content.get_or_init(|| content).as_deref())
     }
 
-    /// An inode that has the attribute. Cost: the first time a pass over all references, then none
-    /// unless the inode was changed meanwhile.
+    /// An inode with the attribute. Cost: a pass over all references at the first call, later none
+    /// unless the inode was changed.
     pub(crate) fn user_of(&self, id: u32) -> Option<Ino> {
         let table = &self.xattrs;
         let mut living = table.references.iter().filter(|(_, reference)| !reference.is_dead()).map(|(key, _)| *key);
@@ -176,13 +175,13 @@ impl<F: Flash> Jffs2<F> {
             .or_else(|| if changed() { living.find(|(_, of)| *of == id).map(|(inode, _)| inode) } else { None })
     }
 
-    /// Whether the newest node of an attribute is as it was written. Errors: `Device`.
+    /// Whether the newest node of an attribute is intact. Errors: `Device`.
     pub(crate) fn is_sound_attribute(&self, id: u32) -> Result<bool> {
         let Some(attribute) = self.xattrs.attributes.get(&id) else { return Ok(false) };
         Ok(self.attribute_at(id, attribute, attribute.node)?.is_ok())
     }
 
-    /// Version and content of one of an attribute's nodes.
+    /// Version and content of one node of an attribute.
     fn attribute_at(
         &self,
         id: u32,
@@ -215,7 +214,7 @@ impl<F: Flash> Jffs2<F> {
         Ok((found.version, AttributeContent { prefix: found.prefix, name: name.into(), value: value.into() }))
     }
 
-    /// An inode's attributes. Of two with one name the one that came last counts (fs/jffs2/xattr.c,
+    /// An inode's attributes. Of two with one name, the newer one counts (fs/jffs2/xattr.c,
     /// `check_xattr_ref_inode`). Errors: `Device`.
     pub(crate) fn attributes_of(&self, inode: Ino) -> Result<Vec<(u32, &AttributeContent)>> {
         let mut found: BTreeMap<(u8, &[u8]), (u32, u32, &AttributeContent)> = BTreeMap::new();
@@ -231,7 +230,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(found.into_values().map(|(_, id, content)| (id, content)).collect())
     }
 
-    /// What an inode has under a name. Errors: `Device`. Cost: a look at each of its attributes.
+    /// An inode's attribute with a name. Errors: `Device`. Cost: a look at each of its attributes.
     fn attribute_named(&self, inode: Ino, name: &[u8]) -> Result<Option<&AttributeContent>> {
         let Some((prefix, rest)) = split_name(name) else { return Ok(None) };
         let mut found: Option<(u32, &AttributeContent)> = None;
@@ -254,7 +253,7 @@ pub(crate) const fn is_list(prefix: u8) -> bool {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// A value as programs know it. Errors: `Corrupt` for an access control list that is none.
+    /// A value as programs know it. Errors: `Corrupt` for an invalid access control list.
     fn value_outside(&self, inode: Ino, content: &AttributeContent) -> Result<Vec<u8>> {
         if !is_list(content.prefix) {
             return Ok(content.value.to_vec());

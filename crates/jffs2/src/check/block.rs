@@ -1,4 +1,4 @@
-//! Every byte of one block.
+//! Checking every byte of a block.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,12 @@ use crate::stored_data::decompressed;
 use crate::volume::Jffs2;
 use nandkit_vfs::check::Kind as _;
 
-/// Where Linux stops to look whether a block is blank: behind so many blank bytes.
+/// Number of leading blank bytes after which Linux takes a block for blank.
 const LOOKS_BLANK: u32 = 256;
 
 const MARKED: &str = "the node is marked obsolete in place, which whoever wrote the block does not do";
 
-/// One block. `bytes` is working memory.
+/// Checks one block. `bytes` is working memory.
 pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, bytes: &mut Vec<u8>) -> Result<BlockReport> {
     let (medium, shape) = (&volume.medium, volume.medium.shape());
     let mut report = BlockReport::default();
@@ -31,7 +31,7 @@ pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, bytes: &mut 
     let mut note = |at| report.damage.push(uncorrectable(block, at));
     let read = medium.read_noting(shape.address(block, 0), bytes, Cause::Recovery, &mut note);
     read.map_err(device)?;
-    // Nodes, as a mount finds them; then what a mount does not look at.
+    // First the nodes, as a mount finds them; then everything that a mount ignores.
     let scan = full::block(medium.order(), shape, block, bytes);
     report.damage.extend(scan.damage);
     let mut listed = BTreeMap::new();
@@ -70,13 +70,14 @@ pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, bytes: &mut 
     Ok(report)
 }
 
-/// Bytes in which a page with errors is read again: the smallest code words are as long.
+/// Size of the pieces in which a page with errors is read again: the size of the smallest code
+/// words.
 const PIECE: u32 = 256;
 
-/// Where a node lies in its block, and the inode that it is of.
+/// Offset and length of a node in its block, and its inode.
 type OwnedNode = (u32, u32, Ino);
 
-/// The inode of a node of file data, as far as it says so.
+/// The inode of a node of file data, if its header says so.
 fn owner(order: ByteOrder, bytes: &[u8], start: u32, end: u32, header: &Header) -> Option<OwnedNode> {
     let node = bytes.get(start as usize..end as usize).filter(|_| header.node_type == node_type::INODE)?;
     let inode = match node::inode(order, node, header.total_length) {
@@ -86,8 +87,8 @@ fn owner(order: ByteOrder, bytes: &[u8], start: u32, end: u32, header: &Header) 
     Some((start, end, inode))
 }
 
-/// Names the inodes whose nodes lie in pages that cannot be corrected. Pages are read again in
-/// pieces: of a page of several code words often one alone is bad.
+/// Adds the inodes whose nodes are in uncorrectable pages. Pages are read again in pieces, because
+/// often only one of a page's code words is bad.
 fn attribute<F: Flash>(volume: &Jffs2<F>, owners: &[OwnedNode], damage: &mut Vec<Damage>) -> Result<()> {
     let shape = volume.medium.shape();
     let (pages, mut others): (Vec<Damage>, Vec<Damage>) =
@@ -122,12 +123,12 @@ fn device(error: nandkit_flash::FlashError) -> FsError {
 fn looks_blank(order: ByteOrder, cleanmarker: Cleanmarker, bytes: &[u8]) -> bool {
     let blank = run_of(bytes, 0xFF) >= LOOKS_BLANK as usize;
     let behind = bytes.get(HEADER_SIZE as usize..32).is_some_and(|bytes| run_of(bytes, 0xFF) == bytes.len());
-    // Only one of the usual size: behind a longer one blank bytes say nothing.
+    // Only a marker of the usual size: blank bytes after a longer one prove nothing.
     let marker = Header::new(order, node_type::CLEANMARKER, HEADER_SIZE).encode(order);
     blank || cleanmarker == Cleanmarker::Inline && behind && bytes.starts_with(&marker)
 }
 
-/// The cleanmarker in the OOB is whole or not there.
+/// Checks that the cleanmarker in the OOB is intact or absent.
 fn check_oob<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, offset: u32, report: &mut BlockReport) -> Result<()> {
     let oob = volume.medium.read_oob(block, 0, Cause::Recovery).map_err(device)?;
     let from = offset as usize;
@@ -144,18 +145,18 @@ fn check_oob<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, offset: u32, report
     Ok(())
 }
 
-/// A node with a whole header, and what it stands in.
+/// A node with a valid header, and its context.
 struct Node<'a, F> {
     volume: &'a Jffs2<F>,
     /// The whole block.
     bytes: &'a [u8],
-    /// What a mount finds in the block, by offset.
+    /// The nodes that a mount finds in the block, by offset.
     listed: &'a BTreeMap<u32, ScannedRange>,
     block: BlockIndex,
     start: u32,
     end: u32,
     header: Header,
-    /// Nothing but free flash is behind it.
+    /// Only free flash follows it.
     last: bool,
 }
 
@@ -195,7 +196,7 @@ impl<F: Flash> Node<'_, F> {
         }
     }
 
-    /// Bytes from `offset` of the node on hold nothing.
+    /// Checks that the padding from `offset` of the node on is empty.
     fn check_padding(&self, padding: &[u8], offset: u32, report: &mut BlockReport) {
         if uniform(padding) {
             return;
@@ -210,7 +211,7 @@ impl<F: Flash> Node<'_, F> {
         report.damage.push(Damage { at, block: self.block, kind, inode, detail });
     }
 
-    /// What stands in the node, all of it.
+    /// Checks the complete content of the node.
     fn contents(&self, node: &[u8], report: &mut BlockReport) -> std::result::Result<(), Bad> {
         let (order, length) = (self.volume.medium.order(), self.header.total_length);
         let mut count = |fixed: u32| report.bytes.content += u64::from(length.saturating_sub(fixed));
@@ -230,7 +231,7 @@ impl<F: Flash> Node<'_, F> {
                 count(XATTR_SIZE);
                 let xattr = node::xattr(order, node, length)?;
                 let bad = |bad| Bad { inode: self.volume.user_of(xattr.id), ..bad };
-                // The length of such a node counts the padding behind the value.
+                // Such a node's length includes the padding after the value.
                 let content = XATTR_SIZE + u32::from(xattr.name_length) + 1 + u32::from(xattr.value_length);
                 self.check_padding(node.get(content as usize..).unwrap_or(&[]), content, report);
                 node::xattr_content(&xattr, node).map(|_| ()).map_err(bad)
@@ -252,7 +253,7 @@ impl<F: Flash> Node<'_, F> {
         }
     }
 
-    /// A summary says what is in its block, all of it and nothing else.
+    /// Checks that a summary lists exactly the content of its block.
     fn summary(&self, node: &[u8], report: &mut BlockReport) -> std::result::Result<(), Bad> {
         let (bytes, listed) = (self.bytes, self.listed);
         let (order, shape) = (self.volume.medium.order(), self.volume.medium.shape());
@@ -262,7 +263,8 @@ impl<F: Flash> Node<'_, F> {
         }
         let mut xref = |offset: u32| -> Option<What> {
             let mut bytes = *bytes.get(offset as usize..)?.first_chunk::<{ crate::layout::XREF_SIZE as usize }>()?;
-            // As it was written, if it was marked obsolete since: the mark is under its checksum.
+            // The type as it was written, even if marked obsolete since: the mark is covered by the
+            // checksum.
             let written = Header::decode(order, &bytes)?.node_type | ACCURATE;
             bytes.get_mut(2..4)?.copy_from_slice(&order.bytes16(written));
             let found = node::xref(order, &bytes, crate::layout::XREF_SIZE).ok()?;
@@ -286,7 +288,7 @@ impl<F: Flash> Node<'_, F> {
         }
         for found in told.values() {
             let place = bytes.get(found.offset as usize..).unwrap_or(&[]);
-            // Who writes summaries does not mark nodes in place (fs/jffs2/os-linux.h,
+            // Writers of summaries do not mark nodes in place (fs/jffs2/os-linux.h,
             // `jffs2_can_mark_obsolete`).
             let marked =
                 Header::decode(order, place).is_some_and(|header| header.check(order).is_ok() && header.is_obsolete());
@@ -308,7 +310,8 @@ impl<F: Flash> Node<'_, F> {
     }
 }
 
-/// Whether anything stands where a summary tells of a node: damage there is told where it is.
+/// Whether there is anything at the position of a summary's entry: damage there is reported
+/// separately.
 fn covers(bytes: &[u8], found: &ScannedRange) -> bool {
     let place = bytes.get(found.offset as usize..(found.offset + found.length) as usize).unwrap_or(&[]);
     run_of(place, 0xFF) != place.len()

@@ -1,4 +1,4 @@
-//! Every byte of a volume held against what the format says of it.
+//! Checking every byte of a volume against the format.
 
 mod block;
 mod paths;
@@ -22,12 +22,12 @@ use crate::volume::Jffs2;
 use crate::{Ino, NodeAddress};
 pub(crate) use paths::Paths;
 
-/// Bytes of a volume by what they are.
+/// Numbers of bytes by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByteClasses {
-    /// Data, names and values. Checksums find any flipped bit.
+    /// Data, names and values. Checksums detect any flipped bit.
     pub(crate) content: u64,
-    /// Blank flash. A cleared bit is found, the loss of a whole block's content is not.
+    /// Blank flash. A cleared bit is detected; the loss of a whole block's content is not.
     pub(crate) blank: u64,
     /// Bytes that are neither nodes nor padding nor blank flash.
     pub(crate) damaged: u64,
@@ -44,19 +44,19 @@ impl ByteClasses {
     }
 }
 
-/// Everything that a pass over the volume finds.
+/// The findings of a pass over the volume.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     /// The damage, by address.
     pub(crate) damage: Vec<Damage>,
-    /// Nodes that are whole.
+    /// The number of intact nodes.
     nodes: u64,
-    /// Inodes with a name.
+    /// The number of inodes with a name.
     inodes: u64,
     pub(crate) bytes: ByteClasses,
 }
 
-/// What a check of one block found.
+/// The result of checking one block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlockReport {
     pub(crate) damage: Vec<Damage>,
@@ -66,20 +66,20 @@ pub(crate) struct BlockReport {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Checks every byte and every inode: checksums, data decompressed, summaries against their
-    /// blocks, cleanmarkers, free flash, references, and names against inodes. Bytes that wait in
-    /// write buffers count as written.
+    /// Checks every byte and every inode: checksums, decompressed data, summaries against their
+    /// blocks, cleanmarkers, free flash, references, and names against inodes. Bytes in write
+    /// buffers count as written.
     ///
     /// The report counts `files`, `directories`, `nodes`, `inodes`, `content_bytes`, `blank_bytes`
-    /// and `damaged_bytes`. `parallel` as in [`crate::MountOptions`]: the result does
-    /// not depend on it. Errors: `Device`. Cost: one pass over the device, one over the inodes'
-    /// nodes, one over the tree.
+    /// and `damaged_bytes`. `parallel` is as in [`crate::MountOptions`], and does not affect the
+    /// result. Errors: `Device`. Cost: one pass over the device, one over the inodes' nodes, one
+    /// over the tree.
     pub fn check(&self, parallel: bool) -> Result<Report> {
         let survey = self.survey(parallel)?;
         Ok(self.report(&survey, self.named(&survey.damage)))
     }
 
-    /// One pass over the blocks and one over the inodes.
+    /// Makes a pass over the blocks and one over the inodes.
     pub(crate) fn survey(&self, parallel: bool) -> Result<Survey> {
         let blocks = self.catalogue.blocks.len() as u32;
         let check = |buffer: &mut Vec<u8>, block| self.check_block(BlockIndex(block), buffer);
@@ -115,7 +115,7 @@ impl<F: Flash> Jffs2<F> {
             .filter(|damage| damage.kind == DamageKind::Uncorrectable && damage.inode.is_some())
             .map(|damage| damage.at)
             .collect();
-        // Whoever read a page before did not know whose it is.
+        // An earlier reader of the page did not know which inode it belongs to.
         let is_known = |damage: &Damage| match damage.kind {
             DamageKind::Uncorrectable => damage.inode.is_none() && uncorrectable.contains(&damage.at),
             kind => of_bytes(kind) && known.contains(&damage.at),
@@ -129,8 +129,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(survey)
     }
 
-    /// The findings with their paths. Where all paths together are longer than [`PathBudget`]
-    /// allows, only the last components are given, behind `/...`.
+    /// The findings with their paths. If all paths together exceed [`PathBudget`], a finding only
+    /// gets the last components, after `/...`.
     pub(crate) fn named(&self, damage: &[Damage]) -> Vec<Finding> {
         let paths = Paths::of(&self.inodes);
         let mut budget = PathBudget::default();
@@ -141,7 +141,7 @@ impl<F: Flash> Jffs2<F> {
         damage.iter().map(named).collect()
     }
 
-    /// Counts what the tree shows, and adds a finding for each entry that it cannot show.
+    /// Counts the visible tree, and adds a finding for each entry that it cannot show.
     pub(crate) fn report(&self, survey: &Survey, mut findings: Vec<Finding>) -> Report {
         let told: BTreeSet<Vec<u8>> = findings.iter().flat_map(|finding| finding.paths.iter().cloned()).collect();
         let (mut files, mut directories) = (0, 1);
@@ -169,8 +169,8 @@ impl<F: Flash> Jffs2<F> {
         Report { findings: bounded(findings), counts, notes: Vec::new() }
     }
 
-    /// The path of an inode from the root, with `/` in front; of one with several names, one of
-    /// them. `None` where it has none. Cost: a pass over all names.
+    /// The path of an inode from the root, with a leading `/`; for several names, one of them.
+    /// `None` if it has none. Cost: a pass over all names.
     pub fn path_of(&self, inode: Ino) -> Option<Vec<u8>> {
         Paths::of(&self.inodes).path(inode)
     }
@@ -184,7 +184,7 @@ impl<F: Flash> Jffs2<F> {
     }
 }
 
-/// Whether damage of this kind is in the bytes of the node itself.
+/// Whether damage of this kind is in the node's own bytes.
 pub(crate) const fn of_bytes(kind: DamageKind) -> bool {
     matches!(
         kind,
@@ -200,7 +200,7 @@ pub(crate) const fn of_bytes(kind: DamageKind) -> bool {
     )
 }
 
-/// As many findings of each kind as a report lists.
+/// Limits the findings of each kind to the number that a report lists.
 pub(crate) fn bounded(findings: Vec<Finding>) -> Vec<Finding> {
     let mut collector = Findings::default();
     collector.extend(findings);

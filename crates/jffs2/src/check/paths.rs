@@ -1,4 +1,4 @@
-//! From an inode to its path.
+//! Finding the path of an inode.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use crate::layout::ROOT;
 /// Directories deeper than this have no path.
 const DEPTH_MAX: usize = nandkit_vfs::path::DEPTH_MAX;
 
-/// One name of each inode.
+/// One name for each inode.
 pub(crate) struct Paths<'a> {
     names: BTreeMap<Ino, (Ino, &'a [u8])>,
 }
 
 impl<'a> Paths<'a> {
-    /// From all directories. Cost: a pass over all names.
+    /// Collects the names of all directories. Cost: a pass over all names.
     pub(crate) fn of(inodes: &'a Inodes) -> Self {
         let mut names: BTreeMap<Ino, (Ino, &[u8])> = BTreeMap::new();
         for (parent, inode) in inodes {
             for (name, entry) in
                 inode.entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != Ino::NONE)
             {
-                // Of a directory with two names the one by which it was reached first.
+                // A directory with two names gets the one by which it was reached first.
                 let is_first =
                     inodes.get(&entry.inode).is_some_and(|child| child.entries.is_some() && child.parent == *parent);
                 let known = names.entry(entry.inode).or_insert((*parent, name));
@@ -36,17 +36,17 @@ impl<'a> Paths<'a> {
         Self { names }
     }
 
-    /// The path from the root; `None` where no way leads up. Cost: its components.
+    /// The path from the root; `None` if no chain of names leads up to it. Cost: its components.
     pub(crate) fn path(&self, inode: Ino) -> Option<Vec<u8>> {
         self.up(inode, u64::MAX).map(|parts| joined(&parts))
     }
 
-    /// As [`Paths::path`], for one of many: small images make very many very long ones. Of a path
-    /// for which no room is left the last components, behind `/...`. Cost: the components for which
-    /// there is room.
+    /// Like [`Paths::path`], for one of many: small images can have very many very long paths. If
+    /// the budget is exhausted, returns the last components after `/...`. Cost: the components that
+    /// fit.
     pub(crate) fn path_within(&self, inode: Ino, budget: &mut PathBudget) -> Option<Vec<u8>> {
         let Some(mut parts) = self.up(inode, budget.longest()) else {
-            // Gone up in vain, which is not to be done for very many either.
+            // Limits the work of failed walks too.
             budget.take(2 * DEPTH_MAX as u64 + PATH_BYTES_EACH);
             return None;
         };
@@ -64,7 +64,7 @@ impl<'a> Paths<'a> {
         Some(joined(&parts))
     }
 
-    /// The names from an inode up to the root, or until they take more than `bytes_max`.
+    /// The names from an inode up to the root, or until they exceed `bytes_max`.
     fn up(&self, inode: Ino, bytes_max: u64) -> Option<Vec<&'a [u8]>> {
         let mut parts: Vec<&[u8]> = Vec::new();
         let (mut at, mut bytes) = (inode, 0);
@@ -81,12 +81,12 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// Bytes of a path of these components, each with the `/` in front of it.
+/// Length of a path of these components, each with a leading `/`, in bytes.
 fn length(parts: &[&[u8]]) -> u64 {
     parts.iter().map(|part| part.len() as u64 + 1).sum()
 }
 
-/// Components from the last to the first as a path.
+/// Joins components, given from last to first, to a path.
 fn joined(parts: &[&[u8]]) -> Vec<u8> {
     if parts.is_empty() {
         return b"/".to_vec();

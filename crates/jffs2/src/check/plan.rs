@@ -1,28 +1,27 @@
-//! What a repair is going to do, and the whole nodes that it chooses from.
+//! The plan of a repair, and the intact nodes that it can choose from.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::damage::Damage;
 use crate::{Ino, NodeAddress};
 
-/// What a repair keeps and what it leaves out.
+/// What a repair keeps and what it drops.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RepairPlan {
-    /// Nodes that are kept, in the order of their addresses: where and how many bytes.
+    /// Kept nodes in address order, each with its length.
     pub(super) kept: Vec<(NodeAddress, u32)>,
-    /// Names that get the type of their inode: which, and `st_mode >> 12`. They are among the kept
-    /// nodes.
+    /// Kept names that get the type of their inode, as `st_mode >> 12`.
     pub(super) retyped: BTreeMap<NodeAddress, u8>,
-    /// Inodes that had lost their names, and get new ones.
+    /// Inodes without a name that get a new one.
     pub(super) attached: Vec<Attached>,
-    /// The nodes that say so, and are written besides those that are kept.
+    /// The nodes for the new names, written in addition to the kept ones.
     pub(super) made: Vec<Made>,
-    /// Nodes that are left out, and why, by address. Summaries, padding and nodes that were marked
-    /// obsolete are not mentioned.
+    /// Dropped nodes by address, with the reason. Summaries, padding and nodes marked obsolete are
+    /// not listed.
     pub(super) dropped: Vec<Damage>,
 }
 
-/// A directory entry that might be kept.
+/// A directory entry that could be kept.
 pub(super) struct Name {
     pub(super) at: NodeAddress,
     pub(super) parent: Ino,
@@ -31,39 +30,39 @@ pub(super) struct Name {
     pub(super) inode: Ino,
 }
 
-/// All nodes that are whole, by what they are.
+/// All intact nodes, by kind.
 #[derive(Default)]
 pub(super) struct Whole {
-    /// Address, length, inode.
+    /// Address, length, and inode.
     pub(super) inodes: Vec<(NodeAddress, u32, Ino)>,
     pub(super) names: Vec<(Name, u32)>,
-    /// Address, length, inode, attribute.
+    /// Address, length, inode, and attribute.
     pub(super) references: Vec<(NodeAddress, u32, Ino, u32)>,
-    /// Address, length, attribute.
+    /// Address, length, and attribute.
     pub(super) attributes: Vec<(NodeAddress, u32, u32)>,
     pub(super) others: Vec<(NodeAddress, u32)>,
-    /// Inodes of which nodes without a possible type are left out.
+    /// Inodes whose nodes without a valid type are dropped.
     pub(super) typeless: BTreeSet<Ino>,
-    /// Such nodes, and their inodes.
+    /// Nodes without a valid type, with their inodes.
     pub(super) impossible: Vec<(NodeAddress, Ino)>,
 }
 
-/// An inode that gets a name again.
+/// An inode that gets a new name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Attached {
-    /// The node that tells of it.
+    /// A node that proves its existence.
     pub(super) at: NodeAddress,
-    /// Which.
+    /// The inode's number.
     pub(super) inode: Ino,
-    /// Where it is now, with `/` in front.
+    /// Its new path, with a leading `/`.
     pub(super) path: Vec<u8>,
 }
 
-/// A node that no volume had before.
+/// A node made by the repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Made {
-    /// The node that tells of what it is made for.
+    /// The node that is the reason for it.
     pub(super) at: NodeAddress,
-    /// All of it, without what fills up to a multiple of four.
+    /// Its bytes, without padding to a multiple of four.
     pub(super) bytes: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! What is whole and has lost its name gets one again, in `lost+found` (as e2fsck(8) has it).
+//! Reattaching intact inodes without a name, in `lost+found` (like e2fsck(8)).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,25 +18,25 @@ use nandkit_vfs::FileKind;
 /// The directory's name.
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// A name that nothing has, for the word that something was deleted.
+/// A name that does not exist otherwise, for recording that something was deleted.
 const DELETED: &[u8] = b".nandkit-deleted";
 
-/// The directory that takes them.
+/// The directory for reattached inodes.
 struct LostAndFound<'a> {
     inode: Ino,
     name: Vec<u8>,
-    /// Of its newest entry.
+    /// The version of its newest entry.
     version: u32,
-    /// What it holds already.
+    /// Its current entries.
     entries: Option<&'a Entries>,
-    /// Whether it is to be made.
+    /// Whether it must be made.
     is_new: bool,
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Plans names for the inodes that have lost theirs, as far as anything whole is left of them:
-    /// `#N` for inode N, `dir-N` for a directory that has lost its own node as well and is made
-    /// anew. Errors: `Device`.
+    /// Plans names for the inodes that have lost theirs, if anything intact is left of them: `#N`
+    /// for inode N, `dir-N` for a directory whose own node is lost too and is made again. Errors:
+    /// `Device`.
     pub(super) fn reattach(&self, whole: &Whole, plan: &mut RepairPlan) -> Result<()> {
         let own: BTreeSet<Ino> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
         let held: BTreeSet<Ino> =
@@ -46,7 +46,7 @@ impl<F: Flash> Jffs2<F> {
             None => held.contains(&stray.inode),
         };
         let mut left: Vec<Stray> = self.strays.iter().filter(is_left).copied().collect();
-        // What had a name until now, but one that cannot be.
+        // Inodes that had a name until now, but an impossible one.
         let named: BTreeSet<Ino> = whole.names.iter().map(|(name, _)| name.inode).collect();
         let mut nodes = whole.inodes.iter().rev().map(|(at, _, inode)| (*inode, *at)).collect::<BTreeMap<_, _>>();
         for (number, _) in self.inodes.iter().filter(|(number, inode)| inode.links > 0 && **number != ROOT) {
@@ -79,7 +79,7 @@ impl<F: Flash> Jffs2<F> {
         let mut add = |at: NodeAddress, bytes: Vec<u8>| plan.made.push(Made { at, bytes });
         if target.is_new {
             add(first.at, directory(target.inode, 1, 0o700));
-            // One more than that of the word of deletions.
+            // One more than the version of the record of deletions.
             let version = highest(ROOT).saturating_add(2);
             add(first.at, entry(ROOT, version, target.inode, format::DIRECTORY, &target.name));
         }
@@ -99,9 +99,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Nodes that were marked in place are not kept. Where these alone tell that things were
-    /// deleted, an entry says so in their stead: else what is left of the deleted would pass for
-    /// lost.
+    /// Nodes marked in place are not kept. If only these prove that something was deleted, adds an
+    /// entry that records it; otherwise remains of deleted files would count as lost.
     fn keep_word(&self, whole: &Whole, plan: &mut RepairPlan) {
         let dead = |inode: &Ino| self.inodes.get(inode).is_some_and(|inode| inode.links == 0);
         let left = whole.inodes.iter().find(|(_, _, inode)| dead(inode)).map(|(at, _, _)| *at);
@@ -115,8 +114,8 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// The directory of that name in the root, or one that is to be made: under another name where
-    /// this one is something else's. Errors: `Device`.
+    /// The directory with that name in the root, or a new one; under another name if this one is
+    /// taken by something else. Errors: `Device`.
     fn lost_and_found(&self) -> Result<LostAndFound<'_>> {
         let entries = self.inodes.get(&ROOT).and_then(|root| root.entries.as_deref());
         if let Some(inode) = entries.and_then(|entries| entries.inode(LOST_AND_FOUND))
@@ -133,7 +132,7 @@ impl<F: Flash> Jffs2<F> {
     }
 }
 
-/// The name, or with a number behind it, so that nothing else has it.
+/// The name, with a number appended if necessary to make it unique.
 fn free_name(name: &[u8], is_free: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let numbered = |number: u32| [name, format!(".{number}").as_bytes()].concat();
     let mut names = std::iter::once(name.to_vec()).chain((1..).map(numbered));

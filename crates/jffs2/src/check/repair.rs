@@ -1,4 +1,4 @@
-//! A volume without what is provably bad: its intact nodes, block by block, on another device.
+//! Repairing a volume: copying its intact nodes, block by block, to another device.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,15 @@ use crate::scan::walk::{Stretch, Walk};
 use crate::volume::Jffs2;
 use crate::{Ino, NodeAddress};
 
-/// Where a directory entry says what its inode is (linux/jffs2.h).
+/// The offset of the inode's type in a directory entry (linux/jffs2.h).
 const DIRENT_KIND: usize = 29;
 
 impl<F: Flash> Jffs2<F> {
-    /// Writes the volume without what is provably bad to `output`, a device of the same kind, page
-    /// size and blocks. Nothing is kept there. `parallel` as in [`crate::MountOptions`].
+    /// Writes the volume without its provable damage to `output`, a device of the same kind, page
+    /// size and blocks, whose old content is lost. `parallel` is as in [`crate::MountOptions`].
     ///
-    /// Errors: `InvalidArgument` where the shapes differ, `Device`. Cost: a check, and two passes
-    /// over the device.
+    /// Errors: `InvalidArgument` if the devices differ in shape, `Device`. Cost: a check, and two
+    /// passes over the device.
     pub fn repair(&self, parallel: bool, output: &mut dyn Flash) -> Result<Repair> {
         let survey = self.survey(parallel)?;
         let plan = self.repair_plan(&survey.damage)?;
@@ -55,13 +55,18 @@ impl<F: Flash> Jffs2<F> {
         })
     }
 
-    /// What a repair would keep. Left out is every damaged node; every name of an inode of which
-    /// nothing is left, with all older entries of that name, lest one of them come back; every
-    /// reference to an attribute that is not there; inodes that cannot be as they say; names in
-    /// files, and in directories of which nothing is left where those may have been removed.
-    /// Superseded nodes stay. Files that lost data keep what is left of them; a name of the wrong
-    /// type gets the right one; what is whole and has lost its name gets one in the directory
-    /// `lost+found`.
+    /// Plans what to keep. The plan drops:
+    ///
+    /// * every damaged node;
+    /// * every name of an inode of which nothing is left, with all older entries of that name, so
+    ///   that none of them reappears;
+    /// * every reference to a missing attribute;
+    /// * impossible inodes;
+    /// * names in files, and in directories of which nothing is left if those may have been
+    ///   removed.
+    ///
+    /// Superseded nodes stay. Files that lost data keep the rest; a name with the wrong type gets
+    /// the right one; intact inodes without a name get one in the directory `lost+found`.
     ///
     /// Errors: `Device`. Cost: one pass over the device.
     fn repair_plan(&self, damage: &[Damage]) -> Result<RepairPlan> {
@@ -74,7 +79,7 @@ impl<F: Flash> Jffs2<F> {
             .iter()
             .filter(|damage| damage.kind == DamageKind::Reference)
             .map(|damage| damage.at)
-            // What the mount did not forget is only strange: a directory's second name.
+            // Nodes that the mount did not drop are only unusual: a directory's second name.
             .filter(|at| self.catalogue.node(*at).is_none_or(|node| node.is_obsolete()))
             .collect();
         let mut plan = RepairPlan { dropped: bad.values().cloned().collect(), ..RepairPlan::default() };
@@ -113,8 +118,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(plan)
     }
 
-    /// What is to be done about inodes and names that contradict each other; returns the inodes
-    /// whose nodes without a possible type go.
+    /// Applies the faults of contradictory inodes and names; returns the inodes whose nodes without
+    /// a valid type are dropped.
     fn apply_faults(
         &self,
         bad: &mut BTreeMap<NodeAddress, Damage>,
@@ -142,7 +147,7 @@ impl<F: Flash> Jffs2<F> {
         Damage { at, block, kind: DamageKind::Reference, inode: Some(inode), detail: detail.into() }
     }
 
-    /// Names of inodes of which nothing is left go, and with them what they held.
+    /// Drops the names of inodes of which nothing is left, and everything in them.
     fn drop_names(&self, whole: &mut Whole, refused: &BTreeSet<NodeAddress>, plan: &mut RepairPlan) {
         let own: BTreeSet<Ino> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
         let found: BTreeSet<Ino> = self.strays.iter().map(|stray| stray.inode).collect();
@@ -171,7 +176,7 @@ impl<F: Flash> Jffs2<F> {
             let Stretch::Node { start, end, header } = stretch else { continue };
             let at = shape.address(block, start);
             let node = bytes.get(start as usize..end as usize).unwrap_or(&[]);
-            // A node in a block that Linux takes for blank is none.
+            // A node in a block that Linux takes for blank does not count.
             let known = self.catalogue.node(at).is_some();
             let is_blank = !known && self.catalogue.block(block).is_none_or(|block| block.nodes.len() < 2);
             if header.is_obsolete() || is_blank || bad.contains_key(&at) && !has_no_data(order, &header, node) {
@@ -217,8 +222,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Bytes of the cleanmarker that a block begins with, if it does: whoever made the image may
-    /// have made it longer than its header (mkfs.jffs2, `--cleanmarker`).
+    /// Length of the cleanmarker at the beginning of a block, if there is one: it may be longer
+    /// than its header (mkfs.jffs2, `--cleanmarker`).
     fn marker_length(&self, block: BlockIndex) -> Result<Option<u32>> {
         if self.medium.is_bad(block) {
             return Ok(None);
@@ -231,13 +236,13 @@ impl<F: Flash> Jffs2<F> {
         Ok(length.filter(|length| (HEADER_SIZE..=shape.erase_size / 2).contains(length)))
     }
 
-    /// Writes the kept nodes to another device of the same shape: each block erased, its nodes one
-    /// behind the other, cleanmarkers as long as the volume's where it has them and where they
-    /// leave room for the nodes, no summaries; what is made stands behind them where there is room.
-    /// Blocks that are bad there are left out, which loses their nodes: the addresses are returned,
-    /// of nodes that are made and find no room those of what they are made for.
+    /// Writes the kept nodes to another device of the same shape. Each block is erased and gets its
+    /// nodes in sequence, and no summary; cleanmarkers have the length used in the volume, where it
+    /// has them and they leave space for the nodes. New nodes follow where there is space. Blocks
+    /// that are bad on the new device are skipped, which loses their nodes: their addresses are
+    /// returned, and for new nodes without space those of the nodes that caused them.
     ///
-    /// Errors: `InvalidArgument` where the shapes differ, `Device`.
+    /// Errors: `InvalidArgument` if the devices differ in shape, `Device`.
     fn repair_to(&self, plan: &RepairPlan, output: &mut dyn Flash) -> Result<Vec<NodeAddress>> {
         let (ours, theirs) = (self.medium.flash().geometry(), *output.geometry());
         if (ours.kind, ours.page_size, ours.pages_per_block, ours.blocks)
@@ -264,8 +269,8 @@ impl<F: Flash> Jffs2<F> {
             let mut bytes = Vec::with_capacity(shape.erase_size as usize);
             if shape.cleanmarker == Cleanmarker::Inline {
                 let (order, length) = (self.medium.order(), self.marker_length(block)?.unwrap_or(usual));
-                // Only an empty block needs one: a block that its writer filled without has no
-                // room.
+                // Only an empty block needs a cleanmarker: a block that was filled without one has
+                // no space for it.
                 let nodes: u64 = kept.iter().map(|(_, length)| u64::from(padded(*length))).sum();
                 if nodes + u64::from(padded(length)) <= u64::from(shape.erase_size) {
                     bytes.extend_from_slice(&Header::new(order, node_type::CLEANMARKER, length).encode(order));
@@ -289,7 +294,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(lost)
     }
 
-    /// Bytes of the first cleanmarker in a block, where there are any.
+    /// Length of the first cleanmarker found in a block, if there are any.
     fn usual_marker_length(&self) -> Result<u32> {
         if self.medium.shape().cleanmarker == Cleanmarker::Inline {
             for number in 0..self.medium.shape().blocks {
@@ -301,7 +306,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(HEADER_SIZE)
     }
 
-    /// Appends a block's kept nodes to `bytes`, put right where they are to be.
+    /// Appends a block's kept nodes to `bytes`, with corrections.
     fn refill(
         &self,
         block: BlockIndex,
@@ -327,7 +332,7 @@ impl<F: Flash> Jffs2<F> {
             if let Ok(found) = node::xattr(order, node, *length)
                 && node.get(2..4) == Some(&order.bytes16(node_type::XATTR))
             {
-                // Its padding is part of it, and under no checksum.
+                // The padding belongs to the node, but is covered by no checksum.
                 let content =
                     XATTR_SIZE as usize + usize::from(found.name_length) + 1 + usize::from(found.value_length);
                 bytes.get_mut(from + content..).unwrap_or(&mut []).fill(0xFF);
@@ -345,13 +350,13 @@ impl<F: Flash> Jffs2<F> {
     }
 }
 
-/// A directory and a name in it, and the newest that is said of it: version, address, inode.
+/// For each directory and name: version, address and inode of its newest entry.
 type Newest<'a> = BTreeMap<(Ino, &'a [u8]), (u32, NodeAddress, Ino)>;
 
-/// The names that go: those refused; those in directories without nodes of their own that cannot be
-/// reached; those of inodes that have neither nodes nor names in them, up the tree. `own`: inodes
-/// with nodes of their own; `found`: those that get a name again. Cost: each name is looked at a
-/// few times, however deep it is.
+/// The names to drop: those refused; those in unreachable directories without nodes of their own;
+/// and those of inodes that have neither nodes nor names in them, up the tree. `own`: inodes with
+/// nodes of their own; `found`: inodes that get a new name. Cost: a few looks at each name, however
+/// deep it is.
 fn gone(
     names: &[(Name, u32)],
     own: &BTreeSet<Ino>,
@@ -367,15 +372,15 @@ fn gone(
     for (name, _) in names.iter().filter(|(name, _)| refused.contains(&name.at)) {
         leave_out(&mut newest, &mut gone, (name.parent, &name.name));
     }
-    // What goes from here on hides nothing: its directory is not reached, or its inode holds no
-    // names.
+    // Names dropped from here on hide nothing: their directory is unreachable, or their inode holds
+    // no names.
     let reached = reached(&newest, found);
     let is_stray = |((parent, _), (_, _, inode)): (&(Ino, &[u8]), &(u32, NodeAddress, Ino))| {
         *inode != Ino::NONE && !own.contains(parent) && !reached.contains(parent)
     };
     let stray: Vec<(Ino, &[u8])> = newest.iter().filter(|found| is_stray(*found)).map(|(place, _)| *place).collect();
     stray.into_iter().for_each(|place| leave_out(&mut newest, &mut gone, place));
-    // How many names each inode holds, and which names lead to it.
+    // The number of names in each inode, and the names that lead to it.
     let mut held: BTreeMap<Ino, usize> = BTreeMap::new();
     let mut leading: BTreeMap<Ino, Vec<(Ino, &[u8])>> = BTreeMap::new();
     for (place, (_, _, inode)) in newest.iter() {
@@ -404,7 +409,7 @@ fn leave_out<'a>(newest: &mut Newest<'a>, gone: &mut BTreeSet<(Ino, Box<[u8]>)>,
     gone.insert((place.0, Box::from(place.1)));
 }
 
-/// The inodes to which the newest names lead from the root, or from what gets a name again.
+/// The inodes reachable by the newest names from the root, or from inodes that get a new name.
 fn reached(newest: &Newest<'_>, found: &BTreeSet<Ino>) -> BTreeSet<Ino> {
     let mut reached: BTreeSet<Ino> = found.iter().copied().chain([ROOT]).collect();
     let mut next: Vec<Ino> = reached.iter().copied().collect();
@@ -415,7 +420,7 @@ fn reached(newest: &Newest<'_>, found: &BTreeSet<Ino>) -> BTreeSet<Ino> {
     reached
 }
 
-/// Gives a directory entry another type; its checksum with it.
+/// Changes the type in a directory entry, with its checksum.
 fn retype(order: ByteOrder, node: &mut [u8], kind: u8) {
     if let Some(place) = node.get_mut(DIRENT_KIND) {
         *place = kind;
@@ -426,14 +431,14 @@ fn retype(order: ByteOrder, node: &mut [u8], kind: u8) {
     }
 }
 
-/// Whether it is a whole inode node without data: the checksum of its data, which Linux does not
-/// look at, can only be put right.
+/// Whether it is an intact inode node without data: the checksum of its data, which Linux ignores,
+/// can then only be corrected.
 fn has_no_data(order: ByteOrder, header: &Header, node: &[u8]) -> bool {
     let found = (header.node_type == node_type::INODE).then(|| node::inode(order, node, header.total_length));
     matches!(found, Some(Ok(found)) if found.compressed_size == 0)
 }
 
-/// Erases a block and programs what it is to hold.
+/// Erases a block and programs its new content.
 fn write_block(
     output: &mut dyn Flash,
     block: BlockIndex,

@@ -1,4 +1,4 @@
-//! Inodes and names held against each other: what each checksum lets pass, and still cannot be.
+//! Checking inodes and names against each other: contradictions that no checksum detects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,31 +15,31 @@ use crate::scan::node::{FoundName, What};
 use crate::volume::Jffs2;
 use crate::{Ino, NodeAddress};
 
-/// What a repair does about a fault.
+/// How a repair handles a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// Leaves out the inode's nodes that have no possible type.
+    /// Drops the inode's nodes without a valid type.
     DropTypeless(Ino),
-    /// Leaves out the node.
+    /// Drops the node.
     DropNode,
-    /// Leaves out the name, older entries of it too.
+    /// Drops the name, including older entries.
     DropName,
-    /// Gives the name's node this type.
+    /// Changes the type in the name's node.
     Retype(u8),
 }
 
-/// A node that contradicts another one, or what there can be.
+/// A node that contradicts another one, or is impossible.
 pub(crate) struct Fault {
     pub(crate) damage: Damage,
     pub(crate) remedy: Remedy,
 }
 
-/// What the pass over the blocks finds of inodes that have no name.
+/// What the pass over the blocks found of inodes without a name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nameless {
-    /// Names in them.
+    /// Names in such inodes.
     names: Vec<(NodeAddress, FoundName)>,
-    /// Those with a node of their own.
+    /// Such inodes with a node of their own.
     with_nodes: Vec<Ino>,
 }
 
@@ -49,7 +49,7 @@ type ParentAndName = (Ino, Box<[u8]>);
 type NameClaim = (u32, NodeAddress, Ino);
 
 impl Nameless {
-    /// Takes in what stands at an address.
+    /// Records the node at an address.
     pub(super) fn note<F: Flash>(&mut self, volume: &Jffs2<F>, at: NodeAddress, found: &ScannedRange) {
         let dead = |inode: Ino| volume.inodes.get(&inode).is_none_or(|inode| inode.links == 0);
         match &found.what {
@@ -64,9 +64,9 @@ impl Nameless {
         self.with_nodes.append(&mut other.with_nodes);
     }
 
-    /// Names in directories of which nothing is left, where something was deleted once: they may be
-    /// what is left of a directory that was removed, whose nodes are erased in any order. Where
-    /// nothing was, the mount has told of them.
+    /// Names in directories of which nothing is left, in a volume where something was deleted: they
+    /// may be remains of a removed directory, whose nodes are erased in any order. If nothing was
+    /// deleted, the mount has already reported them.
     pub(super) fn remains<F: Flash>(self, volume: &Jffs2<F>) -> Vec<Damage> {
         if !volume.may_lack_deleted {
             return Vec::new();
@@ -90,8 +90,8 @@ impl Nameless {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Inodes of no type, links that no system can follow, names where no names can be, and names
-    /// of another type than their inodes. Errors: `Device`.
+    /// Inodes without a type, links that no system can follow, names where none are possible, and
+    /// names with a type other than their inode's. Errors: `Device`.
     pub(super) fn tree_faults(&self) -> Result<Vec<Fault>> {
         let mut faults = Vec::new();
         let told: BTreeSet<NodeAddress> = self
@@ -121,7 +121,7 @@ impl<F: Flash> Jffs2<F> {
         Fault { damage: Damage { at, block, kind, inode: Some(inode), detail }, remedy }
     }
 
-    /// What is wrong with an inode by itself. `at` is the node that gives its attributes.
+    /// What is wrong with an inode itself. `at` is the node with its attributes.
     pub(crate) fn own_fault(&self, number: Ino, at: NodeAddress, body: &Body) -> Option<Fault> {
         if FileKind::of_mode(body.mode).is_none() {
             let what = if body.format() == 0 { "no type" } else { "a type that does not exist" };
@@ -139,7 +139,7 @@ impl<F: Flash> Jffs2<F> {
         Some(self.fault(at, DamageKind::Inode, number, detail, Remedy::DropNode))
     }
 
-    /// What is wrong with a name in the inode `parent`.
+    /// What is wrong with a name in inode `parent`.
     pub(crate) fn name_fault(&self, parent: Ino, body: &Body, name: &[u8], entry: &Entry) -> Result<Option<Fault>> {
         let (name, at) = (String::from_utf8_lossy(name), entry.node);
         if let Some(kind) = FileKind::of_mode(body.mode).filter(|kind| *kind != FileKind::Directory) {

@@ -1,4 +1,4 @@
-//! Erasing, and retiring what failed.
+//! Erasing blocks, and retiring failed ones.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ use crate::write::allocate::is_failure;
 use crate::write::device;
 
 impl<F: Flash> Jffs2<F> {
-    /// Erases the head of the blocks that wait for it, or retires it where it failed. Nothing
-    /// happens where none waits.
+    /// Erases the first block that waits for it, or retires it if it failed. Does nothing if none
+    /// waits.
     pub(crate) fn erase_pending(&mut self) -> Result<()> {
         let Some(number) = self.catalogue.head(Queue::ErasePending) else { return Ok(()) };
         let nodes = self.catalogue.clear(number);
@@ -49,8 +49,8 @@ impl<F: Flash> Jffs2<F> {
         self.medium.mark_bad(number).map_err(device)
     }
 
-    /// Nodes are gone from the flash, obsolete ones too: nothing of them can come back. Inodes,
-    /// attributes and references that have no node and are not in use go as well.
+    /// Forgets nodes that are gone from the flash, including obsolete ones, which cannot reappear
+    /// now. Also drops inodes, attributes and references without nodes that are not in use.
     fn forget(&mut self, number: BlockIndex, nodes: &[NodeRef]) {
         let erase_size = self.catalogue.erase_size;
         let elsewhere = |at: &NodeAddress| at.block(erase_size) != number;

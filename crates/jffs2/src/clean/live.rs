@@ -1,4 +1,4 @@
-//! A valid node goes elsewhere: copied as it is, or written anew, joined with its neighbours in the
+//! Moving a valid node: copying it, or rewriting its content joined with its neighbours in the
 //! page.
 
 use nandkit_cleaning::separation::{Datum, Stamp};
@@ -22,7 +22,7 @@ use crate::write::node::key;
 use crate::write::order::{Order, Reference};
 use crate::{Ino, NodeAddress};
 
-/// What stands before or behind a place of a file: a fragment, or a hole between two.
+/// What precedes or follows a range of a file: a fragment, or a hole between fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Neighbour {
     start: u32,
@@ -67,13 +67,13 @@ impl<F: Flash> Jffs2<F> {
             Err(error) if error.kind == ErrorKind::Device => return Err(error),
             Err(_) => return self.copy(at, node, None),
         }
-        // Reading the inode may have told that nothing of the node is valid.
+        // Loading the inode may have shown that the node is obsolete.
         let Some(node) = self.catalogue.node(at).filter(|node| !node.is_obsolete()).copied() else { return Ok(()) };
         let body = self.inodes.get(&inode).and_then(|found| found.body.get());
         if body.is_some_and(|body| body.metadata == Some(at)) {
             return self.collect_attributes(inode, at, &node);
         }
-        // A hostile image has names in a file: its data are those of a file all the same.
+        // A hostile image may have names in a file; its data are those of a file nevertheless.
         let is_file = body.is_some_and(|body| body.format() == format::REGULAR);
         if has_names && !(is_file && self.range_of(inode, at).is_some()) {
             return self.collect_of_directory(inode, at, &node);
@@ -91,8 +91,8 @@ impl<F: Flash> Jffs2<F> {
         self.rewrite(inode, at, &node, datum)
     }
 
-    /// Moves the node that alone holds an inode's attributes. Where it has decayed since it was
-    /// read, what memory holds is written anew.
+    /// Moves the node that alone holds an inode's attributes. If it has decayed since it was read,
+    /// rewrites the attributes from memory.
     fn collect_attributes(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let datum = self.separate_moved(inode, u32::MAX, at)?;
         let need = Need { region: datum.region, least: node.length, entry: crate::write::INODE_ENTRY };
@@ -118,7 +118,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(bytes)
     }
 
-    /// Where a moved node goes, and the stamp that it keeps.
+    /// The destination of a moved node, and the stamp that it keeps.
     pub(super) fn separate_moved(&mut self, inode: Ino, page: u32, at: NodeAddress) -> Result<Datum> {
         let datum = self.datum_of(at).unwrap_or_default();
         let now = self.medium.now();
@@ -150,15 +150,14 @@ impl<F: Flash> Jffs2<F> {
         self.place_copy(at, node, &bytes, grant)
     }
 
-    /// Copies a node of a file's data that is valid as a whole. Otherwise it has to be written
-    /// anew, since it does not fit the end of the open block or is damaged: then where the
-    /// separation wants it.
+    /// Copies a completely valid node of file data. If it must be rewritten because it does not fit
+    /// the rest of the open block or is damaged, returns where the separation wants it.
     fn copy_data(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef) -> Result<Option<Datum>> {
-        // Its place in the file is not known before it is read; the separation goes by the first
+        // Its position in the file is unknown before it is read, so the separation uses the first
         // fragment.
         let start = self.range_of(inode, at).map_or(0, |(start, _)| start);
         let datum = self.separate_moved(inode, start / PAGE_SIZE, at)?;
-        // The little that a piece needs, so that a block's end is filled by a piece; and the node's
+        // The least space for a piece, so that a piece fills the end of a block; and the node's
         // length for its summary entry: both as in fs/jffs2/gc.c.
         let least = node.length.min(INODE_SIZE + MIN_DATA);
         let grant = self.reserve_collecting(Need { region: datum.region, least, entry: node.length })?;
@@ -183,8 +182,8 @@ impl<F: Flash> Jffs2<F> {
             && data.is_some_and(|data| crc(data) == node.data_crc || node.data_size == 0)
     }
 
-    /// The fixed part of a node that is a hole, where its checksums are right: what has decayed to
-    /// look like one holds data.
+    /// The fixed part of a node that is a hole with valid checksums: a decayed node that looks like
+    /// a hole holds data.
     fn sound_hole(&self, bytes: &[u8]) -> Option<layout::Inode> {
         let order = self.medium.order();
         let header = Header::decode(order, bytes).filter(|header| header.check(order).is_ok())?;
@@ -192,8 +191,8 @@ impl<F: Flash> Jffs2<F> {
         (header.node_type == node_type::INODE && found.compression == compression::ZERO).then_some(found)
     }
 
-    /// Writes anew what is valid of a node of a file's data. `datum`: where the separation wants
-    /// its first page, if it was asked already; it is asked once for each page that moves.
+    /// Rewrites the valid parts of a node of file data. `datum` is the separation's decision for
+    /// the first page, if already made; the separation decides once for each moved page.
     fn rewrite(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef, mut datum: Option<Datum>) -> Result<()> {
         let Some((start, end)) = self.range_of(inode, at) else {
             // Nothing refers to it.
@@ -209,7 +208,7 @@ impl<F: Flash> Jffs2<F> {
             let datum = datum.map_or_else(|| self.separate_moved(inode, start / PAGE_SIZE, at), Ok)?;
             return self.rewrite_hole(inode, at, hole, (start, end), datum);
         }
-        // Other systems' pages may be larger than ours, so that a node fills several of ours.
+        // Other systems may have larger pages, so that one node fills several pages here.
         let mut from = start;
         while from < end {
             let to = (from - from % PAGE_SIZE).saturating_add(PAGE_SIZE).min(end);
@@ -221,14 +220,14 @@ impl<F: Flash> Jffs2<F> {
             }
             from = to;
         }
-        // What is between its fragments stands in newer nodes.
+        // The ranges between its fragments are in newer nodes.
         if self.range_of(inode, at).is_none() {
             self.obsolete(at);
         }
         Ok(())
     }
 
-    /// Writes a part of a page anew, joined with its neighbours in the page where that helps.
+    /// Rewrites a part of a page, joined with its neighbours in the page if that is useful.
     fn rewrite_page(&mut self, inode: Ino, range: (u32, u32), datum: Datum) -> Result<()> {
         let (start, end) = self.widened(inode, range);
         let mut bytes = vec![0; (end - start) as usize];
@@ -243,9 +242,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// A range of a page, with its neighbours in the page: pieces always; what reaches the page's
-    /// beginning or end only where it stands in the victim or in a dirty block, since clean blocks
-    /// would get dirty by it. Not at all where free blocks are few (fs/jffs2/gc.c).
+    /// Extends a range of a page by its neighbours in the page: small pieces always; those that
+    /// reach the page's beginning or end only if they are in the victim or in a dirty block,
+    /// because clean blocks would become dirty. Not at all if few blocks are free (fs/jffs2/gc.c).
     fn widened(&self, inode: Ino, (start, end): (u32, u32)) -> (u32, u32) {
         let ready = self.catalogue.ready();
         let merge = self.writer.as_deref().map_or(u32::MAX, |writer| writer.levels().merge);
@@ -277,8 +276,8 @@ impl<F: Flash> Jffs2<F> {
         block.is_some_and(|block| block.queue == Queue::Collecting || is_dirty(block.dirty + block.wasted))
     }
 
-    /// Writes a hole of several pages anew. One that was written over in between keeps its version
-    /// and its whole range.
+    /// Rewrites a hole of several pages. One that was partly overwritten keeps its version and its
+    /// whole range.
     fn rewrite_hole(
         &mut self,
         inode: Ino,
@@ -318,10 +317,10 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Moves a directory entry, or drops a deletion that hides nothing any more. It gets a version
-    /// of its own: were an erase of its old block cut short, the copy that is left there could be
-    /// taken for it. It is written from memory, as in Linux: what has decayed on the flash since it
-    /// was read must not get a valid checksum.
+    /// Moves a directory entry, or drops a deletion that no longer hides anything. The entry gets a
+    /// new version: if the erase of its old block were interrupted, the remaining copy could be
+    /// taken for it. It is written from memory, as in Linux, because content that has decayed on
+    /// flash since it was read must not get a valid checksum.
     fn collect_of_directory(&mut self, directory: Ino, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let bytes = self.read_node(at, node)?;
         let name = sound_name(self.medium.order(), &bytes);
@@ -331,7 +330,7 @@ impl<F: Flash> Jffs2<F> {
             None => entries.by_node(at),
         });
         let Some((name, inode, kind)) = found.map(|(name, found)| (name.to_vec(), found.inode, found.kind)) else {
-            // Nothing refers to it: not even the directory that it says it belongs to.
+            // Nothing refers to it, not even the directory that it names.
             self.obsolete(at);
             return Ok(());
         };
@@ -348,8 +347,8 @@ impl<F: Flash> Jffs2<F> {
         }
         let datum = self.separate_moved(directory, u32::MAX, at)?;
         let grant = self.reserve_collecting(Self::need_dirent(datum.region, &name))?;
-        // A mount takes a directory's times from its newest entry; 0 leaves them as they are, which
-        // is right where they were set by hand.
+        // A mount takes a directory's times from its newest entry; 0 keeps them, which is correct
+        // if they were set explicitly.
         let body = self.body_mut(directory)?;
         let made = if body.modified == body.changed { body.modified } else { 0 };
         let version = self.next_version(directory)?;
@@ -359,21 +358,21 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Nothing of the inode can be written anew: a hostile image, or 2^32 changes. Its nodes are
-    /// moved as they are.
+    /// Whether nothing of the inode can be rewritten, in a hostile image or after 2^32 changes. Its
+    /// nodes are then copied as they are.
     fn has_no_version_left(&self, inode: Ino) -> bool {
         self.inodes.get(&inode).is_some_and(|inode| inode.highest_version == u32::MAX)
     }
 
-    /// Whether an older entry of the name is still on the flash: it would come back without this
-    /// deletion (fs/jffs2/gc.c, `jffs2_garbage_collect_deletion_dirent`). Linux leaves out those in
-    /// the victim itself; but an erase that is cut short may take the deletion and leave the entry.
+    /// Whether an older entry with the name is still on the flash and would reappear without this
+    /// deletion (fs/jffs2/gc.c, `jffs2_garbage_collect_deletion_dirent`). Linux ignores those in
+    /// the victim itself; but an interrupted erase may remove the deletion and leave the entry.
     /// Such a deletion is moved once, and dropped when it is collected again.
     fn hides_something(&self, directory: Ino, name: &[u8]) -> Result<bool> {
         let length = (DIRENT_SIZE + name.len() as u32).next_multiple_of(4);
         let Some(inode) = self.inodes.get(&directory) else { return Ok(false) };
         for other in &inode.nodes {
-            // A node's length here may include padding behind it.
+            // Here a node's length may include padding.
             let Some(node) = self.catalogue.node(*other).filter(|node| node.is_obsolete() && node.length >= length)
             else {
                 continue;
@@ -391,13 +390,13 @@ impl<F: Flash> Jffs2<F> {
     }
 }
 
-/// Whether a node that cannot be written anew for this reason is copied: it is damaged, its inode
-/// is no file after all, or has no version left.
+/// Whether a node that cannot be rewritten for this reason is copied: it is damaged, its inode is
+/// no file after all, or has no version left.
 const fn stays_as_it_is(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Corrupt | ErrorKind::InvalidArgument | ErrorKind::IsADirectory | ErrorKind::NotSupported)
 }
 
-/// The name in a directory entry's node whose checksums are right.
+/// The name in a directory entry with valid checksums.
 fn sound_name(order: ByteOrder, bytes: &[u8]) -> Option<&[u8]> {
     let entry = Dirent::decode(order, bytes).filter(|entry| entry.node_type == node_type::DIRENT)?;
     let header = Header::decode(order, bytes)?;

@@ -1,5 +1,5 @@
-//! The collector: a victim is chosen by a policy of `cleaning`, its valid nodes go elsewhere one by
-//! one, then it is erased.
+//! The collector: a policy of `cleaning` chooses a victim, its valid nodes are moved one by one,
+//! then it is erased.
 
 mod erase;
 mod live;

@@ -1,6 +1,5 @@
-//! Extended attributes and references to them go elsewhere. They get versions of their own, as in
-//! Linux: were an erase of their old block cut short, the copies that are left there could be taken
-//! for them.
+//! Moving extended attributes and references to them. They get new versions, as in Linux: if the
+//! erase of their old block were interrupted, the remaining copies could be taken for them.
 
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
@@ -18,8 +17,8 @@ impl<F: Flash> Jffs2<F> {
     pub(super) fn collect_attribute(&mut self, id: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let used = self.xattrs.attributes.get(&id).filter(|attribute| attribute.users > 0);
         let newest = used.map(|attribute| (attribute.node == at, attribute.version.saturating_add(1)));
-        // An older one is the only whole one where a power cut tore the newest. What is moved then
-        // is the content, as the newest of all.
+        // If a power cut tore the newest node, an older one is the only intact one. The moved
+        // content then becomes the newest.
         let needed = match newest {
             Some((false, version)) if !self.is_sound_attribute(id)? && self.attribute_content(id)?.is_some() => {
                 Some(version)
@@ -47,11 +46,12 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Moves a reference to an extended attribute, or drops a deletion that hides nothing any more.
+    /// Moves a reference to an extended attribute, or drops a deletion that no longer hides
+    /// anything.
     pub(super) fn collect_reference(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let mut all = self.xattrs.references.range((inode, 0)..=(inode, u32::MAX));
         let found = all.find(|(_, reference)| reference.node == at);
-        // Also those in the victim: its erase may be cut short.
+        // Includes those in the victim, whose erase may be interrupted.
         let older = |other: &NodeAddress| *other != at;
         let needed = found.filter(|(_, found)| !found.is_dead() || found.nodes.iter().any(older));
         let Some(((_, id), reference)) = needed else {

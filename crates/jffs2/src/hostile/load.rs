@@ -1,4 +1,4 @@
-//! What reading their inodes costs.
+//! The cost of loading inodes of hostile images.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,8 @@ use crate::work::steps_of;
 const MANY: u32 = 5000;
 const EACH: u64 = 20;
 
-/// A name whose node is not what its summary tells of it, and one that is, in turns.
+/// A directory in which damaged names, whose node contradicts its summary, alternate with good
+/// ones.
 fn damaged_directory() -> RamFlash {
     let mut image = Vec::new();
     let mut block = Summed::default();
@@ -48,7 +49,7 @@ fn damaged_names_are_found_dropped_and_listed_in_one_pass_each() {
     assert_eq!((shown, volume.damage.sorted().len()), (MANY / 2, MANY as usize / 2));
     assert_eq!(volume.lookup(root, b"name-8").unwrap(), InodeNumber(2));
     assert_eq!(volume.lookup(root, b"name-9").unwrap_err().kind, ErrorKind::NotFound);
-    // A change makes the catalogue know.
+    // A change makes the catalogue learn of the damage.
     let change = AttributeChange { mode: Some(0o700), ..AttributeChange::default() };
     let (_, steps) = steps_of(|| volume.set_attributes(root, &change).unwrap());
     assert!(steps < EACH * u64::from(MANY), "{steps} steps to settle");
@@ -65,7 +66,7 @@ fn file(nodes: impl Iterator<Item = (u32, u32)>, file_size: u32) -> Jffs2<RamFla
     mount(image.flash(), true)
 }
 
-/// Each newer node stands in the file before all older ones.
+/// Each newer node lies before all older ones in the file.
 #[test]
 fn a_file_that_was_written_backwards_is_loaded_in_one_sweep() {
     let volume = file((0..MANY).rev().map(|number| (2 * number, 1)), 2 * MANY);
@@ -75,7 +76,7 @@ fn a_file_that_was_written_backwards_is_loaded_in_one_sweep() {
     assert_eq!(volume.body(Ino(2)).unwrap().fragments.all().len(), MANY as usize);
 }
 
-/// Each newer node stands in the middle of the one before.
+/// Each newer node lies in the middle of its predecessor.
 #[test]
 fn holes_within_holes_are_loaded_in_one_sweep() {
     let volume = file((0..MANY).map(|number| (number, 2 * (MANY - number))), 2 * MANY);

@@ -1,4 +1,4 @@
-//! Images with whole checksums that are made to cost: time, memory, inode numbers.
+//! Images with valid checksums that try to exhaust time, memory, or inode numbers.
 
 mod load;
 mod mount;
@@ -16,7 +16,7 @@ use crate::{Jffs2, MountOptions};
 const ERASE_SIZE: usize = 64 << 10;
 const ORDER: ByteOrder = ByteOrder::Little;
 
-/// Nodes one behind the other in blocks without summaries.
+/// Consecutive nodes in blocks without summaries.
 #[derive(Default)]
 struct Image(Vec<u8>);
 
@@ -49,7 +49,7 @@ impl Image {
         self.add(&node);
     }
 
-    /// With some free blocks.
+    /// The image on a flash with some free blocks.
     fn flash(mut self) -> RamFlash {
         self.0.resize(self.0.len().next_multiple_of(ERASE_SIZE) + 8 * ERASE_SIZE, 0xFF);
         RamFlash::nor(self.0, ERASE_SIZE as u32)
@@ -67,7 +67,7 @@ fn name_node(parent: u32, version: u32, name: &str, inode: u32, kind: u8) -> Vec
     node
 }
 
-/// A block whose nodes are known by its summary: entries as they are to be, nodes as they are.
+/// A block with a summary whose entries may differ from its nodes.
 #[derive(Default)]
 struct Summed {
     nodes: Vec<u8>,
@@ -97,7 +97,7 @@ impl Summed {
         self.add(node_type::DIRENT, node, |offset| vec![length, offset, parent, version, inode], &rest);
     }
 
-    /// Room for a name like those so far?
+    /// Whether there is no room for another name of the same length.
     fn is_full(&self) -> bool {
         self.nodes.len() + self.entries.len() + 200 > ERASE_SIZE
     }

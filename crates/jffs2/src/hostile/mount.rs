@@ -1,4 +1,4 @@
-//! What a mount does with them.
+//! Mounting hostile images.
 
 use nandkit_units::ReadInto;
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode};
@@ -7,14 +7,14 @@ use super::*;
 use crate::encode::xref_node;
 use crate::work::steps_of;
 
-/// Directories, names or nodes in an image; its square is 250 times what is allowed.
+/// Directories, names or nodes in an image; its square is 250 times the allowed number of steps.
 const MANY: u32 = 5000;
 
 /// Steps allowed for each.
 const EACH: u64 = 20;
 
-/// A chain of directories each of which names the first one once more: every such name makes a
-/// circle.
+/// A chain of directories each of which contains another name of the first one: every such name
+/// makes a cycle.
 #[test]
 fn names_that_lead_back_are_found_in_one_walk() {
     let mut image = Image::default();
@@ -29,7 +29,7 @@ fn names_that_lead_back_are_found_in_one_walk() {
     assert!(volume.damage.sorted().iter().all(|damage| damage.detail.ends_with("the name \"b\" there is not shown")));
 }
 
-/// Second names that make no circle: as many as accidents leave are kept, the rest is refused.
+/// Second names without cycles: as many as accidents produce are kept, the rest is refused.
 #[test]
 fn of_many_second_names_the_first_few_are_kept() {
     let mut image = Image::default();
@@ -46,8 +46,8 @@ fn of_many_second_names_the_first_few_are_kept() {
     assert_eq!((kept, volume.damage.sorted().len()), (8, MANY as usize - 1));
 }
 
-/// Two directories that hold each other's second names: the first one is no circle, the other would
-/// close one through it.
+/// Two directories that contain each other's second names: the first one makes no cycle, the other
+/// would close one.
 #[test]
 fn a_circle_over_a_second_name_is_one() {
     let mut image = Image::default();
@@ -79,8 +79,8 @@ fn names_of_nothing_among_names_of_files_are_forgotten_one_by_one() {
     assert_eq!(volume.lookup(volume.root(), b"dangling-77").unwrap_err().kind, ErrorKind::NotFound);
 }
 
-/// The number of an inode whose nodes are gone is not given to a new file: the name that is left of
-/// it would be the new file's.
+/// The number of an inode whose nodes are gone is not reused for a new file: the remaining name
+/// would refer to the new file.
 #[test]
 fn a_number_that_a_name_or_a_reference_has_is_not_given_again() {
     for (target, owner, least) in [(70, 9, 71), (9, 80, 81)] {
@@ -104,8 +104,7 @@ fn a_number_that_a_name_or_a_reference_has_is_not_given_again() {
     }
 }
 
-/// A summary that tells of 68 bytes, where the node says of itself, with whole checksums, that it
-/// is of 64 MiB.
+/// A summary entry of 68 bytes for a node that claims, with valid checksums, to have 64 MiB.
 #[test]
 fn a_node_that_claims_more_than_its_summary_is_no_version() {
     let length = 64 << 20;

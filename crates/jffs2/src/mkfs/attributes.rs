@@ -1,4 +1,4 @@
-//! What a node of a tree is in the terms of the format: mode, times, device numbers, extended
+//! Converting a tree node's attributes to the format: mode, times, device numbers, extended
 //! attributes.
 
 use std::collections::BTreeMap;
@@ -12,19 +12,19 @@ use crate::encode::{InodeFields, XattrFields, xattr_node, xref_node};
 use crate::layout::{ByteOrder, xattr_prefix};
 use crate::xattr::split_name;
 
-/// Whole seconds since 1970, the nearest that 32 bits hold.
+/// Converts a time to whole seconds since 1970, clamped to 32 bits.
 pub(super) fn seconds(time: Timestamp) -> u32 {
     let seconds = time.0.div_euclid(1_000_000_000);
     u32::try_from(seconds.max(0)).unwrap_or(u32::MAX)
 }
 
-/// How many of a node's times the format cannot hold.
+/// The number of a node's times that the format cannot hold.
 pub(super) fn clamped(node: &SourceNode) -> u64 {
     let times = [node.accessed, node.modified, node.changed];
     times.iter().filter(|time| i64::from(seconds(**time)) != time.0.div_euclid(1_000_000_000)).count() as u64
 }
 
-/// All attributes of a node; the size of everything but regular files is for the caller to say.
+/// The attributes of a node; the caller sets the size of anything but regular files.
 pub(super) fn fields_of(node: &SourceNode, inode: Ino, version: u32) -> InodeFields {
     InodeFields {
         inode,
@@ -40,7 +40,7 @@ pub(super) fn fields_of(node: &SourceNode, inode: Ino, version: u32) -> InodeFie
     }
 }
 
-/// The extended attributes that the image holds so far: equal ones are stored once.
+/// The extended attributes in the image so far: equal ones are stored once.
 #[derive(Default)]
 pub(super) struct Attributes {
     ids: BTreeMap<(u8, Vec<u8>, Vec<u8>), u32>,
@@ -48,7 +48,7 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    /// Makes the nodes for one attribute of an inode and hands them to `put`.
+    /// Makes the nodes for an attribute of an inode and passes them to `put`.
     pub fn nodes(
         &mut self,
         order: ByteOrder,
@@ -71,14 +71,14 @@ impl Attributes {
                 next
             }
         };
-        // Odd numbers would say that the inode has the attribute no more.
+        // Odd numbers would delete the reference.
         self.sequence += 2;
         xref_node(order, inode, id, self.sequence, &mut node);
         put(&node)
     }
 }
 
-/// Prefix, name behind it and value as the format stores them.
+/// The stored form: prefix, rest of the name, and value.
 fn stored(order: ByteOrder, name: &[u8], value: &[u8]) -> Result<(u8, Vec<u8>, Vec<u8>)> {
     let shown = || String::from_utf8_lossy(name).into_owned();
     let Some((prefix, behind)) = split_name(name) else {

@@ -1,4 +1,4 @@
-//! Pieces of files, compressed on several threads: the same pieces with any number of them.
+//! Pieces of files, compressed by several threads; the result does not depend on their number.
 
 use nandkit_codec::compression::{Compression, Compressor};
 use nandkit_vfs::source::{SourceNode, SourceTree, to_read};
@@ -7,34 +7,33 @@ use rayon::prelude::*;
 
 use super::BuildOptions;
 
-/// Bytes of content that are compressed at a time: enough for many threads, little enough for
-/// memory.
+/// Bytes of content compressed per batch: enough for many threads, and little memory.
 pub(super) const BATCH: u64 = 8 << 20;
 
 /// A piece of a file, at most a page.
 pub(super) struct Page {
-    /// First byte in the file.
+    /// Offset in the file.
     pub offset: u32,
-    /// The bytes.
+    /// The uncompressed bytes.
     pub bytes: Vec<u8>,
-    /// Compressed, where that makes it shorter.
+    /// The compressed bytes, if shorter.
     pub packed: Option<(Compression, Vec<u8>)>,
 }
 
-/// The content of a file, whole or a part of a large one.
+/// The content of a file, or a part of it.
 pub(super) struct Part {
-    /// The node in the tree.
+    /// The index of the node in the tree.
     pub node: usize,
-    /// Its pages in order; ranges of zeroes have none.
+    /// Its pages in order, without all-zero ranges.
     pub pages: Vec<Page>,
 }
 
-/// What is compressed together: ranges of files in the order of the tree.
+/// Ranges of files compressed together, in tree order.
 pub(super) struct Batch {
     ranges: Vec<(usize, u64, u64)>,
 }
 
-/// Cuts the content of a tree's files into batches.
+/// Divides the content of a tree's files into batches.
 pub(super) fn batches(nodes: &[SourceNode]) -> Vec<Batch> {
     let mut batches = Vec::new();
     let (mut ranges, mut filled) = (Vec::new(), 0);
@@ -62,7 +61,8 @@ pub(super) fn batches(nodes: &[SourceNode]) -> Vec<Batch> {
 
 /// Reads and compresses a batch.
 pub(super) fn compress(tree: &dyn SourceTree, batch: &Batch, options: &BuildOptions) -> Result<Vec<Part>> {
-    // Large files are cut so that they too keep all threads busy; a multiple of every page size.
+    // Large files are divided so that they too keep all threads busy; a multiple of every page
+    // size.
     const PIECE: u64 = 256 << 10;
     let pieces: Vec<(usize, u64, u64)> = batch
         .ranges
@@ -108,7 +108,7 @@ impl Worker {
                 read => filled += read,
             }
         }
-        // A file that became shorter while it was read keeps its size: what is gone reads as
+        // A file that became shorter while it was read keeps its size: the missing part reads as
         // zeroes.
         self.content[filled..].fill(0);
         let mut pages = Vec::new();

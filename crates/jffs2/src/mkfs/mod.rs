@@ -1,4 +1,5 @@
-//! An image from a tree: no device, no clock, and the same bytes for the same tree and options.
+//! Building an image from a tree: without device or clock, and with the same bytes for the same
+//! tree and options.
 
 mod attributes;
 mod content;
@@ -26,7 +27,7 @@ use attributes::{Attributes, fields_of};
 use content::{Page, Part};
 use place::Placer;
 
-/// What an image holds.
+/// Statistics of a built image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BuildReport {
     /// Inodes of every kind.
@@ -35,29 +36,29 @@ pub struct BuildReport {
     pub names: u64,
     /// Nodes with file data.
     pub data_nodes: u64,
-    /// Bytes of files.
+    /// Total size of files in bytes.
     pub content_bytes: u64,
-    /// Bytes of the image, the OOB not counted.
+    /// Size of the image in bytes, without OOB.
     pub image_bytes: u64,
-    /// Bytes of the OOB in it.
+    /// Bytes of OOB in the image.
     pub oob_bytes: u64,
-    /// Blocks that end in a summary.
+    /// Blocks with a summary.
     pub summary_blocks: u64,
-    /// Bytes at the ends of blocks that hold nothing.
+    /// Unused bytes at the ends of blocks.
     pub lost_bytes: u64,
-    /// Times before 1970 or after 2106, which the format cannot hold: the nearest it can was taken.
+    /// Times before 1970 or after 2106, which the format cannot hold: they were clamped.
     pub times_clamped: u64,
-    /// Bytes of an erase block.
+    /// Size of an erase block in bytes.
     pub erase_size: u32,
 }
 
-/// Writes the image of a tree to `sink`. `progress` hears how many bytes of files are done.
+/// Writes the image of a tree to `sink`. Calls `progress` with the number of processed file bytes.
 ///
 /// Errors: `InvalidArgument` (an option, or a tree that breaks its promises), `NameTooLong` (also
-/// of paths that nobody here would read, see [`check_readable`]), `FileTooBig`, `NotSupported` (an
-/// owner or an attribute that the format cannot hold; which, and of which path), `NoSpace` (the
-/// image would be larger than it may), and those of the tree and the sink. Cost: the compression on
-/// `options.threads` threads; memory: some 8 MiB batches of content.
+/// for paths that nandkit could not read, see [`check_readable`]), `FileTooBig`, `NotSupported` (an
+/// owner or an attribute that the format cannot hold, with its path), `NoSpace` (the image would
+/// exceed its limit), and those of the tree and the sink. Cost: the compression on
+/// `options.threads` threads; memory: a few batches of 8 MiB of content.
 pub fn build(
     tree: &dyn SourceTree,
     options: &BuildOptions,
@@ -89,20 +90,20 @@ pub fn build(
     builder.finish()
 }
 
-/// Everything that grows while the image does.
+/// The state of the image under construction.
 struct Builder<'a> {
     nodes: &'a [SourceNode],
     options: &'a BuildOptions,
     placer: Placer<'a>,
     attributes: Attributes,
     compressor: Compressor,
-    /// Inode number of each node.
+    /// The inode number of each node.
     numbers: Vec<Ino>,
-    /// Last version given in each inode.
+    /// The last version used in each inode.
     versions: Vec<u32>,
-    /// The next node whose name and attributes are to be placed.
+    /// The next node whose name and attributes will be placed.
     next: usize,
-    /// Bytes of the present file that have nodes.
+    /// Bytes of the current file that have nodes.
     covered: u32,
     report: BuildReport,
     node: Vec<u8>,
@@ -148,7 +149,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Places names and attributes of all nodes up to `node`, that one included.
+    /// Places names and attributes of all nodes up to and including `node`.
     fn names_up_to(&mut self, node: usize) -> Result<()> {
         while self.next <= node && self.next < self.nodes.len() {
             let index = self.next;
@@ -171,8 +172,8 @@ impl<'a> Builder<'a> {
             parent: self.numbers[node.parent],
             version: self.version(node.parent),
             inode: self.numbers[index],
-            // The directory's own: its newest name gives a directory its time
-            // (fs/jffs2/readinode.c), and what is in a directory may be much newer.
+            // The directory's own time: a mount takes it from the newest name
+            // (fs/jffs2/readinode.c), and the files in it may be much newer.
             made: attributes::seconds(self.nodes[node.parent].modified),
             kind: node.kind.dirent(),
         };
@@ -182,8 +183,8 @@ impl<'a> Builder<'a> {
         self.placer.put(&self.node)
     }
 
-    /// Places the inode node of what has no pages: everything but files with content, whose data
-    /// nodes hold the attributes.
+    /// Places the inode node of a node without pages: everything except files with content, whose
+    /// data nodes hold the attributes.
     fn inode(&mut self, index: usize) -> Result<()> {
         let node = &self.nodes[index];
         self.report.inodes += 1;
@@ -214,8 +215,8 @@ impl<'a> Builder<'a> {
         fields_of(&self.nodes[index], self.numbers[index], version)
     }
 
-    /// Places compressed parts, and all names before them; returns the bytes of files that are
-    /// done.
+    /// Places compressed parts, and all names before them; returns the number of processed file
+    /// bytes.
     fn place(&mut self, parts: Vec<Part>) -> Result<u64> {
         let before = self.report.content_bytes;
         for part in parts {
@@ -232,8 +233,8 @@ impl<'a> Builder<'a> {
         Ok(self.report.content_bytes - before)
     }
 
-    /// A file that ends in zeroes gets a hole there: one of nothing else would have no node, and so
-    /// not exist.
+    /// Adds a hole at the end of a file that ends in zeroes: otherwise an all-zero file would have
+    /// no node, and would not exist.
     fn end_of_file(&mut self) -> Result<()> {
         let Some(last) = self.next.checked_sub(1) else { return Ok(()) };
         let node = &self.nodes[last];
@@ -261,7 +262,7 @@ impl<'a> Builder<'a> {
         self.placer.put(&self.node)
     }
 
-    /// Places a page, in several pieces where blocks end in it.
+    /// Places a page, split at the ends of blocks.
     fn page(&mut self, index: usize, page: &Page) -> Result<()> {
         let mut packed = page.packed.clone();
         let mut from = 0;
@@ -287,7 +288,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What is left of a page behind a block's end, compressed anew.
+    /// Compresses the rest of a page after a block's end.
     fn pack(&mut self, rest: &[u8]) -> Option<(Compression, Vec<u8>)> {
         let mut packed = vec![0; rest.len()];
         let methods = self.options.compressions.iter().filter(|method| **method != Compression::None);
@@ -300,8 +301,8 @@ impl<'a> Builder<'a> {
         Some((method, packed))
     }
 
-    /// Places as much of `bytes` as `room` bytes of data hold; returns how many bytes of them that
-    /// were: at least one, not all.
+    /// Places the longest prefix of `bytes` that fits in `room` bytes of data; returns its length:
+    /// at least one byte, but not all.
     fn beginning(
         &mut self,
         index: usize,
@@ -335,7 +336,7 @@ impl<'a> Builder<'a> {
 
     fn finish(mut self) -> Result<BuildReport> {
         self.end_of_file()?;
-        // Files of nothing but zeroes have no pages, and so were not placed yet.
+        // All-zero files have no pages, so they were not placed yet.
         while self.next < self.nodes.len() {
             self.names_up_to(self.next)?;
             self.end_of_file()?;
@@ -357,7 +358,7 @@ fn at(nodes: &[SourceNode], index: usize, error: FsError) -> FsError {
     FsError { detail: format!("/{path}: {}", error.detail), ..error }
 }
 
-/// Refuses what the format cannot hold.
+/// Refuses nodes that the format cannot hold.
 fn check_node(options: &BuildOptions, nodes: &[SourceNode], index: usize) -> Result<()> {
     let node = &nodes[index];
     let wrong = |kind, text: String| Err(at(nodes, index, FsError::new(kind, text)));

@@ -1,4 +1,4 @@
-//! How an image is to be.
+//! Options for building an image.
 
 use nandkit_codec::compression::{Compression, Level};
 use nandkit_vfs::{ErrorKind, FsError, Result};
@@ -6,51 +6,48 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use crate::layout::{ByteOrder, HEADER_SIZE};
 use crate::medium::Cleanmarker;
 
-/// The pages of a NAND flash whose image holds their OOB.
+/// The pages of a NAND image that includes OOB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OobPages {
-    /// Data bytes of a page: a power of two from 256 to 64 KiB that divides the erase size.
+    /// Data bytes per page: a power of two from 256 to 64 KiB that divides the erase size.
     pub page_size: u32,
-    /// Bytes of its OOB: 16 to 64 KiB, so that a cleanmarker and the error-correcting code have
-    /// room.
+    /// OOB bytes per page: 16 to 64 KiB, so that a cleanmarker and the error-correcting code fit.
     pub oob_size: u32,
 }
 
-/// How an image is to be. The defaults are those of mkfs.jffs2 on a little-endian host.
+/// Options for building an image. The defaults are those of mkfs.jffs2 on a little-endian host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildOptions {
-    /// The order of bytes in numbers.
+    /// The byte order of numbers.
     pub order: ByteOrder,
-    /// Bytes of an erase block: 4 KiB to 64 MiB.
+    /// Size of an erase block in bytes: 4 KiB to 64 MiB.
     pub erase_size: u32,
-    /// Bytes of file data in a node, at the most: the page of the system that will mount the image.
-    /// A power of two from 512 to 64 KiB.
+    /// Most bytes of file data per node: the page size of the system that will mount the image. A
+    /// power of two from 512 to 64 KiB.
     pub page_size: u32,
-    /// Bytes of the cleanmarker at the beginning of each block; 0 for none, as NAND has it (its
-    /// cleanmarkers are in the OOB).
+    /// Length of the cleanmarker at the beginning of each block in bytes; 0 for none, as on NAND
+    /// (whose cleanmarkers are in the OOB).
     pub cleanmarker_size: u32,
-    /// With pages: each page of the image is followed by its OOB, as in the files of
-    /// `nanddump --oob` that `nandwrite --oob` takes. The first page of each block has the
-    /// cleanmarker there, where Linux has it; all other bytes of the OOB are 0xFF, and
-    /// `cleanmarker_size` must be 0.
+    /// If given, each page of the image is followed by its OOB, as in the files of `nanddump --oob`
+    /// that `nandwrite --oob` accepts. The first page of each block has the cleanmarker there, at
+    /// Linux's position; all other OOB bytes are 0xFF, and `cleanmarker_size` must be 0.
     pub oob: Option<OobPages>,
-    /// Whether each block but the last ends in a summary, from which Linux knows its nodes without
-    /// reading all of it. The last block stays open, so that its rest can be written.
+    /// Whether each block except the last ends in a summary, from which Linux learns its nodes
+    /// without reading the whole block. The last block stays open, so that its rest can be written.
     pub summaries: bool,
-    /// Compressions in the order in which they are tried: the first that makes a piece shorter is
-    /// taken, or with `smallest` the one that makes it shortest.
+    /// Compression methods in the order of trial: the first one that makes a piece shorter is used,
+    /// or with `smallest` the one with the shortest result.
     pub compressions: Vec<Compression>,
-    /// How hard to compress.
+    /// The compression effort.
     pub level: Level,
-    /// Whether all of `compressions` are tried for each piece.
+    /// Whether to try all of `compressions` for each piece.
     pub smallest: bool,
-    /// Whether extended attributes go into the image.
+    /// Whether to include extended attributes.
     pub xattrs: bool,
-    /// Bytes to which the image is filled up with 0xFF, the OOB not counted: a multiple of the
-    /// erase size; 0 for the end of the last block that is used.
+    /// Bytes to which the image is padded with 0xFF, without OOB: a multiple of the erase size; 0
+    /// for the end of the last used block.
     pub size: u64,
-    /// Threads that compress; 0 for as many as there are processors. The image is the same with any
-    /// number.
+    /// Number of compressing threads; 0 for one per processor. The image does not depend on it.
     pub threads: usize,
 }
 
@@ -78,7 +75,7 @@ fn wrong(text: String) -> Result<()> {
 }
 
 impl BuildOptions {
-    /// Refuses what cannot be: which option, its value and what would be right.
+    /// Refuses impossible options: names the option, its value, and what was expected.
     pub fn check(&self) -> Result<()> {
         if !(4096..=1 << 26).contains(&self.erase_size) || !self.erase_size.is_multiple_of(4) {
             return wrong(format!(

@@ -1,4 +1,4 @@
-//! Nodes one after the other into erase blocks.
+//! Placing nodes into erase blocks.
 
 use std::io::Write;
 
@@ -9,31 +9,31 @@ use crate::layout::{DIRENT_SIZE, HEADER_SIZE, Header, node_type, padded};
 use crate::medium::{Cleanmarker, oob_cleanmarker};
 use crate::write::{Collector, DIRENT_ENTRY, FRAME, INODE_ENTRY, XATTR_ENTRY, XREF_ENTRY};
 
-/// Bytes that are handed to the sink at once.
+/// Bytes passed to the sink at once.
 const BUFFERED: usize = 1 << 20;
 
-/// What a finished image holds beside its nodes.
+/// Statistics of a finished image.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
-    /// Bytes of the blocks.
+    /// Bytes of all blocks.
     pub bytes: u64,
-    /// Bytes of the OOB.
+    /// Bytes of OOB.
     pub oob_bytes: u64,
-    /// Blocks that end in a summary.
+    /// Blocks with a summary.
     pub summaries: u64,
-    /// Bytes at the ends of blocks that hold nothing.
+    /// Unused bytes at the ends of blocks.
     pub lost: u64,
 }
 
-/// Puts nodes into the blocks of an image, in the order in which they come.
+/// Places nodes into the blocks of an image, in order of arrival.
 pub(super) struct Placer<'a> {
     options: &'a BuildOptions,
     sink: &'a mut (dyn Write + Send),
-    /// Blocks that wait for the sink, the last one open.
+    /// Blocks waiting for the sink, with the open one last.
     bytes: Vec<u8>,
-    /// What the sink has taken, and what was lost.
+    /// The amounts written and lost so far.
     totals: Totals,
-    /// Bytes of the open block, all nodes with their padding; 0 where none is open.
+    /// Bytes used in the open block, including padding; 0 if none is open.
     offset: u32,
     /// The nodes of the open block, for its summary.
     summary: Collector,
@@ -45,15 +45,15 @@ impl<'a> Placer<'a> {
         Self { options, sink, bytes: Vec::new(), totals: Totals::default(), offset: 0, summary }
     }
 
-    /// Bytes that a node may take in the open block, or in an empty one where none is open, if its
-    /// entry in the summary takes `entry` bytes.
+    /// The space for a node in the open block, or in an empty one if none is open, given an entry
+    /// of `entry` bytes in the summary.
     pub fn room(&self, entry: u32) -> u32 {
         let offset = if self.offset == 0 { padded(self.options.cleanmarker_size) } else { self.offset };
         let kept = if self.summary.is_disabled() { 0 } else { padded(self.summary.size() + entry + FRAME) };
         (self.options.erase_size - offset).saturating_sub(kept)
     }
 
-    /// Appends a node, in a new block where the open one has no room for it.
+    /// Appends a node, in a new block if it does not fit the open one.
     pub fn put(&mut self, node: &[u8]) -> Result<()> {
         let length = u32::try_from(node.len()).unwrap_or(u32::MAX);
         let order = self.options.order;
@@ -62,7 +62,7 @@ impl<'a> Placer<'a> {
             self.close_block()?;
         }
         if length > self.room(entry) {
-            // A node that leaves no room for a summary: its block has none.
+            // The node leaves no space for a summary, so its block has none.
             self.summary.disable();
         }
         if length > self.room(entry) {
@@ -103,7 +103,7 @@ impl<'a> Placer<'a> {
         Ok(())
     }
 
-    /// Ends the open block, with a summary where blocks have one.
+    /// Closes the open block, with a summary if the image has them.
     pub fn close_block(&mut self) -> Result<()> {
         let left = self.options.erase_size - self.offset;
         let Self { options, offset, .. } = *self;
@@ -117,7 +117,7 @@ impl<'a> Placer<'a> {
         self.leave_block()
     }
 
-    /// Ends the open block as it is.
+    /// Closes the open block without a summary.
     fn leave_block(&mut self) -> Result<()> {
         if self.offset == 0 {
             return Ok(());
@@ -134,7 +134,7 @@ impl<'a> Placer<'a> {
         self.totals.bytes + self.bytes.len() as u64
     }
 
-    /// Hands whole blocks to the sink.
+    /// Passes whole blocks to the sink.
     fn hand_over(&mut self) -> Result<()> {
         let oob_bytes = self.write_out().map_err(|error| FsError::device("the image cannot be written", error))?;
         self.totals.bytes += self.bytes.len() as u64;
@@ -165,7 +165,7 @@ impl<'a> Placer<'a> {
         Ok(taken)
     }
 
-    /// Ends the image and fills it up. The last block has no summary, so that its rest can be
+    /// Completes and pads the image. The last block has no summary, so that its rest can be
     /// written.
     pub fn finish(mut self) -> Result<Totals> {
         self.leave_block()?;
@@ -177,7 +177,7 @@ impl<'a> Placer<'a> {
             ));
         }
         while self.position() < wanted {
-            // The rest of the image is erased blocks, with their cleanmarkers where there are any.
+            // The rest of the image is erased blocks, with cleanmarkers if used.
             self.open_block()?;
             let left = self.options.erase_size - self.offset;
             self.bytes.extend(std::iter::repeat_n(0xFF, left as usize));
@@ -191,7 +191,7 @@ impl<'a> Placer<'a> {
     }
 }
 
-/// Bytes of a node's entry in a summary.
+/// Size of a node's entry in a summary, in bytes.
 fn entry_of(header: &Header) -> u32 {
     match header.node_type {
         node_type::INODE => INODE_ENTRY,

@@ -1,4 +1,4 @@
-//! Which list each block is on.
+//! Assigning blocks to lists.
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
@@ -9,11 +9,10 @@ use crate::medium::{Cleanmarker, Shape};
 use crate::scan::Condition;
 
 /// Puts the blocks on their lists, as fs/jffs2/scan.c does at the end of a mount. Errors: `Corrupt`
-/// where nothing on the device is JFFS2's, and not all of it is blank: Linux, too, would rather not
-/// erase it.
+/// if the device has no JFFS2 content and is not blank: Linux refuses to erase it too.
 pub(super) fn file(shape: &Shape, collected: &mut Collected) -> Result<Catalogue> {
     let mut blocks = std::mem::take(&mut collected.blocks);
-    // A block is opened again only if this much of it is free (`min_free`).
+    // A block is reopened only if this much of it is free (`min_free`).
     let least = (2 * INODE_SIZE).max(shape.page_size);
     for (number, (block, condition)) in blocks.iter_mut().zip(&collected.conditions).enumerate() {
         // Linux puts each block at the head of its list.
@@ -22,7 +21,7 @@ pub(super) fn file(shape: &Shape, collected: &mut Collected) -> Result<Catalogue
         block.unclean = matches!(condition, Condition::Blank | Condition::Unclean);
     }
     let candidates = blocks.iter().enumerate().filter(|(_, block)| block.queue == Queue::Dirty && block.free > least);
-    // The one with the most room, the first among equals.
+    // The block with the most space, the first among equals.
     let open = candidates.max_by_key(|(number, block)| (block.free, usize::MAX - number)).map(|(number, _)| number);
     for (number, block) in blocks.iter_mut().enumerate() {
         if open == Some(number) {
@@ -37,7 +36,7 @@ pub(super) fn file(shape: &Shape, collected: &mut Collected) -> Result<Catalogue
         .conditions
         .iter()
         .all(|condition| matches!(condition, Condition::Bad | Condition::Blank | Condition::Ready));
-    // Linux does not count cleanmarkers, and so refuses a new volume whose first page was cut off.
+    // Linux ignores cleanmarkers, and so refuses a new volume whose first page was interrupted.
     let has_marker = shape.cleanmarker != Cleanmarker::None && collected.conditions.contains(&Condition::Ready);
     if !collected.is_jffs2 && !has_marker && (all_bad || !blank) {
         let text = "no JFFS2 node is on the device, and it is not blank: a wrong erase size, byte order or part of the device?";
@@ -47,7 +46,7 @@ pub(super) fn file(shape: &Shape, collected: &mut Collected) -> Result<Catalogue
     Ok(Catalogue::from_blocks(shape.erase_size, blocks))
 }
 
-/// `Dirty` here means: nodes, dirt, and perhaps free flash behind them.
+/// Here `Dirty` means: nodes, dirt, and possibly free flash after them.
 fn queue(block: &mut Block, condition: Condition, shape: &Shape) -> Queue {
     let valid = block.used + block.unchecked;
     match condition {
@@ -70,7 +69,7 @@ fn queue(block: &mut Block, condition: Condition, shape: &Shape) -> Queue {
     }
 }
 
-/// Nothing is written behind a block's last node any more: what is free there is dirt.
+/// Counts a block's free rest as dirt, because nothing more will be written after its last node.
 fn waste_free(block: &mut Block, erase_size: u32) {
     use crate::catalogue::{NodeRef, NodeState, Owner};
     if block.free == 0 {
@@ -97,7 +96,7 @@ fn close(block: &mut Block, erase_size: u32) {
     block.queue = if block.dirty >= erase_size / 2 { Queue::VeryDirty } else { Queue::Dirty };
 }
 
-/// Each list begins somewhere else after each mount, so that no block is always first
+/// Rotates the lists, so that they begin elsewhere after each mount and no block is always first
 /// (fs/jffs2/scan.c, `jffs2_rotate_lists`).
 fn rotate(blocks: &mut [Block], by: u32) {
     for queue in [Queue::Clean, Queue::VeryDirty, Queue::Dirty, Queue::Erasable, Queue::ErasePending, Queue::Free] {

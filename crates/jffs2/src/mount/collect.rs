@@ -1,4 +1,4 @@
-//! Nodes put together by whose they are.
+//! Collecting nodes by owner.
 
 use nandkit_units::{BlockIndex, Nanos};
 
@@ -11,50 +11,50 @@ use crate::scan::{BlockScan, Condition};
 use crate::xattr::{Attribute, Reference, XattrTable};
 use crate::{Ino, NodeAddress};
 
-/// What was found so far.
+/// The results so far.
 #[derive(Default)]
 pub(super) struct Collected {
-    /// The blocks, with nodes and sums, on no list yet.
+    /// The blocks with nodes and sums, not on lists yet.
     pub(super) blocks: Vec<Block>,
-    /// What each block is as a whole.
+    /// The condition of each block.
     pub(super) conditions: Vec<Condition>,
     pub(super) inodes: Inodes,
     pub(super) xattrs: XattrTable,
-    /// Whether any node of use was found, living or dead.
+    /// Whether any relevant node was found, current or not.
     pub(super) is_jffs2: bool,
-    /// The sum of all versions, from which Linux takes where its lists begin.
+    /// The sum of all versions, from which Linux derives where its lists begin.
     pub(super) versions: u32,
-    /// The highest inode number that any node gives, names of inodes without nodes and references
-    /// included: a number that a name still leads to must not be given again.
+    /// The highest inode number in any node, including names of inodes without nodes and
+    /// references: a number that a name still refers to must not be reused.
     pub(super) highest_inode: Ino,
-    /// Whether a name was ever taken away: an entry says so, or a mark in place.
+    /// Whether any name was ever deleted: shown by an entry, or by a mark in place.
     pub(super) deletions: bool,
-    /// Whether anything else tells of a volume in use: a name that was given to another inode,
-    /// nodes that were moved.
+    /// Whether anything else shows a volume in use: a name that was given to another inode, or
+    /// moved nodes.
     pub(super) in_use: bool,
     nodes: Vec<(Ino, NodeAddress, u32)>,
     pub(super) names: Vec<(NodeAddress, FoundName)>,
-    /// Nodes that do not count and may come back: whose, the version (of a reference the
-    /// attribute), where.
+    /// Nodes that do not count but may reappear: owner, version (for a reference the attribute),
+    /// and address.
     ghosts: Vec<(Owner, u32, NodeAddress)>,
     attributes: Vec<(u32, u32, NodeAddress)>,
     references: Vec<((Ino, u32), u32, NodeAddress)>,
 }
 
 impl Collected {
-    /// Whether what has no name may have been deleted: names were taken away, or the collector was
-    /// there, which erases the words of that as well.
+    /// Whether inodes without a name may have been deleted: names were deleted, or the collector
+    /// ran, which also erases the evidence.
     pub(super) fn may_lack_what_was_deleted(&self) -> bool {
         self.deletions || self.in_use
     }
 
-    /// Takes in a block. Blocks come in order.
+    /// Adds a block. Blocks must come in order.
     pub(super) fn add(&mut self, shape: &Shape, number: u32, scan: BlockScan, now: Nanos) {
         let mut block = Block::empty(shape.erase_size);
         self.deletions |= scan.is_marked;
         (block.first_written, block.last_written) = (now, now);
-        // One more, for what is left of a block behind its last node (`waste_free`): a list that
-        // has to grow takes twice its length.
+        // One more, for the rest of a block after its last node (`waste_free`): a growing list
+        // doubles its capacity.
         block.nodes.reserve_exact(scan.found.len() + 1);
         for found in scan.found {
             let at = shape.address(BlockIndex(number), found.offset);
@@ -105,8 +105,8 @@ impl Collected {
         }
     }
 
-    /// Of a ghost only the numbers count: what has them must not be taken for it, and it is
-    /// remembered as one of the nodes that may come back.
+    /// Records a ghost. Only its numbers count: they must not be reused, and it is remembered as a
+    /// node that may reappear.
     fn note_ghost(&mut self, at: NodeAddress, what: What) -> Owner {
         match what {
             What::Inode { inode, version } => {
@@ -135,7 +135,7 @@ impl Collected {
         }
     }
 
-    /// Puts ghosts to what they belong to, where that is there.
+    /// Assigns ghosts to their owners, if those exist.
     pub(super) fn finish_ghosts(&mut self) {
         for (owner, number, at) in std::mem::take(&mut self.ghosts) {
             let nodes = match owner {
@@ -155,14 +155,14 @@ impl Collected {
         }
     }
 
-    /// Whether a node is neither superseded nor one that may read otherwise next time.
+    /// Whether a node is neither superseded nor a ghost.
     pub(super) fn counts(&self, at: NodeAddress, erase_size: u32) -> bool {
         let block = self.blocks.get(at.block(erase_size).index());
         let node = block.and_then(|block| block.nodes.get(block.place_of(at.offset(erase_size))?));
         node.is_some_and(|node| !node.is_obsolete())
     }
 
-    /// Says what is known of a node, and counts its bytes so.
+    /// Sets a node's state, and counts its bytes accordingly.
     pub(super) fn set_state(&mut self, at: NodeAddress, erase_size: u32, state: NodeState) {
         let Some(block) = self.blocks.get_mut(at.block(erase_size).index()) else { return };
         let Some(place) = block.place_of(at.offset(erase_size)) else { return };
@@ -184,7 +184,7 @@ impl Collected {
         let mut inodes: Vec<(Ino, Inode)> = Vec::new();
         for own in nodes.chunk_by(|a, b| a.0 == b.0) {
             let Some((number, _, _)) = own.first() else { continue };
-            // Images are made in the order of versions; what the collector moves leaves it.
+            // Images are made in version order; moved nodes break it.
             self.in_use |= !own.is_sorted_by_key(|(_, _, version)| *version);
             let mut addresses = Vec::with_capacity(own.len());
             addresses.extend(own.iter().map(|(_, at, _)| *at));
@@ -210,7 +210,7 @@ impl Collected {
         }
     }
 
-    /// Of all references of one inode to one attribute the one with the highest sequence number
+    /// Of all references of an inode to an attribute, only the one with the highest sequence number
     /// counts.
     pub(super) fn finish_references(&mut self, erase_size: u32) {
         let mut found = std::mem::take(&mut self.references);

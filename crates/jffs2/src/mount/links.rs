@@ -1,4 +1,4 @@
-//! Names counted, dead inodes found.
+//! Counting names, and finding dead inodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,13 @@ use crate::{Ino, NodeAddress};
 /// `st_mode >> 12` of directories.
 const DIRECTORY: u8 = 4;
 
-/// A directory can have a second name: a power cut in a rename leaves one (fs/jffs2/dir.c writes
-/// the new name before it takes the old one away). More of them than this in a volume are nobody's
-/// accident, and would make a small image a tree without end.
+/// Most second names of directories in a volume. A power cut during a rename leaves one
+/// (fs/jffs2/dir.c writes the new name before it deletes the old one). More of them are no
+/// accident, and would turn a small image into an endless tree.
 const SECOND_NAMES: usize = 8;
 
-/// Counts the names of all inodes, forgets names of inodes that are not there, and finds the inodes
-/// that have no name left; returns those that have lost it. Errors: those of the device.
+/// Counts the names of all inodes, drops names of missing inodes, and finds the inodes without a
+/// name; returns those that have lost it. Errors: those of the device.
 pub(super) fn count<F: Flash>(
     collected: &mut Collected,
     damage: &DamageList,
@@ -53,7 +53,7 @@ pub(super) fn count<F: Flash>(
         inode.links = links.get(number).copied().unwrap_or(0);
     }
     bury(collected, shape.erase_size);
-    // In a dead directory old names of inodes that are long gone are nothing wrong.
+    // Old names of vanished inodes in a dead directory are normal.
     dangling.retain(|(parent, _, _)| collected.inodes.get(parent).is_some_and(|inode| inode.links > 0));
     damage.extend(dangling.into_iter().map(|(parent, node, detail)| reference(shape, node, parent, detail)));
     parents(collected, damage, shape);
@@ -65,7 +65,7 @@ fn reference(shape: &Shape, at: NodeAddress, inode: Ino, detail: String) -> Dama
     Damage { at, block: shape.block_of(at), kind: DamageKind::Reference, inode: Some(inode), detail }
 }
 
-/// Where a name is.
+/// The position of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Named {
     parent: Ino,
@@ -73,7 +73,7 @@ struct Named {
     cookie: u64,
 }
 
-/// Takes a name away from its directory; returns it for people.
+/// Removes a name from its directory; returns it for messages.
 fn forget(collected: &mut Collected, Named { parent, node, cookie }: Named, erase_size: u32) -> String {
     collected.set_state(node, erase_size, NodeState::Obsolete);
     let entries = collected.inodes.get_mut(&parent).and_then(|inode| inode.entries.as_mut());
@@ -81,7 +81,7 @@ fn forget(collected: &mut Collected, Named { parent, node, cookie }: Named, eras
     String::from_utf8_lossy(&name).into_owned()
 }
 
-/// Inodes without a name are dead, and so are those that have names in dead directories only.
+/// Buries dead inodes: those without a name, and those with names only in dead directories.
 fn bury(collected: &mut Collected, erase_size: u32) {
     let mut dead: Vec<Ino> =
         collected.inodes.iter().filter(|(_, inode)| inode.links == 0).map(|(number, _)| *number).collect();
@@ -101,7 +101,7 @@ fn bury(collected: &mut Collected, erase_size: u32) {
     }
 }
 
-/// Says of each directory where it is, and sees to it that nobody walks in circles.
+/// Sets the parent of each directory, and removes cycles.
 fn parents(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
     let mut second = Vec::new();
     let mut reached = BTreeSet::from([ROOT]);
@@ -141,8 +141,8 @@ fn parents(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
     }
 }
 
-/// The directories in a directory, with where their names are; what holds names counts as one,
-/// whatever its own name says.
+/// The directories in a directory, with the positions of their names; an inode with entries counts
+/// as a directory, whatever its name's type.
 fn directories(inodes: &Inodes, parent: Ino) -> Vec<(Ino, Named)> {
     let is_directory = |inode: Ino| inodes.get(&inode).is_some_and(|inode| inode.entries.is_some());
     let entries = inodes.get(&parent).and_then(|inode| inode.entries.as_ref());
@@ -153,12 +153,13 @@ fn directories(inodes: &Inodes, parent: Ino) -> Vec<(Ino, Named)> {
         .collect()
 }
 
-/// What lies below what, over first names: of each directory its place in depth-first order and the
-/// place behind the last one below it.
+/// The tree over first names: for each directory its position in depth-first order, and the
+/// position after its last descendant.
 struct Below(BTreeMap<Ino, (usize, usize)>);
 
 impl Below {
-    /// From all directories in depth-first order, parents before what is in them. Cost: n log n.
+    /// Builds the tree from all directories in depth-first order, parents before children. Cost: n
+    /// log n.
     fn of(order: &[Ino], places: &BTreeMap<Ino, Ino>) -> Self {
         let mut spans: BTreeMap<Ino, (usize, usize)> = BTreeMap::new();
         for (place, directory) in order.iter().enumerate() {
@@ -178,9 +179,8 @@ impl Below {
         (*start..*end).contains(place)
     }
 
-    /// Whether a way down leads from one directory to another, over first names and the second ones
-    /// that are kept, as parent and child. Cost: that of looking at each kept one once for each
-    /// other.
+    /// Whether one directory is reachable from another, over first names and the kept second ones
+    /// (parent, child). Cost: quadratic in the number of kept ones.
     fn leads_to(&self, kept: &[(Ino, Ino)], from: Ino, to: Ino) -> bool {
         let mut seen = BTreeSet::from([from]);
         let mut next = vec![from];
@@ -195,8 +195,8 @@ impl Below {
     }
 }
 
-/// References of dead inodes, and to attributes that are not there, are dead; attributes know how
-/// many have them.
+/// Drops references of dead inodes and to missing attributes, and counts the users of each
+/// attribute.
 fn bind_attributes(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
     let (inodes, table) = (&collected.inodes, &mut collected.xattrs);
     for ((inode, id), found) in &mut table.references {

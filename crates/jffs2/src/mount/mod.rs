@@ -1,5 +1,5 @@
-//! From what stands in the blocks to a volume: links counted, dead inodes told from living ones,
-//! blocks put on lists.
+//! Mounting: from the content of blocks to a volume, by counting links, telling dead inodes from
+//! living ones, and putting blocks on lists.
 //!
 //! The rules are those of Linux (fs/jffs2/build.c, scan.c, xattr.c), so that the tree is the same.
 
@@ -23,20 +23,19 @@ use crate::volume::{Jffs2, MountOptions};
 use crate::write::Writer;
 use collect::Collected;
 
-/// Blocks that are scanned before what was found in them is put together.
+/// Blocks scanned before their content is processed.
 const BATCH: u32 = 256;
 
 impl<F: Flash> Jffs2<F> {
     /// Mounts a device. Damage is no error: see [`Jffs2::damage`]. A blank device is an empty
     /// volume.
     ///
-    /// Time: with summaries a read of each block's end, and of each name that would hide an older
-    /// entry of its own; else of all blocks that are not blank. Memory: under 120 bytes for each
-    /// node.
+    /// Time: with summaries, a read of each block's end, and of each name that would hide an older
+    /// entry; otherwise of all blocks that are not blank. Memory: under 120 bytes per node.
     ///
-    /// Errors: `InvalidArgument` where JFFS2 cannot be on such a device; `Corrupt` where the device
-    /// is not blank and holds no node, or one of a type that forbids mounting; `ReadOnly` where
-    /// one, or the old magic number, forbids mounting for writing; `Device`.
+    /// Errors: `InvalidArgument` if the device does not suit JFFS2; `Corrupt` if the device is not
+    /// blank but has no node, or a node of a type that forbids mounting; `ReadOnly` if a node, or
+    /// the old magic number, forbids mounting for writing; `Device`.
     pub fn mount(flash: F, clock: Clock, options: MountOptions) -> Result<Self> {
         let mut shape = Shape::of(flash.geometry()).map_err(|what| FsError::new(ErrorKind::InvalidArgument, what))?;
         shape.cleanmarker = options.cleanmarker.unwrap_or(shape.cleanmarker);
@@ -88,7 +87,7 @@ fn device(error: nandkit_flash::FlashError) -> FsError {
     FsError::device("the flash, while mounting", error)
 }
 
-/// A node of a type that nobody knows, and what its compatibility bits forbid.
+/// Refuses what the compatibility bits of an unknown node type forbid.
 fn refuse(shape: &Shape, block: u32, offset: u32, unknown: u16, read_only: bool) -> Result<()> {
     let at = shape.address(nandkit_units::BlockIndex(block), offset);
     match Compatibility::of(unknown) {

@@ -1,4 +1,4 @@
-//! Which of several entries with one name counts.
+//! Choosing among several entries with one name.
 
 use nandkit_flash::{Flash, FlashError};
 
@@ -12,7 +12,7 @@ use crate::medium::Medium;
 use crate::scan::node::{self, Bad, FoundName, Witness};
 use crate::{Ino, NodeAddress};
 
-/// Puts nodes to inodes, names to directories, and attributes together. Errors: those of the
+/// Assigns nodes to inodes, names to directories, and attributes to inodes. Errors: those of the
 /// device.
 pub(super) fn finish<F: Flash>(
     collected: &mut Collected,
@@ -28,13 +28,13 @@ pub(super) fn finish<F: Flash>(
     Ok(())
 }
 
-/// Of all entries with one name the one with the highest version counts; among equals the one found
-/// last (fs/jffs2/nodelist.c, `jffs2_add_fd_to_list`).
+/// Chooses among the entries with one name: the highest version counts; among equal versions the
+/// one found last (fs/jffs2/nodelist.c, `jffs2_add_fd_to_list`).
 ///
-/// Other than in Linux one that would hide others is looked at first where only a summary tells of
-/// it, or its page could not be corrected, and among equals the latter comes behind: an erase that
-/// was cut off may leave such entries of names that are whole elsewhere. So both ways to mount show
-/// the same tree. Cost: a read for each name that hides another.
+/// Unlike Linux, an entry that would hide others is verified first if only a summary lists it, or
+/// its page was uncorrectable; and among equal versions such an uncorrectable one ranks last. An
+/// interrupted erase may leave such entries of names that are intact elsewhere, and both ways to
+/// mount must show the same tree. Cost: a read for each name that hides another.
 ///
 /// Errors: those of the device.
 fn finish_names<F: Flash>(
@@ -68,8 +68,8 @@ fn finish_names<F: Flash>(
     Ok(())
 }
 
-/// Empties a list of entries with one name, the one that should count last; all but the one that
-/// does become obsolete.
+/// Drains a list of entries with one name, the preferred one last, and makes all except the chosen
+/// one obsolete.
 fn newest<F: Flash>(
     collected: &mut Collected,
     medium: &Medium<F>,
@@ -78,7 +78,7 @@ fn newest<F: Flash>(
 ) -> Result<Option<(NodeAddress, FoundName)>, FlashError> {
     let erase_size = medium.shape().erase_size;
     while let Some((at, name)) = same.pop() {
-        // A summary's word for a deletion is enough: without it what was deleted would come back.
+        // For a deletion the summary's entry is enough: without it the deleted name would reappear.
         let is_told_gone = name.witness == Witness::Summary && name.inode == Ino::NONE;
         if name.witness != Witness::Node
             && !is_told_gone
@@ -99,12 +99,12 @@ fn newest<F: Flash>(
     Ok(None)
 }
 
-/// Whether a node is the entry that was found there, with all checksums right.
+/// Whether a node is still the entry that was found, with valid checksums.
 fn look<F: Flash>(medium: &Medium<F>, at: NodeAddress, expected: &FoundName) -> Result<Result<(), Bad>, FlashError> {
     let order = medium.order();
     let length = DIRENT_SIZE + expected.name.len().min(NAME_MAX) as u32;
     let mut bytes = vec![0; length as usize];
-    // Whether the page is sound does not matter; the checksums do.
+    // The checksums matter, not whether the page is sound.
     let _ = medium.read(at, &mut bytes, MOUNT)?;
     let bad = |kind, detail: &str| Ok(Err(Bad { kind, inode: Some(expected.parent), detail: detail.into() }));
     let header = Header::decode(order, &bytes).filter(|header| header.check(order).is_ok());

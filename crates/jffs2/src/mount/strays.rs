@@ -1,11 +1,11 @@
-//! What no way leads to from the root: lost, or taken away?
+//! Unreachable inodes: lost, or deleted?
 //!
-//! Whoever takes a name away leaves a word of it: an entry that says so, or a mark in place. Where
-//! a volume holds no such word, nothing was ever taken away, and what has no name has lost it.
-//! Where it holds one, whatever has no name may have been taken away as well: the nodes of dead
-//! inodes are erased in any order, and the words of their deletion with them. The last of these
-//! words may be gone too, as that of a directory's name takes those of all names in it along: a
-//! volume that anything else shows to have been in use is taken for one from which things were
+//! A deletion leaves evidence: an entry that records it, or a mark in place. If a volume has no
+//! such evidence, nothing was ever deleted, and inodes without a name have lost it. If it has, any
+//! inode without a name may have been deleted: the nodes of dead inodes are erased in any order,
+//! and so is the evidence. Even the last evidence may be gone, because that of a directory's
+//! deletion removes those of all names in it: so a volume that otherwise shows signs of use counts
+//! as one with deletions.
 //! deleted.
 
 use std::collections::BTreeMap;
@@ -25,9 +25,9 @@ use crate::scan::node;
 use crate::{Ino, NodeAddress};
 use nandkit_vfs::FileKind;
 
-/// Finds the inodes that have lost their names, and tells of them. `links`: the names of each
-/// inode, those in dead directories among them. Errors: those of the device. Cost: a read for each
-/// node of an inode without a name; nothing where anything was ever taken away.
+/// Finds and reports the inodes that have lost their names. `links`: the names of each inode,
+/// including those in dead directories. Errors: those of the device. Cost: a read for each node of
+/// an inode without a name; nothing if anything was ever deleted.
 pub(super) fn find<F: Flash>(
     collected: &Collected,
     links: &BTreeMap<Ino, u32>,
@@ -81,7 +81,7 @@ fn orphan<F: Flash>(medium: &Medium<F>, at: NodeAddress, number: Ino, inode: &In
     told(medium, at, number, format!("it is {what}, and has no name; nothing was ever deleted in this volume"))
 }
 
-/// The newest inode node of an inode that counts and whose fixed part is whole.
+/// The newest valid inode node of an inode with an intact fixed part.
 fn newest<F: Flash>(
     collected: &Collected,
     number: Ino,
@@ -92,7 +92,7 @@ fn newest<F: Flash>(
     let mut newest: Option<(NodeAddress, layout::Inode)> = None;
     for at in inode.nodes.iter().filter(|at| collected.counts(**at, medium.shape().erase_size)) {
         let mut bytes = [0; INODE_SIZE as usize];
-        // Whether the page is sound does not matter; the checksums do.
+        // The checksums matter, not whether the page is sound.
         let _ = medium.read(*at, &mut bytes, MOUNT)?;
         let header = Header::decode(order, &bytes).filter(|header| header.check(order).is_ok());
         let Some(header) = header.filter(|header| header.node_type == node_type::INODE) else { continue };
@@ -106,9 +106,9 @@ fn newest<F: Flash>(
     Ok(newest)
 }
 
-/// Whether it is what a power cut in a creation leaves: the inode's first node, which holds no byte
-/// of a file, as the last one that was written in its block. The name would have come next
-/// (fs/jffs2/dir.c), and nobody was told that the file is there.
+/// Whether a power cut during a creation explains the inode: its first node, without file data, is
+/// the last one written in its block. The name would have been written next (fs/jffs2/dir.c), and
+/// the creation was never acknowledged.
 fn is_cut_creation<F: Flash>(
     collected: &Collected,
     medium: &Medium<F>,
@@ -125,6 +125,6 @@ fn is_cut_creation<F: Flash>(
     let behind = |block: &Block| {
         block.place_of(at.offset(erase_size)).and_then(|place| block.nodes.get(place + 1..).map(<[_]>::to_vec))
     };
-    // What fills up a page that was synced is no node.
+    // Padding after a sync is no node.
     Ok(block.and_then(behind).is_some_and(|behind| behind.iter().all(|node| node.is_obsolete())))
 }

@@ -5,9 +5,9 @@ use nandkit_units::{BlockIndex, Context};
 
 use super::holds_oob_marker;
 
-/// Whether JFFS2 is on the bare flash. It writes no OOB but cleanmarkers, while translation layers
-/// write the OOB of each page. Pages that cannot be read say nothing. Cost: a read of each block's
-/// first page.
+/// Whether JFFS2 is on the bare flash. It writes nothing to the OOB except cleanmarkers, while
+/// translation layers write the OOB of each page. Unreadable pages prove nothing. Cost: a read of
+/// each block's first page.
 pub fn is_on_chip(chip: &dyn Flash, context: &Context) -> bool {
     let geometry = *chip.geometry();
     let (mut page, mut oob) = (vec![0; geometry.page_size as usize], vec![0; geometry.oob_size as usize]);

@@ -1,4 +1,4 @@
-//! A dump looked through, and how surely it is JFFS2 with blocks of one size.
+//! Surveying a dump, and judging how surely it is JFFS2 with a given block size.
 
 use std::ops::Range;
 
@@ -9,37 +9,38 @@ use nandkit_vfs::probe::{Depth, Fit, Layout, Likeness};
 use super::erase_size::Verdict;
 use super::survey::Survey;
 
-/// Points less for an erase size that fits, but is not proven; each further one has a point less.
+/// Points subtracted if the erase size fits but is not proven; each further fitting size loses one
+/// more.
 const UNPROVEN: u32 = 12;
-/// Points less for one that would fit if no other were proven.
+/// Points subtracted for a size that would fit if no other one were proven.
 const UNLIKELY: u32 = 200;
 
-/// A dump that shows nodes, looked through by one page size.
+/// The survey of a dump that contains nodes, for one page size.
 #[derive(Debug)]
 pub struct Probe {
     survey: Survey,
     verdict: Verdict,
 }
 
-/// What is known of a dump before it is looked through.
+/// Facts about a dump known before the survey.
 #[derive(Clone, Copy, Debug)]
 pub struct Assumptions<'a> {
-    /// Erase blocks are whole pages of so many bytes.
+    /// Erase blocks are a multiple of this many bytes.
     pub page_size: u32,
-    /// Erase sizes to be judged beside the powers of two.
+    /// Erase sizes to judge in addition to the powers of two.
     pub erase_sizes: &'a [u32],
-    /// The erase size, where the way in which OOB lies in the dump tells it.
+    /// The erase size, if the OOB layout of the dump implies it.
     pub block_with_oob: Option<u32>,
 }
 
-/// Looks a dump through; `None` where nothing of JFFS2 shows. The erase size of the device itself
-/// does not matter.
+/// Surveys a dump; `None` if it shows no sign of JFFS2. The device's own erase size does not
+/// matter.
 pub fn probe(device: &dyn Look, depth: Depth, known: &Assumptions<'_>) -> Option<Probe> {
     probe_parts(device, std::slice::from_ref(&(0..device.geometry().capacity())), depth, known)
 }
 
-/// Looks parts of a dump through, ascending: blocks begin at multiples of their size counted from
-/// the dump's beginning.
+/// Surveys parts of a dump in ascending order: blocks begin at multiples of their size from the
+/// dump's beginning.
 pub fn probe_parts(device: &dyn Look, parts: &[Range<u64>], depth: Depth, known: &Assumptions<'_>) -> Option<Probe> {
     let mut sizes = known.erase_sizes.to_vec();
     sizes.extend(known.block_with_oob);
@@ -48,7 +49,7 @@ pub fn probe_parts(device: &dyn Look, parts: &[Range<u64>], depth: Depth, known:
     if let Some((size, _)) = verdict.proven.clone()
         && !survey.sizes.iter().any(|(judged, _)| *judged == size)
     {
-        // A size that is no power of two is judged by a look of its own.
+        // A size that is no power of two is judged separately.
         sizes.push(size);
         survey = Survey::of(device, parts, depth, &sizes);
         verdict = Verdict::of(&survey, known.page_size);
@@ -61,17 +62,17 @@ pub fn probe_parts(device: &dyn Look, parts: &[Range<u64>], depth: Depth, known:
 }
 
 impl Probe {
-    /// Whether all of the dump was read, and is nothing but sound nodes and free flash.
+    /// Whether all of the dump was read, and consists only of valid nodes and free flash.
     pub fn is_clean(&self) -> bool {
         self.survey.breaks == 0 && self.survey.unsound == 0 && self.survey.whole
     }
 
-    /// How far all that is not free is nodes, one behind the other: 1 to 1000.
+    /// The share of consecutive nodes in everything that is not free: 1 to 1000.
     pub fn quality(&self) -> u32 {
         self.survey.quality()
     }
 
-    /// Bytes of nodes that were seen.
+    /// Total length of the nodes found, in bytes.
     pub fn node_bytes(&self) -> u64 {
         self.survey.node_bytes
     }
@@ -81,7 +82,7 @@ impl Probe {
         self.survey.summaries
     }
 
-    /// Whether cleanmarkers stand in the data, as they do on flash without OOB alone: mostly NOR.
+    /// Whether cleanmarkers are in the data, which only happens on flash without OOB: mostly NOR.
     pub fn has_markers_in_data(&self) -> bool {
         !self.survey.markers.is_empty()
     }
@@ -91,23 +92,23 @@ impl Probe {
         self.survey.oob_markers.len()
     }
 
-    /// Erase sizes that fit, the likeliest first; only the proven one, where there is one.
+    /// Fitting erase sizes, the likeliest first; only the proven one if there is one.
     pub fn erase_sizes(&self) -> &[u32] {
         &self.verdict.fitting
     }
 
-    /// The erase size that the content proves.
+    /// The erase size proven by the content, if any.
     pub fn proven_erase_size(&self) -> Option<u32> {
         self.verdict.proven.as_ref().map(|(size, _)| *size)
     }
 
-    /// How an erase size fits.
+    /// How well an erase size fits.
     pub fn fit(&self, size: u32) -> Fit {
         self.verdict.fit(&self.survey, size)
     }
 
-    /// How surely this is JFFS2 with blocks of `size` bytes, which is number `rank` of those that
-    /// fit.
+    /// How surely this is JFFS2 with blocks of `size` bytes, which has rank `rank` among the
+    /// fitting sizes.
     pub fn likeness(&self, size: u32, rank: u32) -> Likeness {
         likeness(&self.survey, &self.verdict, size, rank)
     }
@@ -141,7 +142,7 @@ fn likeness(survey: &Survey, verdict: &Verdict, size: u32, rank: u32) -> Likenes
     }
 }
 
-/// What speaks for an erase size, or against it.
+/// The evidence for or against an erase size.
 fn of_size(verdict: &Verdict, fit: Fit) -> Option<String> {
     match (&verdict.proven, fit) {
         (Some((_, proof)), Fit::Proven) => Some(proof.clone()),

@@ -1,7 +1,7 @@
-//! How surely flash holds JFFS2, and how it lies there.
+//! Detecting JFFS2 on flash, and its layout.
 //!
-//! [`probe`] looks a dump through, from node to node, and judges the erase sizes that fit. A chip
-//! answers by [`is_on_chip`], the first bytes of anything by [`begins_with_node`].
+//! [`probe`] surveys a dump node by node, and judges the erase sizes that fit. [`is_on_chip`] is
+//! for chips, [`begins_with_node`] for the first bytes of anything.
 
 mod chip;
 mod erase_size;
@@ -24,15 +24,14 @@ use crate::Ino;
 use crate::layout::{ByteOrder, DIRENT_SIZE, Dirent, HEADER_SIZE, Header, Inode, OLD_MAGIC, node_type};
 use crate::scan::full::is_unknown;
 
-/// The smallest erase size that JFFS2 takes (fs/jffs2/fs.c).
+/// The smallest erase size that JFFS2 supports (fs/jffs2/fs.c).
 pub const ERASE_SIZE_MIN: u32 = 4 << 10;
-/// The longest node that no block or page bounds: the largest attribute, with room to spare.
+/// Longest node if no block or page limits it: the largest attribute, with a margin.
 const NODE_MAX: u32 = 128 << 10;
 
-/// Whether the first block that begins with a node has the magic number that JFFS2 had before 2001,
-/// which Linux knows and does not mount (include/uapi/linux/jffs2.h, `JFFS2_OLD_MAGIC_BITMASK`).
-/// Firmware images with it have the nodes of the later format (onekey-sec/jefferson, pull request
-/// 2).
+/// Whether the first block that begins with a node has JFFS2's magic number of before 2001, which
+/// Linux knows but does not mount (include/uapi/linux/jffs2.h, `JFFS2_OLD_MAGIC_BITMASK`). Firmware
+/// images with it use the later format's nodes (onekey-sec/jefferson, pull request 2).
 pub fn has_old_magic(device: &dyn Look) -> bool {
     let mut first = [0; HEADER_SIZE as usize];
     let mut blocks = (0..device.geometry().blocks).map(BlockIndex).filter(|block| !device.is_bad(*block));
@@ -43,15 +42,15 @@ pub fn has_old_magic(device: &dyn Look) -> bool {
     found.is_some_and(|header| header.magic == OLD_MAGIC)
 }
 
-/// Whether bytes begin with a node of either byte order.
+/// Whether bytes begin with a node in either byte order.
 pub fn begins_with_node(bytes: &[u8]) -> bool {
     ByteOrder::ALL.into_iter().any(|order| node(order, bytes).is_some())
 }
 
-/// The byte order of a node of a known type at the beginning of some bytes: enough to say that
-/// JFFS2 begins here.
+/// The byte order of a node of a known type at the beginning of some bytes, which is enough to
+/// identify JFFS2.
 pub fn signature(bytes: &[u8]) -> Option<ByteOrder> {
-    // Checked first: most sectors of a dump are something else.
+    // Check this first: most sectors of a dump are something else.
     let order = match bytes {
         [0x84 | 0x85, 0x19, ..] => ByteOrder::Little,
         [0x19, 0x84 | 0x85, ..] => ByteOrder::Big,
@@ -62,7 +61,7 @@ pub fn signature(bytes: &[u8]) -> Option<ByteOrder> {
     right.then_some(order)
 }
 
-/// A node of either byte order with a right header and a length that can be.
+/// A node in either byte order with a valid header and a plausible length.
 pub fn any_node(bytes: &[u8]) -> Option<(ByteOrder, Header)> {
     if !matches!(bytes, [0x84 | 0x85, 0x19, ..] | [0x19, 0x84 | 0x85, ..]) {
         return None;
@@ -74,18 +73,18 @@ pub fn any_node(bytes: &[u8]) -> Option<(ByteOrder, Header)> {
     })
 }
 
-/// A node of a block that is looked at by itself.
+/// A node of a block examined separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SeenNode {
-    /// Of an inode: its number, and the node's version.
+    /// An inode node: inode number and version.
     Inode(Ino, u32),
-    /// Of a directory: its number, a name in it, and the inode that is so called (0: no more).
+    /// A directory entry: directory, name, and inode (0 for a deletion).
     Name(Ino, Vec<u8>, Ino),
-    /// Another one.
+    /// Any other node.
     Other,
 }
 
-/// The nodes with right headers that end inside an erase block.
+/// The nodes with valid headers that end inside an erase block.
 pub fn nodes_of(block: &[u8]) -> Vec<SeenNode> {
     let (mut at, mut nodes) = (0, Vec::new());
     while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
@@ -117,26 +116,26 @@ fn seen_node(order: ByteOrder, node_type: u16, node: &[u8]) -> SeenNode {
     seen.unwrap_or(SeenNode::Other)
 }
 
-/// Whether bytes hold a cleanmarker as NAND has it in the OOB, in either byte order.
+/// Whether bytes contain an OOB cleanmarker, as on NAND, in either byte order.
 pub fn holds_oob_marker(bytes: &[u8]) -> bool {
     first_oob_marker(bytes).is_some()
 }
 
-/// Offset of the first cleanmarker that NAND has in the OOB, in either byte order.
+/// Offset of the first OOB cleanmarker, as on NAND, in either byte order.
 pub fn first_oob_marker(bytes: &[u8]) -> Option<usize> {
     let markers = ByteOrder::ALL.map(crate::medium::oob_cleanmarker);
-    // The magic number first: most bytes begin none.
+    // Check the magic number first: it excludes most positions.
     let begins = |window: &[u8]| matches!(window, [0x85, 0x19, ..] | [0x19, 0x85, ..]);
     let is_marker = |window: &[u8]| begins(window) && markers.iter().any(|marker| window == marker);
     bytes.windows(crate::medium::OOB_CLEANMARKER_SIZE).position(is_marker)
 }
 
-/// A node of this byte order with a right header.
+/// A node in this byte order with a valid header.
 fn node(order: ByteOrder, bytes: &[u8]) -> Option<Header> {
     Header::decode(order, bytes).filter(|header| header.check(order).is_ok())
 }
 
-/// Bytes from a node's beginning to the next one's.
+/// Distance from a node to the next one, in bytes.
 fn stored_length(header: &Header) -> u64 {
     u64::from(header.total_length.max(HEADER_SIZE)).next_multiple_of(4)
 }

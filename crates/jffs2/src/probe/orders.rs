@@ -1,4 +1,4 @@
-//! Nodes of both byte orders in one dump: parts of different volumes.
+//! Detecting dumps with nodes of both byte orders, which are parts of different volumes.
 
 use nandkit_flash::{Flash, PageRead};
 use nandkit_units::{BlockIndex, Context, PageAddress};
@@ -6,31 +6,30 @@ use nandkit_units::{BlockIndex, Context, PageAddress};
 use super::{begins_with_node, node, stored_length};
 use crate::layout::{ByteOrder, HEADER_SIZE, Header};
 
-/// Blocks that are looked through for nodes of both byte orders.
+/// Blocks searched completely for nodes of both byte orders.
 const SAMPLED: u32 = 16;
-/// Nodes of the other byte order from which they are no accident: damage may lay bare a few in a
-/// file's content.
+/// Nodes of the other byte order that are no accident: damage may expose a few in a file's content.
 const FOREIGN_MIN: u32 = 8;
 
 /// How the two byte orders are mixed in a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MixedOrders {
-    /// Blocks that begin with a node, little-endian and big-endian.
+    /// Number of blocks that begin with a node: little-endian and big-endian.
     pub blocks: [u32; 2],
-    /// Byte offset of the first of each.
+    /// Byte offset of the first block of each order.
     pub first: [Option<u64>; 2],
-    /// Blocks in use that were looked through.
+    /// Blocks in use that were searched.
     pub sampled: u32,
-    /// Nodes in these of another order than the nodes before them.
+    /// Nodes in these blocks with another order than the nodes before them.
     pub foreign: u32,
 }
 
-/// Looks for nodes of both byte orders; `None` where only one of them counts.
+/// Looks for nodes of both byte orders; `None` if only one of them counts.
 ///
 /// Cost: the first bytes of each block, and at most 16 whole blocks.
 pub fn mixed_orders(device: &dyn Flash) -> Option<MixedOrders> {
     let sample = BlockSample::of(device);
-    // How blocks begin costs little to see, and one block of another volume is enough.
+    // The beginnings of blocks are cheap to check, and one block of another volume is enough.
     let (mut blocks, mut first) = ([0_u32; 2], [None; 2]);
     for block in (0..device.geometry().blocks).map(BlockIndex) {
         let mut bytes = [0xFF; HEADER_SIZE as usize];
@@ -50,12 +49,12 @@ pub fn mixed_orders(device: &dyn Flash) -> Option<MixedOrders> {
     is_mixed.then_some(MixedOrders { blocks, first, sampled: sample.blocks, foreign: sample.foreign })
 }
 
-/// Nodes of sampled blocks.
+/// Statistics of sampled blocks.
 #[derive(Default)]
 struct BlockSample {
     /// Blocks that are not blank.
     blocks: u32,
-    /// Nodes of the byte order of their block's first.
+    /// Nodes in the byte order of their block's first node.
     nodes: u32,
     /// Nodes of the other byte order.
     foreign: u32,
@@ -85,7 +84,7 @@ impl BlockSample {
         }
     }
 
-    /// Goes from node to node through a block.
+    /// Examines a block node by node.
     fn inside(&mut self, order: ByteOrder, bytes: &[u8]) {
         let either = |bytes: &[u8]| ByteOrder::ALL.into_iter().find_map(|order| node(order, bytes));
         let past = |at: usize, header: &Header| at.saturating_add(stored_length(header) as usize);
@@ -105,7 +104,7 @@ impl BlockSample {
     }
 }
 
-/// Reads bytes of a block across its pages; `None` where they cannot be read.
+/// Reads bytes of a block across its pages; `None` if they are unreadable.
 fn read(device: &dyn Flash, block: BlockIndex, offset: u32, into: &mut [u8]) -> Option<()> {
     let page_size = device.geometry().page_size;
     let (mut at, mut rest) = (offset, into);

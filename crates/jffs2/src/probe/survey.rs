@@ -1,10 +1,10 @@
-//! What the bytes of a dump say of JFFS2's erase blocks, whatever their size: one pass from node to
+//! Surveying a dump for evidence of JFFS2's erase blocks of any size, in one pass from node to
 //! node.
 //!
-//! Facts used: nodes never cross the end of an erase block, cleanmarkers stand at their beginnings
-//! only, free flash is at their ends only, and the last eight bytes of a summary tell where in its
-//! block it begins (fs/jffs2/nodelist.h, scan.c, summary.h of Linux; mkfs.jffs2 of mtd-utils fills
-//! a block up with 0xFF where the next node has no room in it).
+//! Facts used: nodes never cross the end of an erase block, cleanmarkers are only at its beginning,
+//! free flash is only at its end, and the last eight bytes of a summary give its offset in the
+//! block (fs/jffs2/nodelist.h, scan.c, summary.h of Linux; mkfs.jffs2 of mtd-utils pads a block
+//! with 0xFF if the next node does not fit).
 
 use std::ops::Range;
 
@@ -19,50 +19,51 @@ use crate::layout::{
 };
 use crate::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE, oob_cleanmarker};
 
-/// The largest erase size that is tried unless the image names a larger one.
+/// Largest erase size tried, unless the image implies a larger one.
 const ERASE_SIZE_MAX: u32 = 4 << 20;
-/// Images up to this many bytes are looked through from one end to the other.
+/// Images up to this many bytes are surveyed completely.
 const WHOLE_MAX: u64 = 64 << 20;
-/// Of longer ones, so many stretches, each a multiple of every erase size.
+/// Number of sections surveyed in longer images, each a multiple of every erase size.
 const STRETCHES: u64 = 16;
 const STRETCH: u64 = ERASE_SIZE_MAX as u64;
-/// A glance: so many stretches of so many bytes.
+/// Bytes per section at a glance.
 const GLANCE: u64 = 64 << 10;
-/// Bytes held at a time.
+/// Bytes held in memory.
 const HELD: usize = 256 << 10;
-/// So many bytes of 0xFF in what is no node end it: contents of files have shorter runs.
+/// This many bytes of 0xFF end a stretch without nodes: file contents have shorter runs.
 const BLANK_MIN: usize = 64;
-/// Zeroes that fill up a page whose rest has no room for a padding node.
+/// Longest zero padding of a page whose rest has no space for a padding node.
 const FILLER: u64 = 12;
-/// That a node ends at a given place by chance is one time in 32, at the shortest of nodes.
+/// Evidence in bits of a node ending at a given position: one in 32 by chance, for the shortest
+/// nodes.
 const NODE_BITS: u32 = 5;
-/// What fills up, and free flash, ends at pages: by chance at a given one, one time in 8.
+/// Evidence in bits of padding or free flash ending at a given page boundary: one in 8 by chance.
 const FILLED_BITS: u32 = 3;
-/// Facts of a kind that are remembered; more would say the same.
+/// Most facts of a kind that are kept; more would prove nothing else.
 const REMEMBERED: usize = 1 << 16;
 
-/// What speaks against blocks of one size.
+/// Counter-evidence for blocks of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Against {
-    /// Nodes with a right header that would cross the end of a block.
+    /// Nodes with a valid header that would cross the end of a block.
     pub(super) crossings: u32,
-    /// Free flash inside a block, and nodes behind it.
+    /// Free flash inside a block with nodes after it.
     pub(super) gaps: u32,
     /// Cleanmarkers inside a block.
     pub(super) markers: u32,
-    /// Summaries that tell of another size.
+    /// Summaries that imply another size.
     pub(super) summaries: u32,
-    /// For the size, and against its double: ends of blocks that the double does not have, at which
-    /// the next node begins.
+    /// Evidence for this size and against its double: block ends that the double does not have, at
+    /// which the next node begins.
     pub(super) seams: u32,
-    /// How unlikely these would be inside the blocks of the double, in bits: see [`NODE_BITS`] and
-    /// [`FILLED_BITS`].
+    /// How improbable these would be inside blocks of the double size, in bits: see [`NODE_BITS`]
+    /// and [`FILLED_BITS`].
     pub(super) seam_bits: u32,
 }
 
 impl Against {
-    /// Free flash before a node counts half: a writer that goes on in a block after a mount may
-    /// begin at the next page.
+    /// The weight of the counter-evidence. Free flash before a node counts half: a writer that
+    /// continues in a block after a mount may start at the next page.
     pub(super) const fn weight(&self) -> u64 {
         2 * (self.crossings as u64 + self.markers as u64 + self.summaries as u64) + self.gaps as u64
     }
@@ -71,52 +72,52 @@ impl Against {
 /// Facts about a stream of data bytes.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    /// Nodes by byte order, as in [`Order::ALL`].
+    /// Number of nodes by byte order, as in [`Order::ALL`].
     pub(super) nodes: [u32; 2],
-    /// Stretches that are neither nodes nor free.
+    /// Number of stretches that are neither nodes nor free.
     pub(super) breaks: u32,
-    /// Their bytes.
+    /// Their total length in bytes.
     pub(super) junk_bytes: u64,
-    /// Bytes of nodes.
+    /// Total length of nodes in bytes.
     pub(super) node_bytes: u64,
     pub(super) summaries: u32,
-    /// With OOB, nodes of files whose data are sound, and those whose data are not: pages of 512
-    /// bytes with 16 of OOB, and of 2048 with 64, have most headers at the same places.
+    /// With OOB, the number of file nodes with valid and with invalid data: pages of 512+16 bytes
+    /// and of 2048+64 bytes have most headers at the same positions.
     sound: u32,
     pub(super) unsound: u32,
-    /// Sizes in bytes, with what speaks against each.
+    /// Sizes in bytes, with the counter-evidence for each.
     pub(super) sizes: Vec<(u32, Against)>,
-    /// First bytes of cleanmarkers, ascending.
+    /// Offsets of cleanmarkers, in ascending order.
     pub(super) markers: Vec<u64>,
-    /// First data bytes of pages with a cleanmarker in their OOB, ascending.
+    /// Data offsets of pages with a cleanmarker in their OOB, in ascending order.
     pub(super) oob_markers: Vec<u64>,
-    /// Erase sizes that summaries tell.
+    /// Erase sizes implied by summaries.
     pub(super) told: Vec<u32>,
-    /// Stretches that are not free, ascending.
+    /// Ranges that are not free, in ascending order.
     used: Vec<(u64, u64)>,
-    /// Where the part ends that was looked through.
+    /// End of the surveyed part.
     pub(super) length: u64,
-    /// Whether all of it was looked through.
+    /// Whether everything was surveyed.
     pub(super) whole: bool,
 }
 
-/// What stood before.
+/// What precedes the current position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Nothing, in the middle of the dump: what stands there may be the rest of a node.
+    /// Unknown, in the middle of the dump: the bytes may be the rest of a node.
     Unknown,
     /// The beginning of the dump, or a node.
     Node,
-    /// What fills up a page.
+    /// The padding of a page.
     Padding,
-    /// Free flash after that.
+    /// Free flash after a node or padding.
     Free,
     Junk,
 }
 
 impl Survey {
-    /// Looks through parts of a device, whose own erase size does not matter. `more` are sizes to
-    /// be judged beside the powers of two. Places are counted from the device's beginning.
+    /// Surveys parts of a device, whose own erase size does not matter. `more` are sizes to judge
+    /// in addition to the powers of two. Positions count from the device's beginning.
     pub(super) fn of(device: &dyn Look, parts: &[Range<u64>], depth: Depth, more: &[u32]) -> Self {
         let mut sizes: Vec<u32> = (ERASE_SIZE_MIN.ilog2()..=ERASE_SIZE_MAX.ilog2())
             .map(|power| 1 << power)
@@ -198,7 +199,7 @@ impl Survey {
             let size = u64::from(*size);
             against.crossings = against.crossings.saturating_add(u32::from(at / size != (end - 1) / size));
         }
-        // Linux marks the cleanmarker of a NOR block that it writes to obsolete.
+        // Linux marks a NOR block's cleanmarker as obsolete when it writes to the block.
         match header.node_type | ACCURATE {
             node_type::CLEANMARKER => {
                 if self.markers.len() < REMEMBERED {
@@ -216,14 +217,14 @@ impl Survey {
         }
     }
 
-    /// Cleanmarkers stand where blocks begin.
+    /// Records a cleanmarker, which is at the beginning of a block.
     fn marker(&mut self, at: u64) {
         for (_, against) in self.sizes.iter_mut().filter(|(size, _)| !at.is_multiple_of(u64::from(*size))) {
             against.markers = against.markers.saturating_add(1);
         }
     }
 
-    /// A summary ends its block, and tells where in it it begins.
+    /// Records a summary, which ends its block and gives its own offset in it.
     fn summary(&mut self, held: &mut Held<'_>, order: Order, header: &Header, end: u64) {
         self.summaries = self.summaries.saturating_add(1);
         let Some(place) = end.checked_sub(SUMMARY_MARKER_SIZE.into()).filter(|_| header.total_length > SUMMARY_SIZE)
@@ -246,10 +247,10 @@ impl Survey {
         }
     }
 
-    /// A node stands behind free flash: a block begins here, or somebody went on at a page.
+    /// Records a node after free flash: a block begins here, or a writer continued at a page.
     fn gap(&mut self, end: u64) {
         self.seam(end, FILLED_BITS);
-        // What is the beginning of no block of any size says nothing.
+        // A position that starts no block of any size proves nothing.
         if !self.sizes.iter().any(|(size, _)| end.is_multiple_of(u64::from(*size))) {
             return;
         }
@@ -258,7 +259,7 @@ impl Survey {
         }
     }
 
-    /// A node begins where the one before, and what fills up behind it, ended.
+    /// Records a node that begins where the previous one, and any padding after it, ended.
     fn seam(&mut self, at: u64, bits: u32) {
         for (_, against) in self.sizes.iter_mut().filter(|(size, _)| at % (2 * u64::from(*size)) == u64::from(*size)) {
             against.seams = against.seams.saturating_add(1);
@@ -295,7 +296,7 @@ impl Survey {
         }
     }
 
-    /// Of 1000: how far all that is not free is nodes, one behind the other.
+    /// The share of consecutive nodes in everything that is not free, out of 1000.
     pub(super) fn quality(&self) -> u32 {
         let nodes: u64 = self.nodes.iter().map(|count| u64::from(*count)).sum();
         if nodes == 0 {
@@ -308,8 +309,8 @@ impl Survey {
         u32::try_from((chain * share / 1000 * whole / 1000).max(1)).unwrap_or(1000)
     }
 
-    /// Whether every block of this size that is not free begins at one of these places; `false`
-    /// where none is in use.
+    /// Whether every used block of this size begins at one of these positions; `false` if none is
+    /// in use.
     pub(super) fn all_begin_at(&self, places: &[u64], size: u32) -> bool {
         let size = u64::from(size.max(1));
         let mut next = 0;
@@ -328,25 +329,24 @@ impl Survey {
     }
 }
 
-/// From one stretch's beginning to the next one's.
+/// The distance between the beginnings of sections.
 fn stretch_step(length: u64, stretch: u64) -> u64 {
     (length / STRETCHES / stretch * stretch).max(stretch)
 }
 
-/// Whether the data of a file's node have the checksum that it tells; `None` where the node is
-/// none.
+/// Whether the data of a file node match its checksum; `None` if it is no such node.
 fn has_sound_data(order: Order, bytes: &[u8]) -> Option<bool> {
     let inode = Inode::decode(order, bytes)?;
     let data = bytes.get(INODE_SIZE as usize..)?.get(..inode.compressed_size as usize);
     Some(data.is_some_and(|data| crc(data) == inode.data_crc))
 }
 
-/// Zero bytes at the beginning, as far as they may fill a page up.
+/// The number of leading zero bytes that may be page padding.
 fn zeroes(bytes: &[u8]) -> u64 {
     bytes.iter().take(FILLER as usize).take_while(|byte| **byte == 0).count() as u64
 }
 
-/// Bytes at the beginning that are 0xFF. Cost: a compare at memory speed.
+/// The number of leading 0xFF bytes. Cost: a comparison at memory speed.
 fn erased_run(bytes: &[u8]) -> usize {
     let mut whole = 0;
     for chunk in bytes.chunks_exact(512) {
@@ -359,9 +359,9 @@ fn erased_run(bytes: &[u8]) -> usize {
     whole + rest.iter().position(|byte| *byte != 0xFF).unwrap_or(rest.len())
 }
 
-/// Offsets of the words with which the next node or free flash may begin: the magic numbers of both
-/// byte orders, old and new, or 0xFF. Cost: what holds neither 0x19 nor 0xFF, as the zeroes of an
-/// empty file system, is passed over at memory speed.
+/// Offsets of words that may begin a node or free flash: the magic numbers in both byte orders, old
+/// and new, or 0xFF. Cost: bytes without 0x19 and 0xFF, such as the zeroes of an empty file system,
+/// are skipped at memory speed.
 fn may_end_junk(words: &[[u8; 4]]) -> impl Iterator<Item = usize> {
     let (bytes, mut next) = (words.as_flattened(), 0);
     std::iter::from_fn(move || {
@@ -376,7 +376,7 @@ fn may_end_junk(words: &[[u8; 4]]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Some bytes of a device.
+/// A window of a device's bytes.
 pub(super) struct Held<'a> {
     device: &'a dyn Look,
     start: u64,
@@ -388,7 +388,7 @@ impl<'a> Held<'a> {
         Self { device, start: 0, bytes: Vec::new() }
     }
 
-    /// The bytes from here on: some hundred at the least, 0xFF behind the end.
+    /// The bytes from `at` on: at least some hundred, 0xFF past the end.
     pub(super) fn from(&mut self, at: u64) -> &[u8] {
         let inside = at.checked_sub(self.start).and_then(|offset| usize::try_from(offset).ok());
         let enough = inside.filter(|offset| offset + 2 * BLANK_MIN <= self.bytes.len());
@@ -408,7 +408,7 @@ impl<'a> Held<'a> {
     pub(super) fn node(&mut self, at: u64, length: u32) -> Option<&[u8]> {
         let length = length as usize;
         if self.from(at).len() < length {
-            // What is held ends before the node does: it is read anew from the node on.
+            // The window ends before the node does: read from the node on.
             self.bytes.clear();
         }
         self.from(at).get(..length)
@@ -418,7 +418,7 @@ impl<'a> Held<'a> {
         self.device.geometry().capacity()
     }
 
-    /// Where a run of whole words of 0xFF ends.
+    /// The end of a run of whole words of 0xFF.
     pub(super) fn end_of_erased(&mut self, mut at: u64) -> u64 {
         let end = self.end();
         while at < end {
@@ -432,12 +432,12 @@ impl<'a> Held<'a> {
         at.min(end)
     }
 
-    /// Where the next node or free flash begins behind something that is neither.
+    /// The beginning of the next node or free flash after other bytes.
     pub(super) fn end_of_junk(&mut self, at: u64, end: u64) -> u64 {
         let mut next = at + 4;
         while next < end {
             let bytes = self.from(next);
-            // What is held is looked through at once; its end is looked at again with what follows.
+            // Search the window at once; its end is searched again with the following bytes.
             let count = (bytes.len().saturating_sub(2 * BLANK_MIN) + 4).div_ceil(4);
             let words = bytes.as_chunks::<4>().0;
             let words = words.get(..count).unwrap_or(words);
@@ -448,7 +448,7 @@ impl<'a> Held<'a> {
                     _ => any_node(rest).is_some(),
                 }
             };
-            // Words first: of what is no node's few can begin one.
+            // Words first: few words in other data can begin a node.
             if let Some(place) = may_end_junk(words).find(is_end) {
                 return (next + place as u64).min(end);
             }

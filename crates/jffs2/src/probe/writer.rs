@@ -1,4 +1,4 @@
-//! What the blocks of an image say of the program that wrote it.
+//! Properties of the program that wrote an image, derived from its blocks.
 
 use nandkit_flash::Look;
 use nandkit_units::BlockIndex;
@@ -6,12 +6,12 @@ use nandkit_units::BlockIndex;
 use super::node;
 use crate::layout::{ByteOrder, HEADER_SIZE, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, node_type};
 
-/// How the writer of an image begins and ends its blocks.
+/// How the writer of an image starts and ends blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriterHabits {
-    /// Blocks begin with cleanmarkers.
+    /// Whether blocks begin with cleanmarkers.
     pub cleanmarkers: bool,
-    /// Blocks end in summaries.
+    /// Whether blocks end in summaries.
     pub summaries: bool,
 }
 

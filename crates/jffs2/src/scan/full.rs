@@ -1,4 +1,4 @@
-//! A block's nodes, one after the other.
+//! Scanning a block node by node.
 
 use nandkit_units::BlockIndex;
 
@@ -10,7 +10,7 @@ use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, node_type};
 use crate::medium::{Cleanmarker, Shape};
 use nandkit_vfs::check::Kind as _;
 
-/// A whole block.
+/// Scans a whole block.
 pub(crate) fn block(order: ByteOrder, shape: &Shape, block: BlockIndex, bytes: &[u8]) -> BlockScan {
     let mut scan = BlockScan::of(Condition::Written);
     let size = shape.erase_size;
@@ -60,7 +60,7 @@ const fn bounds(stretch: &Stretch) -> (u32, u32) {
     }
 }
 
-/// Whether a node type is none of the format's own.
+/// Whether a node type is unknown.
 pub(crate) const fn is_unknown(node: u16) -> bool {
     !matches!(
         node,
@@ -74,7 +74,7 @@ pub(crate) const fn is_unknown(node: u16) -> bool {
     )
 }
 
-/// What is wrong with a stretch that is no node and has something behind it, if anything is.
+/// What is wrong with a stretch that is no node but has something after it, if anything is.
 pub(crate) fn neither(
     order: ByteOrder,
     shape: &Shape,
@@ -87,7 +87,7 @@ pub(crate) fn neither(
     let (mut kind, mut inode) = (DamageKind::Header, None);
     let detail = match stretch {
         Stretch::Node { .. } => return None,
-        // What fills up a page that had to be written (fs/jffs2/wbuf.c).
+        // Padding of a page that had to be written (fs/jffs2/wbuf.c).
         Stretch::Zeroes { .. } if fills_page(shape, start, end) => return None,
         Stretch::Zeroes { .. } => format!("{} bytes of zeroes where a node should begin", end - start),
         Stretch::Blank { .. } if start > 0 && fills_page(shape, start, end) => return None,
@@ -106,13 +106,12 @@ pub(crate) fn neither(
     Some(Damage { at: shape.address(block, start), block, kind, inode, detail })
 }
 
-/// Whether a stretch is what is left of a page behind its last node, and too short for a padding
-/// node.
+/// Whether a stretch is the rest of a page after its last node, too short for a padding node.
 const fn fills_page(shape: &Shape, start: u32, end: u32) -> bool {
     shape.page_size > 1 && end.is_multiple_of(shape.page_size) && end - start < shape.page_size && start > 0
 }
 
-/// Blank bytes in front of a summary: kernels before 2.6.19 left some there.
+/// Blank bytes in front of a summary, which kernels before 2.6.19 left.
 fn ends_block(bytes: &[u8], end: u32) -> bool {
     bytes.len() as u32 - end < HEADER_SIZE
 }
@@ -127,7 +126,7 @@ fn push(found: &mut Vec<ScannedRange>, start: u32, end: u32, what: What) {
     found.push(ScannedRange { offset: start, length: end - start, what });
 }
 
-/// Damage in the last thing before free flash is what a power cut leaves.
+/// Marks damage in the last write before free flash as torn by a power cut.
 fn mark_torn(order: ByteOrder, shape: &Shape, (block, bytes): (BlockIndex, &[u8]), scan: &mut BlockScan) {
     let end = scan.found.last().map_or(0, |found| found.offset + found.length);
     let is_free = end < shape.erase_size;

@@ -1,5 +1,4 @@
-//! Nodes whose checksums are right in pages that the device could not correct: they may read
-//! otherwise next time.
+//! Ghosts: nodes with valid checksums in uncorrectable pages, which may read differently next time.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +11,17 @@ use crate::damage::{Damage, DamageKind};
 use crate::layout::{ByteOrder, node_type};
 use crate::medium::Shape;
 
-/// Makes ghosts of what must not count although it looks sound now, and marks the names that count
-/// only where no other does.
+/// Makes ghosts of nodes that must not count although they look valid now, and marks the names that
+/// count only if no other does. These are:
 ///
-/// * The last page of a block that was written to: it is what the power cut off, and what it was to
-///   replace is still there.
-/// * All such pages of a block that was erased in part: whatever counts of it was moved before.
-///   Pages are programmed in order, so that a blank page in front of a written one, and in no node,
+/// * the last written page of a block: a power cut interrupted it, and the content that it was to
+///   replace still exists;
+/// * all such pages of a partly erased block: everything valid in it was moved before. Pages are
+///   programmed in order, so a blank page before a written one that is part of no node shows such
+///   an erase.
 ///   tells of such an erase.
 ///
-/// `bytes` is the block, `damage` what its reading met with.
+/// `bytes` is the block, `damage` the problems met in reading it.
 pub(crate) fn lay(
     order: ByteOrder,
     shape: &Shape,
@@ -55,9 +55,9 @@ pub(crate) fn lay(
     }
 }
 
-/// Whether a page in front of the last written one is blank, and no part of a node: sound ones, and
-/// what has a sound header and holds blank pages by right, which are summaries (kernels before
-/// 2.6.19 left some in front of them, too), padding, and nodes that are marked obsolete.
+/// Whether a page before the last written one is blank and part of no node. Valid nodes count, and
+/// also nodes with a valid header that may contain blank pages: summaries (kernels before 2.6.19
+/// left some in front of them too), padding, and nodes marked obsolete.
 fn is_erased_in_part(order: ByteOrder, shape: &Shape, last: u32, bytes: &[u8], scan: &BlockScan) -> bool {
     let page = shape.read_size.max(1);
     let mut spans: Vec<(u32, u32)> = Vec::new();
@@ -94,8 +94,8 @@ mod tests {
 
     const PAGE: u32 = 512;
 
-    /// Of a block with nodes at these pages, of one page each but for the last field, the page
-    /// where it ends: which are ghosts, where these pages are blank, and these spoilt.
+    /// The ghosts in a block with nodes at these pages, given as first page and end, with these
+    /// blank and these uncorrectable pages.
     fn ghosts(nodes: &[(u32, u32)], blank: &[u32], spoilt: &[u32]) -> Vec<u32> {
         let shape = Shape::of(&FlashGeometry::nand(PAGE, 16, 8, 4)).unwrap();
         let block = BlockIndex(1);
@@ -144,7 +144,7 @@ mod tests {
         let nodes = [(0, 1), (2, 3), (3, 4), (5, 6)];
         assert_eq!(ghosts(&nodes, &[1], &[0, 3]), [0, 3]);
         assert_eq!(ghosts(&nodes, &[4], &[2]), [2]);
-        // A blank page that is the content of a file, or behind the last one, says nothing.
+        // A blank page that is a file's content, or comes after the last one, proves nothing.
         assert!(ghosts(&[(0, 3), (3, 4), (4, 5)], &[1], &[3]).is_empty());
         assert!(ghosts(&nodes, &[], &[0, 3]).is_empty());
     }

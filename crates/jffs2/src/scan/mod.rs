@@ -1,8 +1,7 @@
-//! What stands in each block: from its summary, or from its nodes one after the other.
+//! Scanning blocks: from their summary, or node by node.
 //!
-//! The rules are those of Linux (fs/jffs2/scan.c), down to how much is read: of a block that begins
-//! blank only the first 256 bytes, of a block that begins with a cleanmarker and blank flash as
-//! well.
+//! The rules are those of Linux (fs/jffs2/scan.c), including the amount read: only the first 256
+//! bytes of a block that begins blank, or with a cleanmarker followed by blank flash.
 
 pub(crate) mod full;
 mod ghosts;
@@ -20,51 +19,50 @@ use crate::medium::MOUNT;
 use crate::medium::{Cleanmarker, Medium, OOB_CLEANMARKER_SIZE};
 use node::What;
 
-/// So many blank bytes at a block's beginning, and the block counts as blank (fs/jffs2/scan.c,
+/// Number of leading blank bytes for which a block counts as blank (fs/jffs2/scan.c,
 /// `EMPTY_SCAN_SIZE`).
 const EMPTY: u32 = 256;
-/// And so many from a block's beginning on with a cleanmarker at the beginning.
+/// The same number, if the block begins with a cleanmarker.
 const EMPTY_BEHIND_CLEANMARKER: usize = 32;
-/// Pages at a block's beginning whose OOB must be blank in a blank block (fs/jffs2/wbuf.c,
-/// `NR_OOB_SCAN_PAGES`).
+/// Leading pages whose OOB must be blank in a blank block (fs/jffs2/wbuf.c, `NR_OOB_SCAN_PAGES`).
 const OOB_PAGES: u32 = 4;
 
-/// A stretch of a block. 24 bytes.
+/// A range of a block with its content. 24 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScannedRange {
-    /// Bytes from the block's beginning.
+    /// Offset in the block, in bytes.
     pub(crate) offset: u32,
-    /// Bytes up to the next one.
+    /// Bytes up to the next range.
     pub(crate) length: u32,
-    /// What it is.
+    /// The content.
     pub(crate) what: What,
 }
 
-/// What a block is as a whole.
+/// The condition of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// Marked bad.
     Bad,
-    /// Blank, and nothing says that it was erased to the end.
+    /// Blank, but not proven to be completely erased.
     Blank,
     /// Erased and ready for use.
     Ready,
-    /// It looks blank, but is not: to be erased.
+    /// Looks blank but is not: must be erased.
     Unclean,
-    /// With nodes, or what is left of some.
+    /// Contains nodes, or remains of nodes.
     Written,
 }
 
-/// What a scan found in a block.
+/// The result of scanning a block.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockScan {
     pub(crate) condition: Condition,
-    /// Without gaps from the block's beginning; what is behind the last one is free.
+    /// The ranges, without gaps from the block's beginning; the rest is free.
     pub(crate) found: Vec<ScannedRange>,
     pub(crate) damage: Vec<Damage>,
-    /// Whether a node is marked obsolete in place.
+    /// Whether any node is marked obsolete in place.
     pub(crate) is_marked: bool,
-    /// A node of a type that nobody knows and that forbids something: where, its type.
+    /// Offset and type of an unknown node that forbids something.
     pub(crate) forbids: Option<(u32, u16)>,
 }
 
@@ -74,7 +72,7 @@ impl BlockScan {
     }
 }
 
-/// How blocks are scanned.
+/// A scanner of blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scan<'a, F> {
     pub(crate) medium: &'a Medium<F>,
@@ -82,7 +80,7 @@ pub(crate) struct Scan<'a, F> {
 }
 
 impl<F: Flash> Scan<'_, F> {
-    /// All blocks `from..to`, in order.
+    /// Scans the blocks `from..to`, in order.
     pub(crate) fn blocks(&self, from: u32, to: u32, parallel: bool) -> Result<Vec<BlockScan>, FlashError> {
         if parallel {
             (from..to)
@@ -95,8 +93,8 @@ impl<F: Flash> Scan<'_, F> {
         }
     }
 
-    /// One block. `buffer` is working memory, which holds a block: what is read of it stands where
-    /// it stands in the block.
+    /// Scans a block. `buffer` is working memory for one block: bytes read are stored at their
+    /// offset in the block.
     pub(crate) fn block(&self, block: BlockIndex, buffer: &mut Vec<u8>) -> Result<BlockScan, FlashError> {
         if self.medium.is_bad(block) {
             return Ok(BlockScan::of(Condition::Bad));
@@ -140,7 +138,7 @@ impl<F: Flash> Scan<'_, F> {
         self.medium.read_noting(at, into, MOUNT, &mut |at| damage.push(uncorrectable(block, at)))
     }
 
-    /// Whether Linux would take the block for blank from what it reads first.
+    /// Whether Linux would take the block for blank from its first read.
     fn looks_blank(&self, block: BlockIndex, bytes: &[u8], has_marker: bool) -> Result<Option<Condition>, FlashError> {
         let blank = walk::run_of(bytes.get(..EMPTY as usize).unwrap_or(bytes), 0xFF) >= bytes.len().min(EMPTY as usize);
         match self.medium.shape().cleanmarker {
@@ -180,8 +178,7 @@ impl<F: Flash> Scan<'_, F> {
         Ok(true)
     }
 
-    /// From the block's summary, where it has one that is of use; what is wrong with it otherwise
-    /// goes to `damage`.
+    /// Scans a block by its summary, if it has a usable one; otherwise adds the reason to `damage`.
     fn by_summary(
         &self,
         block: BlockIndex,
@@ -194,7 +191,7 @@ impl<F: Flash> Scan<'_, F> {
         let (before, end) = buffer.split_at_mut((shape.erase_size - tail) as usize);
         self.read(block, shape.erase_size - tail, end, &mut unreadable)?;
         if !unreadable.is_empty() || !summary::is_marked(order, end) {
-            // What could not be read is found, and told, by the full scan.
+            // The full scan will find and report what is unreadable.
             return Ok(None);
         }
         let Some(length) = summary::length(order, end, shape.erase_size) else {
@@ -269,7 +266,7 @@ fn useless(block: BlockIndex, at: u32, what: &str) -> Damage {
     Damage { at: crate::NodeAddress(at), block, kind: DamageKind::Summary, inode: None, detail }
 }
 
-/// What is wrong with a node, as damage.
+/// Converts a node's fault to damage.
 pub(crate) fn damage_of(at: u32, block: BlockIndex, bad: node::Bad) -> Damage {
     Damage { at: crate::NodeAddress(at), block, kind: bad.kind, inode: bad.inode, detail: bad.detail }
 }

@@ -1,4 +1,4 @@
-//! What a node says, as far as its checksums stand behind it.
+//! Decoding and verifying nodes.
 
 use crate::Ino;
 use crate::damage::DamageKind;
@@ -9,23 +9,23 @@ use crate::layout::{
 };
 use crate::scan::walk::run_of;
 
-/// What a stretch of a block is. 16 bytes.
+/// The content of a range of a block. 16 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Nothing that is valid.
+    /// Nothing valid.
     Obsolete,
     /// A cleanmarker.
     Cleanmarker,
     /// A summary.
     Summary,
-    /// A node of unknown type that is kept.
+    /// A node of unknown type that must be kept.
     Unknown,
-    /// A node that is sound now and yet does not count: its page may read otherwise next time. It
-    /// is kept like an obsolete one, which may come back as long as it is on the flash.
+    /// A node that is valid now but does not count, because its page may read differently next
+    /// time. It is kept like an obsolete node, which may reappear as long as it is on the flash.
     Ghost(Box<What>),
     /// An inode node.
     Inode {
-        /// Whose.
+        /// The inode's number.
         inode: Ino,
         /// Its version.
         version: u32,
@@ -41,21 +41,21 @@ pub(crate) enum What {
     },
     /// A reference to an attribute.
     Xref {
-        /// Whose.
+        /// The inode with the reference.
         inode: Ino,
-        /// To which.
+        /// The attribute's number.
         id: u32,
         /// Its sequence number.
         sequence: u32,
     },
 }
 
-/// A directory entry as a node or a summary has it.
+/// A directory entry from a node or a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundName {
     pub(crate) parent: Ino,
     pub(crate) version: u32,
-    /// 0: the name was taken away.
+    /// The inode; 0 for a deletion.
     pub(crate) inode: Ino,
     pub(crate) kind: u8,
     pub(crate) witness: Witness,
@@ -63,30 +63,30 @@ pub(crate) struct FoundName {
 }
 
 impl FoundName {
-    /// Whether both say the same, whatever stands behind it.
+    /// Whether both entries are equal, apart from their evidence.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         let says = |name: &Self| (name.parent, name.version, name.inode, name.kind);
         says(self) == says(other) && self.name == other.name
     }
 }
 
-/// What stands behind a directory entry.
+/// The evidence for a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Witness {
-    /// The node, whose checksums are right, in a page that the device could not correct: it may
-    /// read otherwise next time.
+    /// The node, with valid checksums but in an uncorrectable page: it may read differently next
+    /// time.
     Uncorrectable,
-    /// The summary alone; nobody has looked at the node.
+    /// Only the summary; the node was not examined.
     Summary,
-    /// The node.
+    /// The node itself.
     Node,
 }
 
-/// What is wrong with a node.
+/// A fault of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bad {
     pub(crate) kind: DamageKind,
-    /// Whose it is, where its checksums still tell.
+    /// Its inode, if the checksums still confirm it.
     pub(crate) inode: Option<Ino>,
     pub(crate) detail: String,
 }
@@ -99,7 +99,7 @@ fn checksum(what: &str, found: u32, calculated: u32) -> String {
     format!("the checksum of {what} is {found:#010x}, its bytes make {calculated:#010x}")
 }
 
-/// The fixed part's checksum covers these bytes.
+/// Verifies the checksum of the fixed part.
 fn fixed(node: &[u8], covered: usize, found: u32, kind: DamageKind) -> Result<(), Bad> {
     let calculated = crc(node.get(..covered).unwrap_or(node));
     if calculated == found { Ok(()) } else { bad(kind, None, checksum("the fixed part", found, calculated)) }
@@ -107,8 +107,8 @@ fn fixed(node: &[u8], covered: usize, found: u32, kind: DamageKind) -> Result<()
 
 const SHORT: &str = "it is shorter than a node of its type";
 
-/// An inode node whose fixed part is whole. `node` begins with the node; `length` is what its
-/// header says.
+/// Decodes an inode node with an intact fixed part. `node` begins with the node; `length` is that
+/// in its header.
 pub(crate) fn inode(order: ByteOrder, node: &[u8], length: u32) -> Result<Inode, Bad> {
     let Some(mut inode) = Inode::decode(order, node).filter(|_| length >= INODE_SIZE) else {
         return bad(DamageKind::Node, None, SHORT);
@@ -117,7 +117,7 @@ pub(crate) fn inode(order: ByteOrder, node: &[u8], length: u32) -> Result<Inode,
     if is_swapped_hole(&inode, length) {
         std::mem::swap(&mut inode.compressed_size, &mut inode.data_size);
     }
-    // What Linux looks at when it loads the inode (fs/jffs2/readinode.c, `read_dnode`).
+    // The checks of Linux when it loads the inode (fs/jffs2/readinode.c, `read_dnode`).
     let ends = INODE_SIZE.checked_add(inode.compressed_size).map(padded);
     if ends != Some(padded(length)) || inode.offset > inode.file_size {
         let text = format!(
@@ -129,9 +129,9 @@ pub(crate) fn inode(order: ByteOrder, node: &[u8], length: u32) -> Result<Inode,
     Ok(inode)
 }
 
-/// Whether it is a hole as kernels of a certain age wrote it, with both sizes swapped: no data
-/// follow it. (Linux 6.1 knows of them, but compares the node's length before, and takes only those
-/// that carry as many bytes: fs/jffs2/readinode.c, `read_dnode`.)
+/// Whether it is a hole written by certain old kernels, with both sizes swapped and no data. (Linux
+/// 6.1 knows them, but checks the node's length first, and accepts only those that carry as many
+/// bytes: fs/jffs2/readinode.c, `read_dnode`.)
 const fn is_swapped_hole(inode: &Inode, length: u32) -> bool {
     inode.compression == compression::ZERO
         && inode.data_size == 0
@@ -139,7 +139,7 @@ const fn is_swapped_hole(inode: &Inode, length: u32) -> bool {
         && padded(length) == INODE_SIZE
 }
 
-/// The data of an inode node, whole. `node` is at least as long as its header says.
+/// The verified data of an inode node. `node` must have at least the length in its header.
 pub(crate) fn data<'a>(inode: &Inode, node: &'a [u8]) -> Result<&'a [u8], Bad> {
     let end = INODE_SIZE as usize + inode.compressed_size as usize;
     let Some(data) = node.get(INODE_SIZE as usize..end) else {
@@ -152,7 +152,7 @@ pub(crate) fn data<'a>(inode: &Inode, node: &'a [u8]) -> Result<&'a [u8], Bad> {
     Ok(data)
 }
 
-/// A directory entry with its name, whole.
+/// Decodes a directory entry and verifies its name.
 pub(crate) fn dirent(order: ByteOrder, node: &[u8], length: u32) -> Result<(Dirent, FoundName), Bad> {
     let Some(dirent) = Dirent::decode(order, node).filter(|_| length >= DIRENT_SIZE) else {
         return bad(DamageKind::Node, None, SHORT);
@@ -175,7 +175,7 @@ pub(crate) fn dirent(order: ByteOrder, node: &[u8], length: u32) -> Result<(Dire
     Ok((dirent, FoundName { parent, version, inode, kind, witness: Witness::Node, name: name.into() }))
 }
 
-/// An attribute whose fixed part is whole.
+/// Decodes an attribute with an intact fixed part.
 pub(crate) fn xattr(order: ByteOrder, node: &[u8], length: u32) -> Result<Xattr, Bad> {
     let Some(xattr) = Xattr::decode(order, node).filter(|_| length >= XATTR_SIZE) else {
         return bad(DamageKind::Node, None, SHORT);
@@ -193,7 +193,7 @@ pub(crate) fn xattr(order: ByteOrder, node: &[u8], length: u32) -> Result<Xattr,
     Ok(xattr)
 }
 
-/// Name and value of an attribute, whole.
+/// The verified name and value of an attribute.
 pub(crate) fn xattr_content<'a>(xattr: &Xattr, node: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), Bad> {
     let name_end = XATTR_SIZE as usize + usize::from(xattr.name_length);
     let end = name_end + 1 + usize::from(xattr.value_length);
@@ -209,7 +209,7 @@ pub(crate) fn xattr_content<'a>(xattr: &Xattr, node: &'a [u8]) -> Result<(&'a [u
     Ok((name, value))
 }
 
-/// A reference, whole.
+/// Decodes and verifies a reference.
 pub(crate) fn xref(order: ByteOrder, node: &[u8], length: u32) -> Result<Xref, Bad> {
     let Some(xref) = Xref::decode(order, node).filter(|_| length == XREF_SIZE) else {
         return bad(DamageKind::Node, None, SHORT);
@@ -218,9 +218,9 @@ pub(crate) fn xref(order: ByteOrder, node: &[u8], length: u32) -> Result<Xref, B
     Ok(xref)
 }
 
-/// Whether all checksums of what begins here fit, or the header's does and the node would end
-/// behind its block (`bytes` ends where that does): what is wrong with it then was written so, and
-/// is no write that was cut off.
+/// Whether all checksums of the node here are valid, or only the header's and the node would end
+/// past its block (`bytes` ends there): then the fault was written as it is, and no power cut
+/// interrupted the write.
 pub(crate) fn was_written_so(order: ByteOrder, bytes: &[u8]) -> bool {
     let Some(header) = Header::decode(order, bytes).filter(|header| header.check(order).is_ok()) else { return false };
     let Some(node) = bytes.get(..header.total_length as usize) else { return true };
@@ -244,11 +244,10 @@ pub(crate) fn was_written_so(order: ByteOrder, bytes: &[u8]) -> bool {
     }
 }
 
-/// What a node with a whole header is, as far as a mount looks: data, and values of attributes, are
-/// not looked at.
+/// Classifies a node with a valid header, as far as a mount reads: data, and values of attributes,
+/// are not verified.
 ///
-/// `first` says that it is the first thing in its block, `cleanmarker` how long a cleanmarker in
-/// the block is.
+/// `first`: it is the first in its block; `cleanmarker`: length of a cleanmarker in the block.
 pub(crate) fn examine(
     order: ByteOrder,
     node: &[u8],
@@ -277,9 +276,9 @@ pub(crate) fn examine(
         node_type::CLEANMARKER if !is_blank(node.get(HEADER_SIZE as usize..length as usize)) => {
             bad(DamageKind::Cleanmarker, None, format!("a cleanmarker of {length} bytes that holds something"))
         }
-        // A cleanmarker where none belongs, or one of another size than the flash has, is no harm:
-        // dirt, as for Linux (fs/jffs2/scan.c, `jffs2_scan_eraseblock`). NOR with a write buffer
-        // has longer ones: a page of it (wbuf.c, `jffs2_nor_wbuf_flash_setup`).
+        // A misplaced cleanmarker, or one with another size than the flash uses, does no harm: it
+        // is dirt, as in Linux (fs/jffs2/scan.c, `jffs2_scan_eraseblock`). NOR with a write buffer
+        // has longer ones, of a page (wbuf.c, `jffs2_nor_wbuf_flash_setup`).
         node_type::CLEANMARKER => Ok(if first && cleanmarker == length { What::Cleanmarker } else { What::Obsolete }),
         node_type::PADDING | node_type::SUMMARY => Ok(What::Obsolete),
         unknown => Ok(match Compatibility::of(unknown) {
@@ -293,8 +292,8 @@ fn is_blank(bytes: Option<&[u8]>) -> bool {
     bytes.is_some_and(|bytes| run_of(bytes, 0xFF) == bytes.len())
 }
 
-/// Whose a node was whose header is damaged: the header that would be right is put in its place,
-/// and the checksum of the fixed part tells whether that was so.
+/// The inode of a node with a damaged header: substitutes the correct header, and verifies with the
+/// checksum of the fixed part.
 pub(crate) fn owner_behind_damage(order: ByteOrder, bytes: &[u8]) -> Option<Ino> {
     let with_header = |node_type, length: Option<u32>, covered: usize| {
         let mut fixed = bytes.get(..covered)?.to_vec();

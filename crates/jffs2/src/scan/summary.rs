@@ -1,4 +1,4 @@
-//! A block's nodes from the summary at its end.
+//! Reading the summary at a block's end.
 
 use super::ScannedRange;
 use super::node::{FoundName, What, Witness};
@@ -8,8 +8,8 @@ use crate::layout::{
     ByteOrder, Header, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, Summary, covered, crc, node_type, padded,
 };
 
-/// Bytes of the summary at a block's end, if its last bytes say that there is one. `tail` ends with
-/// the block.
+/// Length of the summary at a block's end, if the last bytes mark one. `tail` must end with the
+/// block.
 pub(crate) fn length(order: ByteOrder, tail: &[u8], erase_size: u32) -> Option<u32> {
     let marker = tail.last_chunk::<{ SUMMARY_MARKER_SIZE as usize }>()?;
     let [o0, o1, o2, o3, m0, m1, m2, m3] = *marker;
@@ -19,12 +19,12 @@ pub(crate) fn length(order: ByteOrder, tail: &[u8], erase_size: u32) -> Option<u
         .then(|| erase_size - offset)
 }
 
-/// Whether a block ends as one with a summary does, however wrong the summary may be.
+/// Whether a block ends like one with a summary, even a damaged one.
 pub(crate) fn is_marked(order: ByteOrder, tail: &[u8]) -> bool {
     tail.last_chunk().is_some_and(|magic| order.u32(*magic) == SUMMARY_MAGIC)
 }
 
-/// Reads numbers one behind the other.
+/// Reads consecutive numbers.
 struct Reader<'a> {
     order: ByteOrder,
     left: &'a [u8],
@@ -58,12 +58,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Why a summary is of no use.
+/// Why a summary is unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Useless {
-    /// It is damaged, or contradicts itself.
+    /// It is damaged or inconsistent.
     Damaged(String),
-    /// It lists a node of a type that only a full scan copes with.
+    /// It lists a node type that only a full scan can handle.
     Unknown(u16),
 }
 
@@ -71,9 +71,9 @@ fn damaged<T>(what: impl Into<String>) -> Result<T, Useless> {
     Err(Useless::Damaged(what.into()))
 }
 
-/// The nodes that a summary lists, without gaps from the block's beginning to its end. `bytes` is
-/// the summary. `xref` reads the reference at an offset: a summary tells only where it stands;
-/// `None` where it is damaged.
+/// The nodes listed in a summary, without gaps from the block's beginning to its end. `bytes` is
+/// the summary. `xref` reads the reference at an offset, because the summary only has its position;
+/// `None` if it is damaged.
 ///
 /// Sources: fs/jffs2/summary.h (entries), summary.c (`jffs2_sum_process_sum_data`: the order of
 /// fields, and that gaps are dirt).
@@ -127,7 +127,7 @@ pub(crate) fn nodes(
     Ok(found)
 }
 
-/// The summary's fixed part, once all checksums fit.
+/// The summary's fixed part, after all checksums were verified.
 pub(crate) fn check(order: ByteOrder, bytes: &[u8]) -> Result<Summary, Useless> {
     let (Some(header), Some(summary)) = (Header::decode(order, bytes), Summary::decode(order, bytes)) else {
         return damaged("it is shorter than a summary");
@@ -153,7 +153,7 @@ pub(crate) fn check(order: ByteOrder, bytes: &[u8]) -> Result<Summary, Useless> 
     Ok(summary)
 }
 
-/// Offset, length and meaning of the next entry; `None` where it ends too early.
+/// Offset, length and content of the next entry; `None` if the summary ends too early.
 fn entry(
     reader: &mut Reader<'_>,
     xref: &mut dyn FnMut(u32) -> Option<What>,
@@ -174,8 +174,8 @@ fn entry(
                 if !is_name(name) {
                     return Some(damaged(format!("{:?} is no name", String::from_utf8_lossy(name))));
                 }
-                // What the summary says is compared with the node; [`super::Scan`] says that nobody
-                // has looked.
+                // The summary's entry will be compared with the node; [`super::Scan`] marks entries
+                // whose node was not examined.
                 let witness = Witness::Node;
                 let name = FoundName { parent, version, inode, kind, witness, name: name.into() };
                 (offset, length, What::Dirent(Box::new(name)))

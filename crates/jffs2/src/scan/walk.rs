@@ -1,57 +1,57 @@
-//! The bytes of a block, cut into nodes, blank flash and what is neither. What is a node here is
-//! one for Linux (fs/jffs2/scan.c) as well.
+//! Dividing a block's bytes into nodes, blank flash, and other stretches. Nodes are what Linux
+//! accepts as nodes (fs/jffs2/scan.c).
 
 use crate::layout::{ALIGNMENT, ByteOrder, HEADER_SIZE, Header, HeaderFault, MAGIC, padded};
 
-/// A stretch of a block. Offsets are bytes from the block's beginning.
+/// A stretch of a block. Offsets are in bytes from the block's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stretch {
-    /// A node whose header is whole and which ends in the block.
+    /// A node with a valid header that ends inside the block.
     Node {
-        /// Where.
+        /// Offset of the node.
         start: u32,
-        /// Where the next stretch begins.
+        /// Offset of the next stretch.
         end: u32,
         /// Its header.
         header: Header,
     },
     /// Only 0xFF.
     Blank {
-        /// Where.
+        /// Offset of the first byte.
         start: u32,
-        /// The byte behind it.
+        /// Offset just past the last byte.
         end: u32,
     },
-    /// Only zeroes: what fills up a page that was written before it was full.
+    /// Only zeroes: the padding of a page that was written before it was full.
     Zeroes {
-        /// Where.
+        /// Offset of the first byte.
         start: u32,
-        /// The byte behind it.
+        /// Offset just past the last byte.
         end: u32,
     },
-    /// Neither.
+    /// Anything else.
     Junk {
-        /// Where.
+        /// Offset of the first byte.
         start: u32,
-        /// The byte behind it.
+        /// Offset just past the last byte.
         end: u32,
         /// Why no node begins at `start`.
         fault: Fault,
     },
 }
 
-/// Why no node begins somewhere.
+/// Why no node begins at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The header is none.
+    /// The header is invalid.
     Header(HeaderFault),
-    /// It would end behind its block.
+    /// It would end past its block.
     TooLong(u32),
     /// Too few bytes are left for a header.
     Tail,
 }
 
-/// Bytes from the beginning that are all `byte`.
+/// The number of leading bytes equal to `byte`.
 pub(crate) fn run_of(bytes: &[u8], byte: u8) -> usize {
     let (chunks, rest) = bytes.as_chunks::<32>();
     let whole = chunks.iter().take_while(|chunk| **chunk == [byte; 32]).count() * 32;
@@ -59,7 +59,7 @@ pub(crate) fn run_of(bytes: &[u8], byte: u8) -> usize {
     whole + rest.iter().take_while(|found| **found == byte).count()
 }
 
-/// Walks over a block's bytes.
+/// An iterator over the stretches of a block.
 pub(crate) struct Walk<'a> {
     order: ByteOrder,
     magic: u16,
@@ -68,8 +68,8 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// From the beginning, over nodes of this magic number. `bytes` is at most 2^26 bytes long, a
-    /// multiple of four.
+    /// Starts at the beginning, for nodes with this magic number. `bytes` is at most 2^26 bytes
+    /// long, a multiple of four.
     pub(crate) const fn new(order: ByteOrder, magic: u16, bytes: &'a [u8]) -> Self {
         Self { order, magic, bytes, at: 0 }
     }
@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
         u32::try_from(self.bytes.len()).unwrap_or(u32::MAX)
     }
 
-    /// The header at the present place.
+    /// The header at the current position.
     fn header(&self) -> Result<Header, Fault> {
         let rest = self.rest();
         if rest.len() < HEADER_SIZE as usize {
@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
         Ok(header)
     }
 
-    /// Bytes of whole words of one value.
+    /// Length of the run of whole words of one byte value, in bytes.
     fn words_of(&self, byte: u8) -> u32 {
         let run = run_of(self.rest(), byte);
         u32::try_from(run - run % ALIGNMENT as usize).unwrap_or(0)
@@ -128,7 +128,7 @@ impl Iterator for Walk<'_> {
             }
             Err(fault) => fault,
         };
-        // Up to the next word where anything may begin.
+        // Advance to the next word, where anything may begin.
         self.at += ALIGNMENT;
         while self.at < self.size() && self.words_of(0xFF) == 0 && self.words_of(0) == 0 && self.header().is_err() {
             self.at += ALIGNMENT;

@@ -1,5 +1,5 @@
-//! Room for a node: reserve, the open blocks, ENOSPC. Thresholds and the order of steps as in
-//! fs/jffs2/nodemgmt.c, on which write amplification depends.
+//! Allocating space for nodes: reservations, open blocks, ENOSPC. Thresholds and the order of steps
+//! follow fs/jffs2/nodemgmt.c, because write amplification depends on them.
 
 use nandkit_flash::{ErrorKind as FlashErrorKind, Flash};
 use nandkit_units::{BlockIndex, Cause};
@@ -13,36 +13,36 @@ use crate::catalogue::{Emptied, NodeRef, NodeState, Owner, Queue};
 use crate::layout::padded;
 use crate::volume::Jffs2;
 
-/// How near to a full volume a write may go.
+/// How much of the reserve a write may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// Leaves room for deletions.
+    /// Leaves space for deletions.
     Normal,
-    /// Makes room in the end: takes the blocks kept for it.
+    /// Frees space in the end, and may use the reserve for it.
     Deletion,
 }
 
-/// What a node needs.
+/// The requirements of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Need {
-    /// The region that it is for.
+    /// The region for it.
     pub region: u8,
-    /// Bytes at the least.
+    /// Least space in bytes.
     pub least: u32,
-    /// Bytes of its entry in the summary, at the most.
+    /// Most bytes of its summary entry.
     pub entry: u32,
 }
 
-/// Room for a node.
+/// Space for a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
-    /// The region whose block it is in: another one than asked for where that could open no block.
+    /// The region of the block: another one than requested if that could open no block.
     pub region: u8,
-    /// Bytes, at least those that were asked for.
+    /// Space in bytes, at least as much as requested.
     pub room: u32,
 }
 
-/// Tries after failed programs before the device is given up.
+/// Attempts after failed programs before the device is given up.
 const ATTEMPTS: u32 = 16;
 
 #[cold]
@@ -51,14 +51,14 @@ fn no_space(what: &str) -> FsError {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Room for a node that the user asks for. Collects until there is enough free space that the
-    /// next one finds some, too.
+    /// Reserves space for a user's node. Collects until there is enough free space that the next
+    /// node finds some too.
     ///
     /// Errors: `NoSpace`; `ReadOnly`; `Device`.
     pub(crate) fn reserve(&mut self, need: Need, urgency: Urgency) -> Result<Grant> {
         self.background()?;
-        // Each pass moves a node or erases a block: more of them than there can be nodes lead
-        // nowhere.
+        // Each pass moves a node or erases a block: more passes than possible nodes make no
+        // progress.
         let mut passes = (self.catalogue.blocks.len() as u64 + 1) * u64::from(self.catalogue.erase_size / 32);
         loop {
             self.erase_for_collector()?;
@@ -72,7 +72,7 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// Room for a node that the collector moves: from the blocks that are kept for it.
+    /// Reserves space for a node moved by the collector, from its reserve.
     pub(crate) fn reserve_collecting(&mut self, need: Need) -> Result<Grant> {
         loop {
             if let Some(grant) = self.allocate(need)? {
@@ -81,7 +81,7 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// Whether the collector has to work before a write; `NoSpace` where it would be in vain.
+    /// Whether the collector must run before a write; `NoSpace` if that would be in vain.
     fn needs_space(&self, need: Need, urgency: Urgency) -> Result<bool> {
         let levels = *self.writer.as_deref().ok_or_else(read_only)?.levels();
         let ready = self.catalogue.ready();
@@ -89,8 +89,8 @@ impl<F: Flash> Jffs2<F> {
             return Ok(false);
         }
         let (sums, erase_size) = (self.catalogue.sums, u64::from(self.catalogue.erase_size));
-        // What a block that waits for its erase holds is won already. One that was blank when the
-        // volume was mounted holds nothing: it counts as free.
+        // The content of a block waiting for its erase is gained already. A block that was blank at
+        // mount holds nothing and counts as free.
         let waiting = self.catalogue.on(Queue::ErasePending).filter_map(|block| self.catalogue.block(block));
         let pending: u64 = waiting.map(|block| erase_size.saturating_sub(u64::from(block.free))).sum();
         let winnable = (sums.dirty + sums.unchecked).saturating_sub(pending);
@@ -98,9 +98,9 @@ impl<F: Flash> Jffs2<F> {
         if winnable < levels.no_space || available / erase_size <= u64::from(levels.write) {
             return match urgency {
                 Urgency::Deletion if ready >= levels.deletion => Ok(false),
-                // Linux gives up here. But it goes on in the block that its last mount left open,
-                // and here each mount closes one: what is free in it is won by moving the rest. Nor
-                // is a block left half collected.
+                // Linux gives up here. But Linux continues in the block that its last mount left
+                // open, while here each mount closes one: its free space is gained by moving the
+                // rest. A partly collected block is finished too.
                 Urgency::Deletion if ready > 0 && self.has_room(need) => Ok(false),
                 _ if ready < levels.deletion && self.can_compact() => Ok(true),
                 _ => Err(no_space("what is free is kept for deletions and for the collector")),
@@ -109,10 +109,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(true)
     }
 
-    /// What waits for its erase counts as ready, but is not to a later mount, which finds valid
-    /// copies there: the blocks that the collector needs are kept erased. (In Linux a thread erases
-    /// at once.) So whatever the user writes, an erased block is left behind it, and the next mount
-    /// can collect.
+    /// Keeps the blocks that the collector needs erased. Blocks waiting for their erase count as
+    /// ready, but a later mount finds valid copies in them. (In Linux a thread erases at once.) So
+    /// after any write an erased block is left, and the next mount can collect.
     fn erase_for_collector(&mut self) -> Result<()> {
         let deletion = self.writer.as_deref().map_or(0, |writer| writer.levels().deletion);
         while self.catalogue.count(Queue::Free) <= deletion && self.catalogue.count(Queue::ErasePending) > 0 {
@@ -121,7 +120,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Whether a node fits into its region's open block.
+    /// Whether a node fits in its region's open block.
     fn has_room(&self, need: Need) -> bool {
         let open = self.writer.as_deref().and_then(|writer| writer.open.get(usize::from(need.region)));
         let Some(open) = open else { return false };
@@ -129,8 +128,8 @@ impl<F: Flash> Jffs2<F> {
         free >= padded(need.least) + padded(open.summary.size() + need.entry + FRAME)
     }
 
-    /// Whether there is a block of which an eighth or more is won where the rest is moved: more
-    /// than page ends and summaries take.
+    /// Whether moving the rest of some block would gain an eighth of it or more: more than page
+    /// ends and summaries take.
     fn can_compact(&self) -> bool {
         let won = |block: BlockIndex| self.catalogue.block(block).map_or(0, |block| block.dirty + block.wasted);
         [Queue::Collecting, Queue::Erasable, Queue::ErasableAfterFlush, Queue::VeryDirty, Queue::Dirty]
@@ -139,8 +138,8 @@ impl<F: Flash> Jffs2<F> {
             .any(|block| won(block) >= self.catalogue.erase_size / 8)
     }
 
-    /// Room in the region's open block, or in the next one. `None`: something was done about it,
-    /// ask again.
+    /// Allocates space in the region's open block, or in the next one. `None`: progress was made,
+    /// try again.
     fn allocate(&mut self, need: Need) -> Result<Option<Grant>> {
         let least = padded(need.least);
         let Some(mut region) = self.region(need.region) else { return Err(read_only()) };
@@ -148,7 +147,7 @@ impl<F: Flash> Jffs2<F> {
             return Ok(None);
         }
         if self.open_block(region).is_none() {
-            // No block is left for this region: another one's open block has to do.
+            // No block is left for this region: use another region's open block.
             match self.region_with_room(least) {
                 Some(other) => region = other,
                 None => return Err(no_space("no block is left")),
@@ -169,7 +168,7 @@ impl<F: Flash> Jffs2<F> {
         } else if least + kept <= free {
             return Ok(Some(Grant { region, room: free - kept }));
         } else if untouched && least <= free {
-            // A node as large as a block: it goes without a summary behind it.
+            // A node as large as a block is written without a summary.
             return Ok(Some(Grant { region, room: free }));
         } else if untouched {
             return Err(no_space("the node is longer than a block"));
@@ -184,7 +183,7 @@ impl<F: Flash> Jffs2<F> {
         self.writer.as_deref()?.open.get(usize::from(region))?.block
     }
 
-    /// The region that exists for a number.
+    /// The region with this number, or the nearest existing one.
     fn region(&self, region: u8) -> Option<u8> {
         let regions = self.writer.as_deref()?.open.len() as u8;
         Some(region.min(regions.saturating_sub(1)))
@@ -198,8 +197,8 @@ impl<F: Flash> Jffs2<F> {
         writer.open.iter().position(with_room).map(|region| region as u8)
     }
 
-    /// Takes a free block for a region. `Ok(false)`: there was none, and something was done about
-    /// it. Where nothing can be done the region stays without.
+    /// Takes a free block for a region. `Ok(false)`: there was none, but progress was made. If
+    /// nothing can be done, the region stays without an open block.
     fn open_next(&mut self, region: u8) -> Result<bool> {
         self.erase_for_collector()?;
         let Some(number) = self.catalogue.head(Queue::Free) else {
@@ -207,8 +206,8 @@ impl<F: Flash> Jffs2<F> {
                 if let Some(erasable) = self.catalogue.head(Queue::Erasable) {
                     self.catalogue.file(erasable, Queue::ErasePending);
                 } else if self.catalogue.count(Queue::ErasableAfterFlush) > 0 && self.medium.is_waiting() {
-                    // Where nothing waits, what they wait for is being written elsewhere after a
-                    // failed program: not there yet.
+                    // If no buffer holds anything, the content they wait for is being rewritten
+                    // after a failed program, and is not there yet.
                     self.flush_all()?;
                     return Ok(false);
                 } else {
@@ -230,7 +229,7 @@ impl<F: Flash> Jffs2<F> {
             (block.first_written, block.last_written) = (now, now);
             (block.opened, block.region) = (opened, region);
         }
-        // A cleanmarker inside the block is of no use any more.
+        // A cleanmarker inside the block is no longer needed.
         if self.catalogue.block(number).is_some_and(|block| block.used > 0) {
             self.obsolete(self.catalogue.address(number, 0));
         }
@@ -265,7 +264,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Closes a region's open block; what is free at its end is lost.
+    /// Closes a region's open block without a summary; its free rest is lost.
     fn close_without_summary(&mut self, region: u8) -> Result<()> {
         self.flush(region)?;
         let Some(number) = self.open_block(region) else { return Ok(()) };
@@ -290,27 +289,27 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// A block without valid nodes goes to be erased.
+    /// Files a block without valid nodes for its erase.
     fn file_emptied(&mut self, number: BlockIndex) {
         let waiting = self.waiting();
         let Some(writer) = self.writer.as_deref_mut() else { return };
         self.catalogue.file_emptied(number, &mut Emptied { waiting, leave: &mut || writer.leaves() });
     }
 
-    /// The write buffers that hold something, one bit each.
+    /// The write buffers that are not empty, one bit each.
     pub(crate) fn waiting(&self) -> u16 {
         let regions = self.writer.as_deref().map_or(0, |writer| writer.open.len());
         (0..regions).filter(|region| self.medium.waiting(*region).is_some()).fold(0, |bits, region| bits | 1 << region)
     }
 
-    /// Nothing of a node is valid any more.
+    /// Marks a node as obsolete.
     pub(crate) fn obsolete(&mut self, at: NodeAddress) {
         let waiting = self.waiting();
         let Some(writer) = self.writer.as_deref_mut() else { return };
         self.catalogue.mark_obsolete(at, &mut Emptied { waiting, leave: &mut || writer.leaves() });
     }
 
-    /// A region's write buffer was programmed.
+    /// Records that a region's write buffer was programmed.
     fn flushed(&mut self, region: u8) {
         let Some(writer) = self.writer.as_deref_mut() else { return };
         if let Some(open) = writer.open.get_mut(usize::from(region)) {
@@ -319,7 +318,7 @@ impl<F: Flash> Jffs2<F> {
         self.catalogue.flushed(usize::from(region), &mut || writer.leaves());
     }
 
-    /// Programs what waits in a region's write buffer; the rest of the page is lost.
+    /// Programs a region's write buffer; the rest of the page is lost.
     pub(crate) fn flush(&mut self, region: u8) -> Result<()> {
         for _ in 0..ATTEMPTS {
             let Some((number, _)) = self.medium.waiting(usize::from(region)) else { return Ok(()) };
@@ -340,15 +339,14 @@ impl<F: Flash> Jffs2<F> {
         Err(FsError::new(ErrorKind::Device, "every program fails"))
     }
 
-    /// Programs what waits in all write buffers.
+    /// Programs all write buffers.
     pub(crate) fn flush_all(&mut self) -> Result<()> {
         let regions = self.writer.as_deref().map_or(0, |writer| writer.open.len());
         (0..regions).try_for_each(|region| self.flush(region as u8))
     }
 
-    /// Writes a node to where a grant says. The caller promises that it is not longer than the
-    /// grant's room. Returns where it stands; a block in which the program fails is left for
-    /// another one.
+    /// Writes a node to a granted place and returns its address. The node must fit the grant. If a
+    /// program fails, the block is abandoned for another one.
     pub(crate) fn place(&mut self, grant: Grant, node: &[u8], reference: Reference) -> Result<NodeAddress> {
         let mut bytes = node.to_vec();
         bytes.resize(padded(node.len() as u32) as usize, 0xFF);
@@ -385,10 +383,10 @@ impl<F: Flash> Jffs2<F> {
         Err(FsError::new(ErrorKind::Device, "every program fails"))
     }
 
-    /// Before a node goes into one region's log: what must not be lost while the node is there, and
-    /// waits in another region's write buffer, is programmed. One log keeps the order by itself,
-    /// several do not: a deletion would be there and the name that the file got before it not, or
-    /// what a file held before it was cut off would show in a hole.
+    /// Called before a node is written to a region's log: programs other regions' write buffers
+    /// that must not be lost once the node is there. A single log keeps its order, but several do
+    /// not: otherwise a deletion could be on flash without the file's new name, or a hole could
+    /// expose content from before a truncation.
     fn keep_order(&mut self, region: u8, reference: Reference) -> Result<()> {
         let Some(writer) = self.writer.as_deref().filter(|writer| writer.open.len() > 1) else { return Ok(()) };
         let others = writer.open.iter().enumerate().filter(|(other, _)| *other != usize::from(region));
@@ -397,7 +395,7 @@ impl<F: Flash> Jffs2<F> {
         first.into_iter().try_for_each(|other| self.flush(other))
     }
 
-    /// A node was written: as long as it waits, others have to come after it.
+    /// Records a written node: others must follow it while it is in the buffer.
     fn remember_order(&mut self, region: u8, reference: Reference) {
         if self.medium.waiting(usize::from(region)).is_none() {
             return;
@@ -408,7 +406,7 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// Enters a node that was written.
+    /// Adds a written node to the catalogue.
     fn linked(&mut self, region: u8, number: BlockIndex, offset: u32, bytes: &[u8], reference: Reference) {
         let (order, now, length) = (self.medium.order(), self.medium.now(), bytes.len() as u32);
         let Reference { owner, state, written, cause, .. } = reference;
@@ -428,8 +426,8 @@ impl<F: Flash> Jffs2<F> {
         *counter += u64::from(length);
     }
 
-    /// A program in a region's open block failed: the block is filed as bad but used, and what its
-    /// write buffer holds is written elsewhere (fs/jffs2/wbuf.c).
+    /// Handles a failed program in a region's open block: files the block as bad but used, and
+    /// writes the buffer's content elsewhere (fs/jffs2/wbuf.c).
     fn abandon(&mut self, region: u8) -> Result<()> {
         let stream = usize::from(region);
         let Some(number) = self.open_block(region) else { return Ok(()) };
@@ -463,7 +461,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// The valid nodes of which a part waits in a write buffer, with their bytes.
+    /// The valid nodes that are partly in a write buffer, with their bytes.
     fn unwritten(&mut self, stream: usize, number: BlockIndex) -> Result<Vec<(NodeRef, Vec<u8>)>> {
         let Some((waiting, bytes)) = self.medium.waiting(stream) else { return Ok(Vec::new()) };
         let Some(block) = self.catalogue.block(number).filter(|_| waiting == number) else { return Ok(Vec::new()) };
@@ -475,7 +473,7 @@ impl<F: Flash> Jffs2<F> {
         for node in nodes {
             let mut bytes = vec![0; node.length as usize];
             let at = self.catalogue.address(number, node.offset);
-            // Damaged bytes are written as they are: their checksums tell.
+            // Damaged bytes are written as they are: their checksums reveal it.
             let _ = self.medium.read(at, &mut bytes, Cause::Recovery).map_err(device)?;
             lost.push((node, bytes));
         }
@@ -483,7 +481,7 @@ impl<F: Flash> Jffs2<F> {
     }
 }
 
-/// Whether a block is to be retired.
+/// Whether an error means that the block must be retired.
 pub(crate) const fn is_failure(kind: FlashErrorKind) -> bool {
     matches!(kind, FlashErrorKind::ProgramFailed | FlashErrorKind::EraseFailed | FlashErrorKind::BadBlock)
 }

@@ -1,4 +1,4 @@
-//! Attributes, and the length of files.
+//! Changing attributes, and the size of files.
 
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
@@ -12,7 +12,7 @@ use crate::layout::{ByteOrder, compression};
 use crate::layout::{FILE_SIZE_MAX, format as mode_format};
 use crate::volume::Jffs2;
 
-/// Seconds since 1970 in the range of the format.
+/// Converts a time to seconds since 1970, clamped to the format's range.
 pub(super) fn to_seconds(time: Timestamp) -> u32 {
     time.0.div_euclid(1_000_000_000).clamp(0, i64::from(u32::MAX)) as u32
 }
@@ -20,8 +20,8 @@ pub(super) fn to_seconds(time: Timestamp) -> u32 {
 /// The longest target of a symbolic link in bytes (fs/jffs2/dir.c).
 const TARGET_MAX: usize = 254;
 
-/// What is attached to the attributes of a new inode: a link's target, a device's number. Errors:
-/// `NameTooLong` and `InvalidArgument` where the format holds no such.
+/// The data of a new inode's attribute node: a link's target, or a device number. Errors:
+/// `NameTooLong` and `InvalidArgument` if the format cannot hold it.
 pub(crate) fn attachment(order: ByteOrder, kind: FileKind, target: &[u8], device: u64) -> Result<Vec<u8>> {
     let invalid = |what: &str| Err(FsError::new(ErrorKind::InvalidArgument, what));
     match kind {
@@ -40,9 +40,9 @@ pub(crate) fn attachment(order: ByteOrder, kind: FileKind, target: &[u8], device
     }
 }
 
-/// A device's number as a node holds it (fs/jffs2/nodelist.h, `jffs2_encode_dev`): two bytes where
-/// major and minor number fit one each, else four as in the kernel's `new_encode_dev`. `None` where
-/// it does not fit.
+/// Encodes a device number (fs/jffs2/nodelist.h, `jffs2_encode_dev`): two bytes if major and minor
+/// number fit in one each, else four as in the kernel's `new_encode_dev`. `None` if it does not
+/// fit.
 fn device_bytes(order: ByteOrder, device: u64) -> Option<Vec<u8>> {
     let (major, minor) = ((device >> 32) as u32, device as u32);
     match (major, minor) {
@@ -52,7 +52,7 @@ fn device_bytes(order: ByteOrder, device: u64) -> Option<Vec<u8>> {
     }
 }
 
-/// What stands behind the attributes of an inode that is no regular file.
+/// The data of the attribute node of an inode that is no regular file.
 pub(crate) fn attached(order: ByteOrder, body: &Body) -> Vec<u8> {
     match body.format() {
         0o120_000 => body.target.clone(),
@@ -62,13 +62,13 @@ pub(crate) fn attached(order: ByteOrder, body: &Body) -> Vec<u8> {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Makes a regular file longer, by a hole, or shorter.
+    /// Extends a regular file by a hole, or truncates it.
     pub(super) fn resize(&mut self, number: Ino, size: u32, urgency: Urgency) -> Result<()> {
         let change = AttributeChange { size: Some(u64::from(size)), ..AttributeChange::default() };
         self.change(number, &change, urgency)
     }
 
-    /// Changes attributes by one node.
+    /// Changes attributes with a single node.
     pub(super) fn change(&mut self, number: Ino, change: &AttributeChange, urgency: Urgency) -> Result<()> {
         let body = self.body_mut(number)?;
         let (old_size, format) = (body.size, body.format());
@@ -88,8 +88,8 @@ impl<F: Flash> Jffs2<F> {
         let order = self.medium.order();
         let attached = attached(order, self.body_mut(number)?);
         let datum = self.separate_attributes(number)?;
-        // Making a file shorter makes room, whatever else is asked for. (fs/jffs2/fs.c thinks so of
-        // making it empty only.)
+        // Truncating a file frees space, whatever else is changed. (fs/jffs2/fs.c assumes this only
+        // for truncation to zero.)
         let urgency = if size < old_size || change.size == Some(0) { Urgency::Deletion } else { urgency };
         let grant = self.reserve(Self::need_inode(datum.region, attached.len() as u32), urgency)?;
         let now = self.seconds();
@@ -97,7 +97,7 @@ impl<F: Flash> Jffs2<F> {
         let body = self.body_mut(number)?;
         fields.file_size = size;
         fields.mode = change.mode.map_or(body.mode, |mode| body.format() | u32::from(mode) & 0o7777);
-        // The format has 16 bits for each; the kernel cuts the rest off, too.
+        // The format has 16 bits for each; the kernel also drops the rest.
         fields.uid = change.uid.map_or(body.uid, |uid| uid as u16);
         fields.gid = change.gid.map_or(body.gid, |gid| gid as u16);
         fields.accessed = change.accessed.map_or(body.accessed, to_seconds);

@@ -1,4 +1,4 @@
-//! The doors of `vfs` to all this.
+//! The writing side of the `vfs` contract.
 
 use nandkit_flash::Flash;
 use nandkit_units::Payload;
@@ -12,7 +12,7 @@ use super::device;
 use crate::volume::Jffs2;
 
 impl<F: Flash> Jffs2<F> {
-    /// Does a change, and shows what it did to the counters.
+    /// Makes a change, and publishes the counters.
     fn counted<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let result = change(self);
         if let Some(writer) = self.writer.as_deref() {
@@ -53,7 +53,7 @@ impl<F: Flash> Changes for Jffs2<F> {
     }
 
     fn sync(&mut self, _inode: Option<InodeNumber>) -> Result<()> {
-        // One log: what an inode needs is not told apart from the rest.
+        // There is a single log: an inode's changes cannot be separated from the rest.
         self.counted(|fs| {
             fs.flush_all()?;
             fs.medium.sync().map_err(device)

@@ -1,4 +1,4 @@
-//! What was written and collected.
+//! Counters of writing and collecting.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,44 +9,43 @@ use nandkit_units::{StatisticValue, Statistics};
 use super::Writer;
 use crate::volume::Jffs2;
 
-/// What was written and collected since the mount. Bytes are those of nodes with their padding to
-/// four bytes.
+/// Counters of writing and collecting since the mount. Bytes are those of nodes including padding
+/// to four bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Bytes of nodes that hold what the user wrote to files.
+    /// Bytes of nodes with the user's file data.
     pub data_bytes: u64,
-    /// Bytes of nodes that hold attributes, names, extended attributes.
+    /// Bytes of nodes with attributes, names, extended attributes.
     pub metadata_bytes: u64,
-    /// Bytes of nodes that the collector wrote.
+    /// Bytes of nodes written by the collector.
     pub moved_bytes: u64,
-    /// Bytes of summary nodes, with the space before a block's end that they fill.
+    /// Bytes of summary nodes, including the space up to the block's end.
     pub summary_bytes: u64,
-    /// Bytes that fill pages up at a sync, or at the end of a block without a summary.
+    /// Bytes of padding written at a sync, or at the end of a block without a summary.
     pub padding_bytes: u64,
-    /// Nodes that the collector copied as they were.
+    /// Nodes that the collector copied unchanged.
     pub moved_as_they_were: u64,
-    /// Nodes that the collector wrote anew, for pieces of pages and the like.
+    /// Nodes that the collector rewrote, for instance for pieces of pages.
     pub rewritten: u64,
-    /// Deletions that the collector dropped, since no older entry of the name was left.
+    /// Deletions that the collector dropped, because no older entry of the name was left.
     pub deletions_dropped: u64,
     /// Passes of the collector that moved something or chose a victim.
     pub passes: u64,
-    /// Of these, those in the background.
+    /// Passes in the background, of these.
     pub background_passes: u64,
-    /// Victims by the list that they were the head of, in the order of the declaration of
-    /// [`Queue`].
+    /// Victims by the list that they headed, in the order of [`Queue`]'s declaration.
     pub victims_of_list: [u64; 5],
-    /// Victims that compared best, or were drawn.
+    /// Victims chosen by comparison, or at random.
     pub victims_of_rule: u64,
-    /// Victims of static wear levelling.
+    /// Victims chosen by static wear levelling.
     pub victims_of_levelling: u64,
-    /// Blocks that the policy looked at.
+    /// Blocks that the policy examined.
     pub evaluations: u64,
     /// Blocks erased.
     pub erases: u64,
     /// Blocks retired after a failure.
     pub retired: u64,
-    /// Programs that failed, so that nodes went elsewhere.
+    /// Failed programs, after which nodes were written elsewhere.
     pub program_failures: u64,
 }
 
@@ -61,13 +60,12 @@ impl Counters {
     }
 }
 
-/// The counters as they were after the last change, for those who watch a volume that is in use.
+/// The counters after the last change, for observers of a volume in use.
 #[derive(Debug, Default)]
 pub(crate) struct Published(Mutex<(Counters, Option<Flows>)>);
 
 impl Writer {
-    /// Shows the counters to those who watch. Cost: an uncontended lock and a copy of a few hundred
-    /// bytes.
+    /// Publishes the counters. Cost: an uncontended lock and a copy of a few hundred bytes.
     pub(crate) fn publish(&self) {
         let mut shown = self.published.0.lock().unwrap_or_else(PoisonError::into_inner);
         shown.0 = self.counters;
@@ -78,8 +76,8 @@ impl Writer {
 }
 
 impl<F> Jffs2<F> {
-    /// The counters, for those who watch the volume while it is in use; they are those after the
-    /// last change. Nothing is counted where it is mounted for reading only.
+    /// The counters for observers while the volume is in use, as of the last change. A read-only
+    /// volume counts nothing.
     pub fn statistics(&self) -> Arc<dyn Statistics> {
         match self.writer.as_deref() {
             Some(writer) => Arc::clone(&writer.published) as Arc<dyn Statistics>,
@@ -119,7 +117,7 @@ impl Statistics for Published {
         for (name, count) in counts {
             sink(name, StatisticValue::Count(count));
         }
-        // By region before (the last: none) and region after, row by row.
+        // By old region (none comes last) and new region, row by row.
         let Some(flows) = &shown.1 else { return };
         for (event, name) in [(Event::Write, "write_flows"), (Event::Clean, "clean_flows")] {
             let regions = flows.regions();

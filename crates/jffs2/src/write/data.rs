@@ -1,4 +1,4 @@
-//! Content of files: page by page, a node for each piece of a page.
+//! Writing file content: page by page, with a node for each piece of a page.
 
 use nandkit_codec::compression::{Compressor, Level};
 use nandkit_flash::Flash;
@@ -14,14 +14,14 @@ use crate::layout::{INODE_SIZE, MIN_DATA, PAGE_SIZE, compression};
 use crate::volume::Jffs2;
 use nandkit_cleaning::separation::Stamp;
 
-/// Data as they go into a node: how, how many of them, into which bytes.
+/// Encoded data of a node: the compression, the number of source bytes, and the stored bytes.
 struct Packed {
     method: u8,
     consumed: usize,
     bytes: Vec<u8>,
 }
 
-/// Brings as much of `data` as fits into `room` bytes.
+/// Encodes as much of `data` as fits in `room` bytes.
 fn pack(compressor: &mut Compressor, mode: CompressionMode, data: &[u8], room: usize) -> Packed {
     let room = room.min(data.len());
     let mut best: Option<Packed> = None;
@@ -76,7 +76,7 @@ impl<F: Flash> Jffs2<F> {
                 Err(error) if runs_out(error.kind) && written > 0 => break,
                 Err(error) => {
                     if runs_out(error.kind) && start > old_size {
-                        // All as it was: without the hole, too.
+                        // Restore the old state, without the hole.
                         self.resize(number, old_size, Urgency::Deletion)?;
                     }
                     return Err(error);
@@ -86,8 +86,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(written)
     }
 
-    /// Writes to one page: its end included, the whole of it goes into the node; else all from a
-    /// multiple of four on (fs/jffs2/file.c, `jffs2_write_end`).
+    /// Writes to one page. If the write includes its end, the node gets the whole page; otherwise
+    /// everything from a multiple of four on (fs/jffs2/file.c, `jffs2_write_end`).
     fn write_in_page(&mut self, number: Ino, from: u32, part: Payload<'_>) -> Result<usize> {
         let to = from + part.len() as u32;
         let begin = if to.is_multiple_of(PAGE_SIZE) { to - PAGE_SIZE } else { from & !3 };
@@ -117,7 +117,8 @@ impl<F: Flash> Jffs2<F> {
         self.write_piece(number, grant, at, bytes, (Cause::UserData, datum.stamp))
     }
 
-    /// Writes as much of `bytes` as the grant has room for to a page of a file; returns how much.
+    /// Writes as much of `bytes` to a page of a file as the grant has room for; returns the number
+    /// of bytes.
     pub(crate) fn write_piece(
         &mut self,
         number: Ino,
@@ -143,7 +144,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(packed.consumed)
     }
 
-    /// Content of a file as it is: zeroes where there is none.
+    /// The current content of a file; holes are zeroes.
     pub(crate) fn content(&self, number: Ino, from: u32, into: &mut [u8]) -> Result<()> {
         if into.is_empty() {
             return Ok(());
@@ -155,7 +156,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Forgets what a file held from `size` on.
+    /// Removes a file's content from `size` on.
     pub(super) fn cut(&mut self, number: Ino, size: u32) -> Result<()> {
         let body = self.body_mut(number)?;
         body.size = size;
@@ -163,7 +164,7 @@ impl<F: Flash> Jffs2<F> {
         body.fragments.clear(size, u32::MAX, &mut effects);
         let last = body.fragments.all().last().copied();
         self.effects(&effects, None);
-        // What begins a page and goes up to the file's end may be copied as it is.
+        // A piece from the beginning of a page to the file's end may be copied as it is.
         if let Some(last) = last.filter(|last| last.end == size && last.start.is_multiple_of(PAGE_SIZE)) {
             let body = self.body_mut(number)?;
             if last.start == last.node_start
@@ -176,8 +177,8 @@ impl<F: Flash> Jffs2<F> {
     }
 }
 
-/// Whether what was written before counts: there is no room for more, or the inode has no version
-/// left.
+/// Whether an error lets the earlier part of a write count: there is no more space, or the inode
+/// has no version left.
 const fn runs_out(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NoSpace | ErrorKind::NotSupported)
 }

@@ -1,4 +1,4 @@
-//! Names: made, taken away, moved; and the inodes that come and go with them.
+//! Creating, deleting and moving names, with their inodes.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::volume::Jffs2;
 use crate::write::exhausted;
 use crate::write::summary::{DIRENT_ENTRY, INODE_ENTRY};
 
-/// A new name: not too long, and a name at all.
+/// Checks that a new name is valid and not too long.
 fn check_name(name: &[u8]) -> Result<()> {
     if name.len() > NAME_MAX {
         return Err(FsError::new(
@@ -36,7 +36,7 @@ fn fails(kind: ErrorKind, name: &[u8], what: &str) -> FsError {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// The number of an inode that has a name, or is retained. Errors: `NotFound`.
+    /// The number of an inode that has a name or is retained. Errors: `NotFound`.
     pub(crate) fn living(&self, inode: InodeNumber) -> Result<Ino> {
         let lives = |number: &Ino| {
             let found = self.inodes.get(number);
@@ -64,19 +64,19 @@ impl<F: Flash> Jffs2<F> {
         (entry.inode != Ino::NONE).then(|| entry.clone())
     }
 
-    /// Enters the time of a change in a directory: the newest entry holds it on the flash.
+    /// Updates a directory's time: on flash its newest entry has it.
     fn touch(&mut self, directory: Ino, now: u32) -> Result<()> {
         let body = self.body_mut(directory)?;
         (body.modified, body.changed) = (now, now);
         Ok(())
     }
 
-    /// What is attached to a new inode's attributes.
+    /// The data of a new inode's attribute node.
     fn attachment(&self, node: &NewNode<'_>) -> Result<Vec<u8>> {
         attachment(self.medium.order(), node.kind, node.target, node.device)
     }
 
-    /// Makes an inode and its name.
+    /// Creates an inode with a name.
     pub(super) fn make(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<Ino> {
         let directory = self.directory(directory)?;
         check_name(name)?;
@@ -88,7 +88,7 @@ impl<F: Flash> Jffs2<F> {
         let inode = self.highest_inode.next().ok_or_else(full)?;
         let datum = self.separate_attributes(directory)?;
         let (data, length) = (attached.len() as u32, name.len() as u32);
-        // One reservation for both: a full volume leaves neither.
+        // One reservation for both nodes: a full volume gets neither.
         let least = (INODE_SIZE + data).next_multiple_of(4) + DIRENT_SIZE + length;
         let entry = INODE_ENTRY + DIRENT_ENTRY + length;
         let grant = self.reserve(Need { region: datum.region, least, entry }, Urgency::Normal)?;
@@ -127,7 +127,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(inode)
     }
 
-    /// A new inode in memory.
+    /// Adds a new inode in memory.
     fn enter(&mut self, fields: &InodeFields, node: &NewNode<'_>, parent: Ino) {
         let is_directory = node.kind == FileKind::Directory;
         let body = Body {
@@ -155,7 +155,7 @@ impl<F: Flash> Jffs2<F> {
         self.inodes.insert(fields.inode, inode);
     }
 
-    /// Takes a name away.
+    /// Deletes a name.
     pub(super) fn unlink(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()> {
         let directory = self.directory(directory)?;
         let Some(entry) = self.entry(directory, name) else {
@@ -172,7 +172,7 @@ impl<F: Flash> Jffs2<F> {
         self.drop_link(entry.inode, directory, now)
     }
 
-    /// `NotEmpty` for a directory that is not.
+    /// Returns `NotEmpty` for a non-empty directory.
     fn check_removable(&mut self, inode: Ino, name: &[u8]) -> Result<()> {
         if !self.inodes.contains_key(&inode) {
             return Ok(());
@@ -182,7 +182,7 @@ impl<F: Flash> Jffs2<F> {
         if is_empty { Ok(()) } else { Err(fails(ErrorKind::NotEmpty, name, "is not empty")) }
     }
 
-    /// An inode has one name less: one in `directory`.
+    /// Handles the loss of an inode's name in `directory`.
     fn drop_link(&mut self, inode: Ino, directory: Ino, now: u32) -> Result<()> {
         let Some(found) = self.inodes.get_mut(&inode) else { return Ok(()) };
         found.links = found.links.saturating_sub(1);
@@ -192,8 +192,8 @@ impl<F: Flash> Jffs2<F> {
         if found.links == 0 && found.retained == 0 {
             self.bury(inode);
         } else if found.links > 0 && found.parent == directory && found.entries.is_some() {
-            // A directory with two names, which a rename that was cut off leaves: up leads its
-            // other one now.
+            // A directory with two names, as an interrupted rename leaves it: its parent is now
+            // that of the other name.
             let names =
                 |above: &Inode| above.entries.iter().any(|all| all.iter().any(|(_, entry)| entry.inode == inode));
             let other =
@@ -205,8 +205,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// An inode without names that nobody retains: nothing of it is valid. It is forgotten with its
-    /// last node, so that its number is not given again before.
+    /// Buries an inode that has no names and is not retained: all its nodes are obsolete. It is
+    /// forgotten with its last node, so that its number is not reused earlier.
     pub(super) fn bury(&mut self, inode: Ino) {
         let Some(found) = self.inodes.get_mut(&inode) else { return };
         found.links = 0;
@@ -221,7 +221,7 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// Gives an inode one more name.
+    /// Adds a name to an inode.
     pub(super) fn add_name(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
         let inode = self.living(inode)?;
         let mode = self.body_mut(inode)?.mode;
@@ -247,8 +247,8 @@ impl<F: Flash> Jffs2<F> {
         self.touch(directory, now)
     }
 
-    /// Gives an inode another name: the new name first, then the old one's deletion, as Linux does
-    /// it. After a power cut between the two both are there.
+    /// Renames an inode: first writes the new name, then the old one's deletion, as Linux does. A
+    /// power cut between the two leaves both.
     pub(super) fn move_name(
         &mut self,
         (from, old): (InodeNumber, &[u8]),
@@ -267,18 +267,18 @@ impl<F: Flash> Jffs2<F> {
         }
         let datum = self.separate_attributes(to)?;
         let (first, second) = (Self::need_dirent(datum.region, new), Self::need_dirent(datum.region, old));
-        // One reservation for both: a full volume leaves neither.
+        // One reservation for both nodes: a full volume gets neither.
         let both =
             Need { least: first.least.next_multiple_of(4) + second.least, entry: first.entry + second.entry, ..first };
         let grant = self.reserve(both, Urgency::Normal)?;
         let now = self.seconds();
-        // Both before anything is written: a directory may have none left.
+        // Both before anything is written: a directory may have no version left.
         let version = self.next_version(to)?;
         let link = DirentFields { parent: to, version, inode: moved.inode, made: now, kind: moved.kind };
         let version = self.next_version(from)?;
         let gone = DirentFields { parent: from, version, inode: Ino::NONE, made: now, kind: 0 };
         self.write_dirent(grant, &link, new, Cause::Metadata, datum.stamp)?;
-        // From here on it has two names, and what it replaced has one less, whether or not the
+        // From here on it has two names, and the replaced inode has one less, whether or not the
         // deletion can be written.
         let inode = self.inode_mut(moved.inode)?;
         inode.links = inode.links.saturating_add(1);
@@ -296,9 +296,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Whether a way down leads from one directory to another, or they are one. Over all names, not
-    /// up over the last ones: renames that were cut off leave directories with two. Cost: a pass
-    /// over the names below the first one.
+    /// Whether one directory is reachable from another or equal to it. Follows all names downwards,
+    /// not the parents upwards, because interrupted renames leave directories with two names. Cost:
+    /// a pass over the names below the first one.
     fn leads_to(&self, from: Ino, to: Ino) -> bool {
         let mut seen = BTreeSet::from([from]);
         let mut next = vec![from];
@@ -320,8 +320,8 @@ impl<F: Flash> Jffs2<F> {
         false
     }
 
-    /// Whether there is anything to do (not where both are names of one inode); an error where the
-    /// move is forbidden.
+    /// Whether there is anything to do (not if both are names of one inode); an error if the move
+    /// is forbidden.
     fn check_move(
         &mut self,
         moved: &Entry,

@@ -1,4 +1,4 @@
-//! An empty volume.
+//! Making an empty volume.
 
 use nandkit_flash::{ErrorKind as FlashErrorKind, Flash};
 use nandkit_units::{BlockIndex, Cause, Clock};
@@ -10,9 +10,9 @@ use crate::medium::{Medium, Shape};
 use crate::volume::{Jffs2, MountOptions};
 
 impl<F: Flash> Jffs2<F> {
-    /// Makes a device an empty volume and mounts it: erases all its good blocks and writes their
+    /// Formats a device and mounts the empty volume: erases all good blocks and writes their
     /// cleanmarkers. The root directory needs no node. Blocks that cannot be erased are marked bad.
-    /// Errors: `InvalidArgument` where the device does not fit; those of the device and of the
+    /// Errors: `InvalidArgument` if the device does not suit JFFS2; those of the device and of the
     /// mount.
     pub fn format(flash: F, clock: Clock, options: MountOptions) -> Result<Self> {
         let mut shape = Shape::of(flash.geometry()).map_err(|what| FsError::new(ErrorKind::InvalidArgument, what))?;

@@ -1,28 +1,28 @@
-//! From how many blocks on what may happen.
+//! Thresholds of free blocks.
 
-/// From how many free blocks (those about to be erased included) on what may happen. Values as
-/// `jffs2_calc_trigger_levels` in fs/jffs2/build.c has them, and one block more for each region of
-/// a separation beyond the first, since each holds a block open.
+/// Numbers of free blocks (including those about to be erased) from which operations are allowed.
+/// The values are those of `jffs2_calc_trigger_levels` in fs/jffs2/build.c, plus one block for each
+/// region of a separation beyond the first, because each keeps a block open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels {
-    /// What deletions need.
+    /// Needed for deletions.
     pub deletion: u32,
-    /// What all other writes need: 2 % of the device and 100 bytes a block more.
+    /// Needed for all other writes: 2 % of the device plus 100 bytes per block more.
     pub write: u32,
-    /// Under it the background collector works.
+    /// The background collector works below this number.
     pub background: u32,
-    /// Above it the collector joins pieces of pages.
+    /// The collector joins pieces of pages above this number.
     pub merge: u32,
-    /// Above it the collector takes blocks with failures first.
+    /// The collector takes blocks with failures first above this number.
     pub bad: u32,
-    /// From so many very dirty blocks on the background collector works.
+    /// The background collector works from this many very dirty blocks on.
     pub very_dirty: u32,
-    /// With fewer bytes to win than these, collecting is in vain.
+    /// Collecting is in vain if fewer bytes than this can be gained.
     pub no_space: u64,
 }
 
 impl Levels {
-    /// For a device of `bytes` in so many blocks.
+    /// The levels of a device of `bytes` with this many blocks.
     pub const fn new(bytes: u64, erase_size: u32, blocks: u32, regions: u8) -> Self {
         let deletion = 1 + regions as u32;
         let overhead = bytes / 50 + blocks as u64 * 100;
@@ -43,7 +43,7 @@ impl Levels {
 mod tests {
     use super::*;
 
-    /// As Linux 6.1 computes them for 32 MiB: 671,088 + 25,600 bytes are six blocks.
+    /// As computed by Linux 6.1 for 32 MiB: 671,088 + 25,600 bytes are six blocks.
     #[test]
     fn levels_of_a_nandsim_partition() {
         let levels = Levels::new(32 << 20, 128 << 10, 256, 1);

@@ -1,9 +1,8 @@
 //! The writing side.
 //!
-//! Every change becomes a node at once. Nodes go one behind the other into an open block (one for
-//! each region of a separation); what fills no page yet waits in the block's write buffer. Before
-//! each node `Jffs2::reserve` makes sure that there is room, and lets the collector work where
-//! there is not.
+//! Every change becomes a node at once. Nodes are appended to an open block (one for each region of
+//! a separation); an incomplete page waits in the block's write buffer. Before each node,
+//! `Jffs2::reserve` ensures that there is space, and runs the collector if not.
 
 pub(crate) mod allocate;
 pub(crate) mod attributes;
@@ -37,11 +36,11 @@ use crate::volume::Jffs2;
 use counters::Published;
 pub(crate) use summary::{Collector, DIRENT_ENTRY, FRAME, INODE_ENTRY, XATTR_ENTRY, XREF_ENTRY};
 
-/// Everything that only writing needs.
+/// The state that only writing needs.
 pub struct Writer {
     options: WriteOptions,
     levels: Levels,
-    /// One for each region.
+    /// The open block of each region.
     open: Vec<OpenBlock>,
     compressor: Compressor,
     draws: Random,
@@ -49,9 +48,9 @@ pub struct Writer {
     phase: u64,
     pub(crate) separator: Separator,
     pub(crate) counters: Counters,
-    /// What others see of the counters.
+    /// The counters as published to observers.
     published: Arc<Published>,
-    /// Where the collector is in the block on `Queue::Collecting`: a place in its list of nodes.
+    /// The collector's position in the block on `Queue::Collecting`: an index in its list of nodes.
     pub(crate) cursor: usize,
     /// When the background collector may work next.
     background_next: Nanos,
@@ -59,20 +58,20 @@ pub struct Writer {
     pub(crate) all_checked: bool,
 }
 
-/// Where nodes of one region go.
+/// The open block of a region.
 #[derive(Debug, Default)]
 struct OpenBlock {
     block: Option<BlockIndex>,
     summary: Collector,
-    /// What of its write buffer others have to come after.
+    /// What in its write buffer must be programmed before others.
     first: order::First,
 }
 
 impl Writer {
-    /// A writer for a volume that was just mounted, on a device with pages of `page_size` bytes.
-    /// Blocks that the mount left open are closed: a page that a power cut interrupted may look
-    /// erased, and would hold nothing that is written to it. (Linux goes on writing in the block
-    /// with the most room, and so does this with [`WriteOptions::reopen`].)
+    /// A writer for a newly mounted volume, on a device with pages of `page_size` bytes. Blocks
+    /// that the mount left open are closed: a page interrupted by a power cut may look erased, but
+    /// would not hold what is written to it. (Linux continues in the block with the most space, and
+    /// so does this with [`WriteOptions::reopen`].)
     pub(crate) fn new(options: &WriteOptions, catalogue: &mut Catalogue, page_size: u32, now: Nanos) -> Self {
         let separator = Separator::new(options.separation);
         let regions = separator.regions();
@@ -84,8 +83,8 @@ impl Writer {
             let Some(block) = catalogue.block(number) else { continue };
             let (free, is_open) = (block.free, block.queue == Queue::Open);
             if let Some(first) = open.first_mut().filter(|_| options.reopen && is_open) {
-                // A page that holds something already is not programmed again. What the block holds
-                // is in no summary.
+                // A page with content is not programmed again. The block's content is in no
+                // summary.
                 catalogue.waste(number, free % page_size.max(1), now);
                 (first.block, first.summary) = (Some(number), Collector::new(false));
                 continue;
@@ -94,7 +93,7 @@ impl Writer {
             catalogue.close(number);
         }
         if options.separation.base() == Base::Writes {
-            // The time of the mount is no count of writes: all are long ago.
+            // The time of the mount is no count of writes: all nodes are old.
             for node in catalogue.blocks.iter_mut().flat_map(|block| &mut block.nodes) {
                 node.written = Nanos::ZERO;
             }
@@ -115,18 +114,18 @@ impl Writer {
         }
     }
 
-    /// How it writes.
+    /// The options for writing.
     pub const fn options(&self) -> &WriteOptions {
         &self.options
     }
 
-    /// From how many blocks on what may happen.
+    /// The thresholds of free blocks.
     pub const fn levels(&self) -> &Levels {
         &self.levels
     }
 
-    /// Whether an emptied block is left unerased for a while: one in 128, which the kernel decides
-    /// by its tick count (fs/jffs2/nodemgmt.c).
+    /// Whether to leave an emptied block unerased for a while: one block in 128, which the kernel
+    /// decides by its tick count (fs/jffs2/nodemgmt.c).
     pub(crate) fn leaves(&mut self) -> bool {
         self.draws.below(128) == 0
     }
@@ -140,7 +139,7 @@ impl Writer {
         self.background_next = instant;
     }
 
-    /// A number in `0..bound` for a policy.
+    /// A random number in `0..bound` for a policy.
     pub(crate) fn draw(&mut self, bound: u32, now: Nanos) -> u32 {
         match self.options.draws {
             Draws::Ticks(tick) => {
@@ -153,7 +152,7 @@ impl Writer {
 }
 
 impl<F> Jffs2<F> {
-    /// What was written and collected so far; `None` where mounted for reading only.
+    /// The counters so far; `None` if mounted read-only.
     pub fn counters(&self) -> Option<&Counters> {
         self.writer.as_deref().map(|writer| &writer.counters)
     }
@@ -168,7 +167,8 @@ pub(crate) fn read_only() -> FsError {
     FsError::new(ErrorKind::ReadOnly, "the volume is mounted for reading only")
 }
 
-/// All numbers of some kind have been given. No `NoSpace`: a larger volume would not help.
+/// The error if all numbers of some kind are used up. Not `NoSpace`: a larger volume would not
+/// help.
 #[cold]
 pub(crate) fn exhausted(what: impl Into<String>) -> FsError {
     FsError::new(ErrorKind::NotSupported, what)

@@ -1,4 +1,4 @@
-//! Nodes of inodes: written, entered, moved.
+//! Writing, recording and moving an inode's nodes.
 
 use nandkit_cleaning::separation::{Datum, DatumKey, Stamp};
 use nandkit_flash::Flash;
@@ -16,24 +16,22 @@ use crate::layout::{DIRENT_SIZE, Dirent, INODE_SIZE, PAGE_SIZE, compression};
 use crate::volume::Jffs2;
 use crate::{Ino, NodeAddress};
 
-/// The number of a page of a file in the keys of a separation; this one stands for the inode's
-/// attributes.
+/// The page number in a separation's key that represents the inode's attributes.
 const ATTRIBUTES: u32 = u32::MAX;
 
-/// What a separation knows a page of a file by.
+/// The key of a file's page in a separation.
 pub(crate) const fn key(inode: Ino, page: u32) -> DatumKey {
     DatumKey((inode.0 as u64) << 32 | page as u64)
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// The inode. Errors: `NotFound`.
+    /// The inode, for changes. Errors: `NotFound`.
     pub(crate) fn inode_mut(&mut self, number: Ino) -> Result<&mut Inode> {
         let found = self.inodes.get_mut(&number);
         found.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {number} does not exist")))
     }
 
-    /// Reads an inode where that was not done yet, and tells the catalogue what is valid of its
-    /// nodes.
+    /// Loads an inode if necessary, and records in the catalogue which of its nodes are valid.
     pub(crate) fn settle(&mut self, number: Ino) -> Result<()> {
         self.body(number)?;
         let Some(body) = self.inodes.get_mut(&number).and_then(|inode| inode.body.get_mut()) else { return Ok(()) };
@@ -54,19 +52,19 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// An inode's body, to be changed. Errors: those of reading it.
+    /// An inode's body, for changes. Errors: those of loading it.
     pub(crate) fn body_mut(&mut self, number: Ino) -> Result<&mut Body> {
         self.settle(number)?;
         let body = self.inodes.get_mut(&number).and_then(|inode| inode.body.get_mut());
         body.map(|body| &mut **body).ok_or_else(|| corrupt(format!("inode {number} has no content")))
     }
 
-    /// Seconds since 1970, as nodes hold them.
+    /// The current time in seconds since 1970.
     pub(crate) fn seconds(&self) -> u32 {
         u32::try_from(self.medium.clock().unix_ns() / 1_000_000_000).unwrap_or(u32::MAX)
     }
 
-    /// The version of an inode's next node. Errors: `NotSupported` after 2^32 of them.
+    /// The version for an inode's next node. Errors: `NotSupported` after 2^32 versions.
     pub(crate) fn next_version(&mut self, number: Ino) -> Result<u32> {
         let inode = self.inode_mut(number)?;
         let next = inode.highest_version.checked_add(1);
@@ -79,7 +77,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(next)
     }
 
-    /// What a node says of an inode as it is, with the next version.
+    /// The current fields of an inode for a node, with the next version.
     pub(crate) fn fields(&mut self, number: Ino) -> Result<InodeFields> {
         let version = self.next_version(number)?;
         let body = self.body_mut(number)?;
@@ -96,34 +94,34 @@ impl<F: Flash> Jffs2<F> {
         })
     }
 
-    /// Where a page of a file that the user writes goes, and the stamp that its node gets.
+    /// The destination of a file's page written by the user, and the stamp for its node.
     pub(crate) fn separate(&mut self, number: Ino, offset: u32) -> Result<Datum> {
         let previous = self.datum_at(number, offset);
         let now = self.medium.now();
         Ok(self.writer()?.separator.on_write(key(number, offset / PAGE_SIZE), previous, now))
     }
 
-    /// Where attributes and names that the user writes go: by the inode whose they are.
+    /// The destination of attributes and names written by the user, by their inode.
     pub(crate) fn separate_attributes(&mut self, number: Ino) -> Result<Datum> {
         let previous = self.inodes.get(&number).and_then(|inode| inode.nodes.last()).and_then(|at| self.datum_of(*at));
         let now = self.medium.now();
         Ok(self.writer()?.separator.on_write(key(number, ATTRIBUTES), previous, now))
     }
 
-    /// What is kept for the separation of the version that stands at an offset of a file.
+    /// The separation's datum of the version at an offset of a file.
     fn datum_at(&self, number: Ino, offset: u32) -> Option<Datum> {
         let body = self.inodes.get(&number)?.body.get()?;
         self.datum_of(body.fragments.within(offset, offset.saturating_add(1)).first()?.node)
     }
 
-    /// What is kept of a node for the separation.
+    /// The separation's datum of a node.
     pub(crate) fn datum_of(&self, at: NodeAddress) -> Option<Datum> {
         let node = self.catalogue.node(at)?;
         let region = self.catalogue.block(at.block(self.catalogue.erase_size))?.region;
         Some(Datum { region, stamp: Stamp(node.written.get()) })
     }
 
-    /// Writes an inode's node. It is not yet what the inode's body refers to.
+    /// Writes an inode's node. The inode's body does not refer to it yet.
     pub(crate) fn write_inode(
         &mut self,
         grant: Grant,
@@ -147,9 +145,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(at)
     }
 
-    /// A node is the newest one for a range of a file: what stood there is obsolete, what shares a
-    /// page with it is to be joined some day (fs/jffs2/nodelist.c,
-    /// `jffs2_add_full_dnode_to_inode`), and no node for attributes alone is needed.
+    /// Makes a node the newest one for a range of a file: the replaced nodes become obsolete, nodes
+    /// in the same page are to be joined later (fs/jffs2/nodelist.c,
+    /// `jffs2_add_full_dnode_to_inode`), and a separate attribute node is no longer needed.
     pub(crate) fn hold(&mut self, number: Ino, at: NodeAddress, start: u32, end: u32) -> Result<()> {
         let body = self.body_mut(number)?;
         let mut effects = Vec::new();
@@ -172,7 +170,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Enters what a change of a file's map did to nodes. `new` is the node that did it.
+    /// Applies the effects of a change of a file's map to nodes. `new` is the node that caused it.
     pub(crate) fn effects(&mut self, effects: &[Effect], new: Option<NodeAddress>) {
         for effect in effects {
             match *effect {
@@ -186,8 +184,8 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// Writes an inode's attributes as a node of their own; `piece` is a link's target or a
-    /// device's number, or a range that becomes a hole.
+    /// Writes an inode's attributes as a separate node; `piece` is a link's target, a device
+    /// number, or a range that becomes a hole.
     pub(crate) fn write_attributes(
         &mut self,
         grant: Grant,
@@ -204,8 +202,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(at)
     }
 
-    /// Writes a directory entry and enters it; the entry that it replaces is obsolete. The caller
-    /// promises a name that fits.
+    /// Writes and records a directory entry; the entry that it replaces becomes obsolete. The name
+    /// must be valid.
     pub(crate) fn write_dirent(
         &mut self,
         grant: Grant,
@@ -230,19 +228,19 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// What a directory entry needs.
+    /// The requirements of a directory entry.
     pub(crate) const fn need_dirent(region: u8, name: &[u8]) -> Need {
         let length = name.len() as u32;
         Need { region, least: DIRENT_SIZE + length, entry: summary::DIRENT_ENTRY + length }
     }
 
-    /// What an inode's node with so many bytes of data needs.
+    /// The requirements of an inode's node with this much data.
     pub(crate) const fn need_inode(region: u8, data: u32) -> Need {
         Need { region, least: INODE_SIZE + data, entry: summary::INODE_ENTRY }
     }
 
-    /// A node was copied as it is from one place to another: what referred to it refers to the
-    /// copy, and the original is obsolete.
+    /// Records that a node was copied: references now point to the copy, and the original is
+    /// obsolete.
     pub(crate) fn moved(&mut self, from: NodeAddress, to: NodeAddress, bytes: &[u8]) {
         let owner = self.catalogue.node(from).map(|node| node.owner());
         match owner {
@@ -253,8 +251,7 @@ impl<F: Flash> Jffs2<F> {
         self.obsolete(from);
     }
 
-    /// What refers to the original is found by its address: the bytes may have decayed, and then
-    /// say what they like.
+    /// References to the original are found by its address: its bytes may have decayed to anything.
     fn moved_of_inode(&mut self, number: Ino, from: NodeAddress, to: NodeAddress, bytes: &[u8]) {
         let range = self.range_of(number, from);
         let Some(inode) = self.inodes.get_mut(&number) else { return };
@@ -278,7 +275,7 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// The first byte of a file that stands in a node, and the byte behind the last one.
+    /// The range of file bytes in a node, as start and end.
     pub(crate) fn range_of(&self, inode: Ino, at: NodeAddress) -> Option<(u32, u32)> {
         let body = self.inodes.get(&inode)?.body.get()?;
         let mut of_node = body.fragments.all().iter().filter(|fragment| fragment.node == at);

@@ -1,4 +1,4 @@
-//! What writing and collecting need to know.
+//! Options for writing and collecting.
 
 use nandkit_cleaning::separation::Separation;
 use nandkit_cleaning::victim::VictimPolicy;
@@ -6,18 +6,18 @@ use nandkit_cleaning::victim::rules::jffs2_lists::Jffs2Lists;
 use nandkit_codec::compression::Compression;
 use nandkit_units::Nanos;
 
-/// How data are compressed. Whatever the mode, data that do not get shorter stand as they are.
+/// How data are compressed. In every mode, data that do not shrink are stored uncompressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CompressionMode {
-    /// Not at all.
+    /// No compression.
     None,
     /// The first of LZO, zlib and rtime that makes the data shorter: Linux's default
-    /// (fs/jffs2/compr.c; the order by the priorities of compr.h).
+    /// (fs/jffs2/compr.c; the order follows the priorities in compr.h).
     #[default]
     Priority,
-    /// The one of these that makes the data shortest.
+    /// The one of these methods with the shortest result.
     Size,
-    /// Always this one. A method that is only read counts as none.
+    /// Always this method. A read-only method counts as none.
     Only(Compression),
 }
 
@@ -32,19 +32,19 @@ impl CompressionMode {
     }
 }
 
-/// Where the draws of a policy come from.
+/// The source of a policy's random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Draws {
-    /// The ticks of this length on the volume's clock, counted from a seeded instant, modulo what
-    /// is asked for: what the kernel does (fs/jffs2/gc.c takes `jiffies % 128`; Debian's ticks are
-    /// 4 ms). A list then counts by time, not by victims: victims that take long are rarer, which
-    /// the kernel's write amplification shows.
+    /// Ticks of this length on the volume's clock, counted from a seeded start, modulo the bound,
+    /// as in the kernel (fs/jffs2/gc.c uses `jiffies % 128`; Debian's ticks are 4 ms). The
+    /// frequency of a list then depends on time, not on victims: slow victims are rarer, which
+    /// shows in the kernel's write amplification.
     Ticks(Nanos),
-    /// A seeded stream of independent draws: for policies that mean chance.
+    /// A seeded stream of independent random numbers, for policies that require chance.
     Independent,
 }
 
-/// What writing and collecting need to know.
+/// Options for writing and collecting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriteOptions {
     /// How data are compressed.
@@ -53,24 +53,24 @@ pub struct WriteOptions {
     pub summaries: bool,
     /// Which block is collected next.
     pub policy: VictimPolicy,
-    /// Where the policy's draws come from.
+    /// The source of the policy's random numbers.
     pub draws: Draws,
-    /// Into which of several open blocks new and moved data go.
+    /// Which of several open blocks receives new and moved data.
     pub separation: Separation,
-    /// The seed of all draws.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// The least time between two passes of the background collector, which works as long as there
-    /// are blocks to erase, few free or many very dirty ones; `None`: the collector works only when
-    /// space is needed. Linux: 50 ms.
+    /// Least time between two passes of the background collector, which works while there are
+    /// blocks to erase, few free blocks, or many very dirty ones; `None`: the collector only works
+    /// when space is needed. Linux: 50 ms.
     pub background: Option<Nanos>,
-    /// Whether writing goes on in the block that the mount found with the most room, as in Linux,
-    /// and not in a new one: for devices on which no power cut can leave a page that looks erased
-    /// and is not, as files are.
+    /// Whether to continue in the block that the mount found with the most space, as Linux does,
+    /// instead of opening a new one: for devices on which no power cut can leave a page that only
+    /// looks erased, such as files.
     pub reopen: bool,
 }
 
 impl Default for WriteOptions {
-    /// As Linux, without the background collector.
+    /// Linux' options, without the background collector.
     fn default() -> Self {
         Self {
             compression: CompressionMode::default(),

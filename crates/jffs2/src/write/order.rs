@@ -1,45 +1,44 @@
-//! What has to be programmed before what, where several open blocks take nodes: one log is in order
-//! by itself, several are not.
+//! The order in which nodes must be programmed if there are several open blocks: a single log keeps
+//! its order, several do not.
 
 use nandkit_units::Cause;
 
 use crate::Ino;
 use crate::catalogue::{NodeState, Owner};
 
-/// A node's place in that order.
+/// The ordering requirement of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// None: a copy, whose original stays until the copy is programmed.
     Copy,
-    /// It comes after what its file needs. Without it the file is as it was before.
+    /// After the earlier nodes that its file needs. Without it, the file is as before.
     Data,
-    /// It comes after what its file needs, and all later nodes of the file after it: it made the
-    /// file longer, or is a hole. A newer node would make the file as long without it, and what the
-    /// file held there once would show.
+    /// After the earlier nodes that its file needs, and before all later nodes of the file: it made
+    /// the file longer, or is a hole. Otherwise a newer node would make the file as long without
+    /// it, and old content would reappear.
     Longer,
-    /// Names and attributes come one after the other: a name that goes after the one that it
-    /// became.
+    /// Names and attributes in sequence: a name is deleted after the new one exists.
     Name,
     /// Any of these.
     Unknown,
 }
 
-/// What is to be remembered of a node.
+/// What the catalogue needs to know of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reference {
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// What is known of it.
+    /// How much of it is valid.
     pub state: NodeState,
-    /// When the user wrote its content, on the separation's scale.
+    /// When the user wrote its content, in the separation's scale.
     pub written: nandkit_units::Nanos,
-    /// Why it is written.
+    /// The cause of the write.
     pub cause: Cause,
-    /// Its place in the order.
+    /// Its ordering requirement.
     pub order: Order,
 }
 
-/// What waits in a write buffer and has to be programmed before others.
+/// Content of a write buffer that must be programmed before other nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct First {
     names: bool,
@@ -47,7 +46,7 @@ pub(super) struct First {
 }
 
 impl First {
-    /// Whether a node has to come after something that waits.
+    /// Whether a node must come after something in the buffer.
     pub(super) fn is_before(&self, node: Reference) -> bool {
         let of_file = || matches!(node.owner, Owner::Inode(number) if self.files.contains(&number));
         match node.order {
@@ -58,7 +57,7 @@ impl First {
         }
     }
 
-    /// A node waits.
+    /// Records a node in the buffer.
     pub(super) fn add(&mut self, node: Reference) {
         self.names |= matches!(node.order, Order::Name | Order::Unknown);
         if let (Order::Longer | Order::Unknown, Owner::Inode(number)) = (node.order, node.owner)

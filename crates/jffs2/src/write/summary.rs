@@ -1,35 +1,36 @@
-//! The summary of an open block: entries as they will stand on the flash, collected node by node.
+//! The summary of an open block, collected node by node in the form on flash.
 
 use crate::layout::{
     ByteOrder, Dirent, Header, INODE_SIZE, Inode, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, Summary, Xattr,
     covered, crc, node_type, padded,
 };
 
-/// Bytes of an inode's entry: type, inode, version, offset in the block, length of the node.
+/// Size of an inode's entry in bytes: type, inode, version, offset in the block, length of the
+/// node.
 pub(crate) const INODE_ENTRY: u32 = 18;
-/// Bytes of a directory entry's entry without its name: type, length, offset, directory, version,
-/// inode, length of the name, kind.
+/// Size of a directory entry's entry in bytes, without its name: type, length, offset, directory,
+/// version, inode, length of the name, kind.
 pub(crate) const DIRENT_ENTRY: u32 = 24;
-/// Bytes of an extended attribute's entry: type, number, version, offset, length.
+/// Size of an extended attribute's entry in bytes: type, number, version, offset, length.
 pub(crate) const XATTR_ENTRY: u32 = 18;
-/// Bytes of a reference's entry: type, offset.
+/// Size of a reference's entry in bytes: type, offset.
 pub(crate) const XREF_ENTRY: u32 = 6;
-/// Bytes of a summary without entries.
+/// Size of a summary without entries, in bytes.
 pub(crate) const FRAME: u32 = SUMMARY_SIZE + SUMMARY_MARKER_SIZE;
-/// A longer summary is not written (fs/jffs2/summary.h, `MAX_SUMMARY_SIZE`).
+/// Most bytes of a written summary (fs/jffs2/summary.h, `MAX_SUMMARY_SIZE`).
 const LONGEST: u32 = 65_536;
 
-/// What is known of the nodes of an open block.
+/// The nodes of an open block.
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     entries: Vec<u8>,
     count: u32,
-    /// Nothing is collected: the block will end without a summary.
+    /// Whether the block will end without a summary; nothing is collected then.
     disabled: bool,
 }
 
 impl Collector {
-    /// For a new block.
+    /// A collector for a new block.
     pub(crate) fn new(enabled: bool) -> Self {
         Self { disabled: !enabled, ..Self::default() }
     }
@@ -42,12 +43,12 @@ impl Collector {
         *self = Self::new(false);
     }
 
-    /// Bytes of the entries so far.
+    /// Size of the entries so far, in bytes.
     pub(crate) fn size(&self) -> u32 {
         self.entries.len() as u32
     }
 
-    /// Adds a node that was written at `offset` of the block. One that summaries do not know
+    /// Adds a node written at `offset` of the block. A node type that summaries do not support
     /// disables the summary.
     pub(crate) fn add(&mut self, order: ByteOrder, node: &[u8], offset: u32) {
         if self.disabled {
@@ -88,8 +89,8 @@ impl Collector {
         Some(())
     }
 
-    /// The summary node for the last `room` bytes of a block, which begins at `offset`; `None`
-    /// where there is not enough room, or nothing to say.
+    /// The summary node for the last `room` bytes of a block, starting at `offset`; `None` if there
+    /// is not enough room, or nothing to list.
     pub(crate) fn node(&self, order: ByteOrder, cleanmarker: u32, offset: u32, room: u32) -> Option<Vec<u8>> {
         let padding = room.checked_sub(self.size() + FRAME)?;
         let data = room - SUMMARY_SIZE;
@@ -109,8 +110,8 @@ impl Collector {
             header_crc: header.header_crc,
             entries: self.count,
             cleanmarker,
-            // Counted by a mount only (fs/jffs2/summary.c): readers find padding by the gaps
-            // between entries.
+            // Only counted by a mount (fs/jffs2/summary.c): readers detect padding as gaps between
+            // entries.
             padded: 0,
             summary_crc: crc(node.get(SUMMARY_SIZE as usize..)?),
             node_crc: 0,
@@ -121,8 +122,8 @@ impl Collector {
     }
 }
 
-/// Bytes that a node's entry takes in the summary, where the node is not at hand: an upper bound,
-/// its own length (fs/jffs2/gc.c does the same).
+/// An upper bound for the summary entry of a node that is not available: its own length (as in
+/// fs/jffs2/gc.c).
 pub(crate) const fn bound(length: u32) -> u32 {
     length
 }

@@ -1,4 +1,4 @@
-//! Extended attributes: a node with name and value, and one that says which inode has it.
+//! Changing extended attributes: one node has name and value, another one says which inode has it.
 
 use std::sync::OnceLock;
 
@@ -18,11 +18,11 @@ use crate::volume::Jffs2;
 use crate::xattr::{Attribute, AttributeContent, Reference, is_list};
 use crate::{Ino, NodeAddress};
 
-/// The longest name with its prefix (Linux's `XATTR_NAME_MAX`).
+/// Longest name with its prefix in bytes (Linux's `XATTR_NAME_MAX`).
 const NAME_MAX: usize = 255;
 
 impl<F: Flash> Jffs2<F> {
-    /// Prefix, rest of the name and value as on the flash.
+    /// Prefix, rest of the name, and value in stored form.
     fn stored_form(&mut self, inode: Ino, name: &[u8], value: &[u8]) -> Result<AttributeContent> {
         if name.len() > NAME_MAX {
             return Err(FsError::new(
@@ -64,14 +64,14 @@ impl<F: Flash> Jffs2<F> {
         Ok(AttributeContent { prefix, name: rest.into(), value: value.into() })
     }
 
-    /// The number of the attribute that an inode has under a name. Of several, which a change that
-    /// was cut off leaves, only the newest shows; the others are taken away, since they would show
-    /// once that one is gone.
+    /// The number of an inode's attribute with a name. If an interrupted change left several, only
+    /// the newest is visible; the others are removed, because they would become visible when that
+    /// one is deleted.
     fn only_attribute_of(&mut self, inode: Ino, prefix: u8, rest: &[u8]) -> Result<Option<u32>> {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for (id, sequence) in self.xattrs.of_inode(inode) {
             let Some(content) = self.attribute_content(id)? else { continue };
-            // As for reading: an access control list has no name of its own.
+            // As in reading: an access control list has no name of its own.
             if content.prefix == prefix && (*content.name == *rest || is_list(prefix)) {
                 found.push((sequence, id));
             }
@@ -86,7 +86,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(newest.map(|(_, id)| id))
     }
 
-    /// Sets an attribute, new or instead of an old one.
+    /// Sets the value of a new or existing attribute.
     pub(super) fn put_xattr(&mut self, inode: Ino, name: &[u8], value: &[u8]) -> Result<()> {
         let now = self.seconds();
         self.body_mut(inode)?;
@@ -96,18 +96,18 @@ impl<F: Flash> Jffs2<F> {
         if old.as_ref().is_some_and(same) {
             return Ok(());
         }
-        // Equal attributes of several inodes are one (fs/jffs2/xattr.c, `create_xattr_datum`).
+        // Equal attributes of several inodes are shared (fs/jffs2/xattr.c, `create_xattr_datum`).
         let shared = self.xattrs.attributes.iter().filter(|(_, known)| known.users > 0).map(|(id, _)| *id).find(same);
         let id = match shared {
             Some(id) => id,
             None => self.write_attribute(inode, content)?,
         };
-        // Counted before there is a reference: else the collector, which may work for the room,
-        // would take it for a dead one.
+        // Count it before there is a reference: otherwise the collector, which may run for space,
+        // would take it for dead.
         if let Some(attribute) = self.xattrs.attributes.get_mut(&id) {
             attribute.users += 1;
         }
-        // One reservation for both: a full volume leaves neither.
+        // One reservation for both nodes: a full volume gets neither.
         let granted = self.reserve_references(inode, 1 + u32::from(old.is_some()), Urgency::Normal);
         let written = granted.and_then(|grant| self.write_reference(grant, inode, id, false).map(|()| grant));
         let grant = match written {
@@ -118,7 +118,7 @@ impl<F: Flash> Jffs2<F> {
             }
         };
         if let Some(old) = old {
-            // Without this the old value would come back once the new one's reference is deleted.
+            // Without this, the old value would reappear when the new one's reference is deleted.
             self.write_reference(grant, inode, old, true)?;
             self.release_attribute(old);
         }
@@ -126,7 +126,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Takes an attribute away.
+    /// Removes an attribute.
     pub(super) fn take_xattr(&mut self, inode: Ino, name: &[u8]) -> Result<()> {
         self.body_mut(inode)?;
         let missing =
@@ -169,14 +169,14 @@ impl<F: Flash> Jffs2<F> {
         Ok(id)
     }
 
-    /// Room for some references of an inode, and the stamp that they get.
+    /// Reserves space for some references of an inode; also returns their stamp.
     fn reserve_references(&mut self, inode: Ino, count: u32, urgency: Urgency) -> Result<(Grant, Nanos)> {
         let datum = self.separate_attributes(inode)?;
         let need = Need { region: datum.region, least: count * XREF_SIZE, entry: count * XREF_ENTRY };
         Ok((self.reserve(need, urgency)?, Nanos(datum.stamp.0)))
     }
 
-    /// Writes that an inode has an attribute, or has it no more.
+    /// Writes a reference of an inode to an attribute, or its deletion.
     fn write_reference(&mut self, (grant, written): (Grant, Nanos), inode: Ino, id: u32, gone: bool) -> Result<()> {
         let full = || exhausted("all sequence numbers of references have been given");
         let highest = self.xattrs.highest_sequence.checked_add(2).ok_or_else(full)?;
@@ -202,7 +202,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// An inode has an attribute no more.
+    /// Releases an attribute that an inode no longer has.
     fn release_attribute(&mut self, id: u32) {
         if let Some(attribute) = self.xattrs.attributes.get_mut(&id) {
             attribute.users = attribute.users.saturating_sub(1);
@@ -219,8 +219,8 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// Nothing of an inode's references is valid: the inode is no more, and its number is not given
-    /// again while they are on the flash.
+    /// Makes all references of a dead inode obsolete; its number is not reused while they are on
+    /// the flash.
     pub(super) fn bury_xattrs(&mut self, inode: Ino) {
         let range = (inode, 0)..=(inode, u32::MAX);
         let all: Vec<(u32, Reference)> =
@@ -238,9 +238,9 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// A node of an attribute or a reference was copied.
+    /// Records that a node of an attribute or a reference was copied.
     pub(super) fn moved_of_xattr(&mut self, owner: Owner, from: NodeAddress, to: NodeAddress) {
-        // Not by what the copy says: it may have decayed.
+        // Not by the content of the copy, which may have decayed.
         let (nodes, node) = match owner {
             Owner::Xattr(id) => {
                 let Some(attribute) = self.xattrs.attributes.get_mut(&id) else { return };

@@ -1,29 +1,30 @@
-//! Where one volume ends and another begins of the same byte order.
+//! Finding the borders between volumes of the same byte order.
 
 use std::cmp::Ordering;
 
 use crate::probe::erase_size::greatest_common_divisor;
 
-/// So many contradictions, with one of names among them, are two volumes; fewer are a volume's own.
+/// This many contradictions, at least one of them between names, prove two volumes; fewer may be
+/// one volume's own.
 const CONFLICTS_MIN: usize = 2;
 
-/// A place where a volume may begin: a node at the smallest erase block's beginning, behind
-/// something that is none.
+/// A possible beginning of a volume: a node at a multiple of the smallest erase size, after
+/// something other than a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opening {
     pub(super) at: u64,
-    /// Bytes of what stands before it.
+    /// Length in bytes of what precedes it.
     pub(super) gap: u64,
-    /// Whether some of these are not blank.
+    /// Whether some of these bytes are not blank.
     pub(super) is_foreign: bool,
 }
 
-/// Two sound nodes that say different things of one version.
+/// Two valid nodes that contradict each other about one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub(super) earlier: u64,
     pub(super) later: u64,
-    /// Of a directory's names, not of an inode's content.
+    /// Whether they concern a directory's names rather than an inode's content.
     pub(super) is_name: bool,
 }
 
@@ -31,18 +32,18 @@ pub(super) struct Conflict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Border {
     pub(super) at: u64,
-    /// Where the last node of the volume before it ends.
+    /// End of the last node of the volume before it.
     pub(super) before: u64,
     pub(super) doubt: Option<String>,
 }
 
-/// Whether nodes that contradict each other are of two volumes, and not a volume's own fault.
+/// Whether contradictory nodes come from two volumes rather than from a fault of one.
 pub(super) fn are_two_volumes(conflicts: &[Conflict]) -> bool {
     conflicts.len() >= CONFLICTS_MIN && conflicts.iter().any(|conflict| conflict.is_name)
 }
 
-/// The fewest borders that explain all contradictions, ascending: of each pair of nodes one stands
-/// before a border and one behind it.
+/// The fewest borders that explain all contradictions, in ascending order: each contradictory pair
+/// must have a border between its nodes.
 pub(super) fn borders(conflicts: Vec<Conflict>, openings: &[Opening]) -> Vec<Border> {
     let mut rest = of_two_volumes(conflicts);
     let lowest = lowest_places(&rest);
@@ -51,7 +52,7 @@ pub(super) fn borders(conflicts: Vec<Conflict>, openings: &[Opening]) -> Vec<Bor
     for (index, lowest_place) in lowest.iter().enumerate() {
         let Some(last) = rest.iter().map(|conflict| conflict.later).min() else { break };
         let start = found.last().map_or(0, |border| border.at);
-        // What may stand behind the next border shows another volume's blocks.
+        // Bytes that may lie after the next border show another volume's blocks.
         let end = lowest.get(index + 1).map_or(all_end, |next| last.max(*next));
         let near = openings.iter().filter(|opening| (start..=end).contains(&opening.at)).copied();
         let border = border(*lowest_place, last, &near.collect::<Vec<_>>());
@@ -61,7 +62,7 @@ pub(super) fn borders(conflicts: Vec<Conflict>, openings: &[Opening]) -> Vec<Bor
     found
 }
 
-/// Leaves out the contradictions that are one volume's own.
+/// Removes the contradictions within one volume.
 fn of_two_volumes(mut conflicts: Vec<Conflict>) -> Vec<Conflict> {
     conflicts.sort_by_key(|conflict| conflict.later);
     let mut kept = Vec::new();
@@ -76,8 +77,8 @@ fn of_two_volumes(mut conflicts: Vec<Conflict>) -> Vec<Conflict> {
     kept
 }
 
-/// Behind which place each of the fewest borders stands at least, ascending: where those that
-/// follow explain as much as they can.
+/// The lower bound of each of the fewest borders, in ascending order, if all following ones explain
+/// as much as possible.
 fn lowest_places(conflicts: &[Conflict]) -> Vec<u64> {
     let mut rest: Vec<&Conflict> = conflicts.iter().collect();
     rest.sort_by_key(|conflict| std::cmp::Reverse(conflict.earlier));
@@ -90,9 +91,8 @@ fn lowest_places(conflicts: &[Conflict]) -> Vec<u64> {
     found
 }
 
-/// The border behind `first` and up to `last`: where a node begins a block behind something that is
-/// no volume's; else where the distance of blocks changes; else at the roundest place, which is a
-/// guess.
+/// The border after `first` and up to `last`: where a node begins a block after foreign bytes; else
+/// where the distance of blocks changes; else at the roundest position, which is a guess.
 fn border(first: u64, last: u64, openings: &[Opening]) -> Border {
     let is_possible = |opening: &&Opening| opening.at > first && opening.at <= last;
     let possible: Vec<&Opening> = openings.iter().filter(is_possible).collect();
@@ -115,7 +115,8 @@ fn border(first: u64, last: u64, openings: &[Opening]) -> Border {
     Border { doubt: Some(doubt), ..of(roundest) }
 }
 
-/// Where blocks of one size end and blocks of another begin; `None` where both sides show one size.
+/// Where blocks of one size end and blocks of another begin; `None` if both sides have the same
+/// size.
 fn change_of_distance<'a>(possible: &[&'a Opening], openings: &[Opening]) -> Option<&'a Opening> {
     let distance = |sides: &mut dyn Iterator<Item = u64>| {
         let mut places = sides.peekable();

@@ -1,8 +1,8 @@
-//! Where the volumes in a dump lie: each from its first block of nodes to its last, and the blank
-//! blocks behind that.
+//! Locating the volumes in a dump: each from its first block with nodes to its last, with the
+//! following blank blocks.
 //!
-//! Volumes side by side are told apart where the byte order changes, and where nodes say different
-//! things of one version of an inode or of a directory: a volume gives each version once
+//! Adjacent volumes are separated where the byte order changes, and where nodes contradict each
+//! other about one version of an inode or of a directory: a volume uses each version once
 //! (fs/jffs2/nodelist.h, `highest_version`).
 
 mod borders;
@@ -18,22 +18,22 @@ use super::likeness::{Assumptions, Probe, probe_parts};
 use crate::layout::ByteOrder;
 use nandkit_vfs::probe::Depth;
 
-/// The bytes that a volume proves to be its own, and how sure their ends are.
+/// The bytes that provably belong to a volume, and how certain the ends are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeExtent {
-    /// Data bytes of the device.
+    /// The range in data bytes of the device.
     pub range: Range<u64>,
-    /// Behind these all is blank.
+    /// The rest of the range after this is blank.
     pub used_end: u64,
     /// The byte order of its nodes.
     pub order: ByteOrder,
-    /// What is not sure of its ends, a sentence each.
+    /// Uncertainties about its ends, one sentence each.
     pub doubts: Vec<String>,
 }
 
-/// Every volume in a dump, ascending. The erase size of the device itself does not matter.
+/// All volumes in a dump, in ascending order. The device's own erase size does not matter.
 ///
-/// Cost: a pass over all data bytes, at memory speed, and a look through each volume.
+/// Cost: a pass over all data bytes at memory speed, and a survey of each volume.
 pub fn volumes(device: &dyn Look, known: &Assumptions<'_>) -> Vec<VolumeExtent> {
     let walk = Walk::over(device);
     let stretches = walk.stretches();
@@ -50,16 +50,14 @@ pub fn volumes(device: &dyn Look, known: &Assumptions<'_>) -> Vec<VolumeExtent> 
     found
 }
 
-/// The erase size that the nodes of a stretch prove, or else the smallest unit in which a volume
-/// can lie.
+/// The erase size proven by the nodes of a stretch, or else the smallest possible unit of a volume.
 fn proven_block(device: &dyn Look, nodes: &Range<u64>, known: &Assumptions<'_>) -> u32 {
     let least = ERASE_SIZE_MIN.max(known.page_size);
     let probe = probe_parts(device, std::slice::from_ref(nodes), Depth::Thorough, known);
     probe.as_ref().and_then(Probe::proven_erase_size).unwrap_or(least)
 }
 
-/// A stretch of nodes in whole blocks, and the blank ones behind it, between what lies on both
-/// sides.
+/// Extends a stretch of nodes to whole blocks, and by the following blank ones, within `between`.
 fn with_blocks(device: &dyn Look, nodes: &Range<u64>, block: u64, between: Range<u64>) -> VolumeExtent {
     let block = block.max(1);
     let start = (nodes.start / block * block).max(between.start);

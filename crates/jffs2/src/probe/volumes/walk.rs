@@ -1,4 +1,4 @@
-//! From node to node through a dump, and what lies between them.
+//! Walking through a dump from node to node.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,14 +12,14 @@ use crate::probe::survey::Held;
 use crate::probe::{ERASE_SIZE_MIN, any_node, stored_length};
 use crate::scan::node;
 
-/// Subjects that are remembered: a volume has one for each node of a file or name.
+/// Most subjects that are remembered: a volume has one for each node of a file or name.
 const SUBJECTS_MAX: usize = 1 << 20;
-/// Less is what fills a page up, or a node that was cut short.
+/// Shorter foreign stretches are page padding, or a truncated node.
 const FOREIGN_MIN: u64 = 512;
 /// Volumes begin at multiples of this.
 const UNIT: u64 = ERASE_SIZE_MIN as u64;
 
-/// What a version belongs to: an inode's content, or a directory's names.
+/// The subject of a version: an inode's content, or a directory's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Subject {
     is_big_endian: bool,
@@ -28,7 +28,7 @@ struct Subject {
     version: u32,
 }
 
-/// Nodes of one byte order, from the first to behind the last.
+/// A stretch of nodes in one byte order, from the first to the end of the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) nodes: Range<u64>,
@@ -36,14 +36,14 @@ pub(super) struct Stretch {
     pub(super) doubt: Option<String>,
 }
 
-/// What a dump shows.
+/// The nodes found in a dump.
 #[derive(Default)]
 pub(super) struct Walk {
-    /// Nodes of one byte order each, ascending.
+    /// Stretches of one byte order each, in ascending order.
     runs: Vec<Stretch>,
     openings: Vec<Opening>,
     conflicts: Vec<Conflict>,
-    /// By subject: checksums of what was said of it last, and where.
+    /// For each subject: checksums of its last node's content, and the node's address.
     said: BTreeMap<Subject, ((u32, u32), u64)>,
 }
 
@@ -52,8 +52,8 @@ impl Walk {
         let mut walk = Self::default();
         let mut held = Held::of(device);
         let (end, mut at) = (device.geometry().capacity(), 0);
-        // Where the last node ended, and whether something stood behind it that is neither a node
-        // nor blank.
+        // The end of the last node, and whether it was followed by anything other than nodes or
+        // blank flash.
         let (mut ended, mut is_foreign) = (0, false);
         let block_bytes = device.geometry().block_size().max(1);
         let mut sound_to = 0;
@@ -61,7 +61,8 @@ impl Walk {
             if at >= sound_to {
                 let block = at / block_bytes;
                 sound_to = (block + 1).saturating_mul(block_bytes);
-                // What stands in a bad block is nobody's, and no sign of something between volumes.
+                // The content of a bad block belongs to no volume, and shows no foreign content
+                // between volumes.
                 if u32::try_from(block).is_ok_and(|block| device.is_bad(BlockIndex(block))) {
                     at = sound_to;
                     continue;
@@ -90,8 +91,8 @@ impl Walk {
         walk
     }
 
-    /// Takes a node into the run that it goes on with, or begins another. `false`: it is none of a
-    /// volume's, as damage lays some bare in a file's content.
+    /// Adds a node to the stretch that it continues, or starts another. `false`: it belongs to no
+    /// volume, because damage exposed it in a file's content.
     fn run(&mut self, at: u64, next: u64, order: ByteOrder) -> bool {
         match self.runs.last_mut() {
             Some(run) if run.order == order => run.nodes.end = next,
@@ -101,7 +102,7 @@ impl Walk {
         true
     }
 
-    /// Compares what a node says with what was said before of the same version.
+    /// Compares a node with earlier nodes about the same version.
     fn node(&mut self, held: &mut Held<'_>, at: u64, order: ByteOrder, header: &Header) {
         if header.is_obsolete() || !matches!(header.node_type, node_type::INODE | node_type::DIRENT) {
             return;
@@ -120,12 +121,12 @@ impl Walk {
         }
     }
 
-    /// The stretches of nodes that are volumes of their own.
+    /// The stretches that are separate volumes.
     pub(super) fn stretches(self) -> Vec<Stretch> {
         let run_of = |place: u64| self.runs.iter().rposition(|run| run.nodes.start <= place);
         let (inside, across): (Vec<Conflict>, Vec<Conflict>) =
             self.conflicts.iter().copied().partition(|conflict| run_of(conflict.earlier) == run_of(conflict.later));
-        // Each run by itself: the blocks of another byte order's volumes show nothing here.
+        // Each stretch separately: blocks of another byte order's volumes are irrelevant here.
         let of_run = |run: &Stretch| {
             let conflicts = inside.iter().filter(|conflict| run.nodes.contains(&conflict.later)).copied();
             let openings = self.openings.iter().filter(|opening| run.nodes.contains(&opening.at)).copied();
@@ -152,8 +153,8 @@ impl Walk {
     }
 }
 
-/// Two names of one version in what is taken for one volume: too little to part it by, and too much
-/// to say nothing.
+/// Reports two names of one version within an assumed single volume: too little evidence to split
+/// it, but too much to ignore.
 fn contradiction(stretch: &Stretch, conflicts: &[Conflict]) -> Option<String> {
     let is_inside = |conflict: &&Conflict| {
         let nodes = [conflict.earlier, conflict.later];
@@ -165,8 +166,8 @@ fn contradiction(stretch: &Stretch, conflicts: &[Conflict]) -> Option<String> {
     ))
 }
 
-/// Whether a byte order comes back of which nothing shows that it is another volume's: then nobody
-/// knows which blocks belong together.
+/// Whether a byte order reappears without proof that it is another volume: then it is unknown which
+/// blocks belong together.
 fn comes_back(runs: &[Stretch], across: &[Conflict]) -> bool {
     runs.iter().zip(runs.iter().skip(2)).any(|(one, other)| {
         let between: Vec<Conflict> = across
@@ -178,7 +179,7 @@ fn comes_back(runs: &[Stretch], across: &[Conflict]) -> bool {
     })
 }
 
-/// All runs as one, of the byte order of most bytes.
+/// Joins all stretches to one, in the byte order of most bytes.
 fn joined(runs: &[Stretch]) -> Vec<Stretch> {
     let bytes = |order| {
         let of_order = runs.iter().filter(|run| run.order == order);
@@ -189,7 +190,7 @@ fn joined(runs: &[Stretch]) -> Vec<Stretch> {
     range.map(|nodes| Stretch { nodes, order, doubt: None }).into_iter().collect()
 }
 
-/// What a sound node is about, and the checksums of what it says.
+/// The subject of a valid node, and checksums of its content.
 fn says(order: ByteOrder, header: &Header, bytes: &[u8]) -> Option<(Subject, (u32, u32))> {
     let is_big_endian = order == ByteOrder::Big;
     match header.node_type {
