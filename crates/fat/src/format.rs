@@ -1,4 +1,4 @@
-//! Making an empty volume.
+//! Creates an empty volume.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Area, Cause, Clock, Context, Described, Description, Lba, Payload, format_bytes};
@@ -11,45 +11,45 @@ use crate::layout::{Boot32, BootCommon, BootTail, EXTENDED_BOOT, FsInfo, SLOT_SI
 use crate::table::Link;
 use crate::time;
 
-/// Sector of FSInfo and of the backup boot sector on FAT32, as everybody has them.
+/// Sector of FSInfo and, below, of the backup boot sector on FAT32, where all formatters put them.
 const FS_INFO: u16 = 1;
 const BACKUP: u16 = 6;
 const MEDIA_FIXED: u8 = 0xF8;
 
-/// On what the first sector of the data area is to lie.
+/// The boundary at which the data area starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Alignment {
-    /// On nothing: no sector is spent.
+    /// No alignment: no sector is spent on it.
     None,
-    /// On a multiple of the cluster size.
+    /// A multiple of the cluster size.
     #[default]
     Cluster,
-    /// On a multiple of the device's recycling unit (erase block); of the cluster size where it has
+    /// A multiple of the device's recycling unit (erase block), or of the cluster size if it has
     /// none.
     RecyclingUnit,
 }
 
-/// What to make.
+/// What kind of volume to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatOptions {
-    /// The type; `None` chooses as mkfs.vfat does: FAT32 from 512 MiB on, else FAT12 where 2 KiB
-    /// clusters suffice, else FAT16.
+    /// The type. `None` chooses as mkfs.vfat does: FAT32 from 512 MiB on; below that FAT12 if 2 KiB
+    /// clusters suffice, otherwise FAT16.
     pub kind: Option<FatKind>,
-    /// Bytes of a sector; `None` is the device's, at least 512.
+    /// Sector size in bytes. `None` takes the device's, but at least 512.
     pub sector_size: Option<u32>,
-    /// Bytes of a cluster, up to 32 KiB; `None` chooses by size.
+    /// Cluster size in bytes, up to 32 KiB. `None` chooses by the volume's size.
     pub cluster_size: Option<u32>,
-    /// Slots of the root directory of FAT12 and FAT16.
+    /// Number of slots in the root directory of FAT12 and FAT16.
     pub root_entries: u16,
-    /// Copies of the FAT, 1 or 2.
+    /// Number of copies of the FAT, 1 or 2.
     pub fats: u8,
-    /// Sectors before the first FAT; `None` is 1, or 32 on FAT32. Alignment adds to it.
+    /// Number of sectors before the first FAT. `None` is 1, or 32 on FAT32. Alignment adds to it.
     pub reserved_sectors: Option<u16>,
     /// Label of up to 11 characters.
     pub label: Option<String>,
     /// Serial number.
     pub volume_id: u32,
-    /// Where the data area begins.
+    /// Alignment of the start of the data area.
     pub alignment: Alignment,
 }
 
@@ -73,8 +73,8 @@ fn invalid(detail: String) -> FsError {
     FsError::new(ErrorKind::InvalidArgument, format!("format: {detail}"))
 }
 
-/// Makes an empty volume of the whole device. The boot sector comes last, after a flush: a format
-/// cut short leaves no volume. Returns its layout.
+/// Creates an empty volume on the whole device and returns its layout. The boot sector is written
+/// last, after a flush, so that an interrupted format leaves no volume.
 pub fn format<D: BlockDevice>(device: &mut D, clock: &Clock, options: &FormatOptions) -> Result<Geometry> {
     let shape = *device.geometry();
     let label = label_bytes(options)?;
@@ -123,7 +123,7 @@ fn label_bytes(options: &FormatOptions) -> Result<[u8; 11]> {
     Ok(bytes)
 }
 
-/// Decides the layout.
+/// Chooses the layout.
 fn plan(
     capacity: u64,
     device_sector: u32,
@@ -167,7 +167,8 @@ fn plan(
         }
         let too_many = seen.iter().any(|&(kind, at, clusters)| at == size && clusters > kind.clusters().1);
         if options.cluster_size.is_some() || !too_many || size >= 32 << 10 {
-            // FAT32 on a small device: the tables' cluster size gives too few; smaller ones may do.
+            // On a small FAT32 device the table's cluster size gives too few clusters; smaller ones
+            // may fit.
             if wide && options.cluster_size.is_none() && size > sector_size && !too_many {
                 size /= 2;
                 continue;
@@ -178,7 +179,7 @@ fn plan(
     }
 }
 
-/// The cluster size to try first: the tables of mkfs.vfat, which for FAT32 are Microsoft's.
+/// The cluster size to try first: from mkfs.vfat's tables, which for FAT32 are Microsoft's.
 fn first_cluster_size(capacity: u64, wide: bool) -> u32 {
     const MIB: u64 = 1 << 20;
     match capacity {
@@ -209,7 +210,7 @@ fn no_fit(capacity: u64, seen: &[(FatKind, u32, u32)]) -> FsError {
     ))
 }
 
-/// What is known before the FAT's size.
+/// The part of the layout that is known before the size of the FAT.
 struct Layout {
     kind: FatKind,
     sector_size: u32,
@@ -219,8 +220,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// The layout with the smallest FAT that has an entry for every cluster behind it. `clusters`
-    /// is 0 where nothing fits.
+    /// The layout with the smallest FAT that has an entry for every cluster behind it. The number
+    /// of clusters is 0 if nothing fits.
     fn fit(&self, label: [u8; 11], options: &FormatOptions) -> Result<Geometry> {
         let wide = self.kind == FatKind::Fat32;
         let least = if wide { 8 } else { 1 };
@@ -253,7 +254,7 @@ impl Layout {
             state: 0,
             is_signed: true,
         };
-        // A larger FAT leaves fewer clusters, so this ends: the size only grows.
+        // This ends because the size only grows: a larger FAT leaves fewer clusters.
         loop {
             geometry.reserved_sectors = self.align(&geometry, reserved, options.alignment)?;
             let data = self.total.saturating_sub(geometry.first_data_sector());
@@ -277,7 +278,7 @@ impl Layout {
             Alignment::RecyclingUnit if self.recycling > 0 => self.recycling,
             Alignment::Cluster | Alignment::RecyclingUnit => u64::from(self.cluster_size),
         };
-        // Small volumes spend nothing on it, as with mkfs.vfat (8,192 sectors).
+        // As in mkfs.vfat, volumes of up to 8,192 sectors spend nothing on aligning to clusters.
         if alignment == Alignment::Cluster && self.total <= 8192 {
             return Ok(reserved);
         }
@@ -370,7 +371,7 @@ fn boot_sector(geometry: &Geometry, options: &FormatOptions) -> Vec<u8> {
         kind,
     };
     bytes.extend_from_slice(tail.as_bytes());
-    // Code that halts, for a BIOS that starts it: cli, hlt, jump back to hlt.
+    // Code that halts the machine if a BIOS boots it: cli, hlt, jump back to hlt.
     bytes.extend_from_slice(&[0xFA, 0xF4, 0xEB, 0xFD]);
     bytes.resize(510, 0);
     bytes.extend_from_slice(&[0x55, 0xAA]);

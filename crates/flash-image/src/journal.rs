@@ -21,8 +21,7 @@ const HEADER: usize = 48;
 const PIECE: usize = 24;
 const SAMPLES: u64 = 64;
 const SAMPLE: usize = 512;
-/// Bytes by which even a short image may grow: one block, the largest size of which is limited to
-/// this.
+/// The growth in bytes allowed to an image however short: one block, which is never larger.
 const GROWTH: u64 = 64 << 20;
 
 /// Writes the journal of these pieces. `sources` are the image and the OOB file before the changes.

@@ -10,9 +10,10 @@ use crate::catalogue::{NodeState, Owner, Queue};
 use crate::volume::Jffs2;
 
 impl<F: Flash> Jffs2<F> {
-    /// Erases one block, or moves one node (fs/jffs2/gc.c, `jffs2_garbage_collect_pass`).
+    /// Erases one block that is waiting for it, or moves one node (fs/jffs2/gc.c,
+    /// `jffs2_garbage_collect_pass`).
     ///
-    /// Errors: `NoSpace` where nothing can be collected; `Device`.
+    /// Errors: `NoSpace` if nothing can be collected; `Device`.
     pub(crate) fn pass(&mut self) -> Result<()> {
         self.check_all()?;
         if self.catalogue.count(Queue::ErasePending) > 0 {
@@ -23,17 +24,20 @@ impl<F: Flash> Jffs2<F> {
             Some(victim) => victim,
             None => match self.choose()? {
                 Some(victim) => victim,
-                // Flushing has left something to erase.
+                // Flushing has left blocks to erase.
                 None => return Ok(()),
             },
         };
         self.step(victim)
     }
 
-    /// Reads the inodes that were not read since the mount, so that
-    /// [`nandkit_vfs::FileSystem::volume`] counts as free what newer nodes have made obsolete.
-    /// Cost: that of reading the heads of all nodes that are not superseded, and of all attributes;
-    /// nothing from the second time on. [`Jffs2::damage`] tells of what was found damaged by it.
+    /// Reads the inodes that have not been read since the mount.
+    ///
+    /// After that, [`nandkit_vfs::FileSystem::volume`] counts as free the space of nodes that newer
+    /// nodes have made obsolete. [`Jffs2::damage`] reports the damage found on the way.
+    ///
+    /// Cost: reading the headers of all nodes that are not superseded, and all attributes; nothing
+    /// from the second call on.
     ///
     /// Errors: `ReadOnly`, `Device`.
     pub fn account(&mut self) -> Result<()> {
@@ -42,8 +46,8 @@ impl<F: Flash> Jffs2<F> {
         used.map(|(id, _)| *id).try_for_each(|id| self.attribute_content(id).map(drop))
     }
 
-    /// Before anything is moved all inodes have to be known: what is obsolete would be copied else,
-    /// and what is valid could be lost.
+    /// Reads all inodes, which must be known before any node is moved: otherwise obsolete nodes
+    /// would be copied and valid nodes could be lost.
     fn check_all(&mut self) -> Result<()> {
         if self.writer()?.all_checked {
             return Ok(());
@@ -55,7 +59,7 @@ impl<F: Flash> Jffs2<F> {
         for inode in self.inodes.keys().copied().collect::<Vec<_>>() {
             match self.settle(inode) {
                 Err(error) if error.kind == ErrorKind::Device => return Err(error),
-                // What cannot be read is copied as it is.
+                // An inode that cannot be read is copied as it is.
                 _ => {}
             }
         }
@@ -69,20 +73,21 @@ impl<F: Flash> Jffs2<F> {
         for at in left {
             self.catalogue.set_state(at, NodeState::Normal);
         }
-        // Not before: a device that fails in between is asked again.
+        // Set only now, so that inodes are read again after a device failure in the loop above.
         self.writer()?.all_checked = true;
         Ok(())
     }
 
-    /// Asks the policy for a victim; with less left than deletions need, the block with the least
-    /// to move, whatever the policy. `None`: there is none, but there are blocks to erase.
+    /// Asks the policy for a victim block. If fewer blocks are ready than deletions need, the
+    /// victim is the block with the least data to move, whatever the policy. `None`: there is no
+    /// victim, but there are blocks to erase.
     fn choose(&mut self) -> Result<Option<BlockIndex>> {
         let now = self.medium.now();
         loop {
             let writer = self.writer()?;
             let (policy, bad, deletion) = (writer.options().policy, writer.levels().bad, writer.levels().deletion);
-            // What is left for moving must not be spent on a block that gives little back, nor
-            // before what was emptied already is there to be used.
+            // The remaining space must not be spent on a block that gives little back, nor before
+            // the blocks already emptied can be used.
             let few = self.catalogue.ready() < deletion;
             if few && self.catalogue.count(Queue::ErasableAfterFlush) > 0 && self.medium.is_waiting() {
                 self.flush_all()?;

@@ -1,4 +1,4 @@
-//! When the collector works in the background.
+//! When the collector runs in the background.
 
 use nandkit_flash::Flash;
 use nandkit_vfs::{ErrorKind, Result};
@@ -7,8 +7,7 @@ use crate::catalogue::Queue;
 use crate::volume::Jffs2;
 
 impl<F: Flash> Jffs2<F> {
-    /// Whether there is something to do in the background (fs/jffs2/nodemgmt.c,
-    /// `jffs2_thread_should_wake`).
+    /// Whether the background collector has work (fs/jffs2/nodemgmt.c, `jffs2_thread_should_wake`).
     fn has_background_work(&self) -> bool {
         let Some(writer) = self.writer.as_deref() else { return false };
         let (levels, sums) = (writer.levels(), self.catalogue.sums);
@@ -21,8 +20,8 @@ impl<F: Flash> Jffs2<F> {
         few || self.catalogue.count(Queue::VeryDirty) >= levels.very_dirty
     }
 
-    /// Makes up for the passes that the background collector had time for since it was last looked
-    /// at. Its time counts: the device does one thing after the other.
+    /// Runs the passes that the background collector had time for since the last call. The time of
+    /// the passes counts, as the device does one thing at a time.
     pub(crate) fn background(&mut self) -> Result<()> {
         let now = self.medium.now();
         while let Some(writer) = self.writer.as_deref_mut() {

@@ -5,7 +5,7 @@ use nandkit_units::BlockIndex;
 
 use crate::catalogue::{Block, Catalogue, Queue};
 
-/// The lists that victims come from.
+/// The lists that victims are chosen from.
 const LISTS: [(Queue, List); 5] = [
     (Queue::BadUsed, List::BadUsed),
     (Queue::Erasable, List::Erasable),
@@ -31,8 +31,7 @@ fn view(number: BlockIndex, block: &Block, queue: List) -> BlockView {
     }
 }
 
-/// All blocks that could be collected now. Those with failures are among them where there are free
-/// blocks to spare.
+/// All blocks that could be collected now, including those with failures if `with_bad`.
 pub(super) fn views(catalogue: &Catalogue, with_bad: bool) -> impl Iterator<Item = BlockView> + Clone {
     let lists = LISTS.into_iter().filter(move |(queue, _)| with_bad || *queue != Queue::BadUsed);
     lists.flat_map(move |(queue, list)| {

@@ -42,13 +42,14 @@ fn image(options: &BuildOptions) -> (Vec<u8>, BuildReport) {
     (bytes, report)
 }
 
-/// Every node of an image, checked: type, address, and for inode nodes their fields.
+/// The type and address of every node of an image, and the fields of the inode nodes. Asserts that
+/// each is valid.
 fn nodes(order: ByteOrder, erase_size: u32, image: &[u8]) -> Vec<(u16, u32, Option<Inode>)> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at + 12 <= image.len() {
         let header = Header::decode(order, &image[at..]).unwrap();
         if header.magic != crate::layout::MAGIC {
-            // Nothing stands behind the last node of a block.
+            // Nothing follows the last node of a block.
             let end = (at / erase_size as usize + 1) * erase_size as usize;
             assert!(image[at..end].iter().all(|byte| *byte == 0xFF), "at {at:#x}");
             at = end;
@@ -92,8 +93,8 @@ fn every_byte_of_every_file_has_a_node() {
             assert_eq!(sizes, [0, 10_000, 50_000, 648_890, 700_000]);
             let markers = nodes.iter().filter(|(kind, _, _)| *kind == node_type::CLEANMARKER).count() as u64;
             assert_eq!(markers, if cleanmarker_size > 0 { report.image_bytes / u64::from(erase_size) } else { 0 });
-            // A block loses less than the least node that is worth splitting for, and the last one
-            // its rest.
+            // A full block loses less than the smallest node that is worth splitting for, and the
+            // last block loses its rest.
             let blocks = report.image_bytes / u64::from(erase_size);
             assert!(report.lost_bytes < blocks * 260 + u64::from(erase_size), "{report:?}");
             assert_eq!((report.inodes, report.names), (9, 8));
@@ -101,7 +102,7 @@ fn every_byte_of_every_file_has_a_node() {
     }
 }
 
-/// The nodes of a block as its summary and as a full scan have them.
+/// The summary of each block lists the nodes that a full scan finds.
 #[test]
 fn summaries_list_what_their_blocks_hold() {
     for (order, erase_size, cleanmarker_size) in [(ByteOrder::Little, 8 << 10, 12), (ByteOrder::Big, 64 << 10, 0)] {
@@ -135,7 +136,7 @@ fn an_image_is_filled_up_to_its_size_or_refused() {
     assert_eq!(error.kind, ErrorKind::NoSpace);
 }
 
-/// A tree whose one file says that it has so many bytes.
+/// A tree whose only file claims this size in bytes.
 struct Claims(Vec<SourceNode>);
 
 impl SourceTree for Claims {
@@ -189,8 +190,8 @@ fn impossible_options_are_refused() {
     }
 }
 
-/// What cannot be read again, as nobody enters directories so deep and takes paths so long, makes
-/// no image.
+/// No image is made of trees that could not be read back: the reader limits the depth of
+/// directories and the total length of paths.
 #[test]
 fn trees_deeper_or_longer_than_what_is_read_are_refused() {
     let directories = |count: usize, name: &str| {

@@ -183,7 +183,7 @@ impl<F: Flash> Jffs2<F> {
         self.writer.as_deref()?.open.get(usize::from(region))?.block
     }
 
-    /// The region with this number, or the nearest existing one.
+    /// The region with this number, limited to the highest existing one.
     fn region(&self, region: u8) -> Option<u8> {
         let regions = self.writer.as_deref()?.open.len() as u8;
         Some(region.min(regions.saturating_sub(1)))
