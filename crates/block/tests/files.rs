@@ -1,4 +1,4 @@
-//! Devices in files: locks, refusals, the state after reopening.
+//! Devices in files: locks, refusals, and the state after reopening.
 
 use nandkit_block::{Access, BlockDevice, BlockGeometry, ErrorKind, Extent, FileDevice, JournalledFile};
 use nandkit_units::{Context, Lba, Payload, ReadInto};
@@ -108,7 +108,7 @@ fn a_file_tells_its_holes_and_a_trim_makes_one() {
     assert_eq!(device.extent(Lba(0), 8192), Extent { sectors: 1024, holds: false });
     assert_eq!(device.extent(Lba(1024), 8192 - 1024), Extent { sectors: 256, holds: true });
     assert_eq!(device.extent(Lba(1280), 10), Extent { sectors: 10, holds: false });
-    // What does not begin with a block of the host's file system is zero all the same.
+    // A range that does not start at a block of the host's file system is zeroed all the same.
     device.trim().unwrap().trim(&context, Lba(1025), 254).unwrap();
     let mut found = vec![1; 128 << 10];
     device.read(&context, Lba(1024), ReadInto::Bytes(&mut found)).unwrap();

@@ -1,7 +1,7 @@
-//! Files that the host lets become only a few hundred bytes long.
+//! Files that the host limits to a few hundred bytes.
 //!
-//! A test binary of its own: a process that is being started holds the locks of all files that are
-//! open at that moment, and a test beside it that opens a file twice would find it in use.
+//! A test binary of its own: a process being started inherits the locks of all open files, and a
+//! concurrent test that opens a file twice would find it in use.
 
 use nandkit_block::{BlockGeometry, ErrorKind, JournalledFile};
 use tempfile::TempDir;
@@ -15,12 +15,12 @@ fn geometry() -> BlockGeometry {
 fn a_file_that_cannot_be_made_whole_is_not_left() {
     const INSIDE: &str = "NANDKIT_TEST_WITH_SHORT_FILES";
     if std::env::var_os(INSIDE).is_none() {
-        // Once more in a process whose files may have a few hundred bytes, and which is not killed
-        // when they would get longer.
+        // Runs the test again in a process whose files are limited to a few hundred bytes, and
+        // which is not killed when they would exceed that.
         let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" --exact a_file_that_cannot_be_made_whole_is_not_left";
         let program = std::env::current_exe().unwrap();
-        // Its output must not go into a file either: that of the outer process may be one, and
-        // long.
+        // The output must not go into a file, as the outer process's output may, and it would be
+        // too long.
         let output = std::process::Command::new("sh").args(["-c", script]).arg(program).env(INSIDE, "1").output();
         let output = output.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

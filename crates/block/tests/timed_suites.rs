@@ -1,13 +1,13 @@
-//! Cards and host interfaces keep the contract of the device below, and hide no fault of it.
+//! Cards and host interfaces satisfy the contract of the device below, and hide no fault of it.
 
 use nandkit_block::card::{Card, CardSpec, presets};
 use nandkit_block::{BlockDevice, BlockGeometry, HostLink, HostLinkSpec, RamDevice};
 use nandkit_testkit::block_suite::planted::{BlockBug, PlantedDevice};
 use nandkit_testkit::block_suite::{self, BlockOptions, Reopen};
 
-/// A device in time over another one.
+/// A device that adds time to another one.
 trait Timed: BlockDevice + Sized + 'static {
-    /// The bugs of the device below that its time covers.
+    /// The bugs of the device below that the added time hides.
     const COVERED: &'static [BlockBug];
 
     fn over(device: PlantedDevice) -> Self;
@@ -15,7 +15,7 @@ trait Timed: BlockDevice + Sized + 'static {
 }
 
 impl Timed for Card<PlantedDevice> {
-    // It ends later by far.
+    // The card completes much later.
     const COVERED: &'static [BlockBug] = &[BlockBug::CompletesBeforeIssued, BlockBug::TimeDependsOnChance];
 
     fn over(device: PlantedDevice) -> Self {
@@ -28,7 +28,7 @@ impl Timed for Card<PlantedDevice> {
 }
 
 impl Timed for HostLink<PlantedDevice> {
-    // No command ends before the interface has passed it on.
+    // No command ends before the interface has transferred it.
     const COVERED: &'static [BlockBug] = &[BlockBug::CompletesBeforeIssued];
 
     fn over(device: PlantedDevice) -> Self {
@@ -40,7 +40,7 @@ impl Timed for HostLink<PlantedDevice> {
     }
 }
 
-/// A preset with units so small that the suite's devices have several, and closes some.
+/// A preset with units so small that the suite's devices have several of them and close some.
 fn card_spec(name: &str) -> CardSpec {
     let mut spec = presets::load(name).unwrap();
     spec.open_units.size = 64 << 10;
@@ -59,7 +59,7 @@ fn link_spec() -> HostLinkSpec {
     }
 }
 
-/// Over a device that can be opened anew.
+/// For devices that can be reopened.
 struct Opened<T>(T);
 
 impl<T: Timed> Reopen for Opened<T> {
@@ -83,7 +83,7 @@ fn keeps_the_contract<T: Timed>() {
     assert_eq!(with.remap().map(|remap| remap.unit()), Some(geometry.sector_size));
 }
 
-/// A device over one that can only trim.
+/// Runs the suite for a device over one that can only trim.
 fn passes_over_memory<D: BlockDevice + 'static>(make: impl Fn(RamDevice) -> D) {
     let options = BlockOptions { rounds: 400, ..BlockOptions::default() };
     block_suite::run(|geometry| Box::new(make(RamDevice::new(*geometry).unwrap())), &options).unwrap();

@@ -19,7 +19,7 @@ const METHODS: [(&str, Compression, Level); 7] = [
     ("lzo-9", Compression::Lzo, Level::BEST),
 ];
 
-/// 64 pages each, from the middle of what there is.
+/// 64 pages of each content, from the middle of its source.
 fn contents() -> [(&'static str, Vec<u8>); 3] {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
     let text = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "docs/formats/fat.md", "docs/guide/claims.md"];
@@ -30,7 +30,7 @@ fn contents() -> [(&'static str, Vec<u8>); 3] {
     [("text", text), ("binary", binary), ("zero", vec![0; 64 * PAGE])]
 }
 
-/// The pages packed; a page that does not shrink stands as it is.
+/// The packed pages; a page that does not shrink is stored as it is.
 fn pack(method: Compression, level: Level, content: &[u8]) -> Vec<(bool, Vec<u8>)> {
     let mut compressor = Compressor::new();
     let packed = content.chunks(PAGE).map(|page| {
@@ -43,7 +43,7 @@ fn pack(method: Compression, level: Level, content: &[u8]) -> Vec<(bool, Vec<u8>
     packed.collect()
 }
 
-/// The same through zlib's own algorithm, for comparison.
+/// The length that zlib's own algorithm reaches, for comparison.
 fn flate2_length(level: u32, content: &[u8]) -> usize {
     let packed = content.chunks(PAGE).map(|page| {
         let mut packed = Vec::with_capacity(2 * PAGE);

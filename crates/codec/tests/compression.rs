@@ -4,7 +4,7 @@ use nandkit_codec::checksum::crc32;
 use nandkit_codec::compression::{Compression, Compressor, Decompressor, Fault, Level, decompress};
 use proptest::prelude::*;
 
-/// What pages hold: noise, few symbols, repeats at varying distances, zeroes with some noise.
+/// Typical pages: noise, few symbols, repeats at varying distances, zeroes with some noise.
 fn pages() -> impl Strategy<Value = Vec<u8>> {
     let noise = prop::collection::vec(any::<u8>(), 0..5000);
     let few = prop::collection::vec(prop::sample::select(b"ab c".to_vec()), 0..9000);
@@ -25,8 +25,8 @@ fn methods() -> impl Strategy<Value = Compression> {
     prop::sample::select(Compression::ALL)
 }
 
-/// Decompresses, and again with an output one too short and one too long, which both must be
-/// refused unless the method cannot know.
+/// Decompresses. Also asserts that an output one byte too short or too long is refused, unless the
+/// method cannot tell.
 fn unpack(method: Compression, packed: &[u8], length: usize) -> Vec<u8> {
     let mut output = vec![0xA5; length];
     let mut decompressor = Decompressor::new();
@@ -50,7 +50,7 @@ proptest! {
             prop_assert!(method.can_compress());
             prop_assert!(length < page.len() || method == Compression::None);
             prop_assert_eq!(unpack(method, &packed[..length], page.len()), page.clone());
-            // Exactly enough room is enough, the working memory leaves no trace.
+            // An output of exactly the right size suffices, and the working memory leaves no trace.
             prop_assert_eq!(compressor.compress(method, level, &page, &mut packed.clone()[..length]), Some(length));
         }
         let room = room.index(page.len() + 1);
@@ -62,7 +62,7 @@ proptest! {
         }
     }
 
-    /// Any result will do, but it is a result, and the same whatever the decompressor did before.
+    /// Any result is allowed, but there must be one, the same whatever the decompressor did before.
     #[test]
     fn hostile_streams_end(input in prop::collection::vec(any::<u8>(), 0..300), length in 0..3000_usize, method in methods()) {
         let (mut fresh, mut used) = (vec![0; length], vec![0xFF; length]);
@@ -86,8 +86,8 @@ fn text() -> Vec<u8> {
         .collect()
 }
 
-/// What JFFS2 needs at the end of an erase block: a prefix that uses the room well. The whole text
-/// at the prefix's ratio is the measure.
+/// JFFS2 needs this at the end of an erase block: a prefix that uses the space well. The measure is
+/// the whole text at the prefix's ratio.
 #[test]
 fn a_prefix_uses_the_room() {
     let (page, mut compressor) = (text()[..4096].to_vec(), Compressor::new());

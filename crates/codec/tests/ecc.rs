@@ -1,10 +1,10 @@
-//! Error-correcting codes against vectors that others published, against encoders that share no
-//! line with them, and against every or many patterns of wrong bits.
+//! Error-correcting codes against published vectors, against independent encoders, and against all
+//! or many patterns of wrong bits.
 
 use nandkit_codec::checksum::crc32;
 use nandkit_codec::ecc::{Bch, BchError, Correction, Hamming, HammingOrder};
 
-/// Numbers that look random, the same on every run.
+/// A pseudo-random sequence, the same on every run.
 struct Draw(u32);
 
 impl Draw {
@@ -17,7 +17,7 @@ impl Draw {
         (0..length).map(|_| self.below(256) as u8).collect()
     }
 
-    /// So many different numbers below `bound`.
+    /// `count` different numbers below `bound`.
     fn places(&mut self, count: usize, bound: usize) -> Vec<usize> {
         let mut places = Vec::new();
         while places.len() < count {
@@ -35,8 +35,8 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// The remainder by division of polynomials over GF(2), one bit after the other, by a generator
-/// that is multiplied from minimal polynomials, each found by trying.
+/// The remainder by bitwise division of polynomials over GF(2). The generator is the product of
+/// minimal polynomials, each found by trying.
 fn divided(bits: u32, polynomial: u32, correctable: usize, message: &[u8]) -> Vec<u8> {
     let times = |mut a: u32, mut b: u32| {
         let mut product = 0;
@@ -106,7 +106,7 @@ fn flip(message: &mut [u8], parity: &mut [u8], places: &[usize]) {
     }
 }
 
-/// What others say is the parity of some messages.
+/// Parities of some messages as others publish them.
 #[test]
 fn published_parities() {
     let ones = [0xFF; 516];
@@ -114,10 +114,11 @@ fn published_parities() {
     let mut zeroes_then_ones = [0; 516];
     zeroes_then_ones[500..].fill(0xFF);
     let vectors: [(u32, &[u8], Vec<u8>); 6] = [
-        // Linux drivers/mtd/nand/raw/omap2.c: what makes the ECC of 512 erased bytes all ones.
+        // Linux drivers/mtd/nand/raw/omap2.c: the mask that makes the ECC of 512 erased bytes all
+        // ones.
         (8, &ones[..512], inverted("ef512e09ed939ac29779e524b5")),
         (4, &ones[..512], inverted("2813cc3996ac7f")),
-        // python-bchlib tests/test_exynos.py: the same for S5PV210 and Exynos.
+        // python-bchlib tests/test_exynos.py: the mask for S5PV210 and Exynos.
         (16, &ones[..512], inverted("9ad7ef918880fbf7063a5c9f4924d07502e359e0e4bc1e20702e")),
         // qcom-nandc-pagify tests/resources: pages of ones and of zeroes.
         (8, &ones, hex("dddd132f6aa32f5931605d957f")),
@@ -126,7 +127,7 @@ fn published_parities() {
     ];
     for (correctable, message, mut expected) in vectors {
         let code = Bch::new(13, correctable, None).unwrap();
-        // The source inverts the four bits behind a parity of 52 as well.
+        // The source inverts the four bits after a parity of 52 bits as well.
         if !code.parity_bits().is_multiple_of(8) {
             *expected.last_mut().unwrap() &= 0xF0;
         }
@@ -186,8 +187,8 @@ fn as_many_bits_are_corrected_as_the_code_says() {
     }
 }
 
-/// More errors than the code corrects are told, or lead to another code word: what is said to be
-/// corrected always is one, and no further away than the code reaches.
+/// More errors than the code corrects are reported, or give another code word. A reported
+/// correction is always a code word, within the code's distance.
 #[test]
 fn more_errors_are_told_or_lead_to_a_code_word() {
     let mut draw = Draw(3);
@@ -221,7 +222,7 @@ fn more_errors_are_told_or_lead_to_a_code_word() {
 fn impossible_codes_are_refused() {
     assert_eq!(Bch::new(4, 2, None).unwrap_err(), BchError::FieldBits(4));
     assert_eq!(Bch::new(16, 2, None).unwrap_err(), BchError::FieldBits(16));
-    // Not primitive; irreducible no more than this; of another degree.
+    // Polynomials that are not primitive: two reducible ones, one of degree 14, and zero.
     for polynomial in [0x2001, 0x2000, 0x402B, 0] {
         assert_eq!(Bch::new(13, 4, Some(polynomial)).unwrap_err(), BchError::Polynomial(polynomial));
     }
@@ -235,7 +236,7 @@ fn impossible_codes_are_refused() {
     assert_eq!(code.correct(&mut [0; 512], &mut [0; 12]), Correction::Uncorrectable);
 }
 
-/// The parities as the kernel's documentation has them: one after the other over every bit.
+/// The parities as the kernel's documentation defines them, each over all bits in turn.
 fn parities(data: &[u8], order: HammingOrder) -> [u8; 3] {
     let bits = if data.len() == 512 { 9 } else { 8 };
     let over = |wanted: &dyn Fn(usize, usize) -> bool| {
@@ -273,7 +274,7 @@ fn hamming_corrects_every_bit_and_detects_every_two() {
         assert_eq!(code.encode(&vec![0xFF; step]), [0xFF; 3]);
         let data = draw.bytes(step);
         let ecc = code.encode(&data);
-        // The two bits that 256 bytes leave over take part in nothing.
+        // 256 bytes leave two bits unused.
         let third = if step == 256 { 0xFC } else { 0xFF };
         let places: Vec<usize> =
             (0..step * 8 + 24).filter(|place| step == 512 || !(step * 8 + 22..).contains(place)).collect();
@@ -282,8 +283,8 @@ fn hamming_corrects_every_bit_and_detects_every_two() {
             flip(&mut bad, &mut bad_ecc, &[first]);
             assert_eq!(code.correct(&mut bad, &mut bad_ecc), Correction::Corrected(1), "{step}, bit {first}");
             assert_eq!((&bad, bad_ecc[2] & third, &bad_ecc[..2]), (&data, ecc[2] & third, &ecc[..2]));
-            // Every two of the ECC with every bit; of the data every eleventh, which are all
-            // distances.
+            // Every pair of an ECC bit with any other bit; of the data every eleventh bit, which
+            // covers all distances.
             for &second in
                 places[number + 1..].iter().filter(|second| **second >= step * 8 || (*second - first) % 11 == 1)
             {

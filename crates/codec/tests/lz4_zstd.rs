@@ -1,4 +1,4 @@
-//! LZ4 blocks and Zstandard frames of other programs' making, read.
+//! LZ4 blocks and Zstandard frames made by other programs.
 
 use nandkit_codec::compression::{Compression, Fault, decompress};
 use proptest::prelude::*;

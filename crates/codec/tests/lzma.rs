@@ -1,11 +1,11 @@
-//! Raw LZMA streams of other programs' making, read. The vectors are liblzma's (xz 5.4).
+//! Raw LZMA streams made by other programs. The vectors are liblzma's (xz 5.4).
 
 use nandkit_codec::compression::{Compression, Fault, LzmaProperties, decompress};
 use proptest::prelude::*;
 
 const TEXT: &str = "flash translation layer and flash file system, flash again. ";
 
-/// The properties' byte, and [`TEXT`] six times.
+/// The property byte of each method, and [`TEXT`] six times.
 const STREAMS: [(u8, &[u8]); 3] = [
     (
         0,
@@ -52,7 +52,7 @@ fn streams_of_several_properties_are_read() {
     }
 }
 
-/// 300 bytes of a generator, the same again, 50 zeroes, and the last 200 of the 300.
+/// 300 bytes of a generator, the same bytes again, 50 zeroes, and the last 200 of the 300.
 const FAR: [u8; 327] = [
     0x00, 0x69, 0xAA, 0x1C, 0x7C, 0xF7, 0xC0, 0x73, 0x38, 0xD6, 0xB3, 0xF7, 0x7C, 0xE9, 0x70, 0x5A, 0x99, 0x85, 0xFE,
     0x8A, 0x10, 0x92, 0x18, 0xBC, 0xBB, 0x99, 0x6D, 0xCD, 0x1D, 0xE5, 0xA3, 0x34, 0x21, 0x6C, 0xF1, 0x3C, 0xB1, 0x4A,

@@ -1,5 +1,5 @@
-//! LZO1X against lzop (Debian package lzop), which is liblzo2 around a container: it must read what
-//! we write, we must read what it writes, and ours must not be longer.
+//! LZO1X against lzop (Debian package lzop), which is liblzo2 with a container: lzop must read our
+//! output, we must read lzop's, and ours must not be longer.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -46,13 +46,13 @@ fn kinds(length: usize) -> [(&'static str, Vec<u8>); 6] {
     let text = cut((0..count / 20 + 1).flat_map(line).collect());
     let table = |index: u32| [index, 0x0800_0000 + index * 12, noise(index) & 0xFF, noise(index / 5)];
     let table = cut((0..count / 16 + 1).flat_map(table).flat_map(u32::to_le_bytes).collect());
-    // Few symbols make short matches at all distances, and repeats far back make long ones.
+    // Few symbols give short matches at all distances; repeats far back give long ones.
     let few = cut((0..count).map(|index| b"abcd"[noise(index) as usize % 4]).collect());
     let far: Vec<u8> = (0..count).map(|index| noise(index % 40_000) as u8).collect();
     [("random", random), ("text", text), ("zero", vec![0; length]), ("table", table), ("few", few), ("far", far)]
 }
 
-/// Lengths around the limits of the length fields, pages, and the window.
+/// Pages whose lengths are around the limits of the length fields, of pages, and of the window.
 fn pages() -> Vec<(String, Vec<u8>)> {
     let short = (1..=40).chain(236..=242).chain(254..=260).chain(272..=276);
     let long = [511, 528, 800, 2048, 4095, 4096, 4097, 16_400, 49_150, 49_155, 65_536, 70_000];
@@ -70,8 +70,8 @@ fn adler32(bytes: &[u8]) -> u32 {
 
 const MAGIC: &[u8] = b"\x89LZO\0\r\n\x1A\n";
 
-/// A container without checksums of its content: for each block the unpacked and the packed length
-/// and the stream.
+/// A container without checksums of its content: the unpacked length, the packed length and the
+/// stream of each block.
 fn container(blocks: &[(usize, Vec<u8>)]) -> Vec<u8> {
     // Program, library and needed version, method LZO1X-1, level, flags, mode, time, no name.
     let (flags, mode, time, name) = ([0; 4], [0, 0, 0x81, 0xA4], [0; 8], [0]);
@@ -87,8 +87,7 @@ fn container(blocks: &[(usize, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// The only block of a container that lzop made, if it is packed. `plain` is the length it must
-/// unpack to.
+/// The only block of a container made by lzop, if it is packed. `plain` is its unpacked length.
 fn block(file: &[u8], plain: usize) -> Option<&[u8]> {
     let number = |at: usize| u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) as usize;
     assert!(file.starts_with(MAGIC));
@@ -133,7 +132,8 @@ fn we_read_what_lzop_writes_and_are_not_longer() {
     for (name, page) in &pages {
         std::fs::write(directory.path().join(name), page).unwrap();
     }
-    // lzop's levels: lzo1x_1_15, lzo1x_1, lzo1x_999. In per cent: ours may be this long.
+    // lzop's levels: lzo1x_1_15, lzo1x_1, lzo1x_999. The last number limits our length, in per cent
+    // of lzop's.
     for (option, level, limit) in [("-1", 1, 103), ("-3", 3, 103), ("-9", 9, 100)] {
         lzop(directory.path(), &[&["-f", option], names.as_slice()].concat());
         let (mut ours, mut theirs) = (0, 0);

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use nandkit_codec::streams::{Stream, Unpacked};
 
-/// What a program makes of bytes on its standard input.
+/// The output of a program for bytes on its standard input.
 fn filtered(command: &[&str], input: &[u8]) -> Vec<u8> {
     let (program, words) = command.split_first().unwrap();
     let mut child = Command::new(program)
@@ -95,7 +95,7 @@ fn legacy_frames_of_lz4_have_no_end_mark_and_no_checksum() {
     for length in 5..packed.len() {
         assert!(unpacked(Stream::Lz4, &packed[..length]).is_err(), "{length}");
     }
-    // A block that says more than 8 MiB.
+    // A block that claims more than 8 MiB.
     let mut bomb = vec![0x1F, 7, 1, 0];
     bomb.extend([0xFF; 40_000]);
     bomb.extend([0, 0]);
@@ -136,7 +136,7 @@ fn every_prefix_of_a_frame_and_every_wrong_byte_is_an_error() {
             let mut damaged = packed.clone();
             damaged[at] ^= 0x10;
             let read = unpacked(stream, &damaged);
-            // Names and times in headers, and frames without a checksum, cannot tell.
+            // Names and times in headers, and frames without a checksum, do not reveal damage.
             let told = read.is_err() || read.is_ok_and(|(ours, told)| ours == bytes || told.consumed < packed.len());
             assert!(told || !checks, "{command:?}, byte {at}");
         }
@@ -164,7 +164,7 @@ fn the_writer_ends_a_bomb_and_memory_is_bounded() {
     let wide = filtered(&["zstd", "--long=31"], &content(3000));
     assert!(unpacked(Stream::Zstd, &wide).unwrap_err().to_string().contains("too much memory"));
     let mut large = filtered(&["xz", "--lzma2=dict=1MiB"], &content(3000));
-    // The size of the dictionary stands in the block's header, with a CRC-32 behind it.
+    // The size of the dictionary is in the block's header, with a CRC-32 after it.
     let at = large.windows(2).position(|pair| pair == [0x21, 1]).unwrap();
     large[at + 2] = 40;
     let header = 12..12 + (usize::from(large[12]) + 1) * 4 - 4;

@@ -1,4 +1,4 @@
-//! Space allocated ahead: it is there when it is written, nobody else gets it, and it ends with the
+//! Preallocated space is available when it is written, is given to no other file, and ends with the
 //! file.
 
 use crate::common::*;
@@ -28,7 +28,7 @@ fn promise(fs: &mut impl Changes, inode: InodeNumber, length: u64) -> nandkit_vf
     fs.allocation().unwrap().allocate(inode, 0, length, true)
 }
 
-/// Writes until nothing more is taken.
+/// Writes until the volume is full. Returns the bytes written.
 fn fill(fs: &mut impl Changes, inode: InodeNumber) -> u64 {
     let mut at = fs.stat(inode).unwrap().size;
     let start = at;
@@ -51,7 +51,7 @@ fn what_was_promised_is_kept_for_the_file_alone() {
     promise(&mut fs, kept, 100 * CLUSTER).unwrap();
     assert_eq!((free(&fs), fs.stat(kept).unwrap().size), (all - 100, 0));
     assert_eq!(fs.stat(kept).unwrap().allocated, 100 * CLUSTER);
-    // What is promised already costs nothing.
+    // Space that is already reserved costs nothing.
     promise(&mut fs, kept, 50 * CLUSTER).unwrap();
     assert_eq!(free(&fs), all - 100);
     assert_eq!(fill(&mut fs, other), (all - 100) * CLUSTER);
@@ -76,7 +76,7 @@ fn a_promise_ends_with_a_shorter_size_with_the_file_and_with_the_mount() {
     assert_eq!(free(&fs), all);
     let inode = file(&mut fs, b"again");
     promise(&mut fs, inode, 100 * CLUSTER).unwrap();
-    // As after a power cut: the medium knows nothing of it.
+    // After a power cut the reservation is gone, as the medium does not record it.
     let fs = mount(fs.into_device(), WRITE_THROUGH);
     assert_eq!(free(&fs), all);
     assert_eq!(fs.recovery().unwrap().repairs(), 0);

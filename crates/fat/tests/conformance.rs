@@ -12,7 +12,7 @@ use nandkit_testkit::vfat::Judges;
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::model::ModelOptions;
 
-/// Makes volumes of one type; a remount is clean (unmounted, and its image judged), or finds the
+/// Makes volumes of one type. A remount is clean (unmounted, and its image judged), or uses the
 /// volume as a crash after a sync leaves it.
 struct Maker {
     kind: FatKind,
@@ -36,7 +36,7 @@ impl Maker {
         let options = if volume == Volume::Small { FormatOptions { root_entries: 512, ..options } } else { options };
         let geometry = format(&mut device, &clock(), &options).unwrap();
         if volume == Volume::Small && self.kind == FatKind::Fat32 {
-            // No FAT32 volume is small: all clusters but the first 4,000 are marked bad.
+            // FAT32 volumes cannot be small, so all clusters but the first 4,000 are marked bad.
             for copy in 0..geometry.fats {
                 let start = geometry.fat_start(copy) / 512;
                 let mut fat = vec![0; geometry.fat_bytes() as usize];
@@ -71,7 +71,7 @@ impl FsMaker for Maker {
         let fs = Fat::mount(device, clock, self.options).unwrap();
         if let Some(report) = fs.recovery() {
             assert!(!self.clean, "an unmounted volume needed repair: {report:?}");
-            // A sync left everything in order, so that at most files without a name are found.
+            // After a sync everything is in order, except for files without a name.
             assert_eq!(report.repairs() - report.lost_chains, 0, "{report:?}");
         }
         fs
@@ -107,8 +107,8 @@ fn fat32_conforms() {
     conforms(FatKind::Fat32);
 }
 
-/// 20,000 random operations per type, through both kinds of cache, with clean and unclean remounts
-/// among them.
+/// Compares 20,000 random operations per type with the model, with both kinds of cache, and clean
+/// and unclean remounts.
 fn agrees_with_the_model(kind: FatKind) {
     for (seed, options, clean) in
         [(1, WRITE_THROUGH, true), (2, WRITE_BACK, true), (3, WRITE_THROUGH, false), (4, WRITE_BACK, false)]

@@ -1,4 +1,4 @@
-//! Where files lie, in every type of FAT, with and without a cache.
+//! The extents of files, in every type of FAT, with and without a cache.
 
 use crate::common::*;
 use nandkit_block::{BlockDevice, RamDevice};

@@ -1,5 +1,5 @@
-//! Damaged images: errors or repairs, never a panic or an endless loop; and what is repaired is
-//! clean.
+//! Damaged images lead to errors or repairs, never to a panic or an endless loop, and a repaired
+//! volume is clean.
 
 use std::ops::ControlFlow;
 
@@ -55,7 +55,7 @@ fn findings_and_what_they_list_are_bounded() {
     for number in 0..11_100 {
         let mut slot = [0; 32];
         if number < 100 {
-            // The only slot of a long name, and no entry behind it.
+            // The only slot of a long name, without an entry after it.
             (slot[0], slot[11]) = (0x41, 0x0F);
         } else {
             // A file of one byte without a cluster.
@@ -117,7 +117,7 @@ fn survive(kind: FatKind) {
         let mut device = base.clone();
         damage(&mut device, &geometry, &mut random);
         let _ = check(&mut device, &clock(), CodePage::default());
-        // Half of them say that they were not unmounted, and are repaired.
+        // Half of the images are marked as not unmounted, and are repaired.
         let dirty = round % 2 == 0;
         if dirty {
             edit(&mut device, if kind == FatKind::Fat32 { 65 } else { 37 }, &[1]);
@@ -127,7 +127,7 @@ fn survive(kind: FatKind) {
             fat.unmount().unwrap();
             let mut device = fat.into_device();
             let report = check(&mut device, &clock(), CodePage::default()).unwrap();
-            // A lost ".." stays lost: its slot may hold something that somebody wants back.
+            // A lost ".." is not restored: its slot may hold data that are still wanted.
             let findings: Vec<_> =
                 report.findings.iter().filter(|found| found.kind != FindingKind::WrongDots.name()).collect();
             assert!(findings.is_empty(), "{kind:?} round {round}: {findings:?}");
@@ -186,7 +186,7 @@ fn a_circle_is_named() {
     let fat = mount(device.clone(), WRITE_THROUGH);
     let file = fat.lookup(fat.root(), b"file number 11 at depth 0").unwrap();
     let geometry = fat.geometry();
-    // The chain's clusters lie one behind the other: let the last but one lead to the first.
+    // The chain's clusters are consecutive: let the last but one link to the first.
     let mut fat_sectors = vec![0; 512];
     device.read(&Context::default(), Lba(geometry.fat_start(0) / 512), ReadInto::Bytes(&mut fat_sectors)).unwrap();
     let entries: Vec<u16> = fat_sectors.chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
@@ -243,7 +243,7 @@ fn a_change_that_fails_before_it_changed_anything_leaves_the_volume_writable() {
         fat.unmount().unwrap();
         fat.into_device()
     };
-    // Every link of every chain leads to itself: the files end nowhere.
+    // Every link of every chain points to itself, so that the files are endless.
     let mut entries = Vec::new();
     for cluster in 2..u64::from(geometry.clusters) + 2 {
         let at = geometry.fat_start(0) + 2 * cluster;
@@ -256,7 +256,7 @@ fn a_change_that_fails_before_it_changed_anything_leaves_the_volume_writable() {
         edit(&mut device, at, &cluster.to_le_bytes());
     }
     let mut fat = mount(device, WRITE_BACK);
-    // What waits already is not of the operation that fails.
+    // Changes that were waiting before do not belong to the failing operation.
     fat.changes().unwrap().create(root, b"before it", &NewNode::FILE).unwrap();
     let error = fat.changes().unwrap().remove(root, b"file number 11 at depth 0").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Corrupt);
@@ -286,8 +286,8 @@ fn after_a_failed_commit_nothing_is_written_and_the_volume_stays_marked_as_in_us
         }
         let again = fat.changes().unwrap().sync(None);
         if again.is_ok() {
-            // It struck before anything of the batch was written, and the batch was written whole
-            // now.
+            // The failure came before anything of the batch was written, and the whole batch is
+            // written now.
             continue;
         }
         failures += 1;
@@ -339,7 +339,7 @@ fn chains_that_many_entries_share_are_followed_a_few_times_only() {
     assert!(files.len() >= 399 && (4..=6).contains(&whole), "{whole} of {}", files.len());
     let error = read.last().unwrap().as_ref().unwrap_err();
     assert!(error.kind == ErrorKind::Corrupt && error.detail.contains("share so many clusters"), "{error}");
-    // What was followed stays readable.
+    // The part of the chain that was followed stays readable.
     assert!(fat.read(files[0], 4096, ReadInto::Bytes(&mut [0; 512])).is_ok());
 }
 

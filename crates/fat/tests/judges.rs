@@ -1,4 +1,4 @@
-//! Volumes of ours before mtools, fsck.vfat and the fatfs crate, and theirs before us.
+//! Our volumes judged by mtools, fsck.vfat and the fatfs crate, and their volumes read by us.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -69,7 +69,7 @@ fn assert_holds<D: BlockDevice>(fat: &mut Fat<D>, files: &Files, what: &str) {
     }
 }
 
-/// Changes some files of a volume that has `some_files`; returns what it then holds.
+/// Changes some files of a volume that has `some_files`; returns the new content.
 fn change<D: BlockDevice>(fat: &mut Fat<D>, mut files: Files) -> Files {
     for path in ["many/file number 7.dat", "empty", "dir/deeper/and deeper/last.x"] {
         let (directory, name) = directory_of(fat, path);
@@ -97,7 +97,7 @@ fn change<D: BlockDevice>(fat: &mut Fat<D>, mut files: Files) -> Files {
     files
 }
 
-/// Unmounts a volume that holds these files; the judges read the same tree.
+/// Unmounts a volume that holds these files, and asserts that the judges read the same tree.
 fn judge<D: BlockDevice>(mut fat: Fat<D>, files: &Files, judges: Judges, what: &str) -> D {
     let found = contents_of_volume(&fat);
     let ours: Files = found.iter().filter_map(|(path, node)| Some((path.clone(), node.clone()?))).collect();
@@ -149,7 +149,7 @@ fn our_volumes_of_every_shape_stand_before_all_judges() {
     }
 }
 
-/// Makes an image by mkfs.vfat and fills it by mtools.
+/// Makes an image with mkfs.vfat and fills it with mtools.
 fn their_image(size_kib: u64, arguments: &[&str], files: &Files) -> tempfile::NamedTempFile {
     let image = tempfile::NamedTempFile::new().unwrap();
     image.as_file().set_len(size_kib << 10).unwrap();
@@ -203,8 +203,8 @@ fn volumes_of_mkfs_and_mtools_are_read_and_changed() {
     }
 }
 
-/// Fewer clusters than FAT32 should have: the boot sector's fields decide, as for Linux and
-/// fsck.vfat (mtools and fatfs take it for FAT16).
+/// With fewer clusters than FAT32 should have, the boot sector's fields determine the type, as for
+/// Linux and fsck.vfat (mtools and fatfs take the volume for FAT16).
 #[test]
 fn a_fat32_volume_that_is_too_small_for_its_type_is_used_as_fat32() {
     let image = their_image(16_384, &["-F", "32", "-s", "8"], &Files::new());
@@ -216,9 +216,9 @@ fn a_fat32_volume_that_is_too_small_for_its_type_is_used_as_fat32() {
     assert_holds(&mut mount(device, WRITE_THROUGH), &files, "FAT32 with few clusters");
 }
 
-/// fsck.vfat does not judge these: the fatfs crate gives "." and ".." long names, which it reports
-/// on the crate's own images already; and its ".." names the root of FAT32 by its cluster, where
-/// the specification says 0.
+/// fsck.vfat does not judge these volumes. The fatfs crate gives "." and ".." long names, which
+/// fsck.vfat reports even on the crate's own images, and its ".." names the root of FAT32 by its
+/// cluster, where the specification requires 0.
 #[test]
 fn volumes_of_the_fatfs_crate_are_read_and_changed() {
     for (kind, bytes) in
@@ -330,6 +330,7 @@ fn creating_and_removing_within_a_batch_costs_almost_nothing() {
     let snapshot = fat.with_device(|device| device.snapshot());
     let written = |cause: Cause| snapshot.of(RequestKind::Write, cause).bytes;
     assert_eq!(written(Cause::UserData), 0);
-    // The mark of use (boot sector, two FATs) and the root's slots that are free now, not the end.
+    // The in-use mark (boot sector, two FATs) and the root's slots that are now free, but not the
+    // end of the directory.
     assert!(written(Cause::Metadata) <= 6 * 512, "{}", written(Cause::Metadata));
 }

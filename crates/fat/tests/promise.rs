@@ -22,8 +22,8 @@ struct Case {
     steps: u32,
 }
 
-/// Runs the workload until the cut; returns the device as the cut left it, or `None` where the
-/// workload ended before.
+/// Runs the workload until the cut. Returns the device as the cut left it, the history, and whether
+/// it was cut.
 fn run_until_cut(case: &Case, base: &RamDevice, plan: DeviceCutPlan) -> (CutDevice<RamDevice>, History, bool) {
     let mut fat = Fat::mount(CutDevice::new(base.clone(), plan), clock(), case.options).unwrap();
     let mut history = History::default();
@@ -39,7 +39,7 @@ fn run_until_cut(case: &Case, base: &RamDevice, plan: DeviceCutPlan) -> (CutDevi
     (fat.into_device(), history, cut)
 }
 
-/// Returns how many cuts there were together with those before.
+/// Cuts at every request of the workload. Returns `before` plus the number of cuts.
 fn cut_everywhere(case: &Case, plans: &[(DeviceCutMoment, Survival)], before: u64) -> u64 {
     let bytes = match case.kind {
         FatKind::Fat12 => 1 << 20,
@@ -58,7 +58,7 @@ fn cut_everywhere(case: &Case, plans: &[(DeviceCutMoment, Survival)], before: u6
             let what = format!("{:?} seed {} {:?}: {plan:?}", case.kind, case.seed, case.options.cache);
             let (mut device, history, _) = run_until_cut(case, &base, plan);
             device.power_on();
-            // Often the repair is cut too.
+            // In most runs the repair is cut too.
             let again = device.requests() + 1 + Random::new(plan.seed, "repair").below(6);
             device.set_plan(DeviceCutPlan::at(again, moment, survival, plan.seed));
             if let Err(error) = Fat::mount(&mut device, clock(), case.options) {
@@ -77,7 +77,7 @@ fn cut_everywhere(case: &Case, plans: &[(DeviceCutMoment, Survival)], before: u6
     cuts
 }
 
-/// The image that a whole run leaves, before all judges.
+/// Judges the image after a run without a cut.
 fn judge_uncut(device: &mut CutDevice<RamDevice>, case: &Case, history: &History) {
     let what = format!("{:?} seed {} {:?}, not cut", case.kind, case.seed, case.options.cache);
     let mut fat = Fat::mount(device, clock(), case.options).unwrap();
@@ -95,7 +95,7 @@ const VOLATILE: [(DeviceCutMoment, Survival); 3] = [
     (DeviceCutMoment::Inside, Survival::Subset),
 ];
 
-/// As many rounds as the environment says, with at least so many cuts each.
+/// Runs the number of rounds that the environment asks for, with at least `each_round` cuts each.
 fn cuts(kind: FatKind, steps: u32, each_round: u64) {
     // More by `NANDKIT_ROUNDS=50 cargo test -p nandkit-fat --test all promise::`.
     let rounds = rounds::count(2);
@@ -128,8 +128,8 @@ fn fat32_survives_cuts_at_every_request() {
     cuts(FatKind::Fat32, 20, 500);
 }
 
-/// Linux's `fsync`: what a file holds is durable, what others hold in memory is not, though their
-/// names and sizes may be; whoever is written next finds a sound volume.
+/// As with Linux's `fsync`, the synced file's content is durable. Other files' data in memory are
+/// not, though their names and sizes may be. A later write finds a sound volume.
 #[test]
 fn a_sync_of_one_file_leaves_the_data_of_others_in_memory() {
     let options = MountOptions { file_sync: FileSync::OwnData, ..WRITE_BACK };
@@ -147,7 +147,7 @@ fn a_sync_of_one_file_leaves_the_data_of_others_in_memory() {
     fat.remove(root, b"GONE").unwrap();
     let marker = made(&mut fat, "MARKER", 3);
     Changes::sync(&mut fat, Some(marker)).unwrap();
-    // As a cut leaves it, and as it goes on.
+    // The volume as a cut leaves it, and as it continues.
     let cut = mount(fat.device_mut().clone(), options);
     let found = contents_of_volume(&cut);
     let of = |name: &str| found.get(name).and_then(|file| file.as_deref());

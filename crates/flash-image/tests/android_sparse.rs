@@ -101,7 +101,7 @@ fn what_is_damaged_is_refused() {
             let at = random.below(200) as usize;
             bad[at] = random.next_u64() as u8;
         }
-        // No panic, and never more than was allowed.
+        // No panic, and never more than the allowed size.
         if let Ok(image) = unpacked(&bad) {
             assert!(image.len() <= 1 << 30);
         }
@@ -111,7 +111,7 @@ fn what_is_damaged_is_refused() {
     assert!(unpacked(&huge).unwrap_err().detail.contains("at most"));
 }
 
-/// Holes are not read: a file of 512 GiB with some blocks of data takes no time, and one without
+/// Holes are not read: a file of 512 GiB with some blocks of data takes no time. A file without
 /// large holes is packed as if it were bytes.
 #[test]
 fn holes_of_a_file_are_not_read() {
@@ -136,7 +136,7 @@ fn holes_of_a_file_are_not_read() {
     assert!(to.into_inner() == packed_bytes(&bytes));
 }
 
-/// Type and blocks of each chunk.
+/// The type and number of blocks of each chunk.
 fn chunks(packed: &[u8]) -> Vec<(u16, u32)> {
     let (mut at, mut found) = (28, Vec::new());
     while at < packed.len() {

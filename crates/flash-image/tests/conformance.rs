@@ -1,5 +1,5 @@
-//! A dump keeps every promise of the flash contract: NAND with OOB in each place and without, and
-//! NOR; in memory and in a file.
+//! A dump satisfies the flash contract: NAND with OOB in each placement and without, and NOR; in
+//! memory and in a file.
 
 use nandkit_flash::Flash;
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image, ImageLayout, OobPlacement};
@@ -27,7 +27,7 @@ fn layout(geometry: &FlashGeometry, oob: OobPlacement) -> ImageLayout {
     }
 }
 
-/// An erased dump, with the OOB in a second vector where the placement says so.
+/// An erased dump, with the OOB in a second vector if the placement asks for it.
 fn erased(geometry: &FlashGeometry, layout: &ImageLayout) -> (Vec<u8>, Option<Vec<u8>>) {
     let image = vec![0xFF; layout.stored_block() as usize * geometry.blocks as usize];
     let oob = vec![0xFF; geometry.pages() as usize * geometry.oob_size as usize];

@@ -1,5 +1,5 @@
-//! What the length of an image and its marks alone say about its layout. What its content adds is
-//! tested where formats are known (`stack`, `cli/tests/erase_size.rs`).
+//! What the length and the marks of an image alone tell about its layout. What the content adds is
+//! tested in the crates that know formats (`stack`, `cli/tests/erase_size.rs`).
 
 use crate::common::{jffs2_like, with_oob};
 use nandkit_flash_image::detect::{by_layout, candidates};

@@ -1,5 +1,5 @@
-//! The journal's file: beside the image that is open, wherever its directory is by now, and never
-//! where a link leads.
+//! The journal's file is beside the open image, wherever its directory has moved to, and never
+//! behind a link.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,5 +1,5 @@
-//! Changes that were made in a private copy of an image, and are brought to the image: by its
-//! journal, or into an overlay.
+//! Changes made in a private copy of an image and written to the image by its journal, or into an
+//! overlay.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use nandkit_flash_image::{DumpFlash, DumpOptions, Image, ImageErrorKind, ImageLa
 use nandkit_units::{BlockIndex, Context};
 
 const SECTOR: u32 = 512;
-/// Not whole units of 4 KiB.
+/// Not a whole number of 4 KiB units.
 const BYTES: usize = 300 * 4096 + 3 * 512;
 
 fn image() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
@@ -37,7 +37,7 @@ fn changed(image: &Image, path: &Path, sectors: &[u32], bytes: &mut [u8]) -> Ima
     device.into_image()
 }
 
-/// In neighbouring units, in one unit twice, in the first and in the last one.
+/// In adjacent units, twice in one unit, in the first unit and in the last one.
 const SECTORS: [u32; 8] = [0, 7, 8, 100, 101, 100, 2399, 2402];
 
 #[test]
@@ -73,7 +73,7 @@ fn a_copy_of_another_length_needs_a_new_file() {
         let copy = Image::from_bytes(vec![9; length], None).unwrap();
         assert_eq!(opened.keep_in_file(&copy).unwrap_err().kind, ImageErrorKind::Layout);
     }
-    // One that is no map is compared from end to end.
+    // A copy that is not a memory map is compared from end to end.
     let mut other = bytes.clone();
     other[70_000] ^= 1;
     opened.keep_in_file(&Image::from_bytes(other.clone(), None).unwrap()).unwrap();

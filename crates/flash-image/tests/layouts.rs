@@ -1,4 +1,4 @@
-//! Layout arithmetic against a dump that is written page by page in the order of its bytes.
+//! Layout arithmetic against a dump written page by page in the order of its bytes.
 
 use nandkit_flash::{Flash, PageProgram, PageRead};
 use nandkit_flash_image::{BadMarker, DumpFlash, Image, ImageLayout, OobPlacement};
@@ -25,7 +25,7 @@ fn random_pages(layout: &ImageLayout, blocks: u32, random: &mut Random) -> Pages
         .collect()
 }
 
-/// The files that hold these pages: written from the first byte to the last.
+/// The files that hold these pages, written from the first byte to the last.
 fn files(layout: &ImageLayout, pages: &Pages, before: &[u8], after: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
     let (mut image, mut spare) = (before.to_vec(), vec![0; layout.oob_offset as usize]);
     for (_, block) in pages.iter().enumerate().filter(|(index, _)| !layout.missing.contains(&(*index as u32))) {
@@ -96,7 +96,7 @@ fn layouts() -> impl Strategy<Value = (ImageLayout, u32)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every page reads as it was written; so does every region of whole blocks; and changes leave
+    /// Every page reads as it was written, as does every region of whole blocks, and changes give
     /// exactly the file that a dump of the changed flash would be.
     #[test]
     fn pages_are_where_the_dump_has_them((layout, blocks) in layouts(), seed in any::<u64>(), behind in 0usize..300) {
@@ -156,7 +156,7 @@ proptest! {
         assert!(found == expected);
     }
 
-    /// Whatever the numbers, an error or a device whose every page can be read.
+    /// Any numbers give an error, or a device on which every page can be read.
     #[test]
     fn no_layout_panics(
         numbers in any::<[u32; 6]>(), shift in 0u32..32, offset in any::<u64>(), size in any::<Option<u64>>(),
@@ -221,7 +221,7 @@ fn the_file_grows_to_a_whole_block_only_for_what_is_written_there() {
     let mut region = open(&ImageLayout { size: Some(4 * 528 + 600), ..layout });
     let refused = region.program(&context, PageAddress::new(1, 2), PageProgram::bytes(0, &[1; 512])).unwrap_err();
     assert_eq!(refused.kind, nandkit_flash::ErrorKind::ReadOnly);
-    // NOR: the page is the block, and what is there of it can be changed.
+    // NOR: the page is the block, and the part of it that exists can be changed.
     let nor = ImageLayout { size: Some(6000), ..ImageLayout::nor(4096) };
     let mut region = DumpFlash::from_bytes(vec![0xFF; 9000], nor).unwrap();
     region.program(&context, PageAddress::new(1, 0), PageProgram::bytes(1900, &[0; 4])).unwrap();
@@ -249,7 +249,7 @@ fn marks_by_convention_of_the_page_size() {
         let device = DumpFlash::from_bytes(image, layout.clone()).unwrap();
         assert_eq!(device.info().bad_blocks, if bad { vec![5] } else { vec![] }, "{page_size} byte {byte} page {page}");
     }
-    // A byte that "marks" every block is no mark.
+    // A byte that marks every block bad is not a mark.
     let layout = ImageLayout::nand_oob(8 * 2048, 2048, 64);
     let image = vec![0; 12 * layout.stored_block() as usize];
     let info = DumpFlash::from_bytes(image.clone(), layout.clone()).unwrap().info();

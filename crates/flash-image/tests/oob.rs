@@ -1,5 +1,6 @@
-//! Layouts of OOB and ECC: against encoders that lay pages as the sources say, bit by bit or byte
-//! by byte; errors in every code word; which layout a dump has; dumps that are read and written.
+//! Layouts of OOB and ECC: against encoders that lay out pages as the sources describe, bit by bit
+//! or byte by byte; errors in every code word; detection of a dump's layout; dumps read and
+//! written.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ fn reversed(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| byte.reverse_bits()).collect()
 }
 
-/// The parity of bits that are kept with the lowest bit first, likewise.
+/// The parity of bits stored with the lowest bit first, in the same order.
 fn low_first(code: &Bch, message: &[u8]) -> Vec<u8> {
     reversed(&code.encode(&reversed(message)))
 }
@@ -31,7 +32,7 @@ fn linux(code: &Bch, message: &[u8]) -> Vec<u8> {
     code.encode(message).iter().zip(erased).map(|(byte, erased)| byte ^ erased ^ 0xFF).collect()
 }
 
-/// A page with nothing in its free bytes, as Linux's software codes leave it.
+/// A page with erased free bytes, as Linux's software codes write it.
 fn linux_page(data: &[u8], oob_size: usize, step: usize, first: usize, ecc: &dyn Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let mut oob = vec![0xFF; oob_size];
     let made: Vec<u8> = data.chunks(step).flat_map(ecc).collect();
@@ -56,8 +57,8 @@ fn qcom_page(data: &[u8], oob_size: usize, chunk: usize, code: &Bch) -> Vec<u8> 
     page
 }
 
-/// i.MX's page as a string of bits: Linux exchanges the byte of the data where the mark falls with
-/// the first byte of the metadata before the controller takes both.
+/// i.MX's page as a string of bits. Before the controller gets it, Linux exchanges the data byte at
+/// the position of the mark with the first metadata byte.
 fn gpmi_page(data: &[u8], oob_size: usize, code: &Bch) -> Vec<u8> {
     let (chunks, parity) = (data.len() / 512, code.parity_bits());
     let bits = |bytes: &[u8], count: usize| -> Vec<bool> {
@@ -66,8 +67,8 @@ fn gpmi_page(data: &[u8], oob_size: usize, code: &Bch) -> Vec<u8> {
     let packed = |bits: &[bool]| -> Vec<u8> {
         bits.chunks(8).map(|byte| (0..).zip(byte).map(|(bit, set)| u8::from(*set) << bit).sum()).collect()
     };
-    // The number of bits before the mark that are no data: metadata and the parities of all but the
-    // last chunk.
+    // The number of bits before the mark that are not data: metadata and the parities of all chunks
+    // but the last.
     let place = data.len() * 8 - 80 - (chunks - 1) * parity;
     let mut payload = bits(data, data.len() * 8);
     let mut metadata = vec![true; 80];
@@ -86,7 +87,7 @@ fn gpmi_page(data: &[u8], oob_size: usize, code: &Bch) -> Vec<u8> {
     packed(&page)
 }
 
-/// A page of this layout, made apart from it, with free bytes that are erased.
+/// A page of this layout, made by an independent encoder, with erased free bytes.
 fn made(name: &str, data: &[u8]) -> Vec<u8> {
     let bch = |bits, t, polynomial| Bch::new(bits, t, polynomial).unwrap();
     let hamming = Hamming::new(256, HammingOrder::Linux).unwrap();
@@ -108,7 +109,7 @@ fn made(name: &str, data: &[u8]) -> Vec<u8> {
         "linux-bch8-2048-64" => linux_page(data, 64, 512, 64 - 52, &|step| linux(&bch8, step)),
         "linux-bch8-4096-224" => linux_page(data, 224, 512, 224 - 104, &|step| linux(&bch8, step)),
         "omap-bch8-2048-64" => {
-            // The constant of the driver, rather than what follows from an erased step.
+            // The constant in the driver, not the one that follows from an erased step.
             let constant = [0xEF, 0x51, 0x2E, 0x09, 0xED, 0x93, 0x9A, 0xC2, 0x97, 0x79, 0xE5, 0x24, 0xB5];
             linux_page(data, 64, 512, 2, &|step| {
                 bch8.encode(step).iter().zip(constant).map(|(byte, constant)| byte ^ constant).chain([0xFF]).collect()
@@ -158,7 +159,7 @@ fn flip(page: &mut [u8], bit: usize) {
 }
 
 /// Pages that Armada's controller wrote: of zeroes and of 0xFF (devjoseph-me/unknown-bch), and an
-/// erase counter header of UBI, of whose ECC the first 16 bytes are published
+/// erase counter header of UBI, of which the first 16 bytes of the ECC are published
 /// (MarvellEmbeddedProcessors/u-boot-marvell issue 25).
 #[test]
 fn marvells_hardware_writes_the_same_pages() {
@@ -173,8 +174,8 @@ fn marvells_hardware_writes_the_same_pages() {
         (vec![0xFF; 2048], "7b3201d7636f38f1c784a1ab8dbe3f7184827199089fac7b52abefa31ef3"),
         (ubi, "3a4959224364b8358e8daff4d4027ed1"),
     ] {
-        // A page of 0xFF alone stays erased here; the encoder beside is held against what hardware
-        // wrote.
+        // A page of only 0xFF stays erased here; the independent encoder is compared with what the
+        // hardware wrote.
         let page = match nandkit_units::is_erased(&data) {
             true => made(layout.name(), &data),
             false => layout.encode_page(&data, &[0xFF; 64], &[0xFF; 2112]),
@@ -199,7 +200,7 @@ fn every_layout_writes_what_its_sources_say_and_reads_it_back() {
             assert!(read.data == data && nandkit_units::is_erased(&read.oob), "{}", layout.name());
             assert!(read.codewords.iter().all(|state| state.bits() == Some(0)), "{}", layout.name());
         }
-        // Nothing programmed is nothing on the flash, also with some bits that fell.
+        // A page without programmed bytes is erased on the flash, also with some fallen bits.
         assert!(layout.encode_page(&blank[..page], &blank[page..], &blank) == blank);
         let mut fallen = blank.clone();
         flip(&mut fallen, 77);
@@ -211,7 +212,7 @@ fn every_layout_writes_what_its_sources_say_and_reads_it_back() {
     }
 }
 
-/// The free bytes of the OOB come back, also without data, and the mark stands where it is looked
+/// The free bytes of the OOB are returned, also without data, and the mark is where it is looked
 /// for.
 #[test]
 fn free_bytes_and_marks_are_kept() {
@@ -252,14 +253,14 @@ fn as_many_errors_as_the_code_says_are_corrected_and_one_more_is_told() {
             for _ in 0..=layout.correctable() {
                 drawn.push(bits.swap_remove(random.index(bits.len())));
             }
-            // Where the bit of the data stands on the flash: there where it changes the raw page.
+            // The position of a data bit on the flash, found by the change of the raw page.
             let stored = |bit: usize| {
                 let mut changed = data.clone();
                 flip(&mut changed, bit);
                 let other = layout.encode_page(&changed, &vec![0xFF; spare], &vec![0xFF; page + spare]);
                 let differs = (0..(page + spare) * 8).filter(|at| (raw[at / 8] ^ other[at / 8]) >> (at % 8) & 1 == 1);
-                // Of an interleaved page the ECC stands behind its data, and so it does of all
-                // others.
+                // The nearest changed bit is the data bit: the ECC follows its data, on an
+                // interleaved page as on all others.
                 differs.min_by_key(|at| at.abs_diff(bit)).unwrap()
             };
             let places: Vec<usize> = drawn.iter().map(|bit| stored(*bit)).collect();
@@ -275,8 +276,8 @@ fn as_many_errors_as_the_code_says_are_corrected_and_one_more_is_told() {
             );
             flip(&mut bad, places[0]);
             let told = layout.decode(&bad).codewords[codeword];
-            // One of hundreds of words beyond a code of 4 bits looks like another one; none of
-            // these does.
+            // One of hundreds of words with too many errors for a code of 4 bits looks like another
+            // word; none of these does.
             assert_eq!(told, CodewordState::Programmed(Correction::Uncorrectable), "{} {codeword}", layout.name());
         }
     }
@@ -303,14 +304,15 @@ fn a_dump_shows_its_layout_and_noise_shows_none() {
     plain[40_000..].fill(0xFF);
     assert_eq!(oob::find(&plain, 0, oob::all()), None);
     assert_eq!(oob::find(&[], 0, oob::all()), None);
-    // Data of even parities, a counter, with an erased OOB: to a Hamming code that is right.
+    // Data of even parities, a counter, with an erased OOB, which a Hamming code accepts as
+    // correct.
     let even: Vec<u8> = (0..(2048 + 64) * 96_u32)
         .map(|at| if at % 2112 < 2048 { (at % 2112).wrapping_mul(2_654_435_761).to_le_bytes()[2] } else { 0xFF })
         .collect();
     assert_eq!(oob::find(&even, 0, oob::all()), None);
 }
 
-/// More pages of noise than are tried, in a block that is marked bad.
+/// A block marked bad with more pages of noise than are tried.
 #[test]
 fn a_bad_block_of_noise_hides_no_layout() {
     let mut random = Random::new(5, "layouts");
@@ -324,7 +326,7 @@ fn a_bad_block_of_noise_hides_no_layout() {
         raw.copy_from_slice(&made(layout, &bytes(2048, &mut random)));
     }
     assert_eq!(oob::find(&dump, 0, oob::all()).map(|found| found.layout.name().to_owned()).as_deref(), Some(layout));
-    // Without the mark nothing says that the noise is none of the dump's.
+    // Without the mark nothing tells that the noise is not part of the dump.
     dump[2048] = 0xFF;
     assert_eq!(oob::find(&dump, 0, oob::all()), None);
 }
@@ -344,8 +346,8 @@ fn page_of(device: &DumpFlash, at: PageAddress) -> (Vec<u8>, Result<u16, ErrorKi
     (data, read)
 }
 
-/// What is programmed through the device is on the flash with its ECC; what nobody touches stays as
-/// it is, errors included.
+/// What is programmed through the device is on the flash with its ECC. What is not programmed stays
+/// as it is, errors included.
 #[test]
 fn a_device_reads_corrected_and_writes_ecc() {
     let mut random = Random::new(5, "layouts");
@@ -355,7 +357,7 @@ fn a_device_reads_corrected_and_writes_ecc() {
         let pages: Vec<Vec<u8>> = (0..64).map(|_| bytes(2048, &mut random)).collect();
         let mut dump: Vec<u8> = pages.iter().flat_map(|page| made(name, page)).collect();
         dump.resize(layout.stored_block() as usize * 3, 0xFF);
-        // One wrong bit on page 1; on page 2 more than any code corrects, all in its first bytes.
+        // One wrong bit on page 1; on page 2, in its first bytes, more than any code corrects.
         flip(&mut dump, stored * 8 + 100);
         (0..40).for_each(|bit| flip(&mut dump, stored * 16 + 3 * bit));
         let before = dump.clone();
@@ -374,7 +376,7 @@ fn a_device_reads_corrected_and_writes_ecc() {
         assert_eq!((report.codewords, report.erased), (words * 192, words * 128), "{name}");
         assert_eq!((report.corrected, report.corrected_bits, report.uncorrectable), (1, 1, 1), "{name}");
         assert_eq!((report.listed[0].page, report.listed[0].codeword), (at(2), 0));
-        // i.MX keeps a byte of the last chunk where the first code word begins.
+        // i.MX stores a byte of the last chunk where the first code word starts.
         let (first, last) = (&report.listed[0].data[0], report.listed[0].data.last().unwrap());
         let first = if name.starts_with("gpmi") { last } else { first };
         assert_eq!(first.start, 4096, "{name}");
@@ -386,7 +388,7 @@ fn a_device_reads_corrected_and_writes_ecc() {
         let mut raw = vec![0; stored];
         device.stored_page(programmed, &mut raw).unwrap();
         assert!(raw == made(name, &data), "{name}");
-        // The mark on a page with uncorrectable data does not make these right.
+        // Marking a page with uncorrectable data does not make the data correct.
         device.mark_bad(&Context::default(), BlockIndex(2)).unwrap();
         device.sync(&Context::default()).unwrap();
         assert_eq!(page_of(&device, programmed), (data.clone(), Ok(0)));
@@ -396,7 +398,7 @@ fn a_device_reads_corrected_and_writes_ecc() {
         assert_eq!(differs, [64 + 5, 128], "{name}");
         assert!(after[(64 + 5) * stored..][..stored] == made(name, &data));
         let marked: Vec<usize> = (0..stored).filter(|byte| after[128 * stored + byte] != 0xFF).collect();
-        // That of i.MX is in a code word, which gets its ECC.
+        // On i.MX the mark is in a code word, which gets its ECC.
         let more = if name.starts_with("gpmi") { 13 } else { 0 };
         assert_eq!((marked[0], marked.len()), (2048, 1 + more), "{name}");
         let device = DumpFlash::from_bytes(after, layout).unwrap();
@@ -426,7 +428,7 @@ fn oob_bytes_that_are_ecc_are_refused() {
     assert!(error.contains("expected pages of 2048+64, with their OOB in the dump"), "{error}");
 }
 
-/// The OOB may also stand behind a block.
+/// The OOB may also follow a block.
 #[test]
 fn the_placement_does_not_matter() {
     let mut random = Random::new(6, "layouts");

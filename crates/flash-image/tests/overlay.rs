@@ -1,5 +1,5 @@
-//! Overlays that a failed command leaves: they go where nothing is in them, and stay with what
-//! somebody else put there.
+//! Overlays left by a failed command: an unused one is removed, and one with changes or opened by
+//! somebody else stays.
 
 use std::path::{Path, PathBuf};
 

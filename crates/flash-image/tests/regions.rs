@@ -7,7 +7,7 @@ use nandkit_flash_image::{DumpFlash, Image, ImageLayout};
 use nandkit_units::random::Random;
 use proptest::prelude::*;
 
-/// A header as [`jffs2_like`] makes them.
+/// Recognizes a header as [`jffs2_like`] makes it.
 fn node_signature(bytes: &[u8]) -> Option<Signature> {
     let (head, sum) = (bytes.get(..8)?, *bytes.get(8..12)?.first_chunk()?);
     let (kind, sum) = match head {
@@ -22,7 +22,7 @@ fn find(image: Vec<u8>) -> Vec<Region> {
     regions(&DumpFlash::from_bytes(image, ImageLayout::nor(65_536)).unwrap(), &[node_signature], Vec::new())
 }
 
-/// Offset, size and name of each.
+/// Offset, size and name of each region.
 fn short(regions: &[Region]) -> Vec<(u64, u64, &str)> {
     regions.iter().map(|region| (region.offset, region.size, region.name.as_str())).collect()
 }
@@ -160,7 +160,7 @@ fn texts_of_mtd_partitions() {
     }
 }
 
-/// Each text is one that counts by itself; together they name more partitions than any flash has.
+/// Each text is valid by itself; together they name more partitions than any flash has.
 #[test]
 fn many_texts_make_no_more_regions_than_a_flash_has() {
     let mut data = vec![0; 1 << 20];
@@ -215,14 +215,14 @@ fn partitions_of_an_environment_count_data_bytes() {
         device.read_data(0, &mut found).unwrap();
         assert!(found == files);
     }
-    // A flipped bit: still a text, no environment.
+    // With a flipped bit it is still a text, but no environment.
     let (mut data, _) = with_environment(0, false);
     data[(128 << 10) + 4 + 300] ^= 1;
     let found = find(data);
     assert!(matches!(found[0].source, RegionSource::MtdParts { in_environment: false, .. }), "{found:?}");
 }
 
-/// Pieces of the formats that are known by their magic numbers.
+/// Pieces of the formats that are recognized by their magic numbers.
 fn magic_pieces(random: &mut Random) -> Vec<(&'static str, Vec<u8>)> {
     let mut block = |length: usize| {
         let mut bytes = vec![0; length];
@@ -236,7 +236,7 @@ fn magic_pieces(random: &mut Random) -> Vec<(&'static str, Vec<u8>)> {
     put(&mut squashfs, 22, &17u16.to_le_bytes());
     put(&mut squashfs, 28, &4u16.to_le_bytes());
     put(&mut squashfs, 40, &99_000u64.to_le_bytes());
-    // What lies inside an image is its content.
+    // What is inside an image is its content, not a region.
     put(&mut squashfs, 51_200, &[0x1F, 0x8B, 8, 0]);
     let mut uimage = block(50_000);
     put(&mut uimage, 0, &[0x27, 0x05, 0x19, 0x56, 0, 0, 0, 0]);
@@ -321,7 +321,7 @@ proptest! {
     }
 }
 
-/// Found by the fuzz target `flash-image-layout`: more blocks missing than there are before the
+/// Found by the fuzz target `flash-image-layout`: more missing blocks than there are before the
 /// region's end.
 #[test]
 fn a_block_that_is_missing_twice_is_refused_and_not_an_overflow() {

@@ -1,5 +1,5 @@
-//! Forms in which images come, with the programs that write them as judges. Programs are started
-//! here, so that these tests are no part of `all`.
+//! The wrappers in which images are distributed, with the programs that write them as judges. As
+//! programs are started here, these tests are not part of `all`.
 
 use std::fs;
 use std::io::Cursor;
@@ -94,7 +94,7 @@ fn what_needs_another_file_or_a_key_is_refused() {
     assert!(refused("disk").contains("backing file \"raw\""), "{}", refused("disk"));
     run(path, "qemu-img create -q -f qcow2 -o data_file=data,data_file_raw=on external 1M");
     assert!(refused("external").contains("external data file"), "{}", refused("external"));
-    // It measures how fast keys are made first, and gives up on a busy machine.
+    // qemu-img first measures how fast keys are made, and gives up on a busy machine.
     let locked = "qemu-img create -q -f qcow2 --object secret,id=s,data=abc -o encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=50 locked 1M";
     run(path, &format!("for try in 1 2 3 4 5 6 7 8 9; do {locked} && exit 0; done; exit 1"));
     assert!(refused("locked").contains("encrypted"), "{}", refused("locked"));
@@ -132,7 +132,7 @@ fn a_hostile_qcow2_is_an_error_and_costs_no_more_than_it_holds() {
     }
 }
 
-/// What is inside a wrapper, of whatever form; `None` for what is none.
+/// The content of a wrapper of any format; `None` if it is not a wrapper.
 fn inside(wrapper: &[u8]) -> Option<Result<Vec<u8>>> {
     let mut to = Cursor::new(Vec::new());
     if let Some(stream) = Stream::of(wrapper) {
@@ -158,7 +158,7 @@ fn inside(wrapper: &[u8]) -> Option<Result<Vec<u8>>> {
         .then(|| Image::from_bytes(wrapper.to_vec(), None)?.unpack_sparse(None).map(|image| image.bytes().to_vec()))
 }
 
-/// A content, and each form of it with a name.
+/// A content, and each wrapped form of it with a name.
 type Forms = (Vec<u8>, Vec<(&'static str, Vec<u8>)>);
 
 /// One content in every form.
@@ -205,7 +205,7 @@ fn wrappers() -> &'static Forms {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A text that is cut off is a shorter one; all other forms have an end that is missed.
+    /// A truncated text is a shorter text; all other formats have an end that is missed.
     #[test]
     fn any_prefix_of_any_wrapper_is_an_error_and_no_panic(
         which in 0_usize..10,
@@ -214,7 +214,7 @@ proptest! {
     ) {
         let (bytes, made) = wrappers();
         let (name, wrapper) = &made[which];
-        // What follows the last byte that is used is padding.
+        // What follows the last used byte is padding.
         let used = wrapper.iter().rposition(|byte| *byte != 0).unwrap();
         let mut prefix = wrapper[..(used as f64 * part) as usize].to_vec();
         if let Some((place, value)) = wrong {

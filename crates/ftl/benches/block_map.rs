@@ -16,7 +16,7 @@ use nandkit_units::{Context, Described, Description, Generator, Lba, Nanos, Payl
 
 type Chip = StatsFlash<ShadowChip>;
 
-/// A translation layer that counts.
+/// A translation layer with its counters.
 trait Layer: BlockDevice {
     fn counted(&self) -> FtlCounters;
     fn read_pages(&self) -> u64;
@@ -138,7 +138,7 @@ impl<D: Layer> Run<D> {
     }
 }
 
-/// What a throughput counts.
+/// The unit of a throughput.
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
     HostPages,
@@ -147,7 +147,7 @@ enum Unit {
 
 fn measure<D: Layer>(criterion: &mut Criterion, name: &str, device: D, step: fn(&mut Run<D>), writes: u64, unit: Unit) {
     let mut run = Run::new(device);
-    // One pass to know how many page operations a pass has: the workload is stationary.
+    // One pass to learn how many page operations a pass has: the workload is stationary.
     let before = run.operations();
     (0..writes).for_each(|_| step(&mut run));
     let operations = run.operations() - before;

@@ -40,7 +40,7 @@ const CASES: [Case; 2] = [
     Case { name: "16 dies, 8 channels", dies: 16, channels: 8, overlap: true },
 ];
 
-/// What is asked for by arguments.
+/// The settings given by arguments.
 struct Asked {
     user_pages: u64,
     pages_per_block: u32,
@@ -114,7 +114,7 @@ impl Run {
 
     fn overwrite(&mut self, writes: u64) -> (f64, PageMapCounters) {
         let (before, start) = (*self.device.counters(), Instant::now());
-        // A queue of 16: the device is told of a write when it enters.
+        // A queue of 16: the device is announced a write when it enters the queue.
         let mut queue = [0; QUEUE];
         for place in 0..writes as usize + QUEUE {
             let page = std::mem::replace(&mut queue[place % QUEUE], self.random.below(self.user_pages));

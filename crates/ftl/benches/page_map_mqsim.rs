@@ -18,10 +18,10 @@ use nandkit_units::random::Random;
 use nandkit_units::{Context, Described, Description, Generator, Lba, Nanos, Payload};
 
 const PAGE: u32 = 4096;
-/// How many writes ahead the device is told of one.
+/// Number of writes by which a write is announced to the device in advance.
 const ANNOUNCED: usize = 16;
 
-/// What can be set. Times are those of MQSim's example configuration.
+/// The settings. Times are those of MQSim's example configuration.
 struct Setting {
     /// Dies, one plane each.
     dies: u64,
@@ -31,18 +31,18 @@ struct Setting {
     /// Pages of the host in thousandths of `spare_of` blocks a die: 850 is MQSim's
     /// over-provisioning ratio of 0.15.
     user_permille: u64,
-    /// The blocks a die of which the host's share is taken; 0 stands for `blocks_per_die`. Where
-    /// they are more, the difference is as if held back.
+    /// The blocks a die from which the host's share is computed; 0 stands for `blocks_per_die`. If
+    /// it is larger, the difference acts as held back.
     spare_of: u64,
     /// Blocks of a superblock; 0 stands for the layer's choice.
     stripe: u64,
     /// Writes in flight.
     queue: u64,
-    /// Writes after the fill that are not measured, and those that are, in thousandths of the
-    /// host's pages.
+    /// Number of writes after the fill that are not measured, and of those that are, in thousandths
+    /// of the host's pages.
     settle_permille: u64,
     measure_permille: u64,
-    /// How often it is measured.
+    /// Number of measurements.
     rounds: u64,
     seed: u64,
     read_ns: u64,
@@ -116,7 +116,7 @@ impl Setting {
     }
 }
 
-/// Seconds that this thread has computed, without those in which others had its core.
+/// Seconds of processor time of this thread, without the time in which other threads had its core.
 fn computed() -> f64 {
     let statistics = std::fs::read_to_string("/proc/self/schedstat").expect("Linux");
     let nanoseconds: u64 = statistics.split_whitespace().next().and_then(|field| field.parse().ok()).expect("a number");

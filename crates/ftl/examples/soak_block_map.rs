@@ -24,10 +24,10 @@ use nandkit_testkit::soak::{self, Arguments, Table};
 use nandkit_units::Cause;
 use nandkit_units::random::Random;
 
-/// A cut: in which operation of the chip, why the layer asked for that, and when.
+/// A cut: the chip's operation, the layer's cause for it, and the moment.
 type Made = (Operation, Cause, CutMoment);
 
-/// The workload of a seed: options, and operations on a chip of this seed.
+/// The workload of a seed: options, operations, and the shape of the chip.
 fn workload(seed: u64) -> (BlockMapOptions, Vec<Op>, common::ChipShape) {
     let mut random = Random::new(seed, "soak");
     let shapes = [(512, 16, 8, 10), (512, 16, 4, 12), (1024, 32, 16, 9), (512, 16, 8, 11)];
@@ -55,7 +55,7 @@ fn workload(seed: u64) -> (BlockMapOptions, Vec<Op>, common::ChipShape) {
     (options, Ops::new(seed, Mix::WRITES, sectors).take(220).collect(), shape)
 }
 
-/// Where this run is cut: often again within the recovery.
+/// The cuts of this run, often including one within the recovery.
 fn plan(seed: u64) -> CutPlan {
     let mut random = Random::new(seed, "cuts");
     let mut step = 0;
@@ -117,10 +117,10 @@ fn one_of(layer: &str, seed: u64, plan: CutPlan) -> Result<Vec<Made>, String> {
     }
 }
 
-/// The causes for which a layer programs, copies or erases once it is attached.
+/// The causes with which a layer programs, copies or erases once it is attached.
 fn causes(layer: &str) -> Vec<Cause> {
-    // Neither layer has checkpoints of its own; the first attach makes an empty device under
-    // `Recovery`, and erasing what a chip held (`Format`) is a call of its own. FAST moves no block
+    // Neither layer has checkpoints of its own. The first attach formats an empty device under
+    // `Recovery`, and erasing what a chip held (`Format`) is a separate call. FAST moves no block
     // to level wear.
     let without = [Cause::Checkpoint, Cause::Format];
     let is_without = |cause: &Cause| without.contains(cause) || (layer == "fast" && *cause == Cause::WearLevelling);
@@ -146,7 +146,7 @@ fn run_all() -> Result<(), String> {
     let arguments = Arguments::of_process(&["--layer"])?;
     let layer = arguments.text("--layer").unwrap_or("block-map");
     let table = show(layer, &soak(&arguments, layer)?);
-    // One replayed run is too short to reach everything.
+    // One replayed run is too short to reach every cause.
     if arguments.replay.is_some() { Ok(()) } else { table.reaches_all() }
 }
 

@@ -30,14 +30,14 @@ use page_causes::{CauseFlash, Why};
 use page_model::Script;
 use page_runs::{Shape, failing_chip, shapes, survives_on};
 
-/// Cuts of one run.
+/// Most cuts of one run.
 const CUTS_MAX: usize = 30;
 const COMMANDS: u64 = 1000;
 
 type Cuts = Vec<(Operation, Why, CutMoment)>;
 
-/// The run of a seed, cut by lot or by plan; its steps count from the first one of the chip. `Err`
-/// has what was wrong, and the cuts as a plan.
+/// Does the run of a seed, cut at random or by plan, with steps counted from the first one of the
+/// chip. `Err` has what was wrong, and the cuts as a plan.
 fn run(seed: u64, shapes: &[Shape], plan: Option<CutPlan>) -> Result<Cuts, (String, String)> {
     let shape = &shapes[(seed % shapes.len() as u64) as usize];
     let script = Script { seed, commands: COMMANDS, restart_every: 0, durable_every: 5 };
@@ -71,7 +71,7 @@ fn soak(arguments: &Arguments) -> Result<Cuts, String> {
     Ok(cuts)
 }
 
-/// Every cut, and every cut in the recovery behind it, on every shape.
+/// Makes every cut, and every cut in the recovery after it, on every shape.
 fn every_recovery(seed: u64, commands: u64) -> Result<(), String> {
     let (mut firsts, mut seconds) = (0, 0);
     for (seed, shape) in (seed..).zip(&shapes()) {
@@ -105,7 +105,7 @@ fn run_all() -> Result<(), String> {
         return every_recovery(arguments.seed, commands);
     }
     let table = show(&soak(&arguments)?);
-    // One replayed run is too short to reach everything.
+    // One replayed run is too short to reach every cause.
     if arguments.replay.is_some() { Ok(()) } else { table.reaches_all() }
 }
 

@@ -24,7 +24,7 @@ fn workload(seed: u64) -> Vec<Op> {
     Ops::new(seed, Mix::WRITES, 32).take(120).collect()
 }
 
-/// Runs the workload on any flash and checks all of it, also after opening again.
+/// Runs the workload on any flash and checks all of it, also after attaching again.
 fn check<L: Layer, F: Flash>(flash: F, options: &L::Options, ops: &[Op], what: &str) {
     let mut device = L::attach(flash, options).unwrap_or_else(|error| panic!("{what}: {error}"));
     let mut model = Model::new(&device);
@@ -118,16 +118,16 @@ fn failures_by_chance_until_no_block_is_left() {
             }
         }
         assert!(full, "the chip wears out");
-        // What was written before can still be read, also after opening again: for reading only, if
-        // need be.
+        // What was written before can still be read, also after attaching again, for reading only
+        // if need be.
         assert_eq!(model.check_pending(&device), Ok(true), "seed {seed}");
         let device = BlockMapFtl::attach(device.into_flash(), options()).unwrap();
         assert_eq!(model.settle(&device), Ok(true), "seed {seed}, opened again");
     }
 }
 
-/// A chip that takes no program is attached for reading; what a write is told is the part's first
-/// failure, not only that there was one.
+/// A chip that refuses every program is attached for reading. The error of a write names the part's
+/// first failure, not only the fact that there was one.
 #[test]
 fn a_chip_on_which_every_program_fails_says_so() {
     fn refusal<L: Layer>(options: &L::Options) -> nandkit_block::BlockError {
@@ -152,7 +152,7 @@ fn a_chip_on_which_every_program_fails_says_so() {
 #[test]
 fn an_unreadable_page_stays_unreadable_until_it_is_written() {
     use nandkit_flash::wrap::FaultEffect;
-    // The data block's page 3 cannot be read from now on, at whatever moment it is moved.
+    // From now on the data block's page 3 cannot be read, whenever it is moved.
     let mut device =
         BlockMapFtl::attach(chip(&spec(512, 16, 8, 14), 3), BlockMapOptions { copyback: false, ..options() }).unwrap();
     let context = Context::default();
@@ -178,7 +178,7 @@ fn an_unreadable_page_stays_unreadable_until_it_is_written() {
     assert!(device.counters().full_merges > 0);
     assert_eq!(read(&device, 3).unwrap_err().kind, ErrorKind::Unreadable);
     assert_eq!(read(&device, 4).unwrap(), page);
-    // Also after opening again, from the flash alone: the copy says that it holds nothing.
+    // Also after attaching again, from the flash alone: the copy is marked as holding nothing.
     let flash = device.into_flash().into_inner();
     let mut device =
         BlockMapFtl::attach(FaultFlash::new(flash, []), BlockMapOptions { copyback: false, ..options() }).unwrap();
@@ -187,7 +187,7 @@ fn an_unreadable_page_stays_unreadable_until_it_is_written() {
     assert_eq!(read(&device, 3).unwrap(), page);
 }
 
-/// Sectors that cannot be read; all others must be as the model has them.
+/// The sectors that cannot be read; all others must be as the model has them.
 fn lost(model: &Model, device: &impl BlockDevice, what: &str) -> Vec<u64> {
     let (mut found, mut expected) = ([0; 512], [0; 512]);
     let unreadable = |(at, sector): (usize, &crate::common::model::Sector)| {
@@ -207,8 +207,8 @@ fn lost(model: &Model, device: &impl BlockDevice, what: &str) -> Vec<u64> {
     model.sectors.iter().enumerate().filter_map(unreadable).collect()
 }
 
-/// A run of copies meets a source that is lost: that page alone is lost, and says so from then on;
-/// what stood behind it in the run is copied.
+/// A run of copies meets a lost source: only that page is lost and reads as an error from then on;
+/// the pages after it in the run are copied.
 fn lost_in_a_run<L: Layer>(
     blocks: u32,
     options: &L::Options,
@@ -228,7 +228,8 @@ fn lost_in_a_run<L: Layer>(
     assert!(copies > 60, "{copies}");
     let (mut lost_at_the_end, mut twice) = (0, 0);
     for nth in 1..=copies {
-        // The next but one of the same run is lost too, when those behind the first go one by one.
+        // The next page but one of the same run is lost too, when the pages after the first lost
+        // one are copied one by one.
         let faults = [nth, nth + 2]
             .map(|nth| Fault::fail(Operation::Copy, FaultWhen::Nth(nth), nandkit_flash::ErrorKind::Uncorrectable));
         let what = format!("copies {nth} and {} meet a lost page", nth + 2);

@@ -1,5 +1,5 @@
-//! What a merge hands to the chip as one run of copies is what it would have done page by page: the
-//! same pages, tags, counts and times.
+//! A run of copies that a merge hands to the chip gives the same pages, tags, counts and times as
+//! copying page by page.
 
 use crate::common::model::{Mix, Model, Ops};
 use crate::common::{BlockMap, Fast, Layer, chip, spec};
@@ -38,7 +38,7 @@ fn agree<L: Layer>(options: &L::Options, mix: Mix, seed: u64) -> u64 {
         model.apply(&mut runs, op).unwrap();
         twin.apply(&mut single, op).unwrap();
     }
-    // The time at which the device is free is that of all that went before.
+    // The time at which the device is free shows the total time of all operations.
     let probe = Context::at(Nanos::ZERO);
     assert_eq!(runs.flush(&probe).unwrap(), single.flush(&probe).unwrap(), "seed {seed}");
     let (runs, single) = (L::into_flash(runs), L::into_flash(single).into_inner());

@@ -1,4 +1,4 @@
-//! Each recycling takes exactly the time that P4's cost functions say.
+//! Each kind of recycling takes exactly the time that P4's cost functions give.
 
 use crate::common::{chip, p4_spec};
 use nandkit_block::BlockDevice;

@@ -1,7 +1,7 @@
-//! A power cut while the layer deals with a program or erase that failed: every pair of both on
-//! small workloads, sampled pairs on longer ones.
+//! A power cut while the layer handles a failed program or erase: every pair of both on small
+//! workloads, sampled pairs on longer ones.
 //!
-//! The chip lets the operations fail: the page is garbage, and everything on its block fails from
+//! The chip makes the operations fail: the page is garbage, and everything on its block fails from
 //! then on, also after the cut.
 
 use crate::common::cuts::run;
@@ -26,7 +26,7 @@ fn w(at: u64, sectors: u64) -> Op {
     Op::Write { at, sectors }
 }
 
-/// Filled in order, rewritten page by page, more blocks than logs, and a trim: every kind of
+/// Fills in order, rewrites page by page, uses more blocks than logs, and trims: every kind of
 /// recycling on four blocks of four pages.
 fn short() -> Vec<Op> {
     let mut ops = vec![w(0, 4), w(0, 4), w(1, 1), w(1, 2), w(4, 3), w(0, 1), Op::Trim { at: 5, sectors: 1 }];
@@ -42,7 +42,7 @@ fn failing(chip: &ContentChip, programs: &[u64], erases: &[u64]) -> ContentChip 
     chip
 }
 
-/// How many runs there were, and how many of them ended with a block marked bad.
+/// The number of runs, and how many of them ended with a block marked bad.
 #[derive(Default)]
 struct Tried {
     runs: u64,
@@ -55,7 +55,8 @@ fn check<L: Layer>(chip: ContentChip, options: &L::Options, ops: &[Op], plan: &C
     tried.with_bad_blocks += u64::from(run.bad_blocks > 0);
 }
 
-/// Every program, copy and erase fails, and for each the power goes at every step, in every state.
+/// Makes every program, copy and erase fail, and for each cuts the power at every step, in every
+/// state.
 fn every_pair<L: Layer>(chip: &ContentChip, options: &L::Options, ops: &[Op]) -> Tried {
     let whole = run::<L>(chip.clone(), options, ops, CutPlan::None).unwrap();
     let programs = (1..=whole.programs).map(|number| (vec![number], vec![]));
@@ -96,8 +97,8 @@ fn fast_every_failure_with_every_cut() {
     );
 }
 
-/// Two failures and three cuts, each within a few steps of the one before it; longer blocks, longer
-/// work.
+/// Two failures and three cuts, each within a few steps of the previous one, with longer blocks and
+/// longer workloads.
 fn sampled<L: Layer>(blocks: u32, options: &L::Options, seeds: u64) -> Tried {
     let mut tried = Tried::default();
     for seed in 0..seeds {
@@ -108,7 +109,7 @@ fn sampled<L: Layer>(blocks: u32, options: &L::Options, seeds: u64) -> Tried {
         let first = random.between(1, whole.programs);
         let programs = [first, first + random.between(1, 6)];
         let erases = if random.chance(0.5) { vec![random.between(1, whole.erases)] } else { vec![] };
-        // Steps are programs and erases: the failed program is about here.
+        // Steps are programs and erases, so the failed program is about here.
         let mut step = first * whole.steps / whole.programs.max(1);
         let cuts = (0..3).map(|_| {
             step += random.between(1, 8);

@@ -1,5 +1,6 @@
-//! What the chip's store holds follows the metadata and not the traffic, whatever pages are made
-//! of: counted in bytes of the store, which no allocator and no other test can blur.
+//! The memory of the chip's store grows with the metadata, not with the traffic, whatever a page
+//! consists of. It is counted in bytes of the store, so that neither the allocator nor another test
+//! affects it.
 
 use nandkit_block::BlockDevice;
 use nandkit_flash::Flash;
@@ -10,10 +11,10 @@ use nandkit_units::random::Random;
 use nandkit_units::{Content, Context, Described, Description, Generator, Lba, Nanos, Payload, ReadInto};
 
 const UNIT: u32 = 4096;
-/// Bytes of a page's place in the store's table, and of what stands beside it.
+/// Bytes of a page's slot in the store's table, and of what is stored beside it.
 const PER_PAGE: u64 = 48 + 112;
-/// The bound where some pages are the layer's own, as those of its map and its journal: a fortieth
-/// of what all bytes would take.
+/// The bound when some pages are the layer's own, such as its map and journal: a fortieth of what
+/// storing all bytes would take.
 const PER_PAGE_WITH_JOURNAL: u64 = 4 * UNIT as u64 / 40;
 
 /// A chip whose pages hold four units.
@@ -31,7 +32,7 @@ fn record(unit: u64, version: u32) -> Described {
     Described { description, length: UNIT }
 }
 
-/// Writes single units at random, then reads each back as the description that it was.
+/// Writes single units at random, then reads each back as the same description.
 fn traffic<B: BlockDevice>(device: &mut B, writes: u32) {
     let sectors = device.geometry().sectors;
     let sectors_per_unit = u64::from(UNIT / device.geometry().sector_size);

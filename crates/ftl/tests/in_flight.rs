@@ -1,5 +1,5 @@
-//! Rule 2 of docs/design/02-block-map-protocol.md: one change of the flash in flight, also when the
-//! host does not wait.
+//! Rule 2 of docs/design/02-block-map-protocol.md: only one change of the flash is in flight, even
+//! if the host does not wait.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ fn chip() -> ContentChip {
     ContentChip::new(&spec, 5).unwrap()
 }
 
-/// Requests that are all issued at once, and what reached the flash.
+/// The changes that reach the flash if all requests are issued at once.
 fn changes_of_a_host_that_never_waits<L: Layer>(options: &L::Options) -> Vec<FlashEvent> {
     let events = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&events);

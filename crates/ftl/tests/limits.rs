@@ -1,5 +1,5 @@
-//! What the layers refuse to map: their tables would not fit into memory, or a journal not its
-//! chip.
+//! Devices that the layers refuse: their tables would not fit into memory, or the journal does not
+//! fit the chip.
 
 use nandkit_flash::{Flash, PageProgram, PageRead};
 use nandkit_ftl::page_map::{JournalOptions, Spare};
@@ -31,8 +31,8 @@ fn tables_that_no_memory_holds_are_refused_by_name() {
     assert_eq!(small.flash().geometry().blocks, 1_000);
 }
 
-/// A journal that is whole, on a chip that it cannot be of: whoever opens a chip says why, and does
-/// not take it for another layer's.
+/// An intact journal on a chip that it cannot belong to: the error says why, and the chip is not
+/// taken for another layer's.
 #[test]
 fn a_journal_that_does_not_fit_its_chip_is_told_from_none() {
     let mut spec = ChipSpec::default();

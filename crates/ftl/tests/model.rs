@@ -1,5 +1,5 @@
-//! Random operations against a model, over an axis of geometries, with the device closed or simply
-//! left and opened again now and then.
+//! Random operations compared with a model, for many geometries. Now and then the device is closed,
+//! or dropped without a close, and opened again.
 
 use crate::common::model::{Mix, Model, Ops};
 use crate::common::{BlockMap, Fast, Layer, chip, spec};
@@ -14,7 +14,7 @@ fn operations() -> usize {
     rounds::count(100_000) as usize
 }
 
-/// After as many operations the device is left, or closed, in turns, and opened again.
+/// Operations after which the device is dropped or closed, in turn, and opened again.
 const BETWEEN_REOPENINGS: usize = 5_000;
 
 fn check<L: Layer>(spec: &ChipSpec, options: &L::Options, seed: u64) {

@@ -22,7 +22,7 @@ fn chip<S: Store>(blocks: u32, pages_per_block: u32, dies: u32) -> NandChip<S> {
     chip_of_parts(blocks, pages_per_block, dies, 1)
 }
 
-/// A chip whose pages hold so many logical pages of 512 bytes.
+/// A chip whose pages hold `parts` logical pages of 512 bytes each.
 fn chip_of_parts<S: Store>(blocks: u32, pages_per_block: u32, dies: u32, parts: u32) -> NandChip<S> {
     let mut spec = ChipSpec::default();
     let geometry = &mut spec.geometry;
@@ -112,8 +112,8 @@ fn every_rule_frontier_and_stripe_keeps_what_was_written() {
     }
 }
 
-/// Two to eight logical pages to a page of the chip: what is programmed is the host's, copies, and
-/// what fills up.
+/// With two to eight logical pages in a page of the chip, all that is programmed is the host's
+/// data, copies and fill.
 #[test]
 fn pages_of_several_logical_pages_keep_what_was_written() {
     let schemes = ["user-moved", "none", "chain", "sepbit"].map(|name| name.parse::<Separation>().unwrap());
@@ -137,8 +137,8 @@ fn pages_of_several_logical_pages_keep_what_was_written() {
     }
 }
 
-/// Logical pages that lie behind one another in a page of the chip are read together; what lies
-/// apart, and what was never written, is not.
+/// Logical pages that lie one after another in a page of the chip are read together; scattered
+/// ones, and ones never written, are not.
 #[test]
 fn logical_pages_that_lie_together_are_one_read() {
     let flash = StatsFlash::new(chip_of_parts::<nandkit_nand_sim::ContentStore>(32, 8, 1, 4));
@@ -167,7 +167,8 @@ fn logical_pages_that_lie_together_are_one_read() {
     assert_eq!(reads_of(3, 7), 2, "two have no place");
 }
 
-/// Every scheme of `cleaning`, with rules that look at all superblocks, and wear levelling.
+/// Every separation scheme of `cleaning`, with victim rules that look at all superblocks, and wear
+/// levelling.
 #[test]
 fn every_scheme_and_every_other_rule_keeps_what_was_written() {
     let policies = ["cost-benefit", "cat", "age-threshold", "wear-aware", "f2fs-cost-benefit", "windowed-greedy"];
@@ -185,14 +186,15 @@ fn every_scheme_and_every_other_rule_keeps_what_was_written() {
     }
 }
 
-/// As full as it gets: one page less than the options allow is refused, and what they allow runs.
+/// A capacity one page above what the options allow is refused, and the largest allowed capacity
+/// works.
 #[test]
 fn the_least_spare_runs_and_less_is_refused() {
     for (separation, parts, reserved) in [
         (Separation::UserMoved, 1, 4 * 8 + 1),
         (Separation::None, 1, 3 * 8 + 1),
-        // Each closed superblock may have three slots of the last page of copies wasted, and a page
-        // must be won.
+        // Each closed superblock may waste three slots of its last page of copies, and cleaning
+        // must gain a page.
         (Separation::UserMoved, 4, 4 * 32 + 20 * (3 + 4 - 1) + 1),
     ] {
         let spare = |pages: u64| Spare::Capacity(pages * PAGE as u64);
@@ -209,7 +211,8 @@ fn the_least_spare_runs_and_less_is_refused() {
     }
 }
 
-/// What a chip without relocation does, page by page, is the same in content, counts and time.
+/// A chip that relocates pages gives the same content, counts and times as one on which they are
+/// moved one by one.
 #[test]
 fn pages_moved_singly_or_together_make_the_same_device() {
     for dies in [1, 4] {
@@ -264,15 +267,15 @@ fn options_and_chips_that_do_not_fit_are_refused_with_what_would() {
     refused(ContentChip::new(&spec, 1).unwrap(), options, "expected at least 16");
 }
 
-/// Programs and erases that fail now and then: nothing is lost, blocks are retired, and superblocks
-/// go on as long as there are enough.
+/// When programs and erases fail now and then, nothing is lost, blocks are retired, and superblocks
+/// are replaced as long as there are enough.
 #[test]
 fn blocks_that_fail_lose_nothing() {
     for (dies, separation) in
         [(1, Separation::UserMoved), (4, Separation::UserMoved), (1, Separation::None), (4, Separation::None)]
     {
         let mut flash = chip::<nandkit_nand_sim::ContentStore>(96, 8, dies);
-        // From the time on when the device is in use.
+        // Failures start once the device is in use.
         let programs = (1..12u64).map(|failure| 900 + failure * 397).collect();
         let erases = (1..6u64).map(|failure| 150 + failure * 83).collect();
         flash.script_failures(FailureScript { programs, erases, ..FailureScript::default() });
@@ -286,7 +289,7 @@ fn blocks_that_fail_lose_nothing() {
     }
 }
 
-/// A device of which too many blocks fail says that it is full; what it holds can be read.
+/// A device with too many failed blocks reports that it is full; its content can still be read.
 #[test]
 fn a_device_without_good_blocks_refuses_writes_and_is_read() {
     let mut flash = chip::<nandkit_nand_sim::ContentStore>(24, 8, 1);
@@ -313,15 +316,15 @@ fn a_device_without_good_blocks_refuses_writes_and_is_read() {
     }
 }
 
-/// A page that cannot be read when it is to be moved is lost, says so until it is written again,
-/// and takes no other with it.
+/// A page that cannot be read when it is to be moved is lost. Reading it is an error until it is
+/// written again, and no other page is lost with it.
 #[test]
 fn what_cannot_be_moved_is_told() {
     let mut spec = ChipSpec::default();
     (spec.geometry.page_size, spec.geometry.write_unit, spec.geometry.oob_size) = (512, 512, 16);
     (spec.geometry.blocks, spec.geometry.pages_per_block) = (32, 8);
     spec.bit_errors.enabled = true;
-    // So many that some pages, and by far not all, cannot be corrected.
+    // An error rate at which a minority of pages cannot be corrected.
     spec.bit_errors.base = 6e-4;
     spec.ecc.correctable_bits = 8;
     let options = PageMapOptions { spare: Spare::Ratio(0.5), ..in_memory() };
@@ -351,8 +354,8 @@ fn what_cannot_be_moved_is_told() {
     assert!(unreadable > 0 && unreadable < sectors / 4, "{unreadable} of {sectors}");
 }
 
-/// One frontier for host and copies, and a block in four that fails: copies open superblocks while
-/// others wait with a failed block, and none is forgotten.
+/// No superblock is forgotten when host and copies share one frontier and every fourth block fails,
+/// so that copies open superblocks while others wait with a failed block.
 #[test]
 fn no_superblock_is_forgotten_where_copies_open_one_while_a_block_fails() {
     for seed in 0..12 {
@@ -370,8 +373,8 @@ fn no_superblock_is_forgotten_where_copies_open_one_while_a_block_fails() {
     }
 }
 
-/// A write buffer is seen by reads, takes later versions for nothing, makes full pages, and is
-/// empty after a flush; with power-loss protection a flush need not wait, and nothing is lost.
+/// A write buffer is seen by reads, absorbs overwrites, fills pages, and is empty after a flush.
+/// With power-loss protection a flush need not wait, and nothing is lost.
 #[test]
 fn a_write_buffer_loses_nothing_and_fills_pages() {
     for (seed, (parts, buffer)) in (0..).zip([(1, 8), (4, 4), (4, 64), (8, 20)]) {
@@ -388,7 +391,7 @@ fn a_write_buffer_loses_nothing_and_fills_pages() {
         let (counters, before) = (*device.counters(), *without.counters());
         assert_eq!(counters.host_page_writes, before.host_page_writes);
         assert!(counters.absorbed_pages > 0 && counters.buffer_wait > Nanos::ZERO, "{counters:?}");
-        // Cleaning fills pages up as well.
+        // Cleaning fills up pages too.
         let filled = |counters: &nandkit_ftl::page_map::PageMapCounters| counters.filled_pages;
         assert!(
             parts == 1 || filled(&counters) < filled(&before) / 2,
@@ -431,14 +434,14 @@ fn power_loss_protection_saves_what_was_written_and_trimmed() {
                 (10.., true) => content(page, 2),
                 _ => content(page, 1),
             };
-            // What waits may have been programmed before the power went.
+            // What is in the buffer may have been programmed before the power cut.
             let may = !survives && page >= 10 && found == content(page, 2);
             assert!(found == expected || may, "page {page}, protected {survives}");
         }
     }
 }
 
-/// A device that was closed is found by its snapshot alone, but for a page of each superblock.
+/// After a close, a start reads only the snapshot and one page of each superblock.
 #[test]
 fn a_closed_device_is_found_quickly() {
     let options = PageMapOptions { spare: Spare::Ratio(0.5), ..PageMapOptions::default() };
@@ -456,15 +459,16 @@ fn a_closed_device_is_found_quickly() {
     let (flash, _) = cut.close(&Context::default()).unwrap();
     let device = PageMapFtl::attach(flash, options).unwrap();
     let report = *device.recovery();
-    // The map pages themselves are above the base.
+    // The pages of the map come on top of that.
     assert!(report.superblocks_read < cut_report.superblocks_read, "{report:?}, {cut_report:?}");
     assert!(report.pages_read < cut_report.pages_read && report.replayed < cut_report.replayed, "{report:?}");
     assert!((0..sectors).all(|page| read(&device, page) == held[page as usize]));
     device.check().unwrap();
 }
 
-/// A chip that outlives its layer without the capacitors' last power, as in a file: with the option
-/// a flush, and a write past the buffer, leave nothing to them, and take no time all the same.
+/// On a chip that outlives its layer without the capacitors' last power, as an image in a file
+/// does, the option for power-loss protection leaves nothing in the buffer after a flush or a write
+/// that overflows it, and still takes no time.
 #[test]
 fn what_is_flushed_under_power_loss_protection_is_on_flash_where_nobody_tells_of_the_last_power() {
     let options = PageMapOptions {
@@ -497,8 +501,8 @@ fn what_is_flushed_under_power_loss_protection_is_on_flash_where_nobody_tells_of
     }
 }
 
-/// What is written and read in parts is one request: the same content, instants and counts as the
-/// whole, with pages of several parts, and a write buffer.
+/// A request written or read in parts has the same content, times and counts as the whole request,
+/// with several parts to a page and with a write buffer.
 #[test]
 fn requests_in_parts_are_the_requests_that_they_make_together() {
     use nandkit_units::{Content, Described, Description, Generator};
@@ -546,8 +550,8 @@ fn requests_in_parts_are_the_requests_that_they_make_together() {
     }
 }
 
-/// The offset of a described part may leave 32 bits in its middle: what follows lies where it
-/// belongs, and that part is kept as bytes.
+/// A description whose offset would overflow 32 bits within a request is stored as bytes, and what
+/// follows is stored in the right place.
 #[test]
 fn descriptions_that_cannot_name_their_pages_are_written_as_bytes() {
     use nandkit_units::{Described, Description, Generator};

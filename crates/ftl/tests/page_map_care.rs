@@ -1,5 +1,5 @@
-//! What the page-mapped layer does for its data's own sake: refresh after reads and after time, and
-//! static wear levelling.
+//! What the page-mapped layer does to keep its data readable: refresh after reads and after time,
+//! and static wear levelling.
 
 use crate::common::page_model::{Model, Script, check_all};
 use crate::common::page_runs;
@@ -36,7 +36,7 @@ fn write(device: &mut impl BlockDevice, now: Nanos, page: u64) {
     device.write(&Context::at(now), Lba(page), Payload::Bytes(&bytes(page))).unwrap();
 }
 
-/// Pages of the device that cannot be read.
+/// Number of pages of the device that cannot be read.
 fn unreadable(device: &impl BlockDevice, now: Nanos) -> usize {
     let read = |page: &u64| {
         let mut found = vec![0; PAGE as usize];
@@ -54,8 +54,8 @@ fn unreadable(device: &impl BlockDevice, now: Nanos) -> usize {
     (0..device.geometry().sectors).filter(read).count()
 }
 
-/// Reads of one superblock damage it by one wrong bit a page in 500 reads: at 4000 a page has as
-/// many as can be corrected, and the part is read 30,000 times.
+/// Reads of a superblock add one wrong bit to each page in 500 reads. After 4000 reads a page has
+/// as many wrong bits as can be corrected, and the part is read 30,000 times.
 #[test]
 fn what_is_read_often_is_moved_before_it_is_damaged() {
     for (read_refresh, journal) in [(0, true), (400, true), (400, false)] {
@@ -90,7 +90,8 @@ fn what_is_read_often_is_moved_before_it_is_damaged() {
             assert_eq!((by_reads, by_age, moved.programs), (0, 0, 0));
         } else {
             assert_eq!((failed, lost, by_age), (0, 0, 0));
-            // One for each 400 reads, in up to two superblocks, and a few for what is read with it.
+            // One refresh for each 400 reads, in up to two superblocks, and a few for what is read
+            // along with it.
             assert!((50..=100).contains(&by_reads), "{by_reads}");
             assert!(moved.programs >= by_reads && moved.programs <= 16 * by_reads, "{moved:?}");
             device.check().unwrap();
@@ -98,8 +99,8 @@ fn what_is_read_often_is_moved_before_it_is_damaged() {
     }
 }
 
-/// A wrong bit a page in twelve days: after a hundred days a page has as many as can be corrected;
-/// four hundred go by, with sixty writes a day to the same pages.
+/// A page gets a wrong bit in twelve days, so after a hundred days it has as many as can be
+/// corrected. Four hundred days pass, with sixty writes a day to the same pages.
 #[test]
 fn what_rests_for_long_is_moved_before_it_fades() {
     for days in [0, 10] {
@@ -128,7 +129,7 @@ fn what_rests_for_long_is_moved_before_it_fades() {
         if days == 0 {
             assert!(lost as u64 > sectors / 2 && by_age == 0);
         } else {
-            // Each page that rests is moved every eleven days: 36 times.
+            // Each resting page is moved every eleven days: 36 times.
             assert_eq!((lost, by_reads, device.counters().lost_pages), (0, 0, 0));
             assert!(moved > 30 * sectors && moved < 40 * sectors, "{moved}");
             device.check().unwrap();
@@ -136,9 +137,10 @@ fn what_rests_for_long_is_moved_before_it_fades() {
     }
 }
 
-/// A tenth of the pages take all writes, the rest is written once. The difference of the most and
-/// the least erased block, WAF, what was levelled, and how often that would be if each cold
-/// superblock rested until the most worn block is worn more by the threshold.
+/// A tenth of the pages get all writes; the rest is written once. Returns the difference in erases
+/// between the most and the least erased block, the WAF, the number of superblocks levelled, and
+/// what that number would be if each cold superblock rested until the most worn block exceeded it
+/// by the threshold.
 fn hot_and_cold(options: PageMapOptions) -> (u32, f64, u64, u64) {
     let mut spec = spec(256);
     spec.bit_errors.enabled = false;
@@ -159,8 +161,8 @@ fn hot_and_cold(options: PageMapOptions) -> (u32, f64, u64, u64) {
     (most - least, device.counters().waf().unwrap(), device.leveled_superblocks(), rests)
 }
 
-/// Without levelling, cold superblocks are never erased; with a threshold no difference is much
-/// larger, at the cost of some copies. In memory, so that all blocks are the superblocks'.
+/// Without levelling, cold superblocks are never erased. With a threshold no difference is much
+/// larger, at the cost of some copies. In memory, so that all blocks belong to superblocks.
 #[test]
 fn cold_data_rest_on_worn_blocks_and_all_blocks_wear() {
     let options = PageMapOptions { spare: Spare::Ratio(0.2), journal: None, ..PageMapOptions::default() };
@@ -174,11 +176,11 @@ fn cold_data_rest_on_worn_blocks_and_all_blocks_wear() {
         );
         assert!(difference <= threshold + threshold / 2, "threshold {threshold}: {difference}");
         assert!(waf < 1.25 * waf_without, "threshold {threshold}: WAF {waf}");
-        // The most worn free one is not the most worn of all: measured 1.4 and 1.6 times as often.
-        // On the least worn free one it was 2.4 and 2.6 times.
+        // The most worn free superblock is not the most worn of all: measured 1.4 and 1.6 times as
+        // often. With the least worn free one it was 2.4 and 2.6 times.
         assert!(moved > rests / 2 && moved < 2 * rests, "threshold {threshold}: {moved} of {rests}");
     }
-    // The victim policy's own way: its cold data go wherever copies go.
+    // The victim policy's own levelling: its cold data go wherever copies go.
     let (_, waf_by_threshold, ..) = hot_and_cold(PageMapOptions { leveling_threshold: 60, ..options });
     for policy in ["greedy:level-gap=60", "d-choices:level-gap=60"] {
         let (difference, waf, ..) = hot_and_cold(PageMapOptions { victim: policy.parse().unwrap(), ..options });
@@ -187,8 +189,8 @@ fn cold_data_rest_on_worn_blocks_and_all_blocks_wear() {
     }
 }
 
-/// Dynamic levelling takes the least erased free superblock: uniform writes wear all alike, also
-/// where the rule for victims would not.
+/// Dynamic levelling takes the least erased free superblock: uniform writes wear all blocks evenly,
+/// also with a victim rule that by itself would not.
 #[test]
 fn dynamic_levelling_evens_out_what_all_take_part_in() {
     let differences = [AllocationRule::LeastErased, AllocationRule::Fifo].map(|allocation| {
@@ -209,7 +211,7 @@ fn dynamic_levelling_evens_out_what_all_take_part_in() {
     assert!(differences[0] <= differences[1], "{differences:?}");
 }
 
-/// The shapes of the cut tests do what they are there for.
+/// The scripts of the cut tests do refresh and level.
 #[test]
 fn scripts_refresh_and_level() {
     for (seed, shape) in (0..).zip(page_runs::shapes().iter().filter(|shape| shape.care != page_runs::NONE)) {

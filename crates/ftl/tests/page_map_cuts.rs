@@ -1,5 +1,5 @@
 //! The page-mapped layer across power cuts: a model with remap, share and trim says what may be
-//! read after each.
+//! read after each cut.
 
 use crate::common::page_causes::CauseFlash;
 use crate::common::page_model::Script;
@@ -61,9 +61,9 @@ fn sampled_cuts_of_depth_up_to_six_are_survived() {
     }
 }
 
-/// Nothing but copies before the cut and behind the start, of cleanings with the same number, both
-/// out of one superblock: the copies of the first, which was finished, were taken back to slots
-/// that had been erased.
+/// Copies of a finished cleaning before the start, and copies after it of a cleaning with the same
+/// number out of the same superblock, are told apart. The copies of the first cleaning used to be
+/// taken back to slots that had been erased.
 #[test]
 fn copies_of_a_cleaning_before_the_start_are_not_those_of_one_behind_it() {
     let plan = "list:1112@nothing-nothing,1116@prefix-half,1130@after,1143@prefix-half,1153@nothing-nothing,1176@after";
@@ -71,8 +71,8 @@ fn copies_of_a_cleaning_before_the_start_are_not_those_of_one_behind_it() {
     survives(&shapes()[17], &script, &plan.parse().unwrap()).unwrap();
 }
 
-/// A cleaning that was finished, found as the last thing that happened; then a cut while its victim
-/// was erased: the copies were taken back to where older versions lay.
+/// A finished cleaning is the last thing on flash, and a cut comes while its victim is erased. The
+/// copies used to be taken back to where older versions lay.
 #[test]
 fn copies_of_a_finished_cleaning_stay_when_the_erase_of_its_victim_is_cut() {
     let plan = "list:1150@garbage-weak,1171@before,1184@nothing-nothing,1192@prefix-half,1212@before,1220@whole-whole";
@@ -80,10 +80,10 @@ fn copies_of_a_finished_cleaning_stay_when_the_erase_of_its_victim_is_cut() {
     survives(&shapes()[5], &script, &plan.parse().unwrap()).unwrap();
 }
 
-/// Each erase fails in a run of its own, so does the program behind it, which is that of the
-/// journal's lines about the block, and the power goes at one of the steps behind. Where that is in
-/// the middle of a cleaning, a snapshot lies between its copies: those before it, which were taken
-/// back, had been aliases before they were copied, and are none in the snapshot.
+/// In one run each, an erase fails, then the program after it, which writes the journal's lines
+/// about the block, and the power is cut at one of the following steps. In the middle of a
+/// cleaning, a snapshot then lies between its copies. The copies before the snapshot, which were
+/// taken back, were aliases before they were copied and are not aliases in the snapshot.
 #[test]
 fn a_cut_behind_an_erase_that_failed_in_the_middle_of_a_cleaning_loses_no_alias() {
     let shape = Shape { failures: 0, bad: 0, buffer: 0, ..shapes()[22] };

@@ -1,4 +1,4 @@
-//! Blocks of the page-mapped layer that fail, and starts after that.
+//! Failing blocks of the page-mapped layer, and starts after failures.
 
 use nandkit_block::BlockDevice;
 use nandkit_flash::Flash;
@@ -10,7 +10,7 @@ use nandkit_units::{BlockIndex, Context, Lba, Payload, ReadInto};
 
 const SECTOR: usize = 512;
 
-/// Two dies, of which the second has `fewer` good blocks less.
+/// Two dies, the second with `fewer` good blocks less.
 fn chip(blocks: u32, fewer: usize) -> ContentChip {
     let mut spec = ChipSpec::default();
     let geometry = &mut spec.geometry;
@@ -33,7 +33,7 @@ fn options() -> PageMapOptions {
     PageMapOptions {
         spare: Spare::Capacity(100 * SECTOR as u64),
         stripe: 2,
-        // Members change in lines alone: no snapshot has them.
+        // Changes of members are in lines only: no snapshot records them.
         journal: Some(JournalOptions { checkpoint_every: 1 << 30, aliases: 16 }),
         ..PageMapOptions::default()
     }
@@ -43,7 +43,7 @@ fn content(version: u64) -> Vec<u8> {
     version.to_le_bytes().repeat(SECTOR / 8)
 }
 
-/// What was written to each sector last.
+/// The content last written to each sector.
 struct Held {
     versions: Vec<u64>,
     random: Random,
@@ -72,14 +72,14 @@ impl Held {
     }
 }
 
-/// Lets a program fail on the next block of a die that is programmed.
+/// Makes one program fail on the next block of a die that is programmed.
 fn fail_once(chip: &mut ContentChip, blocks: &[BlockIndex]) {
     let pages = blocks.iter().map(|block| block.page(3)).collect();
     chip.script_failures(FailureScript { pages, ..FailureScript::default() });
 }
 
-/// A block that took another one's place is no spare any more, also behind a start: two superblocks
-/// would have it.
+/// A block that replaced another is no longer a spare, also after a start; otherwise two
+/// superblocks would use it.
 #[test]
 fn a_block_that_replaced_another_is_not_taken_twice_after_a_start() {
     let chip = chip(64, 3);
@@ -98,7 +98,7 @@ fn a_block_that_replaced_another_is_not_taken_twice_after_a_start() {
         while device.counters().retired_blocks == before {
             held.write(&mut device, 1);
         }
-        // The line that tells of it goes to flash, and what it tells of is in use.
+        // The line about the replacement goes to flash, and the replacement is in use.
         held.write(&mut device, 40);
         device.flush(&Context::default()).unwrap();
         device.check().unwrap();

@@ -1,4 +1,4 @@
-//! The page-mapped layer in idle times, and what its host waits for: timelines by hand, and random
+//! The page-mapped layer in idle times, and the waits of its host: timelines by hand, and random
 //! operations with pauses.
 
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ fn data() -> Payload<'static> {
     Payload::Described(Described { length: PAGE, ..Described::default() })
 }
 
-/// What was asked of the flash: when, why, and when it ended.
+/// The flash operations: when each was issued, its cause, and when it ended.
 type Events = Arc<Mutex<Vec<(Nanos, Cause, Nanos)>>>;
 
 fn traced(blocks: u32, dies: u32) -> (impl Flash, Events) {
@@ -51,8 +51,8 @@ fn traced(blocks: u32, dies: u32) -> (impl Flash, Events) {
     (TraceFlash::new(DescribedChip::new(&spec(blocks, dies), 1).unwrap(), sink), events)
 }
 
-/// A device in memory, on one die. Its superblocks are blocks of eight pages; four of them hold the
-/// 32 pages of the host.
+/// Options of a device in memory, on one die. Its superblocks are blocks of eight pages, of which
+/// four hold the 32 pages of the host.
 fn in_memory(idle_after: Nanos, idle_free: u32) -> PageMapOptions {
     PageMapOptions {
         spare: Spare::Capacity(32 * u64::from(PAGE)),
@@ -76,7 +76,7 @@ impl<F: Flash> Hand<F> {
         Self { device, now }
     }
 
-    /// Writes a page now, and waits for it; how long that took.
+    /// Writes a page now, waits for it, and returns the time that it took.
     fn write(&mut self, page: u64) -> u64 {
         let done = self.device.write(&Context::at(self.now), Lba(page), data()).unwrap();
         let took = done.completed.0 - self.now.0;
@@ -92,8 +92,9 @@ impl<F: Flash> Hand<F> {
     }
 }
 
-/// Nine blocks, four of them full; overwriting the first six pages of each of three others leaves
-/// one victim with two valid pages when there is nothing free but the two that stay so.
+/// A device of nine blocks, four of them full. Overwriting the first six pages of each of three
+/// others leaves one victim with two valid pages when only the two blocks are free that are kept
+/// free.
 fn nearly_full(idle_after: Nanos) -> Hand<DescribedChip> {
     let mut hand = Hand::new(
         DescribedChip::new(&spec(9, 1), 1).unwrap(),
@@ -108,9 +109,9 @@ fn nearly_full(idle_after: Nanos) -> Hand<DescribedChip> {
 
 #[test]
 fn idle_cleaning_removes_exactly_the_stall_that_occurs_without_it() {
-    // The next page needs a superblock, and two stay free: one of those with two valid pages is
-    // cleaned first. They are read, a superblock is opened for them that was never written, and the
-    // host goes on behind them.
+    // The next page needs a superblock, and two must stay free, so one of those with two valid
+    // pages is cleaned first: its two pages are read, a superblock that was never written is opened
+    // for them, and the host's page follows them.
     let clean = 2 * READ + 2 * PROGRAM;
     let mut busy = nearly_full(Nanos::ZERO);
     assert!(busy.device.pacing().is_none(), "drivers keep their fast path");
@@ -120,7 +121,7 @@ fn idle_cleaning_removes_exactly_the_stall_that_occurs_without_it() {
     let active = idle.now;
     idle.pause_until(Nanos(SECOND));
     let counted = idle.device.idle_counters().unwrap();
-    // Two, since the copies of the first one take a superblock that was free.
+    // Two, since the copies of the first one take a free superblock.
     assert_eq!(counted.cleanings, 2, "{counted:?}");
     assert_eq!((counted.worked, counted.overruns.count), (Nanos(2 * clean), 0), "begun at {active:?}");
     let with = idle.write(0);
@@ -131,8 +132,8 @@ fn idle_cleaning_removes_exactly_the_stall_that_occurs_without_it() {
     idle.device.check().unwrap();
 }
 
-/// Idle work begins when nothing was asked for long enough, and no superblock at or after the
-/// instant that the host tells; the one before may end later, which is counted.
+/// Idle work starts when there was no request for long enough. No superblock is started at or after
+/// the instant that the host announces. The previous one may end later, which is counted.
 #[test]
 fn no_superblock_is_begun_at_the_instant_or_later_and_what_ends_later_is_counted() {
     let (after, clean) = (1000, 2 * READ + 2 * PROGRAM);
@@ -144,12 +145,12 @@ fn no_superblock_is_begun_at_the_instant_or_later_and_what_ends_later_is_counted
     hand.pause_until(Nanos(begins + 1));
     let counted = done(&hand.device);
     assert_eq!((counted.cleanings, counted.overruns.count, counted.overruns.longest), (1, 1, Nanos(clean - 1)));
-    // Asked again within it, or at entry of a write that comes meanwhile: it is the same delay.
+    // Another request within it, or a write entering meanwhile, has the same delay.
     hand.pause_until(Nanos(begins + 2));
     hand.write(31);
     assert_eq!(done(&hand.device), counted);
-    // Two more victims, one after the other: the second one begins when the first one has ended,
-    // and not before.
+    // Two more victims, one after the other: the second one starts exactly when the first one has
+    // ended.
     let options = PageMapOptions { spare: Spare::Capacity(96 * u64::from(PAGE)), ..in_memory(Nanos(after), 7) };
     let victims = |until: u64| {
         let mut hand = Hand::new(DescribedChip::new(&spec(21, 1), 1).unwrap(), options);
@@ -164,13 +165,13 @@ fn no_superblock_is_begun_at_the_instant_or_later_and_what_ends_later_is_counted
     assert_eq!(victims(0), (0, 0));
     assert_eq!(victims(clean), (1, 0));
     assert_eq!(victims(clean + 1), (2, clean - 1));
-    // Seven are free after five victims: enough.
+    // Seven superblocks are free after five victims, which is enough.
     assert_eq!(victims(SECOND).1, 0);
     assert_eq!(victims(SECOND), victims(100 * SECOND));
 }
 
-/// File systems tell nobody how long they are quiet: their next change finds what was idle until
-/// then used.
+/// File systems do not announce how long they pause: the next change finds the idle time before it
+/// used.
 #[test]
 fn without_a_word_of_the_driver_the_next_change_uses_what_was_idle() {
     type Change = fn(&mut PageMapFtl<DescribedChip>, &Context);
@@ -208,7 +209,7 @@ fn a_read_is_activity_from_which_idle_time_counts() {
     assert_eq!(quiet(&mut hand, at + SECOND + 1), 1);
 }
 
-/// Each request of twenty pages opens two superblocks of eight or three, and waits for each; it is
+/// Each request of twenty pages opens two superblocks of eight or three and waits for each. That is
 /// one stall, as long as the longest of its waits.
 #[test]
 fn a_request_that_waits_for_several_superblocks_is_one_stall() {
@@ -236,16 +237,16 @@ fn a_request_that_waits_for_several_superblocks_is_one_stall() {
     assert_eq!(counted.erases.count + counted.cleaning.count, 100);
     assert_eq!(counted.by_length.iter().sum::<u64>(), 100);
     assert!(counted.cleaning.count > 80 && counted.cleaning.longest >= Nanos(ERASE));
-    // One at a time: no two stalls overlap, and a request's waits lie within the longest, since all
-    // its pages are asked for at once.
+    // One request at a time: no two stalls overlap, and the waits of a request lie within the
+    // longest one, since all its pages are requested at once.
     assert_eq!(counted.stalled, counted.erases.total + counted.cleaning.total);
     assert!(counted.stalled < elapsed);
     let erased = events.lock().unwrap().iter().filter(|(_, cause, _)| *cause == Cause::Cleaning).count();
     assert!(erased > 250, "{erased}");
 }
 
-/// What is cleaned in one long pause is followed by checkpoints as often as if the host had written
-/// it: the next start replays no more than that.
+/// Cleaning in one long pause is followed by checkpoints as often as writes of the host are, so
+/// that the next start replays no more.
 #[test]
 fn a_checkpoint_that_is_due_comes_before_the_next_victim() {
     let every = 64;
@@ -281,11 +282,11 @@ fn a_checkpoint_that_is_due_comes_before_the_next_victim() {
         assert!(copied > 3 * every && counted.checkpoints >= copied / (every + 2 * u64::from(PAGES)), "{counted:?}");
         most = most.max(replayed);
     }
-    // One victim over, its lines, and the pages of the map.
+    // The excess is one victim, its lines, and the pages of the map.
     assert!(most <= every + 4 * u64::from(PAGES), "{most}");
 }
 
-/// Reads damage what they read, and nobody writes: see `page_map_care.rs`.
+/// Reads disturb what they read, and there are no writes: see `page_map_care.rs`.
 #[test]
 fn a_device_that_is_only_read_is_refreshed_in_idle_times() {
     for idle_after in [Nanos::ZERO, Nanos(100_000)] {
@@ -321,7 +322,7 @@ fn a_device_that_is_only_read_is_refreshed_in_idle_times() {
     }
 }
 
-/// A pause of four hundred days: what it holds is moved every ten days, each superblock when it is
+/// In a pause of four hundred days the data are moved every ten days, each superblock when it is
 /// due.
 #[test]
 fn what_rests_in_a_long_pause_is_refreshed_when_it_is_due() {
@@ -345,8 +346,8 @@ fn what_rests_in_a_long_pause_is_refreshed_when_it_is_due() {
     hand.device.check().unwrap();
 }
 
-/// The same commands with the same pauses, of a device that works in them and of one that does not:
-/// both hold what the model says, and so the same.
+/// The same commands and pauses on a device that works in the pauses and on one that does not: both
+/// hold what the model says, and so the same.
 #[test]
 fn content_is_the_same_with_and_without_idle_work() {
     let shapes = page_runs::shapes();
@@ -374,8 +375,8 @@ fn content_is_the_same_with_and_without_idle_work() {
             (bytes, model.remaps)
         });
         assert!(worked > 20, "{shape:?}: {worked}");
-        // Where the limit of aliases is met, one of them refuses a remap that the other one has
-        // room for; the model knows.
+        // At the limit of aliases, one device may refuse a remap that the other one has room for;
+        // the model knows.
         if held[0].1 == held[1].1 {
             assert!(held[0].0 == held[1].0, "{shape:?}");
             compared += 1;
@@ -384,7 +385,7 @@ fn content_is_the_same_with_and_without_idle_work() {
     assert!(compared >= 3, "{compared}");
 }
 
-/// Power that goes while nobody asks is told by the next operation.
+/// A power cut in an idle time is reported by the next operation.
 #[test]
 fn what_fails_while_nobody_asks_is_told_by_the_next_operation() {
     let shape = page_runs::shapes().into_iter().find(|shape| shape.idle.after_us > 0).unwrap();
@@ -430,8 +431,8 @@ fn options_that_make_no_sense_are_refused_with_what_would() {
     );
 }
 
-/// Bursts of random writes with pauses between them: what the slowest of a thousand writes wait,
-/// and what is written more, with idle cleaning and without.
+/// Bursts of random writes with pauses between them: the longest waits in a thousand writes, and
+/// the extra writes, with and without idle cleaning.
 #[test]
 fn bursts_wait_less_and_write_more_with_idle_cleaning() {
     for (seed, spare) in [(1, 0.15), (2, 0.15), (3, 0.15), (1, 0.4)] {
@@ -452,7 +453,7 @@ fn bursts_wait_less_and_write_more_with_idle_cleaning() {
             }
             let mut latencies = Vec::new();
             let (mut before, mut stalls) = (*hand.device.counters(), hand.device.stalls());
-            // Three times the device, and then as much again, measured.
+            // Three times the device's capacity, and then as much again, measured.
             let bursts = sectors / 100;
             for burst in 0..4 * bursts {
                 if burst == 3 * bursts {

@@ -1,5 +1,5 @@
-//! The page-mapped layer on several dies, cut at instants: one operation torn in each die, later
-//! ones whole before earlier ones.
+//! The page-mapped layer on several dies, cut at instants: one operation in each die is torn, and
+//! later ones may be complete before earlier ones.
 
 use crate::common::page_model::bytes_of;
 use nandkit_block::{BlockDevice, ErrorKind};
@@ -22,13 +22,13 @@ struct Shape {
     parts: u32,
     scheme: &'static str,
     user: u64,
-    /// Map pages in the cache of the map; 0: the whole map is in memory.
+    /// Map pages in the map's cache; 0: the whole map is in memory.
     cached: u64,
     /// Whether data are refreshed and levelled, as often as the script allows.
     cares: bool,
-    /// Whether the device works in idle times, of which there are some then.
+    /// Whether the device works in idle times, of which there are then some.
     idle: bool,
-    /// Programs that fail in a run.
+    /// Number of programs that fail in a run.
     failures: u64,
 }
 
@@ -46,7 +46,7 @@ const PLAIN: Shape = Shape {
 };
 
 const SHAPES: [Shape; 10] = [
-    // Copies out of a superblock with a failed block and the mark of that block are for different
+    // Copies out of a superblock with a failed block, and the mark of that block, are on different
     // dies.
     Shape { blocks: 96, failures: 12, ..PLAIN },
     Shape { blocks: 160, stripe: 2, parts: 2, scheme: "none", user: 200, failures: 8, ..PLAIN },
@@ -102,8 +102,8 @@ fn options(shape: &Shape) -> PageMapOptions {
     }
 }
 
-/// What was asked of a sector: when, what it then holds, and from when on a cut cannot take that
-/// away.
+/// A request for a sector: when it was issued, what the sector then holds, and from when on a cut
+/// cannot undo it.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     issued: Nanos,
@@ -115,11 +115,11 @@ struct Run {
     /// On a chip on which nothing fails.
     replay: ChangeReplay<ContentChip>,
     history: Vec<Vec<Asked>>,
-    /// When the device had been made.
+    /// When formatting ended.
     made: Nanos,
 }
 
-/// A chip on which programs fail at distances that the seed decides.
+/// A chip on which programs fail at distances that the seed determines.
 fn failing_chip(shape: &Shape, seed: u64) -> ContentChip {
     let mut flash = chip(shape);
     let mut random = Random::new(seed, "failures");
@@ -132,7 +132,7 @@ fn failing_chip(shape: &Shape, seed: u64) -> ContentChip {
     flash
 }
 
-/// Writes, trims, remaps and flushes, several under way at once.
+/// Issues writes, trims, remaps and flushes, several in flight at once.
 fn run(shape: &Shape, seed: u64, commands: u64) -> Run {
     let (flash, changes) = RecordingFlash::new(failing_chip(shape, seed));
     let mut device = PageMapFtl::format(flash, options(shape)).unwrap();
@@ -208,8 +208,8 @@ fn flushed(history: &mut [Vec<Asked>], at: Nanos) {
     history.iter_mut().flatten().for_each(|asked| asked.durable = asked.durable.or(Some(at)));
 }
 
-/// The device of an instant: each sector holds what was asked last and durable then, or later; it
-/// can be changed, and found once more.
+/// Checks the device cut at an instant: each sector holds the last content that was durable then,
+/// or a later one. The device can be changed, and attached again.
 fn survives(shape: &Shape, run: &Run, instant: Nanos, seed: u64) -> Result<u32, String> {
     let mut random = Random::new(seed ^ instant.0, "torn");
     let torn = |_: usize| {
@@ -234,7 +234,7 @@ fn survives(shape: &Shape, run: &Run, instant: Nanos, seed: u64) -> Result<u32, 
         }
         held.push(found);
     }
-    // It goes on: half of it is written anew, and all is there after another start.
+    // The device continues: half of it is rewritten, and all of it is there after another start.
     for _ in 0..held.len() / 2 {
         let sector = random.below(held.len() as u64);
         held[sector as usize] = bytes_of(Some(sector << 20), SECTOR);
@@ -270,8 +270,8 @@ fn cuts_at_instants_are_survived() {
     }
 }
 
-/// A mark that was on flash before the copies were, or before the line behind which no start takes
-/// them back, lost what the block held: a start reads no block with a mark.
+/// A mark that was on flash before the copies, or before the line after which no start takes them
+/// back, lost the block's content, as a start does not read a marked block.
 #[test]
 fn cuts_at_instants_lose_nothing_while_failed_blocks_are_emptied_marked_and_replaced() {
     for (seed, shape) in (0..).zip(SHAPES.iter().filter(|shape| shape.failures > 0).cycle().take(6)) {

@@ -1,5 +1,5 @@
-//! Pages of the page-mapped layer that are lost by the thousand: a device that rested for too long,
-//! and goes on.
+//! A device of the page-mapped layer that loses pages by the thousand because it rested for too
+//! long, and that continues to work.
 
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_ftl::page_map::{JournalOptions, Spare};
@@ -11,7 +11,7 @@ use nandkit_units::{Context, Lba, Nanos, Payload, ReadInto};
 const SECTOR: usize = 512;
 const TEN_YEARS: Nanos = Nanos(10 * 365 * 86_400_000_000_000);
 
-/// What was programmed ten years ago has more wrong bits than the part corrects.
+/// A chip on which data programmed ten years ago have more wrong bits than the part corrects.
 fn chip(pages: u32, parts: u32) -> ContentChip {
     let mut spec = ChipSpec::default();
     let geometry = &mut spec.geometry;
@@ -30,8 +30,8 @@ fn content(version: u64) -> Vec<u8> {
     version.to_le_bytes().repeat(SECTOR / 8)
 }
 
-/// Each sector holds what was written lately, and is unreadable where that was ten years ago;
-/// returns how many those are.
+/// Asserts that each sector holds what was written lately, or is unreadable if it was written ten
+/// years ago. Returns the number of unreadable sectors.
 fn check(device: &PageMapFtl<ContentChip>, held: &[Option<u64>]) -> usize {
     let mut unreadable = 0;
     for (sector, version) in (0..).zip(held) {
@@ -57,7 +57,7 @@ fn a_device_that_lost_nearly_all_of_its_pages_goes_on_and_knows_them_behind_a_st
             sector_size: SECTOR as u32,
             write_buffer: buffer * SECTOR as u64,
             journal: Some(JournalOptions { checkpoint_every: 0, aliases: 16 }),
-            // The flush behind the rest moves, and loses, all.
+            // The flush after the rest moves all data and loses them.
             retention_refresh: Nanos(TEN_YEARS.0 / 10),
             ..PageMapOptions::default()
         };
@@ -70,8 +70,8 @@ fn a_device_that_lost_nearly_all_of_its_pages_goes_on_and_knows_them_behind_a_st
         let mut held = vec![None; sectors as usize];
         let (mut random, context) = (Random::new(1, "lost"), Context::at(TEN_YEARS));
         let what = format!("blocks of {pages} pages of {parts}, buffer {buffer}");
-        // The chip counts the age of a block from its first program on: those that were open are
-        // filled up first.
+        // The chip counts the age of a block from its first program on, so open blocks are filled
+        // first.
         let fill = u64::from(pages * parts) * 2;
         let writes = (0..2 * fill).map(|write| write % fill).chain((0..200).map(|_| random.below(sectors)));
         for (write, sector) in (0..).zip(writes) {
@@ -87,7 +87,7 @@ fn a_device_that_lost_nearly_all_of_its_pages_goes_on_and_knows_them_behind_a_st
         println!("{what}: {lost} pages of {sectors} lost");
         device.check().unwrap();
         let unreadable = check(&device, &held);
-        // Behind a cut, and behind an orderly end.
+        // After a cut and after an orderly close.
         let mut device = PageMapFtl::attach_at(device.into_flash(), options, &context).unwrap();
         device.check().unwrap();
         assert_eq!(check(&device, &held), unreadable, "{what}");

@@ -1,5 +1,5 @@
-//! The page-mapped layer on dies that serve reads first: when what the host was told moves, and
-//! when it does not.
+//! The page-mapped layer on dies that serve reads first: when a completion time already reported to
+//! the host moves, and when it does not.
 
 use nandkit_block::BlockDevice;
 use nandkit_ftl::page_map::Spare;
@@ -68,7 +68,7 @@ fn a_write_into_the_buffer_ends_when_it_was_told_whatever_happens_to_the_program
     let told: Vec<Nanos> =
         (0..8).map(|page| write(&mut device, now, page, Ticket(1 + page as u16)).completed).collect();
     assert_eq!(told, [now; 8], "there is room");
-    // The first half is on its way to flash; the reads go before most of it.
+    // The first half is being programmed; the reads come before most of it.
     (20..24).for_each(|page| {
         read(&mut device, now + Nanos(10_000), page);
     });

@@ -1,5 +1,5 @@
-//! The page-mapped layer with its map on demand: what lookups miss, against what must be; and that
-//! the cache changes no content.
+//! The page-mapped layer with its map on demand: the misses of lookups agree with the expected
+//! ones, and the cache does not change content.
 
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_flash::wrap::StatsFlash;
@@ -25,14 +25,13 @@ fn chip(blocks: u32, dies: u32) -> NandChip<ContentStore> {
     NandChip::new(&spec, 1).unwrap()
 }
 
-/// A device of so many map pages, of which so many are in its memory; 0: all of them.
+/// A device of [`MAP_PAGES`] map pages, of which `cached` are in its memory; 0: all of them.
 fn device(cached: u64) -> Device {
     let mapping_cache = if cached == 0 { 0 } else { 4 * MAP_PAGES + PAGE as u64 * cached };
     let options = PageMapOptions {
         spare: Spare::Capacity(MAP_PAGES * ENTRIES * PAGE as u64),
         mapping_cache,
-        // So that checkpoints, which clean nothing out of the cache, play no part in what is
-        // written.
+        // Checkpoints, which evict nothing from the cache, play no part in what is written.
         journal: Some(JournalOptions { checkpoint_every: 1 << 40, aliases: 0 }),
         ..PageMapOptions::default()
     };
@@ -57,9 +56,8 @@ fn since(device: &Device, before: MappingCounters) -> MappingCounters {
     }
 }
 
-/// Independent references to equally likely map pages: whatever is in the cache, the next one is
-/// there with the chance of the share that it holds (the independent reference model; King, IFIP
-/// 1971).
+/// With independent references to equally likely map pages, the hit rate is the share of map pages
+/// in the cache, whatever they are (the independent reference model; King, IFIP 1971).
 #[test]
 fn uniform_lookups_miss_by_the_share_that_is_not_cached() {
     const LOOKUPS: u64 = 20_000;
@@ -77,7 +75,7 @@ fn uniform_lookups_miss_by_the_share_that_is_not_cached() {
             };
         };
         (0..10 * MAP_PAGES).for_each(|_| look(&mut device));
-        // What reads have driven out is written now.
+        // The dirty map pages that reads evicted are written now.
         write(&mut device, Nanos::ZERO, 0);
         let (before, flash) = (device.mapping_counters().unwrap(), device.flash().snapshot());
         (0..LOOKUPS).for_each(|_| look(&mut device));
@@ -90,7 +88,7 @@ fn uniform_lookups_miss_by_the_share_that_is_not_cached() {
         assert_eq!(counted.hits + counted.misses, LOOKUPS);
         assert_eq!(counted.pages_read, counted.misses);
         assert_eq!(counted.evictions_clean + counted.evictions_dirty, counted.misses);
-        // The flash saw the same, as the map's.
+        // The flash counted the same pages with the map's cause.
         let after = device.flash().snapshot();
         let of_map = |flash: &nandkit_flash::wrap::FlashSnapshot| flash.cause(Cause::Mapping);
         let read = of_map(&after).reads - of_map(&flash).reads;
@@ -100,8 +98,7 @@ fn uniform_lookups_miss_by_the_share_that_is_not_cached() {
     }
 }
 
-/// In order, each map page is missed once, and written once when it is driven out: one map page for
-/// each so many of the host's.
+/// With lookups in order, each map page is missed once and written once, when it is evicted.
 #[test]
 fn lookups_in_order_miss_once_a_map_page() {
     let mut device = device(10);
@@ -110,18 +107,18 @@ fn lookups_in_order_miss_once_a_map_page() {
         write(&mut device, Nanos::ZERO, page);
     });
     let counters = device.mapping_counters().unwrap();
-    // Nothing was on flash to be read.
+    // No map page was on flash to be read.
     assert_eq!((counters.misses, counters.hits, counters.pages_read), (MAP_PAGES, sectors - MAP_PAGES, 0));
     assert_eq!((counters.evictions_dirty, counters.evictions_clean), (MAP_PAGES - 10, 0));
     assert_eq!(counters.pages_written, MAP_PAGES - 10);
-    // Several pages of a request are one lookup each, and one miss together.
+    // Several pages of a request are one lookup each, and together one miss.
     let before = counters;
     for first in (0..sectors).step_by(8) {
         device.read(&Context::default(), Lba(first), ReadInto::Nothing { length: 8 * PAGE as u32 }).unwrap();
     }
-    // The last ten were changed: reads drive them out, and the next change of the device writes
-    // them. Read once more before, they count as gone, and are read only if they ever were on
-    // flash.
+    // The last ten map pages are dirty: reads evict them, and the next change of the device writes
+    // them. A map page read again before that counts as evicted, and is read from flash only if it
+    // was ever written there.
     let counters = since(&device, before);
     assert_eq!((counters.misses, counters.hits, counters.pages_read), (MAP_PAGES, sectors - MAP_PAGES, 90));
     assert_eq!((counters.evictions_dirty, counters.evictions_clean), (10, 90));
@@ -129,7 +126,7 @@ fn lookups_in_order_miss_once_a_map_page() {
     assert_eq!(device.mapping_counters().unwrap().pages_written, MAP_PAGES);
 }
 
-/// A miss takes the time of a read more, a hit none; a second request waits for the map page that
+/// A miss takes the time of one more read, a hit none. A second request waits for the map page that
 /// the first one fetches.
 #[test]
 fn a_miss_delays_its_request_by_a_read() {
@@ -150,8 +147,8 @@ fn a_miss_delays_its_request_by_a_read() {
     assert!(first == 2 * hit && second == 3 * hit, "{first} ns, {second} ns");
 }
 
-/// What is written and read is the same with any cache, and so is what cleaning copies; only the
-/// map's traffic is not.
+/// Any cache gives the same content and the same copies of cleaning; only the traffic of the map
+/// differs.
 #[test]
 fn the_cache_changes_no_content() {
     let mut images = Vec::new();
@@ -184,7 +181,7 @@ fn the_cache_changes_no_content() {
             assert_eq!(cached == 100, counters.evictions_dirty == 0, "{cached}: {counters:?}");
             assert_eq!(cached == 100, counters.pages_read_for_cleaning == 0, "{cached}: {counters:?}");
         }
-        // A device that is closed and found again holds the same.
+        // A device that is closed and attached again holds the same content.
         let (flash, _) = device.close(&Context::at(now)).unwrap();
         let options = PageMapOptions { mapping_cache: 4 * MAP_PAGES + 2 * PAGE as u64, ..PageMapOptions::default() };
         let found = PageMapFtl::attach(flash, options).unwrap();
@@ -196,15 +193,15 @@ fn the_cache_changes_no_content() {
     assert!(images.windows(2).all(|two| two[0] == two[1]));
 }
 
-/// One command that changes more map pages than the cache holds: all of them are written at its
-/// end, those that it replaces as a whole without a read, and none is changed and forgotten.
+/// One command that changes more map pages than the cache holds writes all of them at its end,
+/// those that it replaces as a whole without reading them, and loses no change.
 #[test]
 fn a_trim_of_more_than_the_cache_holds_is_written_at_once() {
     let mut device = device(2);
     (0..MAP_PAGES * ENTRIES).for_each(|page| {
         write(&mut device, Nanos::ZERO, page);
     });
-    // Two lookups drive the last two out, which were changed.
+    // Two lookups evict the last two, which are dirty.
     for page in [0, ENTRIES] {
         write(&mut device, Nanos::ZERO, page);
     }
@@ -215,7 +212,7 @@ fn a_trim_of_more_than_the_cache_holds_is_written_at_once() {
     device.check().unwrap();
     let counted = since(&device, before);
     assert_eq!((counted.misses, counted.pages_read), (10, 2));
-    // Those in the cache before, and eight of the ten.
+    // The ones in the cache before, and eight of the ten.
     assert_eq!((counted.evictions_dirty, counted.evictions_clean, counted.pages_written), (2, 8, 10));
 }
 

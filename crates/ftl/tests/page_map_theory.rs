@@ -1,4 +1,4 @@
-//! The page-mapped layer's write amplification under uniform overwrites is what theory says.
+//! The page-mapped layer's write amplification under uniform overwrites agrees with theory.
 
 use nandkit_block::BlockDevice;
 use nandkit_cleaning::separation::Separation;
@@ -12,7 +12,7 @@ use nandkit_units::{Context, Described, Lba, Payload};
 const PAGES_PER_BLOCK: u32 = 64;
 const BLOCKS: u32 = 2048;
 
-/// Pages programmed for each that the host wrote, in steady state.
+/// Pages programmed per page that the host writes, in steady state.
 fn measured(victim: &str, spare: f64) -> f64 {
     let mut spec = ChipSpec::default();
     let geometry = &mut spec.geometry;
@@ -45,8 +45,8 @@ fn device(spare: f64) -> Device {
     Device::new(PAGES_PER_BLOCK, spare).unwrap()
 }
 
-/// Within 1 %, on a device of 131,072 pages: where the last superblocks count,
-/// `nandkit reproduce theory` will take a larger one.
+/// Agreement within 1 % on a device of 131,072 pages. `nandkit reproduce theory` will take a larger
+/// one where the last superblocks matter.
 #[test]
 fn fifo_is_its_closed_form() {
     for spare in [0.15, 0.28] {

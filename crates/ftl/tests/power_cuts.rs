@@ -1,4 +1,4 @@
-//! Power cuts: at every program, copy and erase of small workloads, in every torn state; and during
+//! Power cuts at every program, copy and erase of small workloads, in every torn state, and during
 //! the recovery from them.
 
 use crate::common::cuts::run;
@@ -54,8 +54,8 @@ fn swap() -> Vec<Op> {
     vec![w(0, 8), w(0, 8), w(2, 1), w(8, 3), w(0, 8), w(11, 5), w(3, 2)]
 }
 
-/// Rewrite a few pages over and over (migration), then so many that it merges, then reuse what
-/// became free.
+/// Rewrites a few pages repeatedly (migration), then so many that they are merged, then reuses the
+/// freed blocks.
 fn migrate_and_merge() -> Vec<Op> {
     let mut ops = vec![w(0, 8)];
     ops.extend((0..30).map(|n| w(n % 3, 1)));
@@ -138,7 +138,7 @@ fn exhaustive_during_recovery() {
     assert!(cuts > 5_000, "{cuts}");
 }
 
-/// Twelve cuts at distances that the seed decides.
+/// Twelve cuts at distances that the seed determines.
 fn random_cuts(seed: u64) -> CutPlan {
     let mut random = Random::new(seed, "cuts");
     let mut step = 0;

@@ -1,4 +1,4 @@
-//! Static wear levelling: cold data go where wear does the least harm.
+//! Static wear levelling: cold data go to the most worn blocks.
 
 use nandkit_block::BlockDevice;
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions, LogicalCapacity};
@@ -37,7 +37,7 @@ fn cold_data_rest_on_worn_blocks() {
             moves += 1;
             let erases: Vec<u32> = ftl.flash().erase_counts().collect();
             let (new, most) = (erases[new.unwrap_or(BlockIndex(0)).index()], erases.iter().max().copied().unwrap());
-            // The most worn of those that are free: a log or two may be a little above.
+            // The most worn of the free blocks; a log or two may be worn slightly more.
             assert!(new + 3 >= most, "cold data went to a block erased {new} times, the most worn has {most}");
         }
         before = after;

@@ -28,12 +28,12 @@ use nandkit_units::random::Random;
 use nandkit_units::{Cause, FlashGeometry, Nanos};
 use promise::{Mount, formatted, run};
 
-/// A name, and which cuts have it.
+/// A name, and the cuts that it applies to.
 type Kind = (&'static str, fn(&Cut) -> bool);
 
-/// What is told apart: data and metadata of the user; the collector's moves; erases of what it
-/// emptied; recovery, which is erasing what an earlier cut left half erased, and writing elsewhere
-/// what a failed program did not take.
+/// The kinds of cuts: data and metadata of the user; the collector's moves; erases of blocks that
+/// it emptied; and recovery, which is erasing what an earlier cut left half erased and rewriting
+/// elsewhere what a failed program did not store.
 const KINDS: [Kind; 5] = [
     ("user_data", |cut| cut.1 == Cause::UserData),
     ("metadata", |cut| cut.1 == Cause::Metadata),
@@ -42,7 +42,7 @@ const KINDS: [Kind; 5] = [
     ("recovery", |cut| cut.1 == Cause::Recovery),
 ];
 
-/// The run of a seed, and the device on which it begins.
+/// The run of a seed, and the device on which it starts.
 fn drawn(seed: u64) -> (Run<Mount>, StrictFlash) {
     let mut random = Random::new(seed, "soak");
     let mut draw = |bound: usize| random.below(bound as u64) as usize;
@@ -54,7 +54,7 @@ fn drawn(seed: u64) -> (Run<Mount>, StrictFlash) {
     ];
     let compressions = [CompressionMode::None, CompressionMode::Priority, CompressionMode::Only(Compression::Zlib)];
     let separations = ["none", "none", "dac:regions=2", "dac:regions=3", "dac:regions=3,promote-below=50ms"];
-    // Every other seed has Linux's victims, the others each policy in turn.
+    // Every other seed uses Linux's victims; the others use each policy in turn.
     let names: Vec<&str> = nandkit_cleaning::victim::names().collect();
     let policy = if draw(2) == 0 { "jffs2-lists" } else { names[draw(names.len())] };
     let write = WriteOptions {

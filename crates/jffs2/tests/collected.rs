@@ -1,5 +1,5 @@
-//! What the collector moves stays what it was: times, names that decay on the flash, deletions
-//! whose erase is cut short, holes of old kernels, inodes without versions left.
+//! The collector preserves what it moves: times, names that decay on the flash, deletions whose
+//! erase is interrupted, holes of old kernels, inodes without versions left.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ fn geometry() -> FlashGeometry {
     FlashGeometry::nand(512, 16, 32, 26)
 }
 
-/// Overwrites a file until each block was erased twice over.
+/// Overwrites a file until every block was erased twice.
 fn churn<F: Flash>(fs: &mut Jffs2<F>) {
     let root = fs.root();
     let file = match fs.lookup(root, b"churned") {
@@ -45,8 +45,8 @@ fn modified<F: Flash>(fs: &Jffs2<F>, path: &[&[u8]]) -> i64 {
     fs.stat(inode).unwrap().modified.0 / SECOND as i64
 }
 
-/// A mount takes a directory's times from its newest entry. One that was moved used to bring the
-/// time back at which its name was made.
+/// A mount takes a directory's times from its newest entry. An entry that the collector moved used
+/// to bring back the time at which its name was made.
 #[test]
 fn a_moved_name_leaves_its_directorys_times() {
     let clock = Clock::starting_at(1_600_000_000 * SECOND);
@@ -67,10 +67,10 @@ fn a_moved_name_leaves_its_directorys_times() {
     assert_eq!((modified(&fs, &[b"names"]), modified(&fs, &[b"by hand"])), (newest, 1_234));
 }
 
-/// Where it stands for what decays, all reads fail.
+/// The address in [`Decayed`] that makes all reads fail.
 const FAILS: usize = usize::MAX;
 
-/// A flash on which bytes decay while the volume is mounted, and whose erases can be looked at.
+/// A flash on which bytes can decay while the volume is mounted, and whose erases can be observed.
 struct Watched<W> {
     inner: StrictFlash,
     decayed: Decayed,
@@ -112,7 +112,7 @@ impl<W: FnMut(&StrictFlash, BlockIndex) + Send + Sync> Flash for Watched<W> {
     }
 }
 
-/// All bytes of a flash, as they are.
+/// All bytes of a flash, without the decay.
 fn bytes_of(flash: &StrictFlash) -> Vec<u8> {
     let geometry = *flash.geometry();
     let mut all = vec![0; geometry.block_size() as usize * geometry.blocks as usize];
@@ -127,7 +127,7 @@ fn places(all: &[u8], what: &[u8]) -> Vec<usize> {
     all.windows(what.len()).enumerate().filter(|(_, found)| *found == what).map(|(at, _)| at).collect()
 }
 
-/// The collector used to make a valid node of what it read, whatever that had become: the wrong
+/// The collector used to make a valid node of whatever it read, also if that had decayed: the wrong
 /// inode, or no entry at all.
 #[test]
 fn a_name_and_a_mode_that_decay_on_the_flash_are_moved_from_memory() {
@@ -153,12 +153,12 @@ fn a_name_and_a_mode_that_decay_on_the_flash_are_moved_from_memory() {
     let watched = fs.into_flash();
     let all = bytes_of(&watched.inner);
     let mut fs = Jffs2::mount(watched, Clock::default(), options()).unwrap();
-    // Read, and found to be right, before it decays.
+    // Reads everything, and finds it correct, before it decays.
     let all_inodes = expected.iter().map(|(_, inode)| *inode).chain([root]);
     assert!(all_inodes.map(|inode| fs.stat(inode)).all(|found| found.is_ok()));
     let of = |name: &[u8]| places(&all, name)[0];
-    // 40 bytes of a directory entry stand before its name, the inode at byte 20; an inode node has
-    // 68 before its data, the mode at byte 20.
+    // A directory entry has 40 bytes before its name, the inode at byte 20. An inode node has 68
+    // bytes before its data, the mode at byte 20.
     let flips = [
         (of(b"inode-bits") - 20, 0x10),
         (of(b"name-bits"), 0x01),
@@ -179,7 +179,7 @@ fn a_name_and_a_mode_that_decay_on_the_flash_are_moved_from_memory() {
     assert!(fs.damage().is_empty(), "{:?}", fs.damage());
 }
 
-/// What decays: where, and which bits.
+/// The decayed bytes: address, and flipped bits.
 type Decayed = Arc<Mutex<Vec<(usize, u8)>>>;
 
 fn watched() -> (Watched<impl FnMut(&StrictFlash, BlockIndex) + Send + Sync>, Decayed) {
@@ -188,8 +188,8 @@ fn watched() -> (Watched<impl FnMut(&StrictFlash, BlockIndex) + Send + Sync>, De
     (Watched { inner: StrictFlash::new(geometry()), decayed: Arc::clone(&decayed), before_erase }, decayed)
 }
 
-/// A node was looked for by what it says of itself, also where that had decayed: the file kept the
-/// address, and showed whatever was written there later.
+/// A node was identified by what its header says, even if that had decayed. The file kept the
+/// address, and later showed whatever was written there.
 #[test]
 fn data_whose_header_decays_are_never_those_of_another_file() {
     let (flash, decayed) = watched();
@@ -222,7 +222,7 @@ fn data_whose_header_decays_are_never_those_of_another_file() {
     assert!(decayed.lock().unwrap().is_empty(), "what decayed was collected");
 }
 
-/// What had decayed to look like a hole used to become one, with a right checksum.
+/// Data that had decayed to look like a hole used to become one, with a correct checksum.
 #[test]
 fn data_of_several_pages_that_decay_are_not_made_a_hole() {
     use nandkit_jffs2::layout::{ByteOrder, compression};
@@ -231,7 +231,7 @@ fn data_of_several_pages_that_decay_are_not_made_a_hole() {
     let root = fs.root();
     let file = fs.create(root, b"wide", &NewNode::FILE).unwrap();
     fs.sync(None).unwrap();
-    // As systems with larger pages write it, into a blank block.
+    // A node as systems with larger pages write it, into a blank block.
     let content = vec![0x5A; 2 * PAGE];
     let fields = InodeFields {
         inode: Ino(file.0 as u32),
@@ -259,7 +259,7 @@ fn data_of_several_pages_that_decay_are_not_made_a_hole() {
     assert_eq!(read, Err(ErrorKind::Corrupt));
 }
 
-/// A file that holds a name, which nobody but an attacker makes, was collected as a directory:
+/// A file that contains a name, which only an attacker makes, was collected as a directory, and
 /// nothing referred to its data there.
 #[test]
 fn a_file_that_holds_names_keeps_its_data() {
@@ -286,8 +286,8 @@ fn a_file_that_holds_names_keeps_its_data() {
     assert_eq!(bytes, [0x5A; 3000]);
 }
 
-/// After an error of the device inodes were taken for known that were not: what is obsolete was
-/// copied, what is valid could be lost.
+/// After an error of the device, inodes counted as known that were not, so that obsolete nodes were
+/// copied and valid ones could be lost.
 #[test]
 fn inodes_are_known_before_anything_is_moved_also_after_an_error() {
     let (flash, decayed) = watched();
@@ -308,8 +308,8 @@ fn inodes_are_known_before_anything_is_moved_also_after_an_error() {
     assert!(after >= before + 30, "{before}, {after}");
 }
 
-/// An erase that is cut short may leave any page of the block. Neither a name nor an attribute that
-/// was removed, and synced, may come back by it.
+/// An interrupted erase may leave any page of the block. Neither a name nor an attribute that was
+/// removed and synced may come back through it.
 #[test]
 fn what_was_removed_stays_removed_whatever_an_erase_leaves() {
     let looked = Arc::new(Mutex::new((0, 0)));
@@ -336,8 +336,7 @@ fn what_was_removed_stays_removed_whatever_an_erase_leaves() {
     let flash = Watched { inner: StrictFlash::new(geometry()), decayed: Arc::default(), before_erase };
     let mut fs = Jffs2::format(flash, Clock::default(), options()).unwrap();
     let root = fs.root();
-    // In one block each: a name and its removal, an attribute and its removal, on pages of their
-    // own.
+    // In one block each: a name and its removal, an attribute and its removal, on separate pages.
     let removed = fs.create(root, b"removed", &NewNode::FILE).unwrap();
     fs.write(removed, 0, Payload::Bytes(&[1; 600])).unwrap();
     let kept = fs.create(root, b"kept", &NewNode::FILE).unwrap();
@@ -353,8 +352,7 @@ fn what_was_removed_stays_removed_whatever_an_erase_leaves() {
     assert!(fs.lookup(root, b"removed").is_err());
 }
 
-/// The summary tells of the deletion; its node used to be looked at, found damaged, and the name
-/// was back.
+/// The summary lists the deletion. Its node used to be read, found damaged, and the name came back.
 #[test]
 fn a_deletion_whose_node_decays_stays_one() {
     let mut fs = Jffs2::format(StrictFlash::new(geometry()), Clock::default(), options()).unwrap();
@@ -383,8 +381,7 @@ fn a_deletion_whose_node_decays_stays_one() {
     assert_eq!(gone(&fs), Err(ErrorKind::NotFound));
 }
 
-/// A volume on a part that takes no cleanmarkers: what an erase left half done must not be written
-/// on.
+/// On a part that takes no cleanmarkers, a half-erased block must not be written to.
 #[test]
 fn without_cleanmarkers_a_blank_block_is_erased_before_use() {
     let none = MountOptions { cleanmarker: Some(nandkit_jffs2::medium::Cleanmarker::None), ..options() };
@@ -393,7 +390,7 @@ fn without_cleanmarkers_a_blank_block_is_erased_before_use() {
     fs.create(root, b"first", &NewNode::FILE).unwrap();
     fs.sync(None).unwrap();
     let mut flash = fs.into_flash();
-    // Cut in their erases: one still has its last page, one only looks erased.
+    // Interrupted erases: one block still has its last page, the other only looks erased.
     for block in [20, 21] {
         let data = vec![0x5A; 512];
         flash.program(&Context::default(), BlockIndex(block).page(31), PageProgram::bytes(0, &data)).unwrap();
@@ -408,8 +405,8 @@ fn without_cleanmarkers_a_blank_block_is_erased_before_use() {
     assert_eq!(fs.read(churned, 0, ReadInto::Bytes(&mut bytes)).unwrap(), bytes.len());
 }
 
-/// One node with the last version there is: what belongs to its inode can be written no more, all
-/// else can, and the collector goes on.
+/// If one node has the highest possible version, nothing more can be written to its inode.
+/// Everything else can be written, and the collector continues.
 #[test]
 fn an_inode_without_versions_left_stops_nobody_else() {
     let mut fs = Jffs2::format(StrictFlash::new(geometry()), Clock::default(), options()).unwrap();
@@ -421,8 +418,8 @@ fn an_inode_without_versions_left_stops_nobody_else() {
     fs.sync(None).unwrap();
     let mut flash = fs.into_flash();
     let all = bytes_of(&flash);
-    // The newest node of each gets the last version: the name in the directory, the second write of
-    // the file (found by its data).
+    // The newest node of each gets the highest version: the name in the directory, and the second
+    // write of the file (found by its data).
     let name = places(&all, b"inside")[0] - 40;
     let data = places(&all, &[8; 100])[0] - 68;
     for (node, covered, crc_at) in [(name, 32, 32), (data, 60, 64)] {
@@ -434,8 +431,8 @@ fn an_inode_without_versions_left_stops_nobody_else() {
     }
     let mut fs = Jffs2::mount(flash, Clock::default(), options()).unwrap();
     churn(&mut fs);
-    // Not for want of space: a larger volume would not help. A rename out of it fails before the
-    // new name is written.
+    // The error is not lack of space, as a larger volume would not help. A rename out of the
+    // directory fails before the new name is written.
     let error = fs.create(spent, b"more", &NewNode::FILE).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotSupported);
     let error = fs.rename((spent, b"inside"), (root, b"outside"), Default::default()).unwrap_err();

@@ -16,21 +16,22 @@ use nandkit_vfs::Features;
 use nandkit_vfs::check::Kind as _;
 use nandkit_vfs::model::ModelOptions;
 
-/// What was checked: nodes, and how many erases the volume had behind it.
+/// Number of nodes checked, and number of erases of the volume before that.
 #[derive(Default)]
 struct Checked {
     nodes: AtomicU64,
     erases: AtomicU64,
 }
 
-/// Makes volumes of one geometry. A remount finds the volume as it was left, and what was counted
-/// must be what the nodes say.
+/// Makes volumes of one geometry. A remount uses the volume as it was left, and the counts must
+/// agree with the nodes.
 struct Maker {
-    /// Bytes of a block and the geometry of a device with so many.
+    /// Block size in bytes, and the geometry of a device of a given size.
     geometry: fn(u32) -> FlashGeometry,
     erase_size: u32,
     options: MountOptions,
-    /// Each remount checks the volume: nothing is found but names in directories that are removed.
+    /// The totals, if each remount checks the volume; then only names in removed directories may be
+    /// found.
     checks: Option<Checked>,
 }
 
@@ -40,7 +41,7 @@ impl FsMaker for Maker {
     fn make(&self, volume: Volume) -> Self::Fs {
         let bytes = match volume {
             Volume::Roomy => 48 << 20,
-            // Enough blocks for those that are kept.
+            // Enough blocks for the ones that are held in reserve.
             Volume::Small => (2 << 20).max(24 * self.erase_size),
         };
         formatted((self.geometry)(bytes / self.erase_size), &self.options)
@@ -84,7 +85,7 @@ fn makers() -> Vec<(&'static str, Maker)> {
     ]
 }
 
-/// What the format holds.
+/// What the format can store.
 const MODEL: ModelOptions = ModelOptions {
     features: Features {
         exchange: false,
@@ -128,14 +129,14 @@ fn nor_of_64_kib_conforms() {
     conforms(3);
 }
 
-/// Operations for each geometry; more by `NANDKIT_ROUNDS`.
+/// Number of operations for each geometry; more by `NANDKIT_ROUNDS`.
 #[test]
 fn agrees_with_the_model() {
     let operations = rounds::count(3000) as u32;
     for (seed, (name, maker)) in makers().iter().enumerate() {
         let mut plan = Plan::new(seed as u64 + 1, operations, MODEL);
-        // Comparisons and remounts cost as much as the volume holds: their number stays about the
-        // same in long runs.
+        // Comparisons and remounts cost time in proportion to the volume, so long runs have about
+        // as many of them as short ones.
         let rarer = (operations / 10_000).max(1);
         plan.compare_every *= rarer;
         for (_, weight) in plan.weights.iter_mut().filter(|(kind, _)| *kind != Kind::Remount) {
@@ -148,7 +149,7 @@ fn agrees_with_the_model() {
     }
 }
 
-/// Thousands of operations with the collector at work on a volume that is nearly full, and a check
+/// Does thousands of operations with the collector at work on a nearly full volume, and a check
 /// after each remount.
 #[test]
 fn a_check_of_an_aged_volume_finds_nothing_but_remains() {

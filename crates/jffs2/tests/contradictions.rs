@@ -1,4 +1,4 @@
-//! Inodes and names that no checksum speaks against and that cannot be: a check tells each where it
+//! Inodes and names with correct checksums that cannot exist: a check reports where each of them
 //! is, and a repaired volume has none.
 
 use crate::common::{assert_finds_room, mount};
@@ -12,7 +12,7 @@ use nandkit_vfs::check::{Finding, Kind as _, Severity};
 const ERASE_SIZE: u32 = 8192;
 const ORDER: ByteOrder = ByteOrder::Little;
 
-/// A volume that grows node by node: `/d/file`, `/link`, `/plain`.
+/// A volume that grows node by node, with `/d/file`, `/link` and `/plain`.
 struct TestImage(Vec<u8>);
 
 impl TestImage {
@@ -36,7 +36,7 @@ impl TestImage {
         at as u32
     }
 
-    /// Returns where it stands, as all of these do.
+    /// Appends an inode node and returns its address, as the methods below do for theirs.
     fn inode(&mut self, inode: u32, version: u32, mode: u32, bytes: &[u8]) -> u32 {
         let file_size = bytes.len() as u32;
         let fields = InodeFields { inode: Ino(inode), version, mode, file_size, ..InodeFields::default() };
@@ -60,8 +60,8 @@ impl TestImage {
     }
 }
 
-/// The one finding is of this kind, at this node, of this path, and says these words; a repair
-/// leaves nothing to find, and shows what is expected.
+/// Asserts that the only finding has this kind, node and path and contains these words, and that a
+/// repaired volume has no findings and the expected content.
 fn told(volume: &TestImage, kind: DamageKind, at: u32, path: Option<&str>, words: &[&str], repaired: &Listing) {
     let mounted = volume.mount();
     let report = mounted.check(false).unwrap();
@@ -85,7 +85,7 @@ fn told(volume: &TestImage, kind: DamageKind, at: u32, path: Option<&str>, words
     listing::assert_same(&listing::of_volume(&again), repaired, "repaired");
 }
 
-/// What the sound volume shows, less what is under these paths.
+/// The content of the sound volume without the content under these paths.
 fn without(paths: &[&str]) -> Listing {
     let mut shown = TestImage::new().shown();
     shown.retain(|path, _| !paths.iter().any(|top| path.starts_with(top)));
@@ -113,7 +113,7 @@ fn an_inode_of_no_type_is_told() {
 fn an_inode_of_an_impossible_type_is_told_and_what_it_was_comes_back() {
     for mode in [0o177_777, 0o030_644, 0o110_000] {
         let mut volume = TestImage::new();
-        // The newest node says nonsense, an older one what the file was.
+        // The newest node is nonsense; an older one has the file's real type.
         let at = volume.inode(5, 2, mode, b"");
         told(&volume, DamageKind::Inode, at, Some("/plain"), &["type that does not exist"], &without(&[]));
     }
@@ -144,7 +144,7 @@ fn names_under_a_file_or_a_link_are_told() {
         volume.inode(6, 1, 0o100_644, b"never seen");
         let at = volume.name(parent, 9, 6, 8, b"below");
         let words = ["\"below\" of inode 6", what, "expected a directory"];
-        // The inode below has no name that can be, and gets one.
+        // The inode below has no possible name, and gets one.
         let mut again = TestImage::new();
         again.inode(6, 1, 0o100_644, b"never seen");
         again.name(1, 9, 6, 8, b"below");
@@ -168,7 +168,7 @@ fn names_in_a_directory_that_is_not_there_are_told_and_come_back() {
     again.name(1, 4, 6, 8, b"stray");
     shown.insert("/lost+found/dir-99/stray".to_owned(), again.shown()["/stray"].clone());
     told(&volume, DamageKind::Orphan, at, None, &["\"stray\" of inode 6", "directory 99"], &shown);
-    // The inode has another name, which tells whose it is.
+    // The inode has another name, by which the finding names it.
     let mut volume = TestImage::new();
     let at = volume.name(99, 1, 5, 8, b"second");
     let report = volume.mount().check(false).unwrap();
@@ -176,8 +176,7 @@ fn names_in_a_directory_that_is_not_there_are_told_and_come_back() {
     assert_eq!(found, [(Some(at.into()), vec![b"plain".to_vec()])]);
 }
 
-/// The nodes of a directory that was removed are erased in any order: what is left of it is no
-/// damage.
+/// The nodes of a removed directory are erased in any order, so what is left of it is not damage.
 #[test]
 fn what_a_removed_directory_left_behind_is_told_as_harmless() {
     let mut volume = TestImage::new();
@@ -185,7 +184,7 @@ fn what_a_removed_directory_left_behind_is_told_as_harmless() {
     let at = volume.name(99, 1, 6, 8, b"stray");
     assert_eq!(DamageKind::Remains.severity(), Severity::Harmless);
     told(&volume, DamageKind::Remains, at, None, &["directory 99", "deleted"], &without(&[]));
-    // A name that was taken away there as well is nothing at all.
+    // A name that was removed in it as well is not a finding at all.
     volume.name(99, 2, 0, 0, b"stray");
     assert_eq!(volume.mount().check(false).unwrap().findings, []);
 }

@@ -1,5 +1,5 @@
-//! Power cuts, failures of programs and erases, and every policy and separation, under random
-//! operations. `cargo xtask soak jffs2` does it by the thousand.
+//! Power cuts, and failures of programs and erases, with every policy and separation, under random
+//! operations. `cargo xtask soak jffs2` runs thousands of them.
 
 use crate::promise::{Mount, formatted, run};
 use nandkit_flash::{Flash, Operation};
@@ -28,11 +28,11 @@ fn cut_all(geometry: FlashGeometry, write: WriteOptions, (steps, every): (usize,
     panic!("{cuts} cuts, expected at least {CUTS}");
 }
 
-/// Of each of four tests: 5,000 in all.
+/// Number of cuts in each of four tests: 5,000 in all.
 const CUTS: usize = 1250;
 
-/// Leaves images of the kind that `nanddump --oob` makes, for other judges: `NANDKIT_CUT_IMAGES`
-/// names a directory, `NANDKIT_CUT_SAMPLE` how many, and the seed by which they are chosen.
+/// Writes images as `nanddump --oob` makes them, for other judges: `NANDKIT_CUT_IMAGES` names a
+/// directory, `NANDKIT_CUT_SAMPLE` their number and the seed that chooses them.
 fn hand_out(run: &Run<Mount>, start: StrictFlash) {
     let Some(directory) = std::env::var_os("NANDKIT_CUT_IMAGES") else { return };
     let sample = std::env::var("NANDKIT_CUT_SAMPLE").expect("NANDKIT_CUT_SAMPLE=COUNT:SEED");
@@ -58,7 +58,7 @@ fn cuts_on_nand() {
     cut_all(FlashGeometry::nand(512, 16, 32, 26), compressed(CompressionMode::None, true), (250, 40));
 }
 
-/// Depth 1 is exhausted on a device of a few blocks.
+/// All cuts of depth 1 on a device of a few blocks.
 #[test]
 fn every_program_and_erase_of_a_run_is_cut_in_every_way() {
     for geometry in [FlashGeometry::nand(512, 16, 16, 26), nor(8 << 10, 26)] {
@@ -91,7 +91,7 @@ fn cuts_with_regions() {
     cut_all(FlashGeometry::nand(512, 16, 32, 32), write, (250, 40));
 }
 
-/// What the volume holds is what was written, now and after a mount.
+/// Asserts that the volume holds what was written, now and after a mount.
 fn agrees(mut fs: Jffs2<StrictFlash>, options: &MountOptions, history: &History, what: &str) -> Jffs2<StrictFlash> {
     let state = history.now();
     for round in 0..2 {

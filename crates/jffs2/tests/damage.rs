@@ -1,6 +1,7 @@
-//! Truth about damage: 20,000 damaged images, and what is told of each.
+//! Correct reports of damage: 20,000 damaged images, and what is reported of each.
 //!
-//! Whatever the format witnesses is reported where it is; whatever was not damaged is delivered.
+//! Damage that the format reveals is reported where it is; data that were not damaged are
+//! delivered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,12 +19,11 @@ use nandkit_units::random::Random;
 use nandkit_vfs::check::{Kind as _, Report};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-/// Damaged images of each of the two volumes.
-/// Images of each kind of flash; more by `NANDKIT_ROUNDS`.
+/// Number of damaged images of each kind of flash; more by `NANDKIT_ROUNDS`.
 const IMAGES: u64 = 2000;
 const BLANK_BLOCKS: usize = 3;
 
-/// The big-endian cleanmarker in the OOB of pages of 512 bytes, from this byte on.
+/// The big-endian cleanmarker in the OOB of 512-byte pages, from this byte on.
 const OOB_MARKER: [u8; 8] = [0x19, 0x85, 0x20, 0x03, 0, 0, 0, 8];
 const OOB_MARKER_AT: usize = 8;
 
@@ -32,11 +32,11 @@ struct Node {
     start: usize,
     end: usize,
     kind: u16,
-    /// Bytes before its data, name or entries.
+    /// Number of bytes before its data, name or entries.
     fixed: usize,
-    /// Bytes without the padding behind it.
+    /// Number of bytes without the padding after it.
     length: usize,
-    /// The paths that its loss may change, and all below them.
+    /// The paths that its loss may change, with everything below them.
     paths: BTreeSet<String>,
 }
 
@@ -45,7 +45,7 @@ struct Made {
     erase_size: usize,
     nand: bool,
     nodes: Vec<Node>,
-    /// Byte of a node with the bit that marks it obsolete.
+    /// The byte of a node with the bit that marks it obsolete.
     accurate: usize,
     shown: Listing,
 }
@@ -64,7 +64,7 @@ impl Made {
         flash
     }
 
-    /// Makes an image of 200 files of every kind there is.
+    /// Makes an image of 200 files of every kind.
     fn new(scratch: &Path, order: &str, erase_size: usize, nand: bool) -> Self {
         let root = scratch.join("root");
         let table = trees::plant_all_kinds(&root, 200, 11, 8);
@@ -104,7 +104,7 @@ impl Made {
     }
 }
 
-/// Links are not compared: a lost name changes the count at the other one.
+/// Removes the link counts from a listing: a lost name changes the count at the other name.
 fn without_links(listing: Listing) -> Listing {
     let words = |text: &str| text.split(' ').filter(|word| !word.starts_with('x')).collect::<Vec<_>>().join(" ");
     listing.into_iter().map(|(path, text)| (path, words(&text))).collect()
@@ -159,7 +159,7 @@ fn nodes(made: &Made, volume: &Jffs2<RamFlash>, order: ByteOrder) -> Vec<Node> {
         };
         let mut whole = header.total_length as usize;
         if kind == node_type::XATTR {
-            // The length of these counts the padding behind the value.
+            // The length of these includes the padding after the value.
             let found = Xattr::decode(order, &made.bytes[start..]).unwrap();
             whole = 32 + usize::from(found.name_length) + 1 + usize::from(found.value_length);
         }
@@ -168,22 +168,22 @@ fn nodes(made: &Made, volume: &Jffs2<RamFlash>, order: ByteOrder) -> Vec<Node> {
     nodes
 }
 
-/// What was done to an image.
+/// The damage done to an image.
 #[derive(Debug)]
 struct Harm {
     class: &'static str,
     /// The first damaged byte.
     at: usize,
-    /// Where a finding is expected; empty where nothing witnesses the damage.
+    /// The addresses where a finding is expected; empty if nothing reveals the damage.
     witnessed: Vec<usize>,
-    /// Bytes that are damaged.
+    /// The damaged bytes.
     range: std::ops::Range<usize>,
 }
 
 fn flip(made: &Made, bytes: &mut [u8], random: &mut Random, live: bool) -> Harm {
     let at = if live {
         let node = &made.nodes[random.index(made.nodes.len())];
-        // Header, fixed part and the rest of a node alike.
+        // Header, fixed part and the rest of a node are hit with equal probability.
         match random.index(3) {
             0 => node.start + random.index(12),
             1 => node.start + random.index(node.fixed),
@@ -209,8 +209,8 @@ fn flip(made: &Made, bytes: &mut [u8], random: &mut Random, live: bool) -> Harm 
         _ => "data",
     };
     if at == node.start + made.accurate && (bytes[at] ^ made.bytes[at]) == 0x20 {
-        // What marks a node obsolete in place: allowed on NOR, and told where a summary or NAND
-        // says otherwise.
+        // The mark that makes a node obsolete in place is allowed on NOR, and reported if a summary
+        // or NAND contradicts it.
         let block = at / made.erase_size * made.erase_size..(at / made.erase_size + 1) * made.erase_size;
         let is_listed = made.nodes.iter().any(|node| node.kind == node_type::SUMMARY && block.contains(&node.start));
         let is_kept = !matches!(node.kind, node_type::SUMMARY | node_type::CLEANMARKER | node_type::PADDING);
@@ -223,7 +223,7 @@ fn flip(made: &Made, bytes: &mut [u8], random: &mut Random, live: bool) -> Harm 
     Harm { class, at, witnessed: vec![told], range: at..at + 1 }
 }
 
-/// A bit of a cleanmarker in the OOB, of blank blocks too.
+/// Flips a bit of a cleanmarker in the OOB, also of a blank block.
 fn flip_cleanmarker(made: &Made, flash: &mut RamFlash, random: &mut Random) -> Harm {
     let block = random.index(made.bytes.len() / made.erase_size);
     let at = block * (made.erase_size / 512 * 16) + OOB_MARKER_AT + random.index(OOB_MARKER.len());
@@ -266,8 +266,8 @@ fn cut(made: &Made, bytes: &mut [u8], random: &mut Random) -> Harm {
     Harm { class: "tail cut in a node", at, witnessed: vec![node.start], range: at..end }
 }
 
-/// What came of an image: nothing is told of it; what is told counts as harmless; `nandkit check`
-/// ends with exit status 1.
+/// How an image was judged: nothing is reported; what is reported counts as harmless; or `nandkit
+/// check` ends with exit status 1.
 #[derive(Clone, Copy)]
 enum DamageVerdict {
     Silent,
@@ -285,7 +285,7 @@ impl DamageVerdict {
     }
 }
 
-/// What is wrong with what was told.
+/// What is wrong with the report, if anything.
 fn judge(made: &Made, harm: &Harm, volume: &Jffs2<RamFlash>, report: &Report) -> Result<DamageVerdict, String> {
     let told = |at: &usize| report.findings.iter().any(|finding| finding.offset == Some(*at as u64));
     if !harm.witnessed.iter().all(told) {
@@ -327,7 +327,7 @@ fn one(made: &Made, number: usize) -> (&'static str, DamageVerdict) {
     };
     let mut flash = made.flash(bytes);
     let harm = match number % 40 {
-        // Instead of a flip, in every other score.
+        // Takes the place of a flip in every other score.
         39 if made.nand => {
             flash = made.flash(made.bytes.clone());
             flip_cleanmarker(made, &mut flash, &mut random)
@@ -340,7 +340,7 @@ fn one(made: &Made, number: usize) -> (&'static str, DamageVerdict) {
             let report = volume.check(false).unwrap();
             judge(made, &harm, &volume, &report)
         }
-        // Nothing at all is left, and it is said.
+        // Nothing at all is left, and the error says so.
         Err(error) => {
             if made.nodes.iter().any(|node| node.end <= harm.at) {
                 Err(error.to_string())
@@ -374,7 +374,7 @@ fn no_witnessed_damage_passes_in_silence_and_the_rest_is_delivered() {
         println!("{class:<24}{silent:>8}{harmless:>10}{told:>8}");
     }
     let silent: Vec<&str> = classes.iter().filter(|(_, counts)| counts[0] > 0).map(|(class, _)| *class).collect();
-    // What docs/formats/jffs2.md says: these leave no trace unless a reference dangles.
+    // As docs/formats/jffs2.md says, these leave no trace unless a reference dangles.
     assert!(
         silent
             .iter()
@@ -415,9 +415,9 @@ fn a_repaired_volume_has_no_damaged_node_and_shows_what_the_damaged_one_did() {
         let wrong: Vec<_> = left.findings.iter().filter(|finding| finding.kind != DamageKind::Missing.name()).collect();
         assert!(wrong.is_empty(), "{number}: {wrong:?}");
         let mut before = listing::of_volume(&volume);
-        // Names of inodes of which nothing is left are gone.
+        // Names of inodes of which no node is left are gone.
         before.retain(|_, text| text != "Corrupt");
-        // What had lost its name has one again, perhaps a second one.
+        // Files that had lost their name have one again, perhaps a second one.
         let (mut after, mut before) = (without_links(listing::of_volume(&repaired)), without_links(before));
         let found = after.keys().any(|path| path.starts_with("/lost+found/"));
         after.retain(|path, _| !path.starts_with("/lost+found"));
@@ -429,8 +429,8 @@ fn a_repaired_volume_has_no_damaged_node_and_shows_what_the_damaged_one_did() {
     assert!(changed > 200 && found_again > 20, "{changed}, {found_again}");
 }
 
-/// mkfs.jffs2 makes cleanmarkers as long as it is told; a repaired image has them as long as the
-/// image had.
+/// mkfs.jffs2 makes cleanmarkers of any requested size; a repaired image has those of the
+/// original's size.
 #[test]
 fn a_repair_keeps_the_size_of_cleanmarkers() {
     let scratch = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Volumes as full as Linux's rules let them be, mounted anew for each change: as long as there is
-//! dirt the collector wins it back, and a deletion is always possible.
+//! Volumes as full as Linux's rules allow, mounted anew for each change: as long as there is dirty
+//! space the collector reclaims it, and a deletion is always possible.
 
 use crate::filling;
 use nandkit_jffs2::Jffs2;
@@ -8,15 +8,15 @@ use nandkit_testkit::flash_memory::{StrictFlash, nor};
 use nandkit_units::{FlashGeometry, Payload};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem};
 
-/// Blocks of 16 and of 128 KiB, 32 of them.
+/// Devices of 32 blocks of 16 and of 128 KiB.
 fn devices() -> [FlashGeometry; 3] {
     let (small, large) = (FlashGeometry::nand(512, 16, 32, 32), FlashGeometry::nand(2048, 64, 64, 32));
     [small, large, nor(16 << 10, 32)]
 }
 
-/// Blocks that waited for their erase counted as free, were not erased before the volume was put
-/// away, and held valid copies for the next mount, until no block was left for the collector: not
-/// even a file could be removed.
+/// Blocks that waited for their erase counted as free, were not erased before the unmount, and held
+/// valid copies for the next mount, until no block was left for the collector: not even a file
+/// could be removed.
 #[test]
 fn a_nearly_full_volume_that_is_mounted_anew_for_each_change_never_gets_stuck() {
     for geometry in devices() {
@@ -27,8 +27,8 @@ fn a_nearly_full_volume_that_is_mounted_anew_for_each_change_never_gets_stuck() 
     }
 }
 
-/// No mount may leave a page out in a block that it goes on with: each closes the block that the
-/// last one left open.
+/// A mount must not skip a page in a block that it continues to write, so each mount closes the
+/// block that the previous one left open.
 #[test]
 fn a_nearly_full_volume_whose_pages_come_without_gaps_never_gets_stuck() {
     let device = || StrictFlash::new(FlashGeometry::nand(2048, 64, 8, 32)).without_gaps();
@@ -48,15 +48,15 @@ fn of_a_full_volume_every_name_can_be_removed() {
     }
 }
 
-/// Where programs fail while the collector works and no block is free to write their nodes to, that
-/// is an error and neither an endless search nor a panic; what was synced is there.
+/// If programs fail while the collector works and no block is free for their nodes, that is an
+/// error and neither an endless search nor a panic, and what was synced is there.
 #[test]
 fn programs_that_fail_on_a_full_volume_lose_nothing_that_was_synced() {
     let (mut refused, mut without_block) = (0, 0);
     for geometry in [FlashGeometry::nand(512, 16, 32, 20), FlashGeometry::nand(2048, 64, 8, 20), nor(16 << 10, 20)] {
         let options = filling::options(false);
         let mut fs = Jffs2::format(StrictFlash::new(geometry), clock(), options.clone()).unwrap();
-        // Pieces of pages fill up what whole pages leave.
+        // Pieces of pages fill the space that whole pages leave.
         let files = filling::fill(&mut fs, "file-", 3 << 12, usize::MAX);
         filling::fill(&mut fs, "small-", 1 << 10, usize::MAX);
         let device = fs.into_flash();

@@ -1,5 +1,5 @@
-//! Nodes with whole checksums that say anything: no volume of them makes a panic, a walk without
-//! end, or sums that do not fit.
+//! Nodes with correct checksums and arbitrary content: no volume of them leads to a panic, an
+//! endless walk, or sums that do not agree.
 
 use crate::common::mount;
 use nandkit_jffs2::Ino;
@@ -106,7 +106,7 @@ fn nothing_that_nodes_say_makes_a_panic() {
     assert!(mounted > 300 && shown > 300 && past > 300, "{mounted} {shown} {past}");
 }
 
-/// What was is told as it was, and marked as such.
+/// Superseded content and deleted names are listed, and marked as such.
 #[test]
 fn superseded_content_and_deleted_names_are_had_again() {
     let order = ByteOrder::Big;

@@ -13,7 +13,7 @@ use nandkit_testkit::{listing, trees};
 use nandkit_vfs::FileKind;
 use nandkit_vfs::source::{MemoryTree, SourceNode};
 
-/// Options of mkfs.jffs2, erase size, and page size and OOB where the image is for NAND.
+/// Options of mkfs.jffs2, erase size, and, for NAND, page size and OOB size.
 type Image = (&'static str, u32, Option<(u32, u32)>);
 
 const IMAGES: &[Image] = &[
@@ -30,7 +30,7 @@ const IMAGES: &[Image] = &[
 ];
 
 fn flash(bytes: &[u8], erase_size: u32, nand: Option<(u32, u32)>) -> RamFlash {
-    // Four blocks of blank flash behind it.
+    // Four blank blocks after the image.
     let mut bytes = bytes.to_vec();
     bytes.resize(bytes.len().next_multiple_of(erase_size as usize) + 4 * erase_size as usize, 0xFF);
     match nand {
@@ -77,8 +77,8 @@ fn images_of_mkfs_are_read_whole_by_scan_and_by_summaries() {
     }
 }
 
-/// Our own images with summaries: a mount that believes them finds what one that reads everything
-/// finds.
+/// Our own images with summaries: a mount that uses the summaries finds the same as one that reads
+/// everything.
 #[test]
 fn own_images_are_the_same_by_scan_and_by_summaries() {
     let entries = (0..300_u32).map(|number| {

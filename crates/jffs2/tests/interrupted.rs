@@ -1,5 +1,5 @@
-//! Changes of two nodes of which only the first was written: a power cut, an error of the device, a
-//! directory without versions left. What goes on from there is right, too.
+//! Changes of two nodes of which only the first was written, because of a power cut, an error of
+//! the device, or a directory without versions left. What is done after that must be right, too.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,12 +13,12 @@ use nandkit_testkit::flash_memory::{StrictFlash, nor};
 use nandkit_units::{BlockIndex, Context, Done, PageAddress, Payload, ReadInto};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode, XattrChanges};
 
-/// A flash that keeps what a cut before each program would leave, and refuses a program on demand.
-/// Of NOR: each node is programmed by itself.
+/// A flash that records the state that a cut before each program would leave, and refuses a program
+/// on demand. A NOR flash: each node is programmed by itself.
 struct Recording {
     inner: StrictFlash,
     left: Vec<StrictFlash>,
-    /// How many programs there are until one is refused.
+    /// Number of programs until one is refused.
     until: Arc<Mutex<Option<u32>>>,
 }
 
@@ -59,8 +59,8 @@ fn value<F: Flash>(fs: &Jffs2<F>, inode: InodeNumber) -> Option<Vec<u8>> {
     value.ok()
 }
 
-/// The old value used to come back: only the newest of two references was taken away. The old one
-/// is that of another inode as well.
+/// The old value used to come back, as only the newest of two references was removed. The old value
+/// belongs to another inode as well.
 #[test]
 fn after_a_cut_in_setting_an_attribute_the_old_value_never_comes_back() {
     let mut fs = format();
@@ -88,7 +88,7 @@ fn after_a_cut_in_setting_an_attribute_the_old_value_never_comes_back() {
                 assert_eq!((value(&fs, file).as_deref(), value(&fs, other).as_deref()), (then, Some(&b"old"[..])));
                 fs = mount(fs.into_flash());
             }
-            // It is counted right: the other one's value stays as long as it is there.
+            // The count is right: the other inode's value stays as long as that inode exists.
             fs.remove_xattr(other, b"user.k").unwrap();
             assert_eq!(value(&fs, file).as_deref(), then);
             let again = b"again";
@@ -100,7 +100,7 @@ fn after_a_cut_in_setting_an_attribute_the_old_value_never_comes_back() {
     assert_eq!(new, 3, "one of the cuts leaves both");
 }
 
-/// A directory with two names used to be looked for above one of them only.
+/// The search above a directory with two names used to follow only one of them.
 #[test]
 fn after_a_cut_in_a_rename_no_directory_comes_below_itself() {
     let mut fs = format();
@@ -116,7 +116,7 @@ fn after_a_cut_in_a_rename_no_directory_comes_below_itself() {
         assert_eq!((fs.lookup(a, b"d").unwrap(), fs.lookup(b, b"d").unwrap()), (d, d));
         let error = fs.rename((root, above), (d, b"x"), Default::default()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument);
-        // Emptied and without its first name, it is in the other directory still.
+        // When it is emptied and has lost its first name, it is still in the other directory.
         fs.remove(d, b"inside").unwrap();
         let (gone, stays) = if above == b"a" { (b, a) } else { (a, b) };
         fs.remove(gone, b"d").unwrap();
@@ -129,8 +129,8 @@ fn after_a_cut_in_a_rename_no_directory_comes_below_itself() {
     }
 }
 
-/// A file used to be buried under its second name when the first one was removed, and a replaced
-/// one never.
+/// A file used to be forgotten when its first name was removed although it had a second one, and a
+/// replaced file never was.
 #[test]
 fn after_an_error_in_a_rename_both_names_count() {
     let mut fs = format();

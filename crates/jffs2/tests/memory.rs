@@ -1,11 +1,12 @@
-//! What a mount keeps in memory for each node.
+//! The memory that a mount keeps for each node.
 
 use crate::common::{mount, run};
 use nandkit_jffs2::MountOptions;
 use nandkit_testkit::flash_memory::RamFlash;
 use nandkit_testkit::trees;
 
-/// Bytes and nodes of a mount of what mkfs.jffs2 makes of a tree, told.
+/// Bytes of memory and number of nodes of a mounted image that mkfs.jffs2 makes of a tree; also
+/// printed.
 fn measured(arguments: &[&str], image: &std::path::Path) -> (usize, usize) {
     run(
         "mkfs.jffs2",
@@ -22,13 +23,13 @@ fn measured(arguments: &[&str], image: &std::path::Path) -> (usize, usize) {
 fn a_node_takes_less_than_120_bytes() {
     let scratch = tempfile::tempdir().unwrap();
     let (root, image) = (scratch.path().join("root"), scratch.path().join("image"));
-    // Most files of one or two pages: many inodes and names for few nodes.
+    // Most files have one or two pages, so that there are many inodes and names for few nodes.
     let table = trees::plant_all_kinds(&root, 800, 5, 1);
     let (bytes, nodes) = measured(&["-r", root.to_str().unwrap(), "-D", table.to_str().unwrap()], &image);
     assert!(nodes > 2000 && bytes < 120 * nodes, "{bytes} bytes for {nodes} nodes");
 }
 
-/// The worst that there is: a name and an inode for each node of data.
+/// The worst case: a name and an inode for each data node.
 #[test]
 fn a_node_takes_no_more_where_no_file_is_longer_than_a_page() {
     let scratch = tempfile::tempdir().unwrap();

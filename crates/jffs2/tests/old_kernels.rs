@@ -1,5 +1,5 @@
-//! What only kernels of long ago wrote: data by the two rubin codes, holes with both sizes swapped,
-//! nodes marked obsolete in place. No tool makes such images any more.
+//! Content that only very old kernels wrote: data in the two rubin codes, holes with both sizes
+//! swapped, nodes marked obsolete in place. No tool makes such images any more.
 
 use crate::common::mount;
 use nandkit_jffs2::layout::{ByteOrder, Header, compression, covered, crc, node_type};
@@ -35,7 +35,7 @@ impl Image {
         at
     }
 
-    /// A piece of the file; returns where it stands.
+    /// Appends a piece of the file; returns its address.
     fn piece(&mut self, version: u32, file_size: u32, piece: &Piece<'_>) -> usize {
         let fields = InodeFields { inode: Ino(INODE), version, mode: 0o100_644, file_size, ..InodeFields::default() };
         self.node(|order, out| inode_node(order, &fields, piece, out))
@@ -48,7 +48,7 @@ impl Image {
         mount(flash, MountOptions::default()).unwrap()
     }
 
-    /// What the file holds; a check has nothing to say.
+    /// The content of the file. Asserts that a check finds nothing.
     fn content(&self) -> Vec<u8> {
         let volume = self.mount(false);
         assert_eq!(volume.check(false).unwrap().findings, []);
@@ -63,8 +63,8 @@ fn content(volume: &Jffs2<RamFlash>) -> Vec<u8> {
     bytes
 }
 
-/// An arithmetic code with registers of 16 bits; of bit `place` of each byte, the least first,
-/// `ones[place]` of `divider` are expected to be one.
+/// Encodes with an arithmetic code with 16-bit registers. Bit `place` of each byte, the least
+/// significant first, is expected to be one with probability `ones[place]`/`divider`.
 fn rubin(divider: u32, ones: [u32; 8], plain: &[u8]) -> Vec<u8> {
     const HALF: u32 = 1 << 15;
     let (mut low, mut width, mut bits) = (0_u32, 2 * HALF, Vec::new());
@@ -82,7 +82,7 @@ fn rubin(divider: u32, ones: [u32; 8], plain: &[u8]) -> Vec<u8> {
     bits.chunks(8).map(|bits| bits.iter().zip(0..).map(|(bit, place)| (*bit << (7 - place)) as u8).sum()).collect()
 }
 
-/// Shares of ones in front, then the code: what Linux decodes under number 3.
+/// The counts of ones, then the code: the format that Linux decodes as number 3.
 fn dynamic(plain: &[u8]) -> Vec<u8> {
     let ones = [0, 1, 2, 3, 4, 5, 6, 7].map(|place| {
         let set = plain.iter().filter(|byte| **byte >> place & 1 == 1).count() as u32;
@@ -92,7 +92,7 @@ fn dynamic(plain: &[u8]) -> Vec<u8> {
     [shares, rubin(256, ones, plain)].concat()
 }
 
-/// Fixed shares (fs/jffs2/compr_rubin.c): what Linux decodes under number 5.
+/// Fixed counts (fs/jffs2/compr_rubin.c): the format that Linux decodes as number 5.
 fn fixed(plain: &[u8]) -> Vec<u8> {
     rubin(1043, [277, 249, 290, 267, 229, 341, 212, 241], plain)
 }
@@ -103,7 +103,8 @@ fn files_in_both_rubin_codes_are_read() {
     for order in ByteOrder::ALL {
         let mut image = Image::new(order);
         for (number, page) in text.chunks(4096).enumerate() {
-            // Both kinds in one file; the last piece as the kernel leaves what does not shrink.
+            // Both kinds in one file; the last piece is stored as the kernel stores data that do
+            // not shrink.
             let (method, packed) = match number {
                 0 => (compression::RUBIN_MIPS, dynamic(page)),
                 1 => (compression::DYNAMIC_RUBIN, fixed(page)),
@@ -115,8 +116,8 @@ fn files_in_both_rubin_codes_are_read() {
             image.piece(number as u32 + 1, text.len() as u32, &piece);
         }
         assert_eq!(image.content(), text, "{order:?}");
-        // A bit of the code under a right checksum makes another text, and no damage: nothing
-        // witnesses it.
+        // A changed bit of the code under a correct checksum is another text and not damage:
+        // nothing reveals it.
         let packed = &dynamic(&text[..4096])[..20];
         let mut cut = Image::new(order);
         cut.piece(1, 4096, &Piece { offset: 0, size: 4096, compression: compression::RUBIN_MIPS, bytes: packed });
@@ -130,7 +131,7 @@ fn files_in_both_rubin_codes_are_read() {
     }
 }
 
-/// The sizes of a hole's node, swapped: 4 bytes each, before the compression and the checksums.
+/// Swaps the sizes of a hole's node: 4 bytes each, before the compression and the checksums.
 fn swap_sizes(image: &mut Image, at: usize) {
     let node = &mut image.bytes[at..at + 68];
     let (compressed, data) = (node[48..52].to_vec(), node[52..56].to_vec());
@@ -162,7 +163,7 @@ fn a_hole_with_its_sizes_swapped_is_a_hole() {
         let repaired = swapped.mount(false);
         let repair = repaired.repair(false, &mut repaired.flash().clone()).unwrap();
         assert_eq!((repair.dropped.as_slice(), repair.kept), (&[][..], 4));
-        // With the bytes behind it that its size promises, as Linux 6.1 takes it.
+        // With the bytes after it that its size promises, as Linux 6.1 accepts it.
         let mut long = Image::new(order);
         let zeroes = [0; 100];
         let at = long.piece(1, 100, &Piece { offset: 0, size: 0, compression: compression::ZERO, bytes: &zeroes });
@@ -184,7 +185,7 @@ fn nodes_marked_obsolete_in_place_do_not_count_and_are_no_damage_on_nor() {
         let accurate = if order == ByteOrder::Little { 3 } else { 2 };
         let mark = |image: &mut Image, at: usize| image.bytes[at + accurate] &= !0x20;
         assert_eq!(image.content(), b"second");
-        // As a kernel marks what was written over, and a name that was taken away.
+        // Marked as a kernel marks data that were overwritten and a name that was removed.
         mark(&mut image, first);
         mark(&mut image, name);
         assert_eq!(image.content(), b"second");
@@ -193,11 +194,11 @@ fn nodes_marked_obsolete_in_place_do_not_count_and_are_no_damage_on_nor() {
         assert_eq!(testing::obsolete_bytes(&volume).unwrap(), 68 + 5 + 40 + 3);
         assert_eq!(volume.versions(Ino(INODE)).unwrap().iter().map(|found| found.version).collect::<Vec<_>>(), [2]);
         assert_eq!(volume.catalogue().recount(), Ok(()));
-        // On NAND nobody can have marked anything.
+        // On NAND, no kernel can have marked anything.
         let report = image.mount(true).check(false).unwrap();
         let found: Vec<_> = report.findings.iter().map(|finding| (finding.offset, finding.kind)).collect();
         assert_eq!(found, [first, name].map(|at| (Some(at as u64), DamageKind::Header.name())));
-        // What is marked although nothing replaces it is gone; the mark stands for itself.
+        // A marked node is gone even if no newer node replaces it; the mark alone counts.
         mark(&mut image, second);
         let volume = image.mount(false);
         let told = volume.check(false).unwrap().findings;

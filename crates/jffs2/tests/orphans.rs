@@ -1,5 +1,5 @@
-//! What has lost its name is told by the mount alone, and comes back in a repaired image; what was
-//! taken away, or never was there, is not.
+//! Inodes that have lost their name are reported by the mount alone and are restored in a repaired
+//! image; inodes that were deleted or never finished are not.
 
 use crate::common::{assert_finds_room, mount, run};
 use nandkit_jffs2::layout::{ByteOrder, Header, Inode, covered, crc, node_type};
@@ -22,7 +22,7 @@ fn opened(bytes: &[u8], use_summaries: bool) -> Jffs2<RamFlash> {
     mount(RamFlash::nor(bytes.to_vec(), ERASE_SIZE as u32), options).unwrap()
 }
 
-/// What a mount finds by itself, without what is harmless.
+/// The findings of the mount alone, without harmless ones.
 fn witnessed(volume: &Jffs2<RamFlash>) -> Vec<Finding> {
     volume.damage().into_iter().filter(|damage| !damage.is_harmless()).collect()
 }
@@ -34,8 +34,7 @@ fn repaired(bytes: &[u8]) -> Jffs2<RamFlash> {
     mount(output, MountOptions::default()).unwrap()
 }
 
-/// Files of 5000 bytes in the root and in `d`, as mkfs.jffs2 makes them; with summaries if asked
-/// for.
+/// Files of 5000 bytes in the root and in `d`, as mkfs.jffs2 makes them, optionally with summaries.
 fn image(summaries: bool) -> (Vec<u8>, Listing) {
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path().join("root");
@@ -62,8 +61,8 @@ fn image(summaries: bool) -> (Vec<u8>, Listing) {
     (bytes, listing::of_volume(&volume))
 }
 
-/// The first block of an image of mkfs.jffs2 holds the names in the root: with it a directory loses
-/// its node and its name, and files lose theirs.
+/// The first block of an image of mkfs.jffs2 holds the names in the root. Without it a directory
+/// has lost its node and its name, and files have lost their names.
 #[test]
 fn a_mount_tells_of_lost_names_and_a_repair_brings_back_what_is_whole() {
     for summaries in [false, true] {
@@ -82,7 +81,7 @@ fn a_mount_tells_of_lost_names_and_a_repair_brings_back_what_is_whole() {
         let again = repaired(&bytes);
         let after = listing::of_volume(&again);
         assert!(shown.iter().all(|(path, text)| after.get(path) == Some(text)));
-        // All that is whole is there: the same contents, whatever the names.
+        // Everything intact is there: the same contents, whatever the names.
         let contents = |listing: &Listing| {
             let mut all: Vec<String> = listing.values().filter(|text| text.starts_with("Regular")).cloned().collect();
             all.sort();
@@ -99,7 +98,7 @@ fn a_mount_tells_of_lost_names_and_a_repair_brings_back_what_is_whole() {
     }
 }
 
-/// One block, node by node.
+/// An image of one block, built node by node.
 struct TestImage(Vec<u8>);
 
 impl TestImage {
@@ -162,7 +161,8 @@ fn whole_inodes_without_a_name_are_told_with_what_they_are() {
     let paths: Vec<String> = listing::of_volume(&again).into_keys().collect();
     let under = ["", "/#3", "/#4", "/#5", "/#5/inside"].map(|path| format!("/lost+found{path}"));
     assert_eq!(paths, [&["/again".to_owned(), "/file".to_owned()][..], &under].concat());
-    // A second repair finds nothing to do, and one into a directory that is there uses it.
+    // A second repair finds nothing to do, and a repair with an existing directory of this name
+    // uses it.
     volume.inode(7, 1, DIRECTORY, b"");
     volume.name(1, 3, 7, 4, b"lost+found");
     volume.name(7, 1, 2, 8, b"#3");
@@ -176,18 +176,18 @@ fn whole_inodes_without_a_name_are_told_with_what_they_are() {
 
 #[test]
 fn what_was_taken_away_or_never_finished_is_not_told() {
-    // A deletion, or a name given to another inode: what has no name may have lost it so.
+    // A deletion, or a name given to another inode, may be the reason that an inode has no name.
     let mut deleted = TestImage::new();
     deleted.inode(3, 1, FILE, b"deleted");
     deleted.name(1, 2, 0, 0, b"gone");
     let mut replaced = TestImage::new();
     replaced.inode(3, 1, FILE, b"newer");
     replaced.name(1, 2, 3, 8, b"file");
-    // Nodes that were moved: the volume was in use.
+    // Nodes that were moved show that the volume was in use.
     let mut moved = TestImage::new();
     moved.inode(3, 2, FILE, b"second");
     moved.inode(3, 1, FILE, b"first");
-    // A creation that was cut off: the inode's first node is the last thing that was written.
+    // An interrupted creation: the inode's first node is the last one written.
     let mut cut = [0o120_777, DIRECTORY, FILE].map(|mode| {
         let mut volume = TestImage::new();
         volume.inode(3, 1, mode, if mode == 0o120_777 { b"target" } else { b"" });
@@ -196,7 +196,7 @@ fn what_was_taken_away_or_never_finished_is_not_told() {
     for volume in [&deleted, &replaced, &moved].into_iter().chain(&cut) {
         assert_eq!(volume.told(), [] as [&str; 0]);
     }
-    // Something was written after it: the name was there and is lost.
+    // Something was written after it, so the name was there and is lost.
     for volume in &mut cut {
         volume.name(1, 2, 2, 8, b"again");
         assert_eq!(volume.told().len(), 1);
@@ -221,8 +221,8 @@ fn names_that_linux_leaves_of_a_removed_directory_are_remains_without_a_word_of_
     assert_eq!(repaired(&collected.bytes()).check(false).unwrap().findings, []);
 }
 
-/// A write that was cut off is harmless, whoever meets it; a node of which all checksums fit was
-/// written as it is.
+/// A torn write is harmless, whoever finds it; a node whose checksums are all correct was written
+/// as it is.
 #[test]
 fn only_what_a_power_cut_leaves_is_harmless() {
     let mut torn = TestImage::new();

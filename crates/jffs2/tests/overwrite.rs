@@ -1,5 +1,5 @@
-//! Write amplification against the real kernel's: files filled in order, then 4 KiB overwrites by
-//! the kernel run's fixed sequences, on the geometry of nandsim.
+//! Write amplification compared with the real kernel's: files filled in order, then 4 KiB
+//! overwrites in the fixed sequences of the kernel's run, on the geometry of nandsim.
 
 use crate::promise::formatted;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};

@@ -1,5 +1,5 @@
-//! What JFFS2 promises of a power cut, and how its tests mount it. One log is written in order.
-//! Several, where a separation has regions, may be torn against each other.
+//! What JFFS2 guarantees after a power cut, and how its tests mount it. One log is written in
+//! order; several logs, which a separation with regions has, may be torn relative to each other.
 #![allow(dead_code, reason = "not every user uses everything")]
 
 use nandkit_cleaning::separation::Separator;
@@ -19,7 +19,8 @@ impl FormatOnFlash for Mount {
         Jffs2::mount(device, clock(), self.0.clone())
     }
 
-    /// Sums fit their nodes, and a mount by summaries and one by a scan of all nodes show one tree.
+    /// Asserts that the sums agree with the nodes, and that mounts by summaries and by a full scan
+    /// show the same tree.
     fn contradicts_nothing<D: Flash + Clone>(&self, volume: &Jffs2<D>, mounted_from: &D, what: &str) {
         volume.catalogue().recount().unwrap_or_else(|error| panic!("{what}: {error}, {:?}", volume.damage()));
         let other = MountOptions { use_summaries: !self.0.use_summaries, read_only: true, ..self.0.clone() };
@@ -33,7 +34,7 @@ impl FormatOnFlash for Mount {
 #[derive(Clone, Debug)]
 pub struct Mount(pub MountOptions);
 
-/// A run that is cut: so many operations, and one program of the user's data in so many is cut.
+/// A run of `steps` operations in which one program of the user's data in `every` is cut.
 pub fn run(options: MountOptions, seed: u64, steps: usize, every: u64) -> Run<Mount> {
     let regions = Separator::new(options.write.separation).regions();
     let promise = if regions > 1 { Promise::SyncedOnly } else { Promise::InOrder };

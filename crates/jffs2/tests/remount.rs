@@ -8,7 +8,7 @@ use nandkit_vfs::{AttributeChange, Changes, FileSystem, NewNode};
 
 const PAGE: usize = 4096;
 
-/// Found by `NANDKIT_ROUNDS=6 cargo test -p nandkit-jffs2 --test all cuts::`: the node of a
+/// Found by `NANDKIT_ROUNDS=6 cargo test -p nandkit-jffs2 --test all cuts::`. The node of a
 /// truncation or a change of mode holds no byte of its file, so the next mount took it for
 /// obsolete, the collector erased it, and after one more mount the old size and mode were back.
 #[test]

@@ -1,4 +1,4 @@
-//! Times in an image are those of the tree.
+//! An image has the times of its tree.
 
 use crate::common::mount;
 use nandkit_jffs2::MountOptions;
@@ -11,7 +11,7 @@ use nandkit_vfs::{FileKind, FileSystem, Timestamp};
 /// 1 January of 2020, of 2022 and of 2024.
 const YEARS: [i64; 3] = [1_577_836_800, 1_640_995_200, 1_704_067_200];
 
-/// Linux, as nandkit, gives a directory the time of its newest name.
+/// Linux and nandkit give a directory the time of its newest name.
 #[test]
 fn a_directory_keeps_its_time_whatever_is_in_it() {
     let [old, middle, new] = YEARS.map(|seconds| Timestamp(seconds * 1_000_000_000));

@@ -1,6 +1,6 @@
 //! Nodes that are on the flash twice: the collector's copy, and the original in a block whose erase
-//! was cut off. The original may read sound at the mount and not the next time, so the copy is what
-//! counts, or it would be erased.
+//! was interrupted. The original may be readable at the mount and unreadable later, so the copy
+//! must be used, or it would be erased.
 
 use crate::promise::formatted;
 use nandkit_jffs2::testing::Owner;
@@ -12,8 +12,7 @@ use nandkit_units::{BlockIndex, FlashGeometry, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, FileSystem, NewNode};
 
 const BLOCKS: u32 = 24;
-/// Nodes so small, and so many, that some of them stand between the bytes that the device reads
-/// wrong.
+/// Nodes so small and so many that some of them lie between the bytes that the device reads wrong.
 const FILES: u8 = 200;
 
 fn options(summaries: bool) -> MountOptions {
@@ -37,7 +36,7 @@ fn volume(summaries: bool) -> StrictFlash {
         let file = fs.create(root, name(number).as_bytes(), &NewNode::FILE).unwrap();
         fs.write(file, 0, Payload::Bytes(&content(number))).unwrap();
     }
-    // Nodes without data: directories, empty files, a mode that was changed.
+    // Nodes without data: directories, empty files, a changed mode.
     for number in 0..FILES / 4 {
         let directory = fs.create(root, format!("d{number}").as_bytes(), &NewNode::DIRECTORY).unwrap();
         let empty = fs.create(directory, b"empty", &NewNode::FILE).unwrap();
@@ -67,7 +66,7 @@ fn assert_whole(fs: &Jffs2<StrictFlash>, what: &str) {
     }
 }
 
-/// The original of a whole block stands in front of its copy or behind it.
+/// The original of a whole block is before its copy or after it.
 #[test]
 fn an_original_that_reads_otherwise_next_time_does_not_hide_its_copy() {
     for summaries in [false, true] {
@@ -83,7 +82,7 @@ fn an_original_that_reads_otherwise_next_time_does_not_hide_its_copy() {
                 flash.decay(BlockIndex(decayed));
                 let mut fs = Jffs2::mount(flash, clock(), options(summaries)).unwrap();
                 assert_whole(&fs, &what);
-                // Nothing in the block counts: it is erased whenever room is needed.
+                // No node in the block is used: the block is erased whenever space is needed.
                 fs.account().unwrap();
                 let nodes = &fs.catalogue().blocks[decayed as usize].nodes;
                 let counts = nodes.iter().filter(|node| node.owner() != Owner::None && !node.is_obsolete()).count();

@@ -1,4 +1,4 @@
-//! The volumes in a dump: where each begins and ends, whatever stands around it.
+//! The volumes in a dump: where each starts and ends, whatever surrounds it.
 
 use crate::promise::formatted;
 use nandkit_flash::Flash;
@@ -14,7 +14,7 @@ use nandkit_vfs::{Changes, FileSystem, NewNode};
 const KNOWN: Assumptions<'_> = Assumptions { page_size: 1, erase_sizes: &[], block_with_oob: None };
 const UNIT: usize = 64 << 10;
 
-/// A volume with five files of its own names, on so many blocks of NOR.
+/// A volume on NOR with five files whose names start with `name`.
 fn volume(name: &str, erase_size: u32, blocks: u32, order: ByteOrder) -> Vec<u8> {
     volume_of(5, name, erase_size, blocks, order)
 }
@@ -52,7 +52,7 @@ fn a_volume_ends_where_something_else_stands() {
     let unit = UNIT as u64;
     assert_eq!(ranges(&[&one]), [(0, 2 * unit)]);
     assert_eq!(ranges(&[&code, &one, &code]), [(unit, 3 * unit)]);
-    // Blank blocks behind are the volume's, those before it are not.
+    // Blank blocks after the volume belong to it, those before it do not.
     assert_eq!(ranges(&[&code, &blank, &one, &blank, &code]), [(2 * unit, 5 * unit)]);
     assert_eq!(ranges(&[&code, &blank]), []);
 }
@@ -62,7 +62,7 @@ fn volumes_of_two_byte_orders_are_two() {
     let (little, big) = (volume("a", 8192, 16, ByteOrder::Little), volume("a", 8192, 16, ByteOrder::Big));
     let unit = UNIT as u64;
     assert_eq!(ranges(&[&little, &big]), [(0, 2 * unit), (2 * unit, 4 * unit)]);
-    // A third one says other things than the first, of the same byte order.
+    // A third volume contradicts the first one in the same byte order.
     let other = volume("another", 8192, 16, ByteOrder::Little);
     assert_eq!(ranges(&[&little, &big, &other]), [(0, 2 * unit), (2 * unit, 4 * unit), (4 * unit, 6 * unit)]);
 }
@@ -73,22 +73,22 @@ fn what_contradicts_itself_is_two_volumes() {
     let unit = UNIT as u64;
     let code = vec![0x5A; UNIT];
     assert_eq!(ranges(&[&one, &code, &other]), [(0, 2 * unit), (3 * unit, 5 * unit)]);
-    // Side by side: the distance of blocks tells where one ends.
+    // Side by side: the distance between blocks tells where one volume ends.
     assert_eq!(ranges(&[&one, &other]), [(0, 2 * unit), (2 * unit, 4 * unit)]);
     assert_eq!(ranges(&[&other, &one]), [(0, 2 * unit), (2 * unit, 4 * unit)]);
     assert!(found(&[&one, &other]).iter().all(|volume| volume.doubts.is_empty()));
-    // Blocks of one size, of which those that are free may be either's: that is told.
+    // Blocks of one size: the free ones may belong to either volume, which is reported.
     let same = volume("another", 8192, 16, ByteOrder::Little);
     let doubtful = found(&[&one, &same]);
     assert!(doubtful.len() == 2 && doubtful.iter().all(|volume| volume.doubts.len() == 1), "{doubtful:?}");
 }
 
-/// Noise in a bad block is no sign that a volume begins behind it.
+/// Noise in a bad block is no sign of a new volume after it.
 #[test]
 fn what_stands_in_a_bad_block_is_no_border() {
     let block = 8192;
     let (one, other) = (volume_of(1, "a", 8192, 16, ByteOrder::Little), volume("another", 8192, 16, ByteOrder::Little));
-    // The first block of the second volume says nothing that contradicts the first one.
+    // The first block of the second volume does not contradict the first volume.
     let parts = [&one[..], &other[block..2 * block], &[0x5A; 8192], &other[..block], &other[2 * block..]];
     let mut flash = StrictFlash::new(nor(8192, 33));
     flash.poke_all(&parts.concat());
@@ -97,7 +97,7 @@ fn what_stands_in_a_bad_block_is_no_border() {
     assert!(found.len() == 2 && found.iter().all(|volume| volume.doubts.len() == 1), "{found:?}");
 }
 
-/// Two names of one version are too little for two volumes, and are told.
+/// Two names with one version are not enough for two volumes, and are reported.
 #[test]
 fn one_contradiction_alone_is_a_doubt() {
     let small = |name| volume_of(1, name, 8192, 16, ByteOrder::Little);
@@ -106,7 +106,7 @@ fn one_contradiction_alone_is_a_doubt() {
     assert!(found(&[&small("a")]).iter().all(|volume| volume.doubts.is_empty()));
 }
 
-/// What a power cut leaves is one volume: a contradiction of its own is none of two volumes.
+/// A volume after a power cut is one volume: a contradiction within it does not make two.
 #[test]
 fn a_volume_that_was_cut_is_one() {
     use nandkit_units::FlashGeometry;

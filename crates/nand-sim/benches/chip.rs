@@ -26,8 +26,8 @@ fn program_blocks<S: Store>(chip: &mut NandChip<S>, blocks: u32, data: Payload<'
     }
 }
 
-/// Writes log blocks and merges them: as a block-mapped translation layer does. Two programs' worth
-/// of work per page: program and copy.
+/// Writes log blocks and merges them, as a block-mapped translation layer does: two operations per
+/// page, a program and a copy.
 fn merge_blocks(chip: &mut ShadowChip, blocks: u32) {
     let pages = chip.geometry().pages_per_block;
     let oob = [0x5A; 16];

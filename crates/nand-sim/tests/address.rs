@@ -1,4 +1,4 @@
-//! The store of addresses makes every tag again that it was given, whatever the pages around it
+//! The store of addresses reproduces every tag that it was given, whatever the neighbouring pages
 //! hold.
 
 use nandkit_codec::page_tag::{TAG_BYTES, TagFormat, WORD_MAX};
@@ -13,8 +13,8 @@ const OOB: usize = 128;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Tags from a number on; the sequence goes on, or jumps; `torn`: one byte of one tag is
-    /// another.
+    /// Tags from a number on; the sequence continues, or jumps. `torn`: one byte of one tag
+    /// differs.
     Program {
         block: u32,
         payload: u64,
@@ -148,7 +148,7 @@ proptest! {
             bench.apply(step);
         }
         bench.check(&bench.address);
-        // A snapshot stays what it was.
+        // A snapshot does not change with its original.
         let snapshot = bench.address.clone();
         for block in 0..BLOCKS {
             bench.address.erase(&Context::default(), BlockIndex(block)).unwrap();

@@ -1,5 +1,5 @@
-//! The chip keeps every promise of the flash contract: for each store, each set of rules, and a
-//! geometry axis of 512 to 16,384-byte pages.
+//! The chip satisfies the flash contract with each store, each set of rules, and page sizes of 512
+//! to 16,384 bytes.
 
 use nandkit_flash::{Flash, Interrupt};
 use nandkit_nand_sim::{
@@ -75,7 +75,7 @@ fn shadow_chip() {
 
 #[test]
 fn address_chip() {
-    // Data in bytes are kept whole.
+    // Data in bytes are stored whole.
     conforms::<AddressStore>(PageOrder::Consecutive, 1, true, 1);
     conforms::<AddressStore>(PageOrder::Ascending, 1, true, 2);
     conforms::<AddressStore>(PageOrder::Any, 4, true, 3);

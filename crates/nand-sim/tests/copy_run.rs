@@ -1,5 +1,5 @@
-//! A run of copies is the same as its copies one by one: what is kept, when it ends, and where it
-//! stops.
+//! A run of copies equals its copies one by one in content, completion time, and the page at which
+//! it stops.
 
 use nandkit_flash::{CopyRun, Copyback, Flash, PageProgram, copy_each};
 use nandkit_nand_sim::{ChipSpec, FailureScript, ShadowChip};
@@ -46,7 +46,7 @@ fn same(mut chip: ShadowChip, from: &[PageAddress], to: PageAddress, oob: &[u8])
             assert_eq!(kept(&chip), kept(&twin), "{at}");
         }
     }
-    // What follows starts at the same time, on every die.
+    // The next operation starts at the same time, on every die.
     for block in (8..BLOCKS).map(BlockIndex) {
         assert_eq!(chip.erase(&context, block).unwrap(), twin.erase(&context, block).unwrap());
     }
@@ -59,7 +59,7 @@ fn runs_of_any_shape_equal_their_copies() {
     let (mut whole, mut stopped) = (0, 0);
     for round in 0..600 {
         let mut chip = chip(1 + round % 2, u64::from(round % 3) * 1000);
-        // Mostly programmed pages; now and then an erased one, one of the target's own, or one
+        // Mostly programmed pages; now and then an erased page, a page of the target block, or one
         // outside the device.
         let length = random.below(u64::from(PAGES)) as usize;
         let mut from: Vec<_> =

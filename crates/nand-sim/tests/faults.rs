@@ -172,7 +172,7 @@ fn programs_fail_at_every_position_sooner_or_later() {
     assert!((f64::from(count) - expected).abs() < 5.0 * expected.sqrt(), "{count}, expected {expected}");
 }
 
-/// A chip on which one error per 10,000 bits stands in every page from the start.
+/// A chip whose pages have one wrong bit in 10,000 from the start.
 fn erring(correctable_bits: u32) -> ContentChip {
     let mut spec = ChipSpec::default();
     spec.bit_errors = BitErrorSpec { enabled: true, base: 1e-4, shape: 0, ..spec.bit_errors };
@@ -213,8 +213,8 @@ fn ecc_corrects_up_to_its_strength_and_delivers_damage_beyond() {
                 }
             }
         }
-        // Four words of 4224 bits with 0.4224 errors on average: a page is lost if any has more
-        // than the code corrects.
+        // Four words of 4224 bits with 0.4224 errors on average: a page is lost if one of them has
+        // more errors than the code corrects.
         let mut term = (-0.4224f64).exp();
         let mut corrects = term;
         for errors in 1..=correctable {
@@ -246,7 +246,7 @@ fn without_ecc_damage_is_delivered_unannounced_and_erased_pages_are_clean() {
     assert!((0..20).all(|page| pristine(&chip, 0, page) == DATA), "what is stored stays as it was");
 }
 
-/// The bytes under the overlay.
+/// The bytes of a page without the overlay of errors.
 fn pristine(chip: &ContentChip, block: u32, page: u32) -> [u8; 2048] {
     let mut bytes = [0; 2048];
     let place = chip.place(PageAddress::new(block, page)).unwrap();
@@ -443,12 +443,12 @@ fn descriptions_survive_in_described_and_shadow_stores() {
         check(&mut shadow, page as u32, described);
         check(&mut kept, page as u32, described);
     }
-    // Erased pages forget, the wide ones too.
+    // Erasing discards the pages, the wide ones too.
     shadow.erase(&Context::default(), BlockIndex(1)).unwrap();
     let mut bytes = [0; 2048];
     shadow.read(&Context::default(), PageAddress::new(1, 2), PageRead::bytes(0, &mut bytes)).unwrap();
     assert_eq!(bytes, [0xFF; 2048]);
-    // A torn description is a beginning and erased bytes.
+    // A torn description is a prefix followed by erased bytes.
     let described = Described { description: description(1, 2, 0), length: 2048 };
     let program = PageProgram::new(Payload::Described(described), &[]);
     shadow.interrupt_program(&Context::default(), PageAddress::new(3, 0), program, TornPage::Prefix).unwrap();
@@ -459,7 +459,7 @@ fn descriptions_survive_in_described_and_shadow_stores() {
     assert!(cut > 0 && cut < 2048 && bytes[cut..].iter().all(|byte| *byte == 0xFF));
 }
 
-/// Waiting for the die is not the failed operation's time.
+/// The time of a failed operation does not include waiting for the die.
 #[test]
 fn a_failed_operation_counts_for_as_long_as_it_kept_the_die_busy() {
     let spec = ChipSpec::default();

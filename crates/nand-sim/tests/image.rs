@@ -1,4 +1,4 @@
-//! A chip that lives on a block device: what was synced is there after opening it again, everything
+//! A chip stored on a block device: after opening it again, what was synced is there, and anything
 //! else is an error with a reason.
 
 use nandkit_block::{BlockDevice, JournalledFile, RamDevice};
@@ -41,7 +41,7 @@ fn reopen<S: Store>(image: ChipImage<S, RamDevice>) -> ChipImage<S, RamDevice> {
     ChipImage::open(image.into_device(), &Context::default()).unwrap()
 }
 
-/// Everything that can be seen of a page: data as a description or a checksum, and the OOB.
+/// All that can be observed of a page: data as a description or a checksum, and the OOB.
 type PageReading = (Result<u16, ErrorKind>, Option<Described>, u32, Vec<u8>);
 
 fn look<F: Flash>(flash: &F, at: PageAddress) -> PageReading {
@@ -54,8 +54,8 @@ fn look<F: Flash>(flash: &F, at: PageAddress) -> PageReading {
 }
 
 fn all<S: Store>(image: &ChipImage<S, RamDevice>) -> Vec<PageReading> {
-    // Looked at through a clone, so that looking neither counts reads nor moves the draws of
-    // garbage.
+    // Observed through a clone, so that observing neither counts reads nor draws from the garbage
+    // generator.
     let chip = image.chip().clone();
     (0..12 * 16).map(|page| look(&chip, PageAddress::new(page / 16, page % 16))).collect()
 }
@@ -106,7 +106,7 @@ fn survives<S: Store>(sector_size: u32) {
             let (counts, instant) = (image.chip().erase_counts().collect::<Vec<_>>(), image.last_instant());
             let bad: Vec<bool> = (0..12).map(|block| image.is_bad(BlockIndex(block))).collect();
             (0..10).for_each(|_| drop(act(&mut image, &mut random)));
-            // The RAM device keeps what was synced: nothing was written since.
+            // The RAM device keeps what was synced, as nothing was written since.
             image = reopen(image);
             let found = all(&image);
             for (page, (found, synced)) in found.iter().zip(&synced).enumerate() {
@@ -249,7 +249,7 @@ fn a_new_chip_sees_nothing_of_an_old_one() {
         other.bit_errors.enabled = false;
         other.bad_blocks.enabled = false;
         image = ChipImage::create(image.into_device(), &other, 7, &Context::default()).unwrap();
-        // The last page of each block makes the pages before it looked at.
+        // The last page of each block makes the store check the pages before it.
         for block in 0..12 {
             let program = PageProgram::new(Payload::Bytes(&[5; 2048]), &[]);
             image.program(&Context::default(), PageAddress::new(block, 15), program).unwrap();

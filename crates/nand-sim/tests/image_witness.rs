@@ -1,5 +1,5 @@
-//! Records that vanish from a chip's image are told, and the counts that tell it fit the records
-//! after every crash.
+//! Records that vanish from a chip's image are reported, and the counts that reveal it agree with
+//! the records after every crash.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -32,8 +32,7 @@ fn act<S: Store, D: BlockDevice>(image: &mut ChipImage<S, D>, random: &mut Rando
         let block = BlockIndex(random.below(u64::from(BLOCKS) / 2) as u32 * 2);
         let at = block.page(random.below(u64::from(PAGES)) as u32);
         let context = Context::default();
-        // A page that is programmed already refuses, and so does a block that has become bad: both
-        // are part of the test.
+        // Refusals of a programmed page, and of a block that has become bad, are part of the test.
         let _ = match random.below(40) {
             0 => image.erase(&context, block).map(drop),
             1 => image.interrupt_erase(&context, block, TornErase::Half),
@@ -56,7 +55,7 @@ fn bytes_of(device: &RamDevice) -> Vec<u8> {
     bytes
 }
 
-/// Opens what is left of an image after `damage`.
+/// Opens an image after `damage`.
 fn open<S: Store>(bytes: &[u8], damage: impl FnOnce(&mut [u8])) -> Result<ChipImage<S, RamDevice>, ImageError> {
     let mut bytes = bytes.to_vec();
     damage(&mut bytes);
@@ -65,7 +64,7 @@ fn open<S: Store>(bytes: &[u8], damage: impl FnOnce(&mut [u8])) -> Result<ChipIm
     ChipImage::open(device, &Context::default())
 }
 
-/// An image after many rounds, as bytes; with the pages that are programmed.
+/// An image after many rounds, as bytes, and the pages that are programmed.
 fn worn<S: Store>() -> (Vec<u8>, Vec<PageAddress>, Layout) {
     let spec = spec();
     let bytes = ChipImage::<S, RamDevice>::required_bytes(&spec).unwrap();
@@ -103,8 +102,8 @@ fn every_vanished_record_is_told<S: Store + std::fmt::Debug>() {
             let error = opened.expect_err(&format!("{what} at {at}"));
             let expected = format!("damaged chip image: the number of page records in block {} (", at.block.0);
             assert!(error.to_string().starts_with(&expected), "{what} at {at}: {error}");
-            // The place is that of the first page without a record, which may be one that never had
-            // one.
+            // The reported place is that of the first page without a record, which may be one that
+            // never had a record.
             let place = error.damaged_at().unwrap();
             assert!(place >= layout.page_at(at.block.0, 0) && place <= record as u64, "{what} at {at}: {place}");
             refused += 1;
@@ -122,12 +121,12 @@ fn every_vanished_record_is_told<S: Store + std::fmt::Debug>() {
         }
         let generation = open::<S>(&good, |bytes| bytes[record] ^= 1).expect_err("the record's checksum");
         assert!(generation.to_string().contains(&format!("the checksum of block {block} ")), "{generation}");
-        // A hole over the pages of the whole block, and of all that lies behind.
+        // A hole over the pages of the whole block, and over everything after it.
         let (first, behind) = (layout.page_at(block, 0) as usize, layout.page_at(block + 1, 0) as usize);
         assert!(open::<S>(&good, |bytes| bytes[first..behind].fill(0)).is_err(), "block {block}");
         assert!(open::<S>(&good, |bytes| bytes[first..].fill(0)).is_err(), "from block {block} on");
     }
-    // What was never written may be a hole: nothing is lost with it.
+    // A range that was never written may be a hole: nothing is lost by it.
     let behind = layout.page_at(BLOCKS - 1, 0) as usize;
     assert!(open::<S>(&good, |bytes| bytes[behind..].fill(0)).is_ok());
     let all = open::<S>(&good, |bytes| bytes[HEADER_BYTES..layout.block_at(BLOCKS) as usize].fill(0));
@@ -150,7 +149,7 @@ enum Change {
     Sync,
 }
 
-/// A file in memory that remembers its changes, so that crashes can be made up.
+/// A file in memory that records its changes, so that crashes can be simulated.
 #[derive(Clone, Debug, Default)]
 struct Recorder {
     bytes: Vec<u8>,
@@ -220,7 +219,7 @@ fn after_a_crash_at_any_write_the_counts_fit_the_records() {
         let mut met = vec![0; flushed.len()];
         for count in flushed[0].0..=changes.len() {
             let synced = changes[..count].iter().rposition(|change| matches!(change, Change::Sync)).unwrap();
-            // All that was written before the crash, or of what was not synced only a part.
+            // All that was written before the crash, or only a part of what was not synced.
             for kept in [1.0, 0.5, 0.0] {
                 let mut bytes = Vec::new();
                 for (index, change) in changes[..count].iter().enumerate() {

@@ -1,5 +1,5 @@
-//! An empty terabyte costs no memory to speak of, whatever its blocks are like. A process of its
-//! own, because it looks at its resident size.
+//! An empty terabyte costs hardly any memory, whatever the shape of its blocks. A process of its
+//! own, as the test reads the resident size.
 
 use nandkit_flash::{Flash, PageProgram, PageRead};
 use nandkit_nand_sim::{AddressStore, ChipSpec, ContentStore, DescribedStore, NandChip, ShadowStore, Store};
@@ -63,8 +63,8 @@ fn run(case: &str) {
     }
 }
 
-/// Runs itself once per case: memory that an earlier chip gave back to the allocator, not to the
-/// system, would blur the figure.
+/// Runs itself once per case, since memory that an earlier chip returned to the allocator but not
+/// to the system would distort the figure.
 fn main() {
     if let Ok(case) = std::env::var(CASE) {
         return run(&case);

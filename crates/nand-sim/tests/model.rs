@@ -1,4 +1,4 @@
-//! The chip against a model that is too simple to be wrong, over a geometry axis; snapshots against
+//! The chip against a model that is too simple to be wrong, for many geometries; snapshots against
 //! the same model; and equal runs.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use nandkit_nand_sim::{
 use nandkit_units::{BlockIndex, Context, Described, Description, Generator, PageAddress, Payload, ReadInto};
 use proptest::prelude::*;
 
-/// Pages by address: what was programmed, as bytes and OOB.
+/// The programmed bytes and OOB of each page, by address.
 type Pages = BTreeMap<(u32, u32), (Vec<u8>, [u8; 16])>;
 
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ fn spec(page_size: u32, order: PageOrder) -> ChipSpec {
 struct Pair<S: Store> {
     chip: NandChip<S>,
     pages: Pages,
-    /// One more than the highest programmed page, by block.
+    /// The highest programmed page plus one, by block.
     next: [u32; BLOCKS as usize],
     order: PageOrder,
 }

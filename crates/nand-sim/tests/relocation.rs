@@ -1,5 +1,5 @@
-//! Relocation does what reads and programs of single pages do: the same content, counts, times, and
-//! refusals.
+//! Relocation has the same content, counts, times and refusals as reads and programs of single
+//! pages.
 
 use nandkit_codec::page_tag::{TAG_BYTES, TagFormat};
 use nandkit_flash::wrap::StatsFlash;
@@ -27,7 +27,7 @@ fn spec(bit_errors: bool) -> ChipSpec {
 
 type Chip<S> = StatsFlash<NandChip<S>>;
 
-/// A chip with pages in every third block, and some of its blocks flawed.
+/// A chip with pages in every third block, and defects in some blocks.
 fn filled<S: Store>(seed: u64, bit_errors: bool) -> Chip<S> {
     let mut chip = NandChip::<S>::new(&spec(bit_errors), seed).unwrap();
     chip.script_failures(FailureScript { programs: [30].into(), ..FailureScript::default() });
@@ -43,7 +43,7 @@ fn filled<S: Store>(seed: u64, bit_errors: bool) -> Chip<S> {
     StatsFlash::new(chip)
 }
 
-/// What a page holds, or why it cannot be read.
+/// The content of a page, or the reason why it cannot be read.
 fn page<S: Store>(chip: &Chip<S>, at: PageAddress) -> (Option<Vec<u8>>, Vec<u8>) {
     let (mut data, mut oob) = (vec![0; 2048], vec![0; if S::KIND == ShadowStore::KIND { 16 } else { 64 }]);
     let read = PageRead { column: 0, data: ReadInto::Bytes(&mut data), oob: &mut oob };
@@ -51,7 +51,7 @@ fn page<S: Store>(chip: &Chip<S>, at: PageAddress) -> (Option<Vec<u8>>, Vec<u8>)
     (found, oob)
 }
 
-/// The pages of a list one by one, as a layer does what relocation leaves to it.
+/// Moves the pages of a list one by one, as a layer does with what relocation does not move.
 fn move_singly<S: Store>(chip: &mut Chip<S>, context: &Context, moves: &[Move], oob: &[u8]) -> (usize, Nanos) {
     let mut contents = Vec::new();
     let mut end = context.issued;
@@ -85,7 +85,7 @@ fn move_together<S: Store>(chip: &mut Chip<S>, context: &Context, moves: &[Move]
     (placed.pages, fetched.done.completed.max(placed.done.completed))
 }
 
-/// Moves of sound pages into erased blocks, on two chips in both ways.
+/// Moves sound pages into erased blocks both ways, on two chips.
 fn both_ways_agree<S: Store>(keeps_content: bool) {
     for seed in 0..20 {
         let (mut one, mut other) = (filled::<S>(seed, false), filled::<S>(seed, false));
@@ -93,7 +93,7 @@ fn both_ways_agree<S: Store>(keeps_content: bool) {
         let (mut next, mut now, format) = ([0; BLOCKS as usize], Nanos::ZERO, TagFormat::new(2048));
         let mut number = 100_000;
         for _ in 0..12 {
-            // The failed program is in block 12: its pages may not go this way.
+            // The failed program is in block 12, so its pages cannot be relocated.
             let sources: Vec<u32> = (0..BLOCKS).step_by(3).filter(|&block| block != 12).collect();
             let moves: Vec<Move> = (0..random.below(9))
                 .filter_map(|_| {
@@ -135,8 +135,7 @@ fn many_at_once_are_the_same_as_one_by_one() {
     both_ways_agree::<ContentStore>(true);
     both_ways_agree::<DescribedStore>(true);
     both_ways_agree::<ShadowStore>(true);
-    // This one delivers no content that could be programmed elsewhere: its tags are looked at
-    // below.
+    // This store delivers no content that could be programmed elsewhere; its tags are tested below.
     both_ways_agree::<AddressStore>(false);
 }
 
@@ -188,15 +187,15 @@ fn what_could_go_wrong_is_left_to_single_operations() {
     assert_eq!(chip.relocation().unwrap().fetch(&context, &[at(0, 0)], &mut [0; 16]).pages, 0, "bit errors");
 }
 
-/// Four parts of other pages make a page as if each had been read, and all programmed together.
+/// A page made of parts of four other pages equals four reads programmed together.
 #[test]
 fn pages_made_of_parts_are_the_same_as_joined_reads() {
     fn agree<S: Store>(together: impl Fn(&mut Chip<S>, &[Move], &[u8])) {
         let (mut one, mut other) = (filled::<S>(2, false), filled::<S>(2, false));
         let at = PageAddress::new;
         let format = TagFormat::new(2048);
-        // Parts in any order; then a page moved whole in parts, which stays a description where
-        // those are kept.
+        // Parts in any order; then a page moved whole in parts, which stays a description if the
+        // store keeps descriptions.
         let from = [(at(0, 0), 3), (at(3, 1), 0), (at(0, 0), 1), (at(6, 2), 2)];
         let whole = [0, 1, 2, 3].map(|part| (at(3, 4), part));
         for (target, sources) in (0..).zip([from, whole]) {
@@ -225,8 +224,8 @@ fn pages_made_of_parts_are_the_same_as_joined_reads() {
     agree::<DescribedStore>(|chip, moves, oob| place(moves, oob, chip.relocation().unwrap()));
 }
 
-/// Where no content is kept, the tags of a page made of parts come back, and a group that is not
-/// for one page is none.
+/// A store without content returns the tags of a page made of parts. A group that does not fill one
+/// page is refused.
 #[test]
 fn tags_of_pages_made_of_parts_come_back() {
     let mut chip = NandChip::<AddressStore>::new(&spec(false), 1).unwrap();

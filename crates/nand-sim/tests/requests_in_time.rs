@@ -1,5 +1,5 @@
-//! One die under Poisson arrivals against queueing theory: in order of time, reads first, and with
-//! suspension.
+//! One die under Poisson arrivals compared with queueing theory: in order of time, reads first, and
+//! with suspension.
 
 use nandkit_flash::{Flash, PageProgram, PageRead};
 use nandkit_nand_sim::{ChipSpec, DieOrder, PageTimes, ShadowChip};
@@ -10,11 +10,11 @@ const REQUESTS: u32 = 1_000_000;
 const READ_NS: f64 = 60_000.0;
 const PROGRAM_NS: f64 = 200_000.0;
 const PAGES: u32 = 64;
-/// Blocks that are only read.
+/// Number of blocks that are only read.
 const READ_BLOCKS: u32 = 4;
 
-/// Mean waits in nanoseconds: of reads, of programs as told when they were issued, and as they came
-/// to be.
+/// Mean waits in nanoseconds: of reads, of programs as reported when they were issued, and of
+/// programs as they turned out.
 struct Waits {
     reads: f64,
     told: f64,
@@ -41,7 +41,7 @@ fn program(chip: &mut ShadowChip, context: &Context, number: u32) -> Nanos {
     chip.program(context, at, PageProgram::new(data, &[])).unwrap().completed
 }
 
-/// Half of the requests read and half program, at random; the die is busy for `load` of the time.
+/// Issues reads and programs at random, half of each; the die is busy for `load` of the time.
 fn run(order: DieOrder, suspend: bool, load: f64) -> Waits {
     let mut chip = chip(order, suspend);
     for page in 0..READ_BLOCKS * PAGES {
@@ -49,7 +49,7 @@ fn run(order: DieOrder, suspend: bool, load: f64) -> Waits {
     }
     let mut random = Random::new(11, "arrivals");
     let gap = (READ_NS + PROGRAM_NS) / 2.0 / load;
-    // Behind the programs of the beginning.
+    // After the programs that fill the blocks at the beginning.
     let mut arrival = 1e9;
     let mut next_page = READ_BLOCKS * PAGES;
     let (mut waited, mut counts) = ([0.0; 3], [0u32; 2]);
@@ -96,14 +96,14 @@ fn near(found: f64, wanted: f64, tolerance: f64, what: &str) {
     assert!((found / wanted - 1.0).abs() < tolerance, "{what}: {found} ns, theory {wanted} ns");
 }
 
-/// Load of reads, load of all, and the mean work that an arrival finds begun (the sum of rate times
-/// second moment, halved).
+/// Load of reads, total load, and the mean remaining work of the operation that an arrival finds in
+/// progress (half the sum of rate times second moment).
 fn theory(load: f64) -> (f64, f64, f64) {
     let rate = load / (READ_NS + PROGRAM_NS);
     (rate * READ_NS, load, rate * (READ_NS.powi(2) + PROGRAM_NS.powi(2)) / 2.0)
 }
 
-/// Pollaczek and Khinchine: all wait alike.
+/// Pollaczek and Khinchine: all requests have the same mean wait.
 #[test]
 fn in_order_of_time_all_wait_as_long_as_the_work_before_them() {
     for (load, tolerance) in [(0.6, 0.02), (0.8, 0.04)] {
@@ -116,7 +116,7 @@ fn in_order_of_time_all_wait_as_long_as_the_work_before_them() {
     }
 }
 
-/// Cobham's priorities without interruption: what programs were told is what they would wait
+/// Cobham's priorities without interruption: the time reported to programs is what they would wait
 /// without later reads.
 #[test]
 fn reads_first_wait_for_what_runs_and_programs_for_all_reads() {
@@ -129,7 +129,7 @@ fn reads_first_wait_for_what_runs_and_programs_for_all_reads() {
     }
 }
 
-/// Interrupted without loss: reads wait for reads only.
+/// Interruption without loss of work: reads wait only for reads.
 #[test]
 fn suspended_programs_hold_up_no_read() {
     let (reads, all, begun) = theory(0.7);

@@ -1,4 +1,4 @@
-//! Closed sums: the clock of a serial chip is the sum of the busy times, and overlapping dies end
+//! Closed sums: the time of a serial chip is the sum of the busy times, and overlapping dies end
 //! exactly when the data sheet says.
 
 use nandkit_flash::{Flash, PageProgram, PageRead};
@@ -37,7 +37,7 @@ fn a_serial_chip_takes_the_sum_of_the_busy_times() {
         for _ in 0..4000 {
             let block = random.below(16) as u32;
             let page = next_page[block as usize];
-            // Everything is issued at time zero and queues.
+            // All operations are issued at time zero and queue.
             let (done, time) = match random.below(4) {
                 _ if page == 64 => {
                     next_page[block as usize] = 0;

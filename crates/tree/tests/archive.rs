@@ -18,7 +18,7 @@ fn open(path: &Path) -> nandkit_tree::Result<TarArchive> {
     TarArchive::open(path, &ArchiveOptions::default())
 }
 
-/// The sample on the host, of which GNU tar makes archives.
+/// The sample on the host, from which GNU tar makes archives.
 fn on_host(place: &Path) -> HostDirectory {
     let target = place.join("tree");
     let tree = if is_root() { sample_of_root() } else { sample() };
@@ -54,7 +54,7 @@ fn archives_of_gnu_tar_are_the_directory_that_they_were_made_of() {
         }
         let tree = open(&archive).unwrap();
         assert_eq!(compare(&tree, &directory, &options), [], "{arguments:?} {compressor}");
-        // The same through a pipe.
+        // Through a pipe as well.
         let piped = TarArchive::read(fs::File::open(&archive).unwrap(), &ArchiveOptions::default()).unwrap();
         assert_eq!(compare(&piped, &tree, &all()), []);
     }
@@ -82,7 +82,7 @@ fn what_is_packed_is_what_gnu_tar_takes_out() {
     assert!(out == again, "the same tree is the same archive");
 }
 
-/// GNU tar and Python's tarfile read what was packed with holes; both judge content and size, GNU
+/// GNU tar and Python's tarfile read archives packed with holes. Both judge content and size, GNU
 /// tar the holes too.
 #[test]
 fn holes_are_packed_as_gnu_tar_packs_them() {
@@ -130,7 +130,7 @@ for member in tarfile.open(sys.argv[1]):
     assert_eq!(told.lines().count(), 12, "{told}");
 }
 
-/// One entry with a header of ustar.
+/// One entry with a ustar header.
 fn entry(kind: u8, name: &[u8], link: &[u8], data: &[u8]) -> Vec<u8> {
     let mut header = tar::Header::new_ustar();
     header.set_entry_type(tar::EntryType::new(kind));
@@ -266,7 +266,7 @@ fn an_entry_in_place_of_a_full_directory_is_refused_as_gnu_tar_refuses_it() {
                 assert!(!refused);
                 let taken = HostDirectory::open(&out, &DirectoryOptions::default()).unwrap();
                 let whole = CompareOptions { modified_slack_ns: Some(999_999_999), xattrs: false, ..all() };
-                // The root is the target, whose attributes no archive gave.
+                // The root is the target, whose attributes do not come from an archive.
                 let below = |difference: &TreeDifference| !matches!(difference, TreeDifference::One(found) if found.path.is_empty());
                 assert!(!compare(&tree, &taken, &whole).iter().any(below));
             }

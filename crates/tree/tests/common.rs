@@ -20,7 +20,7 @@ pub fn is_root() -> bool {
     user().0 == 0
 }
 
-/// Runs a tool, which has to succeed, and returns what it wrote.
+/// Runs a tool, which must succeed, and returns its output.
 pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -34,12 +34,12 @@ pub fn tar() -> Command {
     command
 }
 
-/// Bytes that no two offsets near each other share.
+/// Bytes in which no two nearby offsets look alike.
 pub fn bytes(length: usize, seed: u32) -> Vec<u8> {
     (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 13) as u8).collect()
 }
 
-/// A tree with everything that the user of the tests may make on a host: all owned by that user.
+/// A tree with everything that the user of the tests may create on a host, all owned by that user.
 pub fn sample() -> MemoryTree {
     let (uid, gid) = user();
     let time = |seconds: i64, nanoseconds: i64| Timestamp(seconds * 1_000_000_000 + nanoseconds);
@@ -49,7 +49,7 @@ pub fn sample() -> MemoryTree {
     sparse[200_000..200_005].copy_from_slice(b"alone");
     let long = "n".repeat(120);
     let mut tagged = file(0o640);
-    // Names in which GNU tar has to code something, and one that looks coded.
+    // Names that GNU tar must encode, and one that looks encoded.
     let coded = (b"user.50%=half%3D%25".to_vec(), b"=%".to_vec());
     tagged.xattrs =
         vec![coded, (b"user.tag".to_vec(), b"line\nwith\0all \xff".to_vec()), (b"user.zero".to_vec(), Vec::new())];
@@ -81,7 +81,7 @@ pub fn sample() -> MemoryTree {
     MemoryTree::from_builder(builder)
 }
 
-/// The sample with a device, other owners and a capability: only root can have these on a host.
+/// The sample plus a device, other owners and a capability, which only root can create on a host.
 pub fn sample_of_root() -> MemoryTree {
     let sample = sample();
     let mut builder = MemoryTree::builder();
@@ -105,7 +105,7 @@ pub fn sample_of_root() -> MemoryTree {
     MemoryTree::from_builder(builder)
 }
 
-/// What a file holds.
+/// The content of a file.
 pub fn content(tree: &dyn SourceTree, node: usize) -> Vec<u8> {
     if tree.nodes()[node].kind != FileKind::Regular {
         return Vec::new();
@@ -115,7 +115,7 @@ pub fn content(tree: &dyn SourceTree, node: usize) -> Vec<u8> {
     content
 }
 
-/// The model file system with all that a tree holds.
+/// The model file system with the content of a tree.
 pub fn mounted(tree: &dyn SourceTree) -> ModelFileSystem {
     let mut fs = ModelFileSystem::new(ModelOptions::POSIX, Clock::starting_at(0));
     let nodes = tree.nodes();

@@ -1,4 +1,4 @@
-//! Damaged images: the rest is delivered, and what is missing is named.
+//! Damaged images: the intact part is delivered, and what is missing is named.
 
 use std::fs;
 

@@ -15,8 +15,8 @@ const DEPTH: u64 = 100;
 /// Directories in the innermost of them.
 const MANY: u64 = 5000;
 
-/// As much memory for paths as is allowed here: 64 MiB and 256 bytes a name for the tree, 16 MiB
-/// for notes. The paths of all names take 130 MB.
+/// The memory allowed for paths: 64 MiB and 256 bytes a name for the tree, 16 MiB for notes. The
+/// paths of all names take 130 MB.
 const PATHS_MAX: usize = 82 << 20;
 
 fn deep() -> Planted {
@@ -45,7 +45,7 @@ fn paths_of_a_tree_and_of_its_notes_are_bounded() {
     assert!(reason.contains("bytes that all paths together may take"), "{reason}");
     let last = &tree.refused().last().unwrap().reason;
     assert!(last.contains("more are not named"), "{last}");
-    // All are accounted for: the last note stands for as many as it says.
+    // All names are accounted for: the last note gives the number of further ones.
     let beyond: usize = last.split(' ').next().unwrap().parse().unwrap();
     assert_eq!(nodes.len() - 1 + tree.refused().len() - 1 + beyond, (DEPTH + MANY) as usize);
     let report = extract(&fs, place.path(), &ExtractOptions::default(), &quiet).unwrap();

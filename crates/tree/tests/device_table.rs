@@ -55,18 +55,19 @@ fn a_table_means_what_mkfs_jffs2_takes_it_for() {
     let (root, table, image) = (place.path().join("root"), place.path().join("table"), place.path().join("image"));
     fs::create_dir(&root).unwrap();
     fs::write(root.join("f"), b"12345").unwrap();
-    // jffs2reader leaves out the first name of an image, which is this one.
+    // jffs2reader omits the first name of an image, which is this one.
     fs::write(root.join("a"), b"").unwrap();
     fs::write(&table, TABLE).unwrap();
     run(Command::new("mkfs.jffs2").arg("-r").arg(&root).arg("-D").arg(&table).arg("-o").arg(&image).arg("-p"));
     let text = run(Command::new("jffs2reader").args(["-d", "/"]).arg(&image));
     let mut judged: Vec<Vec<String>> = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        // Mode, links, owner, group, size or "major, minor", name with a letter for its kind.
+        // Mode, links, owner, group, size or "major, minor", and the name with a letter for its
+        // type.
         let fields: Vec<&str> = line.split_whitespace().collect();
         let name = fields.last().unwrap().trim_end_matches(['/', '|']);
-        // Of device numbers jffs2reader reads two bytes and shows more: only the low bytes are
-        // those of the image.
+        // jffs2reader reads two bytes of device numbers and shows more: only the low bytes are the
+        // image's.
         let size = match fields[4..fields.len() - 1] {
             [major, minor] => [major.trim_end_matches(','), minor]
                 .map(|number| number.parse::<i64>().unwrap().rem_euclid(256).to_string())

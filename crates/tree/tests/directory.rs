@@ -70,7 +70,7 @@ fn a_file_that_changes_is_an_error_that_names_it() {
         let error = tree.read(1, 0, &mut [0; 100]).unwrap_err();
         assert!(matches!(error.kind, ErrorKind::Corrupt | ErrorKind::Device), "{what}: {error}");
         assert!(error.detail.contains("/file"), "{what}: {error}");
-        // The same while the file is open between two reads.
+        // As above, while the file is open between two reads.
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("file");
         fs::write(&file, b"as it was").unwrap();
@@ -96,7 +96,7 @@ fn adjustments_change_what_they_say_and_nothing_else() {
     let same = AdjustedTree::new(tree.clone(), &Adjustments::default(), None).unwrap();
     assert_eq!(same.nodes(), tree.nodes());
     assert_eq!(content(&same, 2), b"content");
-    /// Mode, owner, group and time of modification of the root, the file and the link.
+    /// Expected mode, owner, group and modification time of the root, the file and the link.
     type Expected = [(u16, u32, u32, i64); 3];
     let cases: [(Adjustments, Expected); 5] = [
         (

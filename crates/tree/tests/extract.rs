@@ -33,7 +33,7 @@ fn what_comes_out_is_what_was_in() {
     assert_eq!((names.into_inner(), bytes.into_inner()), (16, 1_805_014));
     let out = HostDirectory::open(&target, &DirectoryOptions::default()).unwrap();
     assert_eq!(compare(&out, &sample, &all()), []);
-    // Judges: what others see.
+    // Judges: what other programs see.
     let tag = run(Command::new("getfattr").args(["-d", "-e", "hex", "--absolute-names"]).arg(target.join("b/tagged")));
     assert!(tag.contains("user.tag=0x6c696e650a7769746800616c6c20ff\nuser.zero"), "{tag}");
     let stat = run(Command::new("stat").args(["-c", "%a %.9Y %F"]).arg(target.join("b")).arg(target.join("a.b")));
@@ -42,7 +42,8 @@ fn what_comes_out_is_what_was_in() {
     assert!(sparse.blocks() * 512 < 20_000, "{} blocks of a file that is all holes", sparse.blocks());
 }
 
-/// Root gets everything; others get all but what is root's, and are told of each.
+/// Root extracts everything. Others extract all but what only root may, and every omission is
+/// reported.
 #[test]
 fn what_only_root_may_is_done_or_reported() {
     let place = tempfile::tempdir().unwrap();
@@ -64,7 +65,7 @@ fn what_only_root_may_is_done_or_reported() {
         assert_eq!(skipped.len(), expected.len(), "{skipped:?}");
         assert!(skipped.iter().zip(expected).all(|(found, expected)| found.starts_with(expected)), "{skipped:?}");
     }
-    // Root as everybody: no owners asked for, so nothing becomes set-user-id for the wrong user.
+    // Root without a request for owners, so that nothing becomes set-user-id for the wrong user.
     let options = ExtractOptions { owners: Some(false), xattrs: false, ..ExtractOptions::default() };
     let plain = place.path().join("plain");
     let report = extract(&mounted(&sample), &plain, &options, &quiet).unwrap();
@@ -78,7 +79,7 @@ fn what_only_root_may_is_done_or_reported() {
 fn a_comparison_names_each_difference() {
     let file = |content: &[u8]| (SourceNode::new(FileKind::Regular, 0o644), content.to_vec());
     type Items = Vec<(&'static str, (SourceNode, Vec<u8>))>;
-    /// A change of the second tree, a link added to it, and the differences.
+    /// A change of the second tree, a link added to it, and the expected differences.
     type Case = (fn(&mut Items), Option<(&'static str, &'static str)>, &'static [&'static str]);
     let build = |items: Items, link: Option<(&str, &str)>| {
         let mut builder = MemoryTree::builder();

@@ -1,4 +1,4 @@
-//! Images that want out of the target.
+//! Images that try to write outside the target.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -26,8 +26,8 @@ fn directory(entries: &[(&[u8], u64)]) -> Inode {
     Inode::Directory(entries.iter().map(|(name, inode)| (name.to_vec(), *inode)).collect(), false)
 }
 
-/// Every hostile name, loop and limit that there is a rule for; `good`, `d/also` and `d/l` are what
-/// may come out.
+/// A tree with every hostile name, loop and limit that there is a rule for. Only `good`, `d/also`
+/// and `d/l` may be extracted.
 fn hostile() -> Planted {
     let mut planted = Planted::default();
     let root: &[(&[u8], u64)] = &[
@@ -42,7 +42,8 @@ fn hostile() -> Planted {
         (b"twice", 3),
         (b"d", 3),
         (b"huge", 5),
-        // A link to the outside, and a directory of the same name whose files would go through it.
+        // A link to the outside, and a directory of the same name whose files would be written
+        // through it.
         (b"trap", 6),
         (b"trap", 7),
     ];
@@ -127,14 +128,14 @@ fn large_files_are_taken_where_their_holes_cost_nothing() {
     assert_eq!((report.files, paths(&report.refused)), (2, vec!["endless".to_owned()]));
     let made = fs::metadata(target.join("holes")).unwrap();
     assert!(made.len() == large && made.blocks() == 0, "{made:?}");
-    // Into an archive zeroes are written.
+    // Zeroes are written into an archive.
     let limits = MountLimits { large_bytes: half as u64 - 1, holes: Holes::Written, ..MountLimits::default() };
     let report = pack::pack(&planted, &mut std::io::sink(), &limits).unwrap();
     assert_eq!((report.files, paths(&report.refused)), (1, vec!["endless".to_owned(), "holes".to_owned()]));
     assert!(report.refused[1].reason.contains("of which 0 are data"), "{}", report.refused[1]);
 }
 
-/// How often the runs of files were asked for.
+/// Counts the walks over the runs of a file.
 #[derive(Default)]
 struct Walks(AtomicU64);
 
@@ -145,8 +146,8 @@ impl Hook for Walks {
     }
 }
 
-/// A walk over the runs of a large file costs its size: one for each of its names would be the
-/// square.
+/// A walk over the runs of a large file costs time in proportion to its size; one for each of its
+/// names would be quadratic.
 #[test]
 fn a_large_file_is_looked_through_once_however_many_names_it_has() {
     let walks = |names: u8| {
@@ -159,7 +160,7 @@ fn a_large_file_is_looked_through_once_however_many_names_it_has() {
         assert_eq!((report.files, report.hard_links, report.refused), (1, u64::from(names) - 1, Vec::new()));
         counted.hook().0.load(Relaxed)
     };
-    // The scan, and twice the packing.
+    // One for the scan, and two for the packing.
     assert!((1..=3).contains(&walks(1)), "{}", walks(1));
     assert_eq!(walks(20), walks(1));
 }

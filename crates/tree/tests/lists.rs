@@ -22,7 +22,7 @@ fn lists_come_out_of_archives_of_gnu_tar_and_go_into_those_that_it_reads() {
     let set = |arguments: &[&str], path: &str| {
         run(Command::new("setfacl").args(arguments).arg(from.join(path)));
     };
-    // The mask widens the group's bits of the mode: without the list the group could write.
+    // The mask widens the group bits of the mode: without the list the group could write.
     set(&["-m", "u:54321:rw,g:54322:r"], "f");
     set(&["-d", "-m", "u:54323:rwx,g:54321:---"], "d");
     set(&["-m", "u:54324:-"], "d/own");
@@ -38,7 +38,7 @@ fn lists_come_out_of_archives_of_gnu_tar_and_go_into_those_that_it_reads() {
     };
     let expected = "user::rw-\nuser:54321:rw-\ngroup::r--\ngroup:54322:r--\nmask::rw-\nother::r--\n";
     assert_eq!(kept(b"f", acl::ACCESS).as_deref(), Some(expected));
-    // What says no more than the mode is no list, as on Linux.
+    // A list that says no more than the mode is not stored, as on Linux.
     assert_eq!([kept(b"plain", acl::ACCESS), kept(b"d", acl::ACCESS), kept(b"f", acl::DEFAULT)], [None, None, None]);
     let mut packed = Vec::new();
     pack::pack_tree(&tree, &mut packed, &pack::PackOptions { holes: Holes::Written, ..Default::default() }).unwrap();
@@ -65,7 +65,7 @@ fn a_list_that_names_somebody_without_a_number_is_refused() {
     archive.resize(2048, 0);
     let error = TarArchive::read(archive.as_slice(), &ArchiveOptions::default()).unwrap_err().to_string();
     assert!(error.contains("\"lisa\" without a number") && error.contains("user:1000:rw-"), "{error}");
-    // Whoever wants no attributes needs nobody's number.
+    // Without attributes no numbers of users are needed.
     let without = ArchiveOptions { no_xattrs: true, ..ArchiveOptions::default() };
     assert!(TarArchive::read(archive.as_slice(), &without).is_ok());
 }

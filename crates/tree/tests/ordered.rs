@@ -1,5 +1,5 @@
-//! A directory that is read in the order of its files' blocks: the same archive as from one that is
-//! read name by name; files that change meanwhile are one version each, or told.
+//! A directory read in the order of its files' blocks gives the same archive as one read name by
+//! name. Files that change meanwhile are one consistent version, or are reported.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};
@@ -29,7 +29,7 @@ fn pack(tree: &OrderedDirectory, holes: Holes) -> (Vec<u8>, ExtractReport) {
     (out, report)
 }
 
-/// A content that says which version it is, in each byte.
+/// A content with its version number in each byte.
 fn version(number: u8, length: usize) -> Vec<u8> {
     vec![number; length]
 }
@@ -121,7 +121,7 @@ fn what_cannot_be_listed_is_left_out_and_noted() {
     assert_eq!(tree.read(1, 0, &mut bytes).unwrap(), 0);
 }
 
-/// Writes one version after another over the files: in place, or by a rename.
+/// Writes version after version over the files, in place or by a rename.
 fn writer(folder: &Path, files: usize, stop: &AtomicBool) {
     let mut round = 0_usize;
     while !stop.load(Ordering::Relaxed) {
@@ -133,7 +133,7 @@ fn writer(folder: &Path, files: usize, stop: &AtomicBool) {
             fs::write(&new, version(number, 1 + round * 997 % 50_000)).unwrap();
             fs::rename(&new, &file).unwrap();
         } else {
-            // One call: a reader that meets the middle of it sees it in the times.
+            // One call, so that a reader that sees half of it notices by the times.
             let open = File::options().write(true).open(&file).unwrap();
             let length = open.metadata().unwrap().len() as usize;
             open.write_all_at(&version(number, length), 0).unwrap();

@@ -1,4 +1,4 @@
-//! A file system that lists whatever a test says.
+//! A file system that lists whatever a test gives it.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -12,16 +12,16 @@ use nandkit_vfs::{
 /// One inode.
 #[derive(Clone, Debug)]
 pub enum Inode {
-    /// Names in the order in which they are listed, and whether the listing ends with an error.
+    /// The names in the order in which they are listed, and whether the listing ends with an error.
     Directory(Vec<(Vec<u8>, u64)>, bool),
-    /// Its content, and the bytes that cannot be read.
+    /// The content, and the range of bytes that cannot be read.
     File(Vec<u8>, Range<u64>),
-    /// A file of a size, all of it holes.
+    /// A file of this size that consists of a hole.
     Huge(u64),
     Symlink(Vec<u8>),
 }
 
-/// Inode 1 is the root. An inode that is listed and not there is damaged.
+/// The inodes by number; inode 1 is the root. An inode that is listed but absent is damaged.
 #[derive(Clone, Debug, Default)]
 pub struct Planted(pub BTreeMap<u64, Inode>);
 

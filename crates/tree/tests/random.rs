@@ -13,8 +13,8 @@ use proptest::prelude::*;
 
 use crate::common::{bytes, mounted, quiet, user};
 
-/// One name and what it is to be: a path of few names, so that they meet; a kind; numbers for
-/// everything else.
+/// A name and what it becomes: a path of few components, so that names collide; a kind; and numbers
+/// for everything else.
 type Item = (Vec<u8>, u8, u32, u64);
 
 fn name() -> impl Strategy<Value = Vec<u8>> {
@@ -33,10 +33,10 @@ fn tree(items: &[Item]) -> MemoryTree {
     let owned = |kind, mode| SourceNode::new(kind, mode).owned_by(uid, gid);
     let directory = owned(FileKind::Directory, 0o755);
     let mut builder = TreeBuilder::new(directory.clone(), directory);
-    // Names that are taken, and by what: a later item may only be what does not take others away.
+    // Names already used and their kinds: a later item must not remove earlier ones.
     let mut files: BTreeMap<Vec<u8>, u8> = BTreeMap::new();
     for (path, kind, small, large) in items {
-        // Times that every host's file system holds: 1970 to 2038.
+        // Times that the file systems of all hosts can store: 1970 to 2038.
         let time = Timestamp((large % 2_000_000_000_000_000_000) as i64);
         let mode = (small % 0o1000) as u16;
         let mut node = match kind {

@@ -1,4 +1,4 @@
-//! Images before the judges: our checker, fsck.vfat, mtools and the fatfs crate.
+//! Judges of images: our checker, fsck.vfat, mtools and the fatfs crate.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -15,11 +15,10 @@ use tempfile::{NamedTempFile, TempDir};
 
 use super::clock;
 
-/// The judges look at a volume that is not mounted and holds this tree.
+/// Asserts that all judges accept an unmounted volume and find this tree on it.
 pub fn judge_image<D: BlockDevice>(device: &mut D, expected: &Contents, judges: Judges, what: &str) {
     let report = check(device, &clock(), CodePage::CP437).unwrap();
-    // Where fsck.vfat cannot judge, it is because another program wrote "." and ".." as it should
-    // not.
+    // fsck.vfat cannot judge an image on which another program wrote wrong "." and ".." entries.
     let counts = |kind| judges.fsck || judges == Judges::OURS || kind != FindingKind::WrongDots.name();
     let findings: Vec<_> = report.findings.iter().filter(|found| counts(found.kind)).collect();
     assert!(findings.is_empty(), "{what}: {findings:?}");
@@ -41,8 +40,8 @@ fn keep(image: NamedTempFile) -> String {
     place.display().to_string()
 }
 
-/// Where the readers put the files: in memory if there is such a directory, since ext4 without a
-/// journal looks long for the inode of each file that is made behind many that were removed.
+/// The directory for the files that the readers extract: in memory if possible, since ext4 without
+/// a journal searches long for an inode after many files were removed.
 fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap()
@@ -56,8 +55,8 @@ fn outside(image: &Path, expected: &Contents, judges: Judges) -> Result<(), Stri
     Ok(())
 }
 
-/// What the crate fatfs reads. It asks for write access, and takes sectors of 512 bytes only where
-/// the file is a device of such sectors; it reads all.
+/// The tree that the fatfs crate reads. It asks for write access, and requires sectors of 512 bytes
+/// of the device below the file.
 fn fatfs_tree(image: &Path) -> Contents {
     fn walk(directory: fatfs::Dir<'_, fs::File>, prefix: &str, into: &mut BTreeMap<String, Option<Vec<u8>>>) {
         for entry in directory.iter() {

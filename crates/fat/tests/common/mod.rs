@@ -1,4 +1,4 @@
-//! Volumes in memory, and programs that judge them: fsck.vfat and mkfs.vfat (Debian package
+//! Volumes in memory, and the programs that judge them: fsck.vfat and mkfs.vfat (Debian package
 //! dosfstools), mtools.
 
 pub mod judges;
@@ -15,12 +15,12 @@ use nandkit_testkit::judges::{ToolOutput, tool};
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{FileSystem, InodeNumber};
 
-/// 2001-09-09: inside the range of FAT.
+/// The date 2001-09-09, which FAT can represent.
 pub fn clock() -> Clock {
     Clock::starting_at(1_000_000_000_000_000_000)
 }
 
-/// A write-back cache as a system with some memory has it.
+/// A write-back cache, as on a system with some memory.
 pub const WRITE_BACK: MountOptions = MountOptions {
     cache: Cache::Sectors {
         sectors: 256,

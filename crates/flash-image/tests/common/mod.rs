@@ -1,10 +1,10 @@
-//! Makes dumps: data, data that look like JFFS2, and either with OOB put between the pages.
+//! Makes dumps: random data, data that look like JFFS2, and either with OOB between the pages.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use nandkit_units::random::Random;
 
-/// Random data with JFFS2-like nodes: whole blocks of nodes that do not cross blocks, the last
-/// quarter of the blocks erased.
+/// Random data with JFFS2-like nodes: whole blocks of nodes that do not cross block boundaries,
+/// with the last quarter of the blocks erased.
 pub fn jffs2_like(block_size: usize, blocks: usize, big: bool, random: &mut Random) -> Vec<u8> {
     let mut image = vec![0xFF; block_size * blocks];
     for block in image.chunks_mut(block_size).take(blocks - blocks / 4) {
@@ -19,7 +19,7 @@ pub fn jffs2_like(block_size: usize, blocks: usize, big: bool, random: &mut Rand
     image
 }
 
-/// The header of a node: magic, type, length, and the CRC of these.
+/// The header of a node: magic, type, length, and their CRC.
 fn node_header(kind: u16, length: u32, big: bool) -> [u8; 12] {
     let mut header = [0; 12];
     let put = |into: &mut [u8], value: u32| {
@@ -45,13 +45,13 @@ pub fn plain_crc(seed: u32, bytes: &[u8]) -> u32 {
     })
 }
 
-/// CRC-32 as zip has it.
+/// CRC-32 as zip uses it.
 pub fn zip_crc(bytes: &[u8]) -> u32 {
     !plain_crc(u32::MAX, bytes)
 }
 
-/// Puts OOB behind each page: two bytes 0xFF, then something like an error-correcting code for
-/// pages that are not erased.
+/// Inserts OOB after each page: two bytes 0xFF, then, for pages that are not erased, something like
+/// an error-correcting code.
 pub fn with_oob(data: &[u8], page_size: usize, oob_size: usize, random: &mut Random) -> Vec<u8> {
     let mut image = Vec::new();
     for page in data.chunks(page_size) {

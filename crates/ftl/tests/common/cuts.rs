@@ -10,21 +10,21 @@ use super::Layer;
 use super::model::{Model, Op};
 use super::spy::Spy;
 
-/// A run that is cut by plan, recovered, checked and gone on with, as often as the plan cuts.
+/// A run that is cut, recovered, checked and continued as often as the plan cuts.
 pub struct CutRun {
-    /// Steps (programs, copies, erases) from the beginning to the end.
+    /// Number of steps (programs, copies, erases) in the whole run.
     pub steps: u64,
-    /// Of these, programs and copies.
+    /// Number of programs and copies among them.
     pub programs: u64,
-    /// Of these, erases.
+    /// Number of erases among them.
     pub erases: u64,
-    /// Blocks that are marked bad in the end.
+    /// Number of blocks marked bad at the end.
     pub bad_blocks: usize,
-    /// For each cut: what was cut, why it was under way, and how it was left.
+    /// For each cut: the operation, its cause, and the state in which it was left.
     pub cut: Vec<(Operation, Cause, CutMoment)>,
 }
 
-/// Runs `ops` on `chip` under `plan`. `Err` tells what was wrong; nothing panics but bugs.
+/// Runs `ops` on `chip` under `plan`. `Err` says what was wrong; a panic is a bug.
 pub fn run<L: Layer>(chip: ContentChip, options: &L::Options, ops: &[Op], plan: CutPlan) -> Result<CutRun, String> {
     let mut spy = Spy::new(CutFlash::new(chip, plan));
     let mut cut = Vec::new();
@@ -46,7 +46,7 @@ pub fn run<L: Layer>(chip: ContentChip, options: &L::Options, ops: &[Op], plan: 
     Ok(CutRun { steps: spy.inner.steps(), programs: spy.programs, erases: spy.erases, bad_blocks, cut })
 }
 
-/// Attaches, checks, and goes on until the power goes (`false`) or everything is done (`true`).
+/// Attaches, checks, and continues until the power is cut (`false`) or everything is done (`true`).
 fn go_on<L: Layer>(
     spy: &mut Spy<CutFlash<ContentChip>>,
     options: &L::Options,

@@ -28,9 +28,9 @@ pub fn fill(sector: u64, version: u64, into: &mut [u8]) {
 pub struct Sector {
     /// What reads must show: a version, 0 for zeroes.
     pub now: u64,
-    /// What was written last before a trim: a power cut may bring it back.
+    /// The version last written before a trim; a power cut may bring it back.
     pub before_trim: u64,
-    /// A write or trim that was under way when the power went.
+    /// The write or trim that was in progress at the power cut.
     pub pending: Option<u64>,
 }
 
@@ -53,8 +53,8 @@ impl Model {
         }
     }
 
-    /// Does one request on the device and the model; reads are compared. After an error the model
-    /// knows what was under way.
+    /// Does one request on the device and the model, and compares what is read. After an error the
+    /// model knows which request was in progress.
     pub fn apply(&mut self, device: &mut impl BlockDevice, op: Op) -> Result<(), BlockError> {
         // Some of the host's writes count as metadata.
         self.requests += 1;
@@ -88,7 +88,7 @@ impl Model {
             }
             Op::Flush => {
                 device.flush(&context)?;
-                // A trim that was flushed stays.
+                // A trim is durable after a flush.
                 self.sectors.iter_mut().for_each(|sector| sector.before_trim = sector.now);
             }
         }
@@ -114,7 +114,7 @@ impl Model {
         }
     }
 
-    /// Which version this content is.
+    /// The version that this content belongs to.
     fn name(&self, at: usize, found: &[u8]) -> String {
         let mut bytes = vec![0; self.sector_size];
         for version in 0..=self.version {
@@ -126,19 +126,19 @@ impl Model {
         "no version at all".into()
     }
 
-    /// After a power cut or a close: each sector is as it was, or as the interrupted request would
-    /// have made it, or as before its trim. What is found is then what must stay. `false`: the
-    /// power went.
+    /// Checks the device after a power cut or a close: each sector is as it was, as the interrupted
+    /// request would have made it, or as before its trim. What is found must stay from then on.
+    /// `false`: the power was cut meanwhile.
     pub fn settle(&mut self, device: &impl BlockDevice) -> Result<bool, String> {
         self.compare(device, true)
     }
 
-    /// The same after a request that failed: each of its sectors is old or new.
+    /// As [`Self::settle`], after a failed request: each of its sectors is old or new.
     pub fn check_pending(&mut self, device: &impl BlockDevice) -> Result<bool, String> {
         self.compare(device, false)
     }
 
-    /// The same for a device that goes on running: each sector is as it should be now.
+    /// As [`Self::settle`], for a running device: each sector is as it should be now.
     pub fn check(&mut self, device: &impl BlockDevice) -> Result<bool, String> {
         self.compare(device, false)
     }
@@ -171,18 +171,18 @@ impl Model {
     }
 }
 
-/// What kind of operations.
+/// The mix of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// Of 100 requests, how many trim; a tenth of the rest reads, flushes are rare.
+    /// Trims in 100 requests; a tenth of the rest are reads, and flushes are rare.
     pub trims: u64,
-    /// Of 100 writes, how many go to the first few sectors.
+    /// Writes in 100 that go to the first few sectors.
     pub hot: u64,
-    /// Of 100 writes, how many go on where the last one ended.
+    /// Writes in 100 that continue where the last one ended.
     pub sequential: u64,
     /// The longest request in sectors.
     pub longest: u64,
-    /// Of 100 requests, how many read.
+    /// Reads in 100 requests.
     pub reads: u64,
 }
 
@@ -214,7 +214,7 @@ impl Iterator for Ops {
         let at = self.random.below(self.sectors - sectors + 1);
         let dice = self.random.below(100);
         Some(if dice < self.mix.trims {
-            // Now and then a trim of a great part of the device.
+            // Now and then a trim covers a large part of the device.
             let sectors = if self.random.chance(0.1) { sectors * 8 } else { sectors };
             Op::Trim { at, sectors: sectors.min(self.sectors - at) }
         } else if dice < self.mix.trims + self.mix.reads {

@@ -1,5 +1,5 @@
-//! What a step of the page-mapped layer is for, as seen from the flash below it, and power cuts
-//! that are drawn by it.
+//! The purpose of each step of the page-mapped layer, as seen from the flash below it, and power
+//! cuts drawn by purpose.
 
 use nandkit_codec::page_tag::{TagFormat, TagRead};
 use nandkit_flash::wrap::{CutFlash, CutMoment, CutPlan};
@@ -8,31 +8,32 @@ use nandkit_nand_sim::ContentChip;
 use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Cause, Context, Done, FlashGeometry, PageAddress};
 
-/// The cause with which a model asks for remaps, so that their lines can be told from others.
+/// The cause with which a model asks for remaps, so that their journal lines can be told from
+/// others.
 pub const REMAP: Cause = Cause::Metadata;
 
-/// What a step is for.
+/// The purpose of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     HostWrite,
-    /// A copy that wins space.
+    /// A copy that gains space.
     Cleaning,
-    /// A copy for its data's sake: refresh and levelling.
+    /// A copy for the data's own sake: refresh and levelling.
     Moving,
-    /// A page of the map, in a checkpoint or because it leaves the cache.
+    /// A page of the map, in a checkpoint or evicted from the cache.
     MapPage,
-    /// A snapshot and its seal, and the erases of the half before.
+    /// A snapshot and its seal, and the erases of the previous half.
     Checkpoint,
-    /// Lines of the journal but for remaps: trims, aliases that moved, blocks that were replaced.
+    /// Lines of the journal other than remaps: trims, aliases that moved, replaced blocks.
     Lines,
     Remap,
-    /// A superblock that is opened.
+    /// The opening of a superblock.
     Erase,
-    /// The journal that goes on in the other half with the first change after a start, which is all
-    /// that a start writes.
+    /// The continuation of the journal in the other half with the first change after a start, which
+    /// is all that a start writes.
     Start,
-    /// From a program or erase that failed up to the first page of the journal behind the mark of
-    /// its block.
+    /// All steps from a failed program or erase up to the first journal page after the mark of its
+    /// block.
     Replacement,
 }
 
@@ -65,7 +66,7 @@ impl Why {
         }
     }
 
-    /// One step in so many of this kind is cut: the rare ones more often.
+    /// The number of steps of this kind of which one is cut; rare kinds are cut more often.
     const fn steps_per_cut(self) -> u64 {
         match self {
             Self::HostWrite => 400,
@@ -77,7 +78,7 @@ impl Why {
     }
 }
 
-/// Where a failed block is on its way out.
+/// The stage at which a failed block is being retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failed {
     None,
@@ -85,8 +86,8 @@ enum Failed {
     Marked,
 }
 
-/// A chip whose power goes by plan, which notes what each step is for; or by lot, where a seed is
-/// given.
+/// A chip that records the purpose of each step. Its power is cut by plan, or at random if a seed
+/// is given.
 pub struct CauseFlash {
     pub inner: CutFlash<ContentChip>,
     /// The cuts that were made.
@@ -119,7 +120,7 @@ impl CauseFlash {
         }
     }
 
-    /// From now on `most` cuts by lot.
+    /// From now on makes at most `most` random cuts.
     pub fn draw(&mut self, seed: u64, most: usize) {
         (self.lot, self.left) = (Some(Random::new(seed, "soak cuts")), most);
     }
@@ -129,7 +130,7 @@ impl CauseFlash {
         self.start();
     }
 
-    /// The layer is about to be found again.
+    /// Called before the layer is attached again.
     pub fn start(&mut self) {
         (self.is_starting, self.failed) = (true, Failed::None);
     }

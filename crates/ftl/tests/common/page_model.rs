@@ -1,6 +1,7 @@
-//! A model of a block device with trim, share and move. A completed write is durable at once, or
-//! with the next flush where there is a write buffer; trims are with the next flush or remap,
-//! remaps when they complete.
+//! A model of a block device with trim, share and move.
+//!
+//! A completed write is durable at once, or with the next flush if there is a write buffer. Trims
+//! are durable with the next flush or remap, remaps when they complete.
 
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_units::random::Random;
@@ -8,25 +9,25 @@ use nandkit_units::{Context, Lba, Nanos, Payload, ReadInto};
 
 use super::page_causes::REMAP;
 
-/// What a sector holds: the number of a version, whose bytes follow from it.
+/// What a sector holds: the number of a version, which determines its bytes.
 type Version = Option<u64>;
 
-/// Commands that are drawn from a seed.
+/// Commands drawn from a seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
     pub seed: u64,
     pub commands: u64,
-    /// Commands between two starts without a cut; 0 for none.
+    /// Number of commands between two starts without a cut; 0 for none.
     pub restart_every: u64,
-    /// One write in so many is durable by itself; 0 for none.
+    /// Number of writes of which one is durable by itself; 0 for none.
     pub durable_every: u64,
 }
 
-/// A remap that was not acknowledged: either all of these changes happened, or none.
+/// A remap that was not acknowledged: either all of these changes were made, or none.
 type Pending = Vec<(u64, Version)>;
 
 pub struct Model {
-    /// What each sector may hold after a cut; the last one is what it holds now.
+    /// The versions that each sector may hold after a cut; the last one is what it holds now.
     versions: Vec<Vec<Version>>,
     pending: Pending,
     next: u64,
@@ -35,8 +36,8 @@ pub struct Model {
     /// Whether completed writes may be lost before a flush.
     has_buffer: bool,
     durable_every: u64,
-    /// Whether nothing is asked now and then, so that the device has time for work of its own. Half
-    /// of these times it is told how long.
+    /// Whether there are pauses in which the device has time for work of its own. In half of them
+    /// it is told how long they last.
     pub pauses: bool,
 }
 
@@ -174,7 +175,7 @@ impl Model {
                 self.now = self.now.max(done.completed);
                 Ok(())
             }
-            // Too many aliases, which is said before anything happens.
+            // Too many aliases, which is reported before anything is changed.
             Err(error) if error.kind == ErrorKind::Full && error.to_string().contains("log of remaps") => {
                 self.check(device, pairs[0].0.0)
             }
@@ -199,8 +200,8 @@ impl Model {
     }
 }
 
-/// Reads the whole device after a start; each sector holds one of its versions, and a remap that
-/// was cut happened whole or not at all. From then on it holds what was read.
+/// Reads the whole device after a start. Each sector must hold one of its allowed versions, and a
+/// remap that was cut must be complete or absent. From then on the device must hold what was read.
 pub fn check_all(device: &dyn BlockDevice, model: &mut Model) -> Result<(), String> {
     let size = device.geometry().sector_size as usize;
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Cuts during recovery, all of them: behind every cut of a run, wherever it falls and whatever it
-//! leaves, the power goes again at every step of what the next start writes and erases.
+//! All cuts during recovery: after every possible cut of a run, the power is cut again at every
+//! step of what the next start writes and erases.
 
 use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
 
@@ -7,8 +7,8 @@ use super::page_causes::CauseFlash;
 use super::page_model::Script;
 use super::page_runs::{Shape, failing_chip, shifted, survives_on};
 
-/// Runs a script once for every cut and every cut in the recovery behind it. Returns how many there
-/// were of both; `Err` names the plan that lost something.
+/// Runs a script once for every cut and every cut in the recovery after it. Returns the number of
+/// both; `Err` names the plan that lost something.
 pub fn survives_cut_recoveries(shape: &Shape, script: &Script) -> Result<(u64, u64), String> {
     let (steps, _) = run(shape, script, &CutPlan::None)?;
     let (mut firsts, mut seconds) = (0, 0);
@@ -24,8 +24,8 @@ pub fn survives_cut_recoveries(shape: &Shape, script: &Script) -> Result<(u64, u
     Ok((firsts, seconds))
 }
 
-/// One run: how many steps it had, and which of them were recovery's, counted from the end of the
-/// format.
+/// Does one run. Returns its number of steps, and which of them were recovery's, counted from the
+/// end of the format.
 fn run(shape: &Shape, script: &Script, plan: &CutPlan) -> Result<(u64, Vec<u64>), String> {
     let mut flash = CauseFlash::new(failing_chip(shape, script.seed));
     let mut formatted = 0;

@@ -26,20 +26,20 @@ pub struct Shape {
     pub scheme: &'static str,
     /// Logical pages of the write buffer.
     pub buffer: u64,
-    /// Logical pages of the host; 0: as many as the layer takes.
+    /// Number of the host's logical pages; 0: as many as the layer allows.
     pub user: u64,
-    /// Map pages in the cache of the map; 0: the whole map is in memory.
+    /// Map pages in the map's cache; 0: the whole map is in memory.
     pub cached: u64,
     pub care: Care,
-    /// Work in idle times; none where the time is 0.
+    /// Work in idle times; none if the time is 0.
     pub idle: Idle,
-    /// Blocks that the factory marked as bad, all of the second die.
+    /// Number of blocks that the factory marked bad, all on the second die.
     pub bad: usize,
-    /// Programs that fail in a run, and half as many erases.
+    /// Number of programs that fail in a run; half as many erases fail.
     pub failures: u64,
 }
 
-/// When the layer works by itself: after so many microseconds, until so many superblocks are free.
+/// Idle work starts after this many microseconds and ends when this many superblocks are free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
     pub after_us: u64,
@@ -48,7 +48,7 @@ pub struct Idle {
 
 const BUSY: Idle = Idle { after_us: 0, free: 0 };
 
-/// What is moved for its own sake; 0: nothing.
+/// When data are moved for their own sake; 0: never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Care {
     pub reads: u32,
@@ -84,8 +84,8 @@ const OF_PARTS: Shape = Shape { parts: 4, user: 250, dies: 2, ..STRIPED };
 
 const TEN_MAP_PAGES: Shape = Shape { blocks: 220, user: 1250, ..SMALL };
 
-/// Spare blocks of one die replace those that fail there; on the others each failure costs a
-/// superblock, whose other block is a spare one then.
+/// Spare blocks of one die replace those that fail on it. On the others each failure costs a
+/// superblock, whose other block then becomes a spare one.
 const FAILING: Shape = Shape { blocks: 88, bad: 3, failures: 6, ..STRIPED };
 
 const SHAPES: [Shape; 25] = [
@@ -94,18 +94,18 @@ const SHAPES: [Shape; 25] = [
     Shape { blocks: 56, ..OF_PARTS },
     Shape { blocks: 96, dies: 4, stripe: 1, parts: 2, scheme: "sepbit", ..OF_PARTS },
     Shape { blocks: 72, buffer: 12, ..OF_PARTS },
-    // As full as it gets: each superblock that a cut costs is missed.
+    // The fullest device possible, on which every superblock that a cut costs is missed.
     Shape { blocks: 24, user: 0, ..SMALL },
     Shape { pages: 4, scheme: "none", user: 0, ..SMALL },
     // Ten map pages, so that checkpoints clean.
     TEN_MAP_PAGES,
-    // The same on demand: nearly every command writes a map page.
+    // With the map on demand: nearly every command writes a map page.
     Shape { cached: 2, ..TEN_MAP_PAGES },
     Shape { blocks: 160, dies: 4, scheme: "sepbit", buffer: 12, user: 1250, cached: 3, care: BOTH, ..OF_PARTS },
     Shape { blocks: 124, scheme: "none", user: 640, cached: 2, ..SMALL },
     Shape { user: 160, care: READS, ..SMALL },
     Shape { blocks: 24, user: 0, care: AGE, ..SMALL },
-    // As full as it gets, with one more superblock open.
+    // The fullest device possible, with one more open superblock.
     Shape { blocks: 24, user: 0, care: WEAR, ..SMALL },
     Shape { blocks: 40, user: 0, care: WEAR, ..OF_PARTS },
     // The layer works whenever the script pauses.
@@ -148,12 +148,12 @@ pub fn chip(shape: &Shape) -> ContentChip {
     chip
 }
 
-/// The chip of a run: programs and erases fail as the shape says, at distances that the seed
-/// decides.
+/// The chip of a run, on which programs and erases fail as the shape says, at distances that the
+/// seed determines.
 pub fn failing_chip(shape: &Shape, seed: u64) -> ContentChip {
     let mut chip = chip(shape);
     let mut random = Random::new(seed, "failures");
-    // Not while the device is being made.
+    // No failure while the device is being formatted.
     let (mut program, mut erase) = (40, u64::from(shape.blocks));
     let programs = (0..shape.failures).map(|_| {
         program += random.between(20, 200);
@@ -197,11 +197,11 @@ pub fn options(shape: &Shape) -> PageMapOptions {
     }
 }
 
-/// A chip whose power goes and comes back.
+/// A chip whose power is cut and comes back.
 pub trait Powered: Flash {
     fn is_off(&self) -> bool;
     fn power_on(&mut self);
-    /// A device is about to be found on it.
+    /// Called before a device is attached to the chip.
     fn start(&mut self) {}
 }
 
@@ -227,8 +227,8 @@ impl Powered for CauseFlash {
 }
 
 #[allow(dead_code, reason = "the soak cuts by lot")]
-/// Runs a script until the power goes, comes back, and goes on, as often as the plan says; then
-/// everything must be as the model allows, and stay so. Returns how many steps there were.
+/// Runs a script and cuts the power as often as the plan says. After each cut, everything must be
+/// as the model allows, and stay so. Returns the number of steps.
 pub fn survives(shape: &Shape, script: &Script, plan: &CutPlan) -> Result<u64, String> {
     let mut flash = CutFlash::new(failing_chip(shape, script.seed), CutPlan::None);
     let mut formatted = 0;
@@ -239,7 +239,7 @@ pub fn survives(shape: &Shape, script: &Script, plan: &CutPlan) -> Result<u64, S
     Ok(flash.steps() - formatted)
 }
 
-/// The same on a chip that cuts by itself, from `begin` on.
+/// As [`survives`], on a chip that cuts by itself, from `begin` on.
 pub fn survives_on<F: Powered>(
     flash: &mut F,
     shape: &Shape,
@@ -270,7 +270,7 @@ pub fn survives_on<F: Powered>(
                 flash.power_on();
                 continue;
             }
-            // So many blocks may have failed that the device is full: what it holds is still there.
+            // So many blocks may have failed that the device is full; its content is still there.
             Err(error) if shape.failures > 0 && error.contains(FULL) => {}
             Err(error) => return Err(error),
         }
@@ -281,14 +281,14 @@ pub fn survives_on<F: Powered>(
     Err("the script did not end".into())
 }
 
-/// How a device says that no good block is left.
+/// The message of a device without a good free block.
 const FULL: &str = "no good free block is left";
 
-/// More than any plan has cuts.
+/// More starts than any plan has cuts.
 const STARTS_MAX: usize = 50;
 
 #[allow(dead_code, reason = "the soak cuts by lot")]
-/// The plan with its steps counted from later on.
+/// The plan with `by` added to each step.
 pub fn shifted(plan: &CutPlan, by: u64) -> CutPlan {
     match plan {
         CutPlan::List(cuts) => CutPlan::List(cuts.iter().map(|cut| Cut { step: cut.step + by, ..*cut }).collect()),

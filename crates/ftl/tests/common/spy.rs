@@ -1,4 +1,4 @@
-//! A flash device that notes why each change was asked for.
+//! A flash device that records the cause of each change.
 
 use nandkit_flash::{Copyback, Flash, Operation, PageProgram, PageRead, Result};
 use nandkit_units::{BlockIndex, Cause, Context, Done, PageAddress};
@@ -8,7 +8,7 @@ pub struct Spy<F> {
     pub inner: F,
     /// The last program, copy or erase.
     pub last: Option<(Operation, Cause)>,
-    /// How many of each cause.
+    /// The number of changes with each cause.
     pub counts: [u64; Cause::COUNT],
     /// How many programs and copies, which a chip counts together.
     pub programs: u64,

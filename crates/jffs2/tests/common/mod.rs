@@ -11,7 +11,7 @@ pub fn run(tool: &str, arguments: &[&str]) {
     must_run("mtd-utils", tool, arguments);
 }
 
-/// Every whole node found room in the repaired volume.
+/// Asserts that every intact node found space in the repaired volume.
 pub fn assert_finds_room(repair: &Repair) {
     let lost: Vec<_> = repair.dropped.iter().filter(|dropped| dropped.kind == DamageKind::NoRoom.name()).collect();
     assert!(lost.is_empty(), "{lost:?}");

@@ -1,4 +1,4 @@
-//! Volumes that are nearly full or full, and mounted anew for each change.
+//! Volumes that are nearly full or full, mounted anew for each change.
 #![allow(dead_code, reason = "not every user uses everything")]
 
 use nandkit_flash::Flash;
@@ -15,7 +15,7 @@ pub fn options(reopen: bool) -> MountOptions {
     MountOptions { write, ..MountOptions::default() }
 }
 
-/// A file's content: each page tells which it is.
+/// A file's content, in which each page has its number.
 pub fn content(version: u64, length: usize) -> Vec<u8> {
     let word = |number: usize| random::hash(version, (number * 8 / PAGE) as u64, 0).to_le_bytes();
     (0..length.div_ceil(8)).flat_map(word).take(length).collect()
@@ -31,7 +31,7 @@ fn opened<F: Flash>(fs: &mut Jffs2<F>, name: &str) -> Result<InodeNumber, FsErro
     }
 }
 
-/// Writes all of a file anew, as the command `put` does: emptied first.
+/// Replaces a file's content as the command `put` does: the file is emptied first.
 fn put<F: Flash>(fs: &mut Jffs2<F>, name: &str, content: &[u8]) -> Result<(), FsError> {
     let inode = opened(fs, name)?;
     for (number, part) in content.chunks(PAGE).enumerate() {
@@ -49,8 +49,8 @@ pub fn holds<F: Flash>(fs: &Jffs2<F>, name: &str, content: &[u8]) -> bool {
     fs.read(inode, 0, ReadInto::Bytes(&mut found)).unwrap() == content.len() && found[..content.len()] == *content
 }
 
-/// Writes files of `size` bytes until there is no space, or the next one would be more than `most`
-/// bytes in all; returns how many.
+/// Writes files of `size` bytes until there is no space or the next one would exceed `most` bytes
+/// in total; returns their number.
 pub fn fill<F: Flash>(fs: &mut Jffs2<F>, prefix: &str, size: usize, most: usize) -> usize {
     for number in 0..most / size {
         let name = format!("{prefix}{number}");
@@ -75,8 +75,8 @@ fn remount<F: Flash>(fs: Jffs2<F>, clock: Clock, options: &MountOptions) -> Jffs
     Jffs2::mount(fs.into_flash(), clock, options.clone()).unwrap()
 }
 
-/// Fills a volume by `percent` of what it can hold, and puts a file of nine blocks again and again,
-/// each time on a new mount: it always fits, for no more is valid than before.
+/// Fills `percent` of a volume's capacity, and rewrites a file of nine blocks again and again, each
+/// time on a new mount. It always fits, as the amount of valid data does not grow.
 pub fn overwrite<F: Flash>(device: F, clock: impl Fn() -> Clock, (percent, rounds): (usize, u64), reopen: bool) {
     let (geometry, options) = (*device.geometry(), options(reopen));
     let (block, what) = (geometry.block_size() as usize, format!("{geometry:?}, {percent} %, reopen {reopen}"));
@@ -102,8 +102,8 @@ pub fn overwrite<F: Flash>(device: F, clock: impl Fn() -> Clock, (percent, round
     }
 }
 
-/// Fills a volume to the brim, writes on where nothing is left, each time on a new mount, and
-/// removes all names one by one, each on a new mount.
+/// Fills a volume completely, writes to it without space, each time on a new mount, and removes all
+/// names one by one, each on a new mount.
 pub fn empty<F: Flash>(device: F, clock: impl Fn() -> Clock, size: usize, reopen: bool) {
     let (geometry, options) = (*device.geometry(), options(reopen));
     let what = format!("{geometry:?}, files of {size}, reopen {reopen}");
@@ -116,7 +116,8 @@ pub fn empty<F: Flash>(device: F, clock: impl Fn() -> Clock, size: usize, reopen
             let refused = put(&mut fs, name, &content(round, 9 * geometry.block_size() as usize));
             assert_eq!(refused.unwrap_err().kind, ErrorKind::NoSpace, "{what}, round {round}");
         }
-        // What was written in part goes, but for every other round only at the end.
+        // The partly written file is removed at once in every other round, and otherwise only at
+        // the end.
         if round % 2 == 0 {
             fs = remount(fs, clock(), &options);
             for name in ["new", "newer"] {
