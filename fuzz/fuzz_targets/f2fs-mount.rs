@@ -14,7 +14,7 @@ use nandkit_block::RamDevice;
 use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::write::ActiveLogs;
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions, check};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions, check};
 use nandkit_units::{Clock, Payload, ReadInto};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, Links, NewNode, RenameFlags, XattrChanges};
 
@@ -25,7 +25,7 @@ const NAMES: [&[u8]; 8] = [b"sizes", b"many", b"deep", b"link", b"lost+found", b
 const SIZES: [u64; 6] = [0, 100, 4096, 90_000, 5_000_000, u64::MAX - 9];
 
 /// One operation; errors are fine.
-fn operate(volume: &mut Volume<RamDevice>, [what, who, how, more]: [u8; 4]) {
+fn operate(volume: &mut WritableVolume<RamDevice>, [what, who, how, more]: [u8; 4]) {
     let nid = NodeId(3 + u32::from(who) * 2);
     let inode = InodeNumber(u64::from(nid.0));
     let at = SIZES[usize::from(how) % SIZES.len()];
@@ -64,7 +64,7 @@ fuzz_target!(|data: &[u8]| {
         ..WriteOptions::default()
     };
     let device = volume::changed(FEATURES, edits);
-    let Ok(mut mounted) = Volume::mount(vec![device], Clock::default(), options) else {
+    let Ok(mut mounted) = WritableVolume::mount(vec![device], Clock::default(), options) else {
         assert!(edits.len() >= 5, "the base is sound");
         return;
     };
@@ -81,6 +81,6 @@ fuzz_target!(|data: &[u8]| {
         assert!(report.is_clean(), "{:?}", report.findings);
     }
     if report.is_ok_and(|report| report.is_clean()) {
-        Volume::mount(devices, Clock::default(), options).unwrap();
+        WritableVolume::mount(devices, Clock::default(), options).unwrap();
     }
 });

@@ -116,7 +116,7 @@ fn tree<D: BlockDevice>(volume: &F2fs<D>) -> nandkit_vfs::Result<Option<Tree>> {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Outcome {
+struct DamageCounts {
     told: u64,
     with_inode: u64,
     with_address: u64,
@@ -127,7 +127,7 @@ struct Outcome {
     read: [u64; 3],
 }
 
-impl Outcome {
+impl DamageCounts {
     fn add(&mut self, mut device: OverlayDevice<&mut RamDevice>, sound: &Tree) {
         let volume = F2fs::mount(&mut device, clock(), MountOptions::default());
         let read = match volume.and_then(|volume| tree(&volume)) {
@@ -182,14 +182,14 @@ fn run() -> Result<(), String> {
         println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
         let mut all = 0;
         for (class, places) in classes_of(&planted) {
-            let mut outcome = Outcome::default();
+            let mut counts = DamageCounts::default();
             for _ in 0..copies {
                 let (at, bytes) = &places[random.index(places.len())];
                 let byte = bytes.start + random.index(bytes.len());
-                outcome.add(damaged(&mut base, &planted, (*at, byte), &mut random), &sound);
+                counts.add(damaged(&mut base, &planted, (*at, byte), &mut random), &sound);
             }
-            let Outcome { told, with_inode, with_address, harmless, same, silent, read: [equal, error, other] } =
-                outcome;
+            let DamageCounts { told, with_inode, with_address, harmless, same, silent, read: [equal, error, other] } =
+                counts;
             println!(
                 "| {class} | {told} | {with_inode} | {with_address} | {harmless} | {same} | {silent} | {equal} | {error} | {other} |"
             );

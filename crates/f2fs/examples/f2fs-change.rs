@@ -12,7 +12,7 @@ use std::path::Path;
 
 use nandkit_block::{Access, FileDevice};
 use nandkit_f2fs::write::Making;
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Payload};
 use nandkit_vfs::{
@@ -40,7 +40,7 @@ const KINDS: [FileKind; 7] = [
 ];
 
 struct Changer {
-    volume: Volume<FileDevice>,
+    volume: WritableVolume<FileDevice>,
     random: Random,
     /// Directories below the place, itself first.
     directories: Vec<InodeNumber>,
@@ -51,7 +51,7 @@ impl Changer {
     fn mount(image: &Path, clock: &Clock, random: Random, making: Making, everywhere: bool) -> Anything<Self> {
         let device = FileDevice::open(image, 4096, Access::ReadWrite)?;
         let options = WriteOptions { making, ..WriteOptions::default() };
-        let mut volume = Volume::mount(vec![device], clock.clone(), options)?;
+        let mut volume = WritableVolume::mount(vec![device], clock.clone(), options)?;
         let root = volume.root();
         let place = match volume.lookup(root, PLACE) {
             _ if everywhere => root,

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use nandkit_block::{Access, FileDevice};
 use nandkit_f2fs::testing::counters::Collections;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Nanos, Payload};
 use nandkit_vfs::{Changes, ErrorKind, FileKind, FileSystem, InodeNumber, NewNode};
@@ -28,7 +28,7 @@ const MOST: u64 = 400_000;
 const EVERY: u64 = 500;
 
 /// Regular files with whole pages, and how many.
-fn files(volume: &Volume<FileDevice>) -> Anything<Vec<(InodeNumber, u64)>> {
+fn files(volume: &WritableVolume<FileDevice>) -> Anything<Vec<(InodeNumber, u64)>> {
     let (mut found, mut queue) = (BTreeMap::new(), vec![volume.root()]);
     while let Some(directory) = queue.pop() {
         let mut entries = Vec::new();
@@ -55,7 +55,7 @@ fn page(seed: u64) -> Vec<u8> {
 }
 
 struct Work {
-    volume: Volume<FileDevice>,
+    volume: WritableVolume<FileDevice>,
     clock: Clock,
     lfs: bool,
     /// What was written last.
@@ -111,9 +111,9 @@ fn main() -> Anything<()> {
     let (image, seed, mode, blocks) = (word()?, word()?.parse::<u64>()?, word()?, word()?.parse::<u64>()?);
     let clock = Clock::starting_at(EPOCH_UNIX_NS);
     let options = WriteOptions { lfs: mode == "lfs", ..WriteOptions::default() };
-    let mount = || -> Anything<Volume<FileDevice>> {
+    let mount = || -> Anything<WritableVolume<FileDevice>> {
         let device = FileDevice::open(Path::new(&image), 4096, Access::ReadWrite)?;
-        Ok(Volume::mount(vec![device], clock.clone(), options)?)
+        Ok(WritableVolume::mount(vec![device], clock.clone(), options)?)
     };
     let mut work = Work { volume: mount()?, clock: clock.clone(), lfs: options.lfs, written: BTreeMap::new() };
     let pages = work.run(&mut Random::new(seed, "f2fs-collect"), blocks)?;

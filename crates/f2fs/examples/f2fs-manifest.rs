@@ -25,7 +25,7 @@ use nandkit_units::{Cause, Clock, ReadInto};
 use nandkit_vfs::{Attributes, FileKind, FileSystem, InodeNumber};
 use sha2::{Digest, Sha256};
 
-type Volume = F2fs<FileDevice>;
+type MountedImage = F2fs<FileDevice>;
 type Anything<T> = Result<T, Box<dyn Error>>;
 
 /// Bytes of a file that are read at once.
@@ -52,7 +52,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// All entries by path; the root is the empty one. Every name must be found by a lookup as well.
-fn collect(volume: &Volume) -> Anything<BTreeMap<Vec<u8>, InodeNumber>> {
+fn collect(volume: &MountedImage) -> Anything<BTreeMap<Vec<u8>, InodeNumber>> {
     let mut all = BTreeMap::from([(Vec::new(), volume.root())]);
     let mut queue = vec![(Vec::new(), volume.root())];
     while let Some((path, directory)) = queue.pop() {
@@ -75,7 +75,7 @@ fn collect(volume: &Volume) -> Anything<BTreeMap<Vec<u8>, InodeNumber>> {
     Ok(all)
 }
 
-fn hash_of(volume: &Volume, inode: InodeNumber, size: u64) -> Anything<String> {
+fn hash_of(volume: &MountedImage, inode: InodeNumber, size: u64) -> Anything<String> {
     let (mut hash, mut at, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
     while at < size {
         let count = FileSystem::read(volume, inode, at, ReadInto::Bytes(&mut piece))?;
@@ -86,7 +86,7 @@ fn hash_of(volume: &Volume, inode: InodeNumber, size: u64) -> Anything<String> {
 }
 
 /// The ranges of a file that is too large to be read whole, and its last ten bytes.
-fn ranges_of(volume: &Volume, inode: InodeNumber, size: u64) -> Anything<String> {
+fn ranges_of(volume: &MountedImage, inode: InodeNumber, size: u64) -> Anything<String> {
     let (mut text, mut at) = (String::new(), 0);
     while let Some(range) = volume.data_after(inode, at)? {
         write!(text, "{}-{} ", range.start, range.end)?;
@@ -97,7 +97,7 @@ fn ranges_of(volume: &Volume, inode: InodeNumber, size: u64) -> Anything<String>
     Ok(text + &escaped(&last))
 }
 
-fn xattrs_of(volume: &Volume, inode: InodeNumber) -> Anything<String> {
+fn xattrs_of(volume: &MountedImage, inode: InodeNumber) -> Anything<String> {
     let mut all = Vec::new();
     for (name, value) in volume.xattrs().ok_or("no attributes")?.all_xattrs(inode)? {
         all.push((name, value?));
@@ -107,7 +107,7 @@ fn xattrs_of(volume: &Volume, inode: InodeNumber) -> Anything<String> {
     Ok(if shown.is_empty() { "-".to_owned() } else { shown.join(",") })
 }
 
-fn line(volume: &Volume, path: &[u8], stat: &Attributes, first: Option<&[u8]>) -> Anything<String> {
+fn line(volume: &MountedImage, path: &[u8], stat: &Attributes, first: Option<&[u8]>) -> Anything<String> {
     let or_none = |shown: Option<String>| shown.unwrap_or_else(|| "-".to_owned());
     let is = |kind| stat.kind == kind;
     let letter = match stat.kind {
@@ -147,7 +147,7 @@ fn line(volume: &Volume, path: &[u8], stat: &Attributes, first: Option<&[u8]>) -
 }
 
 /// The pages of a directory, straight from the volume.
-struct Pages<'a>(&'a Volume, Inode);
+struct Pages<'a>(&'a MountedImage, Inode);
 
 impl DirectoryPages for Pages<'_> {
     fn page(&self, page: u32) -> nandkit_vfs::Result<Option<Block>> {
@@ -168,7 +168,7 @@ fn hash_leads(pages: &Pages<'_>, name: &[u8]) -> Anything<bool> {
 
 /// How many names of directories without case, whose entries are in blocks, their hash leads to. An
 /// error for one that it does not.
-fn folded(volume: &Volume, all: &BTreeMap<Vec<u8>, InodeNumber>) -> Anything<usize> {
+fn folded(volume: &MountedImage, all: &BTreeMap<Vec<u8>, InodeNumber>) -> Anything<usize> {
     let mut count = 0;
     for path in all.keys().filter(|path| !path.is_empty()) {
         let (directory, name) = match path.iter().rposition(|&byte| byte == b'/') {
@@ -186,7 +186,7 @@ fn folded(volume: &Volume, all: &BTreeMap<Vec<u8>, InodeNumber>) -> Anything<usi
     Ok(count)
 }
 
-fn found(volume: &Volume, path: &str) -> bool {
+fn exists(volume: &MountedImage, path: &str) -> bool {
     let mut inode = volume.root();
     path.split('/').all(|name| volume.lookup(inode, name.as_bytes()).map(|next| inode = next).is_ok())
 }
@@ -220,7 +220,7 @@ fn main() -> Anything<()> {
     }
     println!("compressed\t{compressed}\t{saved}\nhashed\t{}", folded(&volume, &all)?);
     for path in words {
-        println!("{}\t{path}", if found(&volume, &path) { "found" } else { "absent" });
+        println!("{}\t{path}", if exists(&volume, &path) { "found" } else { "absent" });
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::error::Error;
 
 use nandkit_block::{Access, FileDevice};
 use nandkit_f2fs::clean::Collection;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Payload};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode};
@@ -28,7 +28,7 @@ const BLOCK: u64 = 4096;
 const FILES: [(&[u8], u64); 3] = [(b"warm.dat", 50), (b"cold.avi", 20), (b"new.dat", 15)];
 
 struct Writer {
-    volume: Volume<FileDevice>,
+    volume: WritableVolume<FileDevice>,
     random: Random,
     writes: u64,
 }
@@ -80,7 +80,7 @@ fn main() -> Anything<()> {
     let device = FileDevice::open(image.as_ref(), 4096, Access::ReadWrite)?;
     // Nothing stays where it stands, so that holes come up.
     let options = mode.options(WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() });
-    let mut volume = Volume::mount(vec![device], Clock::starting_at(EPOCH_UNIX_NS), options)?;
+    let mut volume = WritableVolume::mount(vec![device], Clock::starting_at(EPOCH_UNIX_NS), options)?;
     let counters = mode.begin(&mut volume, slow_requests());
     let mut writer = Writer { volume, random: Random::new(seed, "f2fs-partial"), writes: 0 };
     writer.fill()?;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nandkit_block::{Access, BlockGeometry, FileDevice};
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Payload};
 use nandkit_vfs::{AtomicWrites, AttributeChange, Changes, FileSystem, InodeNumber, NewNode, OpenFiles, XattrChanges};
@@ -32,7 +32,7 @@ fn main() -> Anything<()> {
 
 fn recover(image: &Path) -> Anything<()> {
     let device = FileDevice::open(image, 4096, Access::ReadWrite)?;
-    let volume = Volume::mount(vec![device], Clock::starting_at(EPOCH_UNIX_NS), WriteOptions::default())?;
+    let volume = WritableVolume::mount(vec![device], Clock::starting_at(EPOCH_UNIX_NS), WriteOptions::default())?;
     println!("{:?}", volume.recovered());
     volume.unmount().map_err(|(_, error)| error)?;
     Ok(())
@@ -44,7 +44,7 @@ fn cut(image: &Path, seed: u64) -> Anything<()> {
     let options = MkfsOptions::default();
     let clock = Clock::starting_at(EPOCH_UNIX_NS);
     Mkfs::new(&EmptyTree::new(&options), options.clone())?.write(&mut device, &clock, &|_| {})?;
-    let mut volume = Volume::mount(vec![device], clock, WriteOptions::default())?;
+    let mut volume = WritableVolume::mount(vec![device], clock, WriteOptions::default())?;
     let root = volume.root();
     let directory = volume.create(root, b"d", &NewNode::DIRECTORY)?;
     let mut random = Random::new(seed, "files that are fsynced");
@@ -75,7 +75,7 @@ fn cut(image: &Path, seed: u64) -> Anything<()> {
 }
 
 /// One change of a file, and its fsync.
-fn change(volume: &mut Volume<FileDevice>, files: &[InodeNumber], random: &mut Random) -> Anything<()> {
+fn change(volume: &mut WritableVolume<FileDevice>, files: &[InodeNumber], random: &mut Random) -> Anything<()> {
     let file = files[random.below(files.len() as u64) as usize];
     let nid = NodeId(file.0 as u32);
     let mut bytes = vec![0; [10, 900, 3000, 5000, 40_000][random.below(5) as usize]];

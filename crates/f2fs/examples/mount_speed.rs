@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use nandkit_block::{Access, FileDevice};
-use nandkit_f2fs::write::{Volume, WriteOptions};
+use nandkit_f2fs::write::{WritableVolume, WriteOptions};
 use nandkit_f2fs::{F2fs, MountOptions};
 use nandkit_units::Clock;
 use nandkit_vfs::FileSystem;
@@ -36,7 +36,8 @@ fn main() {
     println!("{:.1} MiB at most", peak_kib() as f64 / 1024.0);
     for _ in 0..3 {
         let start = Instant::now();
-        let volume = Volume::mount(vec![device()], Clock::default(), WriteOptions::default()).expect("a volume");
+        let volume =
+            WritableVolume::mount(vec![device()], Clock::default(), WriteOptions::default()).expect("a volume");
         println!("for writing: {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
         volume.abandon();
     }

@@ -1,8 +1,9 @@
 //! The overwrites that were counted in Linux: 576 files of 256 KiB on a volume of 256 MiB, filled
 //! in order, then 131,072 records of 4 KiB overwritten with a sync after every 256.
 //!
-//! `cargo run --release -p nandkit-f2fs --example overwrite_figures -- [seq|rnd|hcf|hcc|hci] [lfs|ssr|default] [flusher|sync]`,
-//! the last word: who comes first at a sync (docs/formats/f2fs-writing.md, "Sync").
+//! `cargo run --release -p nandkit-f2fs --example overwrite_figures -- [seq|rnd|hcf|hcc|hci]
+//! [lfs|ssr|default] [flusher|sync]`, the last word: who comes first at a sync
+//! (docs/formats/f2fs-writing.md, "Sync").
 
 use nandkit_block::RamDevice;
 use nandkit_f2fs::layout::InodeHead;
@@ -10,7 +11,7 @@ use nandkit_f2fs::layout::inode::Extent;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
 use nandkit_f2fs::segments::Way;
 use nandkit_f2fs::testing::encode::inode::InodeRest;
-use nandkit_f2fs::write::{Volume, WriteOptions};
+use nandkit_f2fs::write::{WritableVolume, WriteOptions};
 use nandkit_f2fs::{Log, NodeId};
 use nandkit_units::{Clock, Nanos, Payload};
 use nandkit_vfs::{Changes, InodeNumber, Timestamp};
@@ -60,7 +61,7 @@ fn main() {
     if mode == "ssr" {
         write.ipu_policy = Some(0);
     }
-    let mut volume = Volume::mount(vec![device], clock.clone(), write).expect("a volume");
+    let mut volume = WritableVolume::mount(vec![device], clock.clone(), write).expect("a volume");
     let mut head = InodeHead::new_zeroed();
     head.mode = 0o100_644.into();
     let rest = InodeRest {
@@ -132,7 +133,7 @@ fn main() {
     );
 }
 
-fn usage(volume: &Volume<RamDevice>) -> Vec<[u64; Way::COUNT]> {
+fn usage(volume: &WritableVolume<RamDevice>) -> Vec<[u64; Way::COUNT]> {
     let usage = volume.segments().usage();
     Log::ALL.iter().map(|&log| Way::ALL.map(|way| usage.blocks(log, way))).collect()
 }

@@ -1,7 +1,8 @@
 //! How many random overwrites of 4 KiB a second a volume in memory takes: one file on a device in
 //! memory, through the file-system contract, in time of the host and in processor time.
 //!
-//! `cargo run --release -p nandkit-f2fs --example overwrite_speed -- [empty|full] [adaptive|lfs] [OPERATIONS A SYNC, 0: none] [OPERATIONS]`
+//! `cargo run --release -p nandkit-f2fs --example overwrite_speed -- [empty|full] [adaptive|lfs]
+//! [OPERATIONS A SYNC, 0: none] [OPERATIONS]`
 //!
 //! `empty`: a file of 1 GiB on 4 GiB. `full`: the same file, and another that leaves 3 % of the
 //! volume free.
@@ -10,7 +11,7 @@ use std::time::Instant;
 
 use nandkit_block::RamDevice;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
-use nandkit_f2fs::write::{Volume, WriteOptions};
+use nandkit_f2fs::write::{WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Nanos, Payload};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode};
@@ -21,7 +22,7 @@ const BLOCK: u64 = 4096;
 /// Simulated time between two operations.
 const STEP: Nanos = Nanos(4_000);
 
-fn file(volume: &mut Volume<RamDevice>, name: &str, blocks: u64) -> InodeNumber {
+fn file(volume: &mut WritableVolume<RamDevice>, name: &str, blocks: u64) -> InodeNumber {
     let root = volume.root();
     let file = volume.create(root, name.as_bytes(), &NewNode::FILE).expect("a file");
     let bytes = vec![1; 64 * BLOCK as usize];
@@ -49,7 +50,7 @@ fn main() {
     let tree = EmptyTree::new(&options);
     Mkfs::new(&tree, options.clone()).expect("a plan").write(&mut device, &clock, &|_| {}).expect("an image");
     let write = WriteOptions { lfs: mode == "lfs", ..WriteOptions::default() };
-    let mut volume = Volume::mount(vec![device], clock.clone(), write).expect("a volume");
+    let mut volume = WritableVolume::mount(vec![device], clock.clone(), write).expect("a volume");
     let target = file(&mut volume, "target", FILE_BLOCKS);
     if fill == "full" {
         let status = volume.volume().expect("a status");

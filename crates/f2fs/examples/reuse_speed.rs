@@ -15,7 +15,7 @@ use nandkit_block::RamDevice;
 use nandkit_block::card::{Pattern, presets};
 use nandkit_cleaning::partial::RequestTimes;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Payload};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode};
@@ -27,7 +27,7 @@ const TURN: u64 = 20_000;
 
 struct Bench {
     name: String,
-    volume: Volume<RamDevice>,
+    volume: WritableVolume<RamDevice>,
     file: InodeNumber,
     blocks: u64,
     random: Random,
@@ -65,7 +65,7 @@ impl Bench {
         let tree = EmptyTree::new(&options);
         Mkfs::new(&tree, options.clone()).expect("a plan").write(&mut device, &clock, &|_| {}).expect("an image");
         let write = mode.options(WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() });
-        let mut volume = Volume::mount(vec![device], clock, write).expect("a volume");
+        let mut volume = WritableVolume::mount(vec![device], clock, write).expect("a volume");
         mode.begin(&mut volume, if plain == name { of_memory() } else { of_card() });
         let root = volume.root();
         let file = volume.create(root, b"file", &NewNode::FILE).expect("a file");

@@ -16,7 +16,7 @@ use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead};
 use crate::open::WhichCopy;
 use crate::segments::ssa;
-use crate::write::Volume;
+use crate::write::WritableVolume;
 
 pub use crate::counters::Reason;
 
@@ -37,10 +37,10 @@ fn neighbours(numbers: &[u32]) -> Vec<u32> {
     sizes
 }
 
-impl<D: BlockDevice> Volume<D> {
-    /// Writes a checkpoint. Data of files in memory are not part of it: [`Volume::sync`]. Errors:
-    /// `NoSpace` (no section for nodes; the volume goes on), `ReadOnly` (it stopped before),
-    /// `Device`, which stops the volume: what the device has is the last checkpoint.
+impl<D: BlockDevice> WritableVolume<D> {
+    /// Writes a checkpoint. Data of files in memory are not part of it: [`WritableVolume::sync`].
+    /// Errors: `NoSpace` (no section for nodes; the volume goes on), `ReadOnly` (it stopped
+    /// before), `Device`, which stops the volume: what the device has is the last checkpoint.
     pub fn checkpoint(&mut self, reason: Reason) -> Result<()> {
         self.expect_running()?;
         let clean = self.state.head.has(flag::UNMOUNTED) && self.state.orphans.is_empty();

@@ -18,7 +18,7 @@ use crate::names::store::{InodeStore, edit_head, set_modified};
 use crate::names::{attributes, links, rename};
 use crate::pages::Page;
 use crate::volume::{Access, Counts};
-use crate::write::{Volume, Writer};
+use crate::write::{WritableVolume, Writer};
 
 impl<D: BlockDevice> Access<WritableBlocks<D>> for Writer {
     fn show(&self, inode: &mut Inode) {
@@ -30,7 +30,7 @@ impl<D: BlockDevice> Access<WritableBlocks<D>> for Writer {
         Attributes { links: inode.head.links.get(), ..inode.attributes(geometry) }
     }
 
-    fn counts(volume: &Volume<D>) -> Counts {
+    fn counts(volume: &WritableVolume<D>) -> Counts {
         let space = &volume.segments().space;
         Counts {
             user_blocks: volume.user_blocks(),
@@ -46,7 +46,7 @@ impl<D: BlockDevice> Access<WritableBlocks<D>> for Writer {
         }
     }
 
-    fn directory_block(volume: &Volume<D>, directory: NodeId, page: u32, at: BlockAddress) -> Result<Block> {
+    fn directory_block(volume: &WritableVolume<D>, directory: NodeId, page: u32, at: BlockAddress) -> Result<Block> {
         let mut block = vec![0; volume.device.geometry().block_size()];
         volume.device.read(Cause::Metadata, at, &mut block)?;
         let block = Block::from(block);
@@ -54,34 +54,34 @@ impl<D: BlockDevice> Access<WritableBlocks<D>> for Writer {
         Ok(block)
     }
 
-    fn read(volume: &Volume<D>, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
+    fn read(volume: &WritableVolume<D>, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
         if let Some(reads) = &volume.writer.reads {
             reads.note(inode.nid, into.len());
         }
         volume.read_at(inode, offset, into)
     }
 
-    fn data_after(volume: &Volume<D>, inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
+    fn data_after(volume: &WritableVolume<D>, inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
         volume.data_after(inode, offset)
     }
 
-    fn extent_after(volume: &Volume<D>, inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
+    fn extent_after(volume: &WritableVolume<D>, inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
         volume.extent_now(inode, offset)
     }
 
-    fn changes(volume: &mut Volume<D>) -> Option<&mut dyn Changes> {
+    fn changes(volume: &mut WritableVolume<D>) -> Option<&mut dyn Changes> {
         Some(volume)
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// The number of an inode that there is. Errors: `NotFound`, `Corrupt`, `Device`.
     fn living(&self, inode: InodeNumber) -> Result<NodeId> {
         Ok(self.inode(inode)?.nid)
     }
 
     /// The number of a regular file that may be changed. Errors: `IsADirectory`, `InvalidArgument`,
-    /// `ReadOnly`, and as [`Volume::living`].
+    /// `ReadOnly`, and as [`WritableVolume::living`].
     fn changeable_file(&self, inode: InodeNumber) -> Result<NodeId> {
         let ino = self.writable_file(inode)?.nid;
         self.expect_no_draft(ino)?;
@@ -103,7 +103,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 }
 
-impl<D: BlockDevice> Changes for Volume<D> {
+impl<D: BlockDevice> Changes for WritableVolume<D> {
     fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
         let directory = self.living(directory)?;
         links::create(self, directory, name, node).map(|ino| InodeNumber(u64::from(ino.0)))
@@ -156,7 +156,7 @@ impl<D: BlockDevice> Changes for Volume<D> {
                 let ino = self.living(inode)?;
                 self.fsync(ino, false)
             }
-            None => Volume::sync(self),
+            None => WritableVolume::sync(self),
         }
     }
 
@@ -193,7 +193,7 @@ impl<D: BlockDevice> Changes for Volume<D> {
     }
 }
 
-impl<D: BlockDevice> OpenFiles for Volume<D> {
+impl<D: BlockDevice> OpenFiles for WritableVolume<D> {
     fn retain(&mut self, inode: InodeNumber) -> Result<()> {
         let ino = self.living(inode)?;
         links::retain(self, ino)
@@ -205,14 +205,14 @@ impl<D: BlockDevice> OpenFiles for Volume<D> {
     }
 }
 
-impl<D: BlockDevice> Links for Volume<D> {
+impl<D: BlockDevice> Links for WritableVolume<D> {
     fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
         let (ino, directory) = (self.living(inode)?, self.living(directory)?);
         links::link(self, ino, directory, name)
     }
 }
 
-impl<D: BlockDevice> XattrChanges for Volume<D> {
+impl<D: BlockDevice> XattrChanges for WritableVolume<D> {
     fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()> {
         let ino = self.living(inode)?;
         attributes::set_xattr(self, ino, name, value)
@@ -224,7 +224,7 @@ impl<D: BlockDevice> XattrChanges for Volume<D> {
     }
 }
 
-impl<D: BlockDevice> Allocation for Volume<D> {
+impl<D: BlockDevice> Allocation for WritableVolume<D> {
     fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, keep_size: bool) -> Result<()> {
         let ino = self.changeable_file(inode)?;
         self.allocate_range(ino, offset, length, keep_size)?;
@@ -232,7 +232,7 @@ impl<D: BlockDevice> Allocation for Volume<D> {
     }
 }
 
-impl<D: BlockDevice> Holes for Volume<D> {
+impl<D: BlockDevice> Holes for WritableVolume<D> {
     fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()> {
         let ino = self.changeable_file(inode)?;
         self.punch(ino, offset, length)?;
@@ -240,7 +240,7 @@ impl<D: BlockDevice> Holes for Volume<D> {
     }
 }
 
-impl<D: BlockDevice> Adopt for Volume<D> {
+impl<D: BlockDevice> Adopt for WritableVolume<D> {
     fn unit(&mut self) -> u32 {
         Blocks::geometry(self).block_size() as u32
     }
@@ -252,7 +252,7 @@ impl<D: BlockDevice> Adopt for Volume<D> {
     }
 }
 
-impl<D: BlockDevice> Housekeeping for Volume<D> {
+impl<D: BlockDevice> Housekeeping for WritableVolume<D> {
     fn next_due(&mut self) -> Nanos {
         Self::next_due(self)
     }
@@ -262,7 +262,7 @@ impl<D: BlockDevice> Housekeeping for Volume<D> {
     }
 }
 
-impl<D: BlockDevice> AtomicWrites for Volume<D> {
+impl<D: BlockDevice> AtomicWrites for WritableVolume<D> {
     fn begin_atomic(&mut self, inode: InodeNumber) -> Result<InodeNumber> {
         let inode = self.regular(inode)?;
         links::expect_mutable(&inode)?;

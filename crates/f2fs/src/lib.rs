@@ -54,4 +54,4 @@ pub use open::WhichCopy;
 pub use probe::probe;
 pub use rescue::{DeletedContent, DeletedInode, Doubt, RescuedFile, RescuedVolume};
 pub use volume::{Access, Counts, F2fs, MountOptions, MountedVolume, ReadOnly};
-pub use write::{Volume, WriteOptions};
+pub use write::{WritableVolume, WriteOptions};

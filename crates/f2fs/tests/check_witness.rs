@@ -12,16 +12,16 @@ use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload};
 
 #[derive(Clone, Copy, Default)]
-struct Outcome {
+struct FindingCounts {
     fault: u32,
     harmless: u32,
     silent: u32,
 }
 
-fn flips(planted: &Planted, classes: &Classes, count: u32) -> BTreeMap<&'static str, Outcome> {
+fn flips(planted: &Planted, classes: &Classes, count: u32) -> BTreeMap<&'static str, FindingCounts> {
     let base: RamDevice = planted.device();
     let mut random = Random::new(1, "flips");
-    let mut outcomes: BTreeMap<&'static str, Outcome> = BTreeMap::new();
+    let mut by_class: BTreeMap<&'static str, FindingCounts> = BTreeMap::new();
     for (class, places) in classes {
         for _ in 0..count {
             let (at, bytes) = &places[random.index(places.len())];
@@ -30,21 +30,21 @@ fn flips(planted: &Planted, classes: &Classes, count: u32) -> BTreeMap<&'static 
             block[byte] ^= 1 << bit;
             let mut device = base.clone();
             device.write(&Context::default(), Lba(u64::from(*at)), Payload::Bytes(&block)).unwrap();
-            let outcome = outcomes.entry(class).or_default();
+            let counts = by_class.entry(class).or_default();
             match check(vec![device], clock()) {
-                Ok(report) if report.findings.is_empty() => outcome.silent += 1,
-                Ok(report) if report.is_clean() => outcome.harmless += 1,
-                _ => outcome.fault += 1,
+                Ok(report) if report.findings.is_empty() => counts.silent += 1,
+                Ok(report) if report.is_clean() => counts.harmless += 1,
+                _ => counts.fault += 1,
             }
         }
     }
-    outcomes
+    by_class
 }
 
 #[test]
 fn flipped_bits_are_witnessed_as_the_table_says() {
-    // The table:
-    // `NANDKIT_ROUNDS=1000 cargo test --release -p nandkit-f2fs --test all check_witness -- --nocapture`.
+    // The table: `NANDKIT_ROUNDS=1000 cargo test --release -p nandkit-f2fs --test all
+    // check_witness -- --nocapture`.
     let count = rounds::count(8) as u32;
     let mut both = Vec::new();
     for features in FEATURES {
@@ -52,8 +52,8 @@ fn flipped_bits_are_witnessed_as_the_table_says() {
         both.push(flips(&planted, &classes_of(&planted), count));
     }
     let (with, without) = (&both[0], &both[1]);
-    let told = |outcome: Option<&Outcome>| {
-        outcome.map_or("".into(), |found| match found.harmless {
+    let told = |counts: Option<&FindingCounts>| {
+        counts.map_or("".into(), |found| match found.harmless {
             0 => format!("{}", found.fault),
             harmless => format!("{} + {harmless}", found.fault),
         })
@@ -61,7 +61,7 @@ fn flipped_bits_are_witnessed_as_the_table_says() {
     for class in with.keys() {
         println!("| {class} | {} | {} |", told(with.get(class)), told(without.get(class)));
     }
-    let all = |map: &BTreeMap<&str, Outcome>, class: &str| {
+    let all = |map: &BTreeMap<&str, FindingCounts>, class: &str| {
         let found = map[class];
         assert_eq!(found.silent, 0, "{class}");
         // A flipped version, or place of its end, makes a pack look like one that a cut left

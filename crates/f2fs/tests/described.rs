@@ -4,7 +4,7 @@
 
 use nandkit_block::RamDevice;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
-use nandkit_f2fs::write::{Volume, WriteOptions};
+use nandkit_f2fs::write::{WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Described, Description, Generator, Nanos, Payload, ReadInto};
 use nandkit_vfs::{Changes, FileSystem, NewNode};
@@ -27,7 +27,7 @@ fn a_large_volume_holds_bytes_of_metadata_alone() {
     let tree = EmptyTree::new(&options);
     Mkfs::new(&tree, options.clone()).unwrap().write(&mut device, &clock, &|_| {}).unwrap();
     let write = WriteOptions { lfs: true, ..WriteOptions::default() };
-    let mut volume = Volume::mount(vec![device], clock.clone(), write).unwrap();
+    let mut volume = WritableVolume::mount(vec![device], clock.clone(), write).unwrap();
     let root = volume.root();
     let file = volume.create(root, b"large", &NewNode::FILE).unwrap();
     for at in (0..file_blocks).step_by(256) {

@@ -7,7 +7,7 @@ use crate::writing::unmount;
 use nandkit_block::RamDevice;
 use nandkit_f2fs::Blocks;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
-use nandkit_f2fs::{BlockAddress, F2fs, MountOptions, Volume, WriteOptions};
+use nandkit_f2fs::{BlockAddress, F2fs, MountOptions, WritableVolume, WriteOptions};
 use nandkit_testkit::fs_suite::extents::{self, DeviceMaker};
 use nandkit_testkit::fs_suite::{FsMaker, Volume as Wanted};
 use nandkit_units::{Cause, Clock};
@@ -19,17 +19,17 @@ struct Maker {
 }
 
 impl FsMaker for Maker {
-    type Fs = Volume<RamDevice>;
+    type Fs = WritableVolume<RamDevice>;
 
     fn make(&self, _volume: Wanted) -> Self::Fs {
         let mut device = RamDevice::with_sectors(4096, 96 << 8).unwrap();
         let options = MkfsOptions { features: features_named(self.features).unwrap(), ..MkfsOptions::default() };
         Mkfs::new(&EmptyTree::new(&options), options.clone()).unwrap().write(&mut device, &clock(), &|_| {}).unwrap();
-        Volume::mount(vec![device], clock(), self.options).unwrap()
+        WritableVolume::mount(vec![device], clock(), self.options).unwrap()
     }
 
     fn remount(&self, fs: Self::Fs) -> Self::Fs {
-        Volume::mount(vec![unmount(fs)], clock(), self.options).unwrap()
+        WritableVolume::mount(vec![unmount(fs)], clock(), self.options).unwrap()
     }
 
     fn clock(&self, _fs: &Self::Fs) -> Clock {
@@ -100,7 +100,7 @@ fn a_tree_of_all_sizes_lies_where_readers_are_told() {
     // The largest file needs more than one node, and is one run nevertheless.
     let largest = reader.lookup(reader.lookup(reader.root(), b"sizes").unwrap(), b"of-17000000").unwrap();
     assert_eq!(nandkit_vfs::all_extents(&reader, largest).unwrap().len(), 1);
-    let writer = Volume::mount(
+    let writer = WritableVolume::mount(
         reader.into_devices(),
         clock(),
         WriteOptions { atomicity: nandkit_f2fs::write::Atomicity::Told, ..WriteOptions::default() },

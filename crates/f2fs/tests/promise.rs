@@ -4,7 +4,7 @@
 
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_testkit::durability::{History, Promise, State, found, step};
 use nandkit_units::random::Random;
 
@@ -19,7 +19,7 @@ const STEPS: usize = 300;
 
 /// A run up to a cut, and what the cut left; `None` where the run ends before.
 fn cut_run(image: &Image, options: WriteOptions, plan: DeviceCutPlan, seed: u64) -> Option<(RamDevice, History)> {
-    let mut volume = Volume::mount(vec![CutDevice::new(device_of(image), plan)], clock(), options).unwrap();
+    let mut volume = WritableVolume::mount(vec![CutDevice::new(device_of(image), plan)], clock(), options).unwrap();
     let (mut history, mut random) = (History::new(State::empty()), Random::new(seed, "what to do"));
     let ended = (0..STEPS).try_for_each(|_| step(&mut volume, &mut history, &mut random).map(drop));
     let device = volume.abandon().remove(0);
@@ -48,7 +48,7 @@ fn what_was_synced_survives_cuts_at_every_request() {
             let plan = DeviceCutPlan::at(request, moment, survival, request);
             let Some((device, history)) = cut_run(&image, options, plan, seed) else { break };
             let context = format!("seed {seed}, {plan:?}");
-            let volume = Volume::mount(vec![device], clock(), options);
+            let volume = WritableVolume::mount(vec![device], clock(), options);
             let volume = volume.unwrap_or_else(|error| panic!("{context}: {error}"));
             let judged = history.judge(&found(&volume), history.under_way(), PROMISE);
             judged.unwrap_or_else(|wrong| panic!("{context}: {wrong}"));

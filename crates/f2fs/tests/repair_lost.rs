@@ -8,12 +8,12 @@ use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::Nodes;
 use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{F2fs, MountOptions, NodeId, Volume, WriteOptions, check, repair};
+use nandkit_f2fs::{F2fs, MountOptions, NodeId, WritableVolume, WriteOptions, check, repair};
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{AtomicWrites, Changes, FileSystem, InodeNumber, Links, NewNode, OpenFiles};
 
-fn mount(image: &Image) -> Volume<RamDevice> {
-    Volume::mount(vec![device_of(image)], clock(), WriteOptions::default()).unwrap()
+fn mount(image: &Image) -> WritableVolume<RamDevice> {
+    WritableVolume::mount(vec![device_of(image)], clock(), WriteOptions::default()).unwrap()
 }
 
 /// Has nothing at the place of an inode's block.
@@ -269,7 +269,7 @@ fn address(block: &mut [u8; 4096], page: usize) -> &mut [u8] {
 
 /// Directories of one slot each: pages 0 and 1 are full, as is a part of the next level; page 3 is
 /// a hole.
-fn with_many(volume: &mut Volume<RamDevice>, directory: InodeNumber, node: &NewNode<'_>) -> Vec<InodeNumber> {
+fn with_many(volume: &mut WritableVolume<RamDevice>, directory: InodeNumber, node: &NewNode<'_>) -> Vec<InodeNumber> {
     (0..600).map(|number| volume.create(directory, format!("{number}").as_bytes(), node).unwrap()).collect()
 }
 

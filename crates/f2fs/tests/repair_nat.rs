@@ -9,7 +9,7 @@ use nandkit_f2fs::check::{Repair, Waiting};
 use nandkit_f2fs::layout::{Geometry, NatEntry, SitEntry};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions};
 use nandkit_f2fs::testing::bits::msb_first;
-use nandkit_f2fs::{BlockAddress, NodeId, Volume, WriteOptions, check, repair};
+use nandkit_f2fs::{BlockAddress, NodeId, WritableVolume, WriteOptions, check, repair};
 use nandkit_f2fs::{Blocks, Nodes};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
@@ -30,7 +30,7 @@ type Change<'a> = &'a dyn Fn(&mut [u8]);
 /// and their nodes stand in the main area still.
 fn volume() -> RamDevice {
     let mut volume =
-        Volume::mount(vec![device_of(&empty_image_of("", SECTORS))], clock(), WriteOptions::default()).unwrap();
+        WritableVolume::mount(vec![device_of(&empty_image_of("", SECTORS))], clock(), WriteOptions::default()).unwrap();
     for round in 0..2 {
         let top = volume.create(volume.root(), format!("top {round}").as_bytes(), &NewNode::DIRECTORY).unwrap();
         for number in 0..600 {
@@ -75,7 +75,7 @@ fn repaired(device: &mut RamDevice) -> Repair {
 #[test]
 fn a_lost_block_of_the_nat_loses_nothing() {
     let sound = image_of(&volume());
-    let volume = Volume::mount(vec![device_of(&sound)], clock(), WriteOptions::default()).unwrap();
+    let volume = WritableVolume::mount(vec![device_of(&sound)], clock(), WriteOptions::default()).unwrap();
     let (whole, geometry) = (tree(&volume), Blocks::geometry(&volume));
     let noise = |bytes: &mut [u8]| {
         let mut random = Random::new(7, "noise");
@@ -95,7 +95,7 @@ fn a_lost_block_of_the_nat_loses_nothing() {
             let repair = repaired(&mut device);
             assert!(!repair.found.is_empty(), "{kind} in block {block}");
             assert_eq!(repair.attached, [], "{kind} in block {block}");
-            let mended = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+            let mended = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
             assert!(tree(&mended) == whole, "{kind} in block {block}");
         }
     }
@@ -105,7 +105,7 @@ fn a_lost_block_of_the_nat_loses_nothing() {
 /// which the others were.
 #[test]
 fn entries_of_the_journal_do_not_vouch_for_the_table() {
-    let tree_of = |device| tree(&Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap());
+    let tree_of = |device| tree(&WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap());
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("image");
     let options = MkfsOptions::default();
@@ -118,7 +118,7 @@ fn entries_of_the_journal_do_not_vouch_for_the_table() {
         device
     };
     let whole = tree_of(sound());
-    let volume = Volume::mount(vec![sound()], clock(), WriteOptions::default()).unwrap();
+    let volume = WritableVolume::mount(vec![sound()], clock(), WriteOptions::default()).unwrap();
     let geometry = Blocks::geometry(&volume);
     for block in 0..geometry.nat_blocks().min(14) {
         let mut device = sound();
@@ -149,7 +149,7 @@ impl Table {
 
     /// The copies in use, with what the journal has over them.
     fn blocks(self, image: &Image) -> Vec<Vec<u8>> {
-        let volume = Volume::mount(vec![device_of(image)], clock(), WriteOptions::default()).unwrap();
+        let volume = WritableVolume::mount(vec![device_of(image)], clock(), WriteOptions::default()).unwrap();
         let (geometry, (state, _)) = (Blocks::geometry(&volume), volume.checkpoint_state());
         let (blocks, map) = match self {
             Self::Nat => (geometry.nat_blocks(), &state.nat_map),
@@ -188,12 +188,12 @@ impl Table {
 }
 
 fn geometry_of(image: &Image) -> Geometry {
-    Blocks::geometry(&Volume::mount(vec![device_of(image)], clock(), WriteOptions::default()).unwrap()).clone()
+    Blocks::geometry(&WritableVolume::mount(vec![device_of(image)], clock(), WriteOptions::default()).unwrap()).clone()
 }
 
 /// Files that are changed, made and deleted, more of them than the journals have room for.
 fn go_on(device: RamDevice) -> RamDevice {
-    let mut volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+    let mut volume = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
     let top = volume.lookup(volume.root(), b"top 1").unwrap();
     for number in 0..600 {
         let name = format!("{number} {}", "n".repeat(number % 80));
@@ -219,7 +219,7 @@ fn an_old_block_of_the_nat_is_no_harm() {
     let old = Table::Nat.blocks(&image_of(&device));
     let sound = image_of(&go_on(device));
     let (geometry, new) = (geometry_of(&sound), Table::Nat.blocks(&sound));
-    let whole = tree(&Volume::mount(vec![device_of(&sound)], clock(), WriteOptions::default()).unwrap());
+    let whole = tree(&WritableVolume::mount(vec![device_of(&sound)], clock(), WriteOptions::default()).unwrap());
     let stale: Vec<u32> =
         (0..).zip(old.iter().zip(&new)).filter(|(_, (old, new))| old != new).map(|(block, _)| block).collect();
     assert!(stale.len() >= 2, "{stale:?}");
@@ -230,7 +230,7 @@ fn an_old_block_of_the_nat_is_no_harm() {
         assert!(!repair.found.is_empty(), "block {block}");
         assert_eq!(repair.attached, [], "block {block}");
         assert!(
-            tree(&Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()) == whole,
+            tree(&WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap()) == whole,
             "block {block}"
         );
     }
@@ -241,7 +241,7 @@ fn an_old_block_of_the_nat_is_no_harm() {
 fn an_old_block_of_the_sit_brings_nothing_back() {
     let device = volume();
     let old = Table::Sit.blocks(&image_of(&device));
-    let mut volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+    let mut volume = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
     for top in [&b"top 0"[..], b"top 1"] {
         let top = volume.lookup(volume.root(), top).unwrap();
         for number in (0..600).filter(|number| number % 5 != 0 && (100..500).contains(number)) {
@@ -261,7 +261,7 @@ fn an_old_block_of_the_sit_brings_nothing_back() {
     }
     let repair = repaired(&mut device);
     assert_eq!((&repair.found[..], &repair.attached[..]), (&[][..], &[][..]));
-    assert!(tree(&Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()) == whole);
+    assert!(tree(&WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap()) == whole);
 }
 
 /// A page of a file looks like a newer block of a node whose entry is lost, and the SIT has the
@@ -269,7 +269,7 @@ fn an_old_block_of_the_sit_brings_nothing_back() {
 #[test]
 fn a_page_that_looks_like_a_node_is_none() {
     let first = image_of(&volume());
-    let mut volume = Volume::mount(vec![device_of(&first)], clock(), WriteOptions::default()).unwrap();
+    let mut volume = WritableVolume::mount(vec![device_of(&first)], clock(), WriteOptions::default()).unwrap();
     let (entry, checkpoint) = (volume.entry(NodeId(50)).unwrap(), volume.checkpoint_state().0.head.version.get());
     let mut forged = vec![0; BLOCK];
     let place = Lba(entry.address.get().into());
@@ -307,13 +307,13 @@ fn a_page_that_looks_like_a_node_is_none() {
         }
         let repair = repaired(&mut device);
         assert_eq!(repair.found, [NodeId(50)]);
-        let mended = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+        let mended = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
         assert!(tree(&mended) == whole);
         assert_eq!(mended.stat(file).unwrap().size, size);
         let mut page = vec![0; BLOCK];
         FileSystem::read(&mended, large, 3 << 20, ReadInto::Bytes(&mut page)).unwrap();
         assert!(page == forged);
-        volume = Volume::mount(vec![device_of(&image)], clock(), WriteOptions::default()).unwrap();
+        volume = WritableVolume::mount(vec![device_of(&image)], clock(), WriteOptions::default()).unwrap();
     }
 }
 
@@ -321,12 +321,12 @@ fn a_page_that_looks_like_a_node_is_none() {
 #[test]
 fn a_volume_without_its_nat_is_whole_again() {
     let sound = image_of(&volume());
-    let volume = Volume::mount(vec![device_of(&sound)], clock(), WriteOptions::default()).unwrap();
+    let volume = WritableVolume::mount(vec![device_of(&sound)], clock(), WriteOptions::default()).unwrap();
     let (whole, geometry) = (tree(&volume), Blocks::geometry(&volume));
     let mut device = device_of(&sound);
     for block in 0..geometry.nat_blocks() {
         damage(&mut device, geometry, block, |bytes| bytes.fill(0xA5));
     }
     repaired(&mut device);
-    assert!(tree(&Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()) == whole);
+    assert!(tree(&WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap()) == whole);
 }

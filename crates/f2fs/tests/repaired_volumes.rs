@@ -6,7 +6,7 @@ use crate::made::{all_kinds, clock, complaints};
 use crate::planted::{BLOCK, Planted};
 use crate::witness::made_with;
 use nandkit_f2fs::check::Waiting;
-use nandkit_f2fs::write::{Volume, WriteOptions};
+use nandkit_f2fs::write::{WritableVolume, WriteOptions};
 use nandkit_f2fs::{BlockAddress, F2fs, Log, MountOptions, NodeId, check, repair};
 use nandkit_testkit::listing::{self, Listing};
 use nandkit_units::Clock;
@@ -97,7 +97,8 @@ fn the_superblock_names_no_quota_file_whose_inode_is_lost() {
         let volume = F2fs::mount(mended.device(), Clock::default(), MountOptions::default()).unwrap();
         let named = volume.superblock().0.quota_inodes.map(|field| field.get() != 0);
         assert_eq!(named, [0, 1, 2].map(|other| other != kind));
-        let mut volume = Volume::mount(vec![mended.device()], Clock::default(), WriteOptions::default()).unwrap();
+        let mut volume =
+            WritableVolume::mount(vec![mended.device()], Clock::default(), WriteOptions::default()).unwrap();
         write_file(&mut volume, b"new", &NewNode::FILE, &[7; 50_000]).unwrap();
         volume.sync().unwrap();
     }

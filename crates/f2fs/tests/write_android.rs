@@ -17,7 +17,7 @@ use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::testing::encode::xattr;
 use nandkit_f2fs::testing::names::xattrs;
 use nandkit_f2fs::testing::quota::QuotaKind;
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_testkit::listing::{self, Listing};
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, RenameFlags, XattrChanges};
@@ -25,41 +25,45 @@ use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, 
 const FEATURES: &str = "encrypt,quota,verity,extra_attr,project_quota,casefold,compression";
 
 /// Everything but what the test changes.
-fn kept(path: &Path) -> Listing {
+fn unchanged(path: &Path) -> Listing {
     let mut listing = listing::of_volume(&mount_file(path).unwrap());
     listing.retain(|path, _| path != "/changed" && !path.starts_with("/changed/"));
     listing
 }
 
-struct Place<'a> {
+struct ChangedImage<'a> {
     path: &'a Path,
     before: Listing,
     strict: bool,
 }
 
-impl Place<'_> {
-    fn mount(&self) -> Volume<FileDevice> {
+impl ChangedImage<'_> {
+    fn mount(&self) -> WritableVolume<FileDevice> {
         writing::mount(self.path, WriteOptions::default())
     }
 
-    fn remount(&self, volume: Volume<FileDevice>, context: &str) -> Volume<FileDevice> {
+    fn remount(&self, volume: WritableVolume<FileDevice>, context: &str) -> WritableVolume<FileDevice> {
         drop(unmount(volume));
         assert_sound(self.path, context);
-        listing::assert_same(&self.before, &kept(self.path), context);
+        listing::assert_same(&self.before, &unchanged(self.path), context);
         self.mount()
     }
 }
 
-fn lookup(volume: &Volume<FileDevice>, directory: InodeNumber, name: &str) -> Option<InodeNumber> {
+fn lookup(volume: &WritableVolume<FileDevice>, directory: InodeNumber, name: &str) -> Option<InodeNumber> {
     volume.lookup(directory, name.as_bytes()).ok()
 }
 
-fn set_flag(volume: &mut Volume<FileDevice>, inode: InodeNumber, flag: u32) {
+fn set_flag(volume: &mut WritableVolume<FileDevice>, inode: InodeNumber, flag: u32) {
     volume.with_inode(nid(inode), |head| head.flags = (head.flags.get() | flag).into()).unwrap();
 }
 
 /// Names of a directory in which case does not matter.
-fn fold(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber) -> Volume<FileDevice> {
+fn fold(
+    image: &ChangedImage<'_>,
+    mut volume: WritableVolume<FileDevice>,
+    changed: InodeNumber,
+) -> WritableVolume<FileDevice> {
     let folded = folder(&mut volume, changed, b"folded");
     set_flag(&mut volume, folded, flag::CASEFOLD);
     let size = file(&mut volume, folded, "Größe".as_bytes());
@@ -82,13 +86,13 @@ fn fold(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber)
     // Unicode 12.1, nor of what is too long for Linux.
     for (opaque, agreed) in [(&[0xFF, b'A'][..], true), ("\u{1F6D6}A".as_bytes(), false), (&[b'A'; 255], false)] {
         let made = volume.create(below, opaque, &NewNode::FILE).map_err(|error| error.kind);
-        match (place.strict, agreed) {
+        match (image.strict, agreed) {
             (true, _) => assert_eq!(made, Err(ErrorKind::InvalidName), "{opaque:?}"),
             (false, true) => assert!(made.is_ok(), "{opaque:?}"),
             (false, false) => assert_eq!(made, Err(ErrorKind::NotSupported), "{opaque:?}"),
         }
     }
-    let mut volume = place.remount(volume, "folded");
+    let mut volume = image.remount(volume, "folded");
     assert_eq!(lookup(&volume, folded, "σίσυφος"), Some(size));
     for number in 0..400 {
         assert!(lookup(&volume, below, &format!("ИМЯ {number} E\u{301}")).is_some(), "{number}");
@@ -98,12 +102,18 @@ fn fold(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber)
         volume.remove(below, format!("ИМЯ {number} É").as_bytes()).unwrap();
     }
     volume.rename((below, "имя 395 é".as_bytes()), (folded, "σίσυφος".as_bytes()), replace).unwrap();
-    place.remount(volume, "folded names removed")
+    image.remount(volume, "folded names removed")
 }
 
 /// Gives an inode an attribute that users do not see: 9 c of encrypted ones, 11 v of those under
 /// verity.
-fn plant_attribute(volume: &mut Volume<FileDevice>, inode: InodeNumber, bit: u8, key: (u8, &[u8]), value: &[u8]) {
+fn plant_attribute(
+    volume: &mut WritableVolume<FileDevice>,
+    inode: InodeNumber,
+    bit: u8,
+    key: (u8, &[u8]),
+    value: &[u8],
+) {
     let found = volume.inode(inode).unwrap();
     let area = nandkit_f2fs::testing::xattr::area(&*volume, &found).unwrap();
     let room = xattr::room((found.inline_xattrs().len() / 4) as u16, 4096);
@@ -113,7 +123,11 @@ fn plant_attribute(volume: &mut Volume<FileDevice>, inode: InodeNumber, bit: u8,
 }
 
 /// Inodes whose content is not to be touched.
-fn guard(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber) -> Volume<FileDevice> {
+fn guard(
+    image: &ChangedImage<'_>,
+    mut volume: WritableVolume<FileDevice>,
+    changed: InodeNumber,
+) -> WritableVolume<FileDevice> {
     let content = [7; 9000];
     let guarded: Vec<InodeNumber> = [&b"verity"[..], b"encrypted", b"compressed"]
         .into_iter()
@@ -137,7 +151,7 @@ fn guard(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber
     set_flag(&mut volume, guarded[2], flag::COMPRESSED);
     let secret = folder(&mut volume, changed, b"secret");
     plant_attribute(&mut volume, secret, advise::ENCRYPTED, (9, b"c"), &[1; 28]);
-    volume = place.remount(volume, "guarded");
+    volume = image.remount(volume, "guarded");
     let size = AttributeChange { size: Some(5), ..AttributeChange::default() };
     for &inode in &guarded {
         assert_eq!(kind(Changes::write(&mut volume, inode, 0, Payload::Bytes(&[1]))), ErrorKind::NotSupported);
@@ -157,15 +171,19 @@ fn guard(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber
     volume.rename((changed, b"secret"), (changed, b"moved"), replace).unwrap();
     volume.rename((changed, b"encrypted"), (changed, b"compressed"), replace).unwrap();
     volume.remove(changed, b"verity").unwrap();
-    volume = place.remount(volume, "guarded, changed");
+    volume = image.remount(volume, "guarded, changed");
     volume.remove(changed, b"compressed").unwrap();
     volume.remove(changed, b"moved").unwrap();
-    place.remount(volume, "guarded, removed")
+    image.remount(volume, "guarded, removed")
 }
 
 /// Apps with data of their own: users, projects, content of all sizes, written anew, cut and
 /// removed.
-fn churn(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber) -> Volume<FileDevice> {
+fn churn(
+    image: &ChangedImage<'_>,
+    mut volume: WritableVolume<FileDevice>,
+    changed: InodeNumber,
+) -> WritableVolume<FileDevice> {
     let project_at = WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, project_id);
     for round in 0..3_u32 {
         let (uid, project) = (10_000 + round, 20_000 + round);
@@ -188,32 +206,32 @@ fn churn(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber
         pages += volume.inode(app).unwrap().head.blocks.get() - 1;
         let used = volume.quota(QuotaKind::Project, project).unwrap().unwrap().usage;
         assert_eq!((used.inodes, used.bytes), (61, pages * 4096), "round {round}");
-        volume = place.remount(volume, &format!("app {round}"));
+        volume = image.remount(volume, &format!("app {round}"));
         for number in 0..30 {
             volume.remove(app, format!("file {number}").as_bytes()).unwrap();
         }
         let used = volume.quota(QuotaKind::User, uid).unwrap().unwrap().usage;
         assert_eq!(used.inodes, 30);
-        volume = place.remount(volume, &format!("app {round}, half of it"));
+        volume = image.remount(volume, &format!("app {round}, half of it"));
     }
     volume
 }
 
 fn change(path: &Path, strict: bool, context: &str) {
     assert_sound(path, context);
-    let place = Place { path, before: kept(path), strict };
-    let mut volume = place.mount();
+    let image = ChangedImage { path, before: unchanged(path), strict };
+    let mut volume = image.mount();
     assert_eq!(volume.untrusted_quotas(), None);
     let root = volume.root();
     let changed = folder(&mut volume, root, b"changed");
-    volume = fold(&place, volume, changed);
-    volume = guard(&place, volume, changed);
-    volume = churn(&place, volume, changed);
+    volume = fold(&image, volume, changed);
+    volume = guard(&image, volume, changed);
+    volume = churn(&image, volume, changed);
     // Names outside the test's own directory, there and back.
     let replace = RenameFlags::Replace;
     volume.rename((root, b"changed"), (root, b"elsewhere"), replace).unwrap();
     volume.rename((root, b"elsewhere"), (root, b"changed"), replace).unwrap();
-    drop(place.remount(volume, context).abandon());
+    drop(image.remount(volume, context).abandon());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::writing::{findings, unmount};
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_units::random::hash;
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AtomicWrites, Changes, FileSystem, InodeNumber, NewNode};
@@ -17,7 +17,7 @@ fn pattern(length: usize, seed: u64) -> Vec<u8> {
     (0..length as u64).map(|at| (hash(seed, at, 9) as u8).max(1)).collect()
 }
 
-fn content<D: BlockDevice>(volume: &Volume<D>, inode: InodeNumber) -> Vec<u8> {
+fn content<D: BlockDevice>(volume: &WritableVolume<D>, inode: InodeNumber) -> Vec<u8> {
     let mut bytes = vec![0; volume.stat(inode).unwrap().size as usize];
     volume.read(inode, 0, ReadInto::Bytes(&mut bytes)).unwrap();
     bytes
@@ -49,7 +49,7 @@ enum Between {
     NewFile,
 }
 
-fn commit<D: BlockDevice>(volume: &mut Volume<D>, between: Between, new_file: bool) -> nandkit_vfs::Result<()> {
+fn commit<D: BlockDevice>(volume: &mut WritableVolume<D>, between: Between, new_file: bool) -> nandkit_vfs::Result<()> {
     let name: &[u8] = if new_file { b"new" } else { b"file" };
     let inode = volume.lookup(volume.root(), name)?;
     let draft = volume.begin_atomic(inode)?;
@@ -82,7 +82,7 @@ fn a_cut_at_any_request_leaves_the_file_old_or_new() {
         (FEATURES[1], Between::NewFile),
     ] {
         let options = WriteOptions { ordered_fsync: true, ..WriteOptions::default() };
-        let mut volume = Volume::mount(vec![device_of(&empty_image(features))], clock(), options).unwrap();
+        let mut volume = WritableVolume::mount(vec![device_of(&empty_image(features))], clock(), options).unwrap();
         let root = volume.root();
         for name in [&b"file"[..], b"other"] {
             let inode = volume.create(root, name, &NewNode::FILE).unwrap();
@@ -98,7 +98,7 @@ fn a_cut_at_any_request_leaves_the_file_old_or_new() {
                 let plan = DeviceCutPlan::at(request, moment, survival, request);
                 let context = format!("{between:?}, {plan:?}");
                 let mut volume =
-                    Volume::mount(vec![CutDevice::new(device_of(&image), plan)], clock(), options).unwrap();
+                    WritableVolume::mount(vec![CutDevice::new(device_of(&image), plan)], clock(), options).unwrap();
                 volume.segments_mut().sit_mut().keep_truth();
                 let is_new = between == Between::NewFile;
                 let prepared = if is_new { prepare_new(&mut volume, &old) } else { Ok(()) };
@@ -110,8 +110,8 @@ fn a_cut_at_any_request_leaves_the_file_old_or_new() {
                     break;
                 }
                 let device = device.into_inner().unwrap();
-                let volume =
-                    Volume::mount(vec![device], clock(), options).unwrap_or_else(|error| panic!("{context}: {error}"));
+                let volume = WritableVolume::mount(vec![device], clock(), options)
+                    .unwrap_or_else(|error| panic!("{context}: {error}"));
                 let found = volume.lookup(volume.root(), if is_new { b"new" } else { b"file" });
                 if was_prepared || found.is_ok() && !is_new {
                     let found = content(&volume, found.unwrap_or_else(|error| panic!("{context}: {error}")));
@@ -140,7 +140,7 @@ fn a_cut_at_any_request_leaves_the_file_old_or_new() {
     }
 }
 
-fn prepare_new<D: BlockDevice>(volume: &mut Volume<D>, old: &[u8]) -> nandkit_vfs::Result<()> {
+fn prepare_new<D: BlockDevice>(volume: &mut WritableVolume<D>, old: &[u8]) -> nandkit_vfs::Result<()> {
     let inode = volume.create(volume.root(), b"new", &NewNode::FILE)?;
     Changes::write(volume, inode, 0, Payload::Bytes(old))?;
     Changes::sync(volume, Some(inode))
@@ -149,7 +149,8 @@ fn prepare_new<D: BlockDevice>(volume: &mut Volume<D>, old: &[u8]) -> nandkit_vf
 /// What is committed in one go needs no checkpoint, and leaves the device one marked node.
 #[test]
 fn a_commit_is_no_checkpoint() {
-    let mut volume = Volume::mount(vec![device_of(&empty_image(""))], clock(), WriteOptions::default()).unwrap();
+    let mut volume =
+        WritableVolume::mount(vec![device_of(&empty_image(""))], clock(), WriteOptions::default()).unwrap();
     let inode = volume.create(volume.root(), b"file", &NewNode::FILE).unwrap();
     Changes::write(&mut volume, inode, 0, Payload::Bytes(&pattern(5_000_000, 1))).unwrap();
     volume.sync().unwrap();
@@ -163,7 +164,7 @@ fn a_commit_is_no_checkpoint() {
     assert_eq!(volume.orphans().count(), 0);
     volume.checkpoint(Reason::Sync).unwrap();
     let expected = content(&volume, inode);
-    let volume = Volume::mount(vec![volume.abandon().remove(0)], clock(), WriteOptions::default()).unwrap();
+    let volume = WritableVolume::mount(vec![volume.abandon().remove(0)], clock(), WriteOptions::default()).unwrap();
     assert!(content(&volume, inode) == expected);
 }
 
@@ -171,7 +172,8 @@ fn a_commit_is_no_checkpoint() {
 #[test]
 fn a_commit_has_the_last_word_on_times() {
     let clock = clock();
-    let mut volume = Volume::mount(vec![device_of(&empty_image(""))], clock.clone(), WriteOptions::default()).unwrap();
+    let mut volume =
+        WritableVolume::mount(vec![device_of(&empty_image(""))], clock.clone(), WriteOptions::default()).unwrap();
     let root = volume.root();
     let inode = volume.create(root, b"file", &NewNode::FILE).unwrap();
     Changes::write(&mut volume, inode, 0, Payload::Bytes(&pattern(20_000, 1))).unwrap();

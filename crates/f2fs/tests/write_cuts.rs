@@ -9,7 +9,7 @@ use crate::writing::oracle::{Image, Model, device_of, empty_image, image_of, mus
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::recover::Recovered;
-use nandkit_f2fs::{Log, NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{Log, NodeId, WritableVolume, WriteOptions};
 use nandkit_testkit::rounds;
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
@@ -31,7 +31,7 @@ impl Shape {
         if !self.gaps {
             return image;
         }
-        let mut volume = Volume::mount(vec![device_of(&image)], clock(), self.options).unwrap();
+        let mut volume = WritableVolume::mount(vec![device_of(&image)], clock(), self.options).unwrap();
         let (root, mut random) = (volume.root(), Random::new(self.seed, "gaps"));
         let mut fillers = Vec::new();
         for number in 0..3 {
@@ -40,7 +40,7 @@ impl Shape {
             fillers.push(NodeId(ino.0 as u32));
         }
         volume.sync().unwrap();
-        let state = |volume: &Volume<RamDevice>, log| volume.segments().log_state(log);
+        let state = |volume: &WritableVolume<RamDevice>, log| volume.segments().log_state(log);
         let first = state(&volume, Log::WarmNode).segment;
         for _ in 0..3000 {
             let node = state(&volume, Log::WarmNode);
@@ -92,7 +92,7 @@ fn shapes() -> Vec<Shape> {
 fn cut_run(image: &Image, shape: &Shape, plan: DeviceCutPlan) -> Option<(RamDevice, Model)> {
     let device = CutDevice::new(device_of(image), plan);
     let mut model = Model::default();
-    let mut volume = Volume::mount(vec![device], clock(), shape.options).unwrap();
+    let mut volume = WritableVolume::mount(vec![device], clock(), shape.options).unwrap();
     volume.segments_mut().options.urgent = shape.gaps;
     volume.segments_mut().sit_mut().keep_truth();
     let mut random = Random::new(shape.seed, "cuts");
@@ -117,14 +117,14 @@ fn moment(number: u64) -> DeviceCutMoment {
 /// Mounts behind a cut, holds it against the model, and goes on: to a second mount that has nothing
 /// to recover.
 fn judge(device: RamDevice, model: &Model, shape: &Shape, context: &str) -> RamDevice {
-    let volume = Volume::mount(vec![device], clock(), shape.options);
+    let volume = WritableVolume::mount(vec![device], clock(), shape.options);
     let volume = volume.unwrap_or_else(|error| panic!("{context}: {error}"));
     must_be_possible(&volume, model, context);
     // The unmount writes the pack that the cut may have left in pieces.
     let device = writing::unmount(volume);
     let wrong = findings(device_of(&image_of(&device)));
     assert_eq!(wrong, Vec::<String>::new(), "{context}: check");
-    let volume = Volume::mount(vec![device], clock(), shape.options).unwrap();
+    let volume = WritableVolume::mount(vec![device], clock(), shape.options).unwrap();
     assert_eq!(volume.recovered(), Recovered::default(), "{context}");
     must_be_possible(&volume, model, context);
     volume.abandon().remove(0)
@@ -186,8 +186,8 @@ fn cuts_within_the_recovery_lose_nothing() {
 
 /// A mount that ends in a power cut, and the device behind it; `None` where it ends before.
 fn recovery_cut(image: &Image, plan: DeviceCutPlan, shape: &Shape) -> Option<RamDevice> {
-    let shared = Shared::new(CutDevice::new(device_of(image), plan));
-    let mounted = Volume::mount(vec![shared.clone()], clock(), shape.options);
+    let shared = SharedDevice::new(CutDevice::new(device_of(image), plan));
+    let mounted = WritableVolume::mount(vec![shared.clone()], clock(), shape.options);
     let cut = mounted.is_err();
     drop(mounted);
     cut.then(|| shared.into_inner().into_inner().unwrap())
@@ -195,9 +195,9 @@ fn recovery_cut(image: &Image, plan: DeviceCutPlan, shape: &Shape) -> Option<Ram
 
 /// A device that its owner can have back from a mount that failed.
 #[derive(Clone, Debug)]
-struct Shared<D>(std::sync::Arc<std::sync::Mutex<D>>, nandkit_block::BlockGeometry);
+struct SharedDevice<D>(std::sync::Arc<std::sync::Mutex<D>>, nandkit_block::BlockGeometry);
 
-impl<D: BlockDevice> Shared<D> {
+impl<D: BlockDevice> SharedDevice<D> {
     fn new(device: D) -> Self {
         let geometry = *device.geometry();
         Self(std::sync::Arc::new(std::sync::Mutex::new(device)), geometry)
@@ -208,7 +208,7 @@ impl<D: BlockDevice> Shared<D> {
     }
 }
 
-impl<D: BlockDevice> BlockDevice for Shared<D> {
+impl<D: BlockDevice> BlockDevice for SharedDevice<D> {
     fn geometry(&self) -> &nandkit_block::BlockGeometry {
         &self.1
     }

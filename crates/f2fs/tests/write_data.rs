@@ -17,7 +17,7 @@ use nandkit_f2fs::testing::encode::inode::InodeRest;
 use nandkit_f2fs::write::PageLimits;
 use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::write::ipu;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Described, Description, Generator, Payload, ReadInto};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, Timestamp};
@@ -54,14 +54,14 @@ fn make(path: &Path, bytes: u64, files: usize, features: &str) -> Vec<NodeId> {
 /// What each file should hold.
 type Model = BTreeMap<NodeId, Vec<u8>>;
 
-fn content<D: BlockDevice>(volume: &Volume<D>, ino: NodeId) -> Vec<u8> {
+fn content<D: BlockDevice>(volume: &WritableVolume<D>, ino: NodeId) -> Vec<u8> {
     let inode = volume.inode_at(ino).unwrap();
     let mut bytes = vec![0xA5; inode.head.size.get() as usize];
     volume.read_at(&inode, 0, &mut bytes).unwrap();
     bytes
 }
 
-fn must_hold<D: BlockDevice>(volume: &Volume<D>, model: &Model, context: &str) {
+fn must_hold<D: BlockDevice>(volume: &WritableVolume<D>, model: &Model, context: &str) {
     for (&ino, expected) in model {
         let found = content(volume, ino);
         assert_eq!(found.len(), expected.len(), "{context}: {ino}");
@@ -87,7 +87,7 @@ fn bytes_of(random: &mut Random, length: usize) -> Vec<u8> {
 }
 
 /// One random operation on volume and model.
-fn step<D: BlockDevice>(volume: &mut Volume<D>, model: &mut Model, random: &mut Random, largest: u64) {
+fn step<D: BlockDevice>(volume: &mut WritableVolume<D>, model: &mut Model, random: &mut Random, largest: u64) {
     let inos: Vec<NodeId> = model.keys().copied().collect();
     let ino = inos[random.below(inos.len() as u64) as usize];
     let file = model.get_mut(&ino).unwrap();
@@ -404,8 +404,8 @@ fn idle_times_are_used() {
     let files = make(&path, 96 << 20, 3, "");
     let clock = clock();
     let options = WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() };
-    let mut volume = Volume::mount(vec![writing::open_to_write(&path)], clock.clone(), options).unwrap();
-    let version = |volume: &Volume<_>| volume.checkpoint_state().0.head.version.get();
+    let mut volume = WritableVolume::mount(vec![writing::open_to_write(&path)], clock.clone(), options).unwrap();
+    let version = |volume: &WritableVolume<_>| volume.checkpoint_state().0.head.version.get();
     let before = version(&volume);
     for page in 0..4000_u64 {
         volume.write(files[0], page * 4096, Payload::Bytes(&[1; 4096])).unwrap();
@@ -443,7 +443,7 @@ fn idle_times_are_used() {
 /// are no content, and hold what they held before.
 #[test]
 fn blocks_behind_the_end_that_were_never_written_are_no_content() {
-    type Change = fn(&mut Volume<FileDevice>, InodeNumber);
+    type Change = fn(&mut WritableVolume<FileDevice>, InodeNumber);
     let changes: [(&str, Change); 3] = [
         ("another size", |volume, inode| volume.truncate(nid(inode), 30_000).unwrap()),
         ("a write behind them", |volume, inode| {

@@ -12,16 +12,16 @@ use nandkit_block::wrap::{DeviceAction, DeviceEvent, DeviceFault, DeviceFaultWhe
 use nandkit_block::{Operation, RamDevice};
 use nandkit_f2fs::write::PageLimits;
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Area, Cause, Lba, Payload};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, NewNode};
 
 type Failing = FaultDevice<RamDevice>;
 
-fn mount(image: &Image, faults: Vec<DeviceFault>) -> Volume<Failing> {
+fn mount(image: &Image, faults: Vec<DeviceFault>) -> WritableVolume<Failing> {
     let device = FaultDevice::new(device_of(image), faults);
-    Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
+    WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
 }
 
 fn fault(operation: Operation, nth: u64) -> DeviceFault {
@@ -55,7 +55,7 @@ fn a_failed_write_of_data_is_its_writers_and_may_be_tried_again() {
     assert!(volume.has_unsynced(nid));
     volume.fsync(nid, false).unwrap();
     let device = volume.abandon().remove(0).into_inner();
-    let volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+    let volume = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
     let mut bytes = vec![0; 4096];
     volume.read_at(&volume.inode(ino).unwrap(), 0, &mut bytes).unwrap();
     assert_eq!((volume.recovered().created, bytes), (1, page(1, 0, 1)));
@@ -118,7 +118,7 @@ fn any_failed_write_or_flush_loses_nothing() {
                     must_be_possible(&volume, &model, &context);
                 }
                 let device = volume.abandon().remove(0).into_inner();
-                let volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+                let volume = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
                 must_be_possible(&volume, &model, &context);
                 assert_eq!(findings(unmount(volume)), Vec::<String>::new(), "{context}");
             }
@@ -152,7 +152,7 @@ fn fail_once<O: Oracle>(
     let sink: Sink = Box::new(move |event| noted.lock().unwrap().push(event));
     let device = TraceDevice::new(FaultDevice::new(device_of(image), vec![faulty]), sink);
     let options = WriteOptions { pages: PageLimits { dirty: 40, clean: 200 }, ..WriteOptions::default() };
-    let mut volume = Volume::mount(vec![device], clock(), options).unwrap();
+    let mut volume = WritableVolume::mount(vec![device], clock(), options).unwrap();
     let (mut oracle, mut random) = (oracle(&volume), Random::new(seed, "classes of faults"));
     let context = format!("seed {seed}, {faulty:?}");
     let told = (0..70).try_for_each(|_| oracle.step(&mut volume, &mut random, &mut |_| ())).is_err();
@@ -170,14 +170,14 @@ fn fail_once<O: Oracle>(
         volume.sync().unwrap();
     }
     let device = volume.abandon().remove(0).into_parts().0.into_inner();
-    let volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+    let volume = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
     oracle.judge(&volume, &context);
     assert_eq!(findings(unmount(volume)), Vec::<String>::new(), "{context}");
     Some(Failed { event, told, stopped })
 }
 
 type Sink = Box<dyn FnMut(DeviceEvent) + Send>;
-type Traced = Volume<TraceDevice<Failing, Sink>>;
+type Traced = WritableVolume<TraceDevice<Failing, Sink>>;
 
 /// Each request of a run fails once, and stops the volume or not by what it was for.
 #[test]
@@ -262,7 +262,7 @@ fn a_block_that_is_never_written_keeps_nothing_else_from_being_durable() {
     // without it.
     volume.fsync(nid, false).unwrap();
     let device = volume.abandon().remove(0).into_inner();
-    let left = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+    let left = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
     let mut bytes = vec![0; 4096];
     for (inode, expected) in [(other, page(2, 0, 1)), (ino, page(1, 0, 2))] {
         left.read_at(&left.inode(inode).unwrap(), 0, &mut bytes).unwrap();

@@ -10,7 +10,7 @@ use crate::writing::{findings, mount, unmount};
 use nandkit_block::FileDevice;
 use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::write::{Making, PageLimits};
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_units::random::Random;
 use nandkit_vfs::{
@@ -19,13 +19,13 @@ use nandkit_vfs::{
 };
 
 /// Leaves so many blocks free.
-fn leave(volume: &mut Volume<FileDevice>, blocks: u64) {
+fn leave(volume: &mut WritableVolume<FileDevice>, blocks: u64) {
     let space = &mut volume.segments_mut().space;
     space.reserved_blocks = space.user_blocks - space.valid_blocks - blocks;
 }
 
 /// All that can be seen of a tree of one level.
-fn picture(volume: &Volume<FileDevice>) -> String {
+fn picture(volume: &WritableVolume<FileDevice>) -> String {
     let mut text = String::new();
     let root = volume.root();
     let all = names(volume, root);
@@ -42,7 +42,7 @@ fn picture(volume: &Volume<FileDevice>) -> String {
     text + &format!("{}", volume.stat(root).unwrap().links)
 }
 
-fn step(volume: &mut Volume<FileDevice>, random: &mut Random, number: u64) -> nandkit_vfs::Result<()> {
+fn step(volume: &mut WritableVolume<FileDevice>, random: &mut Random, number: u64) -> nandkit_vfs::Result<()> {
     let root = volume.root();
     let all: Vec<(Vec<u8>, InodeNumber)> = names(volume, root).into_iter().collect();
     let folders: Vec<InodeNumber> = all
@@ -116,7 +116,7 @@ fn a_write_back_leaves_room_for_the_nodes_of_its_checkpoint() {
     for dirty in [1000, 2000, 3000, 4000, 5000, 6000] {
         let limits = PageLimits { dirty, ..PageLimits::default() };
         let options = WriteOptions { ipu_policy: Some(0), pages: limits, ..WriteOptions::default() };
-        let mut volume = Volume::mount(vec![device_of(&empty_image(""))], clock(), options).unwrap();
+        let mut volume = WritableVolume::mount(vec![device_of(&empty_image(""))], clock(), options).unwrap();
         let file = volume.create(volume.root(), b"file", &NewNode::FILE).unwrap();
         let pages = volume.segments().space.free_blocks() * 9 / 10;
         let mut random = Random::new(1, "overwrites");
@@ -186,7 +186,7 @@ fn names_while_sections_are_collected() {
             let page = random.below(at / 4096);
             Changes::write(&mut volume, ballast, page * 4096, Payload::Bytes(&piece[..4096])).unwrap();
         }
-        Volume::sync(&mut volume).unwrap();
+        WritableVolume::sync(&mut volume).unwrap();
         if round % 4 == 3 {
             drop(image.remount(volume, "collected"));
             volume = mount(image.path(), options);

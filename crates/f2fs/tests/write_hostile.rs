@@ -6,14 +6,14 @@ use nandkit_block::RamDevice;
 use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::recover::recovered_several;
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{F2fs, MountOptions, NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{F2fs, MountOptions, NodeId, WritableVolume, WriteOptions};
 use nandkit_testkit::rounds::Rounds;
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Payload};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode, RenameFlags};
 
 /// Changes all sorts of things; errors are fine. Returns how many changes were made.
-fn change(mut volume: Volume<RamDevice>, random: &mut Random) -> usize {
+fn change(mut volume: WritableVolume<RamDevice>, random: &mut Random) -> usize {
     let root = volume.root();
     let (mut done, mut names) = (0, Vec::new());
     let _ = volume.read_dir(root, 0, &mut |entry| {
@@ -52,13 +52,13 @@ fn damaged_images_are_changed_without_a_panic() {
     // More by `NANDKIT_ROUNDS=5000 cargo test --release -p nandkit-f2fs --test all write_hostile`.
     let mut rounds = Rounds::of(250);
     let options = WriteOptions { cached_blocks: 64, ..WriteOptions::default() };
-    let whole = Volume::mount(vec![Edits::default().device()], Clock::default(), options).unwrap();
+    let whole = WritableVolume::mount(vec![Edits::default().device()], Clock::default(), options).unwrap();
     assert!(change(whole, &mut Random::new(5, "changes")) > 25);
     let (mut mounted, mut done) = (0, 0);
     for round in &mut rounds {
         let mut random = Random::new(round, "damage to change");
         let edits = damage(&mut random);
-        if let Ok(volume) = Volume::mount(vec![edits.device()], Clock::default(), options) {
+        if let Ok(volume) = WritableVolume::mount(vec![edits.device()], Clock::default(), options) {
             mounted += 1;
             done += change(volume, &mut random);
         }
@@ -75,7 +75,7 @@ fn damaged_images_are_changed_without_a_panic() {
 fn damaged_chains_are_recovered_or_refused() {
     let mut random = Random::new(8, "chains");
     let image = empty_image("");
-    let mut volume = Volume::mount(vec![device_of(&image)], Clock::default(), WriteOptions::default()).unwrap();
+    let mut volume = WritableVolume::mount(vec![device_of(&image)], Clock::default(), WriteOptions::default()).unwrap();
     let mut model = Model::default();
     run(&mut volume, &mut model, &mut random, 60).unwrap();
     volume.sync().unwrap();
@@ -111,7 +111,7 @@ fn damaged_chains_are_recovered_or_refused() {
             let reader = F2fs::mount_several(read.devices, Clock::default(), MountOptions::default()).unwrap();
             reader.read_dir(reader.root(), 0, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
         }
-        match Volume::mount(vec![device_of(&damaged)], Clock::default(), WriteOptions::default()) {
+        match WritableVolume::mount(vec![device_of(&damaged)], Clock::default(), WriteOptions::default()) {
             Ok(volume) => {
                 recovered += 1;
                 let _ = volume.unmount();

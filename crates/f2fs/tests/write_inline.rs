@@ -4,7 +4,7 @@
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{BlockDevice, Operation, RamDevice};
 use nandkit_f2fs::layout::inode::inline;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, NewNode, XattrChanges};
 
@@ -15,16 +15,16 @@ use crate::writing::{findings, unmount};
 /// What is in the inode at first.
 const CONTENT: [u8; 100] = [7; 100];
 
-fn mount<D: BlockDevice>(device: D) -> Volume<D> {
-    Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
+fn mount<D: BlockDevice>(device: D) -> WritableVolume<D> {
+    WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
 }
 
-fn number<D: BlockDevice>(volume: &Volume<D>, name: &[u8]) -> NodeId {
+fn number<D: BlockDevice>(volume: &WritableVolume<D>, name: &[u8]) -> NodeId {
     NodeId(volume.lookup(volume.root(), name).unwrap().0 as u32)
 }
 
 /// A file with its content in the inode, durable.
-fn with_file<D: BlockDevice>(device: D) -> (Volume<D>, NodeId) {
+fn with_file<D: BlockDevice>(device: D) -> (WritableVolume<D>, NodeId) {
     let mut volume = mount(device);
     let ino = NodeId(volume.create(volume.root(), b"f", &NewNode::FILE).unwrap().0 as u32);
     volume.write(ino, 0, Payload::Bytes(&CONTENT)).unwrap();
@@ -33,7 +33,7 @@ fn with_file<D: BlockDevice>(device: D) -> (Volume<D>, NodeId) {
     (volume, ino)
 }
 
-fn content<D: BlockDevice>(volume: &Volume<D>) -> Vec<u8> {
+fn content<D: BlockDevice>(volume: &WritableVolume<D>) -> Vec<u8> {
     let inode = volume.inode_at(number(volume, b"f")).unwrap();
     let mut bytes = vec![0xEE; CONTENT.len()];
     volume.read_at(&inode, 0, &mut bytes).unwrap();
@@ -56,7 +56,7 @@ trait Leaves {
     fn allocate(&mut self, ino: NodeId, length: u64) -> nandkit_vfs::Result<()>;
 }
 
-impl<D: BlockDevice> Leaves for Volume<D> {
+impl<D: BlockDevice> Leaves for WritableVolume<D> {
     fn put(&mut self, ino: NodeId, at: u64, length: usize) -> nandkit_vfs::Result<()> {
         self.write(ino, at, Payload::Bytes(&vec![8; length])).map(drop)
     }
@@ -118,7 +118,8 @@ fn content_stays_in_its_inode_where_the_device_does_not_take_it() {
 fn entries_stay_in_their_inode_where_the_volume_is_full() {
     let mut options = WriteOptions::default();
     options.making.directory_level = 9;
-    let mut volume: Volume<RamDevice> = Volume::mount(vec![device_of(&empty_image(""))], clock(), options).unwrap();
+    let mut volume: WritableVolume<RamDevice> =
+        WritableVolume::mount(vec![device_of(&empty_image(""))], clock(), options).unwrap();
     let root = volume.root();
     let filler = NodeId(volume.create(root, b"filler", &NewNode::FILE).unwrap().0 as u32);
     let directory = volume.create(root, b"d", &NewNode::DIRECTORY).unwrap();
@@ -138,8 +139,9 @@ fn entries_stay_in_their_inode_where_the_volume_is_full() {
     loop {
         at = (at - 1) / 4096 * 4096;
         volume.truncate(filler, at).unwrap();
-        let space =
-            |volume: &Volume<RamDevice>| (volume.segments().space.valid_nodes, volume.segments().space.valid_blocks);
+        let space = |volume: &WritableVolume<RamDevice>| {
+            (volume.segments().space.valid_nodes, volume.segments().space.valid_blocks)
+        };
         let before = space(&volume);
         match volume.create(directory, &long, &NewNode::FILE) {
             Ok(_) => break,
@@ -167,7 +169,7 @@ fn an_fsync_behind_the_last_large_attribute_is_a_checkpoint() {
     let file = nandkit_vfs::InodeNumber(ino.0.into());
     volume.set_xattr(file, b"user.large", &[1; 2000]).unwrap();
     volume.sync().unwrap();
-    let version = |volume: &Volume<RamDevice>| volume.checkpoint_state().0.head.version.get();
+    let version = |volume: &WritableVolume<RamDevice>| volume.checkpoint_state().0.head.version.get();
     volume.write(ino, 0, Payload::Bytes(b"x")).unwrap();
     let before = version(&volume);
     volume.fsync(ino, false).unwrap();

@@ -12,7 +12,7 @@ use nandkit_f2fs::layout::{DentryArea, InodeHead, dentry};
 use nandkit_f2fs::testing::names::area;
 use nandkit_f2fs::write::Making;
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{F2fs, MountOptions, Volume, WriteOptions};
+use nandkit_f2fs::{F2fs, MountOptions, WritableVolume, WriteOptions};
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::acl::{self, AclEntry, AclSubject};
 use nandkit_vfs::{
@@ -20,12 +20,12 @@ use nandkit_vfs::{
     Symlinks, XattrChanges, Xattrs,
 };
 
-fn head(volume: &Volume<FileDevice>, inode: InodeNumber) -> InodeHead {
+fn head(volume: &WritableVolume<FileDevice>, inode: InodeNumber) -> InodeHead {
     volume.inode_at(nid(inode)).unwrap().head
 }
 
 /// The directory that `..` leads to.
-fn above(volume: &Volume<FileDevice>, directory: InodeNumber) -> u64 {
+fn above(volume: &WritableVolume<FileDevice>, directory: InodeNumber) -> u64 {
     let inode = volume.inode_at(nid(directory)).unwrap();
     let page = volume.directory_page(&inode, 0).unwrap();
     let bytes = inode.inline_entries().map_or_else(|| page.unwrap().to_vec(), <[u8]>::to_vec);
@@ -48,7 +48,8 @@ fn directories_count_the_ways_up() {
         let (a, b) = (folder(&mut volume, root, b"a"), folder(&mut volume, root, b"b"));
         let child = folder(&mut volume, a, b"child");
         let grandchild = folder(&mut volume, child, b"grandchild");
-        let count = |volume: &Volume<FileDevice>| [root, a, b, child, grandchild].map(|inode| links(volume, inode));
+        let count =
+            |volume: &WritableVolume<FileDevice>| [root, a, b, child, grandchild].map(|inode| links(volume, inode));
         assert_eq!(count(&volume), [4, 3, 2, 3, 2]);
         volume.rename((a, b"child"), (b, b"moved"), RenameFlags::Replace).unwrap();
         assert_eq!((count(&volume), above(&volume, child)), ([4, 2, 3, 3, 2], b.0));
@@ -79,7 +80,7 @@ fn directories_count_the_ways_up() {
 #[test]
 fn moved_files_are_marked_for_roll_forward() {
     let (image, mut volume, root) = Image::mounted(64 * MIB, "");
-    let lost = |volume: &Volume<FileDevice>, inode| head(volume, inode).has_advise(advise::LOST_PARENT);
+    let lost = |volume: &WritableVolume<FileDevice>, inode| head(volume, inode).has_advise(advise::LOST_PARENT);
     let directory = folder(&mut volume, root, b"d");
     let one = file(&mut volume, root, b"one");
     assert!(!lost(&volume, one));
@@ -126,7 +127,7 @@ fn files_open_without_a_name_are_orphans_of_the_checkpoint() {
     volume.release(open[2]).unwrap();
     assert_eq!(kind(volume.stat(open[2])), ErrorKind::NotFound);
     open[2] = directory;
-    Volume::sync(&mut volume).unwrap();
+    WritableVolume::sync(&mut volume).unwrap();
     let listed: Vec<u64> = volume.checkpoint_state().0.orphans.iter().map(|ino| u64::from(ino.0)).collect();
     assert_eq!(listed, open.iter().map(|inode| inode.0).collect::<Vec<_>>());
     for inode in &open[..2] {
@@ -268,7 +269,7 @@ fn names_without_case() {
 }
 
 /// Lets an entry of an inline directory lead elsewhere, or nowhere with `None`.
-fn plant(volume: &mut Volume<FileDevice>, directory: InodeNumber, name: &[u8], to: Option<InodeNumber>) {
+fn plant(volume: &mut WritableVolume<FileDevice>, directory: InodeNumber, name: &[u8], to: Option<InodeNumber>) {
     let inode = volume.inode_at(nid(directory)).unwrap();
     let place = inode.shape.inline.clone();
     let entries = inode.inline_entries().unwrap();
@@ -291,7 +292,7 @@ fn directories_that_contradict_themselves_are_told() {
     let (a, moved) = (folder(&mut volume, root, b"a"), folder(&mut volume, root, b"moved"));
     let b = folder(&mut volume, a, b"b");
     let one = file(&mut volume, a, b"file");
-    let move_to = |volume: &mut Volume<FileDevice>, place, name: &[u8]| {
+    let move_to = |volume: &mut WritableVolume<FileDevice>, place, name: &[u8]| {
         kind(volume.rename((root, b"moved"), (place, name), RenameFlags::Replace))
     };
     // Up from b is a, up from a is b.
@@ -333,7 +334,7 @@ fn a_directory_without_its_dots_does_not_move() {
     let (moved, target) = (folder(&mut volume, one, b"moved"), folder(&mut volume, other, b"target"));
     let shape = volume.inode_at(nid(moved)).unwrap().shape.inline.clone();
     volume.with_inode_block(nid(moved), |block| block[shape.start] &= !3).unwrap();
-    let picture = |volume: &Volume<FileDevice>| {
+    let picture = |volume: &WritableVolume<FileDevice>| {
         [root, one, other, moved, target].map(|inode| (names(volume, inode), links(volume, inode)))
     };
     let before = picture(&volume);

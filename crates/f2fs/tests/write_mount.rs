@@ -16,7 +16,7 @@ use nandkit_f2fs::layout::checkpoint::flag;
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::testing::encode::inode::set_times;
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_testkit::listing::{self, Listing};
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Timestamp};
@@ -119,11 +119,11 @@ fn what_is_not_written_is_refused_with_the_reason() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     mkfs(&path, 160, "-O extra_attr,ro,sb_checksum");
-    let error = Volume::mount(vec![open_to_write(&path)], clock(), WriteOptions::default()).unwrap_err();
+    let error = WritableVolume::mount(vec![open_to_write(&path)], clock(), WriteOptions::default()).unwrap_err();
     assert!(error.kind == ErrorKind::NotSupported && error.detail.contains("made to be read only"), "{error}");
     mkfs(&path, 160, "");
     let device = patiently(|| nandkit_block::FileDevice::open(&path, 512, nandkit_block::Access::ReadWrite));
-    let error = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap_err();
+    let error = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap_err();
     assert!(error.kind == ErrorKind::NotSupported && error.detail.contains("sectors of 512"), "{error}");
 }
 
@@ -138,7 +138,7 @@ fn volumes_on_several_devices_are_changed() {
     let text = |name: &str| path(name).to_str().unwrap().to_owned();
     common::run("mkfs.f2fs", &["-f", "-q", "-c", &text("second"), "-c", &text("third"), &text("first")]);
     let devices = || names.iter().map(|name| open_to_write(&path(name))).collect::<Vec<_>>();
-    let mut volume = Volume::mount(devices(), clock(), WriteOptions::default()).unwrap();
+    let mut volume = WritableVolume::mount(devices(), clock(), WriteOptions::default()).unwrap();
     let root = volume.root();
     let content: Vec<u8> = (0..3 << 20).map(|at: u32| (at / 4096 * 7 + at) as u8).collect();
     for number in 0..25 {
@@ -147,7 +147,7 @@ fn volumes_on_several_devices_are_changed() {
     }
     volume.unmount().map_err(|(_, error)| error).unwrap();
     assert_eq!(made::complaints(&path("first")), Vec::<String>::new());
-    let volume = Volume::mount(devices(), clock(), WriteOptions::default()).unwrap();
+    let volume = WritableVolume::mount(devices(), clock(), WriteOptions::default()).unwrap();
     let mut found = vec![0; content.len()];
     for number in 0..25 {
         let ino = volume.lookup(root, format!("{number}").as_bytes()).unwrap();
@@ -170,7 +170,7 @@ fn the_first_change_of_a_mount_is_a_checkpoint_whatever_it_is() {
         Changes::write(&mut volume, *inode, 0, Payload::Bytes(&[2; 50_000])).unwrap();
     }
     drop(image.remount(volume, "before"));
-    let version = |volume: &Volume<_>| volume.checkpoint_state().0.head.version.get();
+    let version = |volume: &WritableVolume<_>| volume.checkpoint_state().0.head.version.get();
     let mut volume = image.mount();
     let before = version(&volume);
     let _ = volume.collect_one(Collection::Foreground).unwrap();

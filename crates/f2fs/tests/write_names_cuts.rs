@@ -10,7 +10,7 @@ use crate::writing::trees::{Known, tree};
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::write::Making;
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 
 const STEPS: u32 = 220;
@@ -40,7 +40,7 @@ fn shapes() -> [Shape; 3] {
 /// The device behind a cut and what may be on it; `None` where the run ends before.
 fn cut_run(image: &Image, shape: &Shape, plan: DeviceCutPlan) -> Option<(RamDevice, Known)> {
     let device = CutDevice::new(device_of(image), plan);
-    let mut volume = Volume::mount(vec![device], clock(), shape.options).unwrap();
+    let mut volume = WritableVolume::mount(vec![device], clock(), shape.options).unwrap();
     let (mut known, mut random) = (Known::of(&volume), Random::new(shape.seed, "cuts of names"));
     let ended = (0..STEPS).try_for_each(|_| known.step(&mut volume, &mut random, &mut |_| ()));
     let device = volume.abandon().remove(0);
@@ -63,7 +63,7 @@ fn trees_are_whole_behind_cuts_at_every_request() {
             let plan = DeviceCutPlan::at(request, moment[request as usize % 3], shape.survival, request);
             let Some((device, known)) = cut_run(&image, &shape, plan) else { break };
             let context = format!("seed {}, {plan:?}", shape.seed);
-            let volume = Volume::mount(vec![device], clock(), shape.options);
+            let volume = WritableVolume::mount(vec![device], clock(), shape.options);
             let volume = volume.unwrap_or_else(|error| panic!("{context}: {error}"));
             known.judge(&volume, &context);
             with_more += u32::from(tree(&volume) != known.durable);

@@ -12,7 +12,7 @@ use nandkit_f2fs::layout::{ExtraAttributes, set_word};
 use nandkit_f2fs::testing::quota::layout::Limit;
 use nandkit_f2fs::testing::quota::{QuotaKind, Record, Usage};
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{F2fs, MountOptions, NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{F2fs, MountOptions, NodeId, WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{
@@ -26,13 +26,13 @@ fn owned(uid: u32, gid: u32) -> AttributeChange {
     AttributeChange { uid: Some(uid), gid: Some(gid), ..AttributeChange::default() }
 }
 
-fn usage(volume: &mut Volume<FileDevice>, kind: QuotaKind, id: u32) -> (u64, u64) {
+fn usage(volume: &mut WritableVolume<FileDevice>, kind: QuotaKind, id: u32) -> (u64, u64) {
     let record = volume.quota(kind, id).unwrap().unwrap_or_default();
     (record.usage.inodes, record.usage.bytes / 4096)
 }
 
 /// A directory and all that is made in it belong to a project.
-fn set_project(volume: &mut Volume<FileDevice>, directory: InodeNumber, project: u32) {
+fn set_project(volume: &mut WritableVolume<FileDevice>, directory: InodeNumber, project: u32) {
     let at = WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, project_id);
     volume.with_inode_block(nid(directory), |block| set_word(block, at, project)).unwrap();
     volume.with_inode(nid(directory), |head| head.flags = (head.flags.get() | flag::PROJECT_INHERIT).into()).unwrap();
@@ -186,7 +186,7 @@ fn many_owners_come_and_go() {
 }
 
 /// Sets the limits of user 1000.
-fn limit(volume: &mut Volume<FileDevice>, inodes: Limit, bytes: Limit) {
+fn limit(volume: &mut WritableVolume<FileDevice>, inodes: Limit, bytes: Limit) {
     volume.set_limits(QuotaKind::User, &Record { id: 1000, inodes, bytes, usage: Usage::default() }).unwrap();
 }
 
@@ -250,15 +250,17 @@ fn hard_limits_are_kept_before_anything_changes() {
 fn soft_limits_have_a_grace_time() {
     let image = Image::new(96 * MIB, FEATURES);
     let time = Clock::starting_at(1_000_000_000_000_000_000);
-    let mut volume = Volume::mount(vec![open_to_write(image.path())], time.clone(), WriteOptions::default()).unwrap();
+    let mut volume =
+        WritableVolume::mount(vec![open_to_write(image.path())], time.clone(), WriteOptions::default()).unwrap();
     let root = volume.root();
     let made = volume.create(root, b"file", &NewNode { uid: 1000, ..NewNode::FILE }).unwrap();
     limit(&mut volume, Limit { soft: 1, ..NONE }, Limit { soft: 40, ..NONE });
-    let write = |volume: &mut Volume<FileDevice>, page: u64, pages: usize| {
+    let write = |volume: &mut WritableVolume<FileDevice>, page: u64, pages: usize| {
         Changes::write(volume, made, page * 4096, Payload::Bytes(&vec![1; pages * 4096]))
     };
     write(&mut volume, 0, 10).unwrap();
-    let until = |volume: &mut Volume<FileDevice>| volume.quota(QuotaKind::User, 1000).unwrap().unwrap().bytes.until;
+    let until =
+        |volume: &mut WritableVolume<FileDevice>| volume.quota(QuotaKind::User, 1000).unwrap().unwrap().bytes.until;
     assert_eq!(until(&mut volume), 0);
     write(&mut volume, 10, 1).unwrap();
     let week = 7 * 24 * 3600;

@@ -13,16 +13,16 @@ use nandkit_f2fs::layout::inode::{WORDS_OFFSET, flag};
 use nandkit_f2fs::layout::{ExtraAttributes, Footer, InodeHead};
 use nandkit_f2fs::recover::recovered;
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{F2fs, Log, MountOptions, NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{F2fs, Log, MountOptions, NodeId, WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{
     AttributeChange, Changes, FileKind, FileSystem, InodeNumber, Links, NewNode, OpenFiles, Timestamp, XattrChanges,
 };
 
-fn mount(device: RamDevice) -> Volume<RamDevice> {
+fn mount(device: RamDevice) -> WritableVolume<RamDevice> {
     let options = WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() };
-    Volume::mount(vec![device], clock(), options).unwrap()
+    WritableVolume::mount(vec![device], clock(), options).unwrap()
 }
 
 /// All that there is to know of each entry of the root.
@@ -52,7 +52,7 @@ fn listing(volume: &dyn FileSystem) -> BTreeMap<Vec<u8>, String> {
 
 /// Mounts behind a cut and judges: as `expected`, without a complaint of fsck.f2fs or check.
 /// Returns the volume mounted once more.
-fn recover(device: RamDevice, expected: &BTreeMap<Vec<u8>, String>, context: &str) -> Volume<RamDevice> {
+fn recover(device: RamDevice, expected: &BTreeMap<Vec<u8>, String>, context: &str) -> WritableVolume<RamDevice> {
     let volume = mount(device);
     assert!(volume.recovered().files > 0, "{context}: {:?}", volume.recovered());
     compare(&listing(&volume), expected, context);
@@ -79,7 +79,7 @@ fn assert_sound(device: &RamDevice, context: &str) {
     assert_eq!(complaints(&path), Vec::<String>::new(), "{context}: fsck.f2fs");
 }
 
-fn cut(volume: Volume<RamDevice>) -> RamDevice {
+fn cut(volume: WritableVolume<RamDevice>) -> RamDevice {
     volume.abandon().remove(0)
 }
 
@@ -189,7 +189,7 @@ fn a_name_that_was_another_files_is_the_new_ones() {
 fn some_fsyncs_are_checkpoints() {
     let mut volume = mount(device_of(&empty_image("")));
     let root = volume.root();
-    let version = |volume: &Volume<RamDevice>| volume.checkpoint_state().0.head.version.get();
+    let version = |volume: &WritableVolume<RamDevice>| volume.checkpoint_state().0.head.version.get();
     let file = volume.create(root, b"file", &NewNode::FILE).unwrap();
     let before = version(&volume);
     volume.fsync(nid(file), false).unwrap();
@@ -271,7 +271,7 @@ fn an_unclean_volume_is_read_recovered_and_stays_as_it_is() {
 #[test]
 fn the_rest_of_a_chain_that_lost_its_beginning_is_never_taken_over() {
     let options = WriteOptions { ipu_policy: Some(0), ordered_fsync: true, ..WriteOptions::default() };
-    let again = |device| Volume::mount(vec![device], clock(), options).unwrap();
+    let again = |device| WritableVolume::mount(vec![device], clock(), options).unwrap();
     let pages =
         |file: u64, version: u64, count: u64| (0..count).flat_map(|at| page(file, at, version)).collect::<Vec<u8>>();
     let mut volume = again(device_of(&empty_image("")));
@@ -367,7 +367,7 @@ fn a_chain_in_a_circle_is_refused_at_its_second_turn() {
     let mut image = image_of(&cut(volume));
     let first = image.iter().find(|(_, block)| block[4072..4076] == file.0.to_le_bytes()[..4]).unwrap().0;
     in_chain(&mut image, nid(file), b"e", 2)[4092..].copy_from_slice(&(first as u32).to_le_bytes());
-    let error = Volume::mount(vec![device_of(&image)], clock(), WriteOptions::default()).unwrap_err();
+    let error = WritableVolume::mount(vec![device_of(&image)], clock(), WriteOptions::default()).unwrap_err();
     assert!(error.to_string().contains("in a circle after 3 nodes"), "{error}");
 }
 
@@ -453,7 +453,10 @@ fn a_chain_of_a_compressed_file_is_refused() {
     Changes::sync(&mut volume, Some(inode)).unwrap();
     let mut image = image_of(&volume.abandon().remove(0));
     assert_eq!(
-        Volume::mount(vec![device_of(&image.clone())], clock(), WriteOptions::default()).unwrap().recovered().files,
+        WritableVolume::mount(vec![device_of(&image.clone())], clock(), WriteOptions::default())
+            .unwrap()
+            .recovered()
+            .files,
         1
     );
     // Of the blocks of its inode the one that was written last.
@@ -464,6 +467,6 @@ fn a_chain_of_a_compressed_file_is_refused() {
     let (_, newest) = image.iter_mut().max_by_key(|(_, block)| version(block)).unwrap();
     newest[std::mem::offset_of!(InodeHead, flags)] |= flag::COMPRESSED as u8;
     newest[WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, log_cluster_pages)] = 2;
-    let error = Volume::mount(vec![device_of(&image)], clock(), WriteOptions::default()).unwrap_err();
+    let error = WritableVolume::mount(vec![device_of(&image)], clock(), WriteOptions::default()).unwrap_err();
     assert!(error.detail.contains("fsynced as"), "{error}");
 }

@@ -6,7 +6,7 @@ use nandkit_block::card::{Card, CardSpec, presets};
 use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
 use nandkit_f2fs::segments::Way;
-use nandkit_f2fs::{F2fs, Log, MountOptions, Volume, WriteOptions};
+use nandkit_f2fs::{F2fs, Log, MountOptions, WritableVolume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode};
@@ -36,7 +36,13 @@ struct Work {
 }
 
 impl Work {
-    fn write<D: BlockDevice>(&mut self, volume: &mut Volume<D>, file: usize, inode: InodeNumber, number: usize) {
+    fn write<D: BlockDevice>(
+        &mut self,
+        volume: &mut WritableVolume<D>,
+        file: usize,
+        inode: InodeNumber,
+        number: usize,
+    ) {
         let version = &mut self.versions[file][number];
         *version += 1;
         let bytes = page(file as u64, number as u64, *version);
@@ -46,7 +52,7 @@ impl Work {
 
     /// Two files, of which pages here and there are written again, then a third one in order. Now
     /// and then one is made durable, and what is idle is collected.
-    fn fill<D: BlockDevice>(&mut self, volume: &mut Volume<D>) {
+    fn fill<D: BlockDevice>(&mut self, volume: &mut WritableVolume<D>) {
         let free = volume.segments().space.free_blocks() as usize;
         let root = volume.root();
         let files = FILES.map(|name| volume.create(root, name, &NewNode::FILE).unwrap());
@@ -101,7 +107,7 @@ fn filled_by(mode: &Mode) {
     Mkfs::new(&tree, options.clone()).unwrap().write(&mut device, &clock(), &|_| {}).unwrap();
     // Out of place, so that what is overwritten leaves holes.
     let options = mode.options(WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() });
-    let mut volume = Volume::mount(vec![device], clock(), options).unwrap();
+    let mut volume = WritableVolume::mount(vec![device], clock(), options).unwrap();
     let counters = mode.begin(&mut volume, slow_requests());
     let mut work = Work { random: Random::new(1, "holes"), versions: Default::default() };
     work.fill(&mut volume);

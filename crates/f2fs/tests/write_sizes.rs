@@ -5,7 +5,7 @@ use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{Operation, RamDevice};
 use nandkit_f2fs::layout::inode::advise;
 use nandkit_f2fs::layout::{Footer, InodeHead};
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_vfs::{AtomicWrites, Changes, FileSystem, InodeNumber, NewNode, RenameFlags, XattrChanges};
 
@@ -14,33 +14,33 @@ use crate::writing::oracle::{device_of, empty_image, image_of};
 use crate::writing::{findings, unmount};
 use zerocopy::FromBytes;
 
-fn mount(device: RamDevice) -> Volume<RamDevice> {
-    Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
+fn mount(device: RamDevice) -> WritableVolume<RamDevice> {
+    WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
 }
 
 /// What the next mount finds where the power goes now.
-fn cut(volume: Volume<RamDevice>) -> Volume<RamDevice> {
+fn cut(volume: WritableVolume<RamDevice>) -> WritableVolume<RamDevice> {
     let volume = mount(volume.abandon().remove(0));
     let device = device_of(&image_of(&unmount(volume)));
     assert_eq!(findings(device_of(&image_of(&device))), Vec::<String>::new());
     mount(device)
 }
 
-fn make(volume: &mut Volume<RamDevice>, name: &[u8], content: &[u8]) -> NodeId {
+fn make(volume: &mut WritableVolume<RamDevice>, name: &[u8], content: &[u8]) -> NodeId {
     let ino = NodeId(volume.create(volume.root(), name, &NewNode::FILE).unwrap().0 as u32);
     volume.write(ino, 0, Payload::Bytes(content)).unwrap();
     ino
 }
 
 /// A volume with `f`, durable.
-fn with_file(length: usize) -> (Volume<RamDevice>, NodeId) {
+fn with_file(length: usize) -> (WritableVolume<RamDevice>, NodeId) {
     let mut volume = mount(device_of(&empty_image("")));
     let ino = make(&mut volume, b"f", &vec![7; length]);
     volume.sync().unwrap();
     (volume, ino)
 }
 
-fn content(volume: &Volume<RamDevice>) -> Vec<u8> {
+fn content(volume: &WritableVolume<RamDevice>) -> Vec<u8> {
     let inode = volume.inode(volume.lookup(volume.root(), b"f").unwrap()).unwrap();
     let mut bytes = vec![0xEE; inode.head.size.get() as usize];
     volume.read_at(&inode, 0, &mut bytes).unwrap();
@@ -48,7 +48,7 @@ fn content(volume: &Volume<RamDevice>) -> Vec<u8> {
 }
 
 /// A checkpoint, and no data of files.
-fn checkpoint(volume: &mut Volume<RamDevice>) {
+fn checkpoint(volume: &mut WritableVolume<RamDevice>) {
     let root = NodeId(volume.root().0 as u32);
     volume.fsync(root, false).unwrap();
 }
@@ -83,7 +83,7 @@ fn what_was_cut_off_does_not_come_back_when_the_file_grows_before_a_cut() {
 /// What was cut off was zeroes in memory already, and not on the device.
 #[test]
 fn what_was_overwritten_in_memory_and_cut_off_does_not_come_back() {
-    type Zero = fn(&mut Volume<RamDevice>, NodeId);
+    type Zero = fn(&mut WritableVolume<RamDevice>, NodeId);
     let ways: [(&str, Zero); 2] = [
         ("write", |volume, ino| assert_eq!(volume.write(ino, 100, Payload::Bytes(&[0; 3996])).unwrap(), 3996)),
         ("punch", |volume, ino| volume.punch(ino, 100, 3996).unwrap()),
@@ -109,7 +109,7 @@ fn what_was_cut_off_does_not_come_back_where_the_device_refuses_a_write() {
     for nth in 1..12 {
         let fault = DeviceFault::new(Operation::Write, DeviceFaultWhen::Nth(nth), nandkit_block::ErrorKind::Io);
         let device = FaultDevice::new(device_of(&image), vec![fault]);
-        let mut volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+        let mut volume = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
         let mut work = || -> nandkit_vfs::Result<()> {
             volume.write(ino, 100, Payload::Bytes(&[0; 3996]))?;
             volume.truncate(ino, 100)?;
@@ -130,7 +130,7 @@ fn what_was_cut_off_does_not_come_back_where_the_device_refuses_a_write() {
 /// pass.
 #[test]
 fn what_was_reserved_for_a_write_that_never_came_is_no_content() {
-    type Grow = fn(&mut Volume<RamDevice>, NodeId);
+    type Grow = fn(&mut WritableVolume<RamDevice>, NodeId);
     let ways: [(&str, Grow); 2] = [
         ("write", |volume, ino| assert_eq!(volume.write(ino, 16_384, Payload::Bytes(&[0; 4096])).unwrap(), 4096)),
         ("draft", |volume, ino| {
@@ -175,7 +175,7 @@ fn what_others_left_behind_the_end_is_zero_when_the_file_grows() {
         assert!(pages.next().is_none());
         image
     };
-    type Grow = fn(&mut Volume<RamDevice>, NodeId);
+    type Grow = fn(&mut WritableVolume<RamDevice>, NodeId);
     let ways: [(&str, Grow); 6] = [
         ("write at the end", |volume, ino| assert_eq!(volume.write(ino, 4192, Payload::Bytes(&[0; 9])).unwrap(), 9)),
         ("draft", |volume, ino| {
@@ -202,7 +202,7 @@ fn what_others_left_behind_the_end_is_zero_when_the_file_grows() {
 fn a_truncation_that_is_not_durable_has_not_begun() {
     let mut options = WriteOptions::default();
     options.pages.dirty = 0;
-    let mut volume = Volume::mount(vec![device_of(&empty_image(""))], clock(), options).unwrap();
+    let mut volume = WritableVolume::mount(vec![device_of(&empty_image(""))], clock(), options).unwrap();
     let ino = make(&mut volume, b"f", &[7; 8192]);
     volume.sync().unwrap();
     volume.truncate(ino, 10).unwrap();

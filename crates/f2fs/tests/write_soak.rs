@@ -8,7 +8,7 @@ use crate::writing::oracle::{device_of, empty_image};
 use crate::writing::{findings, unmount};
 use nandkit_block::wrap::{DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_testkit::record::{MemoryDisk, RecordingDevice, RequestReplay};
 use nandkit_vfs::{Changes, FileSystem, NewNode};
 
@@ -31,12 +31,12 @@ fn a_pack_that_a_cut_left_between_its_ends_is_no_fault() {
     let mut medium = MemoryDisk::copy_of(&device_of(&empty_image(""))).unwrap();
     // Both packs are written, and the last one says that the volume ended cleanly.
     for name in [b"one", b"two"] {
-        let mut volume = Volume::mount(vec![medium], clock(), WriteOptions::default()).unwrap();
+        let mut volume = WritableVolume::mount(vec![medium], clock(), WriteOptions::default()).unwrap();
         volume.create(volume.root(), name, &NewNode::FILE).unwrap();
         medium = unmount(volume);
     }
     let (device, log) = RecordingDevice::new(medium.clone());
-    let mut volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+    let mut volume = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
     volume.create(volume.root(), b"three", &NewNode::FILE).unwrap();
     volume.checkpoint(Reason::Sync).unwrap();
     drop(volume.abandon());

@@ -8,7 +8,7 @@ use crate::writing::oracle::{Image, device_of, empty_image, image_of};
 use crate::writing::{findings, unmount};
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{Changes, FileSystem, NewNode};
 
@@ -21,14 +21,14 @@ fn options(strict: bool) -> WriteOptions {
 
 /// A checkpoint has `log` with its old content.
 fn with_log() -> Image {
-    let mut volume = Volume::mount(vec![device_of(&empty_image(""))], clock(), options(true)).unwrap();
+    let mut volume = WritableVolume::mount(vec![device_of(&empty_image(""))], clock(), options(true)).unwrap();
     let log = volume.create(volume.root(), b"log", &NewNode::FILE).unwrap();
     Changes::write(&mut volume, log, 0, Payload::Bytes(&OLD)).unwrap();
     image_of(&unmount(volume))
 }
 
 /// As logs are rotated: the old one gets another name, and a new one is made and fsynced.
-fn rotate<D: BlockDevice>(volume: &mut Volume<D>) -> nandkit_vfs::Result<()> {
+fn rotate<D: BlockDevice>(volume: &mut WritableVolume<D>) -> nandkit_vfs::Result<()> {
     let root = volume.root();
     volume.rename((root, b"log"), (root, b"log.1"), Default::default())?;
     let log = volume.create(root, b"log", &NewNode::FILE)?;
@@ -37,7 +37,7 @@ fn rotate<D: BlockDevice>(volume: &mut Volume<D>) -> nandkit_vfs::Result<()> {
 }
 
 /// First byte of each file that has all of its content.
-fn contents<D: BlockDevice>(volume: &Volume<D>) -> [Option<u8>; 2] {
+fn contents<D: BlockDevice>(volume: &WritableVolume<D>) -> [Option<u8>; 2] {
     [&b"log"[..], b"log.1"].map(|name| {
         let inode = volume.lookup(volume.root(), name).ok()?;
         let mut bytes = vec![0; volume.stat(inode).unwrap().size as usize];
@@ -56,11 +56,11 @@ fn behind_cuts(strict: bool) -> (BTreeSet<[Option<u8>; 2]>, [Option<u8>; 2]) {
                 [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After][request as usize % 3];
             let plan = DeviceCutPlan::at(request, moment, survival, request);
             let device = CutDevice::new(device_of(&image), plan);
-            let mut volume = Volume::mount(vec![device], clock(), options(strict)).unwrap();
+            let mut volume = WritableVolume::mount(vec![device], clock(), options(strict)).unwrap();
             let rotated = rotate(&mut volume);
             let device = volume.abandon().remove(0);
             let was_cut = device.is_off();
-            let volume = Volume::mount(vec![device.into_inner().unwrap()], clock(), options(strict)).unwrap();
+            let volume = WritableVolume::mount(vec![device.into_inner().unwrap()], clock(), options(strict)).unwrap();
             let found = contents(&volume);
             assert_eq!(findings(unmount(volume)), Vec::<String>::new(), "{plan:?}");
             if !was_cut {

@@ -7,14 +7,15 @@ use crate::writing::oracle::{device_of, empty_image, page};
 use crate::writing::{findings, unmount};
 use nandkit_block::RamDevice;
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_units::{Clock, Nanos, Payload};
 use nandkit_vfs::{AttributeChange, Changes, FileSystem, InodeNumber, NewNode, Timestamp};
 
 /// A volume with a file of one page of its own, synced; the clock stands a second later.
-fn volume_with_file() -> (Volume<RamDevice>, Clock, InodeNumber) {
+fn volume_with_file() -> (WritableVolume<RamDevice>, Clock, InodeNumber) {
     let clock = clock();
-    let mut volume = Volume::mount(vec![device_of(&empty_image(""))], clock.clone(), WriteOptions::default()).unwrap();
+    let mut volume =
+        WritableVolume::mount(vec![device_of(&empty_image(""))], clock.clone(), WriteOptions::default()).unwrap();
     let root = volume.root();
     let file = volume.create(root, b"file", &NewNode::FILE).unwrap();
     volume.write(nid(file), 0, Payload::Bytes(&page(1, 0, 1))).unwrap();
@@ -23,17 +24,17 @@ fn volume_with_file() -> (Volume<RamDevice>, Clock, InodeNumber) {
     (volume, clock, file)
 }
 
-fn overwrite(volume: &mut Volume<RamDevice>, file: InodeNumber) {
+fn overwrite(volume: &mut WritableVolume<RamDevice>, file: InodeNumber) {
     let data = page(1, 0, 2);
     assert_eq!(Changes::write(volume, file, 0, Payload::Bytes(&data)).unwrap(), data.len());
 }
 
-fn modified(volume: &Volume<RamDevice>, file: InodeNumber) -> Timestamp {
+fn modified(volume: &WritableVolume<RamDevice>, file: InodeNumber) -> Timestamp {
     volume.stat(file).unwrap().modified
 }
 
-fn after_a_cut(volume: Volume<RamDevice>, clock: &Clock) -> Volume<RamDevice> {
-    Volume::mount(volume.abandon(), clock.clone(), WriteOptions::default()).unwrap()
+fn after_a_cut(volume: WritableVolume<RamDevice>, clock: &Clock) -> WritableVolume<RamDevice> {
+    WritableVolume::mount(volume.abandon(), clock.clone(), WriteOptions::default()).unwrap()
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn a_sync_and_an_unmount_take_the_times_along() {
     clock.advance_by(Nanos::from_secs(1));
     overwrite(&mut volume, file);
     let device = unmount(volume);
-    let volume = Volume::mount(vec![device], clock, WriteOptions::default()).unwrap();
+    let volume = WritableVolume::mount(vec![device], clock, WriteOptions::default()).unwrap();
     assert_eq!(modified(&volume, file).0 - before.0, 2_000_000_000);
     assert_eq!(findings(unmount(volume)), Vec::<String>::new());
 }

@@ -5,7 +5,7 @@ use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::Blocks;
 use nandkit_f2fs::clean::Collection;
-use nandkit_f2fs::{Log, NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{Log, NodeId, WritableVolume, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode, Result, XattrChanges, Xattrs};
 
@@ -19,8 +19,9 @@ type Cut = CutDevice<RamDevice>;
 const SEEDS: u64 = 12;
 
 /// A volume as `make` leaves it, with the file `f`.
-fn image(make: impl FnOnce(&mut Volume<RamDevice>, NodeId)) -> (Image, NodeId) {
-    let mut volume = Volume::mount(vec![device_of(&empty_image(""))], clock(), WriteOptions::default()).unwrap();
+fn image(make: impl FnOnce(&mut WritableVolume<RamDevice>, NodeId)) -> (Image, NodeId) {
+    let mut volume =
+        WritableVolume::mount(vec![device_of(&empty_image(""))], clock(), WriteOptions::default()).unwrap();
     let ino = NodeId(volume.create(volume.root(), b"f", &NewNode::FILE).unwrap().0 as u32);
     make(&mut volume, ino);
     volume.sync().unwrap();
@@ -31,8 +32,8 @@ fn image(make: impl FnOnce(&mut Volume<RamDevice>, NodeId)) -> (Image, NodeId) {
 /// Returns how many cuts these were.
 fn cut_in_each_request(
     image: &Image,
-    work: impl Fn(&mut Volume<Cut>) -> Result<()>,
-    judge: impl Fn(&Volume<RamDevice>, &str),
+    work: impl Fn(&mut WritableVolume<Cut>) -> Result<()>,
+    judge: impl Fn(&WritableVolume<RamDevice>, &str),
 ) -> u32 {
     let mut cuts = 0;
     for (ordered_fsync, survival) in [(false, Survival::Subset), (true, Survival::Subset), (true, Survival::Prefix)] {
@@ -42,7 +43,7 @@ fn cut_in_each_request(
                 let plan = DeviceCutPlan::at(request, DeviceCutMoment::Inside, survival, seed);
                 let options = WriteOptions { ordered_fsync, ..WriteOptions::default() };
                 let device = CutDevice::new(device_of(image), plan);
-                let mut volume = Volume::mount(vec![device], clock(), options).unwrap();
+                let mut volume = WritableVolume::mount(vec![device], clock(), options).unwrap();
                 let done = work(&mut volume);
                 let device = volume.abandon().remove(0);
                 if !device.is_off() {
@@ -50,7 +51,7 @@ fn cut_in_each_request(
                     continue;
                 }
                 let device = device.into_inner().unwrap();
-                let volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+                let volume = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
                 judge(&volume, &format!("ordered {ordered_fsync}, {survival:?}, request {request}, seed {seed}"));
                 cuts += 1;
             }
@@ -62,7 +63,7 @@ fn cut_in_each_request(
     cuts
 }
 
-fn content(volume: &Volume<RamDevice>, ino: NodeId, length: usize) -> Vec<u8> {
+fn content(volume: &WritableVolume<RamDevice>, ino: NodeId, length: usize) -> Vec<u8> {
     let mut bytes = vec![0xEE; length];
     volume.read_at(&volume.inode_at(ino).unwrap(), 0, &mut bytes).unwrap();
     bytes
@@ -72,7 +73,7 @@ fn content(volume: &Volume<RamDevice>, ino: NodeId, length: usize) -> Vec<u8> {
 /// the others.
 #[test]
 fn attributes_that_nobody_touched_survive() {
-    let values = |volume: &mut Volume<RamDevice>, ino: NodeId| {
+    let values = |volume: &mut WritableVolume<RamDevice>, ino: NodeId| {
         let file = InodeNumber(ino.0.into());
         volume.write(ino, 0, Payload::Bytes(&[7; 8192])).unwrap();
         volume.set_xattr(file, b"user.a", &[1; 100]).unwrap();
@@ -82,7 +83,7 @@ fn attributes_that_nobody_touched_survive() {
     };
     let (image, ino) = image(values);
     let file = InodeNumber(ino.0.into());
-    let work = |volume: &mut Volume<Cut>| {
+    let work = |volume: &mut WritableVolume<Cut>| {
         volume.set_xattr(file, b"user.a", &[2; 20])?;
         volume.fsync(ino, false)
     };
@@ -107,7 +108,7 @@ fn pages_that_the_collector_moved_survive() {
         volume.sync().unwrap();
         volume.remove(volume.root(), b"g").unwrap();
     });
-    let work = |volume: &mut Volume<Cut>| {
+    let work = |volume: &mut WritableVolume<Cut>| {
         volume.collect_one(Collection::Foreground)?;
         volume.write(ino, 30 * 4096, Payload::Bytes(&[8; 100]))?;
         volume.fsync(ino, false)
@@ -123,7 +124,7 @@ fn content_that_left_its_inode_survives() {
     let (image, ino) = image(|volume, ino| {
         volume.write(ino, 0, Payload::Bytes(&[7; 100])).unwrap();
     });
-    let work = |volume: &mut Volume<Cut>| {
+    let work = |volume: &mut WritableVolume<Cut>| {
         volume.write(ino, 100, Payload::Bytes(&[8; 8000]))?;
         volume.fsync(ino, false)
     };
@@ -139,7 +140,7 @@ fn what_a_truncation_leaves_survives() {
     let (image, ino) = image(|volume, ino| {
         volume.write(ino, 0, Payload::Bytes(&[7; 5000])).unwrap();
     });
-    let work = |volume: &mut Volume<Cut>| {
+    let work = |volume: &mut WritableVolume<Cut>| {
         volume.truncate(ino, 4500)?;
         volume.fsync(ino, false)
     };
@@ -160,7 +161,7 @@ fn a_torn_fsync_is_not_completed_by_a_later_mount() {
         let other = NodeId(volume.create(volume.root(), b"g", &NewNode::FILE).unwrap().0 as u32);
         volume.write(other, 0, Payload::Bytes(&[7; 5000])).unwrap();
     });
-    let mut volume = Volume::mount(vec![device_of(&image)], clock(), options).unwrap();
+    let mut volume = WritableVolume::mount(vec![device_of(&image)], clock(), options).unwrap();
     for page in [0, 1200] {
         volume.write(ino, page * 4096, Payload::Bytes(&[2; 4096])).unwrap();
     }
@@ -179,7 +180,8 @@ fn a_torn_fsync_is_not_completed_by_a_later_mount() {
         let before = cuts;
         for moment in [DeviceCutMoment::Before, DeviceCutMoment::After] {
             let plan = DeviceCutPlan::at(request, moment, Survival::All, 1);
-            let mut volume = Volume::mount(vec![CutDevice::new(device_of(&left), plan)], clock(), options).unwrap();
+            let mut volume =
+                WritableVolume::mount(vec![CutDevice::new(device_of(&left), plan)], clock(), options).unwrap();
             let other = NodeId(volume.lookup(volume.root(), b"g").unwrap().0 as u32);
             let done = volume.write(other, 6000, Payload::Bytes(&[9; 10]));
             let device = volume.abandon().remove(0);
@@ -187,7 +189,7 @@ fn a_torn_fsync_is_not_completed_by_a_later_mount() {
                 done.unwrap();
                 continue;
             }
-            let volume = Volume::mount(vec![device.into_inner().unwrap()], clock(), options).unwrap();
+            let volume = WritableVolume::mount(vec![device.into_inner().unwrap()], clock(), options).unwrap();
             assert_eq!(volume.recovered().files, 0, "{plan:?}");
             assert!(content(&volume, ino, 4096).iter().all(|&byte| byte == 1), "{plan:?}");
             cuts += 1;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, RequestKind, StatsDevice, Survival};
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
-use nandkit_f2fs::{Volume, WriteOptions, check};
+use nandkit_f2fs::{WritableVolume, WriteOptions, check};
 use nandkit_ftl::page_map::JournalOptions;
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip};
@@ -44,11 +44,11 @@ pub fn made<D: BlockDevice>(mut device: D) -> D {
     device
 }
 
-pub fn mount<D: BlockDevice>(device: D) -> Volume<D> {
-    Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
+pub fn mount<D: BlockDevice>(device: D) -> WritableVolume<D> {
+    WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
 }
 
-pub fn unmount<D: BlockDevice + std::fmt::Debug>(volume: Volume<D>) -> D {
+pub fn unmount<D: BlockDevice + std::fmt::Debug>(volume: WritableVolume<D>) -> D {
     volume.unmount().map_err(|(_, error)| error).unwrap().remove(0)
 }
 
@@ -56,20 +56,20 @@ pub fn pattern(length: usize, seed: u64) -> Vec<u8> {
     (0..length as u64).map(|at| (hash(seed, at, 3) as u8).max(1)).collect()
 }
 
-pub fn file<D: BlockDevice>(volume: &mut Volume<D>, name: &str, content: &[u8]) -> InodeNumber {
+pub fn file<D: BlockDevice>(volume: &mut WritableVolume<D>, name: &str, content: &[u8]) -> InodeNumber {
     let inode = volume.create(volume.root(), name.as_bytes(), &NewNode::FILE).unwrap();
     assert_eq!(Changes::write(volume, inode, 0, Payload::Bytes(content)).unwrap(), content.len());
     inode
 }
 
-pub fn content<D: BlockDevice>(volume: &Volume<D>, inode: InodeNumber) -> Vec<u8> {
+pub fn content<D: BlockDevice>(volume: &WritableVolume<D>, inode: InodeNumber) -> Vec<u8> {
     let mut bytes = vec![0; volume.stat(inode).unwrap().size as usize];
     assert_eq!(FileSystem::read(volume, inode, 0, ReadInto::Bytes(&mut bytes)).unwrap(), bytes.len());
     bytes
 }
 
 fn adopt<D: BlockDevice>(
-    volume: &mut Volume<D>,
+    volume: &mut WritableVolume<D>,
     target: InodeNumber,
     places: &[AdoptedRange],
 ) -> nandkit_vfs::Result<()> {
@@ -77,7 +77,7 @@ fn adopt<D: BlockDevice>(
 }
 
 /// All of some files, one behind the other, each in whole pages; what they hold together.
-fn all_of<D: BlockDevice>(volume: &Volume<D>, sources: &[InodeNumber]) -> (Vec<AdoptedRange>, Vec<u8>) {
+fn all_of<D: BlockDevice>(volume: &WritableVolume<D>, sources: &[InodeNumber]) -> (Vec<AdoptedRange>, Vec<u8>) {
     let (mut places, mut together) = (Vec::new(), Vec::new());
     for &source in sources {
         let mut bytes = content(volume, source);
@@ -244,7 +244,7 @@ fn a_device_whose_memory_for_remaps_is_full_leaves_the_target_as_it_was() {
 }
 
 /// The device as an unmount would leave it, by a copy of its bytes.
-fn unmount_and_keep(volume: &mut Volume<Layer>) -> RamDevice {
+fn unmount_and_keep(volume: &mut WritableVolume<Layer>) -> RamDevice {
     use nandkit_f2fs::Blocks;
     volume.finish().unwrap();
     let sectors = Blocks::geometry(volume).main_end();

@@ -14,7 +14,7 @@ use nandkit_f2fs::clean::mover::{CopyMover, RemapMover};
 use nandkit_f2fs::clean::unified::{UnifiedCollection, UnifiedMover};
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
 use nandkit_f2fs::write::{GatherOptions, Gathered, PageLimits};
-use nandkit_f2fs::{Volume, WriteOptions, check};
+use nandkit_f2fs::{WritableVolume, WriteOptions, check};
 use nandkit_ftl::page_map::{JournalOptions, Spare};
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip};
@@ -78,11 +78,11 @@ fn costs() -> GatherCosts {
     }
 }
 
-fn mount<D: BlockDevice>(device: D, mode: Mode) -> Volume<D> {
+fn mount<D: BlockDevice>(device: D, mode: Mode) -> WritableVolume<D> {
     // Pages of several files wait at a time, so that they lie in turns.
     let pages = PageLimits { dirty: FILES, clean: 64 };
     let options = WriteOptions { ipu_policy: Some(0), pages, ..WriteOptions::default() };
-    let mut volume = Volume::mount(vec![device], clock(), options).unwrap();
+    let mut volume = WritableVolume::mount(vec![device], clock(), options).unwrap();
     match mode {
         Mode::Copy => volume.set_mover(Box::new(CopyMover)),
         Mode::Remap => volume.set_mover(Box::new(RemapMover::as_they_lie())),
@@ -95,7 +95,7 @@ fn mount<D: BlockDevice>(device: D, mode: Mode) -> Volume<D> {
     volume
 }
 
-fn unmount<D: BlockDevice + std::fmt::Debug>(volume: Volume<D>) -> D {
+fn unmount<D: BlockDevice + std::fmt::Debug>(volume: WritableVolume<D>) -> D {
     volume.unmount().map_err(|(_, error)| error).unwrap().remove(0)
 }
 
@@ -113,7 +113,12 @@ struct Model {
 }
 
 impl Model {
-    fn write<D: BlockDevice>(&mut self, volume: &mut Volume<D>, file: usize, number: usize) -> nandkit_vfs::Result<()> {
+    fn write<D: BlockDevice>(
+        &mut self,
+        volume: &mut WritableVolume<D>,
+        file: usize,
+        number: usize,
+    ) -> nandkit_vfs::Result<()> {
         let versions = &mut self.now[file];
         if versions.len() <= number {
             versions.resize(number + 1, 0);
@@ -123,14 +128,14 @@ impl Model {
         Changes::write(volume, inode(volume, file), (number * PAGE) as u64, Payload::Bytes(&bytes)).map(|_| ())
     }
 
-    fn sync<D: BlockDevice>(&mut self, volume: &mut Volume<D>) -> nandkit_vfs::Result<()> {
+    fn sync<D: BlockDevice>(&mut self, volume: &mut WritableVolume<D>) -> nandkit_vfs::Result<()> {
         Changes::sync(volume, None)?;
         self.durable = self.now.clone();
         Ok(())
     }
 
     /// Each page is in a version from the last durable one on.
-    fn judge<D: BlockDevice>(&self, volume: &Volume<D>, context: &str) {
+    fn judge<D: BlockDevice>(&self, volume: &WritableVolume<D>, context: &str) {
         let mut bytes = vec![0; PAGE];
         for (file, versions) in self.now.iter().enumerate() {
             let inode = inode(volume, file);
@@ -144,13 +149,19 @@ impl Model {
     }
 }
 
-fn inode<D: BlockDevice>(volume: &Volume<D>, file: usize) -> InodeNumber {
+fn inode<D: BlockDevice>(volume: &WritableVolume<D>, file: usize) -> InodeNumber {
     volume.lookup(volume.root(), format!("file-{file}").as_bytes()).unwrap()
 }
 
 /// Files written in turns of a page, so many of the free blocks. Then holes come between: pages are
 /// written again here and there, or one more file that lay among them goes.
-fn fill<D: BlockDevice>(volume: &mut Volume<D>, model: &mut Model, share: f64, random: &mut Random, again: bool) {
+fn fill<D: BlockDevice>(
+    volume: &mut WritableVolume<D>,
+    model: &mut Model,
+    share: f64,
+    random: &mut Random,
+    again: bool,
+) {
     model.now = vec![Vec::new(); FILES];
     for file in 0..=FILES {
         volume.create(volume.root(), format!("file-{file}").as_bytes(), &NewNode::FILE).unwrap();
@@ -195,12 +206,12 @@ fn assert_sound(device: &impl BlockDevice, with_fsck: bool, context: &str) {
     }
 }
 
-fn fragments<D: BlockDevice>(volume: &Volume<D>) -> usize {
+fn fragments<D: BlockDevice>(volume: &WritableVolume<D>) -> usize {
     (0..FILES).map(|file| all_extents(volume, inode(volume, file)).unwrap().len()).sum()
 }
 
 /// Reads a file from its beginning to its end.
-fn read_through<D: BlockDevice>(volume: &Volume<D>, file: usize) {
+fn read_through<D: BlockDevice>(volume: &WritableVolume<D>, file: usize) {
     let length = volume.stat(inode(volume, file)).unwrap().size as u32;
     FileSystem::read(volume, inode(volume, file), 0, ReadInto::Nothing { length }).unwrap();
 }
@@ -271,7 +282,7 @@ fn files_lie_together_behind_a_sorted_collection() {
 }
 
 /// A file is read, and what is worth it gathered.
-fn gather<D: BlockDevice>(volume: &mut Volume<D>) -> Gathered {
+fn gather<D: BlockDevice>(volume: &mut WritableVolume<D>) -> Gathered {
     (0..4).for_each(|_| read_through(volume, 1));
     volume.gather_files().unwrap()
 }
@@ -285,7 +296,7 @@ fn a_file_that_is_read_is_gathered_whole() {
         let mut volume = mount(made(layer(192, 8000)), Mode::Copy);
         let mut model = Model::default();
         fill(&mut volume, &mut model, 0.15, &mut Random::new(3, "gathered"), false);
-        let of = |volume: &Volume<Layer>, file| all_extents(volume, inode(volume, file)).unwrap().len();
+        let of = |volume: &WritableVolume<Layer>, file| all_extents(volume, inode(volume, file)).unwrap().len();
         let (before, other) = (of(&volume, 1), of(&volume, 2));
         // Pieces are read together, so that it is the host that pays for each.
         let costs = GatherCosts { remap: costs().remap.filter(|_| remaps), ..costs() }.with_host(50_000);
@@ -371,7 +382,7 @@ fn cuts_of(mode: Mode, round: u64) -> [u64; 3] {
 }
 
 /// Some writes, collections, a round of gathering, and a sync between.
-fn cleaned<D: BlockDevice>(volume: &mut Volume<D>, model: &mut Model, life: u64) -> nandkit_vfs::Result<()> {
+fn cleaned<D: BlockDevice>(volume: &mut WritableVolume<D>, model: &mut Model, life: u64) -> nandkit_vfs::Result<()> {
     let mut random = Random::new(5 + life, "cleaned");
     volume.set_gather(Some(GatherOptions { costs: costs(), budget: 600 }));
     for round in 0..2 {

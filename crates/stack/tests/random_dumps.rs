@@ -205,7 +205,7 @@ fn f2fs() -> &'static (Vec<u8>, Files) {
         let mut device = RamDevice::with_sectors(4096, sectors).expect("a device");
         new.write(&mut device, &clock(), &|_| {}).expect("formats");
         let write = nandkit_f2fs::WriteOptions::default();
-        let mut fs = nandkit_f2fs::Volume::mount(vec![device], clock(), write).expect("mounts");
+        let mut fs = nandkit_f2fs::WritableVolume::mount(vec![device], clock(), write).expect("mounts");
         fill(&mut fs, &files);
         let devices = fs.unmount().map_err(|(_, error)| error).expect("unmounts");
         (all_of(&devices[0]), files)

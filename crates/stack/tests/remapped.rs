@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, RequestKind, StatsDevice, Survival};
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_ftl::PageMapOptions;
 use nandkit_remap::{Limits, Remapped, RemappedTree, remap_create};
 use nandkit_units::random::hash;
@@ -17,7 +17,7 @@ use super::f2fs_adopt::{Layer, assert_sound, content, file, layer, made, mount, 
 const SIZES: [usize; 14] = [0, 1, 100, 3000, 4096, 4097, 8192, 20_000, 5, 70_001, 4095, 1_000_000, 12_288, 3500];
 
 /// Files of many sizes, small ones in their inodes among them, and one with holes.
-fn files<D: BlockDevice>(volume: &mut Volume<D>) -> Vec<InodeNumber> {
+fn files<D: BlockDevice>(volume: &mut WritableVolume<D>) -> Vec<InodeNumber> {
     let mut all: Vec<InodeNumber> = SIZES
         .iter()
         .enumerate()
@@ -45,7 +45,7 @@ fn read_all(fs: &mut dyn FileSystem, remapped: &mut Remapped, place: usize, step
     Ok(bytes)
 }
 
-fn names(volume: &Volume<impl BlockDevice>) -> Vec<Vec<u8>> {
+fn names(volume: &WritableVolume<impl BlockDevice>) -> Vec<Vec<u8>> {
     let mut names = Vec::new();
     let root = volume.root();
     volume
@@ -131,7 +131,7 @@ fn many_small_files_take_few_requests_and_no_page_is_programmed_for_them() {
 
 /// A volume that files change on, and the clock by which they do.
 struct Changing {
-    volume: Volume<Layer>,
+    volume: WritableVolume<Layer>,
     clock: Clock,
 }
 
@@ -195,7 +195,7 @@ fn a_thousand_races_mix_no_versions() {
         let clock = Clock::starting_at(0);
         let device = vec![made(layer([2000, 40][round as usize % 2]))];
         let mut changing =
-            Changing { volume: Volume::mount(device, clock.clone(), WriteOptions::default()).unwrap(), clock };
+            Changing { volume: WritableVolume::mount(device, clock.clone(), WriteOptions::default()).unwrap(), clock };
         let volume = &mut changing.volume;
         let all = files(volume);
         let memory = [1 << 20, 8192, 1][round as usize % 3];

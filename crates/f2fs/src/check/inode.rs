@@ -8,7 +8,7 @@ use super::directory::ENTRY_TYPE;
 use super::file::FileWalk;
 use super::inodes::state;
 use super::repair::mend::AreaPlace;
-use super::report::{Place, of};
+use super::report::{FindingSubject, of};
 use super::walk::Expected;
 use super::{Check, report};
 use crate::directory::levels::LEVELS_MAX;
@@ -98,10 +98,10 @@ impl Check<'_> {
         }
         self.totals.inodes += 1;
         if known.names > 0 && known.entry_type != kind {
-            let place = of(inode.nid).at(BlockAddress(known.name_block));
+            let subject = of(inode.nid).at(BlockAddress(known.name_block));
             // An unknown type was told with the entry.
             if let Some(said) = kind_of(known.entry_type) {
-                self.report.fault(FindingKind::Dentry, place, || {
+                self.report.fault(FindingKind::Dentry, subject, || {
                     format!("the entry says {said}; the inode is a {}", inode.kind)
                 });
             }
@@ -117,9 +117,9 @@ impl Check<'_> {
         }
     }
 
-    fn check_fields(&mut self, inode: &Inode, place: Place) {
+    fn check_fields(&mut self, inode: &Inode, subject: FindingSubject) {
         let (head, kind) = (&inode.head, inode.kind);
-        let fault = |detail: String, report: &mut report::Draft| report.fault(FindingKind::Inode, place, || detail);
+        let fault = |detail: String, report: &mut report::Draft| report.fault(FindingKind::Inode, subject, || detail);
         let report = &mut self.report;
         if head.blocks.get() == 0 {
             fault("an inode of no blocks; expected at least its own".into(), report);
@@ -217,27 +217,28 @@ impl Check<'_> {
 
     /// Content in the inode: the word before it is zero, it is as long as there is room, and a file
     /// says that it has any.
-    fn check_inline(&mut self, inode: &Inode, place: Place) {
+    fn check_inline(&mut self, inode: &Inode, subject: FindingSubject) {
         let (head, size) = (&inode.head, inode.head.size.get());
         let room = inode.shape.inline.len() as u64;
         let report = &mut self.report;
         if word(&inode.block, inode.shape.addresses.start).unwrap_or(0) != 0 {
-            report.fault(FindingKind::Inode, place, || "the word before inline content is not zero".into());
+            report.fault(FindingKind::Inode, subject, || "the word before inline content is not zero".into());
         }
         if inode.kind == FileKind::Directory {
             if size != room {
-                report.fault(FindingKind::Inode, place, || {
+                report.fault(FindingKind::Inode, subject, || {
                     format!("a directory in its inode of {size} bytes; there are {room}")
                 });
             }
             return;
         }
         if size > room {
-            report.fault(FindingKind::Inode, place, || format!("{size} bytes in the inode, which has room for {room}"));
+            report
+                .fault(FindingKind::Inode, subject, || format!("{size} bytes in the inode, which has room for {room}"));
         }
         let area = inode.block.get(inode.shape.inline.clone()).unwrap_or_default();
         if !head.has_inline(inline::DATA_EXISTS) && !nandkit_units::is_zeroed(area) {
-            report.fault(FindingKind::Inode, place, || "content in an inode that says it has none".into());
+            report.fault(FindingKind::Inode, subject, || "content in an inode that says it has none".into());
         }
     }
 

@@ -10,7 +10,7 @@ use super::Check;
 use super::batch::{self, BATCH};
 use super::inodes::state;
 use super::nat::Reach;
-use super::report::{NOWHERE, at, of};
+use super::report::{WHOLE_VOLUME, at, of};
 use super::summaries::Claim;
 use super::walk::Expected;
 use crate::findings::FindingKind;
@@ -114,7 +114,7 @@ impl Check<'_> {
         for (nid, entry) in self.nat.unreached() {
             match entry.address() {
                 DataAddress::At(here) if geometry.main(here).is_some() => places.push((here, (nid, entry))),
-                other => self.report.fault(FindingKind::Nat, NOWHERE, || {
+                other => self.report.fault(FindingKind::Nat, WHOLE_VOLUME, || {
                     format!(
                         "{nid} of inode {} has the address {:#x}, and nothing refers to it",
                         entry.ino.get(),

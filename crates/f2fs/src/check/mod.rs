@@ -43,9 +43,9 @@ use inodes::{Inodes, Paths, state};
 use nat::NatTable;
 use quota::Quotas;
 use repair::mend::Mender;
-use repair::rebuild::Kept;
+use repair::rebuild::ClaimedBlocks;
 pub use repair::{Repair, Waiting, repair};
-use report::{Draft, NOWHERE, naming_inode, of};
+use report::{Draft, WHOLE_VOLUME, naming_inode, of};
 pub use resize::{Resize, resize};
 use segments::Segments;
 use summaries::Summaries;
@@ -78,7 +78,7 @@ pub fn check<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<Report> {
     let (superblock, geometry, _) = match chosen {
         Ok(chosen) => chosen,
         Err(error) if error.kind == ErrorKind::Corrupt && superblocks::any(&devices) => {
-            report.fault(FindingKind::Superblock, NOWHERE, || error.to_string());
+            report.fault(FindingKind::Superblock, WHOLE_VOLUME, || error.to_string());
             return Ok(finished(report, None));
         }
         Err(error) => return Err(error),
@@ -151,7 +151,7 @@ struct Check<'a> {
     /// Takes changes, where this is a repair.
     mender: Option<Mender>,
     /// Takes all claims, where tables are to be made of them.
-    kept: Option<Kept>,
+    claimed: Option<ClaimedBlocks>,
     /// Inodes that were reached and not yet looked at.
     pending: Vec<Expected>,
     /// Nodes, and blocks of directories, that lie behind the end of the devices.
@@ -177,7 +177,7 @@ impl<'a> Check<'a> {
             decompressor: None,
             compared_pairs: 0,
             mender: None,
-            kept: None,
+            claimed: None,
             pending: Vec::new(),
             nodes_behind_end: 0,
             whole: true,
@@ -192,7 +192,7 @@ impl<'a> Check<'a> {
         if self.nodes_behind_end > 0 {
             let nodes = self.nodes_behind_end;
             let detail = || format!("{nodes} nodes and blocks of directories lie behind the end of the device");
-            self.report.fault(FindingKind::CutShort, NOWHERE, detail);
+            self.report.fault(FindingKind::CutShort, WHOLE_VOLUME, detail);
         }
         self.check_links();
         self.check_counts();

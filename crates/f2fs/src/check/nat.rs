@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nandkit_units::Cause;
 use nandkit_vfs::ErrorKind;
 
-use super::report::{Draft, NOWHERE, at};
+use super::report::{Draft, WHOLE_VOLUME, at};
 use crate::bits::{lsb_first, msb_first};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::{CheckpointState, NatBits};
@@ -95,13 +95,13 @@ impl NatTable {
         let mut seen = BTreeSet::new();
         for &(nid, entry) in &state.nat_journal {
             if u64::from(nid.0) >= self.nid_end || nid == NodeId::NONE {
-                report.fault(FindingKind::Nat, NOWHERE, || {
+                report.fault(FindingKind::Nat, WHOLE_VOLUME, || {
                     format!("the NAT's journal has {nid}, where nids end at {}", self.nid_end)
                 });
                 continue;
             }
             if !seen.insert(nid) {
-                report.fault(FindingKind::Nat, NOWHERE, || format!("the NAT's journal has {nid} twice"));
+                report.fault(FindingKind::Nat, WHOLE_VOLUME, || format!("the NAT's journal has {nid} twice"));
             }
             let per_chunk = self.per_chunk as usize;
             let chunk = self.chunks.entry(nid.0 / self.per_chunk).or_insert_with(|| Chunk {
@@ -216,7 +216,7 @@ impl NatTable {
             }
         }
         if let Some(first) = first {
-            report.fault(FindingKind::Nat, NOWHERE, || {
+            report.fault(FindingKind::Nat, WHOLE_VOLUME, || {
                 format!("nat_bits is wrong about {wrong} blocks of the NAT, the first of them block {first}")
             });
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nandkit_units::{Cause, is_zeroed};
 
 use super::batch;
-use super::report::{Draft, NOWHERE, Place, at};
+use super::report::{Draft, FindingSubject, WHOLE_VOLUME, at};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::findings::{Defect, FindingKind};
@@ -143,8 +143,8 @@ pub(super) fn spare_fits(head: &CheckpointHead, geometry: &Geometry) -> bool {
 /// Fields that decoding does not need.
 fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Draft) {
     let (geometry, head) = (blocks.geometry(), &pack.head);
-    let place = at(pack.start);
-    let mut fault = |detail: String| report.fault(FindingKind::Checkpoint, place, || detail);
+    let subject = at(pack.start);
+    let mut fault = |detail: String| report.fault(FindingKind::Checkpoint, subject, || detail);
     let size = geometry.block_size();
     let end = pack.start.checked_add(head.pack_blocks.get().saturating_sub(1));
     if let Some(last) = end.and_then(|end| batch::one(blocks, Cause::Metadata, end).ok())
@@ -172,31 +172,31 @@ fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Draft) {
     if !unused.clone().all(|segment| segment.get() == NO_SEGMENT) && !unused.clone().all(|segment| segment.get() == 0) {
         fault("segments of logs that there are not".into());
     }
-    check_flags(head, report, place);
+    check_flags(head, report, subject);
 }
 
 /// What the volume says of itself.
-fn check_flags(head: &CheckpointHead, report: &mut Draft, place: Place) {
+fn check_flags(head: &CheckpointHead, report: &mut Draft, subject: FindingSubject) {
     for (bit, text) in [
         (flag::ERROR, "an error stopped the volume's checkpoints: the last changes may be missing"),
         (flag::FSCK, "the volume is marked as in need of fsck"),
         (flag::RESIZING, "a resize was under way"),
     ] {
         if head.has(bit) {
-            report.fault(FindingKind::State, place, || text.into());
+            report.fault(FindingKind::State, subject, || text.into());
         }
     }
     // Linux marks them whenever it mounts a volume with quota files without quotas.
     if head.has(flag::QUOTA_NEEDS_FSCK) {
-        report.harmless(FindingKind::State, place, || "the quota files are marked as in need of fsck".into());
+        report.harmless(FindingKind::State, subject, || "the quota files are marked as in need of fsck".into());
     }
     if head.has(flag::DISABLED) {
-        report.harmless(FindingKind::State, place, || {
+        report.harmless(FindingKind::State, subject, || {
             "checkpoints were disabled: what was written since is not part of the volume".into()
         });
     }
     if !head.has(flag::UNMOUNTED) {
-        report.harmless(FindingKind::State, place, || "the volume was not unmounted".into());
+        report.harmless(FindingKind::State, subject, || "the volume was not unmounted".into());
     }
 }
 
@@ -237,7 +237,7 @@ fn check_orphans(blocks: &dyn Blocks, pack: &Pack, state: &CheckpointState, repo
     }
     if !state.orphans.is_empty() {
         let number = state.orphans.len();
-        report.harmless(FindingKind::State, NOWHERE, || {
+        report.harmless(FindingKind::State, WHOLE_VOLUME, || {
             format!("{number} inodes were deleted and still open: the next mount frees them")
         });
     }

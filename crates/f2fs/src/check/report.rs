@@ -8,25 +8,25 @@ use crate::layout::Geometry;
 
 /// The inode and the block that a finding is about.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct FindingSubject {
     inode: Option<NodeId>,
     at: Option<BlockAddress>,
 }
 
 /// The volume as a whole.
-pub(super) const NOWHERE: Place = Place { inode: None, at: None };
+pub(super) const WHOLE_VOLUME: FindingSubject = FindingSubject { inode: None, at: None };
 
 /// An inode.
-pub(super) const fn of(inode: NodeId) -> Place {
-    Place { inode: Some(inode), at: None }
+pub(super) const fn of(inode: NodeId) -> FindingSubject {
+    FindingSubject { inode: Some(inode), at: None }
 }
 
 /// A block.
-pub(super) const fn at(at: BlockAddress) -> Place {
-    Place { inode: None, at: Some(at) }
+pub(super) const fn at(at: BlockAddress) -> FindingSubject {
+    FindingSubject { inode: None, at: Some(at) }
 }
 
-impl Place {
+impl FindingSubject {
     /// Names the block besides.
     pub const fn at(self, at: BlockAddress) -> Self {
         Self { at: Some(at), ..self }
@@ -54,25 +54,25 @@ impl Draft {
     }
 
     /// Something is wrong. The text is made only if it is going to be listed.
-    pub fn fault(&mut self, kind: FindingKind, place: Place, detail: impl FnOnce() -> String) {
-        self.add(kind, Severity::Fault, place, detail);
+    pub fn fault(&mut self, kind: FindingKind, subject: FindingSubject, detail: impl FnOnce() -> String) {
+        self.add(kind, Severity::Fault, subject, detail);
     }
 
     /// Something is worth knowing.
-    pub fn harmless(&mut self, kind: FindingKind, place: Place, detail: impl FnOnce() -> String) {
-        self.add(kind, Severity::Harmless, place, detail);
+    pub fn harmless(&mut self, kind: FindingKind, subject: FindingSubject, detail: impl FnOnce() -> String) {
+        self.add(kind, Severity::Harmless, subject, detail);
     }
 
     /// Something that decoding found.
     pub fn take(&mut self, defect: Defect) {
-        let place = Place { inode: defect.inode, at: defect.at };
-        self.add(defect.kind, defect.kind.severity(), place, || defect.detail);
+        let subject = FindingSubject { inode: defect.inode, at: defect.at };
+        self.add(defect.kind, defect.kind.severity(), subject, || defect.detail);
     }
 
-    fn add(&mut self, kind: FindingKind, severity: Severity, place: Place, detail: impl FnOnce() -> String) {
+    fn add(&mut self, kind: FindingKind, severity: Severity, subject: FindingSubject, detail: impl FnOnce() -> String) {
         let block_size = self.block_size;
         self.findings.add_with(kind.name(), severity, || {
-            let defect = Defect { kind, inode: place.inode, at: place.at, detail: detail() };
+            let defect = Defect { kind, inode: subject.inode, at: subject.at, detail: detail() };
             Finding { severity, ..defect.into_finding(block_size) }
         });
     }
@@ -108,7 +108,7 @@ mod tests {
         for number in 0..LISTED_MAX as u32 + 5 {
             draft.fault(FindingKind::Sit, at(BlockAddress(9000 - number)), || format!("{number}"));
         }
-        draft.harmless(FindingKind::Sit, NOWHERE, || "one".into());
+        draft.harmless(FindingKind::Sit, WHOLE_VOLUME, || "one".into());
         draft.take(Defect::new(FindingKind::Note, "a note"));
         draft.fault(FindingKind::Nat, of(NodeId(4)), || "of an inode".into());
         let list = draft.finish();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::nat::read_or_tell;
-use super::report::{Draft, NOWHERE, at, of};
+use super::report::{Draft, WHOLE_VOLUME, at, of};
 use crate::bits::msb_first;
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
@@ -112,11 +112,11 @@ impl Segments {
         let mut seen = Vec::new();
         for (segment, entry) in &state.sit_journal {
             if segment.0 >= segments {
-                report.fault(FindingKind::Sit, NOWHERE, || {
+                report.fault(FindingKind::Sit, WHOLE_VOLUME, || {
                     format!("the SIT's journal has {segment}; the main area has {segments}")
                 });
             } else if seen.contains(segment) {
-                report.fault(FindingKind::Sit, NOWHERE, || format!("the SIT's journal has {segment} twice"));
+                report.fault(FindingKind::Sit, WHOLE_VOLUME, || format!("the SIT's journal has {segment} twice"));
             }
             seen.push(*segment);
             table.check_hidden(geometry, state, *segment, report);

@@ -178,7 +178,7 @@ impl Summaries {
             (self.again_more, FindingKind::Owners, "blocks have two owners"),
         ] {
             if number > 0 {
-                report.fault(kind, super::report::NOWHERE, || {
+                report.fault(kind, super::report::WHOLE_VOLUME, || {
                     format!("{number} more {what}, which are not looked at by one")
                 });
             }

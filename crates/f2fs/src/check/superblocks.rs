@@ -3,7 +3,7 @@
 use nandkit_block::BlockDevice;
 use nandkit_units::{Area, Cause, Context};
 
-use super::report::{Draft, NOWHERE};
+use super::report::{Draft, WHOLE_VOLUME};
 use crate::device::Devices;
 use crate::findings::FindingKind;
 use crate::ids::NodeId;
@@ -70,7 +70,9 @@ pub(super) fn check<D: BlockDevice>(devices: &Devices<D>, used: &Superblock, rep
         && whole(&second)
         && let Some(place) = first.as_bytes().iter().zip(second.as_bytes()).position(|(one, other)| one != other)
     {
-        report.fault(FindingKind::Superblock, NOWHERE, || format!("the two superblocks differ, first at byte {place}"));
+        report.fault(FindingKind::Superblock, WHOLE_VOLUME, || {
+            format!("the two superblocks differ, first at byte {place}")
+        });
     }
     check_features(used, report);
 }
@@ -80,7 +82,7 @@ pub(super) fn check_features(used: &Superblock, report: &mut Draft) {
     let features = used.features();
     let encoding = used.encoding.get();
     if features.has(Features::CASEFOLD) && encoding != UTF8 {
-        report.fault(FindingKind::Superblock, NOWHERE, || {
+        report.fault(FindingKind::Superblock, WHOLE_VOLUME, || {
             format!("names without case in encoding {encoding}; expected 1, UTF-8 of Unicode 12.1")
         });
     }
@@ -92,12 +94,12 @@ pub(super) fn check_features(used: &Superblock, report: &mut Draft) {
         Features::COMPRESSION,
     ];
     if !features.has(Features::EXTRA_ATTRIBUTES) && needing.iter().any(|feature| features.has(*feature)) {
-        report.fault(FindingKind::Superblock, NOWHERE, || {
+        report.fault(FindingKind::Superblock, WHOLE_VOLUME, || {
             format!("the features {features}, of which one needs extra_attr")
         });
     }
     if used.stop_reasons.iter().any(|&count| count != 0) || used.errors.iter().any(|&bits| bits != 0) {
-        report.harmless(FindingKind::State, NOWHERE, || {
+        report.harmless(FindingKind::State, WHOLE_VOLUME, || {
             let stops = used.stop_reasons().into_iter().map(|(reason, count)| format!("{reason} ({count})"));
             let told: Vec<String> = stops.chain(used.errors()).collect();
             format!("the superblock remembers that Linux met errors on this volume: {}", told.join(", "))

@@ -4,7 +4,7 @@ use nandkit_vfs::FileKind;
 
 use super::Check;
 use super::inodes::state;
-use super::report::{NOWHERE, of};
+use super::report::{WHOLE_VOLUME, of};
 use crate::findings::FindingKind;
 use crate::ids::BlockAddress;
 use crate::layout::dentry::type_of;
@@ -85,19 +85,19 @@ impl Check<'_> {
             }
             let detail = || format!("the checkpoint counts {have} {what}; expected {met}");
             match self.whole {
-                true => self.report.fault(FindingKind::Count, NOWHERE, detail),
-                false => self.report.harmless(FindingKind::Count, NOWHERE, detail),
+                true => self.report.fault(FindingKind::Count, WHOLE_VOLUME, detail),
+                false => self.report.harmless(FindingKind::Count, WHOLE_VOLUME, detail),
             }
         }
         let next = head.next_free_nid.get();
         if u64::from(next) >= self.geometry.nid_end() {
             let end = self.geometry.nid_end();
             self.report
-                .fault(FindingKind::Count, NOWHERE, || format!("the next free nid is {next}; nids end at {end}"));
+                .fault(FindingKind::Count, WHOLE_VOLUME, || format!("the next free nid is {next}; nids end at {end}"));
         }
         let user = head.user_blocks.get();
         if claimed + reserved > user {
-            self.report.fault(FindingKind::Count, NOWHERE, || {
+            self.report.fault(FindingKind::Count, WHOLE_VOLUME, || {
                 format!("{} blocks are in use; users may have {user}", claimed + reserved)
             });
         }

@@ -180,8 +180,8 @@ impl Check<'_> {
     pub fn claim(&mut self, claim: Claim) -> bool {
         match self.segments.claim(self.geometry, claim.at, claim.ino, claim.is_node) {
             Claimed::First => {
-                if let Some(kept) = &mut self.kept {
-                    kept.take(self.geometry, &claim);
+                if let Some(claimed) = &mut self.claimed {
+                    claimed.take(self.geometry, &claim);
                 }
                 self.summaries.add(claim, self.blocks, self.state, &mut self.report);
                 true

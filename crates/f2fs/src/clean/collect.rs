@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use super::collected::{Collected, Liveness};
+use super::collected::{CollectableVolume, Liveness};
 use super::mover::{BlockMover, LiveBlock};
 use super::units;
 use crate::ids::{BlockAddress, SegmentIndex};
@@ -13,7 +13,7 @@ use crate::segments::sit::runs;
 
 /// What came of the collection of a section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CollectedSection {
     /// Blocks of data that moved.
     pub data: u32,
     /// Nodes that moved.
@@ -29,7 +29,11 @@ pub struct Outcome {
 /// Moves what is live out of a section. Errors: those of the volume's own work; what was moved
 /// until then is moved. Cost: the summaries of its segments, and reads and writes of its live
 /// blocks.
-pub fn collect<V: Collected>(volume: &mut V, section: u32, mover: &mut dyn BlockMover) -> Result<Outcome> {
+pub fn collect<V: CollectableVolume>(
+    volume: &mut V,
+    section: u32,
+    mover: &mut dyn BlockMover,
+) -> Result<CollectedSection> {
     let segments = volume.segments();
     let per_section = segments.sit().per_section();
     let begin = section.checked_mul(per_section).filter(|_| section < segments.sit().sections());
@@ -38,25 +42,25 @@ pub fn collect<V: Collected>(volume: &mut V, section: u32, mover: &mut dyn Block
         return Err(FsError::new(ErrorKind::InvalidArgument, detail));
     };
     segments.set_collecting(Some(section));
-    let mut result = Outcome::default();
+    let mut collected = CollectedSection::default();
     let mut done = Ok(());
     for segment in (begin..begin + per_section).map(SegmentIndex) {
-        done = collect_segment(volume, segment, mover, &mut result);
+        done = collect_segment(volume, segment, mover, &mut collected);
         if done.is_err() {
             break;
         }
     }
     let segments = volume.segments();
     segments.set_collecting(None);
-    result.emptied = segments.sit().section_valid(section) == 0;
-    done.map(|()| result)
+    collected.emptied = segments.sit().section_valid(section) == 0;
+    done.map(|()| collected)
 }
 
-fn collect_segment<V: Collected>(
+fn collect_segment<V: CollectableVolume>(
     volume: &mut V,
     segment: SegmentIndex,
     mover: &mut dyn BlockMover,
-    result: &mut Outcome,
+    collected: &mut CollectedSection,
 ) -> Result<()> {
     let sit = volume.segments().sit();
     if sit.valid(segment) == 0 {
@@ -71,23 +75,24 @@ fn collect_segment<V: Collected>(
         let at = BlockAddress(start.0 + u32::from(block));
         if of_nodes {
             let moved = volume.move_node(at, owner.nid)?;
-            (result.nodes, result.left) = (result.nodes + u32::from(moved), result.left + u32::from(!moved));
+            (collected.nodes, collected.left) =
+                (collected.nodes + u32::from(moved), collected.left + u32::from(!moved));
             continue;
         }
         match volume.liveness(at, owner)? {
             Liveness::Live(inode, page) => live.push(LiveBlock { from: at, inode, page, owner }),
-            Liveness::Taken => result.data += 1,
-            Liveness::Dead | Liveness::Stays => result.left += 1,
+            Liveness::Taken => collected.data += 1,
+            Liveness::Dead | Liveness::Stays => collected.left += 1,
         }
     }
-    move_data(volume, live, mover, result)
+    move_data(volume, live, mover, collected)
 }
 
-fn move_data<V: Collected>(
+fn move_data<V: CollectableVolume>(
     volume: &mut V,
     mut live: Vec<LiveBlock>,
     mover: &mut dyn BlockMover,
-    result: &mut Outcome,
+    collected: &mut CollectedSection,
 ) -> Result<()> {
     if live.is_empty() {
         return Ok(());
@@ -105,8 +110,8 @@ fn move_data<V: Collected>(
     let unit = mover.unit(volume.mover());
     let (live, pairs) = units::place(volume, live, unit)?;
     carry(volume, mover, (&live, &pairs), &mut |_, mapped| {
-        result.data += 1;
-        result.mapped.extend(mapped);
+        collected.data += 1;
+        collected.mapped.extend(mapped);
     })
 }
 
@@ -114,7 +119,7 @@ fn move_data<V: Collected>(
 /// the places that they leave. `moved` hears of each where it lies now, and where it lay if the
 /// device still reads it from there until the checkpoint. Errors: those of the transfer, behind
 /// which the new places are free again, and of the map.
-pub(crate) fn carry<V: Collected>(
+pub(crate) fn carry<V: CollectableVolume>(
     volume: &mut V,
     mover: &mut dyn BlockMover,
     (live, pairs): (&[LiveBlock], &[(BlockAddress, BlockAddress)]),

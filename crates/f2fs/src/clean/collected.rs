@@ -23,7 +23,7 @@ pub enum Liveness {
 }
 
 /// The volume as the collector sees it.
-pub trait Collected {
+pub trait CollectableVolume {
     /// The segments.
     fn segments(&mut self) -> &mut Segments;
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use nandkit_vfs::Result;
 
 use super::collect::carry;
-use super::collected::{Collected, Liveness};
+use super::collected::{CollectableVolume, Liveness};
 use super::mover::{BlockMover, LiveBlock};
 use super::review::{self, HoleRun, Reuse, ReusePlan, ReuseReview, Treatment};
 use super::unified;
@@ -18,7 +18,7 @@ use crate::segments::Summary;
 /// treated is kept for the log, which gets it once a checkpoint has completed; until then,
 /// allocation finds another. Errors: those of the volume's work; what was moved until then is
 /// moved, and the segment is kept nevertheless.
-pub fn prepare<V: Collected>(
+pub fn prepare<V: CollectableVolume>(
     volume: &mut V,
     log: Log,
     reviewer: &mut dyn ReuseReview,
@@ -78,7 +78,7 @@ impl Targets {
 }
 
 /// Moves the runs of a plan, all in one transfer, so that what goes to one place is one request.
-fn treat<V: Collected>(
+fn treat<V: CollectableVolume>(
     volume: &mut V,
     segment: SegmentIndex,
     (holes, treated): (&[HoleRun], &[(Range<u16>, Treatment)]),

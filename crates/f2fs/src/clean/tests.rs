@@ -9,7 +9,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::balance::{Background, Foreground, Need, is_short};
 use super::collect::collect;
-use super::collected::{Collected, Liveness};
+use super::collected::{CollectableVolume, Liveness};
 use super::mover::{BlockMover, CopyMover, LiveBlock, Mover, RemapMover};
 use super::policy::{PolicySearch, SearchByKind};
 use super::review::{HoleRun, ReusePlan, Treatment, checked, facts, holes};
@@ -109,7 +109,7 @@ impl Mover for Small {
     }
 }
 
-impl Collected for Small {
+impl CollectableVolume for Small {
     fn segments(&mut self) -> &mut Segments {
         &mut self.bench.segments
     }

@@ -11,7 +11,7 @@ use nandkit_units::{Better, StatisticDefinition, StatisticValue, Statistics};
 use nandkit_vfs::Result;
 
 use super::collect::carry;
-use super::collected::{Collected, Liveness};
+use super::collected::{CollectableVolume, Liveness};
 use super::mover::{BlockMover, LiveBlock, Mover, RemapMover};
 use super::partial::{mean, valid_runs};
 use super::review::{
@@ -169,7 +169,7 @@ fn gain_of_order(pages: &[LivePage], costs: &GatherCosts) -> f64 {
 }
 
 /// The pages of a segment that a review may weigh. Errors: `Device`.
-pub(super) fn live_pages<V: Collected>(
+pub(super) fn live_pages<V: CollectableVolume>(
     volume: &mut V,
     segment: SegmentIndex,
     facts: &ReuseFacts,
@@ -190,7 +190,7 @@ pub(super) fn live_pages<V: Collected>(
 
 /// Remaps runs of a segment, as its plan says: within it to `targets`, taken from the end, or to
 /// the cold log; in the order of files where that is the plan. Errors: as of a collection.
-pub(super) fn remap_runs<V: Collected>(
+pub(super) fn remap_runs<V: CollectableVolume>(
     volume: &mut V,
     segment: SegmentIndex,
     live: Vec<(LiveBlock, Treatment)>,

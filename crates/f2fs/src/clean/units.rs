@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use nandkit_vfs::Result;
 
-use super::collected::Collected;
+use super::collected::CollectableVolume;
 use super::mover::LiveBlock;
 use crate::device::Pair;
 use crate::ids::{BlockAddress, Log};
@@ -13,7 +13,7 @@ use crate::segments::sit::BLOCKS;
 
 /// Finds a place for each block, in this order as far as units allow. Returns the blocks in the
 /// order in which they got their places. Errors: those of the allocation; no place is taken then.
-pub(super) fn place<V: Collected>(
+pub(super) fn place<V: CollectableVolume>(
     volume: &mut V,
     live: Vec<LiveBlock>,
     unit: u32,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nandkit_units::{Nanos, StatisticDefinition, StatisticValue, Statistics};
 
 use crate::clean::Collection;
-use crate::clean::collect::Outcome;
+use crate::clean::collect::CollectedSection;
 use crate::clean::review::Reuse;
 use crate::ids::Log;
 use crate::over_time::{OverTime, Sample};
@@ -93,7 +93,7 @@ impl Counters {
         }
     }
 
-    pub(crate) fn collected(&mut self, why: Collection, outcome: &Outcome) {
+    pub(crate) fn collected(&mut self, why: Collection, outcome: &CollectedSection) {
         let of = match why {
             Collection::Foreground => &mut self.foreground,
             Collection::Background => &mut self.background,

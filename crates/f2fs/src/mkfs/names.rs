@@ -12,7 +12,7 @@ const SLOTS: u32 = 214;
 
 /// Where an entry lies in its directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct EntryAddress {
     /// Page of the directory.
     pub page: u32,
     /// First slot; of inline entries, with page 0, in the inode.
@@ -76,7 +76,7 @@ impl NamePlaces {
     }
 
     /// The place of a name by its hash. Errors: `NoSpace` where 63 levels are full.
-    pub fn put(&mut self, hash: u32, slots: u32) -> Result<Place> {
+    pub fn put(&mut self, hash: u32, slots: u32) -> Result<EntryAddress> {
         for number in 0..LEVELS_MAX {
             if self.levels.len() == number as usize {
                 self.add_level(number);
@@ -91,7 +91,7 @@ impl NamePlaces {
                 }
                 let taken = level.blocks.get_mut(index).and_then(|block| block.take(slots));
                 if let (Some(slot), Ok(page)) = (taken, u32::try_from(level.start + block)) {
-                    return Ok(Place { page, slot });
+                    return Ok(EntryAddress { page, slot });
                 }
             }
         }

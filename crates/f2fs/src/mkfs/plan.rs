@@ -8,7 +8,7 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 use super::MkfsOptions;
 use super::logs::{LogBlocks, shared};
-use super::names::{NamePlaces, Place};
+use super::names::{EntryAddress, NamePlaces};
 use super::runs::{NodeCount, count};
 use crate::directory::hash;
 use crate::encode::inode::{address_words, check_device};
@@ -130,11 +130,11 @@ pub struct Plan<'a> {
     /// Which nodes each directory of the tree holds.
     pub children: Children,
     /// Where each node's name lies in its directory.
-    pub places: Vec<Place>,
+    pub places: Vec<EntryAddress>,
     /// The inode's number of each node.
     pub numbers: Vec<NodeId>,
     /// Where `lost+found` lies in the root, where the feature makes it, and its number.
-    pub lost_found: Option<(Place, NodeId)>,
+    pub lost_found: Option<(EntryAddress, NodeId)>,
     /// Quota files by kind.
     pub quota_files: [Vec<u8>; 3],
     /// Their inodes: user, group, project; [`NodeId::NONE`] for none.
@@ -165,7 +165,7 @@ impl<'a> Plan<'a> {
             inodes: Vec::with_capacity(nodes.len()),
             runs: Vec::new(),
             children: Children::of(nodes),
-            places: vec![Place::default(); nodes.len()],
+            places: vec![EntryAddress::default(); nodes.len()],
             numbers: vec![NodeId::NONE; nodes.len()],
             lost_found: None,
             quota_files: Default::default(),
@@ -355,7 +355,7 @@ impl<'a> Plan<'a> {
             let mut slot = 2;
             for (child, node) in children {
                 if let Some(place) = self.places.get_mut(child) {
-                    *place = Place { page: 0, slot };
+                    *place = EntryAddress { page: 0, slot };
                 }
                 slot += slots_of(node.name.len()) as u16;
             }

@@ -18,14 +18,19 @@ use crate::layout::InodeHead;
 use crate::layout::inode::advise;
 
 /// A directory and a name.
-pub type Place<'a> = (NodeId, &'a [u8]);
+pub type NameInDirectory<'a> = (NodeId, &'a [u8]);
 
 /// Gives an inode another name or directory, as POSIX and renameat2(2) say.
 ///
 /// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a
 /// directory into itself), `InvalidName`, `NameTooLong`, `NotSupported` (an encrypted directory),
 /// `CrossDevice` (the directory hands on another project), `NoSpace`, `Corrupt`, `Device`.
-pub fn rename<S: InodeStore + ?Sized>(store: &mut S, from: Place<'_>, to: Place<'_>, flags: RenameFlags) -> Result<()> {
+pub fn rename<S: InodeStore + ?Sized>(
+    store: &mut S,
+    from: NameInDirectory<'_>,
+    to: NameInDirectory<'_>,
+    flags: RenameFlags,
+) -> Result<()> {
     store.prepare()?;
     let (source, target) = (open_directory(store, from.0)?, open_directory(store, to.0)?);
     check_name(to.1)?;
@@ -112,7 +117,12 @@ pub fn rename_unasked<S: InodeStore + ?Sized>(
 }
 
 /// To a name that nobody has.
-fn to_new_name<S: InodeStore + ?Sized>(store: &mut S, moved: &Inode, from: Place<'_>, to: Place<'_>) -> Result<()> {
+fn to_new_name<S: InodeStore + ?Sized>(
+    store: &mut S,
+    moved: &Inode,
+    from: NameInDirectory<'_>,
+    to: NameInDirectory<'_>,
+) -> Result<()> {
     let hash = hash_of_new(store.geometry(), &store.inode_at(to.0)?, to.1)?;
     let room = make_room(store, to.0, hash, to.1)?;
     insert(store, to.0, room, &NewEntry { hash, name: to.1, ino: moved.nid, kind: moved.kind })?;
@@ -134,8 +144,8 @@ fn over<S: InodeStore + ?Sized>(
     store: &mut S,
     moved: &Inode,
     other: &Inode,
-    from: Place<'_>,
-    to: Place<'_>,
+    from: NameInDirectory<'_>,
+    to: NameInDirectory<'_>,
 ) -> Result<()> {
     let told = |kind| FsError::new(kind, String::from_utf8_lossy(to.1).into_owned());
     match (moved.kind == FileKind::Directory, other.kind == FileKind::Directory) {
@@ -165,8 +175,8 @@ fn over<S: InodeStore + ?Sized>(
 /// Two inodes change names.
 fn exchange<S: InodeStore + ?Sized>(
     store: &mut S,
-    (one, from): (&Inode, Place<'_>),
-    (other, to): (&Inode, Place<'_>),
+    (one, from): (&Inode, NameInDirectory<'_>),
+    (other, to): (&Inode, NameInDirectory<'_>),
 ) -> Result<()> {
     let first = find(store, &store.inode_at(from.0)?, from.1)?;
     let second = find(store, &store.inode_at(to.0)?, to.1)?;

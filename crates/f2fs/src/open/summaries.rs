@@ -14,7 +14,7 @@ use crate::layout::{BLOCKS_PER_SEGMENT, NatEntry, SitEntry, SummaryEntry};
 
 /// What the summaries of a pack hold.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct PackSummaries {
     pub summaries: [SummaryBlock; Log::COUNT],
     pub nat_journal: Vec<(NodeId, NatEntry)>,
     pub sit_journal: Vec<(SegmentIndex, SitEntry)>,
@@ -28,20 +28,20 @@ pub fn read(
     pack: &Pack,
     logs: &[LogState; Log::COUNT],
     findings: Defects<'_>,
-) -> Result<Option<Found>> {
-    let mut found = Found::default();
+) -> Result<Option<PackSummaries>> {
+    let mut pack_summaries = PackSummaries::default();
     let (nat, sit) = match pack.head.has(flag::COMPACT_SUMMARIES) {
-        true => read_compact(blocks, pack, logs, &mut found)?,
-        false => read_normal(blocks, pack, &mut found)?,
+        true => read_compact(blocks, pack, logs, &mut pack_summaries)?,
+        false => read_normal(blocks, pack, &mut pack_summaries)?,
     };
     if pack.head.has(flag::UNMOUNTED | flag::FASTBOOT) {
         for (number, log) in [Log::HotNode, Log::WarmNode, Log::ColdNode].into_iter().enumerate() {
             let block = block_from_end(blocks, pack, 4 - number as u32)?;
             let view = SummaryView(block.get(..blocks.geometry().summary_bytes()).unwrap_or_default());
             if log == Log::HotNode {
-                found.lifetime_kib = summary::lifetime_kib(view.journal());
+                pack_summaries.lifetime_kib = summary::lifetime_kib(view.journal());
             }
-            set(&mut found, log, view.entries().collect());
+            set(&mut pack_summaries, log, view.entries().collect());
         }
     }
     let mut wrong = |name: &str| {
@@ -50,8 +50,8 @@ pub fn read(
     };
     match (nat_journal(&nat), sit_journal(&sit)) {
         (Some(nat), Some(sit)) => {
-            (found.nat_journal, found.sit_journal) = (nat, sit);
-            Ok(Some(found))
+            (pack_summaries.nat_journal, pack_summaries.sit_journal) = (nat, sit);
+            Ok(Some(pack_summaries))
         }
         (nat, _) => {
             wrong(if nat.is_none() { "NAT" } else { "SIT" });
@@ -60,8 +60,8 @@ pub fn read(
     }
 }
 
-fn set(found: &mut Found, log: Log, entries: Vec<SummaryEntry>) {
-    if let Some(summary) = found.summaries.get_mut(log.index()) {
+fn set(pack_summaries: &mut PackSummaries, log: Log, entries: Vec<SummaryEntry>) {
+    if let Some(summary) = pack_summaries.summaries.get_mut(log.index()) {
         summary.entries = entries;
     }
 }
@@ -84,7 +84,7 @@ fn read_block(blocks: &(impl Blocks + ?Sized), pack: &Pack, number: u32) -> Resu
 type Journals = (Vec<u8>, Vec<u8>);
 
 /// One block a data log, before the node summaries where there are any.
-fn read_normal(blocks: &(impl Blocks + ?Sized), pack: &Pack, found: &mut Found) -> Result<Journals> {
+fn read_normal(blocks: &(impl Blocks + ?Sized), pack: &Pack, pack_summaries: &mut PackSummaries) -> Result<Journals> {
     let behind = if pack.head.has(flag::UNMOUNTED | flag::FASTBOOT) { 4 } else { 1 };
     let (mut nat, mut sit) = (Vec::new(), Vec::new());
     for (number, log) in [Log::HotData, Log::WarmData, Log::ColdData].into_iter().enumerate() {
@@ -95,7 +95,7 @@ fn read_normal(blocks: &(impl Blocks + ?Sized), pack: &Pack, found: &mut Found) 
             Log::ColdData => sit = view.journal().to_vec(),
             _ => {}
         }
-        set(found, log, view.entries().collect());
+        set(pack_summaries, log, view.entries().collect());
     }
     Ok((nat, sit))
 }
@@ -106,7 +106,7 @@ fn read_compact(
     blocks: &(impl Blocks + ?Sized),
     pack: &Pack,
     logs: &[LogState; Log::COUNT],
-    found: &mut Found,
+    pack_summaries: &mut PackSummaries,
 ) -> Result<Journals> {
     let size = blocks.geometry().block_size();
     let journal = SummaryView::journal_bytes(blocks.geometry().summary_bytes());
@@ -132,7 +132,7 @@ fn read_compact(
             at += take * size_of::<SummaryEntry>();
         }
         entries.resize(BLOCKS_PER_SEGMENT as usize, SummaryEntry::default());
-        set(found, log, entries);
+        set(pack_summaries, log, entries);
     }
     Ok(journals)
 }

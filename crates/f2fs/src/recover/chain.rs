@@ -16,7 +16,7 @@ use crate::layout::node::mark;
 use crate::layout::{Footer, Geometry, NodeOffset, word};
 use crate::node::cache::is_indirect;
 use crate::node::checked::decode_inode;
-use crate::write::Volume;
+use crate::write::WritableVolume;
 
 /// From so many named blocks on it is worth while to look for those that are named twice.
 const COMPACT_FROM: usize = 1 << 16;
@@ -53,7 +53,7 @@ pub(super) struct Chain {
 impl Chain {
     /// Follows the chain from where the checkpoint's log of warm nodes stands. Errors: `Corrupt`
     /// (it goes in a circle), `Device`.
-    pub fn find<D: BlockDevice>(volume: &Volume<D>) -> Result<Self> {
+    pub fn find<D: BlockDevice>(volume: &WritableVolume<D>) -> Result<Self> {
         let mut chain = Self::default();
         let state = &volume.state;
         if state.head.has(flag::DISABLED) {
@@ -78,7 +78,7 @@ impl Chain {
 
     fn add<D: BlockDevice>(
         &mut self,
-        volume: &Volume<D>,
+        volume: &WritableVolume<D>,
         at: BlockAddress,
         footer: Footer,
         block: &Block,
@@ -141,7 +141,7 @@ fn named(geometry: &Geometry, footer: &Footer, block: &Block) -> Vec<BlockAddres
         .collect()
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Whether a node was written after the last checkpoint and before the next (node.h,
     /// `is_recoverable_dnode`).
     fn is_recent(&self, footer: &Footer) -> bool {

@@ -13,9 +13,9 @@ use crate::inode::Inode;
 use crate::layout::inode::{Extent, WORDS_OFFSET, inline};
 use crate::layout::node::FOOTER_BYTES;
 use crate::layout::{ExtraAttributes, InodeHead, NodeOffset, set_word};
-use crate::write::Volume;
+use crate::write::WritableVolume;
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Makes a file that the checkpoint does not have: empty, with one name to come. Errors:
     /// `NoSpace`, `Corrupt`, `Device`.
     pub(super) fn make_from(&mut self, from: &Inode) -> Result<()> {

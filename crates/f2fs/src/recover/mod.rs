@@ -19,13 +19,13 @@ use crate::blocks::Nodes;
 use crate::counters::Reason;
 use crate::findings::{Defect, FindingKind};
 use crate::ids::{Log, NodeId};
-use crate::write::Volume;
+use crate::write::WritableVolume;
 use chain::Chain;
 
 pub use crate::counters::Recovered;
 pub use reading::{ForReading, recovered, recovered_several};
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Recovers what there is to recover, and writes a checkpoint if there was anything. Errors:
     /// `Corrupt` (a chain that contradicts itself), `NoSpace`, `Device`; the device is as before
     /// then.

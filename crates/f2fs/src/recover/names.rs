@@ -14,9 +14,9 @@ use crate::names::area::NewEntry;
 use crate::names::rename::rename_unasked;
 use crate::names::store::InodeStore;
 use crate::names::{entries, links};
-use crate::write::Volume;
+use crate::write::WritableVolume;
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Enters the name that an inode of the chain says into its parent. Another file of that name
     /// loses it first, and a directory that is not empty, or in which files of the chain are to be
     /// named (`named_in`), gets another one (Linux's recovery unlinks it with all that it has, and
@@ -26,10 +26,13 @@ impl<D: BlockDevice> Volume<D> {
         let parent = NodeId(from.head.parent.get());
         let wrong = |detail: String| Err(Defect::new(FindingKind::State, detail).of(from.nid).into_error());
         let known = parent >= NodeId::ROOT && Blocks::geometry(self).nat_block(parent).is_some();
-        if !known || self.entry(parent)?.is_free() || Volume::inode_at(self, parent)?.kind != FileKind::Directory {
+        if !known
+            || self.entry(parent)?.is_free()
+            || WritableVolume::inode_at(self, parent)?.kind != FileKind::Directory
+        {
             return wrong(format!("a fsynced file is to be named in inode {}, which is no directory", parent.0));
         }
-        let directory = Volume::inode_at(self, parent)?;
+        let directory = WritableVolume::inode_at(self, parent)?;
         let name = from.head.name().map(<[u8]>::to_vec).unwrap_or_default();
         entries::expect_plain(&directory)?;
         if from.head.has_advise(advise::ENCRYPTED_NAME) {
@@ -53,7 +56,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     fn is_full_directory(&self, ino: NodeId) -> Result<bool> {
-        let inode = Volume::inode_at(self, ino)?;
+        let inode = WritableVolume::inode_at(self, ino)?;
         Ok(inode.kind == FileKind::Directory && !self.is_empty_directory(&inode)?)
     }
 
@@ -62,7 +65,7 @@ impl<D: BlockDevice> Volume<D> {
     fn move_aside(&mut self, parent: NodeId, name: &[u8], ino: NodeId) -> Result<()> {
         for other in 0..100_u32 {
             let free = if other == 0 { ino.0.to_string() } else { format!("{}.{other}", ino.0) };
-            let directory = Volume::inode_at(self, parent)?;
+            let directory = WritableVolume::inode_at(self, parent)?;
             if self.find_entry(&directory, free.as_bytes())?.is_none() {
                 rename_unasked(self, parent, (name, free.as_bytes()))?;
                 let detail = format!("a file that was fsynced has the name of this directory, which is {free} now");

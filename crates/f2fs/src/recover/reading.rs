@@ -9,7 +9,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use super::Recovered;
 use crate::findings::FindingKind;
 use crate::open;
-use crate::write::{Volume, WriteOptions};
+use crate::write::{WritableVolume, WriteOptions};
 
 /// Devices with what a recovery wrote laid over them.
 #[derive(Debug)]
@@ -24,10 +24,10 @@ pub struct ForReading<D> {
 /// without anything to recover comes back as it is.
 ///
 /// Limits of quotas, which only writers heed, forbid no recovery; usage is kept as by any mount.
-/// Errors: those of [`Volume::mount`], of which `NotSupported` says that this program cannot
-/// recover such a volume; else the chain of fsynced nodes contradicts itself, or the rest of the
-/// volume. Cost: what is recovered, and a checkpoint. Memory: that of a mount, and the blocks that
-/// recovery changes: nodes of the chain, and tables.
+/// Errors: those of [`WritableVolume::mount`], of which `NotSupported` says that this program
+/// cannot recover such a volume; else the chain of fsynced nodes contradicts itself, or the rest of
+/// the volume. Cost: what is recovered, and a checkpoint. Memory: that of a mount, and the blocks
+/// that recovery changes: nodes of the chain, and tables.
 pub fn recovered_several<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<ForReading<D>> {
     let overlays = devices.into_iter().map(OverlayDevice::new).collect::<nandkit_block::Result<Vec<_>>>();
     let overlays = overlays.map_err(|error| FsError::device("laying memory over the device", error))?;
@@ -45,7 +45,7 @@ pub fn recovered_several<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Resul
         limits: false,
         ..WriteOptions::default()
     };
-    let volume = Volume::from_opened(opened, options, notes)?;
+    let volume = WritableVolume::from_opened(opened, options, notes)?;
     let recovered = volume.recovered();
     let devices = volume.unmount().map_err(|(_, error)| error)?;
     Ok(ForReading { devices, recovered })

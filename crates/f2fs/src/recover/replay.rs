@@ -16,9 +16,9 @@ use crate::layout::{NodeOffset, word};
 use crate::node::cache::is_indirect;
 use crate::node::checked::decode_inode;
 use crate::segments::{Charge, Space, SpaceOn, Summary};
-use crate::write::{Slot, Volume};
+use crate::write::{Slot, WritableVolume};
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Takes the whole chain over; says how many files were made. Errors: `Corrupt`, `NoSpace`,
     /// `Device`.
     pub(super) fn replay(&mut self, chain: &Chain) -> Result<u64> {

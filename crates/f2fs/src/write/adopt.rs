@@ -13,7 +13,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
 use nandkit_vfs::{AdoptedRange, ErrorKind, FsError, Result};
 
-use super::Volume;
+use super::WritableVolume;
 use super::back::Why;
 use super::tree::Slot;
 use crate::blocks::{Blocks, Nodes};
@@ -47,7 +47,7 @@ fn refused(kind: ErrorKind, detail: String) -> FsError {
     FsError::new(kind, detail)
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Whether the device remaps single blocks.
     pub(crate) fn can_adopt(&mut self) -> bool {
         self.device.remap_units().is_some_and(|units| units.blocks == 1)

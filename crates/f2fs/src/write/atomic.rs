@@ -10,7 +10,7 @@ use nandkit_units::{Cause, Payload};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::IntoBytes;
 
-use super::Volume;
+use super::WritableVolume;
 use super::adopt::Run;
 use super::back::Why;
 use super::runs::Runs;
@@ -33,7 +33,7 @@ fn wrong(detail: String) -> FsError {
     FsError::new(ErrorKind::InvalidArgument, detail)
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// The file of a draft.
     pub(crate) fn drafted(&self, draft: NodeId) -> Option<NodeId> {
         self.writer.drafts.get(&draft).copied()

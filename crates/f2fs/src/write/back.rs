@@ -10,7 +10,7 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 use super::runs::{Batch, Runs};
 use super::tree::Slot;
-use super::{Volume, ipu};
+use super::{WritableVolume, ipu};
 use crate::blocks::{Blocks, Nodes};
 use crate::ids::{BlockAddress, DataAddress, Log, NodeId};
 use crate::inode::Inode;
@@ -73,7 +73,7 @@ struct Source {
 /// rest, and must not have passed over all that wait.
 const PAGES_AT_ONCE: usize = 128;
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Writes back all dirty pages of these inodes. Errors: `NoSpace`, `Corrupt`, and `Device`,
     /// which keeps nothing else from being written but stops the volume where pages of a directory
     /// fail; what was not written is dirty still.
@@ -172,7 +172,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Writes back all dirty pages, the inode dirtied first first; those of quota files wait for
-    /// the checkpoint, which changes them once more. Errors: as [`Volume::write_back`].
+    /// the checkpoint, which changes them once more. Errors: as [`WritableVolume::write_back`].
     pub(crate) fn write_back_all(&mut self) -> Result<()> {
         let mut inodes: Vec<NodeId> = self.writer.pages().dirty_inodes().collect();
         inodes.retain(|&ino| !self.writer.quotas.is_file(ino));
@@ -193,8 +193,8 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Writes one dirty page of a file, not where it stood but for a pinned file's. Errors:
-    /// `NoSpace`, `Device`: it is dirty still, and noted in [`Volume::uncleared`]; those that stop
-    /// the volume.
+    /// `NoSpace`, `Device`: it is dirty still, and noted in [`WritableVolume::uncleared`]; those
+    /// that stop the volume.
     pub(super) fn write_back_page(&mut self, ino: NodeId, page: u32) -> Result<()> {
         let written = self.try_write_back_page(ino, page);
         match &written {

@@ -8,11 +8,11 @@ use nandkit_block::BlockDevice;
 use nandkit_units::Nanos;
 use nandkit_vfs::Result;
 
-use super::Volume;
+use super::WritableVolume;
 use super::back::Why;
 use crate::blocks::Blocks;
 use crate::clean::balance::{Foreground, Need, is_short, most_needed};
-use crate::clean::collect::{Outcome, collect};
+use crate::clean::collect::{CollectedSection, collect};
 use crate::clean::mover::{BlockMover, CopyMover};
 use crate::clean::review::{Measured, NoReview, ReuseReview};
 use crate::clean::section_search::SectionSearch;
@@ -69,7 +69,7 @@ fn own<T: ?Sized>(held: &mut Mutex<Box<T>>) -> &mut Box<T> {
     held.get_mut().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Another search for sections to collect.
     pub fn set_search(&mut self, search: Box<dyn VictimSearch>) {
         *own(&mut self.writer.cleaners.search) = search;
@@ -280,9 +280,9 @@ impl<D: BlockDevice> Volume<D> {
         if self.writer.segments.dirty().prefree().count() > 0 { self.checkpoint(Reason::Forced) } else { Ok(()) }
     }
 
-    /// Collects one section; `None` where there is none to win by. Errors: as [`Volume::balance`].
-    /// Cost: reads and writes of its live blocks.
-    pub fn collect_one(&mut self, why: Collection) -> Result<Option<Outcome>> {
+    /// Collects one section; `None` where there is none to win by. Errors: as
+    /// [`WritableVolume::balance`]. Cost: reads and writes of its live blocks.
+    pub fn collect_one(&mut self, why: Collection) -> Result<Option<CollectedSection>> {
         self.expect_running()?;
         if !self.writer.recovering {
             self.begin_anew()?;

@@ -4,10 +4,10 @@ use nandkit_block::{BlockDevice, Placement};
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FileKind, Result};
 
-use super::Volume;
+use super::WritableVolume;
 use super::tree::Slot;
 use crate::blocks::{Blocks, Nodes};
-use crate::clean::collected::{Collected, Liveness};
+use crate::clean::collected::{CollectableVolume, Liveness};
 use crate::clean::mover::{LiveBlock, Mover};
 use crate::device::RemapsSeen;
 use crate::ids::{BlockAddress, DataAddress, NodeId, SegmentIndex};
@@ -46,7 +46,7 @@ fn known<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// The page of a file to which an index of a node belongs, and where its address stands.
     pub(crate) fn page_of(&self, inode: &Inode, nid: NodeId, offset: NodeOffset, index: u16) -> Option<(u32, Slot)> {
         let has_tree = match inode.kind {
@@ -90,7 +90,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 }
 
-impl<D: BlockDevice> Collected for Volume<D> {
+impl<D: BlockDevice> CollectableVolume for WritableVolume<D> {
     fn segments(&mut self) -> &mut Segments {
         &mut self.writer.segments
     }

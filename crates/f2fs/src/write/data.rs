@@ -6,7 +6,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::{Assembly, Payload, Pieces};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
-use super::Volume;
+use super::WritableVolume;
 use super::back::Why;
 use super::tree::is_want_of_room;
 use crate::blocks::{Blocks, Nodes};
@@ -20,7 +20,7 @@ use crate::read;
 /// Pages that are written as one operation; between two, room is made.
 const PAGES_AT_ONCE: u64 = 512;
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Writes at `offset`; returns how many bytes were taken: all, or fewer where space ran out
     /// after some. The file grows as needed; times are the caller's to set. The data wait in
     /// memory, their blocks are counted. Errors: `NoSpace`, `QuotaExceeded` (none taken),

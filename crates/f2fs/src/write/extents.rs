@@ -3,12 +3,12 @@
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, ExtentKind, FileExtent, FsError, Result};
 
-use super::Volume;
+use super::WritableVolume;
 use crate::blocks::Blocks;
 use crate::extents::on_device;
 use crate::inode::Inode;
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// The next extent as memory and device have it. Errors: `NotSupported` (a draft, a file that
     /// stands for a device), `Corrupt`, `Device`.
     pub(crate) fn extent_now(&self, inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {

@@ -6,7 +6,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
 use nandkit_vfs::{FileKind, Result};
 
-use super::Volume;
+use super::WritableVolume;
 use super::back::Why;
 use crate::blocks::Blocks;
 use crate::counters::Reason;
@@ -18,7 +18,7 @@ use crate::layout::node::mark;
 use crate::node::cache::is_indirect;
 use crate::segments::classes::ActiveLogs;
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Makes a file durable: data, size, attributes, and that it has its name. `data_only`:
     /// fdatasync, which overwrites more where it stands ([`super::ipu::FSYNC`]). Errors: `NoSpace`,
     /// `Device` (of data: they are dirty still; of nodes and of a flush: the volume stops),

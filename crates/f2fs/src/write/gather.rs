@@ -6,7 +6,7 @@ use nandkit_block::BlockDevice;
 use nandkit_cleaning::gather::{Candidate, GatherCosts, Gathering, Window, choose, decide};
 use nandkit_vfs::{ErrorKind, FileKind, Result};
 
-use super::Volume;
+use super::WritableVolume;
 use super::read_counts::ReadCounts;
 use super::tree::Slot;
 use crate::blocks::Blocks;
@@ -69,7 +69,7 @@ fn or_none<T>(found: Result<T>) -> Result<Option<T>> {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Files are gathered in idle times from now on, by how often they are read; `None`: no longer.
     pub fn set_gather(&mut self, options: Option<GatherOptions>) {
         if options.is_some() {

@@ -7,7 +7,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::Nanos;
 use nandkit_vfs::Result;
 
-use super::Volume;
+use super::WritableVolume;
 use crate::clean::Collection;
 use crate::clean::balance::Background;
 use crate::counters::Reason;
@@ -47,9 +47,9 @@ fn later(instant: Nanos, span: Nanos) -> Nanos {
     Nanos(instant.0.saturating_add(span.0))
 }
 
-impl<D: BlockDevice> Volume<D> {
-    /// When there is something to do next ([`Volume::work_when_idle`]), if nothing else happens
-    /// until then. Cost: a look at counters.
+impl<D: BlockDevice> WritableVolume<D> {
+    /// When there is something to do next ([`WritableVolume::work_when_idle`]), if nothing else
+    /// happens until then. Cost: a look at counters.
     pub fn next_due(&mut self) -> Nanos {
         let idle = later(self.writer.idle.operation, IDLE);
         let mut due = self.writer.idle.collection_due;

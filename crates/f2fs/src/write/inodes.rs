@@ -4,7 +4,7 @@ use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 use zerocopy::FromBytes;
 
-use super::Volume;
+use super::WritableVolume;
 use crate::blocks::{Blocks, Nodes};
 use crate::encode::inode::{InodeRest, inode_block};
 use crate::encode::pack::orphans_max;
@@ -15,7 +15,7 @@ use crate::layout::node::FOOTER_BYTES;
 use crate::layout::{Footer, InodeHead, NodeOffset};
 use crate::pages::Page;
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Changes the fixed part of an inode: times, owner, mode, links, flags, names. Size and blocks
     /// are changed by what changes content. Errors: `Corrupt` (no inode), `Device`.
     pub fn with_inode<R>(&mut self, ino: NodeId, change: impl FnOnce(&mut InodeHead) -> R) -> Result<R> {
@@ -93,7 +93,7 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// An inode got a name again, or is gone. [`Volume::free_inode`] does it by itself.
+    /// An inode got a name again, or is gone. [`WritableVolume::free_inode`] does it by itself.
     pub fn remove_orphan(&mut self, ino: NodeId) {
         self.writer.orphans.remove(&ino);
     }

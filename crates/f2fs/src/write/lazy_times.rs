@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{Result, Timestamp};
 
-use super::Volume;
+use super::WritableVolume;
 use crate::ids::NodeId;
 use crate::inode::Inode;
 use crate::names::store::set_modified;
@@ -53,7 +53,7 @@ impl LazyTimes {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// The times of an inode go into its node, if they wait. Errors: `Corrupt`, `Device`.
     pub(crate) fn settle_times(&mut self, ino: NodeId) -> Result<()> {
         match self.writer.lazy_times.take(ino) {
@@ -63,7 +63,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// The times of these inodes go into their nodes; behind each, room is made where it is short
-    /// (inode.c, `f2fs_write_inode`). Errors: as [`Volume::balance`].
+    /// (inode.c, `f2fs_write_inode`). Errors: as [`WritableVolume::balance`].
     pub(crate) fn settle_times_of(&mut self, inodes: &[NodeId]) -> Result<()> {
         for &ino in inodes {
             self.settle_times(ino)?;

@@ -5,7 +5,8 @@
 //! file. Reading is that of every [`MountedVolume`], which sees what has changed.
 //!
 //! Names, kinds and times are not decided here: code that changes a directory takes its pages
-//! ([`Volume::change_directory_page`]), code that makes a file an inode ([`Volume::new_inode`]).
+//! ([`WritableVolume::change_directory_page`]), code that makes a file an inode
+//! ([`WritableVolume::new_inode`]).
 
 mod adopt;
 mod atomic;
@@ -68,7 +69,7 @@ pub use crate::segments::classes::ActiveLogs;
 pub(crate) use tree::Slot;
 
 /// A volume that is written.
-pub type Volume<D> = MountedVolume<WritableBlocks<D>, Writer>;
+pub type WritableVolume<D> = MountedVolume<WritableBlocks<D>, Writer>;
 
 /// Everything that only writing needs.
 #[derive(Debug)]
@@ -113,7 +114,7 @@ pub struct Writer {
     pub(crate) gather: Option<Gather>,
     /// Nothing is to be allocated or written yet.
     pub(crate) recovering: bool,
-    /// A checkpoint was made since the mount ([`Volume::begin_anew`]).
+    /// A checkpoint was made since the mount ([`WritableVolume::begin_anew`]).
     pub(crate) has_checkpoint: bool,
     /// Blocks of data that the device did not take when they were overwritten where they stand:
     /// their pages go elsewhere.
@@ -134,7 +135,7 @@ impl Writer {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// What the mount recovered.
     pub fn recovered(&self) -> Recovered {
         self.writer.recovered

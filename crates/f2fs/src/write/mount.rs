@@ -9,7 +9,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::idle::Idle;
 use super::since_checkpoint::SinceCheckpoint;
-use super::{Cleaners, Volume, WriteOptions, Writer};
+use super::{Cleaners, WritableVolume, WriteOptions, Writer};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::counters::Recovered;
@@ -59,7 +59,7 @@ pub fn obstacle(geometry: &Geometry, state: &CheckpointState) -> Option<String> 
     None
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Mounts a volume for writing. Behind an unclean end it is recovered first, which ends in a
     /// checkpoint; else nothing is written yet.
     ///

@@ -3,7 +3,7 @@
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FileKind, Result, Timestamp};
 
-use super::Volume;
+use super::WritableVolume;
 use super::back::Why;
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
@@ -33,7 +33,7 @@ pub(super) fn state_of(superblock: &Superblock, state: &CheckpointState, making:
     NameState::new(making, (cold.to_vec(), hot.to_vec()), seed)
 }
 
-impl<D: BlockDevice> InodeStore for Volume<D> {
+impl<D: BlockDevice> InodeStore for WritableVolume<D> {
     fn geometry(&self) -> &Geometry {
         Blocks::geometry(self)
     }
@@ -51,11 +51,11 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
     }
 
     fn inode_at(&self, ino: NodeId) -> Result<Inode> {
-        Volume::inode_at(self, ino)
+        WritableVolume::inode_at(self, ino)
     }
 
     fn directory_page(&self, directory: &Inode, page: u32) -> Result<Option<Block>> {
-        Volume::directory_page(self, directory, page)
+        WritableVolume::directory_page(self, directory, page)
     }
 
     fn find_entry(&self, directory: &Inode, name: &[u8]) -> Result<Option<Position>> {
@@ -75,7 +75,7 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
     }
 
     fn edit_page(&mut self, ino: NodeId, page: u32, change: &mut dyn FnMut(&mut [u8])) -> Result<()> {
-        if Volume::inode_at(self, ino)?.kind == FileKind::Directory {
+        if WritableVolume::inode_at(self, ino)?.kind == FileKind::Directory {
             return self.change_directory_page(ino, page, change);
         }
         let mut bytes = self.page_bytes(ino, page.into())?;
@@ -101,7 +101,7 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
     }
 
     fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()> {
-        Volume::set_xattr_area(self, ino, area)
+        WritableVolume::set_xattr_area(self, ino, area)
     }
 
     fn admit(&mut self, ino: Option<NodeId>, owners: Owners) -> Result<()> {
@@ -130,7 +130,7 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Frees inodes without a name. Errors: `Corrupt`, `Device`, `ReadOnly`.
     pub(crate) fn free_orphans(&mut self) -> Result<()> {
         while let Some(&ino) = self.writer.orphans.first() {

@@ -4,7 +4,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use super::Volume;
+use super::WritableVolume;
 use super::runs::{Batch, Runs};
 use crate::blocks::{Blocks, Nodes};
 use crate::encode::node::{FooterFields, put_footer};
@@ -23,7 +23,7 @@ use crate::segments::{Charge, Summary};
 /// Where an inode's checksum stands (f2fs.md, "Inode").
 const CHECKSUM_OFFSET: usize = WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, checksum);
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Changes a node, which waits for the next write of nodes from now on. What an inode counts
     /// for its owners is accounted. Errors: `Corrupt`, `Device`.
     pub(crate) fn edit_node<R>(&mut self, nid: NodeId, change: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
@@ -48,8 +48,8 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// A new node without content, whose block was charged. `cold`: it is no directory's. The nid
-    /// is the caller's, by [`Volume::take_nid`]. Errors: `Corrupt`, `Device`; nothing has changed
-    /// then.
+    /// is the caller's, by [`WritableVolume::take_nid`]. Errors: `Corrupt`, `Device`; nothing has
+    /// changed then.
     pub(crate) fn put_node(&mut self, nid: NodeId, ino: NodeId, offset: NodeOffset, cold: bool) -> Result<()> {
         let mut block = vec![0; self.geometry().block_size()];
         let marks = if cold { mark::COLD } else { 0 };
@@ -60,8 +60,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// A free nid, which must be entered by [`Volume::put_node`] before the next is asked for, or
-    /// given back. Errors: `NoSpace`, `Device`.
+    /// A free nid, which must be entered by [`WritableVolume::put_node`] before the next is asked
+    /// for, or given back. Errors: `NoSpace`, `Device`.
     pub(crate) fn take_nid(&mut self) -> Result<NodeId> {
         self.writer.nids.take(&self.nat, &self.meta, &self.device)
     }

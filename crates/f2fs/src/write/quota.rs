@@ -11,7 +11,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
-use super::Volume;
+use super::WritableVolume;
 use super::back::Why;
 use crate::blocks::{Blocks, Nodes};
 use crate::encode::put;
@@ -28,7 +28,7 @@ use crate::quota::{Owners, QuotaKind, Share, Usage, Usages, file};
 
 /// The blocks of a quota file, in the pages of its inode.
 pub(super) struct QuotaFile<'a, D> {
-    volume: &'a mut Volume<D>,
+    volume: &'a mut WritableVolume<D>,
     ino: NodeId,
 }
 
@@ -78,7 +78,7 @@ impl<D: BlockDevice> QuotaBlocks for QuotaFile<'_, D> {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// A page of a quota file, which stays in memory.
     fn quota_page(&mut self, ino: NodeId, page: u32) -> Result<Block> {
         if let Some(Page::Bytes(bytes)) = self.writer.pages().get(ino, page) {

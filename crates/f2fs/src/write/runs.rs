@@ -4,7 +4,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Payload};
 use nandkit_vfs::Result;
 
-use super::Volume;
+use super::WritableVolume;
 use crate::device::Submission;
 use crate::ids::{BlockAddress, Log};
 use crate::pages::Page;
@@ -55,7 +55,7 @@ impl<T> Runs<T> {
     }
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Hands a batch to the device, as one request. Errors: `Device`.
     pub(super) fn write_batch<T>(&mut self, cause: Cause, batch: &Batch<T>) -> Result<()> {
         let parts: Vec<Payload<'_>> = batch.items.iter().map(|(_, page)| page.payload()).collect();

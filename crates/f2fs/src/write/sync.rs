@@ -6,11 +6,11 @@ use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
 use nandkit_vfs::Result;
 
-use super::Volume;
+use super::WritableVolume;
 use crate::counters::Reason;
 use crate::ids::NodeId;
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Writes everything back, data too, and makes it durable with a checkpoint. Errors: `NoSpace`,
     /// `Device` (data that the device refuses: all else is durable, and they are dirty still),
     /// `ReadOnly`.
@@ -49,7 +49,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Writes everything, with a checkpoint that says that nothing is to be recovered. Inodes
     /// without a name are freed, whoever retains them. What is changed afterwards begins a new
-    /// mount as it were. Errors: as [`Volume::sync`].
+    /// mount as it were. Errors: as [`WritableVolume::sync`].
     pub fn finish(&mut self) -> Result<()> {
         self.free_orphans()?;
         let refused = self.write_back_what_goes()?;
@@ -59,8 +59,8 @@ impl<D: BlockDevice> Volume<D> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Ends the mount as [`Volume::finish`] does, and gives the devices back. On an error the
-    /// volume comes back with it.
+    /// Ends the mount as [`WritableVolume::finish`] does, and gives the devices back. On an error
+    /// the volume comes back with it.
     pub fn unmount(mut self) -> std::result::Result<Vec<D>, (Box<Self>, nandkit_vfs::FsError)> {
         match self.finish() {
             Ok(()) => Ok(self.abandon()),

@@ -3,7 +3,7 @@
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use super::Volume;
+use super::WritableVolume;
 use crate::blocks::{Blocks, Nodes};
 use crate::ids::{DataAddress, NodeId};
 use crate::inode::Inode;
@@ -50,7 +50,7 @@ enum Way {
     Missing { level: usize, above: NodeId },
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     fn path(&self, inode: &Inode, page: u64) -> Result<NodePath> {
         let shape = inode.tree_shape(self.geometry());
         shape.path(page).ok_or_else(|| {
@@ -250,7 +250,7 @@ impl<D: BlockDevice> Volume<D> {
         if has_one { self.edit_head(ino, |head| head.extent = Extent::default()) } else { Ok(()) }
     }
 
-    /// [`Volume::with_inode`] for work that goes on although the volume has stopped.
+    /// [`WritableVolume::with_inode`] for work that goes on although the volume has stopped.
     pub(crate) fn edit_head<R>(
         &mut self,
         ino: NodeId,

@@ -3,7 +3,7 @@
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
-use super::Volume;
+use super::WritableVolume;
 use super::data::inline_room;
 use crate::blocks::{Blocks, Nodes};
 use crate::encode::node::{direct_offset, double_indirect_offset, double_offset, indirect_offset};
@@ -28,7 +28,7 @@ struct Subtree {
     counts_reserved: bool,
 }
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Gives a file another size. What is cut off is gone at once, and its blocks are free from the
     /// next checkpoint on; what is added reads as zeroes. Times are the caller's to set. Errors:
     /// `FileTooBig`, `NoSpace` (content leaves the inode), `NotSupported`, `IsADirectory`,
@@ -78,8 +78,8 @@ impl<D: BlockDevice> Volume<D> {
     /// What a page holds behind the end of its file, of this size, is zero from now on, before the
     /// file grows. Linux and power cuts may have left something there. The page goes to another
     /// block at once, but for a pinned file's, as a checkpoint leaves out what is in memory alone.
-    /// Within an operation, behind [`Volume::balance`]. Errors: `Corrupt`, `Device`; the file need
-    /// not grow then.
+    /// Within an operation, behind [`WritableVolume::balance`]. Errors: `Corrupt`, `Device`; the
+    /// file need not grow then.
     pub(super) fn clear_behind(&mut self, ino: NodeId, size: u64) -> Result<()> {
         let block = self.geometry().block_size() as u64;
         let page = size / block;
@@ -144,7 +144,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Makes a range read as zeroes and gives back its whole pages. The size stays. Errors: as
-    /// [`Volume::truncate`].
+    /// [`WritableVolume::truncate`].
     pub fn punch(&mut self, ino: NodeId, offset: u64, length: u64) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
@@ -197,7 +197,8 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Makes sure that writes to a range will not run out of space; the file grows to its end
-    /// unless `keep_size`. Errors: `NoSpace`, before anything has changed; as [`Volume::truncate`].
+    /// unless `keep_size`. Errors: `NoSpace`, before anything has changed; as
+    /// [`WritableVolume::truncate`].
     pub fn allocate_range(&mut self, ino: NodeId, offset: u64, length: u64, keep_size: bool) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;

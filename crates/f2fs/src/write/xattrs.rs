@@ -3,14 +3,14 @@
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
-use super::Volume;
+use super::WritableVolume;
 use crate::blocks::{Blocks, Nodes};
 use crate::ids::{DataAddress, NodeId};
 use crate::layout::NodeOffset;
 use crate::layout::inode::inline;
 use crate::layout::node::FOOTER_BYTES;
 
-impl<D: BlockDevice> Volume<D> {
+impl<D: BlockDevice> WritableVolume<D> {
     /// Gives an inode the attributes of this area (`encode::xattr::area`; empty: none): its inline
     /// words first, the rest in a node of their own, which comes and goes as it is needed (xattr.c,
     /// `write_all_xattrs`). Reading is `xattr::area`. Errors: `AttributesTooBig` (E2BIG, as

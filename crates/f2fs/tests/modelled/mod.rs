@@ -13,7 +13,7 @@ use nandkit_f2fs::layout::inode::flag;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::write::ActiveLogs;
 use nandkit_f2fs::write::Making;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_testkit::fs_suite::{FsMaker, Volume as Size};
 use nandkit_testkit::model_compare::{Disagreement, Plan, Summary, run};
 use nandkit_units::{Clock, Payload};
@@ -126,11 +126,11 @@ impl Maker {
         self.collected.load(Ordering::Relaxed)
     }
 
-    fn mount(&self) -> Volume<FileDevice> {
+    fn mount(&self) -> WritableVolume<FileDevice> {
         let (_, path, clock) = self.image.lock().unwrap().clone();
         let Configuration { making, logs, lfs, .. } = self.configuration;
         let options = WriteOptions { making, logs, lfs, ..WriteOptions::default() };
-        let mut volume = Volume::mount(vec![open_to_write(&path)], clock, options).unwrap();
+        let mut volume = WritableVolume::mount(vec![open_to_write(&path)], clock, options).unwrap();
         if *self.small.lock().unwrap() {
             let space = &mut volume.segments_mut().space;
             // Counted from an empty volume, not from what is in use now.
@@ -159,7 +159,7 @@ impl Maker {
 }
 
 /// A file without a name that takes all but what is left for the rest, and no more than there is.
-fn fill(volume: &mut Volume<FileDevice>) {
+fn fill(volume: &mut WritableVolume<FileDevice>) {
     let root = volume.root();
     let space = volume.segments().space;
     let end = (LEFT + space.free_blocks()).saturating_sub(space.user_blocks).max(LEFT_AT_A_MOUNT);
@@ -183,13 +183,13 @@ fn fill(volume: &mut Volume<FileDevice>) {
 }
 
 impl FsMaker for Maker {
-    type Fs = Volume<FileDevice>;
+    type Fs = WritableVolume<FileDevice>;
 
     fn make(&self, size: Size) -> Self::Fs {
         *self.small.lock().unwrap() = size == Size::Small;
         let (path, clock) = self.make_image();
         if self.configuration.folded {
-            let mut volume = Volume::mount(vec![open_to_write(&path)], clock, WriteOptions::default()).unwrap();
+            let mut volume = WritableVolume::mount(vec![open_to_write(&path)], clock, WriteOptions::default()).unwrap();
             let fold = |head: &mut nandkit_f2fs::layout::InodeHead| {
                 head.flags = (head.flags.get() | flag::CASEFOLD).into();
             };

@@ -10,7 +10,7 @@ use nandkit_cleaning::search::AgedGaps;
 use nandkit_f2fs::clean::partial::PartialCollection;
 use nandkit_f2fs::clean::partial_counters::Published;
 use nandkit_f2fs::clean::policy::PolicySearch;
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 
 /// A way.
 #[derive(Clone, Copy, Debug)]
@@ -68,14 +68,14 @@ impl Mode {
     }
 
     /// Sets a mounted volume to it; its counters, where it has some.
-    pub fn begin<D: BlockDevice>(&self, volume: &mut Volume<D>, times: RequestTimes) -> Option<Arc<Published>> {
+    pub fn begin<D: BlockDevice>(&self, volume: &mut WritableVolume<D>, times: RequestTimes) -> Option<Arc<Published>> {
         self.begin_with(volume, times, 1)
     }
 
     /// The way of reuse with so many segments treated before a checkpoint.
     pub fn begin_with<D: BlockDevice>(
         &self,
-        volume: &mut Volume<D>,
+        volume: &mut WritableVolume<D>,
         times: RequestTimes,
         segments: u32,
     ) -> Option<Arc<Published>> {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use nandkit_block::wrap::{DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::recover::Recovered;
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_testkit::record::{Action, MemoryDisk, RecordingDevice, Request, RequestReplay};
 use nandkit_units::random::Random;
 use nandkit_units::{Area, Cause};
@@ -111,7 +111,7 @@ pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
             soak.lives(medium, if shape.drafts { model.with_drafts() } else { model }, tally);
         }
         Work::Names => {
-            let volume = Volume::mount(vec![medium.clone()], clock(), shape.options).unwrap();
+            let volume = WritableVolume::mount(vec![medium.clone()], clock(), shape.options).unwrap();
             soak.lives(medium, Known::of(&volume), tally);
         }
     }
@@ -178,7 +178,7 @@ impl Soak {
                 replay.advance().unwrap();
             }
             let (left, mut known) = next.unwrap();
-            let volume = Volume::mount(vec![left], clock(), self.options()).unwrap();
+            let volume = WritableVolume::mount(vec![left], clock(), self.options()).unwrap();
             known.settle(&volume);
             (medium, oracle) = (unmount(volume).settle(), known);
         }
@@ -194,7 +194,7 @@ impl Soak {
         tally: &mut Tally,
     ) -> (Vec<Request>, Snapshots<O>) {
         let (device, log) = RecordingDevice::new(medium.clone());
-        let mut volume = Volume::mount(vec![device], clock(), self.options()).unwrap();
+        let mut volume = WritableVolume::mount(vec![device], clock(), self.options()).unwrap();
         volume.segments_mut().options.urgent = self.shape.urgent;
         volume.segments_mut().sit_mut().keep_truth();
         let counters = self.shape.mode.and_then(|mode| {
@@ -248,7 +248,7 @@ impl Soak {
         tally: &mut Tally,
     ) {
         let (device, log) = RecordingDevice::new(left.clone());
-        drop(Volume::mount(vec![device], clock(), self.options()).unwrap().abandon());
+        drop(WritableVolume::mount(vec![device], clock(), self.options()).unwrap().abandon());
         let mut replay = RequestReplay::new(left.clone(), log.take());
         while let Some((number, _)) = replay.peek() {
             for plan in self.plans(number, RECOVERY, random) {
@@ -266,13 +266,13 @@ impl Soak {
         if tally.cuts.len().is_multiple_of(RAW_EVERY) {
             assert_eq!(findings(left.clone()), Vec::<String>::new(), "{context}: check, before any mount");
         }
-        let mounted = Volume::mount(vec![left], clock(), self.options());
+        let mounted = WritableVolume::mount(vec![left], clock(), self.options());
         let volume = mounted.unwrap_or_else(|error| panic!("{context}: {error}"));
         tally.recovered += u64::from(volume.recovered() != Recovered::default());
         known.judge(&volume, context);
         let medium = unmount(volume);
         assert_eq!(findings(medium.clone()), Vec::<String>::new(), "{context}: check");
-        let volume = Volume::mount(vec![medium], clock(), self.options()).unwrap();
+        let volume = WritableVolume::mount(vec![medium], clock(), self.options()).unwrap();
         assert_eq!(volume.recovered(), Recovered::default(), "{context}");
         known.judge(&volume, context);
         if (tally.cuts.len() as u64).is_multiple_of(self.course.fsck_every) {

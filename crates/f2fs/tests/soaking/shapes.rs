@@ -6,7 +6,7 @@ use nandkit_block::wrap::Survival;
 use nandkit_f2fs::write::ActiveLogs;
 use nandkit_f2fs::write::Making;
 use nandkit_f2fs::write::PageLimits;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_testkit::record::MemoryDisk;
 use nandkit_units::Payload;
 use nandkit_units::random::Random;
@@ -119,11 +119,11 @@ impl Shape {
         if !self.full {
             return (empty, 0);
         }
-        let mut volume = Volume::mount(vec![empty], clock(), self.options).unwrap();
+        let mut volume = WritableVolume::mount(vec![empty], clock(), self.options).unwrap();
         let root = volume.root();
         let ino = NodeId(volume.create(root, &name(FILLER), &NewNode::FILE).unwrap().0 as u32);
         let pages = volume.segments().space.free_blocks().saturating_sub(LEFT) / 64 * 64;
-        let write = |volume: &mut Volume<MemoryDisk>, start: u64, count: u64| {
+        let write = |volume: &mut WritableVolume<MemoryDisk>, start: u64, count: u64| {
             let bytes: Vec<u8> = (start..start + count).flat_map(|number| page(FILLER, number, 1)).collect();
             assert_eq!(volume.write(ino, start * BLOCK as u64, Payload::Bytes(&bytes)).unwrap(), bytes.len());
         };

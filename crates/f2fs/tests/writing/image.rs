@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nandkit_block::{BlockDevice, FileDevice};
 use nandkit_f2fs::layout::Features;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode};
 
 use super::{assert_sound, mount, unmount};
@@ -35,19 +35,19 @@ impl Image {
     }
 
     /// With its volume, mounted, and the root.
-    pub fn mounted(bytes: u64, features: &str) -> (Self, Volume<FileDevice>, InodeNumber) {
+    pub fn mounted(bytes: u64, features: &str) -> (Self, WritableVolume<FileDevice>, InodeNumber) {
         let image = Self::new(bytes, features);
         let volume = image.mount();
         let root = volume.root();
         (image, volume, root)
     }
 
-    pub fn mount(&self) -> Volume<FileDevice> {
+    pub fn mount(&self) -> WritableVolume<FileDevice> {
         mount(&self.path, WriteOptions::default())
     }
 
     /// Unmounts, has both judges look, and mounts again.
-    pub fn remount(&self, volume: Volume<FileDevice>, context: &str) -> Volume<FileDevice> {
+    pub fn remount(&self, volume: WritableVolume<FileDevice>, context: &str) -> WritableVolume<FileDevice> {
         drop(unmount(volume));
         assert_sound(&self.path, context);
         self.mount()
@@ -59,7 +59,7 @@ impl Image {
 }
 
 /// The names of a directory; each once.
-pub fn names<D: BlockDevice>(volume: &Volume<D>, directory: InodeNumber) -> BTreeMap<Vec<u8>, InodeNumber> {
+pub fn names<D: BlockDevice>(volume: &WritableVolume<D>, directory: InodeNumber) -> BTreeMap<Vec<u8>, InodeNumber> {
     let mut found = BTreeMap::new();
     let mut sink = |entry: nandkit_vfs::DirectoryEntry<'_>| {
         assert!(found.insert(entry.name.to_vec(), entry.inode).is_none(), "twice");
@@ -70,17 +70,17 @@ pub fn names<D: BlockDevice>(volume: &Volume<D>, directory: InodeNumber) -> BTre
 }
 
 /// A new empty file.
-pub fn file<D: BlockDevice>(volume: &mut Volume<D>, directory: InodeNumber, name: &[u8]) -> InodeNumber {
+pub fn file<D: BlockDevice>(volume: &mut WritableVolume<D>, directory: InodeNumber, name: &[u8]) -> InodeNumber {
     volume.create(directory, name, &NewNode::FILE).unwrap()
 }
 
 /// A new directory.
-pub fn folder<D: BlockDevice>(volume: &mut Volume<D>, directory: InodeNumber, name: &[u8]) -> InodeNumber {
+pub fn folder<D: BlockDevice>(volume: &mut WritableVolume<D>, directory: InodeNumber, name: &[u8]) -> InodeNumber {
     volume.create(directory, name, &NewNode::DIRECTORY).unwrap()
 }
 
 /// An inode's count of links.
-pub fn links<D: BlockDevice>(volume: &Volume<D>, inode: InodeNumber) -> u32 {
+pub fn links<D: BlockDevice>(volume: &WritableVolume<D>, inode: InodeNumber) -> u32 {
     volume.stat(inode).unwrap().links
 }
 

@@ -9,7 +9,7 @@ pub mod trees;
 use std::path::Path;
 
 use nandkit_block::{Access, BlockDevice, FileDevice};
-use nandkit_f2fs::{Volume, WriteOptions, check};
+use nandkit_f2fs::{WritableVolume, WriteOptions, check};
 use nandkit_units::Clock;
 
 use crate::made::{clock, complaints, open_image, patiently};
@@ -20,12 +20,12 @@ pub fn open_to_write(path: &Path) -> FileDevice {
 }
 
 /// Mounts an image file for writing.
-pub fn mount(path: &Path, options: WriteOptions) -> Volume<FileDevice> {
-    Volume::mount(vec![open_to_write(path)], clock(), options).unwrap()
+pub fn mount(path: &Path, options: WriteOptions) -> WritableVolume<FileDevice> {
+    WritableVolume::mount(vec![open_to_write(path)], clock(), options).unwrap()
 }
 
 /// Ends a mount.
-pub fn unmount<D: BlockDevice + std::fmt::Debug>(volume: Volume<D>) -> D {
+pub fn unmount<D: BlockDevice + std::fmt::Debug>(volume: WritableVolume<D>) -> D {
     volume.unmount().map_err(|(_, error)| error).unwrap().remove(0)
 }
 

@@ -9,7 +9,7 @@ use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::write::Reason;
-use nandkit_f2fs::{NodeId, Volume};
+use nandkit_f2fs::{NodeId, WritableVolume};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{AtomicWrites, Changes, ErrorKind, FileSystem, FsError, InodeNumber, NewNode, RenameFlags};
@@ -23,16 +23,16 @@ pub trait Oracle: Clone {
     /// done.
     fn step<D: BlockDevice>(
         &mut self,
-        volume: &mut Volume<D>,
+        volume: &mut WritableVolume<D>,
         random: &mut Random,
         before: &mut dyn FnMut(&Self),
     ) -> Result<()>;
 
     /// Fails where the volume is none that a cut may leave.
-    fn judge<D: BlockDevice>(&self, volume: &Volume<D>, context: &str);
+    fn judge<D: BlockDevice>(&self, volume: &WritableVolume<D>, context: &str);
 
     /// What was found is all that there may be from now on: behind a recovery.
-    fn settle<D: BlockDevice>(&mut self, volume: &Volume<D>);
+    fn settle<D: BlockDevice>(&mut self, volume: &WritableVolume<D>);
 }
 
 pub const BLOCK: usize = 4096;
@@ -162,7 +162,7 @@ impl File {
     }
 
     /// What is there now, whatever came of an operation that had no room.
-    fn observe<D: BlockDevice>(&mut self, volume: &Volume<D>, id: u64) {
+    fn observe<D: BlockDevice>(&mut self, volume: &WritableVolume<D>, id: u64) {
         self.together.clear();
         let found = volume.lookup(volume.root(), &name(id));
         self.there = found.is_ok();
@@ -178,7 +178,7 @@ impl File {
     }
 
     /// Notes where the first page is a part of a version.
-    fn observe_short<D: BlockDevice>(&mut self, volume: &Volume<D>, id: u64) {
+    fn observe_short<D: BlockDevice>(&mut self, volume: &WritableVolume<D>, id: u64) {
         if let Ok(ino) = volume.lookup(volume.root(), &name(id))
             && self.size > 0
         {
@@ -217,7 +217,7 @@ fn version_of(page: &[u8]) -> u64 {
     u64::from_le_bytes(page[16..24].try_into().unwrap())
 }
 
-fn read_page<D: BlockDevice>(volume: &Volume<D>, ino: InodeNumber, number: u64, size: u64) -> Vec<u8> {
+fn read_page<D: BlockDevice>(volume: &WritableVolume<D>, ino: InodeNumber, number: u64, size: u64) -> Vec<u8> {
     let inode = volume.inode(ino).unwrap();
     let mut bytes = vec![0; (size - number * BLOCK as u64).min(BLOCK as u64) as usize];
     volume.read_at(&inode, number * BLOCK as u64, &mut bytes).unwrap();
@@ -293,7 +293,7 @@ impl Model {
 
     /// What is there now may be there later: behind an operation that failed on a volume that goes
     /// on.
-    pub fn observe<D: BlockDevice>(&mut self, volume: &Volume<D>) {
+    pub fn observe<D: BlockDevice>(&mut self, volume: &WritableVolume<D>) {
         for (&id, file) in &mut self.files {
             file.observe(volume, id);
             file.observe_short(volume, id);
@@ -420,7 +420,7 @@ impl Model {
     }
 
     /// The action was acknowledged.
-    fn done<D: BlockDevice>(&mut self, id: u64, action: &Action, volume: &Volume<D>) {
+    fn done<D: BlockDevice>(&mut self, id: u64, action: &Action, volume: &WritableVolume<D>) {
         let version = volume.checkpoint_state().0.head.version.get();
         if std::mem::replace(&mut self.checkpoint, version) != version {
             // Names are in it as they were before the action, or behind one that changes none.
@@ -443,7 +443,7 @@ impl Model {
 }
 
 /// Does it. Errors: those of the volume.
-fn perform<D: BlockDevice>(volume: &mut Volume<D>, id: u64, action: &Action) -> Result<()> {
+fn perform<D: BlockDevice>(volume: &mut WritableVolume<D>, id: u64, action: &Action) -> Result<()> {
     let root = volume.root();
     match action {
         Action::Create => return volume.create(root, &name(id), &NewNode::FILE).map(drop),
@@ -483,7 +483,7 @@ fn perform<D: BlockDevice>(volume: &mut Volume<D>, id: u64, action: &Action) -> 
 }
 
 /// Writes all runs to a draft and commits it.
-fn commit<D: BlockDevice>(volume: &mut Volume<D>, ino: InodeNumber, runs: &[(u64, Vec<u8>)]) -> Result<()> {
+fn commit<D: BlockDevice>(volume: &mut WritableVolume<D>, ino: InodeNumber, runs: &[(u64, Vec<u8>)]) -> Result<()> {
     let draft = volume.begin_atomic(ino)?;
     let nid = NodeId(draft.0 as u32);
     let written = runs.iter().try_for_each(|(start, bytes)| write_all(volume, nid, start * BLOCK as u64, bytes));
@@ -495,7 +495,7 @@ fn commit<D: BlockDevice>(volume: &mut Volume<D>, ino: InodeNumber, runs: &[(u64
 }
 
 /// Errors: also `NoSpace` for what was taken in part.
-fn write_all<D: BlockDevice>(volume: &mut Volume<D>, nid: NodeId, at: u64, bytes: &[u8]) -> Result<()> {
+fn write_all<D: BlockDevice>(volume: &mut WritableVolume<D>, nid: NodeId, at: u64, bytes: &[u8]) -> Result<()> {
     let taken = volume.write(nid, at, Payload::Bytes(bytes))?;
     if taken < bytes.len() { Err(FsError::new(ErrorKind::NoSpace, "taken in part".to_owned())) } else { Ok(()) }
 }
@@ -503,7 +503,7 @@ fn write_all<D: BlockDevice>(volume: &mut Volume<D>, nid: NodeId, at: u64, bytes
 impl Oracle for Model {
     fn step<D: BlockDevice>(
         &mut self,
-        volume: &mut Volume<D>,
+        volume: &mut WritableVolume<D>,
         random: &mut Random,
         before: &mut dyn FnMut(&Self),
     ) -> Result<()> {
@@ -527,11 +527,11 @@ impl Oracle for Model {
         Ok(())
     }
 
-    fn judge<D: BlockDevice>(&self, volume: &Volume<D>, context: &str) {
+    fn judge<D: BlockDevice>(&self, volume: &WritableVolume<D>, context: &str) {
         must_be_possible(volume, self, context);
     }
 
-    fn settle<D: BlockDevice>(&mut self, volume: &Volume<D>) {
+    fn settle<D: BlockDevice>(&mut self, volume: &WritableVolume<D>) {
         for (&id, file) in &mut self.files {
             file.observe(volume, id);
             file.durable();
@@ -541,11 +541,16 @@ impl Oracle for Model {
 }
 
 /// Random operations until the power goes. What returned is in the model.
-pub fn run<D: BlockDevice>(volume: &mut Volume<D>, model: &mut Model, random: &mut Random, steps: u32) -> Result<()> {
+pub fn run<D: BlockDevice>(
+    volume: &mut WritableVolume<D>,
+    model: &mut Model,
+    random: &mut Random,
+    steps: u32,
+) -> Result<()> {
     (0..steps).try_for_each(|_| model.step(volume, random, &mut |_| ()))
 }
 
-pub fn must_be_possible<D: BlockDevice>(volume: &Volume<D>, model: &Model, context: &str) {
+pub fn must_be_possible<D: BlockDevice>(volume: &WritableVolume<D>, model: &Model, context: &str) {
     for (&id, file) in &model.files {
         let found = volume.lookup(volume.root(), &name(id));
         let Ok(ino) = found else {

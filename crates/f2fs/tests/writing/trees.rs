@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use nandkit_block::BlockDevice;
-use nandkit_f2fs::Volume;
+use nandkit_f2fs::WritableVolume;
 use nandkit_units::random::Random;
 use nandkit_vfs::{Changes, ErrorKind, FileKind, FileSystem, InodeNumber, Links, NewNode, RenameFlags, Result};
 
@@ -14,7 +14,7 @@ use super::oracle::Oracle;
 /// Inodes by directory and name.
 pub type Tree = BTreeMap<(InodeNumber, Vec<u8>), InodeNumber>;
 
-pub fn tree<D: BlockDevice>(volume: &Volume<D>) -> Tree {
+pub fn tree<D: BlockDevice>(volume: &WritableVolume<D>) -> Tree {
     let (mut tree, mut queue) = (Tree::new(), vec![volume.root()]);
     while let Some(directory) = queue.pop() {
         let mut sink = |entry: nandkit_vfs::DirectoryEntry<'_>| {
@@ -51,7 +51,7 @@ pub struct Known {
 
 impl Known {
     /// Of a volume that was just mounted.
-    pub fn of<D: BlockDevice>(volume: &Volume<D>) -> Self {
+    pub fn of<D: BlockDevice>(volume: &WritableVolume<D>) -> Self {
         let (now, version) = (tree(volume), volume.checkpoint_state().0.head.version.get());
         Self { durable: now.clone(), now, version, ..Self::default() }
     }
@@ -65,7 +65,7 @@ impl Known {
         all
     }
 
-    fn saw<D: BlockDevice>(&mut self, volume: &Volume<D>) {
+    fn saw<D: BlockDevice>(&mut self, volume: &WritableVolume<D>) {
         let version = volume.checkpoint_state().0.head.version.get();
         if version != self.version {
             // Checkpoints come before an operation changes anything, or behind everything.
@@ -88,7 +88,7 @@ fn recovered(durable: &Tree, synced: &[Synced]) -> Tree {
 }
 
 /// A directory and a name in it, of which some are long.
-fn place<D: BlockDevice>(known: &Known, volume: &Volume<D>, random: &mut Random) -> (InodeNumber, Vec<u8>) {
+fn place<D: BlockDevice>(known: &Known, volume: &WritableVolume<D>, random: &mut Random) -> (InodeNumber, Vec<u8>) {
     let is_directory = |inode: &InodeNumber| volume.stat(*inode).is_ok_and(|stat| stat.kind == FileKind::Directory);
     let directories: Vec<InodeNumber> =
         std::iter::once(volume.root()).chain(known.now.values().copied().filter(is_directory)).collect();
@@ -100,7 +100,7 @@ fn place<D: BlockDevice>(known: &Known, volume: &Volume<D>, random: &mut Random)
 impl Oracle for Known {
     fn step<D: BlockDevice>(
         &mut self,
-        volume: &mut Volume<D>,
+        volume: &mut WritableVolume<D>,
         random: &mut Random,
         before: &mut dyn FnMut(&Self),
     ) -> Result<()> {
@@ -147,12 +147,12 @@ impl Oracle for Known {
         Ok(())
     }
 
-    fn judge<D: BlockDevice>(&self, volume: &Volume<D>, context: &str) {
+    fn judge<D: BlockDevice>(&self, volume: &WritableVolume<D>, context: &str) {
         let (found, possible) = (tree(volume), self.possible());
         assert!(possible.contains(&found), "{context}: {found:?}\nis none of {possible:?}");
     }
 
-    fn settle<D: BlockDevice>(&mut self, volume: &Volume<D>) {
+    fn settle<D: BlockDevice>(&mut self, volume: &WritableVolume<D>) {
         *self = Self { checkpoints: self.checkpoints, ..Self::of(volume) };
     }
 }

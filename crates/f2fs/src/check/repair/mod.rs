@@ -29,7 +29,7 @@ use crate::layout::superblock::SUPERBLOCK_OFFSET;
 use crate::layout::{Features, Superblock};
 use crate::open::{choose_superblock, roll_forward};
 use mend::{Mender, Overlay};
-use rebuild::Kept;
+use rebuild::ClaimedBlocks;
 
 /// Passes at most. Each mends all that it meets; what one makes visible, the next one meets.
 const PASSES: usize = 24;
@@ -124,17 +124,17 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     let attached = mend_all(&mut overlay, &mut superblock, &state, &mut dropped, (root_is_new, &deleted))?;
     let tables: BTreeMap<BlockAddress, Block> = {
         let mut check = Check::new(&overlay, &superblock, &state, Draft::default());
-        check.kept = Some(Kept::default());
+        check.claimed = Some(ClaimedBlocks::default());
         check.walk_from_roots(&superblock);
         tell_left_out(&check, &mut dropped);
         check.check_quotas(&superblock);
-        let kept = check.kept.take().unwrap_or_default();
-        let mut parted = kept.clone();
+        let claimed = check.claimed.take().unwrap_or_default();
+        let mut parted = claimed.clone();
         let moved = check.part_nodes_from_data(&mut parted);
         match check.rebuild(&parted) {
             Ok(tables) => moved.into_iter().chain(tables).collect(),
             // The logs come first: then nodes stay among data.
-            Err(error) if error.kind == ErrorKind::NoSpace && !moved.is_empty() => check.rebuild(&kept)?,
+            Err(error) if error.kind == ErrorKind::NoSpace && !moved.is_empty() => check.rebuild(&claimed)?,
             Err(error) => return Err(error),
         }
     };

@@ -21,25 +21,25 @@ use crate::mkfs::geometry::spare;
 
 /// Everything that was claimed.
 #[derive(Clone, Debug, Default)]
-pub(in crate::check) struct Kept {
+pub(in crate::check) struct ClaimedBlocks {
     /// By number of the segment.
-    pub segments: BTreeMap<u32, KeptSegment>,
+    pub segments: BTreeMap<u32, ClaimedSegment>,
     /// The entries that the NAT is to have.
     pub nodes: BTreeMap<NodeId, NatEntry>,
 }
 
 /// The blocks of a segment that were claimed.
 #[derive(Clone, Debug)]
-pub(in crate::check) struct KeptSegment {
+pub(in crate::check) struct ClaimedSegment {
     entries: Vec<SummaryEntry>,
     map: [u8; VALID_MAP_BYTES],
     nodes: u32,
 }
 
-impl Kept {
+impl ClaimedBlocks {
     pub fn take(&mut self, geometry: &Geometry, claim: &Claim) {
         let Some((segment, block)) = geometry.main(claim.at) else { return };
-        let place = self.segments.entry(segment.0).or_insert_with(KeptSegment::blank);
+        let place = self.segments.entry(segment.0).or_insert_with(ClaimedSegment::blank);
         let entry = match claim.is_node {
             true => SummaryEntry::of_node(claim.nid),
             false => SummaryEntry::of_data(claim.nid, claim.version, claim.index),
@@ -52,7 +52,7 @@ impl Kept {
     }
 }
 
-impl KeptSegment {
+impl ClaimedSegment {
     fn blank() -> Self {
         Self { entries: SummaryBlock::blank().entries, map: [0; VALID_MAP_BYTES], nodes: 0 }
     }
@@ -89,17 +89,17 @@ type Blocks = BTreeMap<BlockAddress, Block>;
 impl Check<'_> {
     /// Copies the nodes of segments that hold data too into free segments, as far as there are any;
     /// their new blocks. Only the NAT says where a node is.
-    pub fn part_nodes_from_data(&self, kept: &mut Kept) -> Blocks {
+    pub fn part_nodes_from_data(&self, claimed: &mut ClaimedBlocks) -> Blocks {
         let logs: BTreeSet<u32> = self.state.logs.iter().map(|log| log.segment.0).collect();
         let mut free: Vec<u32> = (0..self.geometry.main_segments).rev().collect();
-        free.retain(|segment| !kept.segments.contains_key(segment) && !logs.contains(segment));
+        free.retain(|segment| !claimed.segments.contains_key(segment) && !logs.contains(segment));
         let (mut blocks, mut next) = (Blocks::new(), BLOCKS_PER_SEGMENT as u16);
         let mut target = 0;
-        let Kept { segments, nodes } = kept;
+        let ClaimedBlocks { segments, nodes } = claimed;
         for (nid, entry) in nodes {
             let old = BlockAddress(entry.address.get());
             let Some((segment, block)) = self.geometry.main(old) else { continue };
-            if !segments.get(&segment.0).is_some_and(KeptSegment::is_mixed) {
+            if !segments.get(&segment.0).is_some_and(ClaimedSegment::is_mixed) {
                 continue;
             }
             let Ok(bytes) = batch::one(self.blocks, Cause::Metadata, old) else { continue };
@@ -113,7 +113,7 @@ impl Check<'_> {
                 from.put(block, SummaryEntry::default(), false);
                 from.nodes -= 1;
             }
-            let to = segments.entry(target).or_insert_with(KeptSegment::blank);
+            let to = segments.entry(target).or_insert_with(ClaimedSegment::blank);
             to.put(next, SummaryEntry::of_node(*nid), true);
             to.nodes += 1;
             entry.address = new.0.into();
@@ -124,20 +124,20 @@ impl Check<'_> {
 
     /// All blocks of the metadata areas that differ from what they should be, but the superblocks.
     /// Errors: `NoSpace` (no segment is left for a log).
-    pub fn rebuild(&self, kept: &Kept) -> Result<Blocks> {
+    pub fn rebuild(&self, claimed: &ClaimedBlocks) -> Result<Blocks> {
         let mut blocks = Blocks::new();
         let mut state = self.state.clone();
         if !self.geometry.features.has(Features::READ_ONLY) {
-            state.logs = self.rebuild_logs(kept)?;
+            state.logs = self.rebuild_logs(claimed)?;
         }
-        self.rebuild_nat(kept, &mut blocks);
-        let kinds = self.rebuild_sit(kept, &state, &mut blocks);
-        self.rebuild_ssa(kept, &kinds, &mut blocks);
+        self.rebuild_nat(claimed, &mut blocks);
+        let kinds = self.rebuild_sit(claimed, &state, &mut blocks);
+        self.rebuild_ssa(claimed, &kinds, &mut blocks);
         for (log, summary) in state.logs.iter().zip(&mut state.summaries) {
-            let known = kept.segments.get(&log.segment.0);
+            let known = claimed.segments.get(&log.segment.0);
             *summary = known.map_or_else(SummaryBlock::blank, |known| SummaryBlock { entries: known.entries.clone() });
         }
-        self.count_anew(kept, &mut state);
+        self.count_anew(claimed, &mut state);
         // The newer of both in the first place; the other says the same, so that either can be
         // lost.
         let version = state.head.version.get();
@@ -151,14 +151,14 @@ impl Check<'_> {
     }
 
     /// Logs stay where they are if they can go on there.
-    fn rebuild_logs(&self, kept: &Kept) -> Result<[LogState; Log::COUNT]> {
+    fn rebuild_logs(&self, claimed: &ClaimedBlocks) -> Result<[LogState; Log::COUNT]> {
         let mut logs = self.state.logs;
         let mut taken: BTreeSet<u32> = BTreeSet::new();
         let fits = |log: Log, state: &LogState, taken: &BTreeSet<u32>| {
             if taken.contains(&state.segment.0) {
                 return false;
             }
-            let Some(known) = kept.segments.get(&state.segment.0) else { return true };
+            let Some(known) = claimed.segments.get(&state.segment.0) else { return true };
             let is_own = self.segments.kind(state.segment) == Some(log) && (known.nodes > 0) == log.is_node();
             let behind = if state.ssr { state.next + 1 } else { BLOCKS_PER_SEGMENT as u16 };
             is_own && !(state.next..behind).any(|block| known.has(block))
@@ -171,7 +171,7 @@ impl Check<'_> {
                 without.push(log);
             }
         }
-        let mut free = (0..self.geometry.main_segments).filter(|segment| !kept.segments.contains_key(segment));
+        let mut free = (0..self.geometry.main_segments).filter(|segment| !claimed.segments.contains_key(segment));
         for log in without {
             let segment = free.find(|segment| !taken.contains(segment));
             let segment = segment
@@ -184,10 +184,10 @@ impl Check<'_> {
         Ok(logs)
     }
 
-    fn rebuild_nat(&self, kept: &Kept, blocks: &mut Blocks) {
+    fn rebuild_nat(&self, claimed: &ClaimedBlocks, blocks: &mut Blocks) {
         let (geometry, per_block) = (self.geometry, self.geometry.nat_entries() as u32);
         let mut numbers: BTreeSet<u32> = self.nat.chunk_numbers().collect();
-        numbers.extend(kept.nodes.keys().map(|nid| nid.0 / per_block));
+        numbers.extend(claimed.nodes.keys().map(|nid| nid.0 / per_block));
         numbers.insert(0);
         numbers.extend(self.unreadable_nat());
         for number in numbers {
@@ -196,7 +196,7 @@ impl Check<'_> {
             let nids = NodeId(first)..NodeId(first.saturating_add(per_block));
             let reserved = [NodeId::NODES, NodeId::META].map(|nid| (nid, NatEntry::new(0, nid, BlockAddress(1))));
             let reserved = reserved.iter().map(|(nid, entry)| (nid, entry)).filter(|(nid, _)| nids.contains(nid));
-            for (nid, entry) in kept.nodes.range(nids.clone()).chain(reserved) {
+            for (nid, entry) in claimed.nodes.range(nids.clone()).chain(reserved) {
                 put(&mut bytes, (nid.0 - first) as usize * size_of::<NatEntry>(), entry.as_bytes());
             }
             let at = geometry.nat_place(number, msb_first::get(&self.state.nat_map, number as usize));
@@ -229,7 +229,12 @@ impl Check<'_> {
     }
 
     /// The SIT; says whether segments hold nodes.
-    fn rebuild_sit(&self, kept: &Kept, state: &CheckpointState, blocks: &mut Blocks) -> BTreeMap<u32, bool> {
+    fn rebuild_sit(
+        &self,
+        claimed: &ClaimedBlocks,
+        state: &CheckpointState,
+        blocks: &mut Blocks,
+    ) -> BTreeMap<u32, bool> {
         let (geometry, per_block) = (self.geometry, self.geometry.sit_entries() as u32);
         let mut holds_nodes = BTreeMap::new();
         for number in 0..geometry.main_segments.div_ceil(per_block) {
@@ -239,7 +244,7 @@ impl Check<'_> {
                 if segment.0 >= geometry.main_segments {
                     break;
                 }
-                let known = kept.segments.get(&segment.0);
+                let known = claimed.segments.get(&segment.0);
                 let is = self.segments.kind(segment);
                 let log = state.logs.iter().zip(Log::ALL).find(|(log, _)| log.segment == segment).map(|(_, log)| log);
                 // A volume that is never written has one log for three.
@@ -266,12 +271,12 @@ impl Check<'_> {
         holds_nodes
     }
 
-    fn rebuild_ssa(&self, kept: &Kept, holds_nodes: &BTreeMap<u32, bool>, blocks: &mut Blocks) {
+    fn rebuild_ssa(&self, claimed: &ClaimedBlocks, holds_nodes: &BTreeMap<u32, bool>, blocks: &mut Blocks) {
         let geometry = self.geometry;
         if geometry.features.has(Features::READ_ONLY) {
             return;
         }
-        for (segment, known) in &kept.segments {
+        for (segment, known) in &claimed.segments {
             let at = geometry.ssa(SegmentIndex(*segment));
             let nodes = holds_nodes.get(segment).copied().unwrap_or(false);
             let mut bytes = SummaryBlock { entries: known.entries.clone() }.to_bytes(nodes, geometry.block_size());
@@ -307,14 +312,14 @@ impl Check<'_> {
         head.user_blocks = (main.saturating_sub(spare) * u64::from(BLOCKS_PER_SEGMENT)).into();
     }
 
-    fn count_anew(&self, kept: &Kept, state: &mut CheckpointState) {
+    fn count_anew(&self, claimed: &ClaimedBlocks, state: &mut CheckpointState) {
         let head = &mut state.head;
-        let blocks: u64 = kept.segments.values().map(|segment| u64::from(segment.count())).sum();
+        let blocks: u64 = claimed.segments.values().map(|segment| u64::from(segment.count())).sum();
         head.valid_blocks = (blocks + self.totals.reserved).into();
-        head.valid_nodes = (kept.nodes.len() as u32).into();
-        head.valid_inodes = (kept.nodes.iter().filter(|(nid, entry)| entry.ino() == **nid).count() as u32).into();
+        head.valid_nodes = (claimed.nodes.len() as u32).into();
+        head.valid_inodes = (claimed.nodes.iter().filter(|(nid, entry)| entry.ino() == **nid).count() as u32).into();
         let logs: BTreeSet<u32> = state.logs.iter().map(|log| log.segment.0).collect();
-        let used = kept.segments.keys().filter(|segment| !logs.contains(segment)).count() + logs.len();
+        let used = claimed.segments.keys().filter(|segment| !logs.contains(segment)).count() + logs.len();
         head.free_segments = self.geometry.main_segments.saturating_sub(used as u32).into();
         if !spare_fits(head, self.geometry) || head.user_blocks.get() < head.valid_blocks.get() {
             self.spare_anew(head);

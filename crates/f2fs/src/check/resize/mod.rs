@@ -18,7 +18,7 @@ use nandkit_vfs::check::Report;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::IntoBytes;
 
-use super::repair::rebuild::Kept;
+use super::repair::rebuild::ClaimedBlocks;
 use super::report::Draft;
 use super::{Check, batch, finished_check, packs, superblocks};
 use crate::checkpoint_state::{CheckpointState, LogState};
@@ -80,10 +80,10 @@ pub fn resize<D: BlockDevice>(device: D, clock: Clock, bytes: u64) -> Result<Res
         return Err(FsError::new(ErrorKind::Corrupt, detail));
     }
     let mut check = Check::new(&blocks, &superblock, &state, Draft::default());
-    check.kept = Some(Kept::default());
+    check.claimed = Some(ClaimedBlocks::default());
     check.walk_from_roots(&superblock);
-    let kept = check.kept.take().unwrap_or_default();
-    let old = Old { check: &check, superblock: &superblock, state: &state, kept: &kept };
+    let claimed = check.claimed.take().unwrap_or_default();
+    let old = Old { check: &check, superblock: &superblock, state: &state, claimed: &claimed };
     let (shape, plan) = old.plan(bytes)?;
     if shape.geometry.segments == blocks.geometry.segments {
         let bytes = shape::bytes(&superblock, blocks.geometry.segments.into());
@@ -132,7 +132,7 @@ struct Old<'a> {
     check: &'a Check<'a>,
     superblock: &'a Superblock,
     state: &'a CheckpointState,
-    kept: &'a Kept,
+    claimed: &'a ClaimedBlocks,
 }
 
 impl Old<'_> {
@@ -163,13 +163,13 @@ impl Old<'_> {
 
     /// The shape with so many segments, where everything fits.
     fn fitting(&self, segments: u64) -> Option<(Shape, Plan)> {
-        let highest = self.kept.nodes.keys().next_back().map_or(0, |nid| nid.0);
+        let highest = self.claimed.nodes.keys().next_back().map_or(0, |nid| nid.0);
         let shape = Shape::of(self.superblock, &self.state.head, segments, highest)?;
         if shape.user_blocks() < self.state.head.valid_blocks.get() {
             return None;
         }
         let kind = |segment| self.check.segments.kind(segment).unwrap_or(Log::WarmData);
-        let plan = Plan::new(self.check.geometry, &shape.geometry, self.kept, &kind)?;
+        let plan = Plan::new(self.check.geometry, &shape.geometry, self.claimed, &kind)?;
         Some((shape, plan))
     }
 
@@ -177,7 +177,7 @@ impl Old<'_> {
     fn resized(&self, shape: &Shape, plan: Plan) -> Result<Resize> {
         let geometry = &shape.geometry;
         let mut new = Reshaped { inner: self.check.blocks, geometry: geometry.clone(), blocks: BTreeMap::new() };
-        let moves = Moves::new(self.check.blocks, self.kept, self.check.checksum_seed, plan);
+        let moves = Moves::new(self.check.blocks, self.claimed, self.check.checksum_seed, plan);
         let moved = moves.apply(&mut new)?;
         let state = self.state_in(geometry, &moves)?;
         if geometry.main_address() != self.check.geometry.main_address() {
@@ -188,11 +188,11 @@ impl Old<'_> {
         let superblock = superblocks::mended(&shape.superblock);
         let tables = {
             let mut check = Check::new(&new, &superblock, &state, Draft::default());
-            check.kept = Some(Kept::default());
+            check.claimed = Some(ClaimedBlocks::default());
             check.walk_from_roots(&superblock);
             check.check_quotas(&superblock);
-            let kept = check.kept.take().unwrap_or_default();
-            check.rebuild(&kept)?
+            let claimed = check.claimed.take().unwrap_or_default();
+            check.rebuild(&claimed)?
         };
         new.blocks.extend(tables);
         for copy in [BlockAddress(0), BlockAddress(1)] {
@@ -272,8 +272,8 @@ impl Old<'_> {
                 }
                 let old = self.check.geometry.main(geometry.segment_start(segment)).map(|(old, _)| old);
                 let log = state.logs.iter().zip(Log::ALL).find(|(log, _)| log.segment == segment).map(|(_, log)| log);
-                let kept = || old.and_then(|old| self.check.segments.kind(old));
-                let kind = log.or_else(|| moves.kind_of_target(segment)).or_else(kept).unwrap_or(Log::HotData);
+                let old_kind = || old.and_then(|old| self.check.segments.kind(old));
+                let kind = log.or_else(|| moves.kind_of_target(segment)).or_else(old_kind).unwrap_or(Log::HotData);
                 let modified = old.map_or(0, |old| self.check.segments.modified(old));
                 let map = maps.get(&segment.0).copied().unwrap_or([0; VALID_MAP_BYTES]);
                 put_sit(&mut bytes, index as usize, &SitEntry::new(kind, map, modified));

@@ -10,7 +10,7 @@ use super::reshaped::Reshaped;
 use crate::bits::msb_first;
 use crate::blocks::Blocks;
 use crate::check::batch;
-use crate::check::repair::rebuild::Kept;
+use crate::check::repair::rebuild::ClaimedBlocks;
 use crate::encode::put;
 use crate::ids::{Block, BlockAddress, Log, NodeId, SegmentIndex};
 use crate::layout::inode::{Extent, WORDS_OFFSET, computed_checksum};
@@ -36,10 +36,15 @@ pub(super) struct Plan {
 impl Plan {
     /// Moves all blocks that the new main area does not have, and the blocks of those segments that
     /// are filled the least where the others need the room. `None` where there is no room even so.
-    pub fn new(old: &Geometry, new: &Geometry, kept: &Kept, kind: &dyn Fn(SegmentIndex) -> Log) -> Option<Self> {
+    pub fn new(
+        old: &Geometry,
+        new: &Geometry,
+        claimed: &ClaimedBlocks,
+        kind: &dyn Fn(SegmentIndex) -> Log,
+    ) -> Option<Self> {
         // Segments with their type and how many blocks are in use, those that must move first.
         let (mut moving, mut staying): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
-        for (number, segment) in &kept.segments {
+        for (number, segment) in &claimed.segments {
             let place = new.main(old.segment_start(SegmentIndex(*number))).map(|(segment, _)| segment.0);
             let found = (*number, kind(SegmentIndex(*number)), segment.count() as usize);
             match place {
@@ -62,7 +67,7 @@ impl Plan {
             *counts.get_mut(log.index())? += count;
             moving.push(((number, log, count), Some(place)));
         }
-        Self::placed(old, new, kept, moving, &staying.iter().map(|(_, place)| *place).collect())
+        Self::placed(old, new, claimed, moving, &staying.iter().map(|(_, place)| *place).collect())
     }
 
     /// Gives the blocks of segments their places: one type behind the other, in segments that
@@ -70,7 +75,7 @@ impl Plan {
     fn placed(
         old: &Geometry,
         new: &Geometry,
-        kept: &Kept,
+        claimed: &ClaimedBlocks,
         mut moving: Vec<((u32, Log, usize), Option<u32>)>,
         staying: &BTreeSet<u32>,
     ) -> Option<Self> {
@@ -80,7 +85,7 @@ impl Plan {
         let mut target: Option<(Log, u32, u32)> = None;
         for ((number, log, _), place) in moving {
             plan.emptied.extend(place);
-            let Some(segment) = kept.segments.get(&number) else { continue };
+            let Some(segment) = claimed.segments.get(&number) else { continue };
             for (block, _) in segment.claimed() {
                 let (segment, next) = match target {
                     Some((of, segment, next)) if of == log && next < BLOCKS_PER_SEGMENT => (segment, next),
@@ -105,14 +110,14 @@ impl Plan {
 /// A plan, and what it moves.
 pub(super) struct Moves<'a> {
     blocks: &'a dyn Blocks,
-    kept: &'a Kept,
+    claimed: &'a ClaimedBlocks,
     checksum_seed: u32,
     plan: Plan,
 }
 
 impl<'a> Moves<'a> {
-    pub fn new(blocks: &'a dyn Blocks, kept: &'a Kept, checksum_seed: u32, plan: Plan) -> Self {
-        Self { blocks, kept, checksum_seed, plan }
+    pub fn new(blocks: &'a dyn Blocks, claimed: &'a ClaimedBlocks, checksum_seed: u32, plan: Plan) -> Self {
+        Self { blocks, claimed, checksum_seed, plan }
     }
 
     fn new_place(&self, at: BlockAddress) -> BlockAddress {
@@ -131,7 +136,7 @@ impl<'a> Moves<'a> {
 
     /// Where all nodes are.
     pub fn nat_entries(&self) -> impl Iterator<Item = (NodeId, NatEntry)> + '_ {
-        self.kept.nodes.iter().map(|(nid, entry)| {
+        self.claimed.nodes.iter().map(|(nid, entry)| {
             let at = self.new_place(BlockAddress(entry.address.get()));
             (*nid, NatEntry::new(entry.version, entry.ino(), at))
         })
@@ -140,7 +145,7 @@ impl<'a> Moves<'a> {
     /// Each block in use, with its place before.
     fn each(&self) -> impl Iterator<Item = (BlockAddress, SummaryEntry)> + '_ {
         let geometry = self.blocks.geometry();
-        self.kept.segments.iter().flat_map(move |(number, segment)| {
+        self.claimed.segments.iter().flat_map(move |(number, segment)| {
             let start = geometry.segment_start(SegmentIndex(*number));
             segment.claimed().filter_map(move |(block, entry)| Some((start.checked_add(block.into())?, entry)))
         })
@@ -172,7 +177,7 @@ impl<'a> Moves<'a> {
             let Some(to) = self.plan.places.get(&at) else { continue };
             moved += 1;
             let nid = NodeId(entry.nid.get());
-            let owner = self.kept.nodes.get(&nid);
+            let owner = self.claimed.nodes.get(&nid);
             if owner.is_some_and(|node| node.address.get() == at.0) {
                 // A node: only the NAT says where it is. It goes below, with what changes in it.
                 self.node(nid, &mut edited)?;
@@ -197,7 +202,7 @@ impl<'a> Moves<'a> {
             put(node, std::mem::offset_of!(InodeHead, extent), Extent::default().as_bytes());
         }
         for (nid, mut bytes) in edited {
-            let Some(entry) = self.kept.nodes.get(&nid) else { continue };
+            let Some(entry) = self.claimed.nodes.get(&nid) else { continue };
             if entry.ino() == nid {
                 self.sign(new.geometry(), &mut bytes);
             }
@@ -212,7 +217,7 @@ impl<'a> Moves<'a> {
         match edited.entry(nid) {
             Entry::Occupied(held) => Ok(held.into_mut()),
             Entry::Vacant(place) => {
-                let entry = self.kept.nodes.get(&nid).ok_or_else(|| lost(BlockAddress(0)))?;
+                let entry = self.claimed.nodes.get(&nid).ok_or_else(|| lost(BlockAddress(0)))?;
                 let at = BlockAddress(entry.address.get());
                 Ok(place.insert(batch::one(self.blocks, Cause::Metadata, at)?.to_vec()))
             }

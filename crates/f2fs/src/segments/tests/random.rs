@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::naive::Naive;
 use super::*;
 
-type Outcome = std::result::Result<(), String>;
+type Agreement = std::result::Result<(), String>;
 
 struct Pair {
     bench: Bench,
@@ -40,7 +40,7 @@ impl Pair {
         (pages.nodes.div_ceil(blocks) + 2 * pages.dentries.div_ceil(blocks) + pages.inodes.div_ceil(blocks)) as usize
     }
 
-    fn allocate(&mut self, log: Log) -> Outcome {
+    fn allocate(&mut self, log: Log) -> Agreement {
         self.number += 1;
         let owner = summary(self.number);
         let (options, wanted) = (self.bench.segments.options, self.wanted());
@@ -73,7 +73,7 @@ impl Pair {
         }
     }
 
-    fn claim(&mut self, at: usize) -> Outcome {
+    fn claim(&mut self, at: usize) -> Agreement {
         self.number += 1;
         let (owner, segment) = (summary(self.number), at / 512);
         let log = self.naive.log_of(SegmentIndex(segment as u32));
@@ -122,7 +122,7 @@ impl Pair {
         }
     }
 
-    fn checkpoint(&mut self) -> Outcome {
+    fn checkpoint(&mut self) -> Agreement {
         let (options, wanted) = (self.bench.segments.options, self.wanted());
         for log in Log::ALL {
             if self.naive.logs[log.index()].next.is_none() && self.naive.renew(log, &options, wanted).is_none() {
@@ -136,7 +136,7 @@ impl Pair {
         if have == expected { Ok(()) } else { Err("what the checkpoint freed differs".into()) }
     }
 
-    fn compare(&mut self) -> Outcome {
+    fn compare(&mut self) -> Agreement {
         let (segments, naive) = (&self.bench.segments, &self.naive);
         for number in 0..naive.kind.len() {
             let segment = SegmentIndex(number as u32);
@@ -169,7 +169,7 @@ impl Pair {
         Ok(())
     }
 
-    fn step(&mut self) -> Outcome {
+    fn step(&mut self) -> Agreement {
         match self.below(1000) {
             0..=3 => self.checkpoint()?,
             4..=7 => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nandkit_f2fs::write::Atomicity;
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout};
 use nandkit_units::Clock;
 use nandkit_vfs::check::Finding;
@@ -40,13 +40,13 @@ impl ChangeFormat for F2fsFormat {
         clock: &Clock,
     ) -> Option<Result<Box<dyn MountedFileSystem>, FormatError>> {
         let write = WriteOptions { atomicity: Atomicity::Told, ..WriteOptions::default() };
-        let volume = Volume::mount(vec![device], clock.clone(), write).map_err(|error| told(&error, &[]));
+        let volume = WritableVolume::mount(vec![device], clock.clone(), write).map_err(|error| told(&error, &[]));
         Some(volume.map(|volume| Box::new(volume) as Box<dyn MountedFileSystem>))
     }
 }
 
 /// Mounts a volume for changes. What was fsynced behind the last checkpoint is taken over first.
-fn mount(device: Reader, how: &Changing<'_>) -> Result<Volume<Reader>, FormatError> {
+fn mount(device: Reader, how: &Changing<'_>) -> Result<WritableVolume<Reader>, FormatError> {
     if !how.options.devices.is_empty() {
         let detail = "volumes on several devices are only read; expected one on one device";
         return Err(FormatError::option("devices", detail));
@@ -57,7 +57,7 @@ fn mount(device: Reader, how: &Changing<'_>) -> Result<Volume<Reader>, FormatErr
     }
     // A sync brings all to the file or nothing: no power cut leaves half a block.
     let write = WriteOptions { discard: false, atomicity: Atomicity::Told, ..WriteOptions::default() };
-    Volume::mount(vec![device], how.clock.clone(), write).map_err(|error| told(&error, &[]))
+    WritableVolume::mount(vec![device], how.clock.clone(), write).map_err(|error| told(&error, &[]))
 }
 
 /// What is wrong with a volume before it is changed. Cost: a check.

@@ -15,7 +15,7 @@ use nandkit_f2fs::write::ActiveLogs;
 use nandkit_f2fs::write::Atomicity;
 use nandkit_f2fs::write::GatherOptions;
 use nandkit_f2fs::write::PageLimits;
-use nandkit_f2fs::write::{Volume, WriteOptions};
+use nandkit_f2fs::write::{WritableVolume, WriteOptions};
 
 use super::costs;
 use super::costs::Curve;
@@ -79,7 +79,7 @@ impl FormatSpec for F2fsSpec {
         let reuse = Reuse::parse(&self.reuse).map_err(|detail| StackError::new("stack.fs", detail))?;
         let options = write_options(self, &reuse, frame.host.as_ref());
         let limits = device.remap().map(|remap| remap.limits());
-        let mut mounted = Volume::mount(vec![device], frame.clock.clone(), options).map_err(wrong)?;
+        let mut mounted = WritableVolume::mount(vec![device], frame.clock.clone(), options).map_err(wrong)?;
         let mut policies = self.policies().map_err(|detail| StackError::new("stack.fs", detail))?;
         if reuse.way.goes_by_age && policies[1].is_none() {
             policies[1] = BY_AGE.parse().ok();
@@ -102,7 +102,7 @@ impl F2fsSpec {
     /// Sets how blocks move, and what is gathered.
     fn set_cleaners<D: BlockDevice>(
         &self,
-        mounted: &mut Volume<D>,
+        mounted: &mut WritableVolume<D>,
         reuse: &Reuse,
         limits: Option<RemapLimits>,
         frame: &mut Frame,
@@ -129,7 +129,11 @@ impl F2fsSpec {
 }
 
 /// The search by a policy; without one Linux's.
-fn search<D: BlockDevice>(mounted: &Volume<D>, policy: Option<VictimPolicy>, seed: u64) -> Box<dyn VictimSearch> {
+fn search<D: BlockDevice>(
+    mounted: &WritableVolume<D>,
+    policy: Option<VictimPolicy>,
+    seed: u64,
+) -> Box<dyn VictimSearch> {
     match policy {
         None => Box::new(SectionSearch::new(mounted.segments(), mounted.elapsed_seconds())),
         Some(policy) => Box::new(PolicySearch::new(policy, seed)),
@@ -170,7 +174,7 @@ fn write_options(spec: &F2fsSpec, reuse: &Reuse, host: Option<&HostSpec>) -> Wri
     }
 }
 
-impl<D: BlockDevice> MountedFileSystem for Volume<D> {
+impl<D: BlockDevice> MountedFileSystem for WritableVolume<D> {
     /// A roll-forward loses nothing that was synced.
     fn unmount(&mut self) -> nandkit_vfs::Result<()> {
         self.finish()

@@ -9,7 +9,7 @@ use nandkit_block::wrap::OverlayDevice;
 use nandkit_block::{BlockDevice, BlockError};
 use nandkit_f2fs::recover::{Recovered, recovered_several};
 use nandkit_f2fs::write::Atomicity;
-use nandkit_f2fs::{Defect, F2fs, FindingKind, MountOptions, Volume, WriteOptions};
+use nandkit_f2fs::{Defect, F2fs, FindingKind, MountOptions, WritableVolume, WriteOptions};
 use nandkit_flash_image::DumpFlash;
 use nandkit_units::{Clock, Context, Lba, ReadInto};
 use nandkit_vfs::{ErrorKind, FsError};
@@ -212,6 +212,6 @@ pub(super) fn shared(first: DumpFlash, how: &Opening<'_>) -> Result<Vec<SharedDu
 pub(super) fn recover(device: &DeviceHandle, clock: &Clock) -> Result<(), FsError> {
     // No power cut tears what is in memory.
     let options = WriteOptions { atomicity: Atomicity::Told, ..WriteOptions::default() };
-    let volume = Volume::mount(vec![boxed(device.clone())], clock.clone(), options)?;
+    let volume = WritableVolume::mount(vec![boxed(device.clone())], clock.clone(), options)?;
     volume.unmount().map(drop).map_err(|(_, error)| error)
 }
