@@ -1,15 +1,15 @@
 //! Bitmaps in F2FS's two orders of bits (f2fs.md, "Words").
 
-/// The first bit of a byte is its highest: the SIT's maps of valid blocks, the version bitmaps of
-/// NAT and SIT.
+/// Bitmaps whose first bit is a byte's highest: the SIT's maps of valid blocks and the version
+/// bitmaps of NAT and SIT.
 pub mod msb_first {
-    /// Bit `number`; clear behind the end.
+    /// Returns bit `number`; bits past the end are clear.
     #[inline]
     pub fn get(map: &[u8], number: usize) -> bool {
         map.get(number >> 3).is_some_and(|byte| byte & (0x80 >> (number & 7)) != 0)
     }
 
-    /// Sets or clears bit `number`; nothing happens behind the end.
+    /// Sets or clears bit `number`; does nothing past the end.
     #[inline]
     pub fn set(map: &mut [u8], number: usize, value: bool) {
         if let Some(byte) = map.get_mut(number >> 3) {
@@ -19,15 +19,15 @@ pub mod msb_first {
     }
 }
 
-/// The first bit of a byte is its lowest: bitmaps of directories and inline entries, nat_bits.
+/// Bitmaps whose first bit is a byte's lowest: directories, inline entries and nat_bits.
 pub mod lsb_first {
-    /// Bit `number`; clear behind the end.
+    /// Returns bit `number`; bits past the end are clear.
     #[inline]
     pub fn get(map: &[u8], number: usize) -> bool {
         map.get(number >> 3).is_some_and(|byte| byte & (1 << (number & 7)) != 0)
     }
 
-    /// Sets or clears bit `number`; nothing happens behind the end.
+    /// Sets or clears bit `number`; does nothing past the end.
     #[inline]
     pub fn set(map: &mut [u8], number: usize, value: bool) {
         if let Some(byte) = map.get_mut(number >> 3) {
@@ -37,7 +37,7 @@ pub mod lsb_first {
     }
 }
 
-/// How many bits are set.
+/// Counts the set bits.
 pub fn count(map: &[u8]) -> u32 {
     map.iter().map(|byte| byte.count_ones()).sum()
 }

@@ -1,7 +1,7 @@
-//! What reading needs from below: blocks by address, nodes by nid.
+//! What reading needs from the layer below: blocks by address, nodes by nid.
 //!
-//! All reading code is generic over [`Nodes`]: a read-only volume serves it from the device, one
-//! that writes from what it has changed as well.
+//! All reading code is generic over [`Nodes`]: a read-only volume reads nodes from the device, a
+//! writable one also from memory.
 
 use nandkit_units::Cause;
 use nandkit_vfs::Result;
@@ -9,39 +9,40 @@ use nandkit_vfs::Result;
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::layout::{Geometry, NatEntry};
 
-/// Where a stretch of blocks begins, and what takes its bytes.
+/// The first address of a run of blocks, and the buffer for its bytes.
 pub type Piece<'a> = (BlockAddress, &'a mut [u8]);
 
-/// Blocks at addresses.
+/// Reads blocks by address.
 pub trait Blocks: Sync {
-    /// The volume's shape. Cost: a field access.
+    /// The volume's geometry. Cost: a field access.
     fn geometry(&self) -> &Geometry;
 
-    /// Reads whole blocks from `at` on; the length of `into` is a multiple of the block size.
-    /// Errors: `Device`, `Corrupt` (the device ends before).
+    /// Reads whole blocks starting at `at`; the length of `into` is a multiple of the block size.
+    /// Errors: `Device`, `Corrupt` (the device ends before the last block).
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()>;
 
-    /// Reads several stretches of whole blocks that are handed to the devices together, as Linux
-    /// does with the pieces of a read-ahead (data.c, `f2fs_mpage_readpages`): they take as long as
-    /// the last one to come. Errors: those of [`Blocks::read`].
+    /// Reads several runs of whole blocks in one submission, as Linux does for the pieces of a
+    /// read-ahead (data.c, `f2fs_mpage_readpages`); it takes as long as the slowest piece. Errors:
+    /// those of [`Blocks::read`].
     fn read_together(&self, cause: Cause, pieces: &mut [Piece<'_>]) -> Result<()> {
         pieces.iter_mut().try_for_each(|(at, into)| self.read(cause, *at, into))
     }
 
-    /// Whether the devices reach as far as the block: not those of a volume that was cut short.
+    /// Whether the devices are large enough to hold the block; false past the end of a volume that
+    /// was cut short.
     fn reaches(&self, at: BlockAddress) -> bool {
         let _ = at;
         true
     }
 }
 
-/// Nodes by nid.
+/// Reads nodes by nid.
 pub trait Nodes: Sync {
-    /// Where a node lies. Errors: `Corrupt` (a nid outside the NAT), `Device`. A free nid is an
-    /// entry like others.
+    /// The NAT entry of a node; a free nid has an entry too. Errors: `Corrupt` (a nid outside the
+    /// NAT), `Device`.
     fn entry(&self, nid: NodeId) -> Result<NatEntry>;
 
-    /// A node's block, whose footer names it. Errors: `Corrupt` (a free nid, an address outside the
-    /// main area, a foreign footer), `Device`.
+    /// A node's block, with its footer checked against the nid. Errors: `Corrupt` (a free nid, an
+    /// address outside the main area, the footer of another node), `Device`.
     fn node(&self, nid: NodeId) -> Result<Block>;
 }

@@ -1,4 +1,4 @@
-//! Checkpoints: all that changed but the data of files becomes durable at once (f2fs-writing.md,
+//! Checkpoints: every change except file data becomes durable at once (f2fs-writing.md,
 //! "Checkpoint"; checkpoint.c, `f2fs_write_checkpoint`).
 
 use std::ops::Range;
@@ -20,10 +20,10 @@ use crate::write::WritableVolume;
 
 pub use crate::counters::Reason;
 
-/// Runs of fewer blocks than this are not discarded (f2fs-writing.md, "Discard").
+/// Shorter runs of blocks are not discarded (f2fs-writing.md, "Discard").
 const DISCARD_LEAST: u32 = 16;
 
-/// The sizes of runs of numbers that follow one another, of ascending ones; equal ones count once.
+/// The lengths of the runs of consecutive numbers in ascending `numbers`; duplicates count once.
 fn neighbours(numbers: &[u32]) -> Vec<u32> {
     let (mut sizes, mut last): (Vec<u32>, Option<u32>) = (Vec::new(), None);
     for &number in numbers {
@@ -38,9 +38,9 @@ fn neighbours(numbers: &[u32]) -> Vec<u32> {
 }
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Writes a checkpoint. Data of files in memory are not part of it: [`WritableVolume::sync`].
-    /// Errors: `NoSpace` (no section for nodes; the volume goes on), `ReadOnly` (it stopped
-    /// before), `Device`, which stops the volume: what the device has is the last checkpoint.
+    /// Writes a checkpoint. File data in memory is not part of it (see [`WritableVolume::sync`]).
+    /// Errors: `NoSpace` (no section for nodes; the volume stays usable), `ReadOnly` (the volume
+    /// has stopped), `Device` (stops the volume; the device keeps the last checkpoint).
     pub fn checkpoint(&mut self, reason: Reason) -> Result<()> {
         self.expect_running()?;
         let clean = self.state.head.has(flag::UNMOUNTED) && self.state.orphans.is_empty();
@@ -57,7 +57,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.or_stop(written)
     }
 
-    /// Whether a checkpoint would say anything new.
+    /// Whether a checkpoint would record any change.
     pub fn is_changed(&mut self) -> bool {
         let mut pages = crate::segments::DirtyPages::default();
         self.writer.pages().tell(&mut pages);
@@ -69,7 +69,7 @@ impl<D: BlockDevice> WritableVolume<D> {
             || self.has_quotas_to_write()
     }
 
-    /// Pages of directories, quota files, then all nodes (checkpoint.c, `block_operations`).
+    /// Writes directory pages, quota files, then all nodes (checkpoint.c, `block_operations`).
     fn flush_operations(&mut self) -> Result<()> {
         self.write_back_directories(Cause::Checkpoint)?;
         self.flush_quotas()?;
@@ -111,9 +111,9 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// The sizes in blocks of the requests that a checkpoint now would make, as far as that can be
-    /// told before it: nodes and their entries of the NAT are taken to lie side by side. Cost: a
-    /// pass over what has changed since the last one.
+    /// Estimates the sizes, in blocks, of the requests that a checkpoint would issue now; it
+    /// assumes that nodes and their NAT entries are adjacent. Cost: a pass over everything changed
+    /// since the last checkpoint.
     pub(crate) fn requests_of_checkpoint(&mut self) -> Vec<u32> {
         let segments = &self.writer.segments;
         let per_block = segments.geometry().sit_entries() as u32;
@@ -132,7 +132,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         requests
     }
 
-    /// Neighbours go in one request.
+    /// Writes pack blocks, adjacent ones in one request.
     fn write_pack_blocks(&mut self, blocks: &[(BlockAddress, crate::ids::Block)]) -> Result<()> {
         let mut rest = blocks;
         while let Some((start, _)) = rest.first() {
@@ -145,7 +145,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// What the next checkpoint says. Everything that it names was handed to the device.
+    /// The state that the next checkpoint records. Every block that it refers to has been handed to
+    /// the device.
     fn next_state(&self, unmount: bool) -> CheckpointState {
         let (space, last) = (&self.writer.segments.space, &self.state.head);
         let mut flags = last.flags.get();
@@ -180,7 +181,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
     }
 
-    /// KiB written over the volume's life.
+    /// KiB written over the volume's lifetime.
     pub fn lifetime_kib(&self) -> u64 {
         let kib = self.device.geometry().block_size() as u64 / 1024;
         self.state
@@ -188,7 +189,8 @@ impl<D: BlockDevice> WritableVolume<D> {
             .saturating_add(self.writer.written_blocks.saturating_sub(self.writer.counted_blocks) * kib)
     }
 
-    /// The checkpoint is durable: what it freed is free, and the device may be told.
+    /// Runs once the checkpoint is durable: blocks that it freed become free, and the device may be
+    /// told.
     fn completed(&mut self) {
         self.writer.counted_blocks = self.writer.written_blocks;
         self.writer.idle.checkpoint = self.device.now();
@@ -201,13 +203,13 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.discard_freed(freed, mapped);
     }
 
-    /// Tells the device what is without use. A device that refuses once is not told again in this
-    /// mount: nothing depends on it.
+    /// Discards unused blocks. After one failed discard no more are made in this mount; nothing
+    /// depends on them.
     fn discard_freed(&mut self, freed: Vec<Range<u32>>, mapped: Vec<BlockAddress>) {
         if !self.writer.options.discard || !self.device.takes_discards() {
             return;
         }
-        // A place that was left and taken again since holds something.
+        // A remapped block's old address may have been allocated again since.
         let sit = self.writer.segments.sit();
         let is_valid = |at: &BlockAddress| {
             let place = self.device.geometry().main(*at);
@@ -232,7 +234,7 @@ impl<D: BlockDevice> WritableVolume<D> {
     }
 }
 
-/// Addresses as ranges, ascending.
+/// Merges addresses into ascending ranges.
 fn neighbours_together(mut addresses: Vec<BlockAddress>) -> Vec<Range<u32>> {
     addresses.sort_unstable();
     let mut ranges: Vec<Range<u32>> = Vec::new();

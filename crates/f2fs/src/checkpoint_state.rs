@@ -1,68 +1,65 @@
-//! What a checkpoint says: decoded at a mount, encoded by mkfs, by each checkpoint and by repairs.
+//! The state in a checkpoint: decoded at mount; encoded by mkfs, checkpoints and repairs.
 
 use crate::ids::{Log, NodeId, SegmentIndex};
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, NatEntry, SitEntry, SummaryEntry};
 
-/// A checkpoint with everything that its pack holds.
+/// A checkpoint with everything in its pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointState {
-    /// Counters, logs and flags as they stand in the pack. Where a field and another part of this
-    /// structure say the same (logs, counts of blocks, offset of the checksum), the other part
-    /// counts when a pack is encoded.
+    /// Counters, logs and flags as stored in the pack. Where a field repeats another part of this
+    /// structure (logs, block counts, offset of the checksum), encoding uses the other part.
     pub head: CheckpointHead,
-    /// Which copy of each NAT block counts, MSB first.
+    /// Which copy of each NAT block is current, MSB first.
     pub nat_map: Vec<u8>,
-    /// Which copy of each SIT block counts, MSB first.
+    /// Which copy of each SIT block is current, MSB first.
     pub sit_map: Vec<u8>,
-    /// Inodes without a name that were open.
+    /// Inodes that had no name but were still open.
     pub orphans: Vec<NodeId>,
     /// The logs, by [`Log::index`].
     pub logs: [LogState; Log::COUNT],
-    /// The summaries of the logs' segments, by [`Log::index`]. Those of node logs are empty (no
-    /// entries) where the pack does not hold them.
+    /// The summaries of the logs' segments, by [`Log::index`]. Those of node logs have no entries
+    /// if the pack does not hold them.
     pub summaries: [SummaryBlock; Log::COUNT],
-    /// Entries that count instead of those in the NAT.
+    /// Entries that override those in the NAT.
     pub nat_journal: Vec<(NodeId, NatEntry)>,
-    /// Entries that count instead of those in the SIT.
+    /// Entries that override those in the SIT.
     pub sit_journal: Vec<(SegmentIndex, SitEntry)>,
-    /// KiB written over the volume's life.
+    /// KiB written over the volume's lifetime.
     pub lifetime_kib: u64,
-    /// Which NAT blocks are full and which empty, where the pack holds it and it is this
-    /// checkpoint's.
+    /// Which NAT blocks are full and which are empty, if the pack holds a map for this checkpoint.
     pub nat_bits: Option<NatBits>,
 }
 
-/// Where a log writes next.
+/// A log's write position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogState {
-    /// Its segment.
+    /// The log's segment.
     pub segment: SegmentIndex,
-    /// Its next block there; 512 does not occur, since a log that is full gets its next segment at
-    /// once.
+    /// The next block in the segment, 0 to 511: a full log moves to its next segment at once.
     pub next: u16,
-    /// Whether it fills gaps of a used segment (SSR) instead of an empty one (LFS).
+    /// Whether the log fills gaps of a used segment (SSR) rather than an empty segment (LFS).
     pub ssr: bool,
 }
 
-/// Whose the blocks of one segment are.
+/// The owners of the blocks of one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryBlock {
-    /// One entry a block, 512 of them; or none where they are not known.
+    /// One entry per block, 512 in all; empty if the owners are unknown.
     pub entries: Vec<SummaryEntry>,
 }
 
 impl SummaryBlock {
-    /// All entries zero.
+    /// A summary whose entries are all zero.
     pub fn blank() -> Self {
         Self { entries: vec![SummaryEntry::default(); BLOCKS_PER_SEGMENT as usize] }
     }
 }
 
-/// nat_bits: one bit for each block of the NAT, LSB first.
+/// nat_bits: one bit per NAT block, LSB first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatBits {
-    /// No entry of the block is free; entry 0 counts as used.
+    /// Blocks without a free entry; entry 0 counts as used.
     pub full: Vec<u8>,
-    /// All are.
+    /// Blocks whose entries are all free.
     pub empty: Vec<u8>,
 }

@@ -14,10 +14,10 @@ use crate::layout::word;
 use crate::node::tree::{Addresses, Leaf, leaf};
 use crate::runs::{read_run, run_at};
 
-/// Bytes before the compressed ones: length, checksum, reserved words.
+/// Size of the header before the compressed bytes: length, checksum, reserved words.
 const HEAD_BYTES: usize = 24;
 
-/// The content of the cluster that was read last, for readers in small steps.
+/// The content of the cluster read last, so that small sequential reads decompress it once.
 #[derive(Default)]
 pub struct Clusters(Mutex<Last>);
 
@@ -34,8 +34,8 @@ impl std::fmt::Debug for Clusters {
 }
 
 impl Clusters {
-    /// Reads from byte `at` of a compressed file on, to the end of its cluster or of `into`; says
-    /// how much.
+    /// Reads from byte `at` of a compressed file up to the end of its cluster or of `into`; returns
+    /// the number of bytes read.
     pub(crate) fn read(
         &self,
         volume: &(impl Blocks + Nodes),
@@ -49,7 +49,7 @@ impl Clusters {
         let first = cluster * u64::from(inode.cluster);
         let addresses = match leaf(volume, inode, first)? {
             Leaf::Addresses(addresses) if addresses.get(0) == DataAddress::Compressed => addresses,
-            // Plain pages; no further than the cluster.
+            // Uncompressed pages; reads no further than the cluster.
             _ => {
                 let page = at / size;
                 let wanted = (at % size + into.len() as u64).div_ceil(size);
@@ -91,7 +91,7 @@ fn damaged(inode: &Inode, cluster: u64, what: impl std::fmt::Display) -> Defect 
     Defect::new(FindingKind::Compression, format!("compressed cluster {cluster}: {what}")).of(inode.nid)
 }
 
-/// The compressed blocks of a cluster, joined.
+/// Reads and joins the compressed blocks of a cluster.
 fn packed_bytes(volume: &impl Blocks, inode: &Inode, cluster: u64, addresses: &Addresses) -> Result<Vec<u8>> {
     let blocks = (1..u64::from(inode.cluster)).map(|number| addresses.get(number));
     let blocks: Vec<BlockAddress> = blocks
@@ -104,8 +104,8 @@ fn packed_bytes(volume: &impl Blocks, inode: &Inode, cluster: u64, addresses: &A
     join(volume, &blocks)
 }
 
-/// The content of blocks, one behind the other; neighbours with one request. Errors: `Device`,
-/// `Corrupt` (cut short).
+/// Reads blocks into one buffer in order, adjacent ones in one request. Errors: `Device`, `Corrupt`
+/// (cut short).
 pub(crate) fn join(volume: &(impl Blocks + ?Sized), blocks: &[BlockAddress]) -> Result<Vec<u8>> {
     let size = volume.geometry().block_size();
     let mut packed = vec![0; blocks.len() * size];
@@ -119,8 +119,8 @@ pub(crate) fn join(volume: &(impl Blocks + ?Sized), blocks: &[BlockAddress]) -> 
     Ok(packed)
 }
 
-/// The checksum that stands in a cluster and the one that its bytes give, where its file has
-/// checksums and they differ (f2fs.md, "Compressed files").
+/// The stored and the computed checksum of a cluster, if its file has checksums and they differ
+/// (f2fs.md, "Compressed files").
 pub(crate) fn wrong_checksum(inode: &Inode, packed: &[u8]) -> Option<(u32, u32)> {
     let has_checksum = inode.extra.is_some_and(|extra| extra.compression_flags.get() & 1 != 0);
     let (length, stored) = (word(packed, 0)? as usize, word(packed, 4)?);
@@ -128,7 +128,7 @@ pub(crate) fn wrong_checksum(inode: &Inode, packed: &[u8]) -> Option<(u32, u32)>
     (has_checksum && stored != computed).then_some((stored, computed))
 }
 
-/// Decompresses the joined blocks of a cluster. The finding says why it cannot be done.
+/// Decompresses the joined blocks of a cluster. Errors: a defect that says why it failed.
 pub(crate) fn decompress(
     decompressor: &mut Decompressor,
     inode: &Inode,
@@ -152,7 +152,7 @@ pub(crate) fn decompress(
         let room = packed.len().saturating_sub(HEAD_BYTES);
         return Err(damaged(inode, cluster, format!("{length} bytes in blocks that hold {room}")));
     };
-    // A wrong checksum is only noted by Linux, which delivers the data (compress.c,
-    // `f2fs_decompress_cluster`): what can be decompressed is delivered here too.
+    // Linux only logs a wrong checksum and returns the data (compress.c,
+    // `f2fs_decompress_cluster`); so does this.
     decompressor.decompress(method, stream, content).map_err(|error| damaged(inode, cluster, error))
 }

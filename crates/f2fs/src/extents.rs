@@ -1,4 +1,4 @@
-//! Where files lie: runs of addresses, content in inodes, compressed clusters.
+//! Extents of files: runs of addresses, inline content, compressed clusters.
 
 use nandkit_vfs::{ExtentKind, FileExtent, Result};
 
@@ -8,7 +8,8 @@ use crate::inode::Inode;
 use crate::node::tree::{Addresses, Leaf, leaf};
 use crate::runs::run_at;
 
-/// The next extent as nodes and device have it. Errors: `Corrupt`, `Device`.
+/// The next extent according to nodes and device, without pages in memory. Errors: `Corrupt`,
+/// `Device`.
 pub(crate) fn on_device(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
     if inode.inline_data().is_some() {
         return inline(volume, inode, offset);
@@ -17,7 +18,7 @@ pub(crate) fn on_device(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u
     let pages = inode.tree_shape(volume.geometry()).pages();
     let cluster = u64::from(inode.cluster);
     let mut page = offset / size / cluster * cluster;
-    // Within a cluster that is not compressed, its pages stand alone.
+    // Pages of an uncompressed cluster are looked up one by one.
     let mut wanted = offset / size;
     while page < pages {
         let addresses = match leaf(volume, inode, page)? {
@@ -49,14 +50,14 @@ pub(crate) fn on_device(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u
     Ok(None)
 }
 
-/// Content that stands in the inode.
+/// The extent of inline content.
 fn inline(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
     let length = inode.head.size.get();
     if offset >= length {
         return Ok(None);
     }
     let address = match volume.entry(inode.nid)?.address() {
-        // What a size says that the area does not hold reads as zeroes, and stands nowhere.
+        // A size beyond the inline area reads as zeroes there and has no location.
         DataAddress::At(at) if length <= inode.shape.inline.len() as u64 => {
             Some(byte_of(volume, at).saturating_add(inode.shape.inline.start as u64))
         }
@@ -65,7 +66,7 @@ fn inline(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) -> Result<
     Ok(Some(FileExtent { offset: 0, length, address, kind: ExtentKind::Inline }))
 }
 
-/// The run from a page on that is no hole.
+/// The allocated run that starts at a page.
 fn plain(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64, most: u64) -> Result<FileExtent> {
     let run = run_at(volume, inode, page, most)?;
     let size = volume.geometry().block_size() as u64;
@@ -78,7 +79,7 @@ fn plain(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64, most: u64) ->
     Ok(FileExtent { offset: page * size, length: run.pages * size, address, kind })
 }
 
-/// A compressed cluster.
+/// The extent of a compressed cluster.
 fn encoded(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses) -> Result<FileExtent> {
     let address = match addresses.get(1) {
         DataAddress::At(at) if volume.geometry().main(at).is_some() => Some(byte_of(volume, at)),

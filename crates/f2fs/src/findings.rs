@@ -1,7 +1,7 @@
-//! What decoding finds wrong.
+//! Defects that decoding finds.
 //!
-//! The same code decodes for a mount, which refuses, and for a check, which goes on. So decoding
-//! hands each defect to its caller and returns `None` only where nothing sensible can be returned.
+//! The same decoding serves mounts, which refuse, and checks, which continue. Decoding reports each
+//! defect to its caller and returns `None` only if it has nothing sensible to return.
 
 use std::fmt;
 
@@ -10,73 +10,73 @@ use nandkit_vfs::{ErrorKind, FsError, InodeNumber};
 
 use crate::ids::{BlockAddress, NodeId};
 
-/// What is wrong.
+/// The kind of a defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
-    /// No superblock of F2FS at this place.
+    /// No F2FS superblock at this address.
     NotF2fs,
-    /// A field of a superblock that is out of its range, or areas that do not fit together.
+    /// A superblock field is out of range, or areas do not fit together.
     Superblock,
-    /// A superblock's checksum.
+    /// A wrong superblock checksum.
     SuperblockChecksum,
-    /// The volume's features or block size are none that this program can read.
+    /// Features or a block size that this program does not support.
     Unsupported,
-    /// The device ends before the volume does.
+    /// The device is smaller than the volume.
     CutShort,
-    /// A checkpoint pack that is not whole: checksum, versions or a field.
+    /// A checkpoint pack that is not valid: checksum, versions or a field.
     Checkpoint,
-    /// A summary or a journal of the checkpoint.
+    /// A wrong summary or journal of the checkpoint.
     Summary,
-    /// An entry of the NAT.
+    /// A wrong NAT entry.
     Nat,
-    /// An entry of the SIT.
+    /// A wrong SIT entry.
     Sit,
-    /// The footer of a node is not that of the node that the NAT names.
+    /// A node's footer does not match the node that the NAT names.
     Footer,
     /// An inode's fields contradict each other or the volume's features.
     Inode,
-    /// An inode's checksum.
+    /// A wrong inode checksum.
     InodeChecksum,
-    /// An address outside the main area, or one where none may stand.
+    /// An address outside the main area, or an address where none is allowed.
     Address,
-    /// A node of a file's tree is missing, foreign, or stands at another place of the tree.
+    /// A node of a file's tree is missing, belongs to another file, or is at the wrong position.
     Tree,
-    /// A compressed cluster.
+    /// A damaged compressed cluster.
     Compression,
-    /// The area of extended attributes.
+    /// A damaged area of extended attributes.
     Xattr,
-    /// A directory's entry.
+    /// A wrong directory entry.
     Dentry,
-    /// A directory's levels or blocks.
+    /// Wrong levels or blocks of a directory.
     Directory,
-    /// Two places of the volume count differently.
+    /// Two counters of the volume disagree.
     Count,
-    /// One block that two of a volume's files or nodes claim.
+    /// One block that two files or nodes claim.
     Owners,
-    /// A node that exists and that nothing refers to.
+    /// A node that exists but that nothing refers to.
     Unreached,
-    /// An inode's count of names, or a directory's of directories.
+    /// A wrong link count of an inode, or of a directory's subdirectories.
     Links,
-    /// An inode's largest extent is not how its pages lie.
+    /// An inode's largest extent does not match its pages.
     Extent,
-    /// The type of a segment, or the place of a log.
+    /// A wrong segment type, or a log in a wrong place.
     Segment,
-    /// The volume says of itself that it is not in order.
+    /// The volume's own flags say that it is not consistent.
     State,
-    /// A quota file.
+    /// A damaged quota file.
     Quota,
-    /// A block that the device does not give.
+    /// A block that the device cannot read.
     Unreadable,
-    /// Data that were fsynced behind the last checkpoint, which this mount does not show.
+    /// Data fsynced after the last checkpoint, which this mount does not show.
     NotReplayed,
-    /// Something about the volume that is worth knowing and breaks nothing.
+    /// A harmless fact about the volume.
     Note,
-    /// An inode without a name, to which a repair gave one.
+    /// An inode without a name that a repair gave one.
     Orphan,
 }
 
 impl FindingKind {
-    /// All kinds, in the order in which findings at one place are listed.
+    /// All kinds, in the order in which findings at one address are listed.
     pub const ALL: [Self; 30] = [
         Self::NotF2fs,
         Self::Superblock,
@@ -155,20 +155,20 @@ impl Kind for FindingKind {
     }
 }
 
-/// One thing that decoding found wrong, by block address.
+/// A defect found by decoding, located by block address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
-    /// Its kind.
+    /// The kind of defect.
     pub kind: FindingKind,
-    /// The inode concerned, where it is known.
+    /// The inode concerned, if known.
     pub inode: Option<NodeId>,
-    /// The block concerned, where it is known.
+    /// The block concerned, if known.
     pub at: Option<BlockAddress>,
-    /// What was found, and what would be right.
+    /// What was found, and what was expected.
     pub detail: String,
 }
 
-/// Takes defects.
+/// Receives defects.
 pub type Defects<'a> = &'a mut dyn FnMut(Defect);
 
 impl Defect {
@@ -178,19 +178,20 @@ impl Defect {
         Self { kind, inode: None, at: None, detail: detail.into() }
     }
 
-    /// Names the inode concerned.
+    /// Adds the inode concerned.
     #[must_use]
     pub fn of(self, inode: NodeId) -> Self {
         Self { inode: Some(inode), ..self }
     }
 
-    /// Names the block concerned.
+    /// Adds the block concerned.
     #[must_use]
     pub fn at(self, at: BlockAddress) -> Self {
         Self { at: Some(at), ..self }
     }
 
-    /// The finding that leaves the crate: its offset counts bytes, in blocks of `block_size`.
+    /// Converts it to the public finding, whose offset is in bytes, given blocks of `block_size`
+    /// bytes.
     pub fn into_finding(self, block_size: u32) -> Finding {
         Finding {
             inode: self.inode.map(|inode| InodeNumber(inode.0.into())),
@@ -199,7 +200,7 @@ impl Defect {
         }
     }
 
-    /// The error of an operation that cannot go on because of it.
+    /// Converts it to the error of an operation that it stops.
     #[cold]
     pub fn into_error(self) -> FsError {
         let kind = match self.kind {

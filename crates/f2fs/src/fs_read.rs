@@ -1,4 +1,4 @@
-//! The file-system contract, for reading.
+//! The file-system contract for reading.
 
 use std::ops::{ControlFlow, Range};
 
@@ -18,11 +18,11 @@ use crate::layout::TreeShape;
 use crate::volume::{Access, MountedVolume};
 use crate::{read, xattr};
 
-/// Linux allows what the nodes below an inode hold, without the inode's own addresses (super.c,
-/// `max_file_blocks`).
+/// Linux limits the file size to what the nodes below an inode hold, without the inode's own
+/// addresses (super.c, `max_file_blocks`).
 const NOT_IN_INODE: u16 = 0;
 
-/// Bytes that are read at once where nobody wants them.
+/// Bytes per read when the content is thrown away.
 const NOWHERE_PIECE: usize = 1 << 20;
 
 impl<B: Blocks + Send, W: Access<B>> MountedVolume<B, W> {
@@ -45,13 +45,13 @@ impl<B: Blocks + Send, W: Access<B>> MountedVolume<B, W> {
         }
     }
 
-    /// What an entry says that it is; where its type means nothing, what the inode is.
+    /// The kind of an entry: its own type, or the inode's kind if the type is invalid.
     fn kind_of_entry(&self, kind: Option<FileKind>, ino: NodeId) -> FileKind {
         kind.or_else(|| self.inode_at(ino).ok().map(|inode| inode.kind)).unwrap_or(FileKind::Regular)
     }
 
-    /// Reads for the time that it takes, in pieces: the length is the caller's, and a size may be a
-    /// hostile image's.
+    /// Reads and discards bytes, for timing only. It reads in pieces, since a hostile image may
+    /// give any size.
     fn read_nowhere(&self, inode: &Inode, offset: u64, length: usize) -> Result<()> {
         let mut piece = vec![0; length.min(NOWHERE_PIECE)];
         let mut done = 0;
@@ -228,8 +228,8 @@ impl<B: Blocks + Send, W: Access<B>> Xattrs for MountedVolume<B, W> {
     fn all_xattrs(&self, inode: InodeNumber) -> Result<Vec<XattrPair>> {
         let (pairs, fault) = xattr::all(self, &self.inode(inode)?)?;
         match fault {
-            // Who asks for all must hear that there may be more; those before the damage can be had
-            // one by one.
+            // A caller that asked for all attributes must learn that some are missing; those
+            // before the damage can be read one by one.
             Some(fault) => Err(fault),
             None => Ok(pairs),
         }

@@ -1,4 +1,4 @@
-//! The file-system contract of a volume that is written.
+//! The file-system contract for a volume mounted for writing.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ impl<D: BlockDevice> Access<WritableBlocks<D>> for Writer {
     }
 
     fn attributes(inode: &Inode, geometry: &Geometry) -> Attributes {
-        // One that lives on without a name has none.
+        // An open inode without a name has no links.
         Attributes { links: inode.head.links.get(), ..inode.attributes(geometry) }
     }
 
@@ -75,7 +75,7 @@ impl<D: BlockDevice> Access<WritableBlocks<D>> for Writer {
 }
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// The number of an inode that there is. Errors: `NotFound`, `Corrupt`, `Device`.
+    /// The number of an existing inode. Errors: `NotFound`, `Corrupt`, `Device`.
     fn living(&self, inode: InodeNumber) -> Result<NodeId> {
         Ok(self.inode(inode)?.nid)
     }
@@ -88,7 +88,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(ino)
     }
 
-    /// The same where it may also be a draft of a file.
+    /// The inode of a regular file or of a draft that may be written. Errors: as `changeable_file`.
     fn writable_file(&self, inode: InodeNumber) -> Result<Inode> {
         let inode = self.regular(inode)?;
         links::expect_mutable(&inode)?;
@@ -96,7 +96,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(inode)
     }
 
-    /// The times of a file whose content changed.
+    /// Sets the times of a file whose content changed.
     fn touch(&mut self, ino: NodeId) -> Result<()> {
         let now = self.now();
         edit_head(self, ino, &mut |head| set_modified(head, now))
@@ -124,9 +124,9 @@ impl<D: BlockDevice> Changes for WritableVolume<D> {
 
     fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
         if *change != AttributeChange::default() {
-            // A record of a new owner is a change already.
+            // Adding a quota record for a new owner is already a change.
             self.balance()?;
-            // Who may not have the file, may not cut it either.
+            // Checked before truncation, so that a refused change of attributes truncates nothing.
             let known = self.inode(inode)?;
             attributes::admit(self, &known, change)?;
             if let Some(size) = change.size {

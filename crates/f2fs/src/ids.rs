@@ -1,13 +1,13 @@
-//! Addresses and numbers of a volume, each a type of its own.
+//! Addresses and numbers of a volume, each with its own type.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The content of one block: as many bytes as [`crate::layout::Geometry::block_size`] says. Shared,
-/// since caches and readers hold it at the same time.
+/// The content of one block, [`crate::layout::Geometry::block_size`] bytes. Shared, because caches
+/// and readers hold it at the same time.
 pub type Block = Arc<[u8]>;
 
-/// The number of a block, counted from the start of the volume over all its devices.
+/// The number of a block, counted from the start of the volume across all its devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockAddress(pub u32);
 
@@ -15,28 +15,28 @@ pub struct BlockAddress(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentIndex(pub u32);
 
-/// The number of a node (nid). An inode's is its ino.
+/// The number of a node (nid). The nid of an inode is its inode number (ino).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
     /// No node.
     pub const NONE: Self = Self(0);
-    /// Stands for the node area (`node_ino`).
+    /// The inode number of the node area (`node_ino`).
     pub const NODES: Self = Self(1);
-    /// Stands for the metadata areas (`meta_ino`).
+    /// The inode number of the metadata areas (`meta_ino`).
     pub const META: Self = Self(2);
     /// The root directory.
     pub const ROOT: Self = Self(3);
 
-    /// The nid, or `None` where the field says that there is none.
+    /// `Some(self)`, or `None` for nid 0, which means "no node".
     pub const fn some(self) -> Option<Self> {
         if self.0 == 0 { None } else { Some(self) }
     }
 }
 
 impl BlockAddress {
-    /// The address `blocks` further on; `None` behind the last of 2^32.
+    /// The address `blocks` further on; `None` if it exceeds 32 bits.
     pub fn checked_add(self, blocks: u32) -> Option<Self> {
         self.0.checked_add(blocks).map(Self)
     }
@@ -72,17 +72,17 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// What an address field of a node says, decoded once: no code compares with numbers.
+/// An address field of a node, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DataAddress {
-    /// NULL_ADDR: never written; reads as zeros, takes nothing.
+    /// NULL_ADDR: never written; reads as zeros and takes no space.
     Hole,
     /// NEW_ADDR: reserved, reads as zeros, counts in `i_blocks` and `valid_block_count`.
     Reserved,
-    /// COMPRESS_ADDR: the first address of a compressed cluster; counts like
+    /// COMPRESS_ADDR: the first address of a compressed cluster; counted like
     /// [`DataAddress::Reserved`].
     Compressed,
-    /// A block, which the geometry has not checked yet.
+    /// A block address, not yet checked against the geometry.
     At(BlockAddress),
 }
 
@@ -91,7 +91,7 @@ impl DataAddress {
     const NEW: u32 = 0xFFFF_FFFF;
     const COMPRESS: u32 = 0xFFFF_FFFE;
 
-    /// From the field of a node.
+    /// Decodes the field of a node.
     pub const fn of(field: u32) -> Self {
         match field {
             Self::NULL => Self::Hole,
@@ -101,7 +101,7 @@ impl DataAddress {
         }
     }
 
-    /// For the field of a node.
+    /// Encodes the field of a node.
     pub const fn field(self) -> u32 {
         match self {
             Self::Hole => Self::NULL,
@@ -112,8 +112,8 @@ impl DataAddress {
     }
 }
 
-/// The six logs, in the order of `alloc_type` and of the types of segments (f2fs.md, "Checkpoint
-/// pack", "SIT").
+/// The six logs, in the order of `alloc_type` and of segment types (f2fs.md, "Checkpoint pack",
+/// "SIT").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -127,24 +127,24 @@ pub enum Log {
 }
 
 impl Log {
-    /// How many logs there are; the length of a table indexed by [`Log::index`].
+    /// The number of logs; the length of a table indexed by [`Log::index`].
     pub const COUNT: usize = 6;
 
-    /// All of them, in the order of their index.
+    /// All logs in the order of their index.
     pub const ALL: [Self; Self::COUNT] =
         [Self::HotData, Self::WarmData, Self::ColdData, Self::HotNode, Self::WarmNode, Self::ColdNode];
 
-    /// The log of a segment's type, `None` above 5.
+    /// The log of a segment type; `None` above 5.
     pub fn of(kind: u8) -> Option<Self> {
         Self::ALL.get(usize::from(kind)).copied()
     }
 
-    /// Its place in a table of all logs.
+    /// The log's index in a table of all logs.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Whether it holds nodes.
+    /// Whether the log holds nodes.
     pub const fn is_node(self) -> bool {
         self as u8 >= 3
     }

@@ -1,4 +1,4 @@
-//! What is known of an inode.
+//! Decoded inodes.
 
 use nandkit_vfs::{Attributes, FileKind, InodeNumber, Timestamp};
 
@@ -8,29 +8,29 @@ use crate::layout::TreeShape;
 use crate::layout::inode::{advise, cluster_pages, flag, inline};
 use crate::layout::{ExtraAttributes, Features, Geometry, InodeHead, InodeShape, inode_shape, word};
 
-/// An inode, decoded.
+/// A decoded inode.
 #[derive(Clone, Debug)]
 pub struct Inode {
-    /// Its number.
+    /// The inode's number.
     pub nid: NodeId,
-    /// What it is.
+    /// The kind of file.
     pub kind: FileKind,
-    /// Its fixed part.
+    /// The fixed part.
     pub head: InodeHead,
-    /// Its extra attributes, where it has any.
+    /// The extra attributes, if the inode has them.
     pub extra: Option<ExtraAttributes>,
-    /// Where its parts lie in its block.
+    /// Where each part lies in the block.
     pub shape: InodeShape,
-    /// Pages of a cluster; 1 where it is not compressed.
+    /// Pages per cluster; 1 if the inode is not compressed.
     pub cluster: u16,
-    /// Its block.
+    /// The inode's block.
     pub block: Block,
     features: Features,
 }
 
 impl Inode {
-    /// Decodes an inode's block, whose footer was checked. `None` where nothing can be made of it,
-    /// and a finding says why.
+    /// Decodes an inode's block whose footer was checked. Returns `None`, and reports a finding, if
+    /// the block cannot be decoded.
     pub fn decode(geometry: &Geometry, nid: NodeId, block: Block, findings: Defects<'_>) -> Option<Self> {
         let features = geometry.features;
         let shape = match inode_shape(geometry, features, &block) {
@@ -57,34 +57,35 @@ impl Inode {
         Some(Self { nid, kind, head, extra, shape, cluster, block, features })
     }
 
-    /// The numbers of its tree.
+    /// The parameters of the inode's node tree.
     pub fn tree_shape(&self, geometry: &Geometry) -> TreeShape {
         TreeShape::new(geometry, self.shape.count, self.cluster)
     }
 
-    /// Whether its content is compressed in clusters.
+    /// Whether the content is compressed in clusters.
     pub const fn is_compressed(&self) -> bool {
         self.cluster > 1
     }
 
-    /// Whether it stands for a whole device: its extent is the device, and it has no addresses
-    /// (Linux 6.13, inode.c, `sanity_check_inode`: the flag counts with the feature alone).
+    /// Whether the inode is an alias of a whole device: its extent is the device, and it has no
+    /// addresses (Linux 6.13, inode.c, `sanity_check_inode`: the flag counts only with the
+    /// feature).
     pub fn is_device_alias(&self) -> bool {
         self.features.has(Features::DEVICE_ALIAS) && self.head.has_flag(flag::DEVICE_ALIAS)
     }
 
-    /// Whether its content is ciphertext.
+    /// Whether the content is encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.head.has_advise(advise::ENCRYPTED)
     }
 
-    /// Whether its names are compared without case.
+    /// Whether the directory compares names without case.
     pub fn is_casefolded(&self) -> bool {
         self.kind == FileKind::Directory && self.features.has(Features::CASEFOLD) && self.head.has_flag(flag::CASEFOLD)
     }
 
-    /// The inline data, where the content is in the inode: as many bytes as the size says, and
-    /// there is room for.
+    /// The inline data, if the content is in the inode: as many bytes as the size says, at most the
+    /// size of the area.
     pub fn inline_data(&self) -> Option<&[u8]> {
         if !self.head.has_inline(inline::DATA) || matches!(self.kind, FileKind::Directory) {
             return None;
@@ -94,14 +95,14 @@ impl Inode {
         Some(area.get(..length).unwrap_or(area))
     }
 
-    /// The area of inline entries, where a directory's are in the inode.
+    /// The area of inline entries, if the directory's entries are in the inode.
     pub fn inline_entries(&self) -> Option<&[u8]> {
         let is_inline = self.kind == FileKind::Directory && self.head.has_inline(inline::DENTRY);
         is_inline.then(|| self.block.get(self.shape.inline.clone()).unwrap_or_default())
     }
 
-    /// The area of inline attributes; empty where there is none. Words that an inode only keeps for
-    /// them, without the bit, hold none (xattr.c, `inline_xattr_size`).
+    /// The area of inline attributes; empty if there is none. Without the flag, words reserved for
+    /// attributes hold none (xattr.c, `inline_xattr_size`).
     pub fn inline_xattrs(&self) -> &[u8] {
         match self.head.has_inline(inline::XATTR) {
             true => self.block.get(self.shape.xattrs.clone()).unwrap_or_default(),
@@ -109,7 +110,7 @@ impl Inode {
         }
     }
 
-    /// Device number of a device inode (major << 32 | minor), else 0.
+    /// The device number of a device inode (major << 32 | minor), else 0.
     pub fn device(&self) -> u64 {
         if !matches!(self.kind, FileKind::BlockDevice | FileKind::CharacterDevice) {
             return 0;
@@ -122,7 +123,7 @@ impl Inode {
         u64::from(major) << 32 | u64::from(minor)
     }
 
-    /// Its attributes.
+    /// The attributes for the file-system contract.
     pub fn attributes(&self, geometry: &Geometry) -> Attributes {
         let head = &self.head;
         let created = self.extra.and_then(|extra| extra.created(self.features));
@@ -144,8 +145,8 @@ impl Inode {
     }
 }
 
-/// Seconds before 1970 are negative numbers in the unsigned field; what is beyond 64 bits of
-/// nanoseconds ends there.
+/// Converts a timestamp: seconds before 1970 are negative numbers in the unsigned field; times
+/// beyond 64 bits of nanoseconds saturate.
 fn timestamp(seconds: u64, ns: u32) -> Timestamp {
     let whole = seconds.cast_signed().saturating_mul(1_000_000_000);
     Timestamp(whole.saturating_add(i64::from(ns.min(999_999_999))))

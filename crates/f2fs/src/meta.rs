@@ -1,5 +1,5 @@
-//! Blocks of the metadata areas: changed ones wait for the checkpoint, others are kept as far as
-//! there is room.
+//! Cached metadata blocks: changed ones wait for the checkpoint, clean ones stay while there is
+//! room.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::blocks::Blocks;
 use crate::device::{Submission, WritableBlocks};
 use crate::ids::{Block, BlockAddress};
 
-/// Blocks of a request at most.
+/// The most blocks per request.
 const RUN: usize = 256;
 
 /// NAT, SIT, SSA and checkpoint blocks by address.
@@ -23,12 +23,12 @@ pub struct MetaBlocks {
 }
 
 impl MetaBlocks {
-    /// Room for about so many unchanged blocks.
+    /// A cache for about `clean` unchanged blocks.
     pub fn new(clean: usize) -> Self {
         Self { clean: SharedCache::new(clean), dirty: BTreeMap::new() }
     }
 
-    /// A block as it is now. Errors: those of the device's reads.
+    /// The current content of a block. Errors: those of the device's reads.
     pub fn get(&self, device: &dyn Blocks, at: BlockAddress) -> Result<Block> {
         if let Some(block) = self.dirty.get(&at).cloned().or_else(|| self.clean.get(at)) {
             return Ok(block);
@@ -40,19 +40,18 @@ impl MetaBlocks {
         Ok(block)
     }
 
-    /// A block has new content, which the next [`MetaBlocks::write`] writes.
+    /// Replaces the content of a block; the next [`MetaBlocks::write`] writes it.
     pub fn change(&mut self, at: BlockAddress, block: Block) {
         self.dirty.insert(at, block);
     }
 
-    /// Changed blocks that wait.
+    /// The number of changed blocks that wait to be written.
     pub fn waiting(&self) -> usize {
         self.dirty.len()
     }
 
-    /// Hands all changed blocks to the device, ascending, those that lie one behind the other in
-    /// one request. They are not waited for. Errors: `Device`; what was not handed over waits
-    /// still.
+    /// Hands all changed blocks to the device in ascending order, adjacent ones in one request,
+    /// without waiting for them. Errors: `Device`; blocks not handed over still wait.
     pub fn write<D: BlockDevice>(&mut self, device: &mut WritableBlocks<D>, cause: Cause) -> Result<()> {
         while let Some((&start, _)) = self.dirty.first_key_value() {
             let blocks: Vec<Block> = (start.0..)

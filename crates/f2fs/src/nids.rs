@@ -1,4 +1,4 @@
-//! Free numbers of nodes (f2fs-writing.md, "nids"; node.c, `f2fs_build_free_nids`).
+//! Free node numbers (f2fs-writing.md, "nids"; node.c, `f2fs_build_free_nids`).
 
 use std::collections::VecDeque;
 
@@ -10,38 +10,39 @@ use crate::layout::NatEntry;
 use crate::meta::MetaBlocks;
 use crate::nat::Nat;
 
-/// Blocks of the NAT that are searched at once (node.h, FREE_NID_PAGES).
+/// NAT blocks searched at once (node.h, FREE_NID_PAGES).
 const BLOCKS_AT_ONCE: u32 = 8;
 
-/// Free nids in ascending order from where the last search ended. A nid is handed out only if it is
-/// free now and was free at the last checkpoint.
+/// Finds free nids in ascending order from the end of the last search. A nid is handed out only if
+/// it is free now and was free at the last checkpoint.
 #[derive(Clone, Debug)]
 pub struct Nids {
     ready: VecDeque<NodeId>,
-    /// The nid from which on the next search looks.
+    /// The nid at which the next search starts.
     next: NodeId,
 }
 
 impl Nids {
-    /// The search begins at this nid (`next_free_nid` of the checkpoint); one that is none begins
-    /// at the first.
+    /// Starts the search at `next` (`next_free_nid` of the checkpoint); an invalid nid means the
+    /// first one.
     pub fn new(next: NodeId) -> Self {
         Self { ready: VecDeque::new(), next }
     }
 
-    /// A free nid, which the caller enters into the NAT before it asks again. Errors: `NoSpace`
-    /// (none is free), `Device`. Cost: constant; every 3640 nids a look at eight blocks.
+    /// Takes a free nid, which the caller enters into the NAT before it asks again. Errors:
+    /// `NoSpace` (no nid is free), `Device`. Cost: constant; every 3640 nids a scan of eight
+    /// blocks.
     pub fn take(&mut self, nat: &Nat, meta: &MetaBlocks, device: &dyn Blocks) -> Result<NodeId> {
         let mut searched = 0;
         loop {
             while let Some(nid) = self.ready.pop_front() {
-                // What was found free may have been taken by its number since: roll-forward does.
+                // Roll-forward may have taken this nid by number after the search found it free.
                 if !nat.is_changed(nid) && nat.entry(meta, device, nid)?.is_free() {
                     return Ok(nid);
                 }
             }
             let blocks = device.geometry().nat_blocks();
-            // One more than all: the search may have begun in the middle of a block.
+            // One more than the NAT has: the search may have begun in the middle of a block.
             if searched > blocks {
                 let detail = format!("none of {} numbers of nodes is free", device.geometry().nid_end());
                 return Err(FsError::new(ErrorKind::NoSpace, detail));
@@ -50,7 +51,7 @@ impl Nids {
         }
     }
 
-    /// Looks at some blocks; returns how many.
+    /// Scans the next NAT blocks; returns how many.
     fn search(&mut self, nat: &Nat, meta: &MetaBlocks, device: &dyn Blocks) -> Result<u32> {
         let geometry = device.geometry();
         let entries = geometry.nat_entries() as u32;
@@ -59,7 +60,7 @@ impl Nids {
         while looked < BLOCKS_AT_ONCE {
             let block = nat.block(meta, device, number)?;
             for index in first..entries as usize {
-                // A NAT may have room for more than nids have bits.
+                // The NAT may have room for more nids than 32 bits can number.
                 let Some(nid) = number.checked_mul(entries).and_then(|first| first.checked_add(index as u32)) else {
                     break;
                 };
@@ -82,12 +83,12 @@ impl Nids {
         Ok(looked)
     }
 
-    /// Gives back a nid that was taken and not entered.
+    /// Returns a nid that was taken and not entered.
     pub fn give_back(&mut self, nid: NodeId) {
         self.ready.push_front(nid);
     }
 
-    /// Where the next mount may begin to search.
+    /// Where the next mount may start its search.
     pub fn hint(&self) -> NodeId {
         self.ready.front().copied().unwrap_or(self.next)
     }

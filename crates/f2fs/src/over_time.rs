@@ -4,22 +4,22 @@ use nandkit_units::Nanos;
 
 use crate::segments::SegmentStates;
 
-/// Samples that are kept at most.
+/// The most samples kept.
 pub(crate) const MOST: usize = 256;
 
 /// The state at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// When.
+    /// The instant.
     pub at: Nanos,
     /// Segments by state.
     pub states: SegmentStates,
-    /// Blocks in use: valid ones, and reserved addresses.
+    /// Blocks in use: valid blocks and reserved addresses.
     pub valid_blocks: u64,
 }
 
-/// Samples in the order of their instants. Where there are too many, every second one goes, and
-/// later ones keep the distance that is left: a long run has as many as a short one.
+/// Samples in time order. When there are too many, every second one is dropped and later samples
+/// keep the doubled distance, so that a long run has as many as a short one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OverTime {
     samples: Vec<Sample>,
@@ -27,8 +27,8 @@ pub(crate) struct OverTime {
 }
 
 impl OverTime {
-    /// Takes a sample, unless the last one is too near. Cost: constant; at times a pass over the
-    /// samples.
+    /// Adds a sample unless the last one is too recent. Cost: constant; occasionally a pass over
+    /// the samples.
     pub fn add(&mut self, sample: Sample) {
         let due = self.samples.last().map_or(Nanos::ZERO, |last| Nanos(last.at.0.saturating_add(self.spacing.0)));
         if sample.at < due {
@@ -46,7 +46,7 @@ impl OverTime {
         self.samples.push(sample);
     }
 
-    /// A value of every sample, and of `present` as the last one.
+    /// The value of each sample, followed by that of `present`.
     pub fn values(&self, present: Sample, of: impl Fn(&Sample) -> f64) -> Vec<f64> {
         let is_new = self.samples.last() != Some(&present);
         self.samples.iter().chain(is_new.then_some(&present)).map(of).collect()

@@ -1,10 +1,10 @@
-//! Pages of files and directories in memory: dirty ones until they are written back, clean ones as
-//! far as there is room.
+//! Pages of files and directories in memory: dirty ones until they are written back, clean ones
+//! while there is room.
 //!
-//! Inodes are written back in the order in which they were first dirtied, each in the order of its
-//! pages, as the classes of Linux depend on it: an inode of at most 16 dirty pages goes to hot data
-//! (f2fs-writing.md, "Logs and classes"). A page is bytes or a description; neither is made into
-//! the other here.
+//! Inodes are written back in the order in which they first became dirty, each in page order,
+//! because Linux's classes depend on it: an inode with at most 16 dirty pages goes to hot data
+//! (f2fs-writing.md, "Logs and classes"). A page is bytes or a description; this module never
+//! converts one into the other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use nandkit_units::{Described, Payload};
 use crate::ids::{Block, NodeId};
 use crate::segments::DirtyPages;
 
-/// A write-back of at most so many pages is hot (data.c, `f2fs_write_cache_pages`;
+/// A write-back of at most this many pages goes to hot data (data.c, `f2fs_write_cache_pages`;
 /// DEF_MIN_HOT_BLOCKS).
 pub const HOT_PAGES: usize = 16;
 
 /// A page's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// As many bytes as a block.
+    /// The bytes of one block.
     Bytes(Block),
-    /// As many described bytes.
+    /// One block of described bytes.
     Described(Described),
 }
 
 impl Page {
-    /// As the payload of a write.
+    /// The payload for a write.
     pub fn payload(&self) -> Payload<'_> {
         match self {
             Self::Bytes(bytes) => Payload::Bytes(bytes),
@@ -41,7 +41,7 @@ impl Page {
 struct Entry {
     page: Page,
     is_dirty: bool,
-    /// When a clean page was last asked for; 0 for one that is in no queue.
+    /// When the clean page was last requested; 0 if it is not in the queue.
     asked: u64,
 }
 
@@ -49,18 +49,18 @@ struct Entry {
 struct File {
     pages: BTreeMap<u32, Entry>,
     dirty: usize,
-    /// Its place among those that have dirty pages.
+    /// The inode's position in the order of first dirtying, if it has dirty pages.
     place: Option<u64>,
     directory: bool,
 }
 
-/// How much is kept.
+/// Limits on the pages in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLimits {
-    /// Dirty pages from which on some must be written back.
+    /// The number of dirty pages at which some must be written back.
     pub dirty: usize,
-    /// Clean pages at most; behind a write-back up to as many more as were dirty, which go as new
-    /// ones come.
+    /// The most clean pages. A write-back may exceed it by the pages it cleaned; these go as new
+    /// pages come.
     pub clean: usize,
 }
 
@@ -80,24 +80,23 @@ pub struct Pages {
     dirty: usize,
     dirty_dentries: usize,
     clean: usize,
-    /// Clean pages in the order in which they go, with the time at which they were put there.
+    /// Clean pages in eviction order, with the time at which they were queued.
     queue: VecDeque<(NodeId, u32, u64)>,
     time: u64,
-    /// Memory of pages that went, for new ones: the allocator has no short way to pieces of this
-    /// size.
+    /// Memory of evicted pages for reuse: the allocator is slow for blocks of this size.
     spare: Vec<Block>,
 }
 
-/// Pages whose memory is kept for new ones.
+/// The most evicted pages whose memory is kept.
 const SPARE: usize = 64;
 
 impl Pages {
-    /// No page.
+    /// An empty store.
     pub fn new(limits: PageLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// A page, if it is here. Cost: two searches.
+    /// A page, if it is in memory; marks it as used. Cost: two searches.
     pub fn get(&mut self, inode: NodeId, page: u32) -> Option<&Page> {
         self.time += 1;
         let entry = self.files.get_mut(&inode)?.pages.get_mut(&page)?;
@@ -105,13 +104,13 @@ impl Pages {
         Some(&entry.page)
     }
 
-    /// The same, for who only looks: the page goes as soon as it would have.
+    /// A page and whether it is dirty, without postponing its eviction.
     pub fn peek(&self, inode: NodeId, page: u32) -> Option<(&Page, bool)> {
         let entry = self.files.get(&inode)?.pages.get(&page)?;
         Some((&entry.page, entry.is_dirty))
     }
 
-    /// A page with these bytes, in memory of one that went where there is some.
+    /// A page with these bytes, in recycled memory if there is any.
     fn filled(&mut self, bytes: &[u8]) -> Page {
         while let Some(mut block) = self.spare.pop() {
             if let Some(place) = Arc::get_mut(&mut block)
@@ -124,7 +123,7 @@ impl Pages {
         Page::Bytes(Block::from(bytes))
     }
 
-    /// A page is no longer held here; who else holds it keeps it.
+    /// Drops a page and keeps its memory for reuse unless someone else holds it.
     fn let_go(spare: &mut Vec<Block>, page: Page) {
         if let Page::Bytes(mut block) = page
             && spare.len() < SPARE
@@ -134,13 +133,13 @@ impl Pages {
         }
     }
 
-    /// A page of a file has these bytes now, all of them.
+    /// Overwrites a whole page of a file with `bytes`.
     pub fn overwrite(&mut self, inode: NodeId, page: u32, bytes: &[u8]) {
         let content = self.filled(bytes);
         self.change(inode, page, content, false);
     }
 
-    /// Keeps a page as the device has it, unless a dirty one is here.
+    /// Stores a clean page as read from the device, unless a dirty one is here.
     pub fn keep(&mut self, inode: NodeId, page: u32, content: Page) {
         let file = self.files.entry(inode).or_default();
         if file.pages.get(&page).is_some_and(|entry| entry.is_dirty) {
@@ -155,7 +154,7 @@ impl Pages {
         self.make_room();
     }
 
-    /// A page has new content. `directory`: its inode is one.
+    /// Replaces the content of a page and marks it dirty. `directory`: the inode is a directory.
     pub fn change(&mut self, inode: NodeId, page: u32, content: Page, directory: bool) {
         self.time += 1;
         let file = self.files.entry(inode).or_default();
@@ -184,7 +183,7 @@ impl Pages {
         self.make_room();
     }
 
-    /// A dirty page was written as it is here: it is clean.
+    /// Marks a dirty page as written: it is clean now.
     pub fn written(&mut self, inode: NodeId, page: u32) {
         let Some(file) = self.files.get_mut(&inode) else { return };
         let Some(entry) = file.pages.get_mut(&page).filter(|entry| entry.is_dirty) else { return };
@@ -196,7 +195,7 @@ impl Pages {
         self.shrink(self.limits.clean.saturating_add(self.limits.dirty));
     }
 
-    /// So many pages of an inode are no longer dirty.
+    /// Subtracts `count` from the dirty pages of an inode.
     fn washed(&mut self, inode: NodeId, count: usize) {
         let Some(file) = self.files.get_mut(&inode) else { return };
         file.dirty -= count;
@@ -214,12 +213,12 @@ impl Pages {
         }
     }
 
-    /// The file ends before a page, or is gone (0): what is from there on is dropped, dirty or not.
+    /// Drops all pages of an inode from page `from` on, dirty or not; 0 if the file is gone.
     pub fn truncate(&mut self, inode: NodeId, from: u32) {
         self.drop_pages(inode, from..=u32::MAX);
     }
 
-    /// A part of a file is without content.
+    /// Drops a range of pages.
     pub fn punch(&mut self, inode: NodeId, pages: std::ops::Range<u32>) {
         if let Some(last) = pages.end.checked_sub(1).filter(|last| *last >= pages.start) {
             self.drop_pages(inode, pages.start..=last);
@@ -240,13 +239,13 @@ impl Pages {
         self.washed(inode, dirty);
     }
 
-    /// A page came. A clean one goes for it where there are too many: its memory is at hand for the
-    /// next, and a write-back does not end in giving up all that it made clean.
+    /// Evicts a clean page for a new one if there are too many. One at a time: its memory is reused
+    /// for the next page, and a write-back does not evict all that it just cleaned.
     fn make_room(&mut self) {
         self.shrink(self.limits.clean.max(self.clean.saturating_sub(1)));
     }
 
-    /// Clean pages go, the longest not asked for first, until there are no more than `most`.
+    /// Evicts clean pages, least recently used first, until at most `most` are left.
     fn shrink(&mut self, most: usize) {
         while self.clean > most {
             let Some((inode, page, put)) = self.queue.pop_front() else { return };
@@ -264,7 +263,7 @@ impl Pages {
                 self.files.remove(&inode);
             }
         }
-        // What was dropped or changed may stand in the queue still.
+        // The queue may still hold pages that were dropped or changed.
         if self.queue.len() > 4 * self.limits.clean.max(16) {
             let files = &self.files;
             self.queue.retain(|(inode, page, put)| {
@@ -274,22 +273,22 @@ impl Pages {
         }
     }
 
-    /// Inodes with dirty pages, the first dirtied first.
+    /// Inodes with dirty pages, in the order in which they became dirty.
     pub fn dirty_inodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.order.values().copied()
     }
 
-    /// How many dirty pages an inode has.
+    /// The number of dirty pages of an inode.
     pub fn dirty_of(&self, inode: NodeId) -> usize {
         self.files.get(&inode).map_or(0, |file| file.dirty)
     }
 
-    /// Whether the write-back of an inode as it is now is hot.
+    /// Whether a write-back of the inode would go to hot data now.
     pub fn is_hot(&self, inode: NodeId) -> bool {
         self.dirty_of(inode) <= HOT_PAGES
     }
 
-    /// The dirty pages of an inode from one on, ascending.
+    /// The dirty pages of an inode starting at page `from`, ascending.
     pub fn dirty_pages(&self, inode: NodeId, from: u32) -> impl Iterator<Item = (u32, &Page)> {
         let pages = self.files.get(&inode).filter(|file| file.dirty > 0);
         let pages = pages.into_iter().flat_map(move |file| file.pages.range(from..));
@@ -301,12 +300,12 @@ impl Pages {
         self.dirty > self.limits.dirty
     }
 
-    /// Pages that are kept, clean and dirty.
+    /// The numbers of clean and dirty pages in memory.
     pub const fn counts(&self) -> (usize, usize) {
         (self.clean, self.dirty)
     }
 
-    /// Fills in what of [`DirtyPages`] is known here.
+    /// Fills in the counts of [`DirtyPages`] that this module knows.
     pub fn tell(&self, pages: &mut DirtyPages) {
         pages.dentries = self.dirty_dentries as u64;
         pages.data = (self.dirty - self.dirty_dentries) as u64;

@@ -7,22 +7,24 @@ use nandkit_vfs::probe::{Layout, Likeness};
 use crate::layout::superblock::SUPERBLOCK_OFFSET;
 use crate::layout::{Geometry, MAGIC, Superblock};
 
-/// Bytes from a volume's beginning that a probe looks at: the first two blocks of the largest size.
+/// Bytes from the start of a volume that a probe reads: the first two blocks of the largest block
+/// size.
 pub const BEGINNING: u64 = 32 << 10;
 
-/// Places of a superblock: the number of its block, and the bytes of a block.
+/// Possible positions of a superblock: block number and block size in bytes.
 const PLACES: [(usize, u32); 4] = [(0, 4096), (1, 4096), (1, 8192), (1, 16384)];
-/// Points of a superblock whose areas fit together.
+/// The score of a superblock whose areas are consistent.
 const SOUND: u32 = 1050;
-/// Taken off where a boot sector stands before the superblock. `mkfs.f2fs` leaves the first sector
-/// empty, so that a boot loader or another format wrote there later.
+/// Subtracted if a boot sector precedes the superblock. `mkfs.f2fs` leaves the first sector empty,
+/// so a boot loader or another format was written there later.
 const OVERWRITTEN: u32 = 100;
-/// Points of a magic number in a superblock that contradicts itself.
+/// The score of a magic number in a superblock that contradicts itself.
 const DOUBTFUL: u32 = 400;
 
-/// The signature of a volume where a region of a dump begins: two superblocks that say the same of
-/// its shape, in the first two blocks; the bytes that the volume has. One superblock alone does not
-/// tell which of the two it is. Larger blocks are left to partition tables.
+/// Recognises a volume that starts at the beginning of `bytes`, for scans of a dump: the first two
+/// blocks hold superblocks with the same geometry. Returns the volume's size in bytes. A single
+/// superblock does not tell which of the two copies it is. Volumes with larger blocks are found
+/// only through partition tables.
 pub fn signature(bytes: &[u8]) -> Option<u64> {
     const BLOCK: usize = 4096;
     let number = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
@@ -32,7 +34,7 @@ pub fn signature(bytes: &[u8]) -> Option<u64> {
         return None;
     }
     let second = bytes.get(BLOCK + start..)?.get(..128)?;
-    // The areas stand in bytes 12 to 108: sizes, then addresses.
+    // Bytes 12 to 108 hold the areas: sizes, then addresses.
     let same = first.get(8..108)? == second.get(8..108)? && number(second, 0)? == MAGIC;
     let (log_block, log_segment) = (number(first, 16)?, number(first, 20)?);
     let (segments, main) = (u64::from(number(first, 68)?), u64::from(number(first, 92)?));
@@ -40,11 +42,11 @@ pub fn signature(bytes: &[u8]) -> Option<u64> {
     (same && log_block == 12 && log_segment == 9).then_some(blocks << 12)
 }
 
-/// Looks for a superblock in the first block, then in the second one.
+/// Looks for a superblock in the first block, then in the second.
 ///
-/// `beginning` holds the first bytes of what may be a volume, [`BEGINNING`] of them at most;
-/// `length` is the number of bytes that it has in all. A volume that is cut short is recognised,
-/// too: its extent ends behind `length`.
+/// `beginning` holds the first bytes of a possible volume, at most [`BEGINNING`]; the second
+/// argument is the total length in bytes. A volume that was cut short is recognised too: its extent
+/// then exceeds the length.
 pub fn probe(beginning: &[u8], _length: u64) -> Option<Likeness> {
     let mut doubtful = None;
     for (copy, block_size) in PLACES {
@@ -81,8 +83,8 @@ pub fn probe(beginning: &[u8], _length: u64) -> Option<Likeness> {
 }
 
 /// Whether the first sector is a boot sector with a BIOS parameter block: a jump, a sector size, a
-/// power of two of sectors per cluster, one or two tables, and the signature. The code of a boot
-/// loader alone has no such numbers.
+/// power of two of sectors per cluster, one or two tables, and the signature. A boot loader's code
+/// alone lacks these.
 fn begins_with_parameter_block(bytes: &[u8]) -> bool {
     let Some(sector) = bytes.first_chunk::<512>() else { return false };
     let sector_size = u16::from_le_bytes([sector[11], sector[12]]);

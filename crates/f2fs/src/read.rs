@@ -1,4 +1,4 @@
-//! The content of files: inline, in blocks, in clusters.
+//! Reading file content: inline, in blocks, in clusters.
 
 use std::ops::Range;
 
@@ -13,8 +13,8 @@ use crate::layout::inode::flag;
 use crate::node::tree::{Leaf, leaf};
 use crate::runs::{read_run, run_at};
 
-/// Refuses what cannot be read without a key. Errors: `NotSupported`; `Corrupt` (an alias of a
-/// device without the feature, which Linux refuses too).
+/// Refuses content that cannot be read without a key. Errors: `NotSupported`; `Corrupt` (a device
+/// alias without the feature, which Linux refuses too).
 pub fn expect_readable(inode: &Inode) -> Result<()> {
     if inode.is_encrypted() {
         let detail = format!(
@@ -30,8 +30,8 @@ pub fn expect_readable(inode: &Inode) -> Result<()> {
     Ok(())
 }
 
-/// Reads bytes of a file or link from `offset` on; what is behind its blocks is zero. Its size does
-/// not matter here. Errors: `NotSupported` (encrypted), `Corrupt`, `Device`.
+/// Reads bytes of a file or symlink from `offset` on; bytes past its blocks are zero. Ignores the
+/// file's size. Errors: `NotSupported` (encrypted), `Corrupt`, `Device`.
 pub fn read(
     volume: &(impl Blocks + Nodes),
     clusters: &Clusters,
@@ -69,13 +69,14 @@ pub fn read(
     volume.read_together(Cause::UserData, &mut pieces)
 }
 
-/// The next range of bytes at or behind `offset` that has blocks, within the size. Errors:
-/// `Corrupt`, `Device`. Cost: a look at each address of holes and range, one a missing subtree.
+/// The next range of bytes at or after `offset` that has blocks, within the size. Errors:
+/// `Corrupt`, `Device`. Cost: one step per address of the holes and of the range; one per missing
+/// subtree.
 pub fn data_after(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
     data_after_by(volume, inode, offset, &|page| leaf(volume, inode, page))
 }
 
-/// What [`data_after`] does, with another way to find the leaf of a page.
+/// Like [`data_after`], but finds the leaf of a page through `leaf`.
 pub fn data_after_by(
     volume: &impl Blocks,
     inode: &Inode,
@@ -102,7 +103,8 @@ pub fn data_after_by(
             Leaf::Addresses(addresses) => addresses,
         };
         let count = u64::from(addresses.count).min(pages - page);
-        // A compressed cluster is data as a whole; what stands in it plainly, page by page.
+        // A compressed cluster is data as a whole; an uncompressed one is looked at page by
+        // page.
         let holds = |number: u64| match addresses.get(number / cluster * cluster) {
             DataAddress::Compressed => true,
             _ => matches!(addresses.get(number), DataAddress::At(_)),

@@ -1,4 +1,4 @@
-//! Runs of a file: pages that follow one another on the device too.
+//! Runs: consecutive pages of a file that are also adjacent on the device.
 
 use nandkit_units::Cause;
 use nandkit_vfs::Result;
@@ -9,20 +9,21 @@ use crate::ids::{BlockAddress, DataAddress};
 use crate::inode::Inode;
 use crate::node::tree::{Addresses, Leaf, leaf};
 
-/// Pages of a file that follow one another, and where they are.
+/// Consecutive pages of a file and their location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// How many, at least one.
+    /// The number of pages, at least one.
     pub pages: u64,
-    /// The first one's block, those of the others following; `None` where they read as zeros.
+    /// The block of the first page, followed by those of the others; `None` if the pages read as
+    /// zeros.
     pub at: Option<BlockAddress>,
-    /// Whether the pages are nothing but a hole: neither blocks nor reserved.
+    /// Whether the pages are a hole: neither blocks nor reserved addresses.
     pub is_hole: bool,
 }
 
-/// The run from a page on, of `most` pages at most. In compressed files only for clusters that are
-/// not compressed. Errors: `Corrupt` (an address outside the main area, a mark of compression where
-/// none may be), `Device`.
+/// The run that starts at a page, at most `most` pages long. In a compressed file only for clusters
+/// that are not compressed. Errors: `Corrupt` (an address outside the main area, a misplaced
+/// compression mark), `Device`.
 pub fn run_at(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64, most: u64) -> Result<Run> {
     match leaf(volume, inode, page)? {
         Leaf::Hole { pages } => Ok(Run { pages: pages.min(most), at: None, is_hole: true }),
@@ -53,8 +54,9 @@ fn run_of(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses,
     }
 }
 
-/// Takes from byte `within` of a run on as much as the run and `into` have, and says how much:
-/// zeros and the part of one block at once, whole blocks as a piece that is still to be read.
+/// Takes bytes of a run from byte `within` on, as far as both run and `into` reach; returns how
+/// many. Zeros and a partial block are filled in at once; whole blocks are queued in `pieces` to be
+/// read later.
 pub(crate) fn read_run<'a>(
     volume: &impl Blocks,
     run: Run,
@@ -81,7 +83,7 @@ pub(crate) fn read_run<'a>(
         pieces.push((at, take(whole)));
         return Ok(whole);
     }
-    // The part of one block.
+    // A partial block.
     let mut block = vec![0; size];
     volume.read(Cause::UserData, behind(skip / size), &mut block)?;
     let part = block.get(skip % size..).unwrap_or_default();

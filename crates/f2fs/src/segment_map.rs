@@ -1,5 +1,4 @@
-//! What is in each segment of the main area, for people who look: how full it is, of which type,
-//! and which log has it.
+//! A map of the main area's segments for display: how full each is, its type and its log.
 
 use nandkit_units::Cause;
 use nandkit_vfs::Result;
@@ -10,26 +9,26 @@ use crate::checkpoint_state::{CheckpointState, LogState};
 use crate::ids::{Log, SegmentIndex};
 use crate::layout::{BLOCKS_PER_SEGMENT, SitEntry};
 
-/// A segment as the last checkpoint has it.
+/// A segment as recorded by the last checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// Valid blocks, as its map counts them: 0 to 512.
+    /// Valid blocks according to its map: 0 to 512.
     pub valid: u16,
-    /// Its type; `None` for a number that stands for none.
+    /// The segment's type; `None` for an invalid number.
     pub kind: Option<Log>,
 }
 
-/// Which of its properties a segment's character shows.
+/// The property that a segment's character shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// How many tenths of its blocks are valid.
+    /// The share of valid blocks, in tenths.
     Fill,
-    /// Its type.
+    /// The segment's type.
     Kind,
 }
 
 impl Shown {
-    /// What the characters mean, a line each.
+    /// The meaning of the characters, one line each.
     pub const fn legend(self) -> &'static [&'static str] {
         match self {
             Self::Fill => &[
@@ -46,31 +45,31 @@ impl Shown {
 /// The segments of the main area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentMap {
-    /// By their number.
+    /// The segments by number.
     pub segments: Vec<Segment>,
     /// The logs, by [`Log::index`].
     pub logs: [LogState; Log::COUNT],
 }
 
-/// The segments of a type.
+/// Totals of the segments of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindTotals {
-    /// Segments with valid blocks, or with a log.
+    /// Segments that have valid blocks or belong to a log.
     pub segments: u32,
     /// Their valid blocks.
     pub valid_blocks: u64,
-    /// Of them, those without a gap.
+    /// Segments without a gap.
     pub full: u32,
 }
 
 impl SegmentMap {
-    /// The types' names, by [`Log::index`].
+    /// The names of the types, by [`Log::index`].
     pub const NAMES: [&'static str; Log::COUNT] =
         ["hot data", "warm data", "cold data", "hot node", "warm node", "cold node"];
 
-    /// Reads the SIT of a checkpoint: each block from the copy that counts, the journal's entries
-    /// instead of the table's. Errors: `Device`, `Corrupt` (the device ends before). Cost: the
-    /// SIT's blocks once; memory: four bytes a segment.
+    /// Reads the SIT of a checkpoint: the current copy of each block, with the journal's entries
+    /// overriding the table's. Errors: `Device`, `Corrupt` (the device ends before). Cost: reads
+    /// each SIT block once; memory: four bytes per segment.
     pub fn read(blocks: &dyn Blocks, state: &CheckpointState) -> Result<Self> {
         let geometry = blocks.geometry();
         let count = geometry.main_segments as usize;
@@ -92,8 +91,8 @@ impl SegmentMap {
         Ok(Self { segments, logs: state.logs })
     }
 
-    /// The log that writes to a segment: where several say so, as on volumes that are never
-    /// written, that of its type, else the first one.
+    /// The log that writes to a segment. If several do, as on volumes that were never written, the
+    /// one of the segment's type, else the first.
     pub fn log_of(&self, segment: SegmentIndex) -> Option<Log> {
         let mut here = Log::ALL.into_iter().zip(&self.logs).filter(|(_, state)| state.segment == segment);
         let (first, _) = here.next()?;
@@ -101,8 +100,8 @@ impl SegmentMap {
         Some(here.map(|(log, _)| log).find(|log| Some(*log) == kind).unwrap_or(first))
     }
 
-    /// One character for each segment, in rows of so many; each row with its first segment. Cost:
-    /// one pass.
+    /// One character per segment in rows of `length`, each row with its first segment. Cost: one
+    /// pass.
     pub fn rows(&self, shown: Shown, length: usize) -> impl Iterator<Item = (SegmentIndex, String)> {
         let length = length.max(1);
         (0..).zip(self.segments.chunks(length)).map(move |(row, segments)| {
@@ -127,13 +126,13 @@ impl SegmentMap {
         }
     }
 
-    /// Segments that hold nothing and that no log has.
+    /// The number of segments that are empty and belong to no log.
     pub fn free(&self) -> u32 {
         let empty = (0..).zip(&self.segments).filter(|(_, segment)| segment.valid == 0);
         empty.filter(|(number, _)| self.log_of(SegmentIndex(*number)).is_none()).count() as u32
     }
 
-    /// The segments of each type, by [`Log::index`]; free ones count nowhere.
+    /// The totals per type, by [`Log::index`]; free segments are not counted.
     pub fn totals(&self) -> [KindTotals; Log::COUNT] {
         let mut totals = [KindTotals::default(); Log::COUNT];
         for (number, segment) in (0..).zip(&self.segments) {

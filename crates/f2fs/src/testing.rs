@@ -1,5 +1,4 @@
-//! What tests, examples and measurements of this crate look at, and no other program may: behind
-//! the feature `testing`.
+//! Internals for this crate's tests, examples and measurements only, behind the feature `testing`.
 
 macro_rules! inner_modules {
     ($($module:ident),*) => {

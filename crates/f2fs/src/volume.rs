@@ -1,4 +1,4 @@
-//! A mounted volume: what all rooms of the crate work on.
+//! The mounted volume that all modules of the crate work on.
 
 use std::ops::Range;
 
@@ -21,11 +21,11 @@ use crate::node::checked::{address_of, check_node, decode_inode};
 use crate::open::{self, WhichCopy};
 use crate::{extents, read};
 
-/// How a volume is mounted for reading.
+/// Options of a read-only mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Blocks of metadata that are kept in memory: a quarter of them nodes, the others of the NAT
-    /// and of directories, to which a walk comes back for each name.
+    /// Metadata blocks cached in memory: a quarter are nodes, the rest NAT and directory blocks,
+    /// which a tree walk needs again for each name.
     pub cached_blocks: usize,
 }
 
@@ -35,15 +35,16 @@ impl Default for MountOptions {
     }
 }
 
-/// A mounted F2FS volume on the blocks `B`. `W` is what writing needs: a
-/// [`Writer`](crate::write::Writer), or [`ReadOnly`]. Those who read share it, and code of reading
-/// stands once for both; who changes it has it alone.
+/// A mounted F2FS volume on the blocks `B`.
+///
+/// `W` holds what only writing needs: a [`Writer`](crate::write::Writer), or [`ReadOnly`]. Reading
+/// takes `&self` and is the same code for both; changes take `&mut self`.
 #[derive(Debug)]
 pub struct MountedVolume<B, W> {
     pub(crate) device: B,
     pub(crate) superblock: Superblock,
     pub(crate) superblock_copy: WhichCopy,
-    /// The last checkpoint, and in which pack it stands.
+    /// The last checkpoint and the pack that holds it.
     pub(crate) state: CheckpointState,
     pub(crate) pack: WhichCopy,
     pub(crate) nat: Nat,
@@ -52,32 +53,32 @@ pub struct MountedVolume<B, W> {
     pub(crate) clusters: Clusters,
     pub(crate) checksum_seed: u32,
     pub(crate) notes: Vec<Defect>,
-    /// Everything that only writing needs.
+    /// State that only writing needs.
     pub(crate) writer: W,
 }
 
-/// A volume that is mounted for reading only. Nothing is ever written to its devices.
+/// A volume mounted read-only; nothing is ever written to its devices.
 pub type F2fs<D> = MountedVolume<DeviceBlocks<D>, ReadOnly>;
 
-/// In a [`MountedVolume`]: nothing is written.
+/// Marks a [`MountedVolume`] as read-only.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOnly;
 
-/// Counts of a volume.
+/// Block and node counts of a volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
-    /// Blocks that users may have.
+    /// Blocks available to users.
     pub user_blocks: u64,
-    /// Of these, in use or kept from users.
+    /// Blocks of these that are in use or withheld from users.
     pub valid_blocks: u64,
     /// Nodes in use.
     pub valid_nodes: u64,
 }
 
-/// What a volume shows where memory may know more than nodes and device; by default memory knows
-/// nothing.
+/// How a volume reads where memory may be newer than nodes and device. By default memory holds
+/// nothing newer.
 pub trait Access<B: Blocks + Send>: Send + Sync + Sized {
-    /// Adds to an inode what its node does not say yet.
+    /// Adds to an inode what its node does not record yet.
     fn show(&self, _inode: &mut Inode) {}
 
     /// An inode's attributes.
@@ -85,7 +86,7 @@ pub trait Access<B: Blocks + Send>: Send + Sync + Sized {
         inode.attributes(geometry)
     }
 
-    /// What is in use.
+    /// The current counts.
     fn counts(volume: &MountedVolume<B, Self>) -> Counts {
         let head = &volume.state.head;
         Counts {
@@ -95,12 +96,13 @@ pub trait Access<B: Blocks + Send>: Send + Sync + Sized {
         }
     }
 
-    /// A page of a directory that is in memory.
+    /// A directory page, if it is in memory.
     fn directory_page(&self, _directory: NodeId, _page: u32) -> Option<Block> {
         None
     }
 
-    /// The block of a page that is not. Errors: `Device`, `Corrupt` (cut short).
+    /// The block of a directory page that is not in memory. Errors: `Device`, `Corrupt` (cut
+    /// short).
     fn directory_block(
         volume: &MountedVolume<B, Self>,
         _directory: NodeId,
@@ -110,12 +112,12 @@ pub trait Access<B: Blocks + Send>: Send + Sync + Sized {
         volume.meta.get(&volume.device, at)
     }
 
-    /// Fills `into` from a file or link. Errors: `Corrupt`, `Device`.
+    /// Reads bytes of a file or symlink into `into`. Errors: `Corrupt`, `Device`.
     fn read(volume: &MountedVolume<B, Self>, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
         read::read(volume, &volume.clusters, inode, offset, into)
     }
 
-    /// The next range of bytes of a file that has data. Errors: `Corrupt`, `Device`.
+    /// The next range of bytes of a file that holds data. Errors: `Corrupt`, `Device`.
     fn data_after(volume: &MountedVolume<B, Self>, inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
         read::data_after(volume, inode, offset)
     }
@@ -125,7 +127,7 @@ pub trait Access<B: Blocks + Send>: Send + Sync + Sized {
         extents::on_device(volume, inode, offset)
     }
 
-    /// How it is changed; `None` where it is read only.
+    /// The interface for changes; `None` if the volume is read-only.
     fn changes(_volume: &mut MountedVolume<B, Self>) -> Option<&mut dyn Changes> {
         None
     }
@@ -134,17 +136,16 @@ pub trait Access<B: Blocks + Send>: Send + Sync + Sized {
 impl<B: Blocks + Send> Access<B> for ReadOnly {}
 
 impl<D: BlockDevice> F2fs<D> {
-    /// Mounts a volume that lies on one device, for reading.
+    /// Mounts a volume on a single device for reading.
     ///
-    /// Errors: `Corrupt` (no F2FS, or neither superblock or checkpoint is whole: what and where),
-    /// `NotSupported` (a block size that cannot be read), `InvalidArgument` (the volume lies on
-    /// several devices), `Device`. Cost: reads the superblocks and both checkpoint packs' ends,
-    /// nothing else.
+    /// Errors: `Corrupt` (not F2FS, or no valid superblock or checkpoint, with its location),
+    /// `NotSupported` (an unsupported block size), `InvalidArgument` (the volume spans several
+    /// devices), `Device`. Cost: reads only the superblocks and both ends of each checkpoint pack.
     pub fn mount(device: D, clock: Clock, options: MountOptions) -> Result<Self> {
         Self::mount_several(vec![device], clock, options)
     }
 
-    /// Mounts a volume on several devices, in the order in which its superblock names them.
+    /// Mounts a volume on several devices for reading, given in the order of its superblock.
     pub fn mount_several(devices: Vec<D>, clock: Clock, options: MountOptions) -> Result<Self> {
         let mut notes = Vec::new();
         let opened = open::open(devices, clock, &mut |finding| notes.push(finding))?;
@@ -156,20 +157,20 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(volume)
     }
 
-    /// The devices, in the superblock's order.
+    /// Gives the devices back, in the superblock's order.
     pub fn into_devices(self) -> Vec<D> {
         self.device.devices.into_inner()
     }
 
-    /// Looks at the first device.
+    /// Calls `look` with the first device.
     pub fn with_device<R>(&self, look: impl FnOnce(&D) -> R) -> Option<R> {
         self.device.devices.first().map(look)
     }
 }
 
 impl<B, W> MountedVolume<B, W> {
-    /// A volume of which superblock and checkpoint are known, each with the copy that counts. It
-    /// keeps so many unchanged nodes in memory, and so many other blocks.
+    /// Builds a volume from a superblock and a checkpoint, each with the copy in use.
+    /// `cached_nodes` and `cached_others` limit the unchanged nodes and other blocks in memory.
     pub(crate) fn new(
         device: B,
         (superblock, superblock_copy): (Superblock, WhichCopy),
@@ -194,26 +195,26 @@ impl<B, W> MountedVolume<B, W> {
         }
     }
 
-    /// What mounting found that does not stop it: damage that was worked around, data that are not
-    /// shown.
+    /// Defects that the mount found but that did not stop it: damage that was worked around, data
+    /// that is not shown.
     pub fn notes(&self) -> &[Defect] {
         &self.notes
     }
 
-    /// The superblock in use, and which copy it is.
+    /// The superblock and which copy is in use.
     pub fn superblock(&self) -> (&Superblock, WhichCopy) {
         (&self.superblock, self.superblock_copy)
     }
 
-    /// The last checkpoint, and in which pack it stands.
+    /// The last checkpoint and which pack holds it.
     pub fn checkpoint_state(&self) -> (&CheckpointState, WhichCopy) {
         (&self.state, self.pack)
     }
 }
 
 impl<B: Blocks + Send, W: Access<B>> MountedVolume<B, W> {
-    /// An inode by the number that the file-system contract knows, as it is now. Errors: `NotFound`
-    /// for a number that nobody has, `Corrupt`, `Device`.
+    /// The current inode with a number of the file-system contract. Errors: `NotFound` (no such
+    /// inode), `Corrupt`, `Device`.
     pub fn inode(&self, number: InodeNumber) -> Result<Inode> {
         let absent = || FsError::new(ErrorKind::NotFound, format!("no inode {}", number.0));
         let nid = u32::try_from(number.0).map(NodeId).map_err(|_| absent())?;
@@ -224,7 +225,7 @@ impl<B: Blocks + Send, W: Access<B>> MountedVolume<B, W> {
         self.inode_at(nid)
     }
 
-    /// An inode that something on the volume names, as it is now. Errors: `Corrupt`, `Device`.
+    /// The current inode that something on the volume refers to. Errors: `Corrupt`, `Device`.
     pub fn inode_at(&self, ino: NodeId) -> Result<Inode> {
         let mut inode = decode_inode(self.geometry(), ino, self.node(ino)?)?;
         self.writer.show(&mut inode);

@@ -1,4 +1,4 @@
-//! Extended attributes of an inode: in its own words, and in a node behind them.
+//! Extended attributes of an inode: inline, and in a separate node.
 
 use nandkit_vfs::acl::{self, AclEntry, AclSubject};
 use nandkit_vfs::{ErrorKind, FsError, Result, XattrPair};
@@ -11,10 +11,10 @@ use crate::layout::node::FOOTER_BYTES;
 use crate::layout::xattr::{Attribute, XattrFault, attributes, index};
 use crate::layout::{Footer, NodeOffset};
 
-/// Version of access control lists as F2FS stores them (acl.h).
+/// The version number of access control lists in F2FS (acl.h).
 const ACL_VERSION: u32 = 1;
 
-/// The area of an inode's attributes: its inline words and behind them those of its node. Errors:
+/// The attribute area of an inode: its inline words followed by those of its node. Errors:
 /// `Corrupt`, `Device`.
 pub fn area(volume: &(impl Blocks + Nodes), inode: &Inode) -> Result<Vec<u8>> {
     let mut area = inode.inline_xattrs().to_vec();
@@ -29,7 +29,7 @@ pub fn area(volume: &(impl Blocks + Nodes), inode: &Inode) -> Result<Vec<u8>> {
     Ok(area)
 }
 
-/// The name that programs see; `None` for what is the file system's own.
+/// The full name that programs see; `None` for an attribute internal to the file system.
 fn full_name(attribute: &Attribute<'_>) -> Option<Vec<u8>> {
     let prefix: &[u8] = match attribute.index {
         index::USER => b"user.",
@@ -42,7 +42,7 @@ fn full_name(attribute: &Attribute<'_>) -> Option<Vec<u8>> {
     Some([prefix, attribute.name].concat())
 }
 
-/// The error of an area that cannot be read on.
+/// The error for an attribute area that cannot be read further.
 pub(crate) fn damaged(ino: NodeId, fault: XattrFault) -> FsError {
     let detail = match fault {
         XattrFault::Magic(magic) => format!("extended attributes begin with {magic:#010x}; expected 0xf2f52011"),
@@ -51,8 +51,8 @@ pub(crate) fn damaged(ino: NodeId, fault: XattrFault) -> FsError {
     Defect::new(FindingKind::Xattr, detail).of(ino).into_error()
 }
 
-/// All attributes with their values. Where the area is damaged, those before the damage, and an
-/// error that stands for the rest.
+/// All attributes with their values. If the area is damaged, those before the damage and an error
+/// for the rest.
 pub fn all(volume: &(impl Blocks + Nodes), inode: &Inode) -> Result<(Vec<XattrPair>, Option<FsError>)> {
     let area = area(volume, inode)?;
     let mut pairs = Vec::new();
@@ -69,7 +69,7 @@ pub fn all(volume: &(impl Blocks + Nodes), inode: &Inode) -> Result<(Vec<XattrPa
     Ok((pairs, None))
 }
 
-/// One value. Errors: `NoAttribute`, `Corrupt`, `Device`.
+/// The value of one attribute. Errors: `NoAttribute`, `Corrupt`, `Device`.
 pub fn one(volume: &(impl Blocks + Nodes), inode: &Inode, name: &[u8]) -> Result<Vec<u8>> {
     let (pairs, fault) = all(volume, inode)?;
     match (pairs.into_iter().find(|(found, _)| found == name), fault) {
@@ -92,7 +92,8 @@ fn value_of(inode: &Inode, attribute: &Attribute<'_>) -> Result<Vec<u8>> {
     })
 }
 
-/// A list in the stored form (acl.c; f2fs.md, "Access control lists"); `None` where it is none.
+/// Decodes an access control list (acl.c; f2fs.md, "Access control lists"); `None` if it is not
+/// valid.
 pub fn acl_from_stored(stored: &[u8]) -> Option<Vec<AclEntry>> {
     let (version, mut rest) = stored.split_first_chunk::<4>()?;
     if u32::from_le_bytes(*version) != ACL_VERSION {
