@@ -1,10 +1,10 @@
-//! Pages of files that become another file's by the device's remapping (P3; docs/design/10-f2fs.md,
+//! Moves pages of files into another file by the device's remapping (P3; docs/design/10-f2fs.md,
 //! "Doors").
 //!
-//! The order: everything that can be refused is; target pages get their addresses reserved; blocks
-//! are allocated from the log where a write-back would have put them; the device shares; and only
-//! then the target's map names the new blocks. A block that the last checkpoint knows is never
-//! handed out before the next, so that sharing harms nothing that a cut could bring back.
+//! The order: check everything that can be refused; reserve addresses for the target's pages;
+//! allocate blocks from the log that a write-back would use; let the device share; only then point
+//! the target's map at the new blocks. A block in the last checkpoint is never allocated before the
+//! next one, so sharing harms nothing that a power cut could bring back.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -25,8 +25,8 @@ use crate::runs::run_at;
 use crate::segments::Summary;
 use crate::segments::classes::DataFacts;
 
-/// Pages of the target that follow one another, and the blocks that hold the source's, one behind
-/// the other; `None` for a hole.
+/// Consecutive pages of the target, and the first of the adjacent blocks that hold the source's
+/// content; `None` for a hole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub page: u64,
@@ -34,7 +34,7 @@ pub(super) struct Run {
     pub from: Option<BlockAddress>,
 }
 
-/// A block that a page of the target is to have.
+/// A source block and the block allocated for a page of the target.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     slot: Slot,
@@ -48,13 +48,13 @@ fn refused(kind: ErrorKind, detail: String) -> FsError {
 }
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Whether the device remaps single blocks.
+    /// Whether the device can remap single blocks.
     pub(crate) fn can_adopt(&mut self) -> bool {
         self.device.remap_units().is_some_and(|units| units.blocks == 1)
     }
 
-    /// [`nandkit_vfs::Adopt::adopt`]; times are the caller's to set.
-    pub(crate) fn adopt_places(&mut self, target: NodeId, places: &[AdoptedRange]) -> Result<()> {
+    /// Implements [`nandkit_vfs::Adopt::adopt`]; the caller sets times.
+    pub(crate) fn adopt_places(&mut self, target: NodeId, places: &[Place]) -> Result<()> {
         self.expect_running()?;
         if !self.can_adopt() {
             return Err(refused(ErrorKind::NotSupported, "the volume's device cannot remap single blocks".into()));
@@ -69,8 +69,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         if longest.is_some_and(|end| end > size) {
             self.clear_behind(target, size)?;
         }
-        // The last thing that may collect, discard or make a checkpoint: addresses hold from here
-        // on.
+        // The last step that may collect, discard or make a checkpoint: addresses stay valid from
+        // here on.
         self.balance()?;
         let (runs, end) = self.runs_of(places)?;
         self.expect_room(target, &runs)?;
@@ -88,8 +88,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
         let taken = self.take_pairs(target, &runs, &pairs);
         self.or_stop(taken)?;
-        // Roll-forward would bring back the nodes of an fsync one by one, and not know whether the
-        // device shared all.
+        // Roll-forward would recover an fsync's nodes one by one, without knowing whether the
+        // device shared every block.
         self.writer.since_checkpoint.pruned(target);
         self.edit_head(target, |head| {
             if head.size.get() < end {
@@ -98,8 +98,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         })
     }
 
-    /// Refuses places that do not fit. Returns the sources.
-    fn expect_places(&self, target: NodeId, places: &[AdoptedRange]) -> Result<Vec<NodeId>> {
+    /// Refuses unsuitable ranges. Returns the source inodes.
+    fn expect_places(&self, target: NodeId, places: &[Place]) -> Result<Vec<NodeId>> {
         let file = self.inode_at(target)?;
         self.expect_writable(&file)?;
         let unit = self.geometry().block_size() as u64;
@@ -145,8 +145,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(sources.into_iter().collect())
     }
 
-    /// Where the content of the places lies, and where the target ends with them.
-    fn runs_of(&self, places: &[AdoptedRange]) -> Result<(Vec<Run>, u64)> {
+    /// The runs of the ranges, and the target's size with them.
+    fn runs_of(&self, places: &[Place]) -> Result<(Vec<Run>, u64)> {
         let unit = self.geometry().block_size() as u64;
         let (mut runs, mut end) = (Vec::new(), 0);
         for place in places {
@@ -165,8 +165,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok((runs, end))
     }
 
-    /// A block that the table of segments calls free may be handed out as a target. Errors:
-    /// `Corrupt`.
+    /// Refuses a source block that the SIT calls free: it might be allocated for the target.
+    /// Errors: `Corrupt`.
     fn expect_in_use(&self, source: &Inode, at: Option<BlockAddress>, pages: u64) -> Result<()> {
         let Some(at) = at else { return Ok(()) };
         for block in (at.0..).take(pages as usize).map(BlockAddress) {
@@ -180,8 +180,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// All blocks at once, and nodes for them, with nothing collected meanwhile. Errors: `NoSpace`,
-    /// before anything has changed.
+    /// Makes sure that there is room for all blocks and their nodes without collecting in between.
+    /// Errors: `NoSpace`, before any change.
     fn expect_room(&mut self, target: NodeId, runs: &[Run]) -> Result<()> {
         let inode = self.inode_at(target)?;
         let mut pages: Vec<Range<u64>> = Vec::new();
@@ -201,12 +201,11 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
         let blocks: u64 = runs.iter().filter(|run| run.from.is_some()).map(|run| run.pages).sum();
         let per_section = u64::from(self.writer.segments.section_blocks());
-        // The sections that all that is dirty may take stay, and the reserve.
+        // Keep the reserve and the sections that all dirty pages may take.
         let kept = u64::from(self.writer.segments.options.reserved_sections) + 6;
         let sections = u64::from(self.writer.segments.free_map().sections()).saturating_sub(kept);
         let at_once = sections * per_section;
-        // What the logs have left in their sections is not counted, but that a few pages always
-        // find a place.
+        // Room left in the logs' sections is ignored, except that a few pages always fit.
         if blocks > at_once.max(per_section / 2) {
             let detail = format!("{blocks} blocks at once, where {at_once} are in free sections beside the reserve");
             return Err(refused(ErrorKind::NoSpace, detail));
@@ -214,8 +213,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// Pages of the target get addresses. Returns those that had none. Errors: `NoSpace`, `Device`;
-    /// those that were reserved are holes again.
+    /// Reserves addresses for pages of the target. Returns the pages that had none. Errors:
+    /// `NoSpace`, `Device`; the reserved pages become holes again.
     pub(super) fn reserve_for(&mut self, target: NodeId, runs: &[Run]) -> Result<Vec<Range<u64>>> {
         let mut reserved = Vec::new();
         for run in runs.iter().filter(|run| run.from.is_some()) {
@@ -251,7 +250,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         pages.iter().try_for_each(|pages| self.free_pages(target, pages.start, pages.end))
     }
 
-    /// A block for each page. Errors: `NoSpace`, `Device`; none is taken then.
+    /// Allocates a block for each page. Errors: `NoSpace`, `Device`; then none stays allocated.
     fn pair_up(&mut self, target: NodeId, runs: &[Run]) -> Result<Vec<Pair>> {
         let inode = self.inode_at(target)?;
         let pages: u64 = runs.iter().filter(|run| run.from.is_some()).map(|run| run.pages).sum();
@@ -285,7 +284,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(pairs)
     }
 
-    /// Where a page's address stands, by the node that the last one was in.
+    /// The slot of a page's address and the version of its node; `leaf` caches the last node looked
+    /// up.
     pub(super) fn leaf_of(&self, inode: &Inode, page: u64, leaf: &mut Option<(u64, Slot, u8)>) -> Result<(Slot, u8)> {
         let known = leaf.filter(|(first, slot, _)| page >= *first && page - first < u64::from(slot.count));
         let (first, slot, version) = match known {
@@ -302,8 +302,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok((slot.ahead((page - first) as u16), version))
     }
 
-    /// Has the device share all pairs. Errors: `Device`; the blocks are free again then, and the
-    /// device is told.
+    /// Lets the device share all pairs. Errors: `Device`; then the blocks are freed and the device
+    /// is told.
     fn share(&mut self, pairs: &[Pair]) -> Result<()> {
         let most = self.device.remap_units().map_or(1, |units| units.pairs_max);
         for (number, command) in pairs.chunks(most).enumerate() {
@@ -316,15 +316,15 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// Blocks that were allocated and come to nothing; the device maps the first of them already.
+    /// Frees allocated blocks after a failure; the device already maps the first `shared` of them.
     fn give_back(&mut self, pairs: &[Pair], shared: usize) {
         let now = self.elapsed_seconds();
         self.writer.mapped.extend(pairs.iter().take(shared).map(|pair| pair.to));
         pairs.iter().for_each(|pair| self.writer.segments.free(pair.to, now));
     }
 
-    /// The target's map names the new blocks; what it had there is free from the next checkpoint
-    /// on.
+    /// Points the target's map at the new blocks; blocks that it had there become free with the
+    /// next checkpoint.
     fn take_pairs(&mut self, target: NodeId, runs: &[Run], pairs: &[Pair]) -> Result<()> {
         let narrow = |page: u64| u32::try_from(page).unwrap_or(u32::MAX);
         for run in runs {

@@ -1,9 +1,8 @@
-//! Atomic writes as Linux has them since 6.0 (f2fs-writing.md, "Atomic writes"): a second inode,
-//! nameless and an orphan, takes the blocks, and a commit moves their addresses into the file's
-//! map.
+//! Atomic writes as in Linux since 6.0 (f2fs-writing.md, "Atomic writes"): a second inode, nameless
+//! and an orphan, receives the blocks, and a commit moves their addresses into the file's map.
 //!
-//! The file's nodes then go to the device with one mark, in the last of them, which is written
-//! durably behind everything else: roll-forward takes all or none of them over.
+//! The file's nodes then go to the device with a single mark, in the last of them, which is written
+//! durably after everything else: roll-forward recovers all of them or none.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Payload};
@@ -34,12 +33,13 @@ fn wrong(detail: String) -> FsError {
 }
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// The file of a draft.
+    /// The file that a draft belongs to; `None` if the inode is no draft.
     pub(crate) fn drafted(&self, draft: NodeId) -> Option<NodeId> {
         self.writer.drafts.get(&draft).copied()
     }
 
-    /// Refuses to change what is a draft, or has one. Errors: `NotSupported`, `InvalidArgument`.
+    /// Refuses to change a draft, or a file that has one. Errors: `NotSupported`,
+    /// `InvalidArgument`.
     pub(crate) fn expect_no_draft(&self, ino: NodeId) -> Result<()> {
         if self.writer.drafts.contains_key(&ino) {
             let detail = format!("inode {} is a draft: it is only written, committed and dropped", ino.0);
@@ -56,7 +56,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
     }
 
-    /// [`nandkit_vfs::AtomicWrites::begin_atomic`].
+    /// Implements [`nandkit_vfs::AtomicWrites::begin_atomic`].
     pub(crate) fn begin_draft(&mut self, ino: NodeId) -> Result<NodeId> {
         self.balance()?;
         if self.writer.drafts.contains_key(&ino) {
@@ -67,7 +67,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.expect_writable(&file)?;
         self.drop_unwritten(&file)?;
         self.convert_inline(ino)?;
-        // The draft takes pages from the file, what is behind its end with them.
+        // The draft reads pages from the file, including bytes past its end.
         self.clear_behind(ino, self.inode_at(ino)?.head.size.get())?;
         self.write_back(&[ino], Why::BACKGROUND)?;
         self.settle_times(ino)?;
@@ -100,19 +100,19 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(draft)
     }
 
-    /// The file of what must be a draft. Errors: `InvalidArgument`.
+    /// The file of a draft. Errors: `InvalidArgument` (the inode is no draft).
     fn expect_draft(&self, draft: NodeId) -> Result<NodeId> {
         self.drafted(draft).ok_or_else(|| wrong(format!("inode {} is no draft", draft.0)))
     }
 
-    /// [`nandkit_vfs::AtomicWrites::abort_atomic`].
+    /// Implements [`nandkit_vfs::AtomicWrites::abort_atomic`].
     pub(crate) fn abort_draft(&mut self, draft: NodeId) -> Result<()> {
         self.expect_draft(draft)?;
         self.balance()?;
         self.give_up_inode(draft)
     }
 
-    /// [`nandkit_vfs::AtomicWrites::commit_atomic`].
+    /// Implements [`nandkit_vfs::AtomicWrites::commit_atomic`].
     pub(crate) fn commit_draft(&mut self, draft: NodeId) -> Result<()> {
         let file = self.expect_draft(draft)?;
         self.expect_running()?;
@@ -131,18 +131,18 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
         let reserved = self.reserve_for(file, &runs)?;
         if self.writer.segments.free_map().sections() < 2 {
-            // The file's nodes could find no place once the draft is gone.
+            // Without the room, the file's nodes could not be written once the draft is gone.
             self.unreserve(file, &reserved)?;
             return Err(FsError::new(ErrorKind::NoSpace, "too few sections are free for the nodes of the file"));
         }
-        // From here on nothing is half done: what fails stops the volume, and the device has the
-        // file as it was.
+        // From here on a failure stops the volume, and the device keeps the old file.
         let done = self.take_draft(draft, file, &runs).and_then(|()| self.make_durable(file));
-        // Without room for its nodes too: the draft is gone, and the device has the file as it was.
+        // This includes a lack of room for its nodes: the draft is gone, and the device keeps the
+        // old file.
         done.inspect_err(|error| self.stop(error))
     }
 
-    /// The pages that a draft has of its own.
+    /// The runs of pages that the draft itself holds.
     fn runs_of_draft(&self, draft: NodeId) -> Result<Vec<Run>> {
         let inode = self.inode_at(draft)?;
         let pages = inode.head.size.get().div_ceil(self.geometry().block_size() as u64);
@@ -158,8 +158,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(runs)
     }
 
-    /// Each block's address moves into the file's map, and its summary says so; the blocks that the
-    /// file had are free from the next checkpoint on.
+    /// Moves each block's address into the file's map and updates its summary; the file's old
+    /// blocks become free with the next checkpoint.
     fn take_draft(&mut self, draft: NodeId, file: NodeId, runs: &[Run]) -> Result<()> {
         let (source, target) = (self.inode_at(draft)?, self.inode_at(file)?);
         let (mut from_leaf, mut to_leaf) = (None, None);
@@ -178,7 +178,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         let moved: u64 = runs.iter().map(|run| run.pages).sum();
         self.writer.segments.space.refund(Charge { nodes: 0, blocks: moved as u32 });
         self.count_blocks(draft, -(moved as i64))?;
-        // Those of a write before the draft would come back over these.
+        // Times of a write before the draft would overwrite the new ones.
         let _ = self.writer.lazy_times.take(file);
         let (now, size) = (crate::names::store::InodeStore::now(self), source.head.size.get());
         self.edit_head(file, |head| {
@@ -202,7 +202,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// An fsync that roll-forward takes over whole or not at all.
+    /// Makes the file durable so that roll-forward recovers all of it or nothing.
     fn make_durable(&mut self, file: NodeId) -> Result<()> {
         let inode = self.inode_at(file)?;
         if self.needs_checkpoint(&inode) {
@@ -227,7 +227,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// Reads a draft: its own pages, and where it has none the file's.
+    /// Reads a draft: its own pages, and the file's pages where it has none.
     pub(crate) fn read_draft(&self, draft: &Inode, file: NodeId, offset: u64, into: &mut [u8]) -> Result<()> {
         let file = self.inode_at(file)?;
         let size = self.geometry().block_size() as u64;
@@ -242,7 +242,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// The draft of this file, if there is one, goes with it.
+    /// Drops the draft of a file that is removed, if it has one.
     pub(crate) fn drop_draft_of(&mut self, file: NodeId) -> Result<()> {
         let draft = self.writer.drafts.iter().find(|(_, of)| **of == file).map(|(draft, _)| *draft);
         draft.map_or(Ok(()), |draft| self.give_up_inode(draft))

@@ -1,8 +1,8 @@
-//! Write-back: dirty pages get their addresses and go to the device (data.c,
+//! Write-back: allocates addresses for dirty pages and writes them (data.c,
 //! `f2fs_write_cache_pages`, `f2fs_do_write_data_page`).
 //!
-//! A page's address changes when its request was taken, never before: a failed one leaves the file
-//! as it was and the page dirty.
+//! A page's address changes only after the device accepted its request: a failed one leaves the
+//! file as it was and the page dirty.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
@@ -20,21 +20,21 @@ use crate::pages::Page;
 use crate::segments::Summary;
 use crate::segments::classes::DataFacts;
 
-/// Why pages are written back.
+/// The circumstances of a write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Why {
-    /// For the device.
+    /// The cause reported to the device.
     pub cause: Cause,
-    /// In an fsync; with `true`, of data alone.
+    /// Set in an fsync; `Some(true)` if only data is synced.
     pub fsync: Option<bool>,
-    /// Whether blocks that have an address stay as they are, but those of pinned files.
+    /// Whether nothing is overwritten in place, except pages of pinned files.
     pub elsewhere: bool,
-    /// Whether room is made between two inodes, where it is short: not within what must be one, nor
-    /// where room is being made.
+    /// Whether room may be made between two inodes when it is short; false inside an operation that
+    /// must be atomic and while room is being made.
     pub makes_room: bool,
-    /// Whether segments whose gaps would be filled next are looked at on the way, and room is made
-    /// where free sections run out, either of which may end in a checkpoint: not within what must
-    /// be one.
+    /// Whether the write-back may review segments whose gaps come next and make room when free
+    /// sections run out. Either may end in a checkpoint, so it is false inside an operation that
+    /// must be atomic.
     pub prepares_gaps: bool,
 }
 
@@ -42,7 +42,7 @@ impl Why {
     pub const BACKGROUND: Self =
         Self { cause: Cause::UserData, fsync: None, elsewhere: false, makes_room: false, prepares_gaps: false };
 
-    /// The same for pages of directories, or for others.
+    /// The same circumstances with the cause for directory pages or for others.
     fn of(self, directories: bool) -> Self {
         match self.cause {
             Cause::UserData if directories => Self { cause: Cause::Metadata, ..self },
@@ -51,36 +51,36 @@ impl Why {
     }
 }
 
-/// A page on its way.
+/// A page that is being written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OnItsWay {
     ino: NodeId,
     page: u32,
     slot: Slot,
     old: DataAddress,
-    /// Its new address; `None` where it is overwritten.
+    /// The new address; `None` if the page is overwritten in place.
     new: Option<BlockAddress>,
 }
 
-/// What is the same for all pages of one write-back of an inode.
+/// Facts that hold for all pages of one inode's write-back.
 struct Source {
     inode: Inode,
     hot: bool,
     dirty: usize,
 }
 
-/// Pages whose content is taken along at once: who stops behind one of them comes back for the
-/// rest, and must not have passed over all that wait.
+/// Pages cloned at once: a write-back may stop after any of them and resume, so it must not clone
+/// all dirty pages each time.
 const PAGES_AT_ONCE: usize = 128;
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Writes back all dirty pages of these inodes. Errors: `NoSpace`, `Corrupt`, and `Device`,
-    /// which keeps nothing else from being written but stops the volume where pages of a directory
-    /// fail; what was not written is dirty still.
+    /// Writes back all dirty pages of these inodes. Errors: `NoSpace`, `Corrupt`, `Device`; a
+    /// device error does not stop the other writes, but stops the volume if it hits directory
+    /// pages. Unwritten pages stay dirty.
     pub(crate) fn write_back(&mut self, inodes: &[NodeId], why: Why) -> Result<()> {
         let mut runs = Runs::new();
         let mut done = Ok(());
-        // Whose pages are in the open batches.
+        // Whether the open batches hold directory pages.
         let mut of_directories = false;
         for &ino in inodes {
             let step = self.write_back_one(ino, why, &mut runs, &mut of_directories);
@@ -122,7 +122,7 @@ impl<D: BlockDevice> WritableVolume<D> {
                 done = self.settle_all(why, runs, is_directory, done);
                 done = done.and_then(|()| self.prepare_gaps());
             }
-            // Treated runs may have taken free sections, and so have the logs.
+            // Treated runs and the logs may have used up free sections.
             if next.is_some() && done.is_ok() && self.is_short() {
                 done = self.collect_in_foreground();
             }
@@ -136,14 +136,13 @@ impl<D: BlockDevice> WritableVolume<D> {
         done
     }
 
-    /// Whether the rest is written although something failed: a device may refuse one block and
-    /// take the others.
+    /// Whether to write the rest after an error: a device may refuse one block and accept the
+    /// others.
     pub(super) fn goes_on_behind(&self, error: &FsError) -> bool {
         error.kind == ErrorKind::Device && self.writer.stopped.is_none()
     }
 
-    /// Hands the batches that are open to the device; behind an error that ends the whole they are
-    /// given up.
+    /// Hands the open batches to the device; drops them after an error that ends the write-back.
     fn settle_all(
         &mut self,
         why: Why,
@@ -162,8 +161,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         done
     }
 
-    /// Writes back all that the device takes. Errors: those that end the whole; what it refused
-    /// comes back, for whoever is to hear of it.
+    /// Writes back everything that the device accepts. Returns the error of what it refused, for
+    /// whoever reports it. Errors: those that end the write-back.
     pub(super) fn write_back_what_goes(&mut self) -> Result<Option<FsError>> {
         match self.write_back_all() {
             Err(error) if self.goes_on_behind(&error) => Ok(Some(error)),
@@ -171,15 +170,16 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
     }
 
-    /// Writes back all dirty pages, the inode dirtied first first; those of quota files wait for
-    /// the checkpoint, which changes them once more. Errors: as [`WritableVolume::write_back`].
+    /// Writes back all dirty pages, inodes in the order in which they became dirty. Quota files
+    /// wait for the checkpoint, which changes them again. Errors: as
+    /// [`WritableVolume::write_back`].
     pub(crate) fn write_back_all(&mut self) -> Result<()> {
         let mut inodes: Vec<NodeId> = self.writer.pages().dirty_inodes().collect();
         inodes.retain(|&ino| !self.writer.quotas.is_file(ino));
         self.write_back(&inodes, Why { makes_room: true, prepares_gaps: true, ..Why::BACKGROUND })
     }
 
-    /// Writes back all pages of directories. Errors stop the volume.
+    /// Writes back all directory pages. Errors stop the volume.
     pub(crate) fn write_back_directories(&mut self, cause: Cause) -> Result<()> {
         let inodes: Vec<NodeId> = self.writer.pages().dirty_inodes().collect();
         let mut directories = Vec::new();
@@ -192,9 +192,9 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.or_stop(written)
     }
 
-    /// Writes one dirty page of a file, not where it stood but for a pinned file's. Errors:
-    /// `NoSpace`, `Device`: it is dirty still, and noted in [`WritableVolume::uncleared`]; those
-    /// that stop the volume.
+    /// Writes one dirty page of a file to a new address; in place only for a pinned file. Errors:
+    /// `NoSpace`, `Device` (the page stays dirty and is noted in [`WritableVolume::uncleared`]);
+    /// errors that stop the volume.
     pub(super) fn write_back_page(&mut self, ino: NodeId, page: u32) -> Result<()> {
         let written = self.try_write_back_page(ino, page);
         match &written {
@@ -217,8 +217,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         full.into_iter().chain(runs.finish()).try_for_each(|batch| self.settle(why.cause, batch))
     }
 
-    /// Gives the dirty pages of an inode from one on their addresses. Returns the page to go on
-    /// with where the segments to be filled next are to be looked at before, or room to be made.
+    /// Allocates addresses for the dirty pages of an inode, starting at page `from`. Returns the
+    /// page to continue with if segments must be reviewed or room made first.
     fn queue_pages(&mut self, inode: Inode, from: u32, why: Why, runs: &mut Runs<OnItsWay>) -> Result<Option<u32>> {
         let ino = inode.nid;
         let (hot, dirty) = (self.writer.pages().is_hot(ino), self.writer.pages().dirty_of(ino));
@@ -283,13 +283,13 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(runs.push(log, placed.at, item, page))
     }
 
-    /// Whether a block is overwritten where it stands, and the log whose segment that is (data.c,
+    /// The log of the block's segment if the page is overwritten in place, else `None` (data.c,
     /// `f2fs_should_update_outplace`, `f2fs_should_update_inplace`).
     fn in_place(&self, source: &Source, why: Why, at: BlockAddress) -> Option<Log> {
         let (segment, block) = self.geometry().main(at)?;
         let kind = self.writer.segments.sit().kind(segment);
         let head = &source.inode.head;
-        // A checkpoint's quota files stay as they are until the next one is whole.
+        // A checkpoint's quota files must stay intact until the next one is complete.
         let stays = source.inode.kind != FileKind::Regular || self.writer.quotas.is_file(source.inode.nid);
         if self.writer.failed_places.contains(&at) {
             return None;
@@ -318,16 +318,16 @@ impl<D: BlockDevice> WritableVolume<D> {
         wanted.then_some(kind)
     }
 
-    /// The policy in force: as Linux chooses by the volume's size where the mount did not say
-    /// (super.c, `f2fs_tuning_parameters`).
+    /// The in-place policy in force: by default the one that Linux chooses by volume size (super.c,
+    /// `f2fs_tuning_parameters`).
     pub fn ipu_policy(&self) -> u32 {
         let small = self.geometry().main_segments <= 8192;
         let default = if small { ipu::FORCE | ipu::HONOR_OUT_OF_PLACE } else { ipu::FSYNC };
         self.writer.options.ipu_policy.unwrap_or(default)
     }
 
-    /// Hands a batch to the device; its pages have their addresses then. Errors: `Device`: its
-    /// pages are dirty still, and their files as before.
+    /// Hands a batch to the device and then sets the pages' addresses. Errors: `Device`; then pages
+    /// stay dirty and files unchanged.
     fn settle(&mut self, cause: Cause, batch: Batch<OnItsWay>) -> Result<()> {
         let written = self.write_batch(cause, &batch);
         if let Err(error) = written {
@@ -356,7 +356,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// What was allocated for a batch is free again.
+    /// Frees the blocks allocated for a batch.
     fn give_up(&mut self, batch: Batch<OnItsWay>) {
         let now = self.elapsed_seconds();
         for (item, _) in batch.items {

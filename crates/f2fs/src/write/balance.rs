@@ -1,5 +1,5 @@
-//! Between two operations: pages are written back, checkpoints made, sections collected, before the
-//! room for it is gone (segment.c, `f2fs_balance_fs`, `f2fs_balance_fs_bg`).
+//! Between operations: writes back pages, makes checkpoints and collects sections before their room
+//! runs out (segment.c, `f2fs_balance_fs`, `f2fs_balance_fs_bg`).
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -21,32 +21,33 @@ use crate::counters::Reason;
 use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::segments::Segments;
 
-/// Waiting nodes, or pages of directories, from which on a checkpoint is made: eight segments of
-/// them (segment.c, `f2fs_balance_fs_bg`; node.h).
+/// A checkpoint is made when this many nodes or directory pages wait: eight segments (segment.c,
+/// `f2fs_balance_fs_bg`; node.h).
 const MOST_WAITING: u64 = 8 * 512;
 /// The most segments that may wait for a checkpoint to become free (segment.h,
-/// DEF_MAX_RECLAIM_PREFREE_SEGMENTS), and of a small volume in percent.
+/// DEF_MAX_RECLAIM_PREFREE_SEGMENTS); [`PREFREE_PERCENT`] bounds them on a small volume.
 const MOST_PREFREE: u32 = 4096;
 const PREFREE_PERCENT: u32 = 5;
 
-/// Who chooses sections, moves their blocks, and looks at segments before their gaps are filled.
+/// The policies that choose sections, move their blocks and review segments before their gaps are
+/// filled.
 pub struct Cleaners {
     search: Mutex<Box<dyn VictimSearch>>,
     mover: Mutex<Box<dyn BlockMover>>,
     review: Mutex<Box<dyn ReuseReview>>,
     /// Whether the review wants to be asked.
     pub(super) reviews: bool,
-    /// For which segment of each data log, and behind which checkpoint, the review was asked last.
+    /// Per data log: the segment and the checkpoint version for which the review was last asked.
     asked: [Option<(SegmentIndex, u64)>; 3],
-    /// Segments that logs had taken when the room that is left was looked at last.
+    /// Segments that logs had taken when the remaining room was last checked.
     taken: u64,
 }
 
-/// The logs of data, whose segments are reviewed.
+/// The data logs, whose segments are reviewed.
 const REVIEWED: [Log; 3] = [Log::HotData, Log::WarmData, Log::ColdData];
 
 impl Cleaners {
-    /// Those of Linux.
+    /// The policies of Linux.
     pub(crate) fn linux(segments: &Segments, now: u64) -> Self {
         Self {
             search: Mutex::new(Box::new(SectionSearch::new(segments, now))),
@@ -70,17 +71,17 @@ fn own<T: ?Sized>(held: &mut Mutex<Box<T>>) -> &mut Box<T> {
 }
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Another search for sections to collect.
+    /// Replaces the search for sections to collect.
     pub fn set_search(&mut self, search: Box<dyn VictimSearch>) {
         *own(&mut self.writer.cleaners.search) = search;
     }
 
-    /// Another way of moving blocks.
+    /// Replaces the way blocks are moved.
     pub fn set_mover(&mut self, mover: Box<dyn BlockMover>) {
         *own(&mut self.writer.cleaners.mover) = mover;
     }
 
-    /// Another look at segments before their gaps are filled.
+    /// Replaces the review of segments before their gaps are filled.
     pub fn set_review(&mut self, review: Box<dyn ReuseReview>) {
         self.writer.cleaners.reviews = review.wants();
         if review.wants_pages() {
@@ -91,10 +92,10 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.writer.cleaners.asked = [None; 3];
     }
 
-    /// Makes room for the next operation. Whatever changes content here does it by itself; who
-    /// changes inodes or pages of directories alone calls it first, never in the middle of what
-    /// must be one. Errors: `ReadOnly` (the volume stopped), `NoSpace`, `Device`, `Corrupt`. Cost:
-    /// a look at counters; at times write-backs, a checkpoint, collections.
+    /// Makes room for the next operation. Methods that change content call it themselves; code that
+    /// changes only inodes or directory pages calls it first, never in the middle of an atomic
+    /// change. Errors: `ReadOnly` (the volume stopped), `NoSpace`, `Device`, `Corrupt`. Cost: reads
+    /// counters; at times write-backs, a checkpoint, collections.
     pub fn balance(&mut self) -> Result<()> {
         self.expect_running()?;
         if self.writer.recovering {
@@ -112,9 +113,9 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.collect_in_foreground()
     }
 
-    /// The first change of a mount comes behind a checkpoint of its own, which writes no node. What
-    /// an earlier mount left behind the log of warm nodes, out of a chain whose beginning a power
-    /// cut did not keep, has the last checkpoint's version: a new chain would lead into it.
+    /// Makes a checkpoint before the first change of a mount; it writes no node. An earlier mount
+    /// may have left nodes after the warm-node log, from a chain whose beginning a power cut lost.
+    /// They carry the last checkpoint's version, so a new chain would run into them.
     pub(super) fn begin_anew(&mut self) -> Result<()> {
         if self.writer.has_checkpoint { Ok(()) } else { self.checkpoint(Reason::Forced) }
     }
@@ -124,13 +125,13 @@ impl<D: BlockDevice> WritableVolume<D> {
         let pages = self.writer.pages.get_mut().unwrap_or_else(PoisonError::into_inner);
         pages.tell(&mut self.writer.segments.pages);
         self.writer.segments.pages.nodes = nodes;
-        // Written at the same time, each in a page at most.
+        // Written with the checkpoint, each owner in at most one page.
         self.writer.segments.pages.dentries += quotas;
     }
 
-    /// Pages beyond the limit go back, the inodes dirtied first first. Pages that the device does
-    /// not take are no error of others: who wrote them hears of it from their fsync, and everybody
-    /// at twice the limit.
+    /// Writes back pages beyond the limit, inodes in the order in which they became dirty. A page
+    /// that the device refuses is reported by its file's fsync, and by every operation once twice
+    /// the limit is dirty.
     fn write_back_over_limit(&mut self) -> Result<()> {
         if !self.writer.pages().is_over_limit() {
             return Ok(());
@@ -166,7 +167,7 @@ impl<D: BlockDevice> WritableVolume<D> {
             || u64::from(prefree) > most_prefree
     }
 
-    /// Whether a data log has come to another segment since its next one was looked at. Cost: some
+    /// Whether a data log moved to another segment since its next one was reviewed. Cost: a few
     /// comparisons.
     pub(super) fn gaps_are_due(&self) -> bool {
         let version = self.state.head.version.get();
@@ -177,7 +178,7 @@ impl<D: BlockDevice> WritableVolume<D> {
             && self.writer.segments.needs_ssr()
     }
 
-    /// Segments whose gaps data logs would fill next are looked at.
+    /// Reviews the segments whose gaps the data logs will fill next.
     pub(super) fn prepare_gaps(&mut self) -> Result<()> {
         if !self.gaps_are_due() {
             return Ok(());
@@ -201,7 +202,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.or_stop(done)
     }
 
-    /// Treats the segments that a log would fill next, as its review says, and makes the checkpoint
+    /// Treats the segments that a log will fill next as its review says, and makes the checkpoint
     /// that they wait for.
     fn prepare_log(&mut self, log: Log, review: &mut dyn ReuseReview, mover: &mut dyn BlockMover) -> Result<()> {
         let most = review.segments_per_checkpoint();
@@ -226,31 +227,31 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// The review hears how long blocks of a segment took that were written into its gaps.
+    /// Tells the review how long it took to write blocks into the gaps of a segment.
     pub(super) fn tell_filled(&mut self, at: BlockAddress, blocks: u32, time: Nanos) {
         if let Some((segment, _)) = self.device.geometry().main(at) {
             own(&mut self.writer.cleaners.review).measured(Measured::Filled(segment, blocks, time));
         }
     }
 
-    /// Whether free sections are too few for what is dirty.
+    /// Whether there are too few free sections for the dirty pages.
     pub(super) fn is_short(&mut self) -> bool {
         self.tell_pages();
         is_short(&self.writer.segments, 0)
     }
 
-    /// Whether they could be, while pages are on their way that still count as dirty, and whose
-    /// nodes do not yet.
+    /// Whether there may be too few, during a write-back: pages being written still count as dirty,
+    /// and their nodes do not count yet.
     pub(super) fn may_be_short(&mut self) -> bool {
         self.tell_pages();
         let free = u64::from(self.writer.segments.free_map().sections());
         free <= most_needed(&self.writer.segments) + 1
     }
 
-    /// Whether logs have taken segments since this was asked last, and free sections may be too few
-    /// now. A write-back fills many segments, and what it frees is no gap before the next
-    /// checkpoint: Linux balances behind each page (data.c, `f2fs_write_single_data_page`). Cost: a
-    /// look at counters.
+    /// Whether logs took segments since the last call and free sections may now be too few. A
+    /// write-back fills many segments, and what it frees is no gap before the next checkpoint;
+    /// Linux balances after each page (data.c, `f2fs_write_single_data_page`). Cost: reads
+    /// counters.
     pub(super) fn room_is_due(&mut self) -> bool {
         let taken = self.writer.segments.usage().segments_taken();
         std::mem::replace(&mut self.writer.cleaners.taken, taken) != taken
@@ -260,8 +261,8 @@ impl<D: BlockDevice> WritableVolume<D> {
 
     pub(super) fn collect_in_foreground(&mut self) -> Result<()> {
         let mut course = Foreground::default();
-        // Each round empties a section or ends in a checkpoint; a volume whose sections are all
-        // nearly full gains nothing by more.
+        // Each round empties a section or ends in a checkpoint; if nearly all sections are full,
+        // more rounds gain nothing.
         for _ in 0..2 * self.writer.segments.sit().sections() {
             match course.need(&self.writer.segments) {
                 Need::Nothing => return Ok(()),
@@ -276,12 +277,12 @@ impl<D: BlockDevice> WritableVolume<D> {
             }
             self.tell_pages();
         }
-        // What was emptied becomes free, where nothing more is to be had.
+        // A checkpoint frees the emptied segments when no other section is worth collecting.
         if self.writer.segments.dirty().prefree().count() > 0 { self.checkpoint(Reason::Forced) } else { Ok(()) }
     }
 
-    /// Collects one section; `None` where there is none to win by. Errors: as
-    /// [`WritableVolume::balance`]. Cost: reads and writes of its live blocks.
+    /// Collects one section; `None` if no section is worth it. Errors: as
+    /// [`WritableVolume::balance`]. Cost: reads and writes its live blocks.
     pub fn collect_one(&mut self, why: Collection) -> Result<Option<CollectedSection>> {
         self.expect_running()?;
         if !self.writer.recovering {

@@ -16,7 +16,7 @@ use crate::layout::inode::inline;
 use crate::layout::{Footer, NodeOffset, word};
 use crate::segments::{Segments, Space, SpaceOn, Summary};
 
-/// The number of a direct node among all of its file, by its offset (node.h,
+/// The number of a direct node among all direct nodes of its file, by offset (node.h,
 /// `f2fs_start_bidx_of_node`); `None` for other nodes.
 pub(crate) fn direct_number(offset: NodeOffset, n: u32) -> Option<u64> {
     let at = offset.0;
@@ -37,7 +37,7 @@ pub(crate) fn direct_number(offset: NodeOffset, n: u32) -> Option<u64> {
     }
 }
 
-/// What contradicts itself is nobody's; a failing device is an error.
+/// Treats inconsistent data as having no owner; a failing device remains an error.
 fn known<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -47,7 +47,7 @@ fn known<T>(result: Result<T>) -> Result<Option<T>> {
 }
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// The page of a file to which an index of a node belongs, and where its address stands.
+    /// The page of a file for an index in a node, and the slot of its address.
     pub(crate) fn page_of(&self, inode: &Inode, nid: NodeId, offset: NodeOffset, index: u16) -> Option<(u32, Slot)> {
         let has_tree = match inode.kind {
             FileKind::Regular | FileKind::Symlink => !inode.head.has_inline(inline::DATA),
@@ -70,7 +70,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         (u64::from(index) < shape.direct_addresses).then_some((page, slot))
     }
 
-    /// The page of the first address of a direct node, by its offset; `None` for other nodes.
+    /// The page of a direct node's first address, by offset; `None` for other nodes.
     pub(crate) fn first_page_of(&self, inode: &Inode, offset: NodeOffset) -> Option<u64> {
         let shape = inode.tree_shape(self.geometry());
         let number = direct_number(offset, u32::from(self.geometry().addresses_per_node()))?;

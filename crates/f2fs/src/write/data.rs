@@ -1,4 +1,4 @@
-//! Content of files: written into pages in memory, read through them.
+//! File content: written into pages in memory and read through them.
 
 use std::ops::Range;
 
@@ -17,21 +17,22 @@ use crate::layout::{InodeHead, word};
 use crate::pages::Page;
 use crate::read;
 
-/// Pages that are written as one operation; between two, room is made.
+/// Pages written as one operation; room is made between two of them.
 const PAGES_AT_ONCE: u64 = 512;
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Writes at `offset`; returns how many bytes were taken: all, or fewer where space ran out
-    /// after some. The file grows as needed; times are the caller's to set. The data wait in
-    /// memory, their blocks are counted. Errors: `NoSpace`, `QuotaExceeded` (none taken),
-    /// `FileTooBig`, `NotSupported` (compressed, encrypted, verity), `InvalidArgument` (no file),
-    /// `ReadOnly`, `Corrupt`, `Device`. Cost: the pages touched; one written in part is read first.
+    /// Writes at `offset`; returns the number of bytes written, which is smaller only if space ran
+    /// out after some. The file grows as needed; the caller sets times. The data stays in memory,
+    /// but its blocks are accounted. Errors: `NoSpace`, `QuotaExceeded` (nothing written),
+    /// `FileTooBig`, `NotSupported` (compressed, encrypted, verity), `InvalidArgument` (not a
+    /// regular file), `ReadOnly`, `Corrupt`, `Device`. Cost: the pages touched; a partly written
+    /// page is read first.
     pub fn write(&mut self, ino: NodeId, offset: u64, data: Payload<'_>) -> Result<usize> {
         let inode = self.inode_at(ino)?;
         self.write_to(inode, offset, data)
     }
 
-    /// The same with the inode as it is now.
+    /// Like [`WritableVolume::write`], for an inode that the caller has just read.
     pub(crate) fn write_to(&mut self, inode: Inode, offset: u64, data: Payload<'_>) -> Result<usize> {
         self.expect_running()?;
         let ino = inode.nid;
@@ -55,7 +56,7 @@ impl<D: BlockDevice> WritableVolume<D> {
             self.balance()?;
             self.clear_behind(ino, size)?;
         }
-        // Who edits the inode's block has it alone then, and need not copy it.
+        // With no other reference to the inode's block, editing it need not copy it.
         drop(inode);
         let step = PAGES_AT_ONCE << self.geometry().log_block_size();
         let mut done = 0;
@@ -85,8 +86,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         let had = self.reserve(ino, first, pages)?;
         let length = data.len().min(had as usize * size - within);
         if let Err(error) = self.fill_pages(ino, offset, data, length) {
-            // What was reserved stays, and does not make the file longer when roll-forward comes to
-            // it.
+            // The pages stay reserved; roll-forward must not lengthen the file because of them.
             let reserved = (first + had) * size as u64;
             self.edit_head(ino, |head| head.advise |= if head.size.get() < reserved { advise::KEEP_SIZE } else { 0 })?;
             return Err(error);
@@ -101,8 +101,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(length)
     }
 
-    /// Puts the first `length` bytes into pages that have their addresses, or a place reserved.
-    /// Errors: those of the device where a page is written in part.
+    /// Writes the first `length` bytes into pages that have an address or a reservation. Errors:
+    /// those of reading a page that is partly written.
     fn fill_pages(&mut self, ino: NodeId, offset: u64, data: Payload<'_>, length: usize) -> Result<()> {
         let size = self.geometry().block_size();
         let whole = [data];
@@ -131,7 +131,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// The bytes of a page as they are now, from memory or the device; zeroes where there is none.
+    /// The current bytes of a page, from memory or the device; zeroes for a hole.
     pub(crate) fn page_bytes(&mut self, ino: NodeId, page: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.geometry().block_size()];
         let number = u32::try_from(page).unwrap_or(u32::MAX);
@@ -150,8 +150,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(bytes)
     }
 
-    /// Reads bytes of a file or link from `offset` on, as they are now; what is behind its pages is
-    /// zero, and its size does not matter. Errors: `NotSupported` (encrypted), `Corrupt`, `Device`.
+    /// Reads the current bytes of a file or symlink from `offset` on; bytes past its pages are
+    /// zero, and the size is ignored. Errors: `NotSupported` (encrypted), `Corrupt`, `Device`.
     pub fn read_at(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
         match self.drafted(inode.nid) {
             Some(file) => self.read_draft(inode, file, offset, into),
@@ -159,7 +159,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
     }
 
-    /// The same of an inode's own pages.
+    /// Reads the pages of an inode itself, without looking at a draft's file.
     pub(crate) fn read_plain(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
         if inode.inline_data().is_some() || inode.is_compressed() {
             return read::read(self, &self.clusters, inode, offset, into);
@@ -184,7 +184,7 @@ impl<D: BlockDevice> WritableVolume<D> {
                 (at, rest) = (at + length as u64, later);
                 continue;
             }
-            // As far as memory has nothing, at once.
+            // One read for all pages that memory does not hold.
             let mut end = at + length as u64;
             while end < at + rest.len() as u64 && self.cached_page(inode.nid, end / size).is_none() {
                 end = (end + size).min(at + rest.len() as u64);
@@ -201,7 +201,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.writer.locked_pages().peek(ino, page).map(|(page, _)| page.clone())
     }
 
-    /// The next range of bytes at or behind `offset` that has data, in memory or on the device,
+    /// The next range of bytes at or after `offset` that holds data, in memory or on the device,
     /// within the size. Errors: `Corrupt`, `Device`.
     pub fn data_after(&self, inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
         if self.drafted(inode.nid).is_some() {
@@ -235,8 +235,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(found)
     }
 
-    /// Refuses what this program does not write. Errors: `InvalidArgument`, `IsADirectory`,
-    /// `NotSupported`.
+    /// Refuses inodes whose content this program cannot write. Errors: `InvalidArgument`,
+    /// `IsADirectory`, `NotSupported`.
     pub(crate) fn expect_writable(&self, inode: &Inode) -> Result<()> {
         let refused = |what: &str| {
             let detail = format!("inode {} is {what}: its content is not written", inode.nid.0);
@@ -271,7 +271,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// Refuses a size beyond what an inode's tree holds. Errors: `FileTooBig`.
+    /// Refuses a size beyond the capacity of an inode's tree. Errors: `FileTooBig`.
     pub(crate) fn expect_size(&self, inode: &Inode, size: u64) -> Result<()> {
         let most = self.file_size_max(inode);
         if size <= most {
@@ -280,8 +280,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Err(FsError::new(ErrorKind::FileTooBig, format!("a file of {size} bytes; at most {most}")))
     }
 
-    /// The largest size of a file: what the nodes below an inode hold (super.c, `max_file_blocks`),
-    /// and 32 bits of pages.
+    /// The largest size of a file: the capacity of the nodes below an inode (super.c,
+    /// `max_file_blocks`), with 32-bit page numbers.
     pub fn file_size_max(&self, inode: &Inode) -> u64 {
         let shape = inode.tree_shape(self.geometry());
         (shape.pages() - shape.inode_addresses).min(u64::from(u32::MAX)) << self.geometry().log_block_size()
@@ -303,17 +303,16 @@ impl<D: BlockDevice> WritableVolume<D> {
         })
     }
 
-    /// Content leaves the inode for a page of its own, which the device takes before anything else
-    /// happens: a checkpoint has the inode without its content then, and the data of files are no
-    /// part of it (inline.c, `f2fs_convert_inline_inode`). Errors: `NoSpace`, `QuotaExceeded`,
-    /// `Device`, and the content stays where it is.
+    /// Moves inline content to a page of its own, written at once: a checkpoint stores the inode
+    /// without its content but no file data (inline.c, `f2fs_convert_inline_inode`). Errors:
+    /// `NoSpace`, `QuotaExceeded`, `Device`; then the content stays inline.
     pub(crate) fn convert_inline(&mut self, ino: NodeId) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
         let Some(content) = inode.inline_data().map(<[u8]>::to_vec) else { return Ok(()) };
         let has_content = inode.head.has_inline(inline::DATA_EXISTS) && !content.is_empty();
         if has_content {
-            // The page's block first: without room, the content stays where it is.
+            // Account the page's block first: without room, the content stays inline.
             self.admit_blocks(ino, 1, false)?;
             let charge = self.writer.segments.space.charge(0, 1)?;
             self.writer.segments.space.refund(charge);
@@ -330,7 +329,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// Brings bytes to the device as the first page of a file that has none.
+    /// Writes bytes to the device as the first page of a file that has none.
     fn write_first_page(&mut self, ino: NodeId, content: &[u8]) -> Result<()> {
         self.reserve(ino, 0, 1)?;
         let mut bytes = vec![0; self.geometry().block_size()];
@@ -340,7 +339,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.write_back(&[ino], Why::BACKGROUND)
     }
 
-    /// Content that could not leave the inode is in it again. `inode`: as it was before.
+    /// Puts content back into the inode after it could not leave it. `inode`: the inode as it was
+    /// before.
     fn put_inline(&mut self, inode: &Inode, content: &[u8]) -> Result<()> {
         self.writer.pages().truncate(inode.nid, 0);
         self.free_pages_from(inode.nid, 0)?;
@@ -353,7 +353,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.edit_head(inode.nid, |head| head.inline |= bits)
     }
 
-    /// Whether a page of a file holds anything but zeroes that nobody wrote.
+    /// Whether a page of a file was ever written, so that it may hold other bytes than zero.
     pub(crate) fn has_page(&self, inode: &Inode, page: u64) -> Result<bool> {
         if self.writer.locked_pages().peek(inode.nid, u32::try_from(page).unwrap_or(u32::MAX)).is_some() {
             return Ok(true);
@@ -364,7 +364,7 @@ impl<D: BlockDevice> WritableVolume<D> {
     }
 }
 
-/// Bytes of content that an inode of this shape holds.
+/// Bytes of inline content that an inode of this shape holds.
 pub(crate) fn inline_room(shape: &InodeShape) -> u64 {
     shape.inline.len() as u64
 }

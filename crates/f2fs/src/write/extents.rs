@@ -1,4 +1,4 @@
-//! Where files lie that are changed: what waits in memory has no place yet.
+//! Extents of files that are being changed: dirty pages have no location yet.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, ExtentKind, FileExtent, FsError, Result};
@@ -9,8 +9,8 @@ use crate::extents::on_device;
 use crate::inode::Inode;
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// The next extent as memory and device have it. Errors: `NotSupported` (a draft, a file that
-    /// stands for a device), `Corrupt`, `Device`.
+    /// The next extent, according to memory and device. Errors: `NotSupported` (a draft or a device
+    /// alias), `Corrupt`, `Device`.
     pub(crate) fn extent_now(&self, inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
         if self.drafted(inode.nid).is_some() {
             let detail = format!("inode {} is a draft: a part of its content is another file's", inode.nid.0);

@@ -1,5 +1,5 @@
-//! One file made durable: by marked nodes that roll-forward finds, or by a checkpoint where that
-//! does not do (f2fs-writing.md, "fsync"; file.c, `f2fs_do_sync_file`; node.c,
+//! Fsync of one file: by marked nodes that roll-forward finds, or by a checkpoint where these are
+//! not enough (f2fs-writing.md, "fsync"; file.c, `f2fs_do_sync_file`; node.c,
 //! `f2fs_fsync_node_pages`).
 
 use nandkit_block::BlockDevice;
@@ -19,10 +19,10 @@ use crate::node::cache::is_indirect;
 use crate::segments::classes::ActiveLogs;
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Makes a file durable: data, size, attributes, and that it has its name. `data_only`:
-    /// fdatasync, which overwrites more where it stands ([`super::ipu::FSYNC`]). Errors: `NoSpace`,
-    /// `Device` (of data: they are dirty still; of nodes and of a flush: the volume stops),
-    /// `ReadOnly`, `Corrupt`. Cost: the file's dirty pages and nodes and a flush, or a checkpoint.
+    /// Makes a file durable: data, size, attributes and its name. `data_only` means fdatasync,
+    /// which overwrites more in place ([`super::ipu::FSYNC`]). Errors: `NoSpace`, `Device` (data
+    /// stays dirty; a failure of nodes or of a flush stops the volume), `ReadOnly`, `Corrupt`.
+    /// Cost: writes the file's dirty pages and nodes and flushes, or makes a checkpoint.
     pub fn fsync(&mut self, ino: NodeId, data_only: bool) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
@@ -43,9 +43,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.flush()
     }
 
-    /// What was written is there. Errors: `Device`; the volume stops, as nobody knows what of it
-    /// the device has lost: pages and nodes count as written, and what is fsynced later would lie
-    /// behind a gap.
+    /// Flushes the device. Errors: `Device`; it stops the volume, since nobody knows what the
+    /// device lost: pages and nodes count as written, and a later fsync would follow a gap.
     pub(super) fn flush(&mut self) -> Result<()> {
         let flushed = self.device.flush(Cause::UserData);
         self.or_stop(flushed)?;
@@ -53,9 +52,9 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// Whether roll-forward could not make the file what it is now (file.c, `need_do_checkpoint`).
-    /// Also where its tree lost nodes, which Linux does not ask: its recovery leaves their blocks
-    /// behind the end of the file, and they are content again when that grows.
+    /// Whether roll-forward could not restore the file's current state (file.c,
+    /// `need_do_checkpoint`). Unlike Linux, this includes a tree that lost nodes: Linux's recovery
+    /// leaves their blocks past the end of the file, and they become content when it grows.
     pub(super) fn needs_checkpoint(&self, inode: &Inode) -> bool {
         let head = &inode.head;
         let parent = NodeId(head.parent.get());
@@ -70,10 +69,9 @@ impl<D: BlockDevice> WritableVolume<D> {
             || self.writer.since_checkpoint.fsync_is_checkpoint(inode.nid, parent, is_new)
     }
 
-    /// Writes what of the file's nodes waits, but for indirect ones. The last of them, the inode
-    /// where it is among them, has the only mark: roll-forward takes the file over whole, or as it
-    /// was before (Linux marks each, and a power cut in the middle leaves the halves of its
-    /// attributes or of its tree in different states).
+    /// Writes the file's waiting nodes except indirect ones. Only the last one, the inode if it is
+    /// among them, is marked, so roll-forward recovers the file completely or not at all. Linux
+    /// marks each; a power cut in between leaves attributes or tree half old and half new.
     fn write_marked(&mut self, ino: NodeId) -> Result<()> {
         self.device.drain();
         if self.writer.options.ordered_fsync || self.writer.since_checkpoint.has_copies(ino) {
@@ -99,7 +97,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.write_nodes(&nids, Cause::Metadata, &marks)
     }
 
-    /// A file's nodes that wait, but for indirect ones.
+    /// A file's waiting nodes, except indirect ones.
     pub(super) fn direct_nodes_waiting(&self, ino: NodeId) -> Vec<NodeId> {
         let mut nids = self.nodes.of_owner(ino);
         nids.retain(|&nid| {
@@ -109,7 +107,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         nids
     }
 
-    /// Whether an fsync of a file would write anything.
+    /// Whether an fsync of the file would write anything.
     pub fn has_unsynced(&self, ino: NodeId) -> bool {
         let nodes = !self.nodes.of_owner(ino).is_empty() || self.nat.needs_inode(ino);
         nodes || self.writer.locked_pages().dirty_of(ino) > 0 || self.writer.lazy_times.waits(ino)

@@ -1,6 +1,5 @@
-//! Whole files gathered in idle times (P3's future work): which is
-//! [`nandkit_cleaning::gather`]'s to say; acting is that of the collector, for pages that a file
-//! names instead of those that a segment holds.
+//! Gathers whole files in idle time (future work in P3). [`nandkit_cleaning::gather`] chooses;
+//! moving works as in the collector, for the pages of a file instead of those of a segment.
 
 use nandkit_block::BlockDevice;
 use nandkit_cleaning::gather::{Candidate, GatherCosts, Gathering, Window, choose, decide};
@@ -19,31 +18,32 @@ use crate::layout::inode::inline;
 use crate::runs::run_at;
 use crate::segments::{Space, SpaceOn, Summary};
 
-/// Pages of a window: what one segment takes.
+/// Pages per window: one segment.
 const WINDOW: u64 = 512;
-/// Files that are looked at in one round, the most read ones.
+/// Files considered per round: those read most.
 const FILES: usize = 64;
-/// Free sections beside the reserve below which nothing is gathered: one for each log.
+/// Gathering stops when this many free sections beside the reserve are left: one for each log.
 const SPARE_SECTIONS: u32 = 6;
 
-/// How files are gathered.
+/// Options for gathering files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GatherOptions {
     /// What reads, requests and remaps cost on the volume's device.
     pub costs: GatherCosts,
-    /// Pages that are moved between two checkpoints, at most.
+    /// The most pages moved between two checkpoints.
     pub budget: u32,
 }
 
-/// What gathering remembers.
+/// State of the gathering.
 #[derive(Debug)]
 pub(crate) struct Gather {
     options: GatherOptions,
-    /// Pages that may still be moved before the checkpoint behind this version.
+    /// The pages that may still be moved before the next checkpoint, with the version of the last
+    /// one.
     left: (u64, u32),
 }
 
-/// What a round did.
+/// What one round did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
     /// Windows that were moved.
@@ -54,13 +54,13 @@ pub struct Gathered {
     pub copied: u32,
 }
 
-/// A window's pages with their blocks, holes left out.
+/// The allocated pages of a window and their blocks.
 struct Placed {
     pages: Vec<(u64, BlockAddress)>,
     runs: Vec<u32>,
 }
 
-/// What contradicts itself stays as it is: the check tells. A failing device is an error.
+/// Treats inconsistent data as absent; the check reports it. A failing device remains an error.
 fn or_none<T>(found: Result<T>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -70,7 +70,7 @@ fn or_none<T>(found: Result<T>) -> Result<Option<T>> {
 }
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Files are gathered in idle times from now on, by how often they are read; `None`: no longer.
+    /// Enables gathering in idle time, weighted by how often files are read; `None` disables it.
     pub fn set_gather(&mut self, options: Option<GatherOptions>) {
         if options.is_some() {
             self.count_reads();
@@ -78,15 +78,15 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.writer.gather = options.map(|options| Gather { options, left: (0, 0) });
     }
 
-    /// Reads are counted by file.
+    /// Starts counting reads per file.
     pub(super) fn count_reads(&mut self) {
         self.writer.reads.get_or_insert_with(ReadCounts::default);
     }
 
-    /// One round: the files that were read most are looked at, and what is worth most of them is
-    /// gathered, within the budget. Reads of earlier rounds count half each time. Nothing happens
-    /// where logs fill gaps or free sections are few. Errors: those of a collection. Cost: a pass
-    /// over the addresses of at most 64 files, and the moves.
+    /// Runs one round: considers the most-read files and gathers the most valuable windows within
+    /// the budget. Reads of earlier rounds count half each time. Does nothing while logs fill gaps
+    /// or free sections are few. Errors: those of a collection. Cost: a pass over the addresses of
+    /// at most 64 files, and the moves.
     pub fn gather_files(&mut self) -> Result<Gathered> {
         self.expect_running()?;
         let version = self.state.head.version.get();
@@ -135,7 +135,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         !segments.needs_ssr() && segments.free_map().sections() > kept + sections
     }
 
-    /// The windows of a file that gain by being gathered. Files that may not be moved have none.
+    /// Collects the windows of a file that are worth gathering; none if its pages may not be moved.
     fn candidates_of(
         &mut self,
         file: NodeId,
@@ -143,7 +143,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         costs: &GatherCosts,
         into: &mut Vec<Candidate>,
     ) -> Result<()> {
-        // It may be gone by now.
+        // The file may have been removed.
         let Ok(inode) = self.inode_at(file) else { return Ok(()) };
         if !self.may_be_gathered(&inode) {
             return Ok(());
@@ -180,7 +180,7 @@ impl<D: BlockDevice> WritableVolume<D> {
             && inode.head.links.get() > 0
     }
 
-    /// Where pages lie that are on the device, and the runs that they make.
+    /// The locations of the pages that are on the device, and the number of runs they form.
     fn placed(&self, inode: &Inode, first: u64, count: u64) -> Result<Placed> {
         let mut placed = Placed { pages: Vec::new(), runs: Vec::new() };
         let (mut page, end) = (first, first + count);
@@ -200,7 +200,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(placed)
     }
 
-    /// Moves a window. Returns pages that were remapped and copied.
+    /// Moves a window. Returns the numbers of pages remapped and copied.
     fn gather_window(&mut self, candidate: &Candidate) -> Result<(u32, u32)> {
         let inode = self.inode_at(NodeId(candidate.file as u32))?;
         let placed = self.placed(&inode, candidate.page, WINDOW)?;

@@ -1,7 +1,7 @@
-//! Work for idle times: write-back of what is old, a checkpoint now and then, background collection
+//! Idle work: write-back of old data, a checkpoint now and then, background collection
 //! (f2fs-writing.md, "Checkpoint", "Collection"; gc.c, `gc_thread_func`).
 //!
-//! Nothing runs by itself: whoever has the volume asks when something is due, and has it done.
+//! Nothing runs by itself: the volume's owner asks when work is due and runs it.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Nanos;
@@ -12,26 +12,26 @@ use crate::clean::Collection;
 use crate::clean::balance::Background;
 use crate::counters::Reason;
 
-/// Dirty data are written back after so long (Linux' dirty_expire_centisecs).
+/// The age at which dirty data is written back (Linux's dirty_expire_centisecs).
 const OLD: Nanos = Nanos::from_secs(30);
-/// Idle for so long (f2fs.h, DEF_IDLE_INTERVAL).
+/// The volume counts as idle after this long without an operation (f2fs.h, DEF_IDLE_INTERVAL).
 const IDLE: Nanos = Nanos::from_secs(5);
-/// Between two checkpoints without need (f2fs.h, DEF_CP_INTERVAL).
+/// The interval of idle checkpoints (f2fs.h, DEF_CP_INTERVAL).
 const CHECKPOINT: Nanos = Nanos::from_secs(60);
 
-/// What idle work remembers.
+/// State of the idle work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Idle {
     /// When an operation last changed something.
     pub operation: Nanos,
-    /// When the last checkpoint was completed.
+    /// When the last checkpoint completed.
     pub checkpoint: Nanos,
     background: Background,
     collection_due: Nanos,
 }
 
 impl Idle {
-    /// As after a mount.
+    /// The state right after a mount.
     pub fn new(now: Nanos) -> Self {
         let background = Background::new();
         let collection_due = later(now, Nanos(background.sleep_ms().saturating_mul(1_000_000)));
@@ -48,8 +48,8 @@ fn later(instant: Nanos, span: Nanos) -> Nanos {
 }
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// When there is something to do next ([`WritableVolume::work_when_idle`]), if nothing else
-    /// happens until then. Cost: a look at counters.
+    /// When [`WritableVolume::work_when_idle`] next has work, if no operation happens until then.
+    /// Cost: reads counters.
     pub fn next_due(&mut self) -> Nanos {
         let idle = later(self.writer.idle.operation, IDLE);
         let mut due = self.writer.idle.collection_due;
@@ -62,15 +62,15 @@ impl<D: BlockDevice> WritableVolume<D> {
         due
     }
 
-    /// Does what is due by now. Whether anything was. Errors: `NoSpace`, `Device`, `Corrupt`,
-    /// `ReadOnly`. Cost: write-backs, a checkpoint, the collection of one section.
+    /// Does the work that is due; returns whether there was any. Errors: `NoSpace`, `Device`,
+    /// `Corrupt`, `ReadOnly`. Cost: write-backs, a checkpoint, the collection of one section.
     pub fn work_when_idle(&mut self) -> Result<bool> {
         self.expect_running()?;
         let now = self.device.now();
         let is_idle = now >= later(self.writer.idle.operation, IDLE);
         let mut did = false;
         if self.writer.pages().counts().1 > 0 && now >= later(self.writer.idle.operation, OLD) {
-            // Who wrote what the device refuses hears of it from an fsync.
+            // Refused data is reported by its file's fsync.
             let refused = self.write_back_what_goes()?;
             did = refused.is_none();
         }

@@ -1,4 +1,4 @@
-//! Doors for names: inodes made, changed and kept as orphans; pages of directories.
+//! Operations for the naming code: make, change and orphan inodes; change directory pages.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
@@ -16,15 +16,15 @@ use crate::layout::{Footer, InodeHead, NodeOffset};
 use crate::pages::Page;
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Changes the fixed part of an inode: times, owner, mode, links, flags, names. Size and blocks
-    /// are changed by what changes content. Errors: `Corrupt` (no inode), `Device`.
+    /// Changes the fixed part of an inode: times, owner, mode, links, flags, names. Code that
+    /// changes content sets size and blocks. Errors: `Corrupt` (no inode), `Device`.
     pub fn with_inode<R>(&mut self, ino: NodeId, change: impl FnOnce(&mut InodeHead) -> R) -> Result<R> {
         self.with_inode_block(ino, |block| InodeHead::mut_from_prefix(block).ok().map(|(head, _)| change(head)))?
             .ok_or_else(|| no_inode(ino))
     }
 
-    /// Changes an inode's block: extra attributes, inline entries and inline attributes lie where
-    /// [`Inode::shape`] says. The footer is not the caller's to change. Errors: `Corrupt` (no
+    /// Changes an inode's block: extra attributes, inline entries and inline attributes, at the
+    /// offsets in [`Inode::shape`]. The caller must not change the footer. Errors: `Corrupt` (no
     /// inode), `Device`.
     pub fn with_inode_block<R>(&mut self, ino: NodeId, change: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         self.expect_running()?;
@@ -37,17 +37,17 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.edit_node(ino, change)
     }
 
-    /// A new inode with this head and content: `blocks` of the head is set, everything else is the
-    /// caller's, links and name too. It exists from now on, in no directory. Errors: `NoSpace` (a
-    /// block, or a number of a node), before anything has changed; `Device`.
+    /// Makes an inode with this head and content. It sets `blocks` of the head; all else is the
+    /// caller's, including links and name. The inode exists from now on, in no directory. Errors:
+    /// `NoSpace` (no block or no nid), before any change; `Device`.
     pub fn new_inode(&mut self, head: &InodeHead, rest: &InodeRest<'_>) -> Result<NodeId> {
         let (size, features) = (self.geometry().block_size(), self.geometry().features);
         self.admit_owners(None, [head.uid.get(), head.gid.get(), rest.project_id])?;
         self.make_inode_block(&mut |_| Ok(inode_block(size, features, &InodeHead { blocks: 1.into(), ..*head }, rest)))
     }
 
-    /// The same with the whole block but the footer, which `make` gives for the inode's number.
-    /// Errors: also those of `make`; nothing has changed then.
+    /// Like [`WritableVolume::new_inode`], with a whole block except the footer, which `make`
+    /// builds for the inode's number. Errors: also those of `make`; then nothing has changed.
     pub(crate) fn make_inode_block(&mut self, make: &mut dyn FnMut(NodeId) -> Result<Vec<u8>>) -> Result<NodeId> {
         self.expect_running()?;
         let ino = self.take_nid()?;
@@ -80,8 +80,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(ino)
     }
 
-    /// Remembers an inode without a name that is open still: the checkpoint names it, and a mount
-    /// behind a power cut frees it. Errors: `NoSpace` where a checkpoint has no room for one more.
+    /// Records an open inode without a name: the checkpoint lists it, and a mount after a power cut
+    /// frees it. Errors: `NoSpace` (the checkpoint has no room for another).
     pub fn add_orphan(&mut self, ino: NodeId) -> Result<()> {
         self.expect_running()?;
         let most = orphans_max(self.geometry());
@@ -93,31 +93,32 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// An inode got a name again, or is gone. [`WritableVolume::free_inode`] does it by itself.
+    /// Removes an inode from the orphans, because it got a name again or is gone.
+    /// [`WritableVolume::free_inode`] calls it.
     pub fn remove_orphan(&mut self, ino: NodeId) {
         self.writer.orphans.remove(&ino);
     }
 
-    /// Inodes without a name that are open still, ascending.
+    /// Open inodes without a name, ascending.
     pub fn orphans(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.writer.orphans.iter().copied()
     }
 
-    /// Whether the last checkpoint has an inode: an fsync of what is in a directory that it does
-    /// not have must be a checkpoint.
+    /// Whether the last checkpoint holds an inode. If it does not hold a directory, an fsync of a
+    /// file inside must be a checkpoint.
     pub fn is_checkpointed(&self, ino: NodeId) -> bool {
         self.nat.is_checkpointed(ino)
     }
 
-    /// A page of a directory as it is now; `None` for a hole. Errors: `Corrupt`, `Device`.
+    /// The current page of a directory; `None` for a hole. Errors: `Corrupt`, `Device`.
     pub fn directory_page(&self, directory: &Inode, page: u32) -> Result<Option<Block>> {
         use crate::directory::DirectoryPages;
         crate::directory::Directory { volume: self, inode: directory }.page(page)
     }
 
-    /// Changes a page of a directory whose entries are not inline; a hole gets a block, and the
-    /// size grows to the page. Errors: `NoSpace` (nothing has changed then), `FileTooBig`,
-    /// `Corrupt`, `Device`.
+    /// Changes a page of a directory whose entries are not inline; allocates a hole and extends the
+    /// size to the page. Errors: `NoSpace` (nothing has changed), `FileTooBig`, `Corrupt`,
+    /// `Device`.
     pub fn change_directory_page<R>(
         &mut self,
         directory: NodeId,

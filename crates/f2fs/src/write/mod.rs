@@ -1,11 +1,11 @@
 //! A volume mounted for writing.
 //!
-//! What changes waits in memory: nodes, pages of files and directories, entries of NAT and SIT. A
-//! checkpoint (`checkpoint.rs`) makes all of it but the data of files durable at once; an fsync one
-//! file. Reading is that of every [`MountedVolume`], which sees what has changed.
+//! Changes stay in memory: nodes, pages of files and directories, NAT and SIT entries. A checkpoint
+//! (`checkpoint.rs`) makes all of it except file data durable at once; an fsync makes one file
+//! durable. Reading is that of every [`MountedVolume`] and sees the changes.
 //!
-//! Names, kinds and times are not decided here: code that changes a directory takes its pages
-//! ([`WritableVolume::change_directory_page`]), code that makes a file an inode
+//! This module does not decide about names, kinds and times: code that changes a directory edits
+//! its pages ([`WritableVolume::change_directory_page`]), code that makes a file makes an inode
 //! ([`WritableVolume::new_inode`]).
 
 mod adopt;
@@ -68,10 +68,10 @@ pub use crate::pages::PageLimits;
 pub use crate::segments::classes::ActiveLogs;
 pub(crate) use tree::Slot;
 
-/// A volume that is written.
+/// A volume mounted for writing.
 pub type WritableVolume<D> = MountedVolume<WritableBlocks<D>, Writer>;
 
-/// Everything that only writing needs.
+/// State that only writing needs.
 #[derive(Debug)]
 pub struct Writer {
     /// The checksum of the last checkpoint's first block.
@@ -82,7 +82,7 @@ pub struct Writer {
     pub(crate) pages: Mutex<Pages>,
     pub(crate) orphans: BTreeSet<NodeId>,
     pub(crate) options: WriteOptions,
-    /// When it was mounted, and the checkpoint's clock then.
+    /// When the volume was mounted, and the checkpoint's clock at that time.
     pub(crate) mounted_at: Nanos,
     pub(crate) elapsed_at_mount: u64,
     /// Blocks handed to the device since the mount, and how many of them the last checkpoint
@@ -90,14 +90,14 @@ pub struct Writer {
     pub(crate) written_blocks: u64,
     pub(crate) counted_blocks: u64,
     pub(crate) since_checkpoint: SinceCheckpoint,
-    /// Times that no node has yet.
+    /// Changed times that are not yet in a node.
     pub(crate) lazy_times: LazyTimes,
-    /// Files whose last page has more behind the end on the device than in memory, as it could not
-    /// be written when that was cleared: before they grow it is tried again.
+    /// Files whose last page on the device still holds bytes past the end that were cleared in
+    /// memory, because writing it failed; it is retried before they grow.
     pub(crate) uncleared: BTreeSet<NodeId>,
-    /// During a sync, files of which pages were moved by the collector after their write-back.
+    /// During a sync, files whose pages the collector moved after their write-back.
     pub(crate) moved_files: Option<BTreeSet<NodeId>>,
-    /// Second inodes of atomic writes, each with its file.
+    /// Drafts (the second inodes of atomic writes), each with its file.
     pub(crate) drafts: BTreeMap<NodeId, NodeId>,
     pub(crate) names: NameState,
     pub(crate) quotas: Quotas,
@@ -105,27 +105,25 @@ pub struct Writer {
     pub(crate) idle: Idle,
     pub(crate) counters: Counters,
     pub(crate) published: Published,
-    /// Blocks that were moved by remapping: the device is told after the next checkpoint that they
-    /// are without use.
+    /// Blocks left by remapping, to be discarded after the next checkpoint.
     pub(crate) mapped: Vec<BlockAddress>,
-    /// How often files are read, where somebody asks.
+    /// How often files are read, if a policy needs it.
     pub(crate) reads: Option<ReadCounts>,
-    /// How files are gathered in idle times, where they are.
+    /// The gathering of files in idle time, if enabled.
     pub(crate) gather: Option<Gather>,
-    /// Nothing is to be allocated or written yet.
+    /// Whether roll-forward is still reading: nothing may be allocated or written yet.
     pub(crate) recovering: bool,
-    /// A checkpoint was made since the mount ([`WritableVolume::begin_anew`]).
+    /// Whether a checkpoint was made since the mount ([`WritableVolume::begin_anew`]).
     pub(crate) has_checkpoint: bool,
-    /// Blocks of data that the device did not take when they were overwritten where they stand:
-    /// their pages go elsewhere.
+    /// Data blocks whose in-place overwrite failed; their pages are written elsewhere.
     pub(crate) failed_places: BTreeSet<BlockAddress>,
-    /// Why nothing is written any more.
+    /// Why the volume stopped writing.
     pub(crate) stopped: Option<String>,
     pub(crate) recovered: Recovered,
 }
 
 impl Writer {
-    /// Pages of files and directories, for those who have the volume alone.
+    /// Pages of files and directories, without locking.
     pub(crate) fn pages(&mut self) -> &mut Pages {
         self.pages.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,13 +139,12 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.writer.recovered
     }
 
-    /// What happened since the mount.
+    /// Counters since the mount.
     pub fn counters(&self) -> &Counters {
         &self.writer.counters
     }
 
-    /// The counters, for those who watch the volume while it is in use: those after the last
-    /// write-back, checkpoint or collection.
+    /// The counters for concurrent readers, as of the last write-back, checkpoint or collection.
     pub fn statistics(&self) -> Arc<dyn Statistics> {
         self.writer.published.show(self.device.now(), &self.writer.counters, &self.writer.segments);
         Arc::new(self.writer.published.clone())
@@ -158,33 +155,33 @@ impl<D: BlockDevice> WritableVolume<D> {
         &self.writer.segments
     }
 
-    /// How segments are allocated, and other choices that may change between operations.
+    /// Segments, for changing their allocation and other options between operations.
     pub fn segments_mut(&mut self) -> &mut Segments {
         &mut self.writer.segments
     }
 
-    /// How it was mounted.
+    /// The options of the mount.
     pub fn options(&self) -> &WriteOptions {
         &self.writer.options
     }
 
-    /// Why the volume is read-only since an error; `None` while it is not.
+    /// The error that made the volume read-only, if any.
     pub fn stopped(&self) -> Option<&str> {
         self.writer.stopped.as_deref()
     }
 
-    /// The devices as they are: nothing more is written, as if the power had gone.
+    /// Gives the devices back without writing anything more, as after a power cut.
     pub fn abandon(self) -> Vec<D> {
         self.device.into_inner().devices.into_inner()
     }
 
-    /// Seconds of the checkpoint's clock: those of all mounts together.
+    /// Seconds on the checkpoint's clock, summed over all mounts.
     pub fn elapsed_seconds(&self) -> u64 {
         let since = self.device.now().0.saturating_sub(self.writer.mounted_at.0) / 1_000_000_000;
         self.writer.elapsed_at_mount.saturating_add(since)
     }
 
-    /// Refuses to change a volume that stopped. Errors: `ReadOnly`, with the reason.
+    /// Refuses changes to a stopped volume. Errors: `ReadOnly`, with the reason.
     pub(crate) fn expect_running(&self) -> Result<()> {
         match &self.writer.stopped {
             None => Ok(()),
@@ -195,12 +192,12 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
     }
 
-    /// Nothing is written any more: what is on the device is the last checkpoint, whole.
+    /// Stops all writing; the device keeps the last checkpoint intact.
     pub(crate) fn stop(&mut self, why: &FsError) {
         self.writer.stopped.get_or_insert_with(|| why.to_string());
     }
 
-    /// The result of work on metadata: a failing device stops the volume.
+    /// Passes on the result of metadata work; a failing device stops the volume.
     pub(crate) fn or_stop<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result
             && matches!(error.kind, ErrorKind::Device | ErrorKind::Corrupt)

@@ -1,4 +1,4 @@
-//! Mounting for writing, and what forbids it.
+//! Mounting for writing, and the reasons to refuse it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -27,8 +27,8 @@ use crate::segments::Segments;
 use crate::segments::sit::Sit;
 use crate::segments::sit_table::SitTable;
 
-/// Why a volume cannot be written by this program, although it can be read; `None` where it can.
-/// Linux checks no unknown features: who writes must refuse them himself.
+/// Why this program cannot write a volume that it can read; `None` if it can. Linux does not check
+/// for unknown features, so a writer has to.
 pub fn obstacle(geometry: &Geometry, state: &CheckpointState) -> Option<String> {
     let features = geometry.features;
     for (feature, why) in [
@@ -60,21 +60,20 @@ pub fn obstacle(geometry: &Geometry, state: &CheckpointState) -> Option<String> 
 }
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Mounts a volume for writing. Behind an unclean end it is recovered first, which ends in a
-    /// checkpoint; else nothing is written yet.
+    /// Mounts a volume for writing. After an unclean unmount it recovers first and ends that with a
+    /// checkpoint; otherwise the mount writes nothing.
     ///
-    /// Errors: `NotSupported` where the volume can be read and not written, with the reason
-    /// ([`obstacle`]), or the device's sectors are too small; `Corrupt`, `InvalidArgument`,
-    /// `Device`. Cost: superblocks, packs, the SIT, and where the last mount did not end cleanly
-    /// the segments of the node logs. Where the checkpoint says that quota files are not to be
-    /// trusted, every inode.
+    /// Errors: `NotSupported` if the volume can only be read ([`obstacle`]) or the device's sectors
+    /// are too small; `Corrupt`, `InvalidArgument`, `Device`. Cost: reads superblocks, packs and
+    /// the SIT; after an unclean unmount also the segments of the node logs; if the checkpoint
+    /// marks quota files as untrusted, every inode.
     pub fn mount(devices: Vec<D>, clock: Clock, options: WriteOptions) -> Result<Self> {
         let mut notes = Vec::new();
         let opened = open::open(devices, clock, &mut |finding| notes.push(finding))?;
         Self::from_opened(opened, options, notes)
     }
 
-    /// The same behind the opening, whose findings are `notes`.
+    /// Like [`WritableVolume::mount`], for an opened volume whose findings are `notes`.
     pub(crate) fn from_opened(opened: Opened<D>, options: WriteOptions, mut notes: Vec<crate::Defect>) -> Result<Self> {
         let refused = |why: String| FsError::new(ErrorKind::NotSupported, format!("the volume is not written: {why}"));
         if let Some(why) = obstacle(&opened.blocks.geometry, &opened.state) {
@@ -143,13 +142,13 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(volume)
     }
 
-    /// Blocks of a 64-bit count that fit in the geometry: what `statfs` shows as the whole.
+    /// The blocks that users may have, which `statfs` shows as the total.
     pub fn user_blocks(&self) -> u64 {
         self.writer.segments.space.user_blocks.min(self.geometry().block_count)
     }
 }
 
-/// The table of segments must not claim more than the checkpoint counts, nor other nodes
+/// Refuses a SIT that claims more blocks than the checkpoint counts, or another number of nodes
 /// (segment.c, `build_sit_entries`, refuses such volumes too).
 fn expect_counts(segments: &Segments) -> Result<()> {
     let sit = segments.sit();

@@ -1,4 +1,4 @@
-//! The doors of [`crate::names`] to a volume.
+//! Implements the interfaces of [`crate::names`] for a volume.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FileKind, Result, Timestamp};
@@ -17,7 +17,8 @@ use crate::names::store::{InodeStore, NameState};
 use crate::pages::Page;
 use crate::quota::Owners;
 
-/// The state of names at a mount. Generations depend on the volume and its last checkpoint.
+/// The initial state of naming at a mount. Generations depend on the volume and its last
+/// checkpoint.
 pub(super) fn state_of(superblock: &Superblock, state: &CheckpointState, making: Making) -> NameState {
     let cold = superblock.extension_count.get() as usize;
     let hot = usize::from(superblock.hot_extension_count);
@@ -82,7 +83,7 @@ impl<D: BlockDevice> InodeStore for WritableVolume<D> {
         self.reserve(ino, page.into(), 1)?;
         change(&mut bytes);
         self.writer.pages().change(ino, page, Page::Bytes(bytes.into()), false);
-        // A link is as durable as its name: a checkpoint leaves the data of files out (namei.c,
+        // A symlink is as durable as its name, but a checkpoint leaves file data out (namei.c,
         // `f2fs_symlink`).
         self.write_back(&[ino], Why::BACKGROUND)
     }

@@ -1,4 +1,4 @@
-//! Nodes: made, changed, written, given up.
+//! Making, changing, writing and freeing nodes.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
@@ -20,12 +20,12 @@ use crate::quota::Share;
 use crate::segments::classes::NodeFacts;
 use crate::segments::{Charge, Summary};
 
-/// Where an inode's checksum stands (f2fs.md, "Inode").
+/// The offset of an inode's checksum (f2fs.md, "Inode").
 const CHECKSUM_OFFSET: usize = WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, checksum);
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Changes a node, which waits for the next write of nodes from now on. What an inode counts
-    /// for its owners is accounted. Errors: `Corrupt`, `Device`.
+    /// Changes a node, which then waits for the next write of nodes. Accounts changes of an inode's
+    /// usage to its owners. Errors: `Corrupt`, `Device`.
     pub(crate) fn edit_node<R>(&mut self, nid: NodeId, change: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         if !self.nodes.is_dirty(nid) {
             let block = self.node(nid)?;
@@ -47,9 +47,9 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
     }
 
-    /// A new node without content, whose block was charged. `cold`: it is no directory's. The nid
-    /// is the caller's, by [`WritableVolume::take_nid`]. Errors: `Corrupt`, `Device`; nothing has
-    /// changed then.
+    /// Makes an empty node whose block is already accounted. `cold`: the node belongs to no
+    /// directory. The caller gets the nid from [`WritableVolume::take_nid`]. Errors: `Corrupt`,
+    /// `Device`; then nothing has changed.
     pub(crate) fn put_node(&mut self, nid: NodeId, ino: NodeId, offset: NodeOffset, cold: bool) -> Result<()> {
         let mut block = vec![0; self.geometry().block_size()];
         let marks = if cold { mark::COLD } else { 0 };
@@ -60,14 +60,14 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// A free nid, which must be entered by [`WritableVolume::put_node`] before the next is asked
-    /// for, or given back. Errors: `NoSpace`, `Device`.
+    /// Takes a free nid, which must be entered by [`WritableVolume::put_node`] or given back before
+    /// the next call. Errors: `NoSpace`, `Device`.
     pub(crate) fn take_nid(&mut self) -> Result<NodeId> {
         self.writer.nids.take(&self.nat, &self.meta, &self.device)
     }
 
-    /// A node is gone: its block, its nid from the next checkpoint on, its count. The blocks of its
-    /// inode are the caller's to count. Errors: `Corrupt`, `Device`; nothing has changed then.
+    /// Frees a node's block and count; its nid becomes free with the next checkpoint. The caller
+    /// adjusts the inode's block count. Errors: `Corrupt`, `Device`; then nothing has changed.
     pub(crate) fn drop_node(&mut self, nid: NodeId) -> Result<()> {
         let old = self.entry(nid)?;
         let now = self.elapsed_seconds();
@@ -84,17 +84,17 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// What footers carry: the version of the last completed checkpoint, and its checksum once a
-    /// checkpoint said so.
+    /// The key for node footers: the version of the last completed checkpoint, with its checksum
+    /// once a checkpoint has declared that use.
     pub(crate) fn footer_key(&self) -> u64 {
         let head = &self.state.head;
         let crc = if head.has(flag::CRC_RECOVERY) { u64::from(self.writer.checksum) << 32 } else { 0 };
         head.version.get() | crc
     }
 
-    /// Writes waiting nodes in this order, each with the marks of an fsync that `marks` says. Those
-    /// that do not wait are passed over. Errors: `NoSpace` (what was not written waits still);
-    /// `Device`, which stops the volume.
+    /// Writes waiting nodes in this order, each with the fsync marks that `marks` returns; skips
+    /// nodes that do not wait. Errors: `NoSpace` (unwritten nodes still wait); `Device`, which
+    /// stops the volume.
     pub(crate) fn write_nodes(&mut self, nids: &[NodeId], cause: Cause, marks: &dyn Fn(NodeId) -> u32) -> Result<()> {
         let mut runs = Runs::new();
         let mut done = Ok(());
@@ -115,7 +115,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         done
     }
 
-    /// Gives a waiting node its address and footer. The block is on its way in `runs`.
+    /// Gives a waiting node its address and footer, and adds its block to `runs`.
     pub(super) fn place_node(&mut self, nid: NodeId, marks: u32, runs: &mut Runs<()>) -> Result<Option<Batch<()>>> {
         let Some(block) = self.nodes.waiting_block(nid) else { return Ok(None) };
         let Some(footer) = Footer::of_block(block) else { return Ok(None) };
@@ -140,7 +140,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(runs.push(log, placed.at, (), Page::Bytes(block)))
     }
 
-    /// An inode's checksum, where it has one; it covers the footer.
+    /// Sets an inode's checksum, if it has one; it covers the footer.
     fn seal(&self, is_inode: bool, bytes: &mut [u8]) {
         let features = self.geometry().features;
         let has_one = || ExtraAttributes::of_block(bytes).and_then(|extra| extra.checksum(features)).is_some();

@@ -1,4 +1,4 @@
-//! How a volume is mounted for writing.
+//! Options of a mount for writing.
 
 use nandkit_cleaning::search::AgedGaps;
 
@@ -7,29 +7,29 @@ use crate::names::new_inode::Making;
 use crate::pages::PageLimits;
 use crate::segments::classes::ActiveLogs;
 
-/// Bits of `ipu_policy`: when a block that has an address is overwritten where it stands
-/// (segment.h; f2fs-writing.md, "In place or out of place").
+/// Bits of `ipu_policy`: when an allocated block is overwritten in place (segment.h;
+/// f2fs-writing.md, "In place or out of place").
 pub mod ipu {
-    /// Always.
+    /// Overwrites in place always.
     pub const FORCE: u32 = 1;
-    /// When SSR is needed.
+    /// Overwrites in place when SSR is needed.
     pub const SSR: u32 = 1 << 1;
-    /// When the volume is used over [`super::WriteOptions::min_ipu_util`].
+    /// Overwrites in place when utilisation exceeds [`super::WriteOptions::min_ipu_util`].
     pub const UTILIZATION: u32 = 1 << 2;
-    /// Both.
+    /// Overwrites in place when both [`SSR`] and [`UTILIZATION`] hold.
     pub const SSR_UTILIZATION: u32 = 1 << 3;
-    /// In an fdatasync, or an fsync of few pages.
+    /// Overwrites in place in an fdatasync, or in an fsync of few pages.
     pub const FSYNC: u32 = 1 << 4;
-    /// Where the writer does not wait.
+    /// Overwrites in place where the writer does not wait.
     pub const ASYNC: u32 = 1 << 5;
-    /// Out of place wins where it was asked for.
+    /// A request to write out of place takes precedence.
     pub const HONOR_OUT_OF_PLACE: u32 = 1 << 7;
 }
 
-/// Choices of a mount.
+/// Options of a mount for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// `mode=lfs`: gaps are never filled and nothing is overwritten where it stands.
+    /// `mode=lfs`: gaps are never filled and nothing is overwritten in place.
     pub lfs: bool,
     /// [`crate::segments::Options::own_gaps`].
     pub own_gaps: bool,
@@ -37,39 +37,40 @@ pub struct WriteOptions {
     pub plugs_holes: bool,
     /// [`crate::segments::Options::aged_gaps`].
     pub aged_gaps: Option<AgedGaps>,
-    /// Whether files that are cold by their names are overwritten where they stand, as today's
-    /// Linux does and the first F2FS (3.8) did not.
+    /// Whether files with cold names are overwritten in place, as in current Linux; the first F2FS
+    /// (3.8) did not.
     pub cold_in_place: bool,
     /// `active_logs`.
     pub logs: ActiveLogs,
-    /// Bits of [`ipu`]; `None`: as Linux chooses by the volume's size.
+    /// Bits of [`ipu`]; `None`: as Linux chooses by volume size.
     pub ipu_policy: Option<u32>,
-    /// For [`ipu::UTILIZATION`], in percent.
+    /// The threshold of [`ipu::UTILIZATION`], in percent.
     pub min_ipu_util: u64,
-    /// For [`ipu::FSYNC`], in dirty pages.
+    /// The threshold of [`ipu::FSYNC`], in dirty pages.
     pub min_fsync_blocks: usize,
-    /// Blocks that the last checkpoint gave up are discarded after it.
+    /// Whether blocks freed by a checkpoint are discarded after it.
     pub discard: bool,
     /// `fsync_mode=strict`.
     pub strict_fsync: bool,
-    /// An fsync flushes the data before it writes the nodes that name them. Linux does not: a power
-    /// cut before the end of an fsync may leave blocks of a file with whatever stood there before.
+    /// Whether an fsync flushes data before it writes the nodes that refer to it. Linux does not: a
+    /// power cut during an fsync may leave stale content in blocks of a file.
     pub ordered_fsync: bool,
-    /// Whether a sync writes nodes before it writes the times of inodes, as Linux's does, so that
-    /// nodes of files that were overwritten are written again with the checkpoint (f2fs-writing.md,
-    /// "Sync"). Fewer writes without; recovery is the same.
+    /// Whether a sync writes nodes before it updates the times of inodes, as Linux does; the
+    /// checkpoint then writes the nodes of overwritten files again (f2fs-writing.md, "Sync").
+    /// `false` writes less; recovery is the same.
     pub nodes_before_checkpoint: bool,
     /// Pages kept in memory.
     pub pages: PageLimits,
-    /// Clean nodes and blocks of metadata kept in memory, each.
+    /// The most clean nodes, and the most clean metadata blocks, kept in memory.
     pub cached_blocks: usize,
     /// How new inodes are made.
     pub making: Making,
-    /// Requests under way at most.
+    /// The most requests in flight.
     pub depth: usize,
-    /// Whether limits of quota files are kept: what would go beyond one is refused.
+    /// Whether the limits of quota files are enforced.
     pub limits: bool,
-    /// Whether devices with sectors that a power cut may leave half a block are refused.
+    /// Whether to refuse devices whose sectors are smaller than a block, so that a power cut may
+    /// tear a block.
     pub atomicity: Atomicity,
 }
 

@@ -1,9 +1,9 @@
-//! The quota files of a volume that is written: usage is kept in memory as inodes change, and goes
-//! into the files with each checkpoint, so that one always has files that agree with its tree
+//! Quota files of a writable volume: usage is kept in memory as inodes change and goes into the
+//! files with each checkpoint, so that every checkpoint has files that agree with its tree
 //! (f2fs-writing.md, "Quotas"; checkpoint.c, `block_operations`; super.c, `f2fs_quota_sync`).
 //!
-//! A file that contradicts itself does not stop the volume: usage is no longer kept then, and the
-//! checkpoint says so (QUOTA_NEED_FSCK), as Linux's does. The next mount counts anew.
+//! An inconsistent file does not stop the volume: usage is no longer tracked, and the checkpoint is
+//! marked (QUOTA_NEED_FSCK), as in Linux. The next mount recounts.
 
 use std::collections::BTreeSet;
 
@@ -26,14 +26,14 @@ use crate::quota::tree::{QuotaBlock, QuotaBlocks, QuotaTree};
 use crate::quota::usage::{Change, Known, LimitNow, Verdict};
 use crate::quota::{Owners, QuotaKind, Share, Usage, Usages, file};
 
-/// The blocks of a quota file, in the pages of its inode.
+/// The blocks of a quota file, stored in the pages of its inode.
 pub(super) struct QuotaFile<'a, D> {
     volume: &'a mut WritableVolume<D>,
     ino: NodeId,
 }
 
 impl<D: BlockDevice> QuotaFile<'_, D> {
-    /// The page of a block, and where it begins there.
+    /// The page that holds a block, and the block's offset there.
     fn place(&self, number: u32) -> (u32, usize) {
         let per_page = (self.volume.geometry().block_size() / BLOCK) as u32;
         (number / per_page, (number % per_page) as usize * BLOCK)
@@ -79,7 +79,7 @@ impl<D: BlockDevice> QuotaBlocks for QuotaFile<'_, D> {
 }
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// A page of a quota file, which stays in memory.
+    /// A page of a quota file; it stays in memory.
     fn quota_page(&mut self, ino: NodeId, page: u32) -> Result<Block> {
         if let Some(Page::Bytes(bytes)) = self.writer.pages().get(ino, page) {
             return Ok(bytes.clone());
@@ -89,8 +89,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(bytes)
     }
 
-    /// Reads what a mount needs of the quota files; those that are marked, or no quota files, are
-    /// not trusted.
+    /// Reads the parts of the quota files that a mount needs. Files that are marked as
+    /// inconsistent, or are not quota files, are not trusted.
     pub(super) fn open_quotas(&mut self) {
         if !self.writer.quotas.exist() {
             return;
@@ -117,8 +117,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// Counts anew what the checkpoint says is not to be trusted. Where that fails, usage stays
-    /// unkept, and a note says why.
+    /// Recounts quotas that the checkpoint marks as untrusted. If that fails, usage stays
+    /// untracked, and a note says why.
     pub(super) fn renew_quotas(&mut self) {
         let Some(why) = self.writer.quotas.untrusted().map(str::to_owned) else { return };
         let note = match self.recount_quotas() {
@@ -128,13 +128,13 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.notes.push(Defect::new(FindingKind::Note, note));
     }
 
-    /// Why usage is not kept although the volume has quota files; `None` where it is, and without
-    /// any.
+    /// Why usage is not tracked although the volume has quota files; `None` if it is tracked or
+    /// there are none.
     pub fn untrusted_quotas(&self) -> Option<&str> {
         self.writer.quotas.untrusted()
     }
 
-    /// Usage is no longer kept.
+    /// Stops tracking usage.
     fn distrust_quotas(&mut self, error: &FsError) {
         if self.writer.quotas.distrust(error.to_string()) {
             let detail = format!("a quota file is damaged, and usage no longer kept: {error}");
@@ -142,8 +142,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
     }
 
-    /// The result of work on quota files; a failure ends the keeping of usage, but for want of
-    /// space.
+    /// Passes on the result of work on quota files; any failure except lack of space stops the
+    /// tracking of usage.
     fn or_distrust<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(found) => Ok(Some(found)),
@@ -167,7 +167,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         work(&mut QuotaTree::open(&mut file, kind)?)
     }
 
-    /// What the file has of an id, from memory where it is there.
+    /// The record of an id, from memory or its file.
     fn known_record(&mut self, kind: QuotaKind, id: u32) -> Result<Option<Known>> {
         let Some(ledger) = self.writer.quotas.ledger(kind) else { return Ok(None) };
         if let Some(known) = ledger.known.get(&id) {
@@ -186,8 +186,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         known
     }
 
-    /// Usage and limits of an id as they are now; `None` where it has neither, or usage is not
-    /// kept. Errors: `Device`, `Corrupt`.
+    /// The current usage and limits of an id; `None` if it has neither, or usage is not tracked.
+    /// Errors: `Device`, `Corrupt`.
     pub fn quota(&mut self, kind: QuotaKind, id: u32) -> Result<Option<Record>> {
         let Some(ledger) = self.writer.quotas.ledger(kind) else { return Ok(None) };
         let is_pending = ledger.pending.contains_key(&id);
@@ -199,8 +199,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(self.writer.quotas.ledger(kind).map(|ledger| Record { usage: ledger.usage(&record), ..record }))
     }
 
-    /// Usage and limits of all ids that have either. Errors: `Device`, `Corrupt`. Cost: the whole
-    /// file.
+    /// The usage and limits of all ids that have either. Errors: `Device`, `Corrupt`. Cost: reads
+    /// the whole file.
     pub fn quotas(&mut self, kind: QuotaKind) -> Result<Vec<Record>> {
         let Some(ledger) = self.writer.quotas.ledger(kind) else { return Ok(Vec::new()) };
         let mut ids: BTreeSet<u32> = ledger.pending.keys().copied().collect();
@@ -212,8 +212,9 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(all)
     }
 
-    /// Sets the limits of an id, with the next checkpoint; its usage stays. Errors: `NotSupported`
-    /// (no such quotas are kept), `NoSpace` (no room in the file), `Device`, `Corrupt`.
+    /// Sets the limits of an id, durable with the next checkpoint; its usage is unchanged. Errors:
+    /// `NotSupported` (no quotas of this kind), `NoSpace` (no room in the file), `Device`,
+    /// `Corrupt`.
     pub fn set_limits(&mut self, kind: QuotaKind, limits: &Record) -> Result<()> {
         self.balance()?;
         let id = limits.id;
@@ -231,7 +232,7 @@ impl<D: BlockDevice> WritableVolume<D> {
     }
 
     /// Makes sure that an id has a record, so that the checkpoint that writes its usage needs no
-    /// room. Errors: `NoSpace`, and nothing has changed.
+    /// room. Errors: `NoSpace`; then nothing has changed.
     fn enter_owner(&mut self, kind: QuotaKind, id: u32) -> Result<()> {
         let known = self.known_record(kind, id);
         if self.or_distrust(known)?.flatten().is_some() || self.writer.quotas.ledger(kind).is_none() {
@@ -248,8 +249,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// An inode is about to have other owners, or a new one (`None`) to have these. Errors:
-    /// `QuotaExceeded`, `NoSpace` (no room in a quota file); nothing has changed then.
+    /// Checks new owners of an inode, or the owners of a new inode (`None`), against their quotas.
+    /// Errors: `QuotaExceeded`, `NoSpace` (no room in a quota file); then nothing has changed.
     pub(crate) fn admit_owners(&mut self, ino: Option<NodeId>, owners: Owners) -> Result<()> {
         if !self.writer.quotas.are_kept() {
             return Ok(());
@@ -270,8 +271,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// How many of so many blocks an inode's owners may have more; at least one, unless all of them
-    /// must be had. Errors: `QuotaExceeded`; nothing has changed then.
+    /// How many of `blocks` more blocks the quotas of an inode's owners allow: at least one if
+    /// `partly`, else all. Errors: `QuotaExceeded`; then nothing has changed.
     pub(crate) fn admit_blocks(&mut self, ino: NodeId, blocks: u64, partly: bool) -> Result<u64> {
         if blocks == 0 || self.writer.recovering || !self.writer.options.limits || !self.writer.quotas.counts(ino) {
             return Ok(blocks);
@@ -282,8 +283,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(self.expect_quota(&share.owners.map(Some), more, partly)? / size)
     }
 
-    /// The bytes that all of these owners may have more. Where one is beyond its soft limit with
-    /// them, its grace time begins.
+    /// The bytes that the limits of all these owners still allow. Starts the grace time of an owner
+    /// that `more` takes beyond its soft limit.
     fn expect_quota(&mut self, owners: &[Option<u32>; 3], more: Usage, partly: bool) -> Result<u64> {
         if self.writer.recovering || !self.writer.options.limits {
             return Ok(more.bytes);
@@ -321,8 +322,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(bytes)
     }
 
-    /// Brings what changed into the quota files, and the files to the device. Errors: `NoSpace` (no
-    /// section for data), `Device`, which stops the volume.
+    /// Writes changed usage into the quota files, and the files to the device. Errors: `NoSpace`
+    /// (no section for data), `Device`, which stops the volume.
     pub(crate) fn flush_quotas(&mut self) -> Result<()> {
         for kind in QuotaKind::ALL {
             let Some(ledger) = self.writer.quotas.ledger_mut(kind) else { continue };
@@ -336,7 +337,7 @@ impl<D: BlockDevice> WritableVolume<D> {
                 ledger.shrink();
             }
         }
-        // What has no dirty page is left alone: its inode may be one that cannot be read.
+        // Skip files without dirty pages: their inodes may be unreadable.
         let files: Vec<NodeId> = self.writer.quotas.files().map(|(_, ino)| ino).collect();
         let files: Vec<NodeId> =
             files.into_iter().filter(|&ino| self.writer.pages().dirty_pages(ino, 0).next().is_some()).collect();
@@ -347,7 +348,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.or_stop(written)
     }
 
-    /// The record of an id as it is now goes into its file; one that says nothing leaves it.
+    /// Writes the current record of an id into its file, or removes an empty one.
     fn write_record(&mut self, kind: QuotaKind, id: u32, change: Change) -> Result<()> {
         let found = self.known_record(kind, id)?;
         let mut record = found.map_or(Record { id, ..Record::default() }, |known| known.record);
@@ -377,23 +378,22 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// Whether quota files have anything to write, or the checkpoint says of them what is no longer
-    /// so.
+    /// Whether quota files need writing, or the checkpoint's quota flag is out of date.
     pub(crate) fn has_quotas_to_write(&self) -> bool {
         let pages = self.writer.locked_pages();
         let marked = self.writer.quotas.are_kept() && self.state.head.has(flag::QUOTA_NEEDS_FSCK);
         marked || self.writer.quotas.pending() > 0 || self.writer.quotas.files().any(|(_, ino)| pages.dirty_of(ino) > 0)
     }
 
-    /// Pages that quota files have to write at most.
+    /// The most pages that the quota files may have to write.
     pub(crate) fn quota_pages(&self) -> u64 {
         self.writer.quotas.pending() as u64
     }
 
-    /// Counts the usage of all owners by all inodes that there are, and has the files say that with
-    /// the next checkpoint; limits stay. A file that contradicts itself is made anew, without
-    /// limits. Errors: `Corrupt` (an inode or a quota file's inode; usage is not kept then),
-    /// `Device`, `NoSpace`. Cost: reads every inode.
+    /// Recounts the usage of all owners from all inodes; the files have it with the next
+    /// checkpoint, and limits stay. An inconsistent file is made anew, without limits. Errors:
+    /// `Corrupt` (an inode or a quota file's inode; then usage is not tracked), `Device`,
+    /// `NoSpace`. Cost: reads every inode.
     pub fn recount_quotas(&mut self) -> Result<()> {
         self.expect_running()?;
         if !self.writer.quotas.exist() {
@@ -460,7 +460,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// A quota file has this content and no other.
+    /// Replaces the whole content of a quota file.
     fn replace_quota_file(&mut self, ino: NodeId, content: &[u8]) -> Result<()> {
         let size = self.geometry().block_size();
         let pages = content.len().div_ceil(size) as u64;
@@ -479,7 +479,7 @@ impl<D: BlockDevice> WritableVolume<D> {
     }
 }
 
-/// Errors: `Corrupt` where an inode cannot be a quota file.
+/// Refuses an inode that cannot be a quota file. Errors: `Corrupt`.
 fn expect_quota_file(inode: &Inode) -> Result<()> {
     let is_one = inode.kind == FileKind::Regular
         && !inode.head.has_inline(inline::DATA)

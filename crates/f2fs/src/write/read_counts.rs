@@ -1,19 +1,19 @@
-//! How often files are read: for who weighs what later reads would save.
+//! Counts of how much is read per file, for policies that weigh what later reads would save.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::ids::NodeId;
 
-/// Files that are counted, at most.
+/// The most files counted.
 const MOST: usize = 4096;
 
-/// Bytes read of each file, those of earlier times counted less.
+/// Bytes read per file; earlier reads count less.
 #[derive(Debug, Default)]
 pub(crate) struct ReadCounts(Mutex<BTreeMap<NodeId, u64>>);
 
 impl ReadCounts {
-    /// Bytes were read.
+    /// Counts bytes read from a file.
     pub fn note(&self, inode: NodeId, bytes: usize) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if counts.len() >= MOST && !counts.contains_key(&inode) {
@@ -25,22 +25,22 @@ impl ReadCounts {
         }
     }
 
-    /// Time has passed: what was read until now counts half.
+    /// Halves all counts, so that older reads count less.
     pub fn fade(&self) {
         fade(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Whether nothing was read of late.
+    /// Whether nothing was read recently.
     pub fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Bytes read of a file.
+    /// The bytes counted for a file.
     pub fn of(&self, inode: NodeId) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&inode).copied().unwrap_or(0)
     }
 
-    /// So many of the files of which most was read, those first, with their bytes.
+    /// At most `files` files with the most bytes read, in descending order, with their counts.
     pub fn most_read(&self, files: usize) -> Vec<(NodeId, u64)> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<(NodeId, u64)> = counts.iter().map(|(inode, bytes)| (*inode, *bytes)).collect();

@@ -1,4 +1,4 @@
-//! Blocks on their way to the device: what a log gets one behind the other is one request.
+//! Batches of blocks on their way to the device: adjacent blocks of a log become one request.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Payload};
@@ -9,21 +9,21 @@ use crate::device::Submission;
 use crate::ids::{BlockAddress, Log};
 use crate::pages::Page;
 
-/// Blocks of a request at most: a segment.
+/// The most blocks per request: a segment.
 const MOST: usize = 512;
 
-/// Blocks that lie one behind the other, each with what its writer has to know when it is written.
+/// Adjacent blocks, each with what its writer needs to know once it is written.
 #[derive(Debug)]
 pub(crate) struct Batch<T> {
-    /// The log.
+    /// The log that the blocks belong to.
     pub log: Log,
-    /// Where the first one goes.
+    /// The address of the first block.
     pub start: BlockAddress,
-    /// What is written.
+    /// The blocks to write.
     pub items: Vec<(T, Page)>,
 }
 
-/// One open batch for each log.
+/// One open batch per log.
 #[derive(Debug)]
 pub(crate) struct Runs<T> {
     open: [Option<Batch<T>>; Log::COUNT],
@@ -34,8 +34,8 @@ impl<T> Runs<T> {
         Self { open: [const { None }; Log::COUNT] }
     }
 
-    /// Adds a block. A batch that it does not follow, or that is full with it, comes back to be
-    /// written.
+    /// Adds a block. Returns the open batch, to be written, if it is full or the block does not
+    /// follow it.
     pub fn push(&mut self, log: Log, at: BlockAddress, item: T, page: Page) -> Option<Batch<T>> {
         let open = &mut self.open[log.index()];
         let follows = |batch: &Batch<T>| batch.start.0.checked_add(batch.items.len() as u32) == Some(at.0);
@@ -49,7 +49,7 @@ impl<T> Runs<T> {
         open.replace(Batch { log, start: at, items: vec![(item, page)] })
     }
 
-    /// The batches that are open still.
+    /// Returns the batches that are still open.
     pub fn finish(&mut self) -> Vec<Batch<T>> {
         self.open.iter_mut().filter_map(Option::take).collect()
     }

@@ -1,24 +1,25 @@
-//! What changed since the last checkpoint that an fsync has to know of (f2fs-writing.md, "fsync").
+//! Changes since the last checkpoint that affect an fsync (f2fs-writing.md, "fsync").
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::NodeId;
 
 /// Changes since the last checkpoint that roll-forward could not repeat, and copies that are not
-/// durable.
+/// yet durable.
 #[derive(Debug)]
 pub(crate) struct SinceCheckpoint {
-    /// `fsync_mode=strict`: a lost name of any file counts, not only of a directory.
+    /// `fsync_mode=strict`: the lost name of any file counts, not only of a directory.
     strict: bool,
     /// Directories whose attributes changed.
     xattr_directories: BTreeSet<NodeId>,
     /// Files whose trees lost nodes that are on the device, or got blocks that the device shares:
-    /// roll-forward does not hear of either.
+    /// roll-forward learns of neither.
     pruned: BTreeSet<NodeId>,
-    /// Directories that lost a name, and whether one of the names was a directory's.
+    /// Directories that lost a name, and whether any of the names was a directory's.
     lost_names: BTreeMap<NodeId, bool>,
-    /// Files of which durable content was copied to other blocks since the last flush: by the
-    /// collector, or out of the inode. The copies must be durable before what leads to them.
+    /// Files whose durable content was copied to other blocks since the last flush, by the
+    /// collector or out of the inode. The copies must be durable before the nodes that refer to
+    /// them.
     copied: BTreeSet<NodeId>,
 }
 
@@ -28,7 +29,8 @@ impl SinceCheckpoint {
         Self { strict, xattr_directories, pruned, lost_names: BTreeMap::new(), copied }
     }
 
-    /// Notes that a directory's attributes changed: an fsync of what is in it is a checkpoint.
+    /// Notes that a directory's attributes changed: an fsync of anything in it must be a
+    /// checkpoint.
     pub fn xattrs_changed(&mut self, directory: NodeId) {
         self.xattr_directories.insert(directory);
     }
@@ -48,30 +50,31 @@ impl SinceCheckpoint {
         self.copied.insert(ino);
     }
 
-    /// Whether a file has copies that the device must be flushed for before its nodes are written.
+    /// Whether a file has copies that must be flushed before its nodes are written.
     pub fn has_copies(&self, ino: NodeId) -> bool {
         self.copied.contains(&ino)
     }
 
     /// Whether an fsync of a file must be a checkpoint. `is_new`: the last checkpoint has no name
-    /// of the file in `parent`. Where the file may have the name that a directory has at the last
-    /// checkpoint, Linux's recovery unlinks that directory, whatever is in it.
+    /// of the file in `parent`. A checkpoint is also needed if the file may have a name that
+    /// belongs to a directory in the last checkpoint: Linux's recovery would unlink that directory,
+    /// whatever it contains.
     pub fn fsync_is_checkpoint(&self, ino: NodeId, parent: NodeId, is_new: bool) -> bool {
         let lost_name = || self.lost_names.get(&parent).is_some_and(|of_directory| *of_directory || self.strict);
         self.pruned.contains(&ino) || self.xattr_directories.contains(&parent) || is_new && lost_name()
     }
 
-    /// Forgets a file that is gone: its number may be another's next.
+    /// Forgets a file that is gone, since its number may be reused.
     pub fn forget(&mut self, ino: NodeId) {
         self.pruned.remove(&ino);
     }
 
-    /// The device was flushed: the copies are durable.
+    /// Notes that the device was flushed, so that all copies are durable.
     pub fn flushed(&mut self) {
         self.copied.clear();
     }
 
-    /// A checkpoint was made.
+    /// Forgets everything after a checkpoint.
     pub fn clear(&mut self) {
         *self = Self::new(self.strict);
     }

@@ -1,4 +1,4 @@
-//! Addresses of pages, as a file's tree holds them: looked up, made room for, changed.
+//! Page addresses in a file's node tree: lookup, reservation, change.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FsError, Result};
@@ -11,26 +11,26 @@ use crate::layout::NodePath;
 use crate::layout::inode::{Extent, nids_offset};
 use crate::layout::{Footer, NodeOffset, set_word, word};
 
-/// Whether something was refused because there is no room, or no more is allowed to its owner.
+/// Whether an operation was refused for lack of space or by a quota.
 pub(super) fn is_want_of_room(error: &FsError) -> bool {
     matches!(error.kind, ErrorKind::NoSpace | ErrorKind::QuotaExceeded)
 }
 
-/// Where the address of a page stands.
+/// The location of a page's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     /// The node.
     pub nid: NodeId,
-    /// Index in its addresses: for summaries.
+    /// Index among the node's addresses, as in summaries.
     pub index: u16,
-    /// Byte of the node's block.
+    /// Byte offset in the node's block.
     pub byte: usize,
-    /// Addresses of pages that follow, in the same node, this one included.
+    /// The number of addresses from this one to the end of the node.
     pub count: u16,
 }
 
 impl Slot {
-    /// The address so many pages on, in the same node.
+    /// The slot `pages` pages further on, in the same node.
     pub const fn ahead(self, pages: u16) -> Self {
         Self {
             index: self.index + pages,
@@ -41,12 +41,12 @@ impl Slot {
     }
 }
 
-/// The way of a page through existing nodes.
+/// The path of a page through existing nodes.
 enum Way {
-    /// To its address.
+    /// The path leads to the page's address.
     There(Slot),
-    /// So many nodes are missing, from this level of the path on; the node or inode above the
-    /// first.
+    /// The path lacks all nodes from `level` on; `above` is the node or inode above the first
+    /// missing one.
     Missing { level: usize, above: NodeId },
 }
 
@@ -98,14 +98,13 @@ impl<D: BlockDevice> WritableVolume<D> {
         Err(crate::Defect::new(crate::FindingKind::Tree, detail).of(ino).into_error())
     }
 
-    /// Refuses what an inode calls its node of attributes and is another's. Errors: `Corrupt`,
-    /// `Device`.
+    /// Refuses an attribute node that belongs to another inode. Errors: `Corrupt`, `Device`.
     pub(crate) fn expect_xattr_node(&self, ino: NodeId, nid: NodeId) -> Result<()> {
         self.expect_place(&self.node(nid)?, ino, nid, Some(NodeOffset::XATTR))
     }
 
-    /// Where a page's address stands; `None` where a node on the way is missing. Errors:
-    /// `FileTooBig`, `Corrupt`, `Device`.
+    /// The slot of a page's address; `None` if a node on the path is missing. Errors: `FileTooBig`,
+    /// `Corrupt`, `Device`.
     pub(crate) fn slot(&self, inode: &Inode, page: u64) -> Result<Option<Slot>> {
         let path = self.path(inode, page)?;
         match self.way(inode, &path)? {
@@ -114,9 +113,9 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
     }
 
-    /// Makes sure that pages have an address, reserved where they have none, so that what is
-    /// written has room; returns for how many, from the first on, at least one. Errors: `NoSpace`,
-    /// `QuotaExceeded` (not for one; nothing has changed then), `FileTooBig`, `Corrupt`, `Device`.
+    /// Makes sure that pages have an address, reserving missing ones, so that a write has room.
+    /// Returns for how many pages from the first on, at least one. Errors: `NoSpace`,
+    /// `QuotaExceeded` (not even one page; nothing has changed), `FileTooBig`, `Corrupt`, `Device`.
     pub(crate) fn reserve(&mut self, ino: NodeId, first: u64, count: u64) -> Result<u64> {
         let mut done = 0;
         while done < count {
@@ -134,7 +133,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(done)
     }
 
-    /// The pages that one node holds. Says how many have an address now, and whether that is all.
+    /// Reserves addresses within one node. Returns how many pages have one now, and whether that is
+    /// all of them.
     fn reserve_in_leaf(&mut self, ino: NodeId, page: u64, most: u64) -> Result<(u64, bool)> {
         let inode = self.inode_at(ino)?;
         let path = self.path(&inode, page)?;
@@ -152,7 +152,7 @@ impl<D: BlockDevice> WritableVolume<D> {
             return Ok((wanted, true));
         }
         let holes: Vec<u64> = (0..wanted).filter(|&number| is_hole(number) == DataAddress::Hole).collect();
-        // What grew counts for its owners with this page.
+        // The new nodes are charged to the owners together with this page.
         let pending = u64::from(nodes) + charged;
         self.count_blocks(ino, pending as i64)?;
         if holes.len() as u64 > charged {
@@ -178,8 +178,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok((pages, pages == wanted))
     }
 
-    /// Makes the nodes of a path from a level on. They are charged, and a page with them, so that
-    /// no node is made for nothing. Errors: `NoSpace`, before anything has changed.
+    /// Makes the nodes of a path from a level on. It charges them and one page, so that no node is
+    /// made in vain. Errors: `NoSpace`, before any change.
     fn grow(&mut self, inode: &Inode, path: &NodePath, level: usize, above: NodeId) -> Result<Slot> {
         let cold = inode.kind != nandkit_vfs::FileKind::Directory;
         let start = nids_offset(self.geometry().block_size());
@@ -207,12 +207,12 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
     }
 
-    /// Several free nids at once. Errors: `NoSpace`, `Device`; none is taken then.
+    /// Takes several free nids. Errors: `NoSpace`, `Device`; then none stays taken.
     fn take_nids(&mut self, count: usize) -> Result<Vec<NodeId>> {
         let mut nids = Vec::with_capacity(count);
         while nids.len() < count {
             let next = match self.take_nid() {
-                // A search that went round finds what was taken and not entered.
+                // A search that wrapped around finds nids that were taken but not entered.
                 Ok(nid) if nids.contains(&nid) => Err(FsError::new(ErrorKind::NoSpace, "no number of a node is free")),
                 next => next,
             };
@@ -227,7 +227,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(nids)
     }
 
-    /// Moves an inode's count of blocks.
+    /// Changes an inode's block count by `change`.
     pub(crate) fn count_blocks(&mut self, ino: NodeId, change: i64) -> Result<()> {
         if change == 0 {
             return Ok(());
@@ -235,8 +235,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.edit_head(ino, |head| head.blocks = head.blocks.get().saturating_add_signed(change).into())
     }
 
-    /// A page has another address. The largest extent of the inode is dropped: none is right, and
-    /// one that is not is worse (f2fs-writing.md, "Extent cache on the device").
+    /// Sets the address of a page. Drops the inode's largest extent: having none is correct, having
+    /// a wrong one is not (f2fs-writing.md, "Extent cache on the device").
     pub(crate) fn set_address(&mut self, ino: NodeId, slot: &Slot, address: DataAddress) -> Result<()> {
         let byte = slot.byte;
         self.edit_node(slot.nid, |block| set_word(block, byte, address.field()))?;
@@ -250,7 +250,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         if has_one { self.edit_head(ino, |head| head.extent = Extent::default()) } else { Ok(()) }
     }
 
-    /// [`WritableVolume::with_inode`] for work that goes on although the volume has stopped.
+    /// Like [`WritableVolume::with_inode`], but works on a stopped volume too.
     pub(crate) fn edit_head<R>(
         &mut self,
         ino: NodeId,

@@ -1,4 +1,4 @@
-//! Files made shorter or longer, holes punched, space reserved, inodes freed.
+//! Truncation, hole punching, allocation ahead, and freeing of inodes.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
@@ -14,25 +14,25 @@ use crate::layout::{NodeOffset, set_word, word};
 use crate::pages::Page;
 use crate::segments::Charge;
 
-/// A part of a file's tree.
+/// A subtree of a file's nodes.
 #[derive(Clone, Copy, Debug)]
 struct Subtree {
     ino: NodeId,
     nid: NodeId,
-    /// 1: a direct node.
+    /// Levels of nodes; 1 is a direct node.
     depth: u32,
-    /// Of its first direct node among all of the file.
+    /// The number of its first direct node among all of the file.
     first: u64,
     offset: NodeOffset,
-    /// Whether NEW_ADDR and COMPRESS_ADDR are counted.
+    /// Whether freed NEW_ADDR and COMPRESS_ADDR addresses are subtracted from the counts.
     counts_reserved: bool,
 }
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Gives a file another size. What is cut off is gone at once, and its blocks are free from the
-    /// next checkpoint on; what is added reads as zeroes. Times are the caller's to set. Errors:
-    /// `FileTooBig`, `NoSpace` (content leaves the inode), `NotSupported`, `IsADirectory`,
-    /// `InvalidArgument`, `ReadOnly`, `Corrupt`, `Device`. Cost: the nodes of what is cut off.
+    /// Sets a file's size. The cut-off part is gone at once, and its blocks become free with the
+    /// next checkpoint; an added part reads as zeroes. The caller sets times. Errors: `FileTooBig`,
+    /// `NoSpace` (content leaves the inode), `NotSupported`, `IsADirectory`, `InvalidArgument`,
+    /// `ReadOnly`, `Corrupt`, `Device`. Cost: the nodes of the cut-off part.
     pub fn truncate(&mut self, ino: NodeId, size: u64) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
@@ -49,8 +49,8 @@ impl<D: BlockDevice> WritableVolume<D> {
             let block = self.geometry().block_size() as u64;
             if !size.is_multiple_of(block) {
                 self.zero_part(ino, size / block, (size % block) as usize..block as usize)?;
-                // Also where it had been zero already: in memory, and not on the device. What
-                // cannot be written waits.
+                // Even if it was zero already, that may hold only in memory. If the write fails, it
+                // is retried later.
                 let written = self.write_back_page(ino, u32::try_from(size / block).unwrap_or(u32::MAX));
                 written.or_else(|error| match error.kind {
                     ErrorKind::NoSpace | ErrorKind::Device if self.writer.stopped.is_none() => Ok(()),
@@ -60,7 +60,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         } else if size > old {
             self.clear_behind(ino, old)?;
         }
-        // Also behind an unchanged size: blocks that were reserved there go.
+        // With an unchanged size too: blocks reserved past the end are freed.
         let frees = size <= old || inode.head.has_advise(advise::TRUNCATE);
         if frees {
             let first = size.min(old).div_ceil(self.geometry().block_size() as u64);
@@ -69,17 +69,16 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
         self.edit_head(ino, |head| {
             head.size = size.into();
-            // Blocks behind the end that stay would make the file longer when roll-forward comes to
-            // them.
+            // Roll-forward would lengthen the file to blocks left past its end.
             head.advise &= if frees { !(advise::KEEP_SIZE | advise::TRUNCATE) } else { 0xFF };
         })
     }
 
-    /// What a page holds behind the end of its file, of this size, is zero from now on, before the
-    /// file grows. Linux and power cuts may have left something there. The page goes to another
-    /// block at once, but for a pinned file's, as a checkpoint leaves out what is in memory alone.
-    /// Within an operation, behind [`WritableVolume::balance`]. Errors: `Corrupt`, `Device`; the
-    /// file need not grow then.
+    /// Zeroes the rest of the last page of a file of this size, before the file grows; Linux and
+    /// power cuts may have left bytes there. Writes the page to another block at once (in place for
+    /// a pinned file), since a checkpoint leaves out data that is only in memory. Called within an
+    /// operation, after [`WritableVolume::balance`]. Errors: `Corrupt`, `Device`; the file need not
+    /// grow then.
     pub(super) fn clear_behind(&mut self, ino: NodeId, size: u64) -> Result<()> {
         let block = self.geometry().block_size() as u64;
         let page = size / block;
@@ -96,8 +95,9 @@ impl<D: BlockDevice> WritableVolume<D> {
         }
     }
 
-    /// Blocks behind the end that Linux reserved for a write of which a power cut came first: what
-    /// they hold is not the file's (f2fs.h, `file_need_truncate`). Before anything else is changed.
+    /// Drops blocks past the end that Linux reserved for a write cut short by a power failure:
+    /// their content is not the file's (f2fs.h, `file_need_truncate`). Called before any other
+    /// change.
     pub(super) fn drop_unwritten(&mut self, inode: &Inode) -> Result<()> {
         if inode.head.has_advise(advise::TRUNCATE) && inode.inline_data().is_none() {
             self.balance()?;
@@ -125,8 +125,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         })
     }
 
-    /// A part of a page reads as zeroes from now on; a page that holds nothing stays as it is.
-    /// Whether anything changed.
+    /// Zeroes a part of a page, unless the page is a hole. Returns whether anything changed.
     fn zero_part(&mut self, ino: NodeId, page: u64, range: std::ops::Range<usize>) -> Result<bool> {
         let inode = self.inode_at(ino)?;
         if !self.has_page(&inode, page)? {
@@ -143,7 +142,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(true)
     }
 
-    /// Makes a range read as zeroes and gives back its whole pages. The size stays. Errors: as
+    /// Makes a range read as zeroes and frees its whole pages; the size is unchanged. Errors: as
     /// [`WritableVolume::truncate`].
     pub fn punch(&mut self, ino: NodeId, offset: u64, length: u64) -> Result<()> {
         self.balance()?;
@@ -174,7 +173,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.free_pages(ino, first, behind)
     }
 
-    /// Frees pages without giving up nodes.
+    /// Frees the pages from `first` to before `behind` and keeps their nodes.
     pub(crate) fn free_pages(&mut self, ino: NodeId, first: u64, behind: u64) -> Result<()> {
         let narrow = |page: u64| u32::try_from(page).unwrap_or(u32::MAX);
         self.writer.pages().punch(ino, narrow(first)..narrow(behind));
@@ -196,8 +195,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// Makes sure that writes to a range will not run out of space; the file grows to its end
-    /// unless `keep_size`. Errors: `NoSpace`, before anything has changed; as
+    /// Reserves space so that writes to a range cannot run out of it; the file grows to the range's
+    /// end unless `keep_size`. Errors: `NoSpace`, before any change; as
     /// [`WritableVolume::truncate`].
     pub fn allocate_range(&mut self, ino: NodeId, offset: u64, length: u64, keep_size: bool) -> Result<()> {
         self.balance()?;
@@ -237,13 +236,14 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// At least as many blocks as pages of a range without an address and the nodes for them take.
+    /// An upper bound of the blocks that a range needs for pages without an address and for their
+    /// nodes.
     pub(super) fn blocks_needed(&self, inode: &Inode, first: u64, behind: u64) -> Result<u64> {
         if inode.inline_data().is_some() {
             let leaves = (behind - first).div_ceil(u64::from(self.geometry().addresses_per_node())) + 1;
             return Ok(behind - first + 1 + if behind > u64::from(inode.shape.count) { leaves + 2 } else { 0 });
         }
-        // Pages of the inode and of the two nodes below it need no node above theirs.
+        // Pages in the inode and its two direct nodes need no indirect node.
         let n = u64::from(self.geometry().addresses_per_node());
         let shape = inode.tree_shape(self.geometry());
         let without_above = shape.inode_addresses + 2 * shape.direct_addresses;
@@ -269,14 +269,14 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(needed)
     }
 
-    /// An inode that nobody names is gone: content, attributes, its number from the next checkpoint
-    /// on. Errors: `ReadOnly`, `Corrupt`, `Device`. Cost: the nodes of its tree.
+    /// Frees an inode without a name: content, attributes and, with the next checkpoint, its
+    /// number. Errors: `ReadOnly`, `Corrupt`, `Device`. Cost: the nodes of its tree.
     pub fn free_inode(&mut self, ino: NodeId) -> Result<()> {
         self.balance()?;
         self.give_up_inode(ino)
     }
 
-    /// The same within an operation.
+    /// Like [`WritableVolume::free_inode`], within an operation.
     pub(crate) fn give_up_inode(&mut self, ino: NodeId) -> Result<()> {
         self.drop_draft_of(ino)?;
         let inode = self.inode_at(ino)?;
@@ -303,7 +303,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// All pages from one on, and the nodes that hold no other.
+    /// Frees all pages from `from` on, and the nodes that hold no others.
     pub(crate) fn free_pages_from(&mut self, ino: NodeId, from: u64) -> Result<()> {
         let inode = self.inode_at(ino)?;
         let (shape, n) = (inode.tree_shape(self.geometry()), u64::from(self.geometry().addresses_per_node()));
@@ -336,8 +336,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// The pages of a subtree from one on; says whether it is gone. Goes down three levels at most:
-    /// each node must say that it stands where the tree has it.
+    /// Frees the pages of a subtree from `from` on; returns whether the whole subtree is gone. It
+    /// goes down at most three levels: each node must confirm its place in the tree.
     fn free_subtree(&mut self, subtree: Subtree, from: u64) -> Result<bool> {
         let Subtree { ino, nid, depth, first, offset, counts_reserved } = subtree;
         let block = self.node(nid)?;
@@ -377,7 +377,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(true)
     }
 
-    /// Frees the addresses from a byte of a node on. `clear`: the node stays, and they are holes.
+    /// Frees the addresses of a node from a byte on. `clear`: the node stays, so they become holes.
     fn free_words(
         &mut self,
         ino: NodeId,

@@ -1,4 +1,4 @@
-//! The area of an inode's extended attributes, written as a whole.
+//! Writes the extended attributes of an inode as a whole area.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
@@ -11,16 +11,15 @@ use crate::layout::inode::inline;
 use crate::layout::node::FOOTER_BYTES;
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Gives an inode the attributes of this area (`encode::xattr::area`; empty: none): its inline
-    /// words first, the rest in a node of their own, which comes and goes as it is needed (xattr.c,
-    /// `write_all_xattrs`). Reading is `xattr::area`. Errors: `AttributesTooBig` (E2BIG, as
-    /// `__f2fs_setxattr` says it), `NoSpace` (no block for the node; nothing has changed then),
-    /// `ReadOnly`, `Corrupt`, `Device`.
+    /// Sets an inode's attributes to this area (`encode::xattr::area`; empty for none): first its
+    /// inline words, then a separate node, which is made or freed as needed (xattr.c,
+    /// `write_all_xattrs`). `xattr::area` reads it back. Errors: `AttributesTooBig` (E2BIG, as in
+    /// `__f2fs_setxattr`), `NoSpace` (no block for the node; nothing has changed), `ReadOnly`,
+    /// `Corrupt`, `Device`.
     pub fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
-        // Words that the inode only keeps, without the bit, hold none (xattr.c,
-        // `inline_xattr_size`).
+        // Without the flag, words reserved for attributes hold none (xattr.c, `inline_xattr_size`).
         let words = match inode.head.has_inline(inline::XATTR) {
             true => inode.shape.xattrs.clone(),
             false => inode.shape.xattrs.end..inode.shape.xattrs.end,
@@ -38,8 +37,8 @@ impl<D: BlockDevice> WritableVolume<D> {
             (Some(nid), true) => {
                 self.expect_xattr_node(ino, nid)?;
                 if matches!(self.entry(nid)?.address(), DataAddress::At(_)) {
-                    // Linux's roll-forward takes attributes from a node that it finds, and never
-                    // takes a node away: an fsync has to be a checkpoint (node.c,
+                    // Linux's roll-forward takes attributes from a node that it finds but never
+                    // removes a node, so an fsync has to be a checkpoint (node.c,
                     // `f2fs_recover_inline_xattr`).
                     self.writer.since_checkpoint.pruned(ino);
                 }
@@ -70,7 +69,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.fill(ino, words, inside)
     }
 
-    /// Puts bytes into a part of a node; the rest of the part is zero.
+    /// Writes bytes into a part of a node and zeroes the rest of that part.
     fn fill(&mut self, nid: NodeId, part: std::ops::Range<usize>, bytes: &[u8]) -> Result<()> {
         self.edit_node(nid, |block| {
             let places = block.get_mut(part).unwrap_or_default().iter_mut();
