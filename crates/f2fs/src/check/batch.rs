@@ -1,4 +1,4 @@
-//! Many single blocks in few requests.
+//! Reads many single blocks in few requests.
 
 use nandkit_units::Cause;
 use nandkit_vfs::{FsError, Result};
@@ -6,22 +6,22 @@ use nandkit_vfs::{FsError, Result};
 use crate::blocks::Blocks;
 use crate::ids::{Block, BlockAddress};
 
-/// Blocks that one call should ask for at most: what it gives is all in memory.
+/// The most blocks per call; all of them are held in memory.
 pub const BATCH: usize = 1024;
-/// Blocks of a request at most.
+/// The most blocks per request.
 const REQUEST: u32 = 256;
-/// So many blocks that nobody asked for are read along where they lie between two that are.
+/// A request reads along up to this many unwanted blocks between two wanted ones.
 const GAP: u32 = 4;
 
-/// A block that was asked for, or why it cannot be had.
+/// A requested block, or the error that prevented reading it.
 pub struct Had<T> {
     pub at: BlockAddress,
     pub tag: T,
     pub block: std::result::Result<Block, FsError>,
 }
 
-/// Reads blocks in ascending order, those that lie near each other with one request; where a
-/// request fails, its blocks one by one. Each block is handed back with what it was asked for with.
+/// Reads blocks in ascending order, nearby ones in one request; if a request fails, its blocks are
+/// read one by one. Each block is returned with its tag.
 pub fn read<T>(blocks: &dyn Blocks, cause: Cause, mut wanted: Vec<(BlockAddress, T)>) -> Vec<Had<T>> {
     wanted.sort_by_key(|(at, _)| *at);
     let mut had = Vec::with_capacity(wanted.len());

@@ -1,4 +1,4 @@
-//! Content that has a form: targets of links, compressed clusters.
+//! Checks content with a format: symlink targets and compressed clusters.
 
 use nandkit_codec::compression::Decompressor;
 use nandkit_units::Cause;
@@ -15,7 +15,7 @@ use crate::ids::BlockAddress;
 use crate::inode::Inode;
 
 impl Check<'_> {
-    /// A link's target: 1 byte to a block, without NUL.
+    /// Checks a symlink's target: 1 byte to one block, without NUL.
     pub fn check_link(&mut self, file: &FileWalk) {
         let (inode, size) = (&file.inode, file.inode.head.size.get());
         let most = self.geometry.block_size() as u64;
@@ -40,7 +40,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a link to which nothing leads has no target: a repair makes nothing of it.
+    /// Whether a lost symlink has no target; a repair drops it.
     pub fn is_lost_without_target(&self, file: &FileWalk) -> bool {
         let inode = &file.inode;
         let is_lost = self.mender.is_some() && self.inodes.get(inode.nid).has(state::LOST);
@@ -49,7 +49,7 @@ impl Check<'_> {
             && self.target_of(file).is_ok_and(|target| self.length_of(inode, target.as_deref()) == 0)
     }
 
-    /// All bytes in which a link's target stands; none where it has no place for one. Errors: the
+    /// All bytes that hold a symlink's target; none if it has no place for one. Errors: the
     /// device's.
     fn target_of(&self, file: &FileWalk) -> Result<Option<Vec<u8>>> {
         let inode = &file.inode;
@@ -60,8 +60,8 @@ impl Check<'_> {
         page.map(|(_, here)| batch::one(self.blocks, Cause::Metadata, *here).map(|block| block.to_vec())).transpose()
     }
 
-    /// Bytes of a target: up to the first NUL. Of one that is encrypted nothing is known but what
-    /// its inode says.
+    /// The length of a target, up to the first NUL. If the target is encrypted, only the inode's
+    /// size is known.
     fn length_of(&self, inode: &Inode, target: Option<&[u8]>) -> u64 {
         if inode.is_encrypted() {
             let size = inode.head.size.get();
@@ -71,8 +71,8 @@ impl Check<'_> {
         target.iter().position(|&byte| byte == 0).unwrap_or(target.len()) as u64
     }
 
-    /// A compressed cluster can be decompressed, and has the checksum that it says. Nothing else in
-    /// a volume witnesses content.
+    /// Checks that a compressed cluster can be decompressed and matches its checksum. No other file
+    /// content can be verified.
     pub fn check_cluster(&mut self, inode: &Inode, cluster: u64, blocks: &[BlockAddress]) {
         let place = blocks.first().map_or(of(inode.nid), |first| of(inode.nid).at(*first));
         let packed = match compressed::join(self.blocks, blocks) {

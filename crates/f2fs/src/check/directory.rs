@@ -1,4 +1,4 @@
-//! Directories: every entry, and each directory as a whole.
+//! Checks directories: every entry, and each directory as a whole.
 
 use nandkit_units::Cause;
 use nandkit_vfs::FileKind;
@@ -21,16 +21,17 @@ use crate::layout::dentry::{Entry, Slot, kind_of, slots_of, type_of};
 use crate::layout::inode::inline;
 use crate::layout::{DentryArea, NodeOffset};
 
-/// Where an entry has its type.
+/// The offset of an entry's type.
 pub(super) const ENTRY_TYPE: usize = 10;
-/// Names of which all is compared for being there twice; of a directory of more, each part of so
-/// many.
+/// The most names compared for duplicates at once; a larger directory is compared in parts of this
+/// size.
 const COMPARED: usize = 1 << 22;
 
-/// Pairs of names with the same hash that are read again, to see whether they are the same name.
+/// The most pairs of names with equal hashes that are read again to see whether the names are
+/// equal.
 const COMPARED_PAIRS: u32 = 1 << 16;
 
-/// A name, for finding it a second time.
+/// The hash and location of a name, for finding duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NameKey {
     directory: u32,
@@ -40,7 +41,7 @@ struct NameKey {
     inline: bool,
 }
 
-/// An area of entries and where it is.
+/// An area of entries and its location.
 #[derive(Clone, Copy)]
 struct Area<'a> {
     entries: DentryArea<'a>,
@@ -55,7 +56,7 @@ impl Area<'_> {
     }
 }
 
-/// What was met of a directory.
+/// What was seen of a directory.
 #[derive(Clone, Copy, Default)]
 struct Met {
     dot: bool,
@@ -64,7 +65,7 @@ struct Met {
     levels: u32,
 }
 
-/// The level that a page belongs to; `None` behind the last.
+/// The level that a page belongs to; `None` past the last.
 fn level_of(page: u32, directory_level: u8) -> Option<u32> {
     let mut end = 0_u64;
     (0..LEVELS_MAX).find(|&level| {
@@ -73,13 +74,13 @@ fn level_of(page: u32, directory_level: u8) -> Option<u32> {
     })
 }
 
-/// A hash that two names hardly share; where two do, they are compared (FNV-1a).
+/// A hash that distinct names rarely share (FNV-1a); names with equal hashes are compared.
 fn key(name: &[u8]) -> u64 {
     name.iter().fold(0xCBF2_9CE4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
 }
 
 impl Check<'_> {
-    /// Looks at the directories among these inodes.
+    /// Checks the directories among these inodes.
     pub fn directories(&mut self, files: &[FileWalk]) {
         let mut names = Vec::new();
         for file in files.iter().filter(|file| file.is_directory()) {
@@ -143,8 +144,8 @@ impl Check<'_> {
             let fits = self.check_name(inode, area, level, &entry);
             if !fits {
                 self.mend_remove(area.place(), entry.slot, entry.name.len());
-                // Of two equal names the one that goes anyway does not take the other one with it:
-                // it leads to nothing any more.
+                // A name that is dropped anyway must not cause an equal one to be dropped as its
+                // duplicate.
                 if self.mender.is_some() {
                     continue;
                 }
@@ -164,7 +165,7 @@ impl Check<'_> {
         }
     }
 
-    /// `.` in the first slot and `..` in the second.
+    /// Checks `.` in the first slot and `..` in the second.
     fn dots(&mut self, inode: &Inode, area: Area<'_>, entry: &Entry<'_>, met: &mut Met) {
         let is_dot = entry.name.len() == 1;
         let known = self.inodes.get(inode.nid);
@@ -174,7 +175,7 @@ impl Check<'_> {
         let found = entry.dentry;
         let name = if is_dot { "." } else { ".." };
         let place = of(inode.nid).at(area.at);
-        // Of a directory that nothing leads to the parent is not known.
+        // The parent of a lost directory is unknown.
         if found.ino.get() != expected && expected != 0 {
             self.report.fault(FindingKind::Directory, place, || {
                 format!("{name} is inode {}; expected {expected}", found.ino.get())
@@ -193,7 +194,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether an entry may stay, once what can be put right of it is.
+    /// Whether an entry may stay, after repairing what can be repaired.
     fn check_name(&mut self, inode: &Inode, area: Area<'_>, level: Option<u32>, entry: &Entry<'_>) -> bool {
         let place = of(inode.nid).at(area.at);
         let (encrypted, folded) = (inode.is_encrypted(), inode.is_casefolded());
@@ -212,7 +213,7 @@ impl Check<'_> {
             });
         }
         let stored = entry.dentry.hash.get();
-        // With both, the hash needs the directory's key.
+        // If the directory is both encrypted and casefolded, the hash needs its key.
         let right = match (encrypted, folded) {
             (true, true) => stored,
             (false, true) => hash(&casefold::key(entry.name)),
@@ -220,7 +221,7 @@ impl Check<'_> {
         };
         if stored != right {
             let detail = || format!("the entry \"{}\" has hash {stored:#010x}; its name gives {right:#010x}", shown());
-            // Folding changed between versions of Unicode, and Linux finds such names all the same.
+            // Case folding changed between versions of Unicode, and Linux finds such names anyway.
             match folded && !entry.name.is_ascii() {
                 true => self.report.harmless(FindingKind::Dentry, place, detail),
                 false => self.report.fault(FindingKind::Dentry, place, detail),
@@ -241,7 +242,8 @@ impl Check<'_> {
         stays
     }
 
-    /// A name leads to an inode: one more to look at, or one more name of it. Whether it may stay.
+    /// Handles a name that leads to an inode: the inode's first name, or one more link. Returns
+    /// whether the entry may stay.
     fn name(&mut self, directory: &Inode, area: Area<'_>, entry: &Entry<'_>) -> bool {
         let (ino, kind) = (entry.ino(), entry.dentry.file_type);
         let place = of(directory.nid).at(area.at);
@@ -274,7 +276,7 @@ impl Check<'_> {
             }
             return !again;
         }
-        // A deleted inode that is still open, or one of the superblock's, was met already.
+        // Orphans and quota files were reached before without a name.
         let was_met = known.flags & (state::ORPHAN | state::QUOTA | state::LOST) != 0;
         let expected = match self.nat.entry(ino) {
             _ if was_met => None,
@@ -331,7 +333,7 @@ impl Check<'_> {
         leads_somewhere
     }
 
-    /// A repair puts what it finds again into `lost+found`, or into the root where there is none.
+    /// Notes where a repair puts recovered inodes: `lost+found`, or the root if there is none.
     fn remember_home(&mut self, file: &FileWalk) {
         if let Some(mender) = &mut self.mender
             && (file.inode.nid == NodeId::ROOT || mender.home == Some(file.inode.nid))
@@ -364,8 +366,8 @@ impl Check<'_> {
                 None if inode.inline_entries().is_some() => {
                     self.mend_dots(AreaPlace { at: file.expected.at, inline: true }, inode.nid, parent);
                 }
-                // It gets a new one once it is known which blocks are free; what it had is among
-                // what nothing leads to.
+                // It gets a new page once it is known which blocks are free; its old content counts
+                // as lost.
                 None => {
                     let place = (inode.nid, file.expected.at, inode.shape.addresses.start, parent);
                     self.mender.iter_mut().for_each(|mender| mender.pageless.push(place));
@@ -380,8 +382,8 @@ impl Check<'_> {
             self.mend_head(file.expected.at, |head| head.depth = met.levels.into());
         }
         let known = self.inodes.get(inode.nid);
-        // A directory's parent stands in its inode too: roll-forward goes by it. mkfs.f2fs writes 0
-        // into the root's.
+        // A directory's inode records its parent too, and roll-forward relies on it. mkfs.f2fs
+        // writes 0 into the root's.
         if known.parent != 0 && head.parent.get() != known.parent {
             self.report.fault(FindingKind::Directory, place, || {
                 format!("the inode has {} as its parent; expected {}", head.parent.get(), known.parent)
@@ -390,7 +392,7 @@ impl Check<'_> {
         }
     }
 
-    /// No directory has a name twice.
+    /// Reports names that occur twice in a directory.
     fn compare_names(&mut self, names: &mut Vec<NameKey>) {
         names.sort_unstable();
         for pair in names.windows(2) {

@@ -1,4 +1,4 @@
-//! The addresses of a file: whose blocks they are, and what an inode says of all of them.
+//! Checks a file's addresses: who owns the blocks, and whether the inode's totals match.
 
 use nandkit_vfs::FileKind;
 
@@ -15,35 +15,35 @@ use crate::inode::Inode;
 use crate::layout::inode::{advise, inline};
 use crate::layout::{Features, word};
 
-/// Most pages of a cluster.
+/// The most pages per cluster.
 const CLUSTER_MAX: usize = 256;
-/// Where an inode has the blocks that compression saved.
+/// The offset of `i_compr_blocks`, the blocks saved by compression, in an inode.
 const COMPRESSED_BLOCKS: usize = 384;
 
-/// An inode, and what was found below it.
+/// An inode and what was found below it.
 #[derive(Debug)]
 pub(super) struct FileWalk {
     pub inode: Inode,
     pub expected: Expected,
-    /// Whether its words of addresses are addresses.
+    /// Whether its address words hold addresses.
     pub has_addresses: bool,
-    /// Where the addresses of the node that is looked at begin.
+    /// Where the addresses start in the node being checked.
     words_start: usize,
     /// Blocks as `i_blocks` counts them.
     pub blocks: u64,
-    /// Blocks that compression saved.
+    /// Blocks saved by compression.
     saved: u64,
-    /// Pages of its largest extent that lie where it says.
+    /// Pages of its largest extent that are where the extent says.
     extent_pages: u64,
-    /// Blocks that lie behind the end of the devices.
+    /// Blocks past the end of the devices.
     behind_end: u64,
-    /// The page behind the last one with an address.
+    /// The page after the last one with an address.
     pub end_page: u64,
-    /// All nodes below could be looked at.
+    /// Whether all nodes below it could be read.
     pub whole: bool,
-    /// Whether it is a quota file of the superblock's.
+    /// Whether the superblock names it as a quota file.
     pub is_quota: bool,
-    /// Blocks of a directory, a link or a quota file that nobody else has: page and address.
+    /// Blocks of a directory, symlink or quota file that belong to no one else: page and address.
     pub pages: Vec<(u32, BlockAddress)>,
 }
 
@@ -82,7 +82,8 @@ impl FileWalk {
 }
 
 impl Check<'_> {
-    /// Addresses of one node, from byte `start` of its block and from page `page` of the file on.
+    /// Checks the addresses of one node, starting at byte `start` of its block and page `page` of
+    /// the file.
     pub fn addresses(
         &mut self,
         file: &mut FileWalk,
@@ -122,7 +123,7 @@ impl Check<'_> {
         }
     }
 
-    /// One address that is no hole. Says whether it is a block that is this file's alone.
+    /// Checks an address that is no hole. Returns whether it is a block that only this file uses.
     fn address(&mut self, file: &mut FileWalk, node: &Expected, index: u16, page: u64, address: DataAddress) -> bool {
         file.blocks += 1;
         file.meet_page(page, address);
@@ -132,7 +133,7 @@ impl Check<'_> {
                 format!("page {page} of a quota file of {} bytes", file.inode.head.size.get())
             });
             self.mend_address(file, node, index);
-            // It is none of this file's any more, and may be somebody's.
+            // It no longer belongs to this file, and may belong to another.
             if self.mender.is_some() {
                 return false;
             }
@@ -152,7 +153,7 @@ impl Check<'_> {
                 if first && (file.inode.kind != FileKind::Regular || file.is_quota) {
                     file.pages.extend(u32::try_from(page).ok().map(|page| (page, here)));
                 } else if !first && file.is_directory() {
-                    // Somebody else's block is not looked at once more: names may be missing.
+                    // Another owner's block is not read again, so names may be missing.
                     (file.whole, self.whole) = (false, false);
                 }
                 if !first {
@@ -182,7 +183,7 @@ impl Check<'_> {
         }
     }
 
-    /// A file that stands for a device: its extent is all of one that is not the first
+    /// Checks a device alias: its extent covers one whole device other than the first
     /// (extent_cache.c, `sanity_check_extent_cache`), and no summary names its blocks (fsck.c,
     /// `fsck_chk_data_blk`).
     pub fn device_alias(&mut self, file: &mut FileWalk) {
@@ -219,15 +220,15 @@ impl Check<'_> {
         }
     }
 
-    /// An address that leads nowhere becomes a hole.
+    /// Turns an invalid address into a hole.
     fn mend_address(&mut self, file: &FileWalk, node: &Expected, index: u16) {
         let in_inode = node.nid == file.inode.nid;
         self.drop_of(node.ino, || format!("address {index} of {}", node.nid));
         self.mend_word(node.at, file.words_start + usize::from(index) * 4, in_inode, 0);
     }
 
-    /// A compressed cluster: its blocks, then reserved addresses or, once they were given back,
-    /// holes (f2fs.md, "Compressed files").
+    /// Checks a compressed cluster: its blocks, then reserved addresses, or holes once these were
+    /// released (f2fs.md, "Compressed files").
     fn cluster(&mut self, file: &mut FileWalk, node: &Expected, first: u16, page: u64, addresses: &[DataAddress]) {
         let released = file.inode.head.has_inline(inline::COMPRESS_RELEASED);
         if !released {
@@ -268,7 +269,7 @@ impl Check<'_> {
                 self.mend_address(file, node, first + number as u16);
             }
         } else if !own {
-            // What is left of it cannot be decompressed.
+            // The rest of it cannot be decompressed.
             for number in 0..addresses.len() {
                 self.mend_address(file, node, first + number as u16);
             }
@@ -277,7 +278,7 @@ impl Check<'_> {
         }
     }
 
-    /// What an inode says of its blocks, held against them.
+    /// Compares an inode's totals with the blocks found.
     pub fn finish_file(&mut self, file: &mut FileWalk) {
         if file.whole && self.is_lost_without_target(file) {
             self.inodes.change(file.inode.nid).flags |= state::DAMAGED;
@@ -306,8 +307,8 @@ impl Check<'_> {
             self.mend_head(file.expected.at, |head| head.blocks = counted.into());
         }
         let extent = head.extent;
-        // On volumes that are never written the extent of a compressed file counts clusters; that
-        // of a file that stands for a device is the device. Content in the inode has none.
+        // On volumes that are never written, the extent of a compressed file counts clusters; the
+        // extent of a device alias is the device. Inline content has none.
         let counts_pages = !file.inode.is_compressed() || !self.geometry.features.has(Features::READ_ONLY);
         if counts_pages && !file.inode.is_device_alias() && file.extent_pages != u64::from(extent.length.get()) {
             self.report.fault(FindingKind::Extent, place, || {
@@ -338,14 +339,14 @@ impl Check<'_> {
         }
     }
 
-    /// A directory is as long as its last page.
+    /// Sets a directory's size to the end of its last page.
     fn mend_size(&mut self, file: &FileWalk) {
         let size = file.end_page.max(1).saturating_mul(self.geometry.block_size() as u64);
         self.mend_head(file.expected.at, |head| head.size = size.into());
     }
 
-    /// Blocks behind the size: of a directory nobody finds what is in them; a file has them by
-    /// right or by a write that was cut off.
+    /// Checks for blocks past the size. A directory's would never be found; a file may have them
+    /// legitimately or from an interrupted write.
     fn check_size(&mut self, file: &FileWalk) {
         let head = &file.inode.head;
         let (size, block) = (head.size.get(), self.geometry.block_size() as u64);
@@ -371,7 +372,7 @@ impl Check<'_> {
                     .fault(FindingKind::Directory, place, || format!("a directory of {size} bytes has {pages} pages"));
                 self.mend_size(file);
             }
-            // Space ahead, what is to be cut at the next open, the hashes of verity.
+            // Space allocated ahead, blocks to be truncated at the next open, verity hashes.
             FileKind::Regular
                 if behind
                     && ![advise::KEEP_SIZE, advise::TRUNCATE, advise::VERITY]

@@ -1,4 +1,4 @@
-//! One inode: fields against each other and against the volume, and its extended attributes.
+//! Checks one inode: its fields against each other and the volume, and its extended attributes.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ use crate::xattr::acl_from_stored;
 const NS_PER_S: u32 = 1_000_000_000;
 
 impl Check<'_> {
-    /// Looks at an inode whose block is its own. `None` where nothing can be made of it.
+    /// Checks an inode whose block is known to be its own. Returns `None` if it cannot be decoded.
     pub fn look_at_inode(&mut self, expected: &Expected, block: Block) -> Option<FileWalk> {
         let (nid, here) = (expected.nid, expected.at);
         self.check_inode_checksum(expected, &block);
@@ -40,7 +40,7 @@ impl Check<'_> {
         };
         self.remember(&inode);
         let is_directory = inode.kind == FileKind::Directory;
-        // mkfs.f2fs leaves the inodes of devices' aliases without the mark.
+        // mkfs.f2fs does not mark the inodes of device aliases.
         if !inode.is_device_alias() {
             self.check_cold(expected, &inode.block, is_directory);
         }
@@ -82,8 +82,8 @@ impl Check<'_> {
         }
     }
 
-    /// Keeps what is compared with names, and compares the kind with that of the entry that led
-    /// here.
+    /// Stores what is later compared with names, and compares the kind with that of the entry that
+    /// led here.
     fn remember(&mut self, inode: &Inode) {
         let kind = type_of(inode.kind);
         let place = self.inodes.change(inode.nid);
@@ -99,7 +99,7 @@ impl Check<'_> {
         self.totals.inodes += 1;
         if known.names > 0 && known.entry_type != kind {
             let subject = of(inode.nid).at(BlockAddress(known.name_block));
-            // An unknown type was told with the entry.
+            // An unknown type was reported with the entry.
             if let Some(said) = kind_of(known.entry_type) {
                 self.report.fault(FindingKind::Dentry, subject, || {
                     format!("the entry says {said}; the inode is a {}", inode.kind)
@@ -159,7 +159,7 @@ impl Check<'_> {
         }
     }
 
-    /// What [`Check::check_fields`] and decoding find wrong, put right.
+    /// Repairs what [`Check::check_fields`] and decoding found.
     fn mend_fields(&mut self, inode: &Inode, here: BlockAddress) {
         let (mut head, kind) = (inode.head, inode.kind);
         let is_directory = kind == FileKind::Directory;
@@ -184,7 +184,7 @@ impl Check<'_> {
         ];
         let cleared = without.iter().filter(|(_, clear)| *clear).fold(0, |bits, (bit, _)| bits | bit);
         head.flags = (head.flags.get() & !cleared).into();
-        // On volumes that have such inodes nothing tells which of them are none.
+        // On volumes that have such inodes, nothing tells which flags are wrong.
         let without = [
             (advise::ENCRYPTED | advise::ENCRYPTED_NAME, !has(Features::ENCRYPT)),
             (advise::VERITY, !has(Features::VERITY)),
@@ -195,7 +195,7 @@ impl Check<'_> {
         }
     }
 
-    /// Content in the inode that contradicts itself, put right.
+    /// Repairs inline content that contradicts itself.
     fn mend_inline(&mut self, inode: &Inode, here: BlockAddress) {
         let (mut head, room) = (inode.head, inode.shape.inline.len() as u64);
         let area = inode.block.get(inode.shape.inline.clone()).unwrap_or_default();
@@ -215,8 +215,8 @@ impl Check<'_> {
         }
     }
 
-    /// Content in the inode: the word before it is zero, it is as long as there is room, and a file
-    /// says that it has any.
+    /// Checks inline content: the word before it is zero, it fits, and a file's flag says that it
+    /// exists.
     fn check_inline(&mut self, inode: &Inode, subject: FindingSubject) {
         let (head, size) = (&inode.head, inode.head.size.get());
         let room = inode.shape.inline.len() as u64;
@@ -242,7 +242,7 @@ impl Check<'_> {
         }
     }
 
-    /// Where content is in the inode, or there is none, no node may be.
+    /// Checks that an inode with inline content, or without content, refers to no nodes.
     fn check_no_nodes(&mut self, inode: &Inode, here: BlockAddress) {
         let nids = inode::nids_offset(self.geometry.block_size());
         let found = (0..inode::NIDS).find_map(|index| word(&inode.block, nids + index * 4).filter(|nid| *nid != 0));
@@ -256,7 +256,7 @@ impl Check<'_> {
         }
     }
 
-    /// The attributes of an inode, with the block of their node where there is one.
+    /// Checks the attributes of an inode. `node`: the block of its attribute node, if it has one.
     pub fn check_xattrs(&mut self, inode: &Inode, node: Option<&Block>) {
         let mut area = inode.inline_xattrs().to_vec();
         if let Some(block) = node {
@@ -279,8 +279,8 @@ impl Check<'_> {
     }
 }
 
-/// What is wrong with an area of attributes, and the kinds of those that its inode's marks ask for
-/// and that are not there.
+/// Lists what is wrong in an attribute area, and the kinds of attributes that the inode's flags
+/// require but that are missing.
 fn wrong_attributes(inode: &Inode, area: &[u8], has_node: bool) -> (Vec<String>, Vec<u8>) {
     let mut wrong = Vec::new();
     let mut seen: BTreeSet<(u8, &[u8])> = BTreeSet::new();
@@ -315,7 +315,7 @@ fn shown(attribute: &Attribute<'_>) -> String {
     format!("{}:{}", attribute.index, String::from_utf8_lossy(attribute.name).escape_debug())
 }
 
-/// What is wrong with one attribute.
+/// Describes what is wrong with one attribute, if anything.
 fn wrong_attribute(attribute: &Attribute<'_>) -> Option<String> {
     let is_acl = matches!(attribute.index, index::ACL_ACCESS | index::ACL_DEFAULT);
     if is_acl != attribute.name.is_empty() {

@@ -1,4 +1,4 @@
-//! What is remembered of each inode, and its path.
+//! The state kept per inode during a check, and paths of inodes.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use crate::ids::{BlockAddress, NodeId};
 use crate::layout::dentry::Slot;
 use crate::layout::{DentryArea, inode_shape};
 
-/// Inodes of a piece of the table.
+/// Inodes per chunk of the table.
 const PIECE: u32 = 64;
 
-/// What is remembered of an inode that was named or read.
+/// The state of an inode that was named or read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InodeState {
-    /// The directory of its first name; 0 for none.
+    /// The directory of its first name; 0 if none.
     pub parent: u32,
-    /// The block with that name: a directory's, or its inode's.
+    /// The block that holds that name: a directory block or the directory's inode.
     pub name_block: u32,
     pub name_slot: u16,
     pub name_length: u8,
     /// The type in the entry of its first name.
     pub entry_type: u8,
-    /// The type of the inode as in an entry; 0 until it was read.
+    /// The inode's own type, encoded as in an entry; 0 until it was read.
     pub inode_type: u8,
-    /// What its inode says.
+    /// The link count in the inode.
     pub links: u32,
-    /// Names that were met.
+    /// The number of names found.
     pub names: u32,
-    /// Of a directory: directories in it.
+    /// For a directory: the number of subdirectories.
     pub directories: u32,
     /// Bits of [`state`].
     pub flags: u8,
@@ -40,17 +40,17 @@ pub(super) struct InodeState {
 
 /// Bits of [`InodeState::flags`].
 pub(super) mod state {
-    /// Deleted and still open when the checkpoint was written.
+    /// Deleted but still open when the checkpoint was written.
     pub const ORPHAN: u8 = 1;
-    /// One of the superblock's.
+    /// A quota file named by the superblock.
     pub const QUOTA: u8 = 2;
-    /// Nothing leads to it.
+    /// Nothing refers to it.
     pub const LOST: u8 = 4;
-    /// The name stands in its directory's inode.
+    /// The name is in the inode of its directory.
     pub const NAME_INLINE: u8 = 8;
-    /// Of a directory: names are ciphertext.
+    /// For a directory: its names are encrypted.
     pub const ENCRYPTED: u8 = 16;
-    /// Its inode was damaged, so that nothing follows from its counts.
+    /// The inode was damaged, so its counts mean nothing.
     pub const DAMAGED: u8 = 32;
 }
 
@@ -60,7 +60,7 @@ impl InodeState {
     }
 }
 
-/// States by nid. Memory: 40 bytes for each nid of the pieces of which any was met.
+/// States by nid. Memory: 40 bytes per nid of each chunk that is used.
 #[derive(Debug, Default)]
 pub(super) struct Inodes {
     pieces: BTreeMap<u32, Box<[InodeState; PIECE as usize]>>,
@@ -78,7 +78,7 @@ impl Inodes {
         &mut piece[(nid.0 % PIECE) as usize]
     }
 
-    /// All that were read, ascending.
+    /// All inodes that were read, ascending.
     pub fn read(&self) -> impl Iterator<Item = (NodeId, &InodeState)> {
         let all =
             self.pieces.iter().flat_map(|(number, piece)| (number.wrapping_mul(PIECE)..).map(NodeId).zip(piece.iter()));
@@ -86,12 +86,12 @@ impl Inodes {
     }
 }
 
-/// Looks up paths, name by name from below.
+/// Builds paths, component by component from the inode up.
 pub(super) struct Paths<'a> {
     blocks: &'a dyn Blocks,
     inodes: &'a Inodes,
     budget: PathBudget,
-    /// What was looked up last: findings come many of one inode.
+    /// The last inode looked up, since many findings concern the same one.
     last: Option<(NodeId, Option<Vec<u8>>)>,
 }
 
@@ -100,8 +100,8 @@ impl<'a> Paths<'a> {
         Self { blocks, inodes, budget: PathBudget::default(), last: None }
     }
 
-    /// The path of an inode, or of a long one its end; `None` where no names lead up to the root.
-    /// Cost: one block a component.
+    /// The path of an inode, or the end of a long one; `None` if no chain of names leads to the
+    /// root. Cost: one block per component.
     pub fn path(&mut self, nid: NodeId) -> Option<Vec<u8>> {
         if let Some((last, path)) = &self.last
             && *last == nid
@@ -121,7 +121,7 @@ impl<'a> Paths<'a> {
             if state.parent == 0 || parts.len() >= DEPTH_MAX {
                 return None;
             }
-            // So long that no more than the end is shown.
+            // Longer than what is shown.
             if bytes > self.budget.longest().min(PATH_BYTES_EACH * 16) {
                 parts.push(b"...".to_vec());
                 break;

@@ -1,7 +1,6 @@
-//! Nodes that exist and that nothing leads to.
+//! Finds nodes that exist but that nothing refers to.
 //!
-//! What they refer to is claimed like that of others: else every block of theirs would be told as
-//! well.
+//! What they refer to is claimed as well; otherwise each of their blocks would be reported too.
 
 use nandkit_units::Cause;
 use nandkit_vfs::FileKind;
@@ -18,7 +17,7 @@ use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
 use crate::layout::node::word_of;
 use crate::layout::{Footer, InodeHead, NatEntry, NodeOffset};
 
-/// What a node holds, by its place in its file.
+/// What a node holds, by its position in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Holds {
     Nids,
@@ -26,7 +25,7 @@ enum Holds {
     Attributes,
 }
 
-/// What stands at a place of a file's tree, where nodes have room for `n` nids (f2fs.md, "Nodes",
+/// The role of a position in a file's tree, for nodes with room for `n` nids (f2fs.md, "Nodes",
 /// "Offsets in the file").
 fn holds(offset: NodeOffset, n: u32) -> Holds {
     let double = 5 + 2 * n;
@@ -40,13 +39,13 @@ fn holds(offset: NodeOffset, n: u32) -> Holds {
 }
 
 impl Check<'_> {
-    /// Tells of all nodes that were not reached: of inodes those that no other lost one seems to
-    /// hold, of other nodes those that no lost node refers to.
+    /// Reports all unreached nodes: inodes unless another lost inode contains them, other nodes
+    /// unless a lost node refers to them.
     pub fn find_lost(&mut self) {
         let inodes = self.lost_inodes();
         let is_lost = |nid: u32| inodes.binary_search_by_key(&nid, |(nid, _)| nid.0).is_ok();
-        // First those whose parent is not lost too, as far as what inodes say of their parents is
-        // right; then what is left, as circles of directories are.
+        // First those whose recorded parent is not lost; then the rest, such as cycles of
+        // directories.
         let tops = inodes.iter().filter(|(nid, parent)| nid.0 == *parent || !is_lost(*parent));
         for (nid, _) in tops.chain(&inodes) {
             if let Reach::First(entry) = self.nat.reach(*nid) {
@@ -56,8 +55,8 @@ impl Check<'_> {
         self.lost_nodes();
     }
 
-    /// All lost inodes whose block is theirs, ascending, with what they have as their parent. A
-    /// repair lets those go that were deleted while they were open, as the next mount would.
+    /// All lost inodes whose block matches, ascending, with their recorded parents. A repair drops
+    /// those that were deleted while open, as the next mount would.
     fn lost_inodes(&mut self) -> Vec<(NodeId, u32)> {
         let geometry = self.geometry;
         let deleted = self.mender.as_ref().map(|mender| mender.deleted.as_slice()).unwrap_or_default();
@@ -94,8 +93,8 @@ impl Check<'_> {
         let known = self.inodes.get(nid);
         if let Some(mender) = self.mender.as_mut().filter(|_| !known.has(state::DAMAGED)) {
             mender.lost.push(nid);
-            // What an earlier pass could make nothing of may be sound by now, as where another
-            // file's address led to its block.
+            // An inode that an earlier pass could not decode may be sound now, for example if
+            // another file's address referred to its block.
             mender.hopeless.remove(&nid);
         }
         let what = crate::layout::dentry::kind_of(known.inode_type)
@@ -105,7 +104,7 @@ impl Check<'_> {
         });
     }
 
-    /// Nodes that are no inodes, or whose block is not theirs.
+    /// Reports lost nodes that are not inodes, or whose block does not match.
     fn lost_nodes(&mut self) {
         let geometry = self.geometry;
         let n = u32::from(geometry.addresses_per_node());
@@ -140,7 +139,7 @@ impl Check<'_> {
                 }
             }
         }
-        // Those first that refer to others: what a lost node refers to is told with it.
+        // Nodes that refer to others first: what a lost node refers to is reported with it.
         lost.sort_by_key(|(holds, nid, ..)| (*holds, *nid));
         for (_, nid, entry, here) in lost {
             if self.nat.reach(nid) == Reach::First(entry) {
@@ -152,8 +151,8 @@ impl Check<'_> {
         }
     }
 
-    /// Claims a lost node's block and what it refers to, two levels deep at most; says how many
-    /// nodes were below it.
+    /// Claims a lost node's block and what it refers to, at most two levels deep; returns the
+    /// number of nodes below it.
     fn claim_lost(&mut self, nid: NodeId, here: BlockAddress, entry: &NatEntry) -> u64 {
         let mut stack = vec![(nid, here, *entry)];
         let mut nodes = 0;

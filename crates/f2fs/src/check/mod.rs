@@ -1,11 +1,11 @@
-//! A whole volume held against what the format says of it.
+//! Checks a whole volume against the format.
 //!
-//! One pass from the roots over all that they lead to (`walk`, `directory`), each block claimed
-//! once (`segments`) and compared with the tables; then what nothing led to (`lost`), the summaries
-//! (`summaries`) and the counts (`totals`). Every node and every block of a directory is read once,
-//! in requests as long as they lie together; of file data only compressed clusters, which can be
-//! wrong, are read. Nothing recurses, and nothing is looked at twice, so that a hostile volume
-//! costs no more than its size.
+//! One pass starts at the roots and follows everything they refer to (`walk`, `directory`); each
+//! block is claimed once (`segments`) and compared with the tables. Then come nodes that nothing
+//! refers to (`lost`), the summaries (`summaries`) and the counts (`totals`). Every node and every
+//! directory block is read once, adjacent ones in one request; of file data only compressed
+//! clusters are read, since only they can be checked. Nothing recurses and nothing is visited
+//! twice, so a hostile volume costs no more than its size.
 
 mod batch;
 mod content;
@@ -52,20 +52,19 @@ use summaries::Summaries;
 use totals::Totals;
 use walk::Expected;
 
-/// Checks a volume that lies on these devices, in the order in which its superblock names them.
-/// Nothing is written.
+/// Checks the volume on these devices, given in the order of its superblock. Writes nothing.
 ///
-/// The findings are by offset, those without one first. Counts, of what was reached: `files`
-/// (regular ones), `directories`, `other_inodes` (links, devices, fifos, sockets), `nodes` (inodes
-/// included); and `blocks_used` of the main area. Where the paths of all findings take more than
-/// [`nandkit_vfs::path::PathBudget`] allows, they are the last components behind `/...`.
+/// Findings are sorted by offset, those without one first. Counts cover what the roots lead to:
+/// `files` (regular), `directories`, `other_inodes` (symlinks, devices, fifos, sockets), `nodes`
+/// (including inodes), and `blocks_used` of the main area. If the paths of all findings exceed
+/// [`nandkit_vfs::path::PathBudget`], only their last components are shown, after `/...`.
 ///
-/// A volume with a superblock that can be used always gives a report, however bad it is; so does
-/// one without, where something says that it was F2FS. Sectors that cannot be read are findings.
-/// Errors: `Corrupt` (no F2FS at all), `InvalidArgument` (fewer or more devices than the volume
-/// has), `NotSupported` (a block size that cannot be read). Cost: a read of all metadata, nodes and
-/// directories, and of compressed clusters. Memory: two bits for each block of segments in use, ten
-/// bytes for each nid, 40 for each inode, and up to some 100 MB of work that waits.
+/// A volume with a usable superblock always gives a report, however damaged it is; so does one
+/// without if something shows that it was F2FS. Unreadable sectors are findings. Errors: `Corrupt`
+/// (not F2FS at all), `InvalidArgument` (the wrong number of devices), `NotSupported` (an
+/// unsupported block size). Cost: reads all metadata, nodes and directories, and compressed
+/// clusters. Memory: two bits per block of segments in use, ten bytes per nid, 40 per inode, and up
+/// to about 100 MB of pending work.
 pub fn check<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<Report> {
     let mut devices = Devices::new(devices, clock)?;
     let mut report = Draft::default();
@@ -91,7 +90,7 @@ pub fn check<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<Report> {
     Ok(finished_check(&blocks, &superblock, report))
 }
 
-/// Checks all but the superblocks.
+/// Checks everything except the superblocks.
 fn finished_check(blocks: &dyn Blocks, superblock: &Superblock, mut report: Draft) -> Report {
     let Some((pack, state)) = packs::check(blocks, &mut report) else { return finished(report, None) };
     roll_forward::look(blocks, &pack, &state, &mut |defect: Defect| report.take(defect));
@@ -102,7 +101,7 @@ fn finished_check(blocks: &dyn Blocks, superblock: &Superblock, mut report: Draf
     finished(report, Some(met))
 }
 
-/// What was met, for the report.
+/// The counts for the report.
 struct Met<'a> {
     blocks: &'a dyn Blocks,
     inodes: &'a Inodes,
@@ -133,7 +132,7 @@ fn finished(report: Draft, met: Option<Met<'_>>) -> Report {
     Report { findings, counts, notes: Vec::new() }
 }
 
-/// A check under way.
+/// A check in progress.
 struct Check<'a> {
     blocks: &'a dyn Blocks,
     geometry: &'a Geometry,
@@ -148,15 +147,15 @@ struct Check<'a> {
     checksum_seed: u32,
     decompressor: Option<Decompressor>,
     compared_pairs: u32,
-    /// Takes changes, where this is a repair.
+    /// Collects changes, in a repair.
     mender: Option<Mender>,
-    /// Takes all claims, where tables are to be made of them.
+    /// Collects all claims, if tables are to be rebuilt from them.
     claimed: Option<ClaimedBlocks>,
-    /// Inodes that were reached and not yet looked at.
+    /// Inodes that were reached but not yet looked at.
     pending: Vec<Expected>,
-    /// Nodes, and blocks of directories, that lie behind the end of the devices.
+    /// Nodes and directory blocks past the end of the devices.
     nodes_behind_end: u64,
-    /// Everything that something led to could be looked at: only then counts say anything.
+    /// Whether everything reachable could be read; only then do counts mean anything.
     whole: bool,
 }
 
@@ -201,7 +200,7 @@ impl<'a> Check<'a> {
         std::mem::take(&mut self.summaries).finish(self.blocks, self.state, &mut self.report);
     }
 
-    /// All that root, quota files and what is open lead to.
+    /// Visits everything that the root, quota files and open inodes lead to.
     fn walk_from_roots(&mut self, superblock: &Superblock) {
         self.add_root(NodeId::ROOT, 0);
         self.quotas.wanted = superblock.quota_inodes.iter().any(|field| field.get() != 0);
@@ -219,7 +218,7 @@ impl<'a> Check<'a> {
         self.walk();
     }
 
-    /// An inode that the superblock or the checkpoint names.
+    /// Adds an inode that the superblock or the checkpoint names.
     fn add_root(&mut self, nid: NodeId, flag: u8) {
         match self.reach(nid, nid, NodeOffset::INODE) {
             Some(expected) => {

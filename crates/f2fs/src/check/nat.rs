@@ -1,4 +1,4 @@
-//! The node address table in memory, and who of it was reached.
+//! The node address table in memory, with the nodes that were reached.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +13,19 @@ use crate::findings::FindingKind;
 use crate::ids::{BlockAddress, DataAddress, NodeId};
 use crate::layout::{Geometry, NatEntry};
 
-/// Blocks read with one request.
+/// Blocks per request.
 const RUN: u32 = 256;
 
-/// The entries of one block of the NAT of which any is in use, and which of them were reached.
+/// The entries of a NAT block that has any in use, and which of them were reached.
 #[derive(Debug)]
 struct Chunk {
     entries: Box<[NatEntry]>,
-    /// Entries in use without the journal; entry 0 counts as one.
+    /// Entries in use in the table without the journal; entry 0 counts as used.
     used_in_table: usize,
     reached: Box<[bool]>,
 }
 
-/// The NAT as the checkpoint has it. Memory: ten bytes for each nid of the blocks that have any in
-/// use.
+/// The NAT of the checkpoint. Memory: ten bytes per nid of each block that has entries in use.
 #[derive(Debug)]
 pub(super) struct NatTable {
     chunks: BTreeMap<u32, Chunk>,
@@ -34,22 +33,22 @@ pub(super) struct NatTable {
     nid_end: u64,
 }
 
-/// What reaching for a node came to.
+/// The result of reaching a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// It is there, and nobody else reached for it before.
+    /// The node exists and was not reached before.
     First(NatEntry),
-    /// It is there, and was reached before.
+    /// The node exists and was reached before.
     Again,
-    /// Nobody has this nid.
+    /// The nid is free.
     Free,
-    /// The NAT has no such nid, or it is none of a node.
+    /// The nid is outside the NAT, or cannot be a node's.
     Outside,
 }
 
 impl NatTable {
-    /// Reads the copies that count, and puts the journal over them. Cost: one copy of the NAT in
-    /// requests as long as copies lie together.
+    /// Reads the current copies and applies the journal. Cost: reads one copy of the NAT, adjacent
+    /// blocks in one request.
     pub fn load(blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) -> Self {
         let geometry = blocks.geometry();
         let mut table = Self {
@@ -124,7 +123,7 @@ impl NatTable {
         Some(chunk.and_then(|chunk| chunk.entries.get((nid.0 % self.per_chunk) as usize)).copied().unwrap_or_default())
     }
 
-    /// Somebody refers to a node.
+    /// Marks a node as reached by a reference.
     pub fn reach(&mut self, nid: NodeId) -> Reach {
         if u64::from(nid.0) >= self.nid_end || nid < NodeId::ROOT {
             return Reach::Outside;
@@ -142,7 +141,7 @@ impl NatTable {
         }
     }
 
-    /// All nids in use from the root's on, ascending, with their entries, and whether they were
+    /// All nids in use from the root's on, ascending, with their entries and whether they were
     /// reached.
     fn in_use(&self) -> impl Iterator<Item = (NodeId, NatEntry, bool)> + '_ {
         let chunks = self.chunks.iter().flat_map(|(number, chunk)| {
@@ -153,7 +152,7 @@ impl NatTable {
         chunks.filter(|(nid, entry, _)| *nid >= NodeId::ROOT && !entry.is_free())
     }
 
-    /// The nids in use from the root's on that nobody reached, ascending, with their entries.
+    /// All unreached nids in use from the root's on, ascending, with their entries.
     pub fn unreached(&self) -> impl Iterator<Item = (NodeId, NatEntry)> + '_ {
         self.in_use().filter(|(_, _, reached)| !reached).map(|(nid, entry, _)| (nid, entry))
     }
@@ -163,18 +162,18 @@ impl NatTable {
         self.in_use().map(|(nid, entry, _)| (nid, entry))
     }
 
-    /// The blocks of which any entry is in use.
+    /// The blocks that have entries in use.
     pub fn chunk_numbers(&self) -> impl Iterator<Item = u32> + '_ {
         self.chunks.keys().copied()
     }
 
-    /// How many nids from the root's on are in use, and how many of them are inodes.
+    /// The number of nids in use from the root's on, and how many of them are inodes.
     pub fn used(&self) -> (u64, u64) {
         self.entries().fold((0, 0), |(nodes, inodes), (nid, entry)| (nodes + 1, inodes + u64::from(entry.ino() == nid)))
     }
 
-    /// Holds the first entries and nat_bits against the table. Every entry must lead into the main
-    /// area: that is told where it is reached, or not reached.
+    /// Checks the first entries and nat_bits against the table. Addresses outside the main area are
+    /// reported where a node is reached or found lost.
     pub fn check(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Draft) {
         let fault = |report: &mut Draft, nid: NodeId, detail: String| {
             let second = msb_first::get(&state.nat_map, 0);
@@ -199,9 +198,9 @@ impl NatTable {
         }
     }
 
-    /// nat_bits says of each block whether all of its entries are in use, or none; entry 0 counts
-    /// as used (node.c, `__update_nat_bits`). mkfs.f2fs leaves out what its journal says, a kernel
-    /// has no journal then: either is right.
+    /// Checks nat_bits: which blocks have all entries in use, and which none; entry 0 counts as
+    /// used (node.c, `__update_nat_bits`). mkfs.f2fs ignores its journal here, and a kernel has no
+    /// journal then, so both ways of counting are correct.
     fn check_bits(&self, geometry: &Geometry, bits: &NatBits, report: &mut Draft) {
         let (mut wrong, mut first) = (0_u32, None);
         let all = self.per_chunk as usize;
@@ -223,14 +222,14 @@ impl NatTable {
     }
 }
 
-/// Entries of a block that are in use; entry 0 of block 0 counts as one.
+/// The number of entries of a block in use; entry 0 of block 0 counts as used.
 fn used(block: u32, entries: &[NatEntry]) -> usize {
     let zero = block == 0 && entries.first().is_some_and(NatEntry::is_free);
     entries.iter().filter(|entry| !entry.is_free()).count() + usize::from(zero)
 }
 
-/// Reads blocks of a table; where that fails, tells, and says whether there is sense in going on
-/// behind them: not where the device ends.
+/// Reads blocks of a table. On failure it reports a finding and returns whether later blocks are
+/// worth reading; they are not past the end of the device.
 pub(super) fn read_or_tell(
     blocks: &dyn Blocks,
     start: BlockAddress,
@@ -244,7 +243,7 @@ pub(super) fn read_or_tell(
         report.fault(FindingKind::CutShort, at(start), || format!("the {name} cannot be read from here on: {error}"));
         return false;
     }
-    // One lost sector does not take its neighbours with it.
+    // Read sector by sector, so that one lost sector does not affect its neighbours.
     let size = blocks.geometry().block_size();
     for (number, block) in (0..).zip(into.chunks_exact_mut(size)) {
         let Some(here) = start.checked_add(number) else { break };

@@ -1,4 +1,4 @@
-//! Both checkpoint packs.
+//! Checks both checkpoint packs.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use crate::layout::checkpoint::{LOGS_PER_KIND, NO_SEGMENT, OrphanTail, flag};
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Features, Geometry, OrphanBlock};
 use crate::open::{Pack, decode_state, read_pack, whole_block};
 
-/// A volume with the feature `ro` has two logs in use.
+/// The number of logs used on a volume with the feature `ro`.
 const LOGS_USED: usize = 3;
 
-/// Reads both packs and what the one in use says. `None`, and told, where there is none that can be
-/// used.
+/// Reads both packs and decodes the one in use. Returns `None`, and reports it, if neither is
+/// usable.
 pub(super) fn check(blocks: &dyn Blocks, report: &mut Draft) -> Option<(Pack, CheckpointState)> {
     let start = blocks.geometry().checkpoint_address;
     let starts = [Some(start), start.checked_add(BLOCKS_PER_SEGMENT)];
@@ -32,7 +32,7 @@ pub(super) fn check(blocks: &dyn Blocks, report: &mut Draft) -> Option<(Pack, Ch
             Err(error) => report.fault(FindingKind::Unreadable, at(start), || format!("a checkpoint pack: {error}")),
         }
     }
-    // By the difference of versions, which may have gone round; of equal ones the first.
+    // Compare by difference, since versions may wrap; with equal versions the first pack wins.
     if let [first, second] = packs.as_slice()
         && second.head.version.get().wrapping_sub(first.head.version.get()).cast_signed() > 0
     {
@@ -69,9 +69,9 @@ fn is_empty(blocks: &dyn Blocks, start: BlockAddress) -> bool {
     batch::one(blocks, Cause::Metadata, start).is_ok_and(|block| is_zeroed(&block))
 }
 
-/// A pack whose first block is empty is what mkfs.f2fs and resize.f2fs leave of the pack that is
-/// not in use (f2fs-tools, `resize.c`, `rebuild_checkpoint`). It is damage only where the rest of
-/// its segment still ends a newer checkpoint than the one in use.
+/// Checks a pack whose first block is empty. mkfs.f2fs and resize.f2fs leave the unused pack like
+/// that (f2fs-tools, `resize.c`, `rebuild_checkpoint`). It is damage only if the rest of its
+/// segment holds the end of a newer checkpoint than the one in use.
 fn check_emptied(blocks: &dyn Blocks, start: BlockAddress, used: &Pack, report: &mut Draft) {
     let newest = used.head.version.get();
     let places = (1..BLOCKS_PER_SEGMENT).filter_map(|number| Some((start.checked_add(number)?, ())));
@@ -85,8 +85,9 @@ fn check_emptied(blocks: &dyn Blocks, start: BlockAddress, used: &Pack, report: 
     }
 }
 
-/// A pack that is not whole is what a cut leaves behind, unless its last block, which is written
-/// last, is there: that of the pack which stood here before is older than the new first block.
+/// Reports a pack that is not valid. A power cut leaves such a pack, unless its last block, which
+/// is written last, is there; the pack that was here before has an older last block than the new
+/// first block.
 fn not_whole(blocks: &dyn Blocks, start: BlockAddress, why: Vec<Defect>, report: &mut Draft) {
     let block = |at: Option<BlockAddress>| at.and_then(|at| batch::one(blocks, Cause::Metadata, at).ok());
     let first = block(Some(start));
@@ -110,7 +111,7 @@ fn not_whole(blocks: &dyn Blocks, start: BlockAddress, why: Vec<Defect>, report:
     }
 }
 
-/// The pack that is not in use: what it says can be decoded, should it be needed.
+/// Checks that the unused pack can be decoded, should it be needed.
 fn check_other(blocks: &dyn Blocks, other: &Pack, report: &mut Draft) {
     let mut told = Vec::new();
     let decoded = decode_state(blocks, other, &mut |finding| told.push(finding));
@@ -125,22 +126,22 @@ fn check_other(blocks: &dyn Blocks, other: &Pack, report: &mut Draft) {
     }
 }
 
-/// Whether what users get and what they do not get is no more than there is, and spare that a
-/// writer cannot do without is there (super.c, `f2fs_sanity_check_ckpt`).
+/// Whether the blocks for users and the withheld ones fit in the main area and leave the spare that
+/// a writer needs (super.c, `f2fs_sanity_check_ckpt`).
 pub(super) fn spare_fits(head: &CheckpointHead, geometry: &Geometry) -> bool {
     let main = u64::from(geometry.main_segments);
-    // Segments behind the last whole zone count as the users' (f2fs-mkfs.md, "Geometry").
+    // Segments after the last whole zone count as the users' (f2fs-mkfs.md, "Geometry").
     let zone = u64::from(geometry.segments_per_section) * u64::from(geometry.sections_per_zone);
     let (user, reserved, spare) =
         (head.user_blocks.get(), head.reserved_segments.get(), head.overprovision_segments.get());
     let all = user.div_ceil(u64::from(BLOCKS_PER_SEGMENT)).saturating_add(spare.into());
-    // One that is never written needs no spare.
+    // A volume that is never written needs no spare.
     let read_only = geometry.features.has(Features::READ_ONLY);
     let most = main.saturating_add(read_only.into()).saturating_mul(u64::from(BLOCKS_PER_SEGMENT));
     reserved <= spare && (read_only || reserved > 0) && user > 0 && user < most && all < main.saturating_add(zone)
 }
 
-/// Fields that decoding does not need.
+/// Checks fields that decoding does not need.
 fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Draft) {
     let (geometry, head) = (blocks.geometry(), &pack.head);
     let subject = at(pack.start);
@@ -175,7 +176,7 @@ fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Draft) {
     check_flags(head, report, subject);
 }
 
-/// What the volume says of itself.
+/// Checks what the volume's flags say of its state.
 fn check_flags(head: &CheckpointHead, report: &mut Draft, subject: FindingSubject) {
     for (bit, text) in [
         (flag::ERROR, "an error stopped the volume's checkpoints: the last changes may be missing"),
@@ -186,7 +187,7 @@ fn check_flags(head: &CheckpointHead, report: &mut Draft, subject: FindingSubjec
             report.fault(FindingKind::State, subject, || text.into());
         }
     }
-    // Linux marks them whenever it mounts a volume with quota files without quotas.
+    // Linux sets this mark whenever it mounts a volume with quota files but without quotas.
     if head.has(flag::QUOTA_NEEDS_FSCK) {
         report.harmless(FindingKind::State, subject, || "the quota files are marked as in need of fsck".into());
     }
@@ -200,7 +201,7 @@ fn check_flags(head: &CheckpointHead, report: &mut Draft, subject: FindingSubjec
     }
 }
 
-/// Orphan blocks, and who is in them.
+/// Checks the orphan blocks and the inodes in them.
 fn check_orphans(blocks: &dyn Blocks, pack: &Pack, state: &CheckpointState, report: &mut Draft) {
     let geometry = blocks.geometry();
     let first = 1 + geometry.checkpoint_payload;

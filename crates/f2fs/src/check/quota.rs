@@ -1,5 +1,4 @@
-//! Quota files: what they say that each owner uses, held against what was met (f2fs.md, "Quota
-//! files").
+//! Checks the usage in quota files against what was counted (f2fs.md, "Quota files").
 
 use std::collections::BTreeSet;
 
@@ -16,10 +15,10 @@ use crate::layout::Superblock;
 use crate::layout::checkpoint::flag;
 use crate::quota::{QuotaKind, Share, Usage, Usages, file, tree};
 
-/// Larger quota files are not looked at: they would be those of a million owners.
+/// Larger quota files are skipped: they would hold a million owners.
 const FILE_MAX: u64 = 64 << 20;
 
-/// A quota file's content is here.
+/// A quota file whose content can be read.
 #[derive(Debug)]
 pub(super) struct QuotaPages {
     pub nid: NodeId,
@@ -28,7 +27,7 @@ pub(super) struct QuotaPages {
 }
 
 impl QuotaPages {
-    /// Whose file it is by the superblock.
+    /// The kind of quota, according to the superblock.
     pub fn kind(&self, superblock: &Superblock) -> QuotaKind {
         let is_it =
             |kind: &QuotaKind| superblock.quota_inodes.get(kind.index()).is_some_and(|field| field.get() == self.nid.0);
@@ -36,19 +35,19 @@ impl QuotaPages {
     }
 }
 
-/// What is gathered for the quotas, where the volume has any.
+/// Usage counted for quotas, if the volume has any.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
-    /// By kind, as the superblock has its inodes.
+    /// By kind, in the order of the superblock's quota inodes.
     pub usages: [Usages; 3],
     pub files: Vec<QuotaPages>,
     pub wanted: bool,
-    /// Whether a file says something else, or nothing can be said.
+    /// Whether a file differs, or could not be compared.
     pub differ: bool,
 }
 
 impl Check<'_> {
-    /// Counts an inode for its owners. Quota files themselves count for nobody.
+    /// Counts an inode for its owners. Quota files count for no owner.
     pub fn count_usage(&mut self, inode: &Inode) {
         if !self.quotas.wanted || self.inodes.get(inode.nid).has(state::QUOTA) {
             return;
@@ -61,7 +60,7 @@ impl Check<'_> {
         }
     }
 
-    /// Holds each quota file against what was counted.
+    /// Compares each quota file with the counts.
     pub fn check_quotas(&mut self, superblock: &Superblock) {
         let files = superblock.quota_inodes.iter().filter(|field| field.get() != 0).count();
         self.quotas.differ = !self.whole || self.quotas.files.len() != files;
@@ -80,8 +79,7 @@ impl Check<'_> {
                 }
             };
             let counted = self.quotas.usages.get_mut(kind.index()).map(std::mem::take).unwrap_or_default();
-            // Linux says itself where they are not to be trusted; and where not all was met,
-            // nothing follows.
+            // Not if Linux marked them as untrusted, or if not everything could be counted.
             let trusted = self.whole && !self.state.head.has(flag::QUOTA_NEEDS_FSCK);
             let owners: BTreeSet<u32> = said.keys().chain(counted.keys()).copied().collect();
             for owner in owners {

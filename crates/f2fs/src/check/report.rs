@@ -1,4 +1,4 @@
-//! A report in the making.
+//! The report while a check is running.
 
 use nandkit_vfs::check::{Finding, Findings, Kind, Severity};
 
@@ -13,21 +13,21 @@ pub(super) struct FindingSubject {
     at: Option<BlockAddress>,
 }
 
-/// The volume as a whole.
+/// The whole volume.
 pub(super) const WHOLE_VOLUME: FindingSubject = FindingSubject { inode: None, at: None };
 
-/// An inode.
+/// A finding about an inode.
 pub(super) const fn of(inode: NodeId) -> FindingSubject {
     FindingSubject { inode: Some(inode), at: None }
 }
 
-/// A block.
+/// A finding about a block.
 pub(super) const fn at(at: BlockAddress) -> FindingSubject {
     FindingSubject { inode: None, at: Some(at) }
 }
 
 impl FindingSubject {
-    /// Names the block besides.
+    /// Adds the block.
     pub const fn at(self, at: BlockAddress) -> Self {
         Self { at: Some(at), ..self }
     }
@@ -37,7 +37,7 @@ impl FindingSubject {
 #[derive(Debug)]
 pub(super) struct Draft {
     findings: Findings,
-    /// Bytes of a block, by which addresses become offsets.
+    /// Block size in bytes, for converting addresses to offsets.
     pub block_size: u32,
 }
 
@@ -48,22 +48,22 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// A draft for a volume of which the superblock is known.
+    /// A draft for a volume whose superblock is known.
     pub fn of_volume(geometry: &Geometry) -> Self {
         Self { block_size: geometry.block_size() as u32, ..Self::default() }
     }
 
-    /// Something is wrong. The text is made only if it is going to be listed.
+    /// Adds a fault. The text is only built if it will be listed.
     pub fn fault(&mut self, kind: FindingKind, subject: FindingSubject, detail: impl FnOnce() -> String) {
         self.add(kind, Severity::Fault, subject, detail);
     }
 
-    /// Something is worth knowing.
+    /// Adds a harmless finding.
     pub fn harmless(&mut self, kind: FindingKind, subject: FindingSubject, detail: impl FnOnce() -> String) {
         self.add(kind, Severity::Harmless, subject, detail);
     }
 
-    /// Something that decoding found.
+    /// Adds a defect that decoding found.
     pub fn take(&mut self, defect: Defect) {
         let subject = FindingSubject { inode: defect.inode, at: defect.at };
         self.add(defect.kind, defect.kind.severity(), subject, || defect.detail);
@@ -77,7 +77,7 @@ impl Draft {
         });
     }
 
-    /// The findings by offset, those without one first, then by inode and kind.
+    /// The findings sorted by offset (those without one first), then by inode and kind.
     pub fn finish(mut self) -> Vec<Finding> {
         let rank = |finding: &Finding| FindingKind::ALL.iter().position(|kind| kind.name() == finding.kind);
         self.findings.sort_by(|a, b| {
@@ -88,7 +88,7 @@ impl Draft {
     }
 }
 
-/// A finding whose text names the inode.
+/// Prefixes a finding's text with the inode.
 pub(super) fn naming_inode(finding: Finding) -> Finding {
     match finding.inode {
         Some(inode) => Finding { detail: format!("inode {}: {}", inode.0, finding.detail), ..finding },

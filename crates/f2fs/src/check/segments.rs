@@ -1,4 +1,4 @@
-//! Which blocks the volume's files use, held against the segment information table.
+//! The blocks in use, compared with the segment information table.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use crate::layout::sit::VALID_MAP_BYTES;
 use crate::layout::{BLOCKS_PER_SEGMENT, Features, Geometry, SitEntry};
 use crate::segments::sit::{BlockMap, decoded, has, runs};
 
-/// SIT blocks read with one request.
+/// SIT blocks per request.
 const RUN: u32 = 256;
 
-/// What is known of a segment of which anything is.
+/// The state of a segment in use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// Valid by the SIT.
+    /// Blocks valid in the SIT.
     valid: BlockMap,
-    /// Claimed by somebody.
+    /// Blocks that were claimed.
     claimed: BlockMap,
-    /// What the entry says.
+    /// The count in the SIT entry.
     count: u16,
     kind: u8,
     modified: u64,
 }
 
-/// Blocks of one segment that something is wrong with: how many, and the first of them.
+/// The number of faulty blocks of one segment, and the first of them.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     blocks: u32,
@@ -37,24 +37,24 @@ struct Group {
     inode: NodeId,
 }
 
-/// What claiming a block came to.
+/// The result of claiming a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claimed {
-    /// Nobody had it.
+    /// The block was not claimed before.
     First,
-    /// Somebody has it.
+    /// The block was claimed before.
     Again,
-    /// It is outside the main area.
+    /// The block is outside the main area.
     Outside,
 }
 
-/// All segments. Memory: 8 bytes each, and 136 for each that holds anything.
+/// All segments. Memory: 8 bytes each, and 136 for each one in use.
 #[derive(Debug)]
 pub(super) struct Segments {
     known: Vec<Option<Box<Known>>>,
-    /// Claimed blocks that the SIT has as free.
+    /// Claimed blocks that are free in the SIT.
     unmarked: BTreeMap<u32, Group>,
-    /// Nodes in data segments, and data in node segments.
+    /// Nodes in data segments and data in node segments.
     mixed: BTreeMap<u32, Group>,
     claimed: u64,
 }
@@ -77,8 +77,8 @@ fn join(groups: &mut BTreeMap<u32, Group>, segment: SegmentIndex, first: BlockAd
 }
 
 impl Segments {
-    /// Reads the copies of the SIT that count, and puts the journal over them. Tells of counts that
-    /// are not those of their maps, and of types that do not exist.
+    /// Reads the current SIT copies and applies the journal. Reports counts that do not match their
+    /// maps, and invalid types.
     pub fn load(blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) -> Self {
         let geometry = blocks.geometry();
         let segments = geometry.main_segments;
@@ -136,8 +136,8 @@ impl Segments {
         });
     }
 
-    /// The entry of the block that one of the journal takes the place of: Linux looks at it first,
-    /// and refuses the volume for it (segment.c, `build_sit_entries`).
+    /// Checks the table's entry that a journal entry overrides: Linux reads it first and refuses
+    /// the volume if it is wrong (segment.c, `build_sit_entries`).
     fn check_hidden(&self, geometry: &Geometry, state: &CheckpointState, segment: SegmentIndex, report: &mut Draft) {
         let Some(hidden) = self.get(segment) else { return };
         let (has, says) = (count(&hidden.valid), hidden.count);
@@ -178,15 +178,14 @@ impl Segments {
         self.known.get(segment.0 as usize)?.as_deref()
     }
 
-    /// Segments of nodes by the SIT, where its count bears its map out.
+    /// Node segments according to the SIT, if their count matches their map.
     fn of_nodes(&self) -> impl Iterator<Item = (SegmentIndex, &Known)> {
         self.each().filter(|(_, known)| {
             Log::of(known.kind).is_some_and(Log::is_node) && count(&known.valid) == u32::from(known.count)
         })
     }
 
-    /// The blocks of segments of nodes that the SIT has as valid and the devices have, in ascending
-    /// order.
+    /// Blocks of node segments that are valid in the SIT and within the devices, ascending.
     pub fn valid_nodes(&self, blocks: &dyn Blocks) -> impl Iterator<Item = BlockAddress> {
         let geometry = blocks.geometry();
         let segments = self.of_nodes().map(|(segment, known)| (geometry.segment_start(segment), known));
@@ -196,12 +195,12 @@ impl Segments {
         })
     }
 
-    /// How many blocks of nodes the SIT has as valid.
+    /// The number of node blocks valid in the SIT.
     pub fn valid_node_count(&self) -> u64 {
         self.of_nodes().map(|(_, known)| u64::from(known.count)).sum()
     }
 
-    /// Somebody uses a block. Each block is compared with the SIT at its first claim.
+    /// Claims a block for an inode. The first claim of a block compares it with the SIT.
     pub fn claim(&mut self, geometry: &Geometry, here: BlockAddress, inode: NodeId, is_node: bool) -> Claimed {
         let Some((segment, block)) = geometry.main(here) else { return Claimed::Outside };
         let Some(known) = self.known.get_mut(segment.0 as usize) else { return Claimed::Outside };
@@ -220,24 +219,24 @@ impl Segments {
         Claimed::First
     }
 
-    /// Whether somebody claimed a block.
+    /// Whether a block was claimed.
     pub fn is_claimed(&self, geometry: &Geometry, here: BlockAddress) -> bool {
         let place = geometry.main(here);
         place.is_some_and(|(segment, block)| self.get(segment).is_some_and(|known| has(&known.claimed, block)))
     }
 
-    /// The type of a segment by the SIT; `None` where it has none that exists.
+    /// The type of a segment in the SIT; `None` if it is invalid.
     pub fn kind(&self, segment: SegmentIndex) -> Option<Log> {
         Log::of(self.get(segment).map_or(0, |known| known.kind))
     }
 
-    /// The mean time of a segment's blocks by the SIT, in seconds.
+    /// The mean modification time of a segment's blocks in the SIT, in seconds.
     pub fn modified(&self, segment: SegmentIndex) -> u64 {
         self.get(segment).map_or(0, |known| known.modified)
     }
 
-    /// The first block of a segment at or behind an address of which nobody claimed any and that no
-    /// log has. None is behind the end.
+    /// The first block of the next free segment at or after an address: without claimed blocks, not
+    /// used by a log, within the devices.
     pub fn free_segment(
         &self,
         geometry: &Geometry,
@@ -252,12 +251,12 @@ impl Segments {
         (first..geometry.main_segments).map(SegmentIndex).find(is_free).map(|segment| geometry.segment_start(segment))
     }
 
-    /// Blocks that were claimed, and blocks that the SIT has as valid.
+    /// The number of claimed blocks, and of blocks valid in the SIT.
     pub fn totals(&self) -> (u64, u64) {
         (self.claimed, self.each().map(|(_, known)| u64::from(count(&known.valid))).sum())
     }
 
-    /// Segments that hold nothing and that no log has: by what was claimed, and by the SIT.
+    /// The number of segments that are empty and not used by a log: by claims, and by the SIT.
     pub fn free(&self, state: &CheckpointState) -> (u64, u64) {
         let (mut by_claims, mut by_sit) = (self.known.len() as u64, self.known.len() as u64);
         let mut logs: Vec<SegmentIndex> = state.logs.iter().map(|log| log.segment).collect();
@@ -271,8 +270,8 @@ impl Segments {
         (by_claims - logs.len() as u64, by_sit - logs.len() as u64)
     }
 
-    /// Holds what was claimed against the SIT. Where not all could be looked at (`whole` is false),
-    /// blocks that nobody claimed are no fault.
+    /// Compares the claims with the SIT. If not everything could be read (`whole` is false),
+    /// unclaimed valid blocks are no fault.
     pub fn compare(&self, geometry: &Geometry, whole: bool, report: &mut Draft) {
         for (segment, group) in &self.unmarked {
             let Group { blocks, first, inode } = *group;
@@ -305,14 +304,14 @@ impl Segments {
         }
     }
 
-    /// Each log has a segment of its own and of its type, its next block is free, and in an empty
-    /// segment nothing lies behind it.
+    /// Checks the logs: each has a segment of its own and of its type, its next block is free, and
+    /// in a segment filled from empty no valid block follows.
     pub fn check_logs(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Draft) {
         let read_only = geometry.features.has(Features::READ_ONLY);
         for (index, (log, here)) in Log::ALL.into_iter().zip(&state.logs).enumerate() {
             let next = BlockAddress(geometry.segment_start(here.segment).0.wrapping_add(here.next.into()));
             let segment = here.segment;
-            // A volume that is never written has one segment for three logs each.
+            // On a volume that is never written, one segment serves three logs.
             if read_only {
                 continue;
             }
@@ -349,7 +348,7 @@ mod tests {
     use super::*;
     use crate::segments::tests::shape;
 
-    /// A volume of which the devices have the first blocks alone.
+    /// A volume whose devices hold only its first blocks.
     struct Cut {
         geometry: Geometry,
         end: BlockAddress,
@@ -369,7 +368,7 @@ mod tests {
         }
     }
 
-    /// Zeroes are no nodes: a small file that claims terabytes of them would be read for hours.
+    /// Zeroes are not nodes: otherwise a small file that claims terabytes of them would take hours.
     #[test]
     fn nodes_behind_the_end_of_the_devices_are_none() {
         let geometry = shape(4000, 1, 1);

@@ -1,7 +1,7 @@
-//! What the summaries say of each block that somebody uses.
+//! Checks what the summaries say of each claimed block.
 //!
-//! Claims are gathered and compared in ascending order, so that each summary block is read once for
-//! very many of them.
+//! Claims are collected and compared in ascending order, so that each summary block is read once
+//! for many of them.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,19 @@ use crate::ids::{Block, BlockAddress, NodeId, SegmentIndex};
 use crate::layout::summary::SummaryView;
 use crate::layout::{BLOCKS_PER_SEGMENT, Features, Geometry, SummaryEntry};
 
-/// Claims that are gathered: 24 MiB.
+/// Claims collected before they are compared: 24 MiB.
 const GATHERED: usize = 1 << 20;
-/// Summaries that are wrong, and second claims, of which all is remembered; of more there is only
-/// the number.
+/// The most wrong summaries and repeated claims remembered in detail; further ones are only
+/// counted.
 const REMEMBERED: usize = 1 << 16;
 
-/// Somebody's use of a block.
+/// A use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub at: BlockAddress,
-    /// The node that refers to it; of a node itself.
+    /// The node that refers to the block; for a node, the node itself.
     pub nid: NodeId,
-    /// Whose node that is.
+    /// The inode that the node belongs to.
     pub ino: NodeId,
     /// The index of the address in the node.
     pub index: u16,
@@ -40,27 +40,27 @@ pub(super) struct Claim {
 impl Claim {
     fn is_named_by(&self, entry: &SummaryEntry) -> bool {
         let (nid, version, index) = (entry.nid.get(), entry.version, entry.index.get());
-        // Of nodes the rest is zero, and means nothing.
+        // For nodes the other fields are zero and mean nothing.
         nid == self.nid.0 && (self.is_node || (version == self.version && index == self.index))
     }
 }
 
-/// Claims that wait, and what was wrong with the others.
+/// Pending claims, and what was wrong with earlier ones.
 #[derive(Debug, Default)]
 pub(super) struct Summaries {
     waiting: Vec<Claim>,
-    /// First claims that the summary does not name, with what it says.
+    /// First claims that do not match the summary, with the summary's entry.
     foreign: BTreeMap<BlockAddress, (Claim, SummaryEntry)>,
     foreign_more: u64,
-    /// Second and further claims.
+    /// Second and later claims.
     again: Vec<Claim>,
     again_more: u64,
-    /// Segments whose summary's footer was told as wrong.
+    /// Segments whose summary footer was reported as wrong.
     wrong_footers: BTreeMap<SegmentIndex, u8>,
 }
 
 impl Summaries {
-    /// A first claim.
+    /// Adds the first claim of a block.
     pub fn add(&mut self, claim: Claim, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) {
         self.waiting.push(claim);
         if self.waiting.len() >= GATHERED {
@@ -68,7 +68,7 @@ impl Summaries {
         }
     }
 
-    /// A claim of a block that was claimed before.
+    /// Adds another claim of a block.
     pub fn add_again(&mut self, claim: Claim) {
         if self.again.len() < REMEMBERED {
             self.again.push(claim);
@@ -77,7 +77,7 @@ impl Summaries {
         }
     }
 
-    /// Compares what waits.
+    /// Compares the pending claims.
     fn compare(&mut self, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) {
         let geometry = blocks.geometry();
         let mut claims = std::mem::take(&mut self.waiting);
@@ -93,8 +93,8 @@ impl Summaries {
             for group in groups {
                 let Some(segment) = group.first().map(of_segment) else { continue };
                 match state.logs.iter().position(|log| log.segment == segment) {
-                    // The summaries of the logs' segments are the checkpoint's; those of node logs
-                    // may not be there (f2fs.md, "Checkpoint pack").
+                    // The checkpoint holds the summaries of the logs' segments; those of node logs
+                    // may be missing (f2fs.md, "Checkpoint pack").
                     Some(log) => {
                         if let Some(summary) = state.summaries.get(log).filter(|summary| !summary.entries.is_empty()) {
                             self.compare_segment(geometry, group, &summary.entries);
@@ -153,8 +153,8 @@ impl Summaries {
         }
     }
 
-    /// Compares what waits still, and tells everything: blocks with two owners, of which the
-    /// summary names the right one, and summaries that name nobody who has the block.
+    /// Compares the remaining claims and reports all faults: blocks with two owners, whose summary
+    /// names the right one, and summaries that name none of the block's owners.
     pub fn finish(mut self, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) {
         self.compare(blocks, state, report);
         self.tell_owners(report);
@@ -191,7 +191,7 @@ impl Summaries {
         for claim in again {
             let first = self.foreign.get(&claim.at).copied();
             let wrong = match first {
-                // The one who came first has no right to the block.
+                // The first claimant has no right to the block.
                 Some((wrong, entry)) if claim.is_named_by(&entry) => {
                     self.foreign.remove(&claim.at);
                     wrong

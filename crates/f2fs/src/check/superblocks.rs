@@ -1,4 +1,4 @@
-//! Both superblocks.
+//! Checks both superblocks.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Area, Cause, Context};
@@ -11,11 +11,11 @@ use crate::layout::superblock::SUPERBLOCK_OFFSET;
 use crate::layout::{Features, Superblock};
 use zerocopy::IntoBytes;
 
-/// The encoding of names in directories without case; Linux knows no other (super.c,
+/// The encoding of names in casefolded directories; Linux knows no other (super.c,
 /// `f2fs_sb_encoding_map`).
 const UTF8: u16 = 1;
 
-/// A superblock with what can be put right of its own fields.
+/// A superblock with its own fields repaired as far as possible.
 pub(super) fn mended(superblock: &Superblock) -> Superblock {
     let mut mended = superblock.clone();
     if superblock.features().has(Features::CASEFOLD) {
@@ -27,8 +27,8 @@ pub(super) fn mended(superblock: &Superblock) -> Superblock {
     mended
 }
 
-/// Has a superblock name none of these as quota files: a kind without a file is not counted
-/// (super.c, `f2fs_enable_quotas`).
+/// Removes quota files from a superblock: a kind without a file is not counted (super.c,
+/// `f2fs_enable_quotas`).
 pub(super) fn forget_quotas(superblock: &mut Superblock, inodes: &[NodeId]) {
     for field in &mut superblock.quota_inodes {
         if inodes.contains(&NodeId(field.get())) {
@@ -37,7 +37,7 @@ pub(super) fn forget_quotas(superblock: &mut Superblock, inodes: &[NodeId]) {
     }
 }
 
-/// The superblock at a byte of the volume, whatever it says.
+/// The superblock at a byte of the volume, without any check.
 fn at<D: BlockDevice>(devices: &Devices<D>, byte: u64) -> Option<Superblock> {
     let mut block = vec![0; SUPERBLOCK_OFFSET + size_of::<Superblock>()];
     let context = Context::default().for_cause(Cause::Metadata).in_area(Area::Metadata);
@@ -45,18 +45,18 @@ fn at<D: BlockDevice>(devices: &Devices<D>, byte: u64) -> Option<Superblock> {
     Superblock::of_block(&block)
 }
 
-/// Whether anything at the place of either superblock says that it is one: then what is wrong is
-/// damage.
+/// Whether anything shows that either superblock existed; then a problem is damage rather than
+/// another format.
 pub(super) fn any<D: BlockDevice>(devices: &Devices<D>) -> bool {
     let magic = crate::layout::MAGIC;
     [0, 4096, 8192, 16384].into_iter().any(|byte| at(devices, byte).is_some_and(|found| found.magic.get() == magic))
 }
 
-/// Holds the copies against each other, and what the one in use says against itself.
+/// Compares the copies, and checks the one in use.
 pub(super) fn check<D: BlockDevice>(devices: &Devices<D>, used: &Superblock, report: &mut Draft) {
     let block = 1_u64 << used.log_block_size.get().min(14);
     let (first, second) = (at(devices, 0), at(devices, block));
-    // A copy that is not whole was told.
+    // An invalid copy was already reported.
     let whole = |copy: &Superblock| {
         let mut told = 0;
         crate::layout::Geometry::from_superblock(copy, &mut |finding| {
@@ -77,7 +77,7 @@ pub(super) fn check<D: BlockDevice>(devices: &Devices<D>, used: &Superblock, rep
     check_features(used, report);
 }
 
-/// What a superblock says against itself.
+/// Reports contradictions within a superblock.
 pub(super) fn check_features(used: &Superblock, report: &mut Draft) {
     let features = used.features();
     let encoding = used.encoding.get();

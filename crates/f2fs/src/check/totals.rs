@@ -1,4 +1,4 @@
-//! What was met, held against what the checkpoint and the inodes count.
+//! Compares what was found with the counts of the checkpoint and the inodes.
 
 use nandkit_vfs::FileKind;
 
@@ -9,7 +9,7 @@ use crate::findings::FindingKind;
 use crate::ids::BlockAddress;
 use crate::layout::dentry::type_of;
 
-/// What was met.
+/// Totals of what was found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub nodes: u64,
@@ -17,12 +17,12 @@ pub(super) struct Totals {
     pub files: u64,
     pub directories: u64,
     pub others: u64,
-    /// Addresses that count without a block.
+    /// Addresses that count although they have no block.
     pub reserved: u64,
 }
 
 impl Check<'_> {
-    /// Each inode's links against the names that were found.
+    /// Compares each inode's link count with its names.
     pub fn check_links(&mut self) {
         let directory = type_of(FileKind::Directory);
         let mut wrong = Vec::new();
@@ -37,7 +37,7 @@ impl Check<'_> {
                 }
                 continue;
             }
-            // Of what has no name, counts do not tell how many it had.
+            // For an inode without a name, it is unknown how many names it had.
             if known.has(state::QUOTA) || (known.names == 0 && known.inode_type != directory) {
                 continue;
             }
@@ -48,7 +48,7 @@ impl Check<'_> {
             if links != expected {
                 wrong.push((nid, expected));
             }
-            // Where something could not be looked at, names may be missing.
+            // If something could not be read, names may be missing.
             if links > expected && !self.whole {
                 self.report.harmless(FindingKind::Links, place, || {
                     format!("{links} links; {expected} were found, but not all could be looked at")
@@ -65,8 +65,8 @@ impl Check<'_> {
         }
     }
 
-    /// The checkpoint's counts. A count is right if it is that of the tables or that of what was
-    /// met: where both differ, that was told.
+    /// Checks the checkpoint's counts. A count is correct if it matches the tables or what was
+    /// found: where these differ, that was reported.
     pub fn check_counts(&mut self) {
         let head = &self.state.head;
         let (used_nodes, used_inodes) = self.nat.used();

@@ -1,4 +1,4 @@
-//! From the roots to everything that they lead to: inodes in batches, their trees of nodes, their
+//! Walks from the roots to everything they refer to: inodes in batches, their node trees, their
 //! directories.
 
 use nandkit_units::Cause;
@@ -15,17 +15,17 @@ use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
 use crate::layout::node::{FOOTER_BYTES, mark, word_of};
 use crate::layout::{Footer, NodeOffset, word};
 
-/// Where an inode has the nid of its node of attributes.
+/// The offset of `i_xattr_nid`, the nid of the attribute node, in an inode.
 const XATTR_NID: usize = 76;
 
-/// A node that is to be read, and what it has to be.
+/// A node to be read, and what it must be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
     pub nid: NodeId,
     pub ino: NodeId,
     pub offset: NodeOffset,
     pub at: BlockAddress,
-    /// In the NAT, for summaries.
+    /// Its version in the NAT, for summaries.
     pub version: u8,
 }
 
@@ -34,10 +34,10 @@ pub(super) struct Expected {
 pub(super) enum Role {
     /// Extended attributes.
     Xattr,
-    /// Addresses, from a page on.
+    /// Addresses of pages, from `page` on.
     Direct { page: u64 },
-    /// Nids: of direct nodes at level 1, of nodes of level 1 at level 2. The first direct node
-    /// below has this number among all of the file.
+    /// Nids: of direct nodes at level 1, of level-1 nodes at level 2. `first` is the number of the
+    /// first direct node below, among all of the file.
     Indirect { level: u8, first: u64 },
 }
 
@@ -49,7 +49,7 @@ struct Child {
     from: Reference,
 }
 
-/// Where a nid stands.
+/// The location of a nid.
 #[derive(Clone, Copy)]
 struct Reference {
     at: BlockAddress,
@@ -58,7 +58,7 @@ struct Reference {
 }
 
 impl Check<'_> {
-    /// Looks at all inodes that wait, and at all that they lead to.
+    /// Visits all pending inodes and everything they refer to.
     pub fn walk(&mut self) {
         while !self.pending.is_empty() {
             let batch = self.pending.split_off(self.pending.len().saturating_sub(BATCH));
@@ -83,11 +83,11 @@ impl Check<'_> {
         }
     }
 
-    /// A block that was read; what cannot be had is told.
+    /// Returns a block that was read; reports it if it could not be read.
     pub fn had<T>(&mut self, had: Had<T>) -> Option<Block> {
         match had.block {
             Ok(block) => Some(block),
-            // Of a volume that was cut short these are many: they are told together.
+            // A volume that was cut short has many of these, so they are reported together.
             Err(_) if !self.blocks.reaches(had.at) => {
                 self.nodes_behind_end += 1;
                 None
@@ -99,7 +99,8 @@ impl Check<'_> {
         }
     }
 
-    /// Somebody refers to a node. `None`, and told, where it cannot be looked at.
+    /// Follows a reference to a node. Returns `None`, and reports it, if the node cannot be
+    /// visited.
     pub fn reach(&mut self, nid: NodeId, ino: NodeId, offset: NodeOffset) -> Option<Expected> {
         let entry = match self.nat.reach(nid) {
             Reach::First(entry) => entry,
@@ -138,8 +139,8 @@ impl Check<'_> {
         Some(Expected { nid, ino, offset, at: here, version: entry.version })
     }
 
-    /// Whether a block is the node that is expected: at least two of nid, owner and place agree,
-    /// and nobody else has the block. What does not agree is told.
+    /// Whether a block is the expected node: at least two of nid, owner and position match, and the
+    /// block has no other owner. Reports what does not match.
     pub fn is_node(&mut self, expected: &Expected, block: &[u8]) -> bool {
         let Some(footer) = Footer::of_block(block) else { return false };
         let Expected { nid, ino, offset, at: here, .. } = *expected;
@@ -176,7 +177,7 @@ impl Check<'_> {
         }
     }
 
-    /// Claims a block of the main area; false where it is somebody's already.
+    /// Claims a block of the main area; false if it is claimed already.
     pub fn claim(&mut self, claim: Claim) -> bool {
         match self.segments.claim(self.geometry, claim.at, claim.ino, claim.is_node) {
             Claimed::First => {
@@ -194,17 +195,17 @@ impl Check<'_> {
         }
     }
 
-    /// Claims a block of which no summary tells; false where it is somebody's already, or outside
-    /// the main area.
+    /// Claims a block that no summary names; false if it is claimed already or outside the main
+    /// area.
     pub fn claim_unnamed(&mut self, at: BlockAddress, ino: NodeId) -> bool {
         matches!(self.segments.claim(self.geometry, at, ino, false), Claimed::First)
     }
 
-    /// Only nodes of directories lack the cold mark (f2fs.md, "Nodes"). Linux goes by it when it
-    /// writes the node again, and by nothing else.
+    /// Checks the cold mark: only nodes of directories lack it (f2fs.md, "Nodes"). Linux uses it
+    /// only when it writes the node again.
     pub fn check_cold(&mut self, expected: &Expected, block: &[u8], is_directory: bool) {
         let cold = Footer::of_block(block).is_some_and(|footer| footer.has(mark::COLD));
-        // mkfs.f2fs marks no inode of quota files.
+        // mkfs.f2fs does not mark inodes of quota files.
         let marked_so = self.inodes.get(expected.ino).has(inodes::state::QUOTA);
         if cold == is_directory && !marked_so {
             self.report.harmless(FindingKind::Footer, of(expected.ino).at(expected.at), || {
@@ -213,7 +214,7 @@ impl Check<'_> {
         }
     }
 
-    /// All nodes below these inodes.
+    /// Visits all nodes below these inodes.
     fn trees(&mut self, files: &mut [FileWalk]) {
         let mut stack = Vec::new();
         for (number, file) in files.iter_mut().enumerate() {
@@ -234,7 +235,7 @@ impl Check<'_> {
         }
     }
 
-    /// A node that a file refers to cannot be looked at.
+    /// Handles a reference to a node that cannot be visited.
     fn cut_off(&mut self, file: &mut FileWalk, from: Reference) {
         self.whole = false;
         file.whole = false;
@@ -270,7 +271,7 @@ impl Check<'_> {
         }
     }
 
-    /// Puts a node on the list of those to be read; false where there is none.
+    /// Queues a node to be read; returns false if there is none.
     fn push(
         &mut self,
         number: usize,

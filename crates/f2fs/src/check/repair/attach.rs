@@ -1,6 +1,5 @@
-//! Inodes that nothing leads to get a name: their number, in `lost+found`, or in the root where
-//! there is no such directory. In a new root (`root`) they get the names that they know of
-//! themselves.
+//! Gives lost inodes a name: their number, in `lost+found`, or in the root if there is no such
+//! directory. In a new root (`root`) they get the names that they record themselves.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +18,7 @@ use crate::layout::dentry::{kind_of, slots_of, type_of};
 use crate::layout::inode::advise;
 use crate::layout::{DentryArea, InodeHead, inode_shape};
 
-/// The pages of a directory: where they are, and what new ones hold.
+/// The pages of a directory: their locations, and the content of new ones.
 struct Pages<'a> {
     blocks: &'a dyn Blocks,
     places: BTreeMap<u32, BlockAddress>,
@@ -35,18 +34,17 @@ impl DirectoryPages for Pages<'_> {
     }
 }
 
-/// Lost inodes in a row that find no place, behind which a directory is taken for full.
+/// A directory counts as full after this many lost inodes in a row found no place.
 const WITHOUT_PLACE_MAX: u32 = 1000;
 
-/// Names for an inode without one: its number, and where that is taken the number with another one
-/// behind it.
+/// Candidate names for an inode: its number, then the number with a second number appended.
 fn numbers(nid: NodeId) -> impl Iterator<Item = Vec<u8>> {
     let others = (1..100).map(move |other| format!("{}.{other}", nid.0).into_bytes());
     std::iter::once(nid.0.to_string().into_bytes()).chain(others)
 }
 
 impl Check<'_> {
-    /// Gives the lost inodes names, as far as there is room. Those that got one.
+    /// Names lost inodes as far as there is room. Returns those that got a name.
     pub fn attach_lost(&mut self) -> Vec<NodeId> {
         let Some(mender) = &mut self.mender else { return Vec::new() };
         let lost = std::mem::take(&mut mender.lost);
@@ -56,12 +54,12 @@ impl Check<'_> {
         let home = mender.home.filter(|home| mender.pages.contains_key(home));
         let lost = self.without_those_below_others(lost);
         let mut attached = home.map_or_else(Vec::new, |home| self.attach_in(home, &lost));
-        // What has no room there, is in the root.
+        // Those without room there go into the root.
         let rest: Vec<NodeId> = lost.into_iter().filter(|nid| attached.binary_search(nid).is_err()).collect();
         if !rest.is_empty() {
             let in_root = self.attach_in(NodeId::ROOT, &rest);
             let nameless = rest.into_iter().filter(|nid| in_root.binary_search(nid).is_err());
-            // With a directory all that is below it would go.
+            // A dropped directory would take everything below it along.
             let nameless = nameless.filter(|nid| self.inodes.get(*nid).inode_type == type_of(FileKind::Directory));
             let nameless: Vec<NodeId> = nameless.collect();
             self.mender.iter_mut().for_each(|mender| mender.nameless.extend_from_slice(&nameless));
@@ -70,8 +68,8 @@ impl Check<'_> {
         attached
     }
 
-    /// Those to which no other lost inode leads: with that one's name they have theirs. Of a circle
-    /// of directories the first one.
+    /// Filters out inodes below another lost inode: they keep their names there. Of a cycle of
+    /// directories the first remains.
     fn without_those_below_others(&self, lost: Vec<NodeId>) -> Vec<NodeId> {
         let (mut tops, mut below) = (BTreeSet::new(), BTreeSet::new());
         let all: BTreeSet<NodeId> = lost.iter().copied().collect();
@@ -80,7 +78,7 @@ impl Check<'_> {
             while self.inodes.get(at).names > 0 && !tops.contains(&at) && !below.contains(&at) && way.insert(at) {
                 at = NodeId(self.inodes.get(at).parent);
             }
-            // Either it has no name, or the way up comes back to it.
+            // It has no name, or the path up leads back to it.
             if at == *nid && !below.contains(nid) {
                 tops.insert(*nid);
                 continue;
@@ -89,7 +87,8 @@ impl Check<'_> {
             while known != at && below.insert(known) {
                 known = NodeId(self.inodes.get(known).parent);
             }
-            // A ring to which it hangs, and that nobody has come from yet: it is settled once.
+            // The path leads into a cycle that was not handled yet; the cycle itself will be
+            // handled once.
             if way.contains(&at) && at != *nid {
                 let mut ring = BTreeSet::from([at]);
                 let mut next = NodeId(self.inodes.get(at).parent);
@@ -104,14 +103,15 @@ impl Check<'_> {
         lost.into_iter().filter(|nid| tops.contains(nid)).collect()
     }
 
-    /// Gives them names in one directory, as far as there is room; those that got one, ascending.
+    /// Names inodes in one directory as far as there is room; returns those that got a name,
+    /// ascending.
     fn attach_in(&mut self, home: NodeId, lost: &[NodeId]) -> Vec<NodeId> {
         let Some(mender) = &self.mender else { return Vec::new() };
         let names = mender.names;
         let places = mender.pages.get(&home).cloned().unwrap_or_default().into_iter().collect();
         let mut lost = lost.to_vec();
         if names {
-            // Those first whose names are theirs for certain.
+            // First those whose recorded names are certainly current.
             lost.sort_by_cached_key(|nid| self.knows_an_older_name(*nid));
         }
         let Some(entry) = self.nat.entry(home) else { return Vec::new() };
@@ -119,7 +119,7 @@ impl Check<'_> {
         let block = batch::one(self.blocks, Cause::Metadata, at);
         let inode = block.ok().and_then(|block| Inode::decode(self.geometry, home, block, &mut |_| {}));
         let mut attached = match inode {
-            // Names in an encrypted directory need its key; of one in its inode there may be little
+            // Names in an encrypted directory need its key; an inline directory may have little
             // room.
             Some(inode) if !inode.is_encrypted() && inode.inline_entries().is_some() => {
                 lost.iter().copied().filter(|nid| self.attach_inline(at, *nid)).collect()
@@ -160,7 +160,7 @@ impl Check<'_> {
         let folded = home.is_casefolded();
         let same = |one: &[u8], other: &[u8]| one == other || folded && casefold::key(one) == casefold::key(other);
         let hash_of = |name: &[u8]| if folded { hash(&casefold::key(name)) } else { hash(name) };
-        // Behind so many in a row without a place nobody gets one: each tried a hundred names.
+        // Give up after this many in a row without a place: each one tried a hundred names.
         let mut without_place = 0;
         for nid in lost {
             let is_free = |name: &[u8]| {
@@ -173,7 +173,7 @@ impl Check<'_> {
             }
             let Some(kind) = kind_of(self.inodes.get(*nid).inode_type) else { continue };
             let room = u32::from(home.shape.count);
-            // By its hash a name may lead behind the addresses of the inode: another one does not.
+            // A name's hash may lead to a page beyond the inode's addresses; try other names.
             let place_of = |name: &[u8]| {
                 let slots = slots_of(name.len()) as u8;
                 let found = place(&pages, hash_of(name), slots, depth, home.head.directory_level).ok()?;
@@ -191,8 +191,7 @@ impl Check<'_> {
             let mut bytes = match pages.page(found.page) {
                 Ok(Some(block)) => block.to_vec(),
                 Ok(None) => {
-                    // Without a free segment the logs find no place either, and nothing is
-                    // repaired.
+                    // Without a free segment the logs have no place either, and the repair fails.
                     let Some(new) = self.free_block() else { continue };
                     let byte = home.shape.addresses.start + found.page as usize * 4;
                     self.mend_word(at, byte, true, new.0);
@@ -231,14 +230,15 @@ impl Check<'_> {
         InodeHead::of_block(&batch::one(self.blocks, Cause::Metadata, BlockAddress(entry.address.get())).ok()?)
     }
 
-    /// Whether an inode may have been renamed over another one, exchanged or linked: then its name
-    /// stays as it was (f2fs.md, "What is easy to get wrong"). Directories have no mark for it.
+    /// Whether an inode may have been renamed over another, exchanged or linked: then its recorded
+    /// name may be outdated (f2fs.md, "What is easy to get wrong"). Directories have no flag for
+    /// it.
     fn knows_an_older_name(&self, nid: NodeId) -> bool {
         let is_directory = self.inodes.get(nid).inode_type == type_of(FileKind::Directory);
         is_directory || self.head_of(nid).is_some_and(|head| head.has_advise(advise::LOST_PARENT))
     }
 
-    /// In a new root the name that a lost inode knows of itself, if the root had it.
+    /// The name that a lost inode records itself, if it was in the root and the root is new.
     fn name_for(&self, nid: NodeId, taken: &mut BTreeSet<Vec<u8>>) -> Option<Vec<u8>> {
         if !self.mender.as_ref().is_some_and(|mender| mender.names) {
             return None;
@@ -247,14 +247,14 @@ impl Check<'_> {
         let readable = head.as_ref().filter(|head| !head.has_advise(advise::ENCRYPTED_NAME));
         let own = readable.and_then(InodeHead::name).filter(|name| {
             let is_name = !name.is_empty() && !name.iter().any(|byte| [0, b'/'].contains(byte));
-            // A number could be another one's.
+            // A number could be the new name of another inode.
             is_name && ![&b"."[..], b".."].contains(name) && !name.iter().all(u8::is_ascii_digit)
         });
         own.filter(|own| taken.insert(own.to_vec())).map(<[u8]>::to_vec)
     }
 
-    /// Gives directories a new first page, as far as there is room: of others their other pages are
-    /// worth more than a sound volume. Behind a whole walk.
+    /// Gives directories a new first page, as far as there is room. If there is none, they keep
+    /// their other pages, which are worth more than a clean check. Runs after a whole walk.
     pub fn give_first_pages(&mut self) {
         let pageless = self.mender.as_ref().map(|mender| mender.pageless.clone()).unwrap_or_default();
         for (nid, at, byte, parent) in pageless {
@@ -267,7 +267,7 @@ impl Check<'_> {
         }
     }
 
-    /// A block that nobody has, in a segment of which nobody has any.
+    /// An unclaimed block in a segment without claimed blocks.
     pub(super) fn free_block(&mut self) -> Option<BlockAddress> {
         let mender = self.mender.as_mut()?;
         let next = match mender.next_free {

@@ -1,4 +1,4 @@
-//! Nodes whose entries in the NAT are lost, found by what their blocks say of themselves.
+//! Finds nodes whose NAT entries are lost by what their blocks say.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -11,13 +11,13 @@ use crate::checkpoint_state::CheckpointState;
 use crate::ids::NodeId;
 use crate::layout::{NatEntry, Superblock};
 
-/// Bytes of a NAT block that may be lost by themselves. Where no entry in them leads to its node,
-/// all are taken for lost, free ones too.
+/// The part of a NAT block, in bytes, that may be lost on its own. If none of its entries leads to
+/// its node, all count as lost, including free ones.
 const SECTOR: u32 = 512;
 
-/// Puts entries into the NAT's journal for nodes that the NAT has lost and that stand in a segment
-/// of nodes, valid by the SIT: of several blocks of a node the one that its summary names, of those
-/// the one written last. The nodes that were found. Cost: a read of all nodes.
+/// Adds entries to the NAT's journal for nodes that are missing from the NAT but lie in a node
+/// segment, valid in the SIT. Among several blocks of a node the one named by its summary wins,
+/// then the newest. Returns the nodes found. Cost: reads all nodes.
 pub(super) fn restore(overlay: &Overlay<'_>, superblock: &Superblock, state: &mut CheckpointState) -> Vec<NodeId> {
     let entries = {
         let check = Check::new(overlay, superblock, state, Draft::default());
@@ -32,14 +32,14 @@ pub(super) fn restore(overlay: &Overlay<'_>, superblock: &Superblock, state: &mu
 }
 
 impl Check<'_> {
-    /// What the NAT is to say. Where that makes as many nodes as the checkpoint counted, those to
-    /// which it leads besides were deleted.
+    /// The NAT entries to add or clear. If the nodes found make up the checkpoint's count, all
+    /// others that the NAT refers to were deleted.
     fn lost_entries(&self, standing: Standing) -> Vec<(NodeId, NatEntry)> {
         let Standing { led_to, mut others } = standing;
         others.retain(|node| node.witness != Witness::Denies);
         let mut elsewhere = self.led_elsewhere(&led_to);
         let counted = u64::from(self.state.head.valid_nodes.get());
-        // The SIT has not more of them than the checkpoint: it has none that was deleted.
+        // The SIT has no more nodes than the checkpoint, so none of them was deleted.
         let all_live = self.segments.valid_node_count() <= counted;
         let any_missing = ((led_to.len() + elsewhere.len()) as u64) < counted;
         let sound = self.sound_sectors(&led_to);
@@ -50,7 +50,7 @@ impl Check<'_> {
         others.sort_by_key(|node| (node.nid, Reverse((node.witness, node.version))));
         let lost = others.chunk_by(|a, b| a.nid == b.nid).filter_map(newest).filter(|node| {
             match elsewhere.get(&node.nid) {
-                // An old block of the NAT leads to old blocks of nodes.
+                // An old NAT block leads to old node blocks.
                 Some(version) => node.version > *version,
                 None if self.is_free(node.nid) => all_live || any_missing && !was_deleted(node.nid),
                 None => true,
@@ -68,15 +68,14 @@ impl Check<'_> {
         self.nat.entry(nid).unwrap_or_default().is_free()
     }
 
-    /// Sectors of the NAT in which an entry leads to its node. What the journal says of a node, no
-    /// sector has.
+    /// Sectors of the NAT in which an entry leads to its node, ignoring nodes in the journal.
     fn sound_sectors(&self, led_to: &BTreeSet<NodeId>) -> BTreeSet<u32> {
         let journal: BTreeSet<NodeId> = self.state.nat_journal.iter().map(|(nid, _)| *nid).collect();
         let sectors = led_to.difference(&journal).map(|nid| self.sectors(*nid));
         sectors.filter(|[first, last]| first == last).map(|[first, _]| first).collect()
     }
 
-    /// The sectors of the NAT in which a nid's entry begins and ends.
+    /// The sectors of the NAT in which a nid's entry starts and ends.
     fn sectors(&self, nid: NodeId) -> [u32; 2] {
         let per_block = self.geometry.nat_entries() as u32;
         let bytes = size_of::<NatEntry>() as u32;
@@ -86,8 +85,7 @@ impl Check<'_> {
     }
 }
 
-/// Of the blocks of a node the best one, which comes first; `None` where there are two of them:
-/// nobody knows which it is.
+/// The best block of a node, which is sorted first; `None` if two are equally good.
 fn newest(blocks: &[StandingNode]) -> Option<StandingNode> {
     let first = *blocks.first()?;
     let is_as_good = |other: &StandingNode| (other.witness, other.version) == (first.witness, first.version);

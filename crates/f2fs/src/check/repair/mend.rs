@@ -1,5 +1,5 @@
-//! Changes that a repair makes while the volume is walked: to nodes and directories. The tables are
-//! made anew afterwards ([`super::rebuild`]).
+//! Changes to nodes and directories that a repair makes during the walk. [`super::rebuild`] makes
+//! the tables afterwards.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,8 +37,9 @@ impl Blocks for Overlay<'_> {
         self.blocks.contains_key(&at) || self.inner.reaches(at)
     }
 
-    /// What the devices do not reach is zeroes: a repaired volume has its whole length again. What
-    /// is changed is not asked for, as it may not be there to be read.
+    /// Reads blocks; past the end of the devices it returns zeroes, since a repaired volume has its
+    /// full length again. Changed blocks are not read from the devices, where they may be
+    /// unreadable.
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
         let size = self.geometry().block_size();
         let blocks = (into.len() / size) as u32;
@@ -63,40 +64,42 @@ impl Blocks for Overlay<'_> {
     }
 }
 
-/// Changes of one pass.
+/// The changes of one pass.
 #[derive(Debug, Default)]
 pub(in crate::check) struct Mender {
     edits: BTreeMap<BlockAddress, Vec<u8>>,
-    /// Those that are inodes, and get a new checksum.
+    /// Changed blocks that are inodes and need a new checksum.
     inodes: BTreeSet<BlockAddress>,
-    /// Inodes that nothing leads to.
+    /// Inodes that nothing refers to.
     pub lost: Vec<NodeId>,
-    /// The root is new: those that it had get their names again.
+    /// Whether the root is new: its former entries get their names back.
     pub names: bool,
-    /// Inodes of which nothing can be made, those of earlier passes among them: no name leads to
-    /// them any more.
+    /// Inodes that cannot be used, including those of earlier passes; no name refers to them any
+    /// more.
     pub hopeless: BTreeSet<NodeId>,
-    /// Lost inodes for which an earlier pass had no name: what is below them is lost by itself.
+    /// Lost inodes for which an earlier pass found no name; what is below them counts as lost
+    /// itself.
     pub left_out: BTreeSet<NodeId>,
-    /// Those of this pass.
+    /// Inodes of this pass for which no name was found.
     pub nameless: Vec<NodeId>,
-    /// In ascending order inodes that were deleted, and open when the checkpoint was written: those
-    /// without links go.
+    /// Inodes that were deleted but open when the checkpoint was written, ascending: those without
+    /// links are dropped.
     pub deleted: Vec<NodeId>,
-    /// The directory `lost+found` of the root, once it was named.
+    /// The directory `lost+found` of the root, once its name was seen.
     pub home: Option<NodeId>,
-    /// Directories without their first page: the inode's block, the byte at which the page's
-    /// address stands, and the parent.
+    /// Directories without their first page: the directory, the inode's block, the byte offset of
+    /// the page's address, and the parent.
     pub pageless: Vec<(NodeId, BlockAddress, usize, NodeId)>,
-    /// Where new blocks come from.
+    /// Where the search for free blocks continues.
     pub next_free: Option<BlockAddress>,
-    /// What is left out.
+    /// What the repair leaves out.
     pub dropped: Vec<Defect>,
     /// Pages of the root and of `home`.
     pub pages: BTreeMap<NodeId, Vec<(u32, BlockAddress)>>,
 }
 
-/// Where a directory's entries are: a block, and whether they are the inline part of an inode.
+/// The location of a directory's entries: a block, and whether they are the inline part of an
+/// inode.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::check) struct AreaPlace {
     pub at: BlockAddress,
@@ -104,12 +107,12 @@ pub(in crate::check) struct AreaPlace {
 }
 
 impl Mender {
-    /// One that begins; `names`, `deleted`, `hopeless` and `left_out` as in the fields.
+    /// Starts a pass; the arguments are described at the fields of the same name.
     pub fn new(names: bool, deleted: &[NodeId], (hopeless, left_out): (BTreeSet<NodeId>, BTreeSet<NodeId>)) -> Self {
         Self { names, deleted: deleted.to_vec(), hopeless, left_out, ..Self::default() }
     }
 
-    /// The block as this pass leaves it, where it changes it.
+    /// A block as changed by this pass, if it was.
     pub fn changed(&self, at: BlockAddress) -> Option<&[u8]> {
         self.edits.get(&at).map(Vec::as_slice)
     }
@@ -118,7 +121,7 @@ impl Mender {
         self.edits.is_empty()
     }
 
-    /// The changed blocks, checksums of inodes made right.
+    /// The changed blocks, with the checksums of inodes updated.
     pub fn into_blocks(self, geometry: &Geometry, seed: u32) -> impl Iterator<Item = (BlockAddress, Block)> {
         let (inodes, features) = (self.inodes, geometry.features);
         self.edits.into_iter().map(move |(at, mut block)| {
@@ -135,7 +138,7 @@ impl Mender {
 }
 
 impl Check<'_> {
-    /// Tells what of an inode a repair leaves out.
+    /// Reports a part of an inode that the repair leaves out.
     pub fn drop_of(&mut self, nid: NodeId, detail: impl FnOnce() -> String) {
         if let Some(mender) = &mut self.mender
             && (mender.dropped.len() as u64) < LISTED_MAX
@@ -144,7 +147,7 @@ impl Check<'_> {
         }
     }
 
-    /// Changes a block, where this is a repair.
+    /// Changes a block; does nothing in a plain check.
     pub fn mend(&mut self, at: BlockAddress, change: impl FnOnce(&mut [u8])) {
         let Some(mender) = &mut self.mender else { return };
         match mender.edits.entry(at) {
@@ -156,15 +159,15 @@ impl Check<'_> {
         }
     }
 
-    /// A block that nobody had, and what is to stand in it. What stands there is not read: it may
-    /// be why the block is free.
+    /// Sets the content of a formerly unused block without reading it: the block may be free
+    /// because it is unreadable.
     pub fn mend_anew(&mut self, at: BlockAddress, block: Vec<u8>) {
         if let Some(mender) = &mut self.mender {
             mender.edits.insert(at, block);
         }
     }
 
-    /// Changes an inode; its checksum follows.
+    /// Changes an inode and marks its checksum for update.
     pub fn mend_inode(&mut self, at: BlockAddress, change: impl FnOnce(&mut [u8])) {
         if let Some(mender) = &mut self.mender {
             mender.inodes.insert(at);
@@ -182,7 +185,7 @@ impl Check<'_> {
         });
     }
 
-    /// Puts a word into a node: a nid or an address.
+    /// Writes a word into a node: a nid or an address.
     pub fn mend_word(&mut self, at: BlockAddress, byte: usize, is_inode: bool, value: u32) {
         let change = |block: &mut [u8]| _ = set_word(block, byte, value);
         if is_inode { self.mend_inode(at, change) } else { self.mend(at, change) }
@@ -203,7 +206,8 @@ impl Check<'_> {
         });
     }
 
-    /// Takes an entry away: the bits of its slots, of one without a name that of its first slot.
+    /// Removes an entry: clears the bits of its slots; for an entry without a name, that of its
+    /// first slot.
     pub fn mend_remove(&mut self, place: AreaPlace, slot: usize, name_length: usize) {
         self.mend_area(place, |area| {
             let room = DentryRoom::of(area.len());
@@ -214,7 +218,7 @@ impl Check<'_> {
         });
     }
 
-    /// Takes the entry of an inode's first name away.
+    /// Removes the entry of an inode's first name.
     pub fn mend_nameless(&mut self, nid: NodeId) {
         let known = self.inodes.get(nid);
         if known.names == 0 {
@@ -229,18 +233,19 @@ impl Check<'_> {
         self.mend_remove(place, known.name_slot.into(), usize::from(known.name_length));
     }
 
-    /// Puts a field of an entry right.
+    /// Repairs a field of an entry.
     pub fn mend_entry(&mut self, place: AreaPlace, slot: usize, byte: usize, value: &[u8]) {
         self.mend_area(place, |area| put(area, DentryRoom::of(area.len()).entries + slot * 11 + byte, value));
     }
 
-    /// `.` and `..` where they belong. What stands in these slots goes.
+    /// Puts `.` and `..` into their slots, replacing what is there.
     pub fn mend_dots(&mut self, place: AreaPlace, nid: NodeId, parent: NodeId) {
         self.mend_area(place, |area| put_dots(area, nid, parent));
     }
 
-    /// The marks of an inode that is encrypted or sealed only by them: without the attributes that
-    /// belong to them nobody can read it, and content in the inode neither has.
+    /// Clears the encryption or verity flags that lack their attributes (`without`: the missing
+    /// kinds). Content cannot be read with the flag alone, and inline content is never encrypted or
+    /// sealed.
     pub fn mend_marks(&mut self, inode: &Inode, without: &[u8]) {
         let Some(at) = self.nat.entry(inode.nid).map(|entry| BlockAddress(entry.address.get())) else { return };
         self.drop_of(inode.nid, || "the mark of encryption or verity, without the attribute that belongs to it".into());
@@ -250,8 +255,8 @@ impl Check<'_> {
         self.mend_head(at, |head| head.advise &= !bits);
     }
 
-    /// All attributes of an inode away: what is damaged of them cannot be told from what is not.
-    /// Not those of encrypted and verity inodes, whose content hangs on them.
+    /// Removes all attributes of an inode, since damaged ones cannot be told from sound ones. Keeps
+    /// those of encrypted and verity inodes, whose content depends on them.
     pub fn mend_xattrs(&mut self, inode: &Inode) {
         let Some(at) = self.nat.entry(inode.nid).map(|entry| BlockAddress(entry.address.get())) else { return };
         if inode.is_encrypted() || inode.head.has_advise(advise::VERITY) {

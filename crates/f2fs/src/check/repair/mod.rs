@@ -1,5 +1,5 @@
-//! A repaired volume: nodes and directories mended in passes until nothing is left to mend, then
-//! all tables made anew.
+//! Plans repairs: mends nodes and directories in passes until nothing is left to mend, then
+//! rebuilds all tables.
 
 mod attach;
 mod lost_entries;
@@ -31,58 +31,59 @@ use crate::open::{choose_superblock, roll_forward};
 use mend::{Mender, Overlay};
 use rebuild::ClaimedBlocks;
 
-/// Passes at most. Each mends all that it meets; what one makes visible, the next one meets.
+/// The most passes. Each mends everything it finds; the next one finds what that made visible.
 const PASSES: usize = 24;
-/// Of these so many may be for what is below lost directories that no name was found for.
+/// The passes of these that may handle what is below lost directories for which no name was found.
 const PASSES_BELOW: usize = 4;
 
-/// What becomes of data that were fsynced after the last checkpoint: a repair has the volume as the
-/// checkpoint has it.
+/// What to do with data fsynced after the last checkpoint; a repair restores the state of that
+/// checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// Their volume is refused.
+    /// Refuse the volume.
     Refused,
-    /// They are lost.
+    /// Drop the data.
     Dropped,
 }
 
-/// A planned repair. Nothing is written: the blocks are to be put over a copy of the volume.
+/// A planned repair. Nothing is written: the caller puts the blocks over a copy of the volume.
 #[derive(Clone, Debug)]
 pub struct Repair {
-    /// What was wrong, what is put right and left out, and what is still wrong once the blocks are
-    /// in place: nothing, unless content of compressed clusters is damaged, an inode of a volume
-    /// with encryption or verity lacks what its marks promise, a directory lost its first page and
-    /// no block is free for another, or the superblock's features contradict each other (nodes and
-    /// data share a segment still where no other is free).
+    /// What was wrong, what is repaired or left out, and what is still wrong once the blocks are in
+    /// place.
+    ///
+    /// Still wrong can be only: damaged content of compressed clusters; an inode of a volume with
+    /// encryption or verity that lacks what its flags promise; a directory that lost its first
+    /// page, if no block is free for another; contradictory superblock features; and nodes that
+    /// share a segment with data, if no other segment is free.
     pub report: vfs::check::Repair,
     /// The check of the volume once the blocks are in place.
     pub after: Report,
-    /// Inodes that had lost their names, and have new ones in `lost+found` or, where there is no
-    /// such directory, in the root.
+    /// Inodes that had lost their names and got new ones in `lost+found` or, without such a
+    /// directory, in the root.
     pub attached: Vec<NodeId>,
-    /// Nodes that the NAT had lost, and that were found by their own blocks.
+    /// Nodes missing from the NAT that were found by their own blocks.
     pub found: Vec<NodeId>,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block_size: u32,
     /// All changed blocks.
     pub blocks: BTreeMap<BlockAddress, Block>,
-    /// Bytes of the whole volume: a device that was cut short is to be as long as that again.
+    /// Size of the whole volume in bytes; a device that was cut short must be extended to it.
     pub bytes: u64,
 }
 
-/// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes
-/// without a name get one (their number; behind the loss of the root the name that they know of
-/// themselves), what is wrong of nodes and directories is put right or taken away, and NAT, SIT,
-/// SSA, counts, checkpoint packs and superblocks are made anew. Nodes whose entries the NAT has
-/// lost are found by their own blocks where the SIT has these as valid. Inodes that were deleted
-/// and still open are freed, as the next mount would.
+/// Plans a repair of the volume on these devices. Everything that the root leads to stays. Inodes
+/// without a name get one: their number, or, if the root was lost, the name that they record.
+/// Faults of nodes and directories are repaired or removed. NAT, SIT, SSA, counts, checkpoint packs
+/// and superblocks are rebuilt. Nodes missing from the NAT are found by their own blocks if these
+/// are valid in the SIT. Inodes that were deleted and still open are freed, as the next mount
+/// would.
 ///
-/// Not repaired: what [`Repair::report`] names. A quota file that cannot be put right (it has no
-/// room) is marked as in need of fsck; one whose inode is lost is one that the volume does without.
-/// Errors: those of [`super::check`]; `Corrupt` (no checkpoint that can be used), `NotSupported`
-/// (fsynced data wait for a roll-forward, which is to come first:
-/// [`crate::recover::recovered_several`]; summaries in packed form), `NoSpace` (no free segment for
-/// a log).
+/// Not repaired: what [`Repair::report`] names. A quota file that has no room to be repaired is
+/// marked as needing fsck; one whose inode is lost is removed from the superblock. Errors: those of
+/// [`super::check`]; `Corrupt` (no usable checkpoint), `NotSupported` (fsynced data waits for
+/// roll-forward, which must come first: [`crate::recover::recovered_several`]; packed summaries),
+/// `NoSpace` (no free segment for a log).
 pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiting) -> Result<Repair> {
     let mut devices = Devices::new(devices, clock)?;
     let mut told = Vec::new();
@@ -133,7 +134,7 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
         let moved = check.part_nodes_from_data(&mut parted);
         match check.rebuild(&parted) {
             Ok(tables) => moved.into_iter().chain(tables).collect(),
-            // The logs come first: then nodes stay among data.
+            // The logs take precedence; nodes then stay among data.
             Err(error) if error.kind == ErrorKind::NoSpace && !moved.is_empty() => check.rebuild(&claimed)?,
             Err(error) => return Err(error),
         }
@@ -155,7 +156,7 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     Ok(Repair { report, after, attached, found, block_size, blocks: overlay.blocks, bytes })
 }
 
-/// The faults that are gone, and everything that came back.
+/// Lists the faults that are gone and everything that was recovered.
 fn mended(before: &Report, after: &Report, attached: &[NodeId], found: &[NodeId]) -> Vec<Finding> {
     let mut mended: Vec<Finding> = before.faults().filter(|fault| !after.findings.contains(fault)).cloned().collect();
     mended.extend(attached.iter().map(|inode| {
@@ -170,8 +171,8 @@ fn mended(before: &Report, after: &Report, attached: &[NodeId], found: &[NodeId]
     mended
 }
 
-/// Passes until nothing is left to mend. The inodes that got names. Errors: `Corrupt` (there is no
-/// end).
+/// Runs passes until nothing is left to mend. Returns the inodes that got names. Errors: `Corrupt`
+/// (the passes do not end).
 fn mend_all(
     overlay: &mut Overlay<'_>,
     superblock: &mut Superblock,
@@ -211,8 +212,8 @@ fn mend_all(
     Err(FsError::new(ErrorKind::Corrupt, "mending one thing makes another wrong, again and again"))
 }
 
-/// Looks at everything once, and gathers what is to be changed; and the quota files' inodes of
-/// which nothing can be made.
+/// Visits everything once and collects the changes, and the quota files' inodes that cannot be
+/// used.
 fn pass_over(
     overlay: &Overlay<'_>,
     superblock: &Superblock,
@@ -225,7 +226,7 @@ fn pass_over(
     let quotas = superblock.quota_inodes.iter().filter_map(|field| NodeId(field.get()).some());
     let lost: Vec<NodeId> = quotas.filter(|nid| check.inodes.get(*nid).inode_type == 0).collect();
     if !lost.is_empty() {
-        // All is looked at again without them.
+        // Everything is visited again without them.
         return (Mender::default(), lost);
     }
     let whole = check.whole;
@@ -235,16 +236,16 @@ fn pass_over(
     if check.mender.as_ref().is_some_and(Mender::is_idle) {
         attached.extend(check.attach_lost());
     }
-    // What is counted is right once nothing else is to be mended.
+    // Counts are only correct once nothing else needs mending.
     if check.mender.as_ref().is_some_and(Mender::is_idle) {
-        // Nodes that nothing leads to, and of which nothing can be made, go: they count for nobody.
+        // Lost nodes that cannot be used are dropped and count for no one.
         check.whole = whole;
         check.mend_quotas(superblock);
     }
     (check.mender.take().unwrap_or_default(), lost)
 }
 
-/// Nodes to which nothing leads after all passes go.
+/// Reports nodes that are still lost after all passes; they are dropped.
 fn tell_left_out(check: &Check<'_>, dropped: &mut Vec<Defect>) {
     let left = check.nat.unreached().take(LISTED_MAX as usize);
     dropped.extend(left.map(|(nid, entry)| {
@@ -252,7 +253,7 @@ fn tell_left_out(check: &Check<'_>, dropped: &mut Vec<Defect>) {
     }));
 }
 
-/// Both superblocks as the one in use.
+/// Writes both superblocks as copies of the one in use.
 fn put_superblocks(overlay: &mut Overlay<'_>, superblock: &Superblock) {
     for copy in [BlockAddress(0), BlockAddress(1)] {
         let mut block = match batch::one(overlay, Cause::Metadata, copy) {

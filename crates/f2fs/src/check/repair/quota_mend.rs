@@ -1,4 +1,4 @@
-//! Quota files that a repair puts right: usage as it was counted, limits as they were.
+//! Repairs quota files: usage as counted, limits as before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use crate::quota::tree::QuotaTree;
 use crate::quota::{QuotaKind, Record, Usages};
 
 impl Check<'_> {
-    /// Has each quota file say what was counted; one that contradicts itself is made anew: with the
-    /// limits that its tree leads to, where that is whole. Only where everything could be counted.
+    /// Writes the counted usage into each quota file. An inconsistent file is made anew, with its
+    /// limits if its tree is intact. Only runs if everything could be counted.
     pub fn mend_quotas(&mut self, superblock: &Superblock) {
         if !self.whole {
             return;
@@ -36,8 +36,8 @@ impl Check<'_> {
         }
     }
 
-    /// Puts the pages that differ where they are; those behind the last one get a block. Without
-    /// room for all of them the file stays as it is.
+    /// Writes the pages that differ and allocates blocks for pages past the last one. Without room
+    /// for all of them the file stays as it is.
     fn mend_quota_file(&mut self, pages: &QuotaPages, old: &[u8], new: &[u8]) {
         let Some(entry) = self.nat.entry(pages.nid) else { return };
         let at = BlockAddress(entry.address.get());

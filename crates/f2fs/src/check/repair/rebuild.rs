@@ -1,4 +1,4 @@
-//! The tables and the checkpoint of a volume, made anew from what its tree reaches.
+//! Rebuilds the tables and the checkpoint of a volume from what its tree reaches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,16 +19,16 @@ use crate::layout::summary::SummaryView;
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Features, Geometry, NatEntry, SitEntry, SummaryEntry};
 use crate::mkfs::geometry::spare;
 
-/// Everything that was claimed.
+/// All claimed blocks.
 #[derive(Clone, Debug, Default)]
 pub(in crate::check) struct ClaimedBlocks {
-    /// By number of the segment.
+    /// By segment number.
     pub segments: BTreeMap<u32, ClaimedSegment>,
-    /// The entries that the NAT is to have.
+    /// The entries that the NAT must have.
     pub nodes: BTreeMap<NodeId, NatEntry>,
 }
 
-/// The blocks of a segment that were claimed.
+/// The claimed blocks of a segment.
 #[derive(Clone, Debug)]
 pub(in crate::check) struct ClaimedSegment {
     entries: Vec<SummaryEntry>,
@@ -57,7 +57,7 @@ impl ClaimedSegment {
         Self { entries: SummaryBlock::blank().entries, map: [0; VALID_MAP_BYTES], nodes: 0 }
     }
 
-    /// Nodes and data: no segment may hold both.
+    /// Whether it has both nodes and data, which no segment may.
     fn is_mixed(&self) -> bool {
         self.nodes > 0 && self.nodes < self.count()
     }
@@ -69,12 +69,12 @@ impl ClaimedSegment {
         msb_first::set(&mut self.map, block.into(), valid);
     }
 
-    /// How many blocks were claimed.
+    /// The number of claimed blocks.
     pub fn count(&self) -> u32 {
         crate::bits::count(&self.map)
     }
 
-    /// The claimed blocks, with whose they are.
+    /// The claimed blocks with their owners.
     pub fn claimed(&self) -> impl Iterator<Item = (u16, SummaryEntry)> + '_ {
         (0_u16..).zip(&self.entries).filter(|(block, _)| self.has(*block)).map(|(block, entry)| (block, *entry))
     }
@@ -87,8 +87,8 @@ impl ClaimedSegment {
 type Blocks = BTreeMap<BlockAddress, Block>;
 
 impl Check<'_> {
-    /// Copies the nodes of segments that hold data too into free segments, as far as there are any;
-    /// their new blocks. Only the NAT says where a node is.
+    /// Copies nodes out of segments that also hold data, into free segments as far as there are
+    /// any; returns the new blocks. Only the NAT refers to a node's address.
     pub fn part_nodes_from_data(&self, claimed: &mut ClaimedBlocks) -> Blocks {
         let logs: BTreeSet<u32> = self.state.logs.iter().map(|log| log.segment.0).collect();
         let mut free: Vec<u32> = (0..self.geometry.main_segments).rev().collect();
@@ -122,8 +122,8 @@ impl Check<'_> {
         blocks
     }
 
-    /// All blocks of the metadata areas that differ from what they should be, but the superblocks.
-    /// Errors: `NoSpace` (no segment is left for a log).
+    /// All blocks of the metadata areas that change, except the superblocks. Errors: `NoSpace` (no
+    /// segment is left for a log).
     pub fn rebuild(&self, claimed: &ClaimedBlocks) -> Result<Blocks> {
         let mut blocks = Blocks::new();
         let mut state = self.state.clone();
@@ -138,8 +138,8 @@ impl Check<'_> {
             *summary = known.map_or_else(SummaryBlock::blank, |known| SummaryBlock { entries: known.entries.clone() });
         }
         self.count_anew(claimed, &mut state);
-        // The newer of both in the first place; the other says the same, so that either can be
-        // lost.
+        // The newer of the two versions goes first; both packs hold the same state, so either may
+        // be lost.
         let version = state.head.version.get();
         for (second, version) in [(true, version.wrapping_add(1)), (false, version.wrapping_add(2))] {
             state.head.version = version.into();
@@ -150,7 +150,7 @@ impl Check<'_> {
         Ok(blocks)
     }
 
-    /// Logs stay where they are if they can go on there.
+    /// Keeps logs in place where they can continue.
     fn rebuild_logs(&self, claimed: &ClaimedBlocks) -> Result<[LogState; Log::COUNT]> {
         let mut logs = self.state.logs;
         let mut taken: BTreeSet<u32> = BTreeSet::new();
@@ -204,8 +204,7 @@ impl Check<'_> {
         }
     }
 
-    /// Blocks of the NAT in use that cannot be read: whoever takes a nid of theirs is to find an
-    /// entry.
+    /// NAT blocks in use that cannot be read: whoever takes a nid in them must find an entry.
     fn unreadable_nat(&self) -> Vec<u32> {
         let place = |block: u32| {
             let second = msb_first::get(&self.state.nat_map, block as usize);
@@ -228,7 +227,7 @@ impl Check<'_> {
         }
     }
 
-    /// The SIT; says whether segments hold nodes.
+    /// Rebuilds the SIT; returns which segments hold nodes.
     fn rebuild_sit(
         &self,
         claimed: &ClaimedBlocks,
@@ -247,7 +246,7 @@ impl Check<'_> {
                 let known = claimed.segments.get(&segment.0);
                 let is = self.segments.kind(segment);
                 let log = state.logs.iter().zip(Log::ALL).find(|(log, _)| log.segment == segment).map(|(_, log)| log);
-                // A volume that is never written has one log for three.
+                // On a volume that is never written, one log serves as three.
                 let kind = match (known, log.filter(|_| !geometry.features.has(Features::READ_ONLY))) {
                     (_, Some(log)) => log,
                     (None, None) => is.unwrap_or(Log::HotData),
@@ -280,7 +279,7 @@ impl Check<'_> {
             let at = geometry.ssa(SegmentIndex(*segment));
             let nodes = holds_nodes.get(segment).copied().unwrap_or(false);
             let mut bytes = SummaryBlock { entries: known.entries.clone() }.to_bytes(nodes, geometry.block_size());
-            // Entries of blocks that nobody uses, and the journal, stay as they are.
+            // Keep the entries of unused blocks, and the journal.
             if let Ok(old) = batch::one(self.blocks, Cause::Metadata, at) {
                 let entry = size_of::<SummaryEntry>();
                 for block in (0..BLOCKS_PER_SEGMENT as u16).filter(|block| !known.has(*block)) {
@@ -293,8 +292,8 @@ impl Check<'_> {
         }
     }
 
-    /// What users get and what they do not get, as mkfs would have it on this main area; where more
-    /// is in use, only as much spare as there is room for.
+    /// Sets the blocks for users and the withheld ones as mkfs would for this main area; if more is
+    /// in use, with as little spare as there is room for.
     fn spare_anew(&self, head: &mut CheckpointHead) {
         let main = u64::from(self.geometry.main_segments);
         let sections = main / u64::from(self.geometry.segments_per_section.max(1));
@@ -327,7 +326,7 @@ impl Check<'_> {
         if u64::from(head.next_free_nid.get()) >= self.geometry.nid_end() {
             head.next_free_nid = (NodeId::ROOT.0 + 1).into();
         }
-        // Cleanly unmounted; nat_bits would have to be right, and need not be there.
+        // Cleanly unmounted. nat_bits are optional, and would have to be correct.
         let cleared = flag::ORPHANS | flag::ERROR | flag::FSCK | flag::FASTBOOT | flag::NAT_BITS | flag::RESIZING;
         let known = flag::RESIZING * 2 - 1;
         head.flags = (head.flags.get() & known & !cleared | flag::UNMOUNTED).into();

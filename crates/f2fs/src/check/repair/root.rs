@@ -1,5 +1,4 @@
-//! A root directory for a volume whose own is lost: what it led to gets its names again, as far as
-//! inodes have them.
+//! Makes a new root directory; lost inodes get the names that they record.
 
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result, Timestamp};
@@ -19,13 +18,13 @@ use crate::layout::dentry::type_of;
 use crate::layout::inode::{DEFAULT_XATTR_WORDS, EXTRA_BYTES_MAX, Extent, NIDS, flag, inline};
 use crate::layout::{BLOCKS_PER_SEGMENT, Features, Footer, Geometry, InodeHead, NatEntry, NodeOffset, Superblock};
 
-/// Permissions of a root that is made, those of mkfs.f2fs.
+/// Permissions of a new root, as in mkfs.f2fs.
 const PERMISSIONS: u16 = 0o755;
 
-/// Sees to it that the volume has a root directory: one that is marked as something else becomes
-/// one, and where nothing can be made of it there is a new one without names. Whether it is new.
-/// Errors: `NoSpace` (two segments would have to be free), `Corrupt` (a volume that is never
-/// written has no place for one).
+/// Makes sure that the volume has a root directory. A root with the wrong file type gets the right
+/// one; one that cannot be used is replaced by a new, empty one. Returns whether it is new. Errors:
+/// `NoSpace` (needs two free segments), `Corrupt` (a volume that is never written has no place for
+/// one).
 pub(super) fn provide(overlay: &mut Overlay<'_>, superblock: &Superblock, state: &mut CheckpointState) -> Result<bool> {
     let geometry = overlay.inner.geometry();
     let (marked, new) = {
@@ -58,8 +57,8 @@ pub(super) fn provide(overlay: &mut Overlay<'_>, superblock: &Superblock, state:
 }
 
 impl Check<'_> {
-    /// The root's block with the mark of a directory, where it is the root's and something can be
-    /// made of it then.
+    /// The root's block with the file type of a directory, if the block is the root's and is usable
+    /// with it.
     fn marked_root(&self) -> Option<(BlockAddress, Block)> {
         let DataAddress::At(at) = self.nat.entry(NodeId::ROOT)?.address() else { return None };
         self.geometry.main(at)?;
@@ -75,7 +74,7 @@ impl Check<'_> {
         Some((at, block))
     }
 
-    /// Places for a root's node and for its first page, in segments of which nobody has any block.
+    /// Addresses for a root's node and its first page, in segments without claimed blocks.
     fn places_of_root(&self) -> Result<(BlockAddress, BlockAddress)> {
         if self.geometry.features.has(Features::READ_ONLY) {
             let detail = "there is no root directory, and no place for one on a volume that is never written";
@@ -89,7 +88,7 @@ impl Check<'_> {
     }
 }
 
-/// The node of a root with one page. Its checksum is put right with those of all inodes.
+/// The node of a root with one page. Its checksum is set later with those of all inodes.
 fn root_inode(geometry: &Geometry, state: &CheckpointState, node: BlockAddress, page: BlockAddress) -> Vec<u8> {
     let mut head = InodeHead::new_zeroed();
     head.mode = (FileKind::Directory.mode() as u16 | PERMISSIONS).into();

@@ -1,4 +1,4 @@
-//! Nodes that stand in the main area by the SIT, and what NAT and summaries say of them.
+//! Node blocks that are valid in the SIT, and what NAT and summaries say of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,39 +11,39 @@ use crate::ids::{Block, BlockAddress, DataAddress, NodeId, SegmentIndex};
 use crate::layout::summary::SummaryView;
 use crate::layout::{Features, Footer, Geometry, NodeOffset, SummaryEntry};
 
-/// What the summary of a block says of the node that its footer names.
+/// What a block's summary says of the node in its footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Witness {
-    /// Data of another node: a file may hold what looks like nodes.
+    /// The summary names data of another node: file data may look like a node.
     Denies,
     Silent,
-    /// This node.
+    /// The summary names this node.
     Confirms,
 }
 
-/// A node's block that the SIT has as valid, and to which the NAT does not lead.
+/// A node block that is valid in the SIT but that the NAT does not refer to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StandingNode {
     pub nid: NodeId,
     pub at: BlockAddress,
     pub ino: NodeId,
-    /// The last checkpoint before it was written.
+    /// The version of the last checkpoint before it was written.
     pub version: u32,
     pub witness: Witness,
 }
 
-/// What stands in the main area.
+/// The node blocks in the main area.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    /// Nodes that the NAT leads to.
+    /// Nodes that the NAT refers to.
     pub led_to: BTreeSet<NodeId>,
-    /// The other ones.
+    /// The other node blocks.
     pub others: Vec<StandingNode>,
 }
 
 impl Check<'_> {
-    /// Reads all nodes that the SIT has as valid. What cannot be a node of this volume as its
-    /// checkpoint has it, is none.
+    /// Reads all node blocks that are valid in the SIT. Skips blocks that cannot be nodes of this
+    /// volume at its checkpoint.
     pub(super) fn standing_nodes(&self) -> Standing {
         let mut found = Standing::default();
         let newest = self.state.head.version.get() as u32;
@@ -71,7 +71,7 @@ impl Check<'_> {
         found
     }
 
-    /// Puts in what the summaries say. Of volumes that are never written there are none.
+    /// Adds what the summaries say. Volumes that are never written have none.
     fn ask_summaries(&self, nodes: &mut [StandingNode]) {
         if self.geometry.features.has(Features::READ_ONLY) {
             return;
@@ -95,15 +95,14 @@ impl Check<'_> {
         }
     }
 
-    /// The summary of a segment of nodes that a log has, where the checkpoint has it; the SSA's is
-    /// older.
+    /// The checkpoint's summary of a node segment that a log uses; the one in the SSA is older.
     fn summary_of_log(&self, segment: SegmentIndex) -> Option<&SummaryBlock> {
         let log = self.state.logs.iter().position(|log| log.segment == segment)?;
         self.state.summaries.get(log).filter(|summary| !summary.entries.is_empty())
     }
 
-    /// Nodes to which the NAT leads though the SIT has them as free, and the checkpoints before
-    /// they were written.
+    /// Nodes whose NAT address is free in the SIT, with the version of the checkpoint before they
+    /// were written.
     pub fn led_elsewhere(&self, led_to: &BTreeSet<NodeId>) -> BTreeMap<NodeId, u32> {
         let mut found = BTreeMap::new();
         let places = self.nat.entries().filter_map(|(nid, entry)| match entry.address() {
@@ -130,7 +129,8 @@ fn ask_block(geometry: &Geometry, nodes: &mut [StandingNode], block: &Block) {
     ask(geometry, nodes, &entries, view.footer().is_some_and(|footer| footer.kind == 1));
 }
 
-/// Nodes of one segment, and its summaries: of nodes, or of data.
+/// Compares nodes of one segment with its summaries. `are_of_nodes`: whether these are summaries of
+/// nodes.
 fn ask(geometry: &Geometry, nodes: &mut [StandingNode], entries: &[SummaryEntry], are_of_nodes: bool) {
     for node in nodes {
         let Some((_, number)) = geometry.main(node.at) else { continue };

@@ -1,10 +1,10 @@
-//! A volume of another size: its main area longer or shorter, its tables as large as mkfs.f2fs
-//! would make them, its blocks moved where that takes them.
+//! Plans a change of a volume's size: extends or shortens the main area, sizes the tables as
+//! mkfs.f2fs would, and moves blocks as needed.
 //!
-//! All is planned in memory over the volume as it is. The moves come first (`moves`), then tables
-//! that describe what is where, then the pass of a repair over the result, which makes tables,
-//! counts and checkpoint anew and finds nothing to mend. So a plan is only given where a check of
-//! the volume that it makes is clean.
+//! Everything is planned in memory over the existing volume. First come the moves (`moves`), then
+//! tables that describe what is where, then a repair pass over the result, which rebuilds tables,
+//! counts and checkpoint and must find nothing to mend. A plan is only returned if a check of the
+//! resulting volume is clean.
 
 mod moves;
 mod reshaped;
@@ -35,32 +35,31 @@ use moves::{Moves, Plan};
 use reshaped::Reshaped;
 use shape::Shape;
 
-/// A planned change of a volume's size. Nothing is written: the blocks are to be put over the
-/// volume, all or none.
+/// A planned resize. Nothing is written: the blocks must be put over the volume, all or none.
 #[derive(Clone, Debug)]
 pub struct Resize {
     /// All changed blocks.
     pub blocks: BTreeMap<BlockAddress, Block>,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block_size: u32,
-    /// Bytes of the volume as it was, in whole segments.
+    /// Size of the volume before, in bytes of whole segments.
     pub bytes_before: u64,
-    /// Bytes of the volume once the blocks are in place.
+    /// Size of the volume in bytes once the blocks are in place.
     pub bytes: u64,
-    /// Blocks of files and nodes that have another place.
+    /// The number of file and node blocks that move.
     pub moved: u64,
     /// The check of the volume once the blocks are in place.
     pub after: Report,
 }
 
-/// Plans another size for the volume on a device: the largest whole number of segments in `bytes`.
-/// To grow, the device need not be as long yet.
+/// Plans a new size for the volume on a device: the largest whole number of segments in `bytes`. To
+/// grow, the device need not have that size yet.
 ///
-/// Errors: those of [`super::check`]; `NoSpace` where `bytes` are too few, with the fewest that
-/// would do; `InvalidArgument` where they are too many; `NotSupported` for volumes that are not
-/// written, on several devices, in sections of several segments, or not cleanly unmounted;
-/// `Corrupt` for a volume with damage, which is to be repaired first. Cost: two checks, and a read
-/// of all tables. Memory: that of a check, and all blocks that change.
+/// Errors: those of [`super::check`]; `NoSpace` (`bytes` is too small; says the minimum);
+/// `InvalidArgument` (`bytes` is too large); `NotSupported` (volumes that are never written, on
+/// several devices, with sections of several segments, or not cleanly unmounted); `Corrupt`
+/// (damage, to be repaired first). Cost: two checks, and reads all tables. Memory: that of a check,
+/// and all changed blocks.
 pub fn resize<D: BlockDevice>(device: D, clock: Clock, bytes: u64) -> Result<Resize> {
     let mut devices = Devices::new(vec![device], clock)?;
     let mut report = Draft::default();
@@ -95,7 +94,7 @@ pub fn resize<D: BlockDevice>(device: D, clock: Clock, bytes: u64) -> Result<Res
     Ok(resized)
 }
 
-/// Refuses what is not resized.
+/// Refuses volumes that cannot be resized.
 fn refuse(geometry: &Geometry, state: &CheckpointState, waiting: bool) -> Result<()> {
     let refused = |why: String| Err(FsError::new(ErrorKind::NotSupported, format!("the volume is not resized: {why}")));
     if let Some(why) = crate::write::obstacle(geometry, state) {
@@ -113,7 +112,7 @@ fn refuse(geometry: &Geometry, state: &CheckpointState, waiting: bool) -> Result
     Ok(())
 }
 
-/// What a volume held is what it holds.
+/// Checks that the content of the volume is unchanged.
 fn expect_same(before: &Report, after: &Report) -> Result<()> {
     let wrong = |detail: String| Err(FsError::new(ErrorKind::Corrupt, format!("nothing was changed: {detail}")));
     if let Some(fault) = after.faults().next() {
@@ -127,7 +126,7 @@ fn expect_same(before: &Report, after: &Report) -> Result<()> {
     Ok(())
 }
 
-/// The volume as it is.
+/// The volume before the resize.
 struct Old<'a> {
     check: &'a Check<'a>,
     superblock: &'a Superblock,
@@ -136,7 +135,7 @@ struct Old<'a> {
 }
 
 impl Old<'_> {
-    /// The shape with so many bytes, and where blocks go. Errors: `NoSpace`, `InvalidArgument`.
+    /// The shape for a size of `bytes`, and where blocks go. Errors: `NoSpace`, `InvalidArgument`.
     fn plan(&self, bytes: u64) -> Result<(Shape, Plan)> {
         if bytes > shape::VOLUME_MAX {
             let detail =
@@ -147,7 +146,7 @@ impl Old<'_> {
         if let Some(found) = self.fitting(segments) {
             return Ok(found);
         }
-        // The fewest segments that do: of a volume that has none it is told that it is full.
+        // Search for the smallest size that works; without one, report that the volume is full.
         let (mut low, mut high) = (0, shape::segments(self.superblock, shape::VOLUME_MAX));
         while low + 1 < high {
             let middle = low.midpoint(high);
@@ -161,7 +160,7 @@ impl Old<'_> {
         Err(FsError::new(ErrorKind::NoSpace, detail))
     }
 
-    /// The shape with so many segments, where everything fits.
+    /// The shape with this many segments, if everything fits.
     fn fitting(&self, segments: u64) -> Option<(Shape, Plan)> {
         let highest = self.claimed.nodes.keys().next_back().map_or(0, |nid| nid.0);
         let shape = Shape::of(self.superblock, &self.state.head, segments, highest)?;
@@ -207,8 +206,8 @@ impl Old<'_> {
         Ok(Resize { blocks: new.blocks, block_size: 1 << size, bytes_before: before, bytes, moved, after })
     }
 
-    /// The checkpoint with the logs where they can go on, else in free segments. Its counts are
-    /// made anew later; without blocks for users the spare is, too.
+    /// The checkpoint, with logs where they can continue, or else in free segments. Counts are
+    /// recomputed later; a user block count of zero makes the repair recompute the spare too.
     fn state_in(&self, geometry: &Geometry, moves: &Moves<'_>) -> Result<CheckpointState> {
         let mut state = self.state.clone();
         let mut taken = moves.segments_in_use(geometry);
@@ -242,7 +241,7 @@ impl Old<'_> {
         Ok(state)
     }
 
-    /// All blocks of the NAT's first copy. Errors: `Corrupt`, `Device`.
+    /// Writes all blocks of the NAT's first copy. Errors: `Corrupt`, `Device`.
     fn put_nat(&self, new: &mut Reshaped<'_>, moves: &Moves<'_>) -> Result<()> {
         let (size, per_block) = (new.geometry.block_size(), new.geometry.nat_entries() as u32);
         let reserved = [NodeId::NODES, NodeId::META].map(|nid| (nid, NatEntry::new(0, nid, BlockAddress(1))));
@@ -258,7 +257,8 @@ impl Old<'_> {
         Ok(())
     }
 
-    /// All blocks of the SIT's first copy that describe a segment. Errors: `Corrupt`, `Device`.
+    /// Writes all blocks of the SIT's first copy that describe a segment. Errors: `Corrupt`,
+    /// `Device`.
     fn put_sit(&self, new: &mut Reshaped<'_>, moves: &Moves<'_>, state: &CheckpointState) -> Result<()> {
         let geometry = new.geometry.clone();
         let per_block = geometry.sit_entries() as u32;

@@ -1,4 +1,4 @@
-//! Which blocks go where, and who refers to them.
+//! Which blocks move where, and who refers to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,27 +22,27 @@ use crate::layout::{
 /// Segments that logs need beside those in use.
 const LOGS: usize = Log::COUNT;
 
-/// Where blocks go.
+/// Where blocks move.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// Old and new places.
+    /// New addresses by old address.
     places: BTreeMap<BlockAddress, BlockAddress>,
-    /// Segments of the new shape that get moved blocks, and of which type they are.
+    /// Segments of the new shape that receive moved blocks, with their types.
     targets: BTreeMap<u32, Log>,
-    /// Segments of the new shape from which blocks move away.
+    /// Segments of the new shape whose blocks move away.
     emptied: BTreeSet<u32>,
 }
 
 impl Plan {
-    /// Moves all blocks that the new main area does not have, and the blocks of those segments that
-    /// are filled the least where the others need the room. `None` where there is no room even so.
+    /// Plans to move all blocks outside the new main area, and the blocks of the least-filled
+    /// segments if the others need their room. `None` if there is not enough room.
     pub fn new(
         old: &Geometry,
         new: &Geometry,
         claimed: &ClaimedBlocks,
         kind: &dyn Fn(SegmentIndex) -> Log,
     ) -> Option<Self> {
-        // Segments with their type and how many blocks are in use, those that must move first.
+        // Segments with type and number of blocks in use, those that must move first.
         let (mut moving, mut staying): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
         for (number, segment) in &claimed.segments {
             let place = new.main(old.segment_start(SegmentIndex(*number))).map(|(segment, _)| segment.0);
@@ -52,7 +52,7 @@ impl Plan {
                 None => moving.push((found, None)),
             }
         }
-        // The fullest stay longest.
+        // The fullest segments move last.
         staying.sort_by_key(|((number, _, count), _)| (std::cmp::Reverse(*count), *number));
         let room = new.main_segments as usize;
         let mut counts = [0_usize; Log::COUNT];
@@ -70,8 +70,7 @@ impl Plan {
         Self::placed(old, new, claimed, moving, &staying.iter().map(|(_, place)| *place).collect())
     }
 
-    /// Gives the blocks of segments their places: one type behind the other, in segments that
-    /// nothing is in.
+    /// Assigns new addresses to the blocks of segments, type by type, in empty segments.
     fn placed(
         old: &Geometry,
         new: &Geometry,
@@ -107,7 +106,7 @@ impl Plan {
     }
 }
 
-/// A plan, and what it moves.
+/// A plan and the blocks it moves.
 pub(super) struct Moves<'a> {
     blocks: &'a dyn Blocks,
     claimed: &'a ClaimedBlocks,
@@ -124,17 +123,17 @@ impl<'a> Moves<'a> {
         self.plan.places.get(&at).copied().unwrap_or(at)
     }
 
-    /// Whether a segment of the new shape keeps its blocks and gets none.
+    /// Whether a segment of the new shape keeps its blocks and receives none.
     pub fn stays(&self, segment: SegmentIndex) -> bool {
         !self.plan.targets.contains_key(&segment.0) && !self.plan.emptied.contains(&segment.0)
     }
 
-    /// The type of a segment that gets moved blocks.
+    /// The type of a segment that receives moved blocks.
     pub fn kind_of_target(&self, segment: SegmentIndex) -> Option<Log> {
         self.plan.targets.get(&segment.0).copied()
     }
 
-    /// Where all nodes are.
+    /// The new addresses of all nodes.
     pub fn nat_entries(&self) -> impl Iterator<Item = (NodeId, NatEntry)> + '_ {
         self.claimed.nodes.iter().map(|(nid, entry)| {
             let at = self.new_place(BlockAddress(entry.address.get()));
@@ -142,7 +141,7 @@ impl<'a> Moves<'a> {
         })
     }
 
-    /// Each block in use, with its place before.
+    /// Each block in use, with its old address.
     fn each(&self) -> impl Iterator<Item = (BlockAddress, SummaryEntry)> + '_ {
         let geometry = self.blocks.geometry();
         self.claimed.segments.iter().flat_map(move |(number, segment)| {
@@ -151,7 +150,7 @@ impl<'a> Moves<'a> {
         })
     }
 
-    /// The blocks in use of each segment of the new shape.
+    /// The valid maps of the segments of the new shape.
     pub fn maps(&self, geometry: &Geometry) -> BTreeMap<u32, [u8; VALID_MAP_BYTES]> {
         let mut maps = BTreeMap::new();
         for (at, _) in self.each() {
@@ -162,13 +161,13 @@ impl<'a> Moves<'a> {
         maps
     }
 
-    /// The segments of the new shape in which anything is.
+    /// The segments of the new shape that hold blocks.
     pub fn segments_in_use(&self, geometry: &Geometry) -> BTreeSet<u32> {
         self.maps(geometry).into_keys().collect()
     }
 
-    /// Puts moved blocks in their places, and their places into the nodes that refer to them. How
-    /// many have moved. Errors: `Corrupt`, `Device`.
+    /// Copies moved blocks to their new addresses and updates the nodes that refer to them. Returns
+    /// how many moved. Errors: `Corrupt`, `Device`.
     pub fn apply(&self, new: &mut Reshaped<'_>) -> Result<u64> {
         let mut edited: BTreeMap<NodeId, Vec<u8>> = BTreeMap::new();
         let mut inodes: BTreeSet<NodeId> = BTreeSet::new();
@@ -179,7 +178,7 @@ impl<'a> Moves<'a> {
             let nid = NodeId(entry.nid.get());
             let owner = self.claimed.nodes.get(&nid);
             if owner.is_some_and(|node| node.address.get() == at.0) {
-                // A node: only the NAT says where it is. It goes below, with what changes in it.
+                // A node: only the NAT refers to it. It is copied below, with its changes.
                 self.node(nid, &mut edited)?;
                 continue;
             }
@@ -197,7 +196,7 @@ impl<'a> Moves<'a> {
             inodes.insert(owner.ino());
         }
         for ino in inodes {
-            // The largest extent is a hint that must be right; without one nothing is wrong.
+            // The largest extent is a hint that must be correct; it may be absent.
             let node = self.node(ino, &mut edited)?;
             put(node, std::mem::offset_of!(InodeHead, extent), Extent::default().as_bytes());
         }
@@ -211,7 +210,7 @@ impl<'a> Moves<'a> {
         Ok(moved)
     }
 
-    /// A node's bytes, to be changed. Errors: `Corrupt`, `Device`.
+    /// A node's bytes, for changing. Errors: `Corrupt`, `Device`.
     fn node<'b>(&self, nid: NodeId, edited: &'b mut BTreeMap<NodeId, Vec<u8>>) -> Result<&'b mut Vec<u8>> {
         use std::collections::btree_map::Entry;
         match edited.entry(nid) {
@@ -224,7 +223,7 @@ impl<'a> Moves<'a> {
         }
     }
 
-    /// Makes an inode's checksum right.
+    /// Updates an inode's checksum.
     fn sign(&self, geometry: &Geometry, bytes: &mut [u8]) {
         let has_checksum =
             ExtraAttributes::of_block(bytes).is_some_and(|extra| extra.checksum(geometry.features).is_some());
@@ -234,7 +233,7 @@ impl<'a> Moves<'a> {
     }
 }
 
-/// A block whose owner does not refer to it, which a sound volume has none of.
+/// The error for a block that its owner does not refer to; a sound volume has none.
 #[cold]
 fn lost(at: BlockAddress) -> FsError {
     FsError::new(ErrorKind::Corrupt, format!("nothing was changed: no node refers to {at}"))

@@ -1,4 +1,4 @@
-//! A volume in another shape, over the one that is there.
+//! A volume in another shape, over the existing one.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::encode::put;
 use crate::ids::{Block, BlockAddress};
 use crate::layout::Geometry;
 
-/// A volume with another shape, and some of its blocks changed. What the device does not have yet
-/// is zeroes.
+/// A volume with another shape and some changed blocks. Blocks that the device does not have yet
+/// are zeroes.
 pub(super) struct Reshaped<'a> {
-    /// The volume as it is.
+    /// The existing volume.
     pub inner: &'a dyn Blocks,
     /// The new shape.
     pub geometry: Geometry,
@@ -52,13 +52,13 @@ impl Blocks for Reshaped<'_> {
 }
 
 impl Reshaped<'_> {
-    /// Whether the volume as it was has the block: what the device has behind its end is not the
+    /// Whether the old volume includes the block; the device's content past its end is not the
     /// volume's.
     fn holds(&self, at: BlockAddress) -> bool {
         u64::from(at.0) < self.inner.geometry().main_end() && self.inner.reaches(at)
     }
 
-    /// Puts a block where it is not there yet. Errors: `Corrupt`, `Device`.
+    /// Stores a block unless the volume holds the same content. Errors: `Corrupt`, `Device`.
     pub fn put_if_other(&mut self, at: BlockAddress, bytes: Vec<u8>) -> Result<()> {
         let before = batch::one(self, Cause::Metadata, at)?;
         if *before != *bytes || !self.holds(at) && !is_zeroed(&bytes) {
@@ -67,7 +67,7 @@ impl Reshaped<'_> {
         Ok(())
     }
 
-    /// Blocks become zeroes. Errors: `Corrupt`, `Device`.
+    /// Zeroes a range of blocks. Errors: `Corrupt`, `Device`.
     pub fn clear(&mut self, range: std::ops::Range<BlockAddress>) -> Result<()> {
         let size = self.geometry.block_size();
         for at in range.start.0..range.end.0 {

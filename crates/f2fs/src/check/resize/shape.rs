@@ -6,23 +6,23 @@ use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Geometry, Superblock};
 use crate::mkfs::geometry::{spare, tables};
 
 const BLOCKS: u64 = BLOCKS_PER_SEGMENT as u64;
-/// The most that 32-bit block addresses reach, with blocks of 4 KiB.
+/// The largest volume in bytes: 32-bit addresses of 4 KiB blocks.
 pub(super) const VOLUME_MAX: u64 = 16 << 40;
-/// Logs, each with a segment.
+/// The number of logs, each of which needs a segment.
 const LOGS: u64 = 6;
-/// Bytes for both version bitmaps in a checkpoint block, and those that the SIT's leaves the NAT's
-/// (f2fs_fs.h; f2fs-mkfs.md, "Geometry").
+/// Bytes for both version bitmaps in a checkpoint block, and those that the SIT's leaves for the
+/// NAT's (f2fs_fs.h; f2fs-mkfs.md, "Geometry").
 const BITMAPS_ROOM: u64 = 3900;
 const NAT_BITMAP_MIN: u64 = 64;
 const BLOCK_BYTES: u64 = 4096;
 
-/// How many segments lie in so many bytes.
+/// The number of segments in `bytes`.
 pub(super) fn segments(superblock: &Superblock, bytes: u64) -> u64 {
     let blocks = (bytes / BLOCK_BYTES).min(1 << 32);
     blocks.saturating_sub(superblock.segment0_address.get().into()) / BLOCKS
 }
 
-/// The bytes that a volume of so many segments needs.
+/// The bytes that a volume of this many segments needs.
 pub(super) fn bytes(superblock: &Superblock, segments: u64) -> u64 {
     (u64::from(superblock.segment0_address.get()) + segments * BLOCKS) * BLOCK_BYTES
 }
@@ -35,19 +35,19 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The shape of so many segments; the NAT has room for the nid that is highest in use. `None`
-    /// where the areas do not fit.
+    /// The shape for this many segments; the NAT has room for `highest`, the highest nid in use.
+    /// `None` if the areas do not fit.
     pub fn of(old: &Superblock, head: &CheckpointHead, segments: u64, highest: u32) -> Option<Self> {
         let (sit, nat, payload) = tables_of(old, head, segments, highest)?;
         let before_ssa = 2 + sit + nat;
         let rest = segments.checked_sub(before_ssa)?;
-        // One SSA block a segment; a larger SSA stays where the volume does not shrink.
+        // One SSA block per segment; a larger SSA is kept unless the volume shrinks.
         let wanted = (rest + 1).div_ceil(BLOCKS);
         let grows = segments >= u64::from(old.segment_count.get());
         let ssa = if grows { wanted.max(old.segment_count_ssa.get().into()) } else { wanted };
         let main = rest.checked_sub(ssa)?;
         let (reserved, overprovision) = spare((main, main, main), None)?;
-        // mkfs.f2fs asks for no less (f2fs-mkfs.md, "Geometry").
+        // mkfs.f2fs requires at least this (f2fs-mkfs.md, "Geometry").
         if main < LOGS + reserved || main <= LOGS || main <= overprovision {
             return None;
         }
@@ -71,14 +71,14 @@ impl Shape {
         Some(Self { superblock, geometry, overprovision })
     }
 
-    /// Blocks that users may have.
+    /// Blocks available to users.
     pub fn user_blocks(&self) -> u64 {
         u64::from(self.geometry.main_segments).saturating_sub(self.overprovision) * BLOCKS
     }
 }
 
-/// Segments of SIT and NAT, and blocks of payload: those of a new volume of this size, but no less
-/// than there are where the volume grows.
+/// Segments of SIT and NAT and blocks of payload: those of a new volume of this size; when growing,
+/// at least the existing ones.
 fn tables_of(old: &Superblock, head: &CheckpointHead, segments: u64, highest: u32) -> Option<(u64, u64, u64)> {
     let large = head.has(flag::LARGE_NAT_BITMAP);
     let (mut sit, mut nat, mut payload) = tables(segments, large)?;
