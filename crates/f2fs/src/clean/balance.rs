@@ -1,22 +1,22 @@
-//! When an operation has to wait for a checkpoint or for collection (segment.h,
-//! `has_not_enough_free_secs`; segment.c, `f2fs_balance_fs`; gc.c, `f2fs_gc`), and when idle times
-//! are used (gc.h).
+//! Decides when an operation has to wait for a checkpoint or a collection (segment.h,
+//! `has_not_enough_free_secs`; segment.c, `f2fs_balance_fs`; gc.c, `f2fs_gc`), and when idle time
+//! is used (gc.h).
 
 use crate::ids::Log;
 use crate::segments::Segments;
 
-/// What an operation that will dirty something has to do first.
+/// What an operation that dirties pages must do first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Nothing.
     Nothing,
-    /// A checkpoint, which frees segments.
+    /// Make a checkpoint, which frees segments.
     Checkpoint,
-    /// The collection of a section; then ask again.
+    /// Collect a section, then ask again.
     Collect,
 }
 
-/// Sections that all dirty pages in memory may take.
+/// Sections that all dirty pages in memory may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Demand {
     low: u64,
@@ -36,8 +36,8 @@ fn demand(segments: &Segments) -> Demand {
     Demand { low, high: low + rests, nodes_rest, dentries_rest, data_rest }
 }
 
-/// Whether the free sections and `freed` more, which the next checkpoint makes free, do not suffice
-/// for what is dirty beside the reserve.
+/// Whether the free sections, together with `freed` more that the next checkpoint frees, are too
+/// few for the dirty pages and the reserve.
 pub fn is_short(segments: &Segments, freed: u32) -> bool {
     let demand = demand(segments);
     let free = u64::from(segments.free_map().sections()) + u64::from(freed);
@@ -48,12 +48,12 @@ pub fn is_short(segments: &Segments, freed: u32) -> bool {
     free <= demand.low + reserve || !fits_in_logs(segments, &demand)
 }
 
-/// Free sections above which there are always enough: what is dirty at the most, and the reserve.
+/// An upper bound of the free sections ever needed: all dirty pages plus the reserve.
 pub fn most_needed(segments: &Segments) -> u64 {
     demand(segments).high + u64::from(segments.options.reserved_sections)
 }
 
-/// Whether the rests fit into the sections where the logs stand.
+/// Whether partly filled sections fit into the sections that the logs are writing.
 fn fits_in_logs(segments: &Segments, demand: &Demand) -> bool {
     let room = |log| u64::from(segments.room_of_log(log));
     let nodes = [Log::HotNode, Log::WarmNode, Log::ColdNode].into_iter().all(|log| demand.nodes_rest <= room(log));
@@ -61,18 +61,18 @@ fn fits_in_logs(segments: &Segments, demand: &Demand) -> bool {
     nodes && data && demand.dentries_rest <= room(Log::HotData)
 }
 
-/// The course of one foreground collection.
+/// The progress of one foreground collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Foreground {
-    /// Sections that were emptied and wait for the checkpoint.
+    /// Emptied sections that wait for the checkpoint.
     freed: u32,
     began: bool,
 }
 
 impl Foreground {
-    /// What is next. First a checkpoint, where it frees segments; then sections, until there are
-    /// enough with those just emptied, and a checkpoint between where free sections run out; at the
-    /// end the one that makes the emptied ones free.
+    /// The next step. First a checkpoint, if it frees segments; then sections, until the free and
+    /// the emptied ones are enough, with a checkpoint whenever free sections run out; finally the
+    /// checkpoint that frees the emptied ones.
     pub fn need(&mut self, segments: &Segments) -> Need {
         let prefree = segments.dirty().prefree().count();
         if !is_short(segments, self.freed) {
@@ -86,18 +86,18 @@ impl Foreground {
         Need::Collect
     }
 
-    /// A section was collected; `emptied`: nothing valid is left there.
+    /// Notes that a section was collected; `emptied`: it has no valid block left.
     pub fn collected(&mut self, emptied: bool) {
         self.freed += u32::from(emptied);
     }
 
-    /// A checkpoint has completed: what was emptied counts among the free ones.
+    /// Notes that a checkpoint completed: emptied sections now count as free.
     pub fn checkpointed(&mut self) {
         self.freed = 0;
     }
 }
 
-/// The sleep of the background collector, in milliseconds (gc.h: DEF_GC_THREAD_*).
+/// The sleep times of the background collector, in milliseconds (gc.h, DEF_GC_THREAD_*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Background {
     sleep_ms: u64,
@@ -107,20 +107,20 @@ impl Background {
     const LEAST_MS: u64 = 30_000;
     const MOST_MS: u64 = 60_000;
     const NO_VICTIM_MS: u64 = 300_000;
-    /// Idle for so long before it works.
+    /// The idle time before it works.
     pub const IDLE_MS: u64 = 5_000;
 
-    /// As after a mount.
+    /// The state right after a mount.
     pub const fn new() -> Self {
         Self { sleep_ms: Self::LEAST_MS }
     }
 
-    /// How long it sleeps now.
+    /// The current sleep time.
     pub const fn sleep_ms(&self) -> u64 {
         self.sleep_ms
     }
 
-    /// Somebody was busy: it sleeps longer (gc.h, `increase_sleep_time`).
+    /// Sleeps longer because the volume was busy (gc.h, `increase_sleep_time`).
     pub fn was_busy(&mut self) {
         if self.sleep_ms == Self::NO_VICTIM_MS {
             return;
@@ -129,8 +129,8 @@ impl Background {
             if self.sleep_ms + Self::LEAST_MS > Self::MOST_MS { Self::MOST_MS } else { self.sleep_ms + Self::LEAST_MS };
     }
 
-    /// Before it works: shorter sleeps where much is invalid and little of it free, longer ones
-    /// else.
+    /// Adjusts the sleep before work: shorter if much is invalid and little of that is free, else
+    /// longer.
     pub fn will_work(&mut self, segments: &Segments) {
         if !Self::is_worth_it(segments) {
             return self.was_busy();
@@ -141,13 +141,13 @@ impl Background {
         self.sleep_ms = self.sleep_ms.saturating_sub(Self::LEAST_MS).max(Self::LEAST_MS);
     }
 
-    /// Nothing was found to collect.
+    /// Notes that there was nothing to collect.
     pub fn found_nothing(&mut self) {
         self.sleep_ms = Self::NO_VICTIM_MS;
     }
 
-    /// Invalid blocks are more than 40 % of the users', and free ones beyond over-provision less
-    /// than 40 % of the invalid ones (gc.h, `has_enough_invalid_blocks`).
+    /// Whether invalid blocks exceed 40 % of the users', and free blocks beyond over-provisioning
+    /// are under 40 % of the invalid ones (gc.h, `has_enough_invalid_blocks`).
     fn is_worth_it(segments: &Segments) -> bool {
         let users = segments.space.user_blocks;
         let valid = segments.sit().total_valid();

@@ -1,5 +1,4 @@
-//! The collection of one section (gc.c, `do_garbage_collect`, `gc_node_segment`,
-//! `gc_data_segment`).
+//! Collects one section (gc.c, `do_garbage_collect`, `gc_node_segment`, `gc_data_segment`).
 
 use std::collections::BTreeSet;
 
@@ -11,24 +10,23 @@ use super::units;
 use crate::ids::{BlockAddress, SegmentIndex};
 use crate::segments::sit::runs;
 
-/// What came of the collection of a section.
+/// The result of collecting a section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CollectedSection {
-    /// Blocks of data that moved.
+    /// Data blocks moved.
     pub data: u32,
-    /// Nodes that moved.
+    /// Nodes moved.
     pub nodes: u32,
-    /// Blocks that had to stay, or that nobody owns.
+    /// Blocks that had to stay or have no owner.
     pub left: u32,
-    /// Whether nothing valid is left.
+    /// Whether no valid block is left.
     pub emptied: bool,
     /// Sources that the device still maps, to be discarded after the next checkpoint.
     pub mapped: Vec<BlockAddress>,
 }
 
-/// Moves what is live out of a section. Errors: those of the volume's own work; what was moved
-/// until then is moved. Cost: the summaries of its segments, and reads and writes of its live
-/// blocks.
+/// Moves the live blocks out of a section. Errors: those of the volume; blocks moved before an
+/// error stay moved. Cost: reads the summaries of its segments, reads and writes its live blocks.
 pub fn collect<V: CollectableVolume>(
     volume: &mut V,
     section: u32,
@@ -104,7 +102,7 @@ fn move_data<V: CollectableVolume>(
     before.sort_unstable();
     after.sort_unstable();
     if before != after {
-        // An order is all that was asked for.
+        // The mover may only reorder the blocks.
         live = original;
     }
     let unit = mover.unit(volume.mover());
@@ -115,10 +113,10 @@ fn move_data<V: CollectableVolume>(
     })
 }
 
-/// Moves live blocks of data to the places that were found for them: the transfer, then the map and
-/// the places that they leave. `moved` hears of each where it lies now, and where it lay if the
-/// device still reads it from there until the checkpoint. Errors: those of the transfer, behind
-/// which the new places are free again, and of the map.
+/// Moves live data blocks to the addresses found for them: transfers the content, then updates the
+/// map and frees the old addresses. `moved` receives each new address, and the old one if the
+/// device still maps it until the checkpoint. Errors: those of the transfer, after which the new
+/// addresses are free again, and of the map.
 pub(crate) fn carry<V: CollectableVolume>(
     volume: &mut V,
     mover: &mut dyn BlockMover,

@@ -1,7 +1,8 @@
-//! Cleaning: which section, when, and how its live blocks move (f2fs-writing.md, "Collection").
+//! Cleaning: which section is collected, when, and how its live blocks move (f2fs-writing.md,
+//! "Collection").
 //!
-//! Whether a block is live, where it goes and how the map learns of it is the same for every
-//! cleaner ([`collect`]); only the order of the blocks and the transfer of their content vary
+//! Whether a block is live, where it goes and how the map is updated is the same for every cleaner
+//! ([`collect`]); only the order of the blocks and the transfer of their content vary
 //! ([`mover::BlockMover`]). Everything here runs between operations.
 
 pub mod balance;
@@ -23,24 +24,24 @@ use nandkit_units::Nanos;
 
 use crate::segments::Segments;
 
-/// Why a section is looked for.
+/// Why a section is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Collection {
-    /// Free sections are short: an operation waits.
+    /// Free sections are short, and an operation waits.
     Foreground,
     /// The volume is idle.
     Background,
 }
 
-/// Which section is collected next.
+/// Chooses the section to collect next.
 pub trait VictimSearch: Send {
-    /// A section with something to win that no log stands in, `None` where there is none.
-    /// Background ones are noted ([`crate::segments::dirty::DirtySegments::choose`]), so that the
-    /// foreground takes them first. `now` in the seconds of the checkpoint's clock.
+    /// A section worth collecting that no log writes to; `None` if there is none. A section chosen
+    /// in the background is noted ([`crate::segments::dirty::DirtySegments::choose`]), so that the
+    /// foreground takes it first. `now` is in seconds of the checkpoint's clock.
     fn choose(&mut self, segments: &mut Segments, why: Collection, now: Nanos) -> Option<u32>;
 }
 
-/// The code of the guide page, which `cargo test` compiles and runs.
+/// The code of the guide page, compiled and run by `cargo test`.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/guide/cleaning.md")]
 struct GuideToCleaning;

@@ -1,4 +1,4 @@
-//! How the content of live blocks gets to its new place.
+//! Moves the content of live blocks.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Content, Payload};
@@ -8,33 +8,33 @@ use crate::device::{Pair, RemapUnits, Submission, WritableBlocks};
 use crate::ids::{BlockAddress, Log, NodeId};
 use crate::segments::Summary;
 
-/// Blocks of a request at most.
+/// The most blocks per request.
 const RUN: usize = 256;
 
-/// A live block of data of a victim.
+/// A live data block of a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveBlock {
-    /// Where it is.
+    /// Its address.
     pub from: BlockAddress,
-    /// Whose.
+    /// The inode that owns it.
     pub inode: NodeId,
-    /// The page of the file.
+    /// Its page in the file.
     pub page: u32,
-    /// The node that points to it.
+    /// Its summary, with the node that points to it.
     pub owner: Summary,
 }
 
-/// What a device offers to who moves blocks.
+/// The device's ways of moving blocks.
 pub trait Mover {
-    /// Copies blocks, neighbours in few requests; written to the log of cold data. Errors:
+    /// Copies blocks, adjacent ones in few requests, as writes to the cold data log. Errors:
     /// `Device`.
     fn copy(&mut self, pairs: &[Pair]) -> Result<()>;
 
-    /// What a remap command may be; `None` where the device cannot remap.
+    /// The limits of remap commands; `None` if the device cannot remap.
     fn remap_units(&mut self) -> Option<RemapUnits>;
 
-    /// Makes each second block read what the first holds, a unit of blocks each. Returns the pairs
-    /// that the device did not take. Errors: `Device`, `NotSupported`.
+    /// Remaps each second block of a pair to the content of the first; each pair is one unit of
+    /// blocks. Returns the pairs that the device refused. Errors: `Device`, `NotSupported`.
     fn share(&mut self, pairs: &[Pair]) -> Result<Vec<Pair>>;
 }
 
@@ -74,34 +74,34 @@ impl<D: BlockDevice> Mover for WritableBlocks<D> {
     }
 }
 
-/// How many of the first addresses follow one another.
+/// The length of the run of consecutive addresses at the start.
 fn neighbours(mut addresses: impl Iterator<Item = BlockAddress>) -> usize {
     let Some(first) = addresses.next() else { return 0 };
     1 + addresses.zip(first.0 + 1..).take_while(|(at, expected)| at.0 == *expected).count()
 }
 
-/// The order and the transfer of a victim's live data blocks. Nodes are never handed to it: each
-/// has its log, and its footer changes.
+/// Orders and transfers a victim's live data blocks. Nodes are not passed to it: each goes to its
+/// own log, and its footer changes.
 pub trait BlockMover: Send {
-    /// Blocks that are moved together where they are a unit of the victim, live throughout: they
-    /// get places that lie alike. 1: each block goes its own way.
+    /// Blocks per unit: a unit of the victim that is live throughout is moved to an equally aligned
+    /// address. 1: each block moves on its own.
     fn unit(&mut self, device: &mut dyn Mover) -> u32 {
         let _ = device;
         1
     }
 
-    /// Puts the blocks into the order in which they get new addresses. None may be added or taken
-    /// out; who does is not heeded.
+    /// Puts the blocks in the order in which they get new addresses. An order that adds or drops
+    /// blocks is ignored.
     fn arrange(&mut self, live: &mut [LiveBlock]);
 
-    /// Brings content from the first address of each pair to the second. Returns the sources that
-    /// the device still maps, since it was not copied what they hold: after the next checkpoint it
-    /// is told that they are without use. All others are free from that checkpoint on, as what is
-    /// overwritten. Errors: `Device`; the targets are given up then.
+    /// Moves content from the first address of each pair to the second. Returns the sources that
+    /// the device still maps, because they were remapped rather than copied: they are discarded
+    /// after the next checkpoint. All sources become free with that checkpoint. Errors: `Device`;
+    /// the targets are freed then.
     fn transfer(&mut self, device: &mut dyn Mover, pairs: &[Pair]) -> Result<Vec<BlockAddress>>;
 }
 
-/// Linux: in the order of addresses, read and written.
+/// Linux's mover: reads and writes blocks in address order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CopyMover;
 
@@ -116,21 +116,21 @@ impl BlockMover for CopyMover {
     }
 }
 
-/// P3: remapped where the device can and whole units lie alike, else copied.
+/// The mover of P3: remaps where the device can and whole units are aligned alike, else copies.
 #[derive(Clone, Copy, Debug)]
 pub struct RemapMover {
-    /// Whether blocks go in the order of files and their pages, and not in that of addresses: what
-    /// a victim holds of a file lies together then (P3, step 2).
+    /// Whether blocks are ordered by file and page instead of by address, so that a victim's blocks
+    /// of one file end up adjacent (P3, step 2).
     pub sorts: bool,
 }
 
 impl RemapMover {
-    /// P3's six steps.
+    /// The mover with all six steps of P3.
     pub const fn sorted() -> Self {
         Self { sorts: true }
     }
 
-    /// Without the second, to tell its effect from that of remapping.
+    /// The mover without step 2, to separate its effect from that of remapping.
     pub const fn as_they_lie() -> Self {
         Self { sorts: false }
     }

@@ -1,5 +1,5 @@
-//! Partial garbage collection (P1): the plan of `cleaning::partial` for the segment that SSR would
-//! fill next, beside the time that a checkpoint would take.
+//! Partial garbage collection (P1): applies the plan of `cleaning::partial` to the segment that SSR
+//! fills next, weighed against the time of a checkpoint.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::review::{CheckpointRequests, HoleRun, Measured, ReuseFacts, ReusePlan
 use crate::ids::{Log, SegmentIndex};
 use crate::segments::sit::BLOCKS;
 
-/// Segments whose times are still awaited, at most.
+/// The most segments whose times are still awaited.
 const WATCHED_MOST: usize = 32;
 
-/// P1's look at a segment before its holes are filled.
+/// P1's review of a segment before its holes are filled.
 #[derive(Debug)]
 pub struct PartialCollection {
     times: RequestTimes,
-    /// What the times are made of anew for each segment, where no card file tells them.
+    /// The source of request times, updated for each segment; `None` if a card file gives them.
     learned: Option<LearnedTimes>,
     method: Method,
     segments_per_checkpoint: u32,
@@ -27,13 +27,13 @@ pub struct PartialCollection {
     published: Arc<Published>,
 }
 
-/// A segment that was looked at, with what was expected of it.
+/// A reviewed segment and what was expected of it.
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     segment: SegmentIndex,
     log: Log,
     is_treated: bool,
-    /// Blocks of its holes when it was looked at.
+    /// Blocks in its holes at the review.
     holes: u32,
     predicted_ns: f64,
     copied: Nanos,
@@ -41,9 +41,9 @@ struct Watched {
 }
 
 impl PartialCollection {
-    /// By the device's times of random requests. So many segments are treated before a checkpoint:
-    /// P1 takes one, since cleaning in idle times may free segments before more are used (section
-    /// 4.2).
+    /// A review based on the device's times of random requests. `segments_per_checkpoint` segments
+    /// are treated before a checkpoint; P1 treats one, since cleaning in idle time may free
+    /// segments before more are used (section 4.2).
     pub fn new(times: RequestTimes, method: Method, segments_per_checkpoint: u32) -> Self {
         Self {
             times,
@@ -55,19 +55,19 @@ impl PartialCollection {
         }
     }
 
-    /// By the times of the requests that the volume makes. Segments stay as they are until a read
-    /// and a write were seen.
+    /// A review based on the measured times of the volume's own requests. It leaves segments as
+    /// they are until a read and a write have been measured.
     pub fn learning(learned: LearnedTimes, method: Method, segments_per_checkpoint: u32) -> Self {
         let nothing = RequestTimes::new(1, |_| 0, |_| 0);
         Self { learned: Some(learned), ..Self::new(nothing, method, segments_per_checkpoint) }
     }
 
-    /// What was decided, and how long it took, for who watches the volume.
+    /// The decisions and measured times, for concurrent readers.
     pub fn statistics(&self) -> Arc<Published> {
         Arc::clone(&self.published)
     }
 
-    /// Those of the log that it has left since are told: the log stands elsewhere.
+    /// Publishes the times of segments that the log has left since.
     fn settle(&mut self, log: Log, current: SegmentIndex) {
         let published = &self.published;
         self.watched.retain(|watched| {
@@ -83,15 +83,14 @@ impl PartialCollection {
         self.watched.drain(..surplus);
     }
 
-    /// `TCheck`: the requests of a checkpoint, by the curve.
+    /// `TCheck`: the time of a checkpoint's requests, by the curve.
     fn checkpoint_ns(&self, requests: &[u32]) -> f64 {
         requests.iter().map(|blocks| self.times.write(*blocks)).sum()
     }
 }
 
 impl Watched {
-    /// The time of copies, and of filling as many blocks as there were holes, of all that were
-    /// filled.
+    /// The time to copy and to fill all holes, scaled up from the blocks filled so far.
     fn simulated_ns(&self) -> f64 {
         let (blocks, time) = self.filled;
         self.copied.0 as f64 + time.0 as f64 * f64::from(self.holes) / f64::from(blocks.max(1))
@@ -109,7 +108,8 @@ impl ReuseReview for PartialCollection {
 
     fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts, checkpoint: CheckpointRequests<'_>) -> ReusePlan {
         self.settle(facts.log, facts.current);
-        // Copies go to the cold log: what it fills itself is not made ready by more of them.
+        // Copies go to the cold log, so treating a segment for the cold log would only cause more
+        // of them.
         if facts.log == Log::ColdData {
             return ReusePlan::AsIs;
         }
@@ -123,7 +123,7 @@ impl ReuseReview for PartialCollection {
         let plan = Plan::of(&runs, &self.times, means, self.method);
         let moves = plan.choices.iter().any(|choice| *choice != Choice::Ssr);
         let check_ns = if moves { self.checkpoint_ns(&checkpoint()) } else { 0.0 };
-        // Several segments share the checkpoint behind them.
+        // The segments treated before a checkpoint share its cost.
         let pays = plan.gain_ns > check_ns / f64::from(self.segments_per_checkpoint);
         let is_treated = moves && (pays || self.method == Method::Everything);
         let left =
@@ -166,7 +166,7 @@ impl ReuseReview for PartialCollection {
     }
 }
 
-/// The mean length of holes.
+/// The mean length of holes, in blocks.
 pub(super) fn mean(holes: &[HoleRun]) -> Option<f64> {
     let blocks: u32 = holes.iter().map(|hole| u32::from(hole.length)).sum();
     (!holes.is_empty()).then(|| f64::from(blocks) / holes.len() as f64)
@@ -182,8 +182,8 @@ fn treatments(runs: &[ValidRun], choices: &[Choice]) -> Vec<(Range<u16>, Treatme
     each.filter_map(|(run, choice)| Some((run.start..run.start + run.length, treatment(choice)?))).collect()
 }
 
-/// Runs of valid blocks with the holes that touch them, both ascending. Blocks between that are
-/// neither, as the last checkpoint still has them, part a run from a hole.
+/// Runs of valid blocks with the holes next to them, both ascending. Blocks that are valid only in
+/// the last checkpoint separate a run from a hole.
 pub fn valid_runs(holes: &[HoleRun], valid: &[Range<u16>]) -> Vec<ValidRun> {
     let mut rest = holes.iter().copied().peekable();
     let mut before: Option<HoleRun> = None;
@@ -238,7 +238,8 @@ mod tests {
         }
     }
 
-    /// 100 holes of 4 blocks with single blocks between, on a device of 1 ms a request.
+    /// A segment with 100 holes of 4 blocks separated by single blocks, on a device with 1 ms per
+    /// request.
     #[test]
     fn a_segment_is_treated_where_that_is_worth_its_checkpoint() {
         let times = || RequestTimes::new(512, |_| 0, |blocks| 1_000_000 + u64::from(blocks));
@@ -252,12 +253,13 @@ mod tests {
         assert_eq!((runs.len(), runs[0].1), (99, Treatment::Inter));
         // Each run saves a request; a checkpoint of 200 requests costs more.
         assert_eq!(review.review(&holes, &facts, &mut || vec![1; 200]), ReusePlan::AsIs);
-        // Shared by two segments it does not; and whole segments are emptied at any price.
+        // Shared by two segments the checkpoint does not; and whole segments are emptied at any
+        // price.
         let mut pair = PartialCollection::new(times(), Method::RunByRun, 3);
         assert_ne!(pair.review(&holes, &facts, &mut || vec![1; 200]), ReusePlan::AsIs);
         let mut whole = PartialCollection::new(times(), Method::Everything, 1);
         assert_ne!(whole.review(&holes, &facts, &mut || vec![1; 2000]), ReusePlan::AsIs);
-        // Where nothing is to be moved, nobody asks what a checkpoint would write.
+        // If nothing is worth moving, the size of the checkpoint is not asked for.
         let even = RequestTimes::new(512, |_| 0, |blocks| 1_000 * u64::from(blocks));
         let mut idle = PartialCollection::new(even, Method::RunByRun, 1);
         assert_eq!(idle.review(&holes, &facts, &mut || unreachable!("asked")), ReusePlan::AsIs);
@@ -265,7 +267,7 @@ mod tests {
         assert_eq!((counters.segments, counters.treated, counters.left_for_checkpoint), (2, 1, 1));
     }
 
-    /// Before anything was seen nothing is done; then it is as with the times that were seen.
+    /// Nothing is treated before any request was seen; after that it works with the measured times.
     #[test]
     fn what_was_seen_decides() {
         let holes: Vec<HoleRun> = (0..100).map(|number| HoleRun { start: number * 5, length: 4 }).collect();
@@ -280,7 +282,7 @@ mod tests {
         see(&mut review, false, 1, 1);
         [4, 512].into_iter().for_each(|blocks| see(&mut review, true, blocks, 1_000_000 + u64::from(blocks)));
         assert!(matches!(ask(&mut review), ReusePlan::Treat(runs) if runs.len() == 99));
-        // The device turns out to have no cost by request.
+        // The measured device has no cost per request.
         for blocks in [4, 512] {
             (0..2000).for_each(|_| see(&mut review, true, blocks, 1_000 * u64::from(blocks)));
         }

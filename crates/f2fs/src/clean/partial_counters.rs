@@ -1,35 +1,35 @@
-//! What partial garbage collection decided, and how long it took beside what was expected.
+//! Counts the decisions of partial garbage collection, and compares measured with expected times.
 
 use std::sync::{Mutex, PoisonError};
 
 use nandkit_cleaning::partial::{Choice, Plan, ValidRun};
 use nandkit_units::{Better, Nanos, StatisticDefinition, StatisticValue, Statistics};
 
-/// Segments whose errors are kept one by one, at most; the sums hold all.
+/// The most segments whose errors are kept one by one; the sums include all.
 const ERRORS_MOST: usize = 65_536;
 
-/// Counts since the mount, and times in nanoseconds.
+/// Counts since the mount; times in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartialCounters {
-    /// Segments that were looked at.
+    /// Segments reviewed.
     pub segments: u64,
-    /// Of these, those that were treated.
+    /// Segments treated.
     pub treated: u64,
-    /// Those that would have been worth it, but for their checkpoint.
+    /// Segments whose treatment would have paid off without the cost of its checkpoint.
     pub left_for_checkpoint: u64,
-    /// Runs of valid blocks by what became of them, in the order of [`Choice::ALL`].
+    /// Runs of valid blocks by decision, in the order of [`Choice::ALL`].
     pub runs: [u64; 3],
-    /// Their blocks.
+    /// Blocks of these runs.
     pub blocks: [u64; 3],
-    /// Copies: expected, and as they took.
+    /// Copies: expected and measured.
     pub copy_ns: [u64; 2],
-    /// Checkpoints behind treated segments: expected, and as they took.
+    /// Checkpoints after treated segments: expected and measured.
     pub checkpoint_ns: [u64; 2],
-    /// Copies and filling of treated segments that have been filled: expected, and as they took.
+    /// Copying and filling of treated segments that were filled: expected and measured.
     pub treated_ns: [u64; 2],
-    /// Filling of segments that were left as they are.
+    /// Filling of untreated segments.
     pub left_ns: [u64; 2],
-    /// Of each treated segment the time that it took, as a part of what was expected.
+    /// Per treated segment, the measured time divided by the expected one.
     pub ratios: Vec<f64>,
 }
 
@@ -72,12 +72,12 @@ impl PartialCounters {
     }
 }
 
-/// The counters, for who watches a volume that is in use.
+/// The counters, for concurrent readers.
 #[derive(Debug, Default)]
 pub struct Published(Mutex<PartialCounters>);
 
 impl Published {
-    /// The counters as they are now.
+    /// The current counters.
     pub fn now(&self) -> PartialCounters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

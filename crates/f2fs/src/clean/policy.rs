@@ -1,4 +1,4 @@
-//! Every policy of `cleaning` as a search.
+//! Adapts every policy of `cleaning` to a section search.
 
 use nandkit_cleaning::victim::{BlockView, Queue, VictimPolicy};
 use nandkit_units::Nanos;
@@ -7,7 +7,7 @@ use nandkit_units::random::Random;
 use super::{Collection, VictimSearch};
 use crate::segments::Segments;
 
-/// A policy with the stream of its draws.
+/// A policy with its random stream.
 #[derive(Debug)]
 pub struct PolicySearch {
     policy: VictimPolicy,
@@ -15,15 +15,14 @@ pub struct PolicySearch {
 }
 
 impl PolicySearch {
-    /// The policy, for both kinds of collection.
+    /// Uses the policy for both kinds of collection.
     pub fn new(policy: VictimPolicy, seed: u64) -> Self {
         Self { policy, random: Random::new(seed, "victims of F2FS") }
     }
 
-    /// A section as policies see blocks, in bytes. Ages by P1 and by the log-structured file system
-    /// count from the youngest block, Linux's own from the mean time. A section that is filled anew
-    /// counts as erased, and lists of blocks are in the order in which they were filled: F2FS keeps
-    /// no other.
+    /// A section as policies see blocks, in bytes. P1's policies and that of the log-structured
+    /// file system take ages from the youngest block, Linux's from the mean time. A refilled
+    /// section counts as erased, and lists of blocks are in fill order: F2FS keeps no other.
     fn view(segments: &Segments, section: u32) -> BlockView {
         let block = segments.geometry().block_size() as u64;
         let valid = u64::from(segments.sit().section_valid(section)) * block;
@@ -47,11 +46,11 @@ impl PolicySearch {
     }
 }
 
-/// One search for each kind of collection.
+/// A search for each kind of collection.
 pub struct SearchByKind {
-    /// Where an operation waits.
+    /// The search while an operation waits.
     pub foreground: Box<dyn VictimSearch>,
-    /// In idle times.
+    /// The search in idle time.
     pub background: Box<dyn VictimSearch>,
 }
 
@@ -65,7 +64,7 @@ impl VictimSearch for SearchByKind {
 }
 
 impl VictimSearch for PolicySearch {
-    /// Cost: one pass over the dirty sections, or as the policy says.
+    /// Cost: one pass over the dirty sections, or what the policy states.
     fn choose(&mut self, segments: &mut Segments, why: Collection, now: Nanos) -> Option<u32> {
         let of_background = why == Collection::Background;
         let views: Vec<BlockView> = segments

@@ -1,5 +1,4 @@
-//! Between operations: the segment that SSR would take next is reviewed, and treated where that is
-//! worth it.
+//! Between operations: reviews the segment that SSR would take next and treats it if that pays off.
 
 use std::ops::Range;
 
@@ -13,11 +12,11 @@ use super::unified;
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::segments::Summary;
 
-/// Asks a review about the segment whose gaps a data log would fill next, and does what it says.
-/// Nothing happens while the log needs no gaps, or a segment is kept for it already. What is
-/// treated is kept for the log, which gets it once a checkpoint has completed; until then,
-/// allocation finds another. Errors: those of the volume's work; what was moved until then is
-/// moved, and the segment is kept nevertheless.
+/// Asks a review about the segment whose gaps a data log fills next, and does what it says. Does
+/// nothing while the log needs no gaps or a segment is reserved for it already. A treated segment
+/// is reserved for the log, which gets it once a checkpoint completed; until then, allocation finds
+/// another. Errors: those of the volume; blocks moved before an error stay moved, and the segment
+/// stays reserved.
 pub fn prepare<V: CollectableVolume>(
     volume: &mut V,
     log: Log,
@@ -31,7 +30,8 @@ pub fn prepare<V: CollectableVolume>(
     if log.is_node() || waits || !segments.needs_ssr() {
         return Ok(Reuse::default());
     }
-    // Looked at, not taken: the search goes on from the same place when the log takes it.
+    // The segment is only looked at: restore the cursor, so that the log's own search finds it
+    // again.
     let cursor = segments.greedy_cursor();
     let found = segments.ssr_victim(log);
     segments.set_greedy_cursor(cursor);
@@ -39,7 +39,7 @@ pub fn prepare<V: CollectableVolume>(
     let segments = volume.segments();
     let (holes, mut facts) = (review::holes(segments, segment), review::facts(segments, segment, log));
     if reviewer.wants_pages() {
-        // Whose the blocks are takes a read of the summary block, and matters where files are read.
+        // The owners need a read of the summary block, and only matter if files are read.
         if volume.reads_any() {
             facts.pages = unified::live_pages(volume, segment, &facts)?;
         }
@@ -58,8 +58,8 @@ pub fn prepare<V: CollectableVolume>(
     Ok(result)
 }
 
-/// Holes for blocks that stay in their segment: those away from the treated runs first, so that
-/// what the treatment joins stays whole.
+/// Holes for blocks that stay in their segment. Those away from the treated runs come first, so
+/// that the hole made by the treatment stays whole.
 struct Targets(Vec<u16>);
 
 impl Targets {
@@ -77,7 +77,7 @@ impl Targets {
     }
 }
 
-/// Moves the runs of a plan, all in one transfer, so that what goes to one place is one request.
+/// Moves the runs of a plan in one transfer, so that blocks with adjacent targets form one request.
 fn treat<V: CollectableVolume>(
     volume: &mut V,
     segment: SegmentIndex,
@@ -114,7 +114,7 @@ fn treat<V: CollectableVolume>(
         });
         match to {
             Ok(to) => pairs.push((block.from, to)),
-            // What found a place goes there; the rest stays.
+            // Blocks that got an address move; the rest stay.
             Err(_) => break,
         }
     }

@@ -1,5 +1,5 @@
-//! The moment when SSR is about to be handed a segment: it is looked at between operations, and may
-//! be treated first. What comes of it waits as a [`crate::segments::Preparation`].
+//! Reviews a segment between operations, before SSR fills its gaps, and may treat it first. A
+//! treated segment waits as a [`crate::segments::Preparation`].
 
 use std::ops::Range;
 
@@ -11,150 +11,150 @@ use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::segments::Segments;
 use crate::segments::sit::{BLOCKS, runs};
 
-/// Blocks of a segment that may be written, one behind the other.
+/// A run of writable blocks in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HoleRun {
-    /// The first one.
+    /// The first block.
     pub start: u16,
-    /// How many.
+    /// The number of blocks.
     pub length: u16,
 }
 
-/// A live block of a segment, for who [`ReuseReview::wants_pages`].
+/// A live block of a segment, for a review that [`ReuseReview::wants_pages`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LivePage {
-    /// Where it is.
+    /// Its address.
     pub from: BlockAddress,
-    /// Whose.
+    /// The inode that owns it.
     pub inode: NodeId,
-    /// The page of the file.
+    /// Its page in the file.
     pub page: u32,
-    /// How often the file was read of late, from its first page to its last.
+    /// How often the file was read recently, in whole passes.
     pub reads: f64,
-    /// The die that holds it, where the device tells.
+    /// The die that holds it, if the device tells.
     pub placement: Option<Placement>,
 }
 
-/// What a review may know besides the holes.
+/// What a review knows besides the holes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReuseFacts {
     /// The segment.
     pub segment: SegmentIndex,
-    /// The log that it is for.
+    /// The log that will fill it.
     pub log: Log,
-    /// Runs of valid blocks between the holes: the others are valid at the last checkpoint only,
-    /// and become holes with the next.
+    /// Runs of valid blocks between the holes; all other blocks are valid only in the last
+    /// checkpoint and become holes with the next.
     pub valid: Vec<Range<u16>>,
-    /// The holes of the segment where the cold log stands; empty where it appends.
+    /// The holes of the cold log's segment; empty if that log appends.
     pub cold_holes: Vec<HoleRun>,
-    /// Where the log stands now.
+    /// The segment that the log writes now.
     pub current: SegmentIndex,
-    /// The live blocks, for who [`ReuseReview::wants_pages`], where a file was read of late; else
-    /// empty.
+    /// The live blocks, for a review that [`ReuseReview::wants_pages`] if any file was read
+    /// recently; else empty.
     pub pages: Vec<LivePage>,
-    /// The remap commands since the mount, for the same.
+    /// The remap commands since the mount, for the same reviews.
     pub remaps: RemapsSeen,
 }
 
-/// The sizes in blocks of the requests that a checkpoint now would make. Cost of a call: a pass
-/// over what has changed since the last one, so that only who wants to move something asks.
+/// Gives the sizes, in blocks, of the requests that a checkpoint would issue now. Cost of a call: a
+/// pass over everything changed since the last checkpoint, so a review only asks if it wants to
+/// move something.
 pub type CheckpointRequests<'a> = &'a mut dyn FnMut() -> Vec<u32>;
 
-/// Where a run of live blocks goes.
+/// Where a run of live blocks moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Treatment {
     /// To the cold data log.
     Inter,
     /// To holes of its own segment.
     Intra,
-    /// To the cold data log, remapped where the device can.
+    /// To the cold data log, remapped if the device can.
     RemapOut,
-    /// To holes of its own segment, remapped where the device can.
+    /// To holes of its own segment, remapped if the device can.
     RemapWithin,
-    /// As [`Treatment::RemapOut`], in the order of files and their pages.
+    /// Like [`Treatment::RemapOut`], in the order of files and their pages.
     RemapSorted,
 }
 
 impl Treatment {
-    /// Whether it is the device that moves it.
+    /// Whether the device moves the run by remapping.
     pub const fn remaps(self) -> bool {
         matches!(self, Self::RemapOut | Self::RemapWithin | Self::RemapSorted)
     }
 }
 
-/// What is done before a segment's holes are filled.
+/// What to do before a segment's holes are filled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReusePlan {
     /// Nothing.
     #[default]
     AsIs,
-    /// These runs are moved first, and the segment is used from the next checkpoint on.
+    /// Move these runs first, and use the segment from the next checkpoint on.
     Treat(Vec<(Range<u16>, Treatment)>),
 }
 
-/// How long something took on the device.
+/// A measured time on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measured {
-    /// Moving the runs of a segment, as its plan said.
+    /// Moving the runs of a segment as planned.
     Treated(SegmentIndex, Nanos),
-    /// The checkpoint behind it.
+    /// The checkpoint after it.
     Checkpoint(Nanos),
-    /// Writing so many blocks into a segment.
+    /// Writing this many blocks into a segment.
     Filled(SegmentIndex, u32, Nanos),
-    /// A request, for who [`ReuseReview::learns`].
+    /// One request, for a review that [`ReuseReview::learns`].
     Request(SeenRequest),
 }
 
-/// Looks at a segment before SSR fills its holes.
+/// Reviews a segment before SSR fills its holes.
 pub trait ReuseReview: Send {
-    /// Whether it wants to be asked at all: looking for the segment costs a search.
+    /// Whether it is to be asked at all; finding the segment costs a search.
     fn wants(&self) -> bool {
         true
     }
 
-    /// Whether it hears of each request.
+    /// Whether it wants the time of each request.
     fn learns(&self) -> bool {
         false
     }
 
-    /// Whether it weighs whose the live blocks are and how often they are read
-    /// ([`ReuseFacts::pages`]): costs a look at their nodes.
+    /// Whether it considers the owners of live blocks and how often they are read
+    /// ([`ReuseFacts::pages`]); this costs a look at their nodes.
     fn wants_pages(&self) -> bool {
         false
     }
 
-    /// How many segments of a log are treated before the checkpoint that makes them usable, which
-    /// comes at once. 0: one is treated, and waits for a checkpoint that others ask for.
+    /// How many segments of a log are treated before a checkpoint is forced to make them usable. 0:
+    /// one segment is treated and waits for a checkpoint made for other reasons.
     fn segments_per_checkpoint(&self) -> u32 {
         0
     }
 
-    /// Hears how long things took.
+    /// Receives a measured time.
     fn measured(&mut self, what: Measured) {
         let _ = what;
     }
 
-    /// What is to be done with a segment, from the facts and the next checkpoint alone. It is asked
-    /// for each segment that a log writes in about the one that comes next, and again behind each
-    /// checkpoint.
+    /// Decides about a segment, from the facts and the next checkpoint alone. It is asked once per
+    /// segment that a log writes, about the next one, and again after each checkpoint.
     fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts, checkpoint: CheckpointRequests<'_>) -> ReusePlan;
 }
 
-/// What came of a review.
+/// The result of a review.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reuse {
-    /// The segment that was treated; the log gets it after the next checkpoint. `None`: nothing was
+    /// The treated segment, which the log gets after the next checkpoint; `None` if nothing was
     /// done.
     pub treated: Option<SegmentIndex>,
-    /// Blocks that went to the cold log.
+    /// Blocks moved to the cold log.
     pub inter: u32,
-    /// Blocks that went elsewhere in the segment.
+    /// Blocks moved within the segment.
     pub intra: u32,
     /// Sources that the device still maps, to be discarded after the next checkpoint.
     pub mapped: Vec<BlockAddress>,
 }
 
-/// Linux: every segment as it is.
+/// Linux's behaviour: uses every segment as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoReview;
 
@@ -168,13 +168,13 @@ impl ReuseReview for NoReview {
     }
 }
 
-/// Runs of blocks of a segment that may be written.
+/// The runs of writable blocks of a segment.
 pub fn holes(segments: &Segments, segment: SegmentIndex) -> Vec<HoleRun> {
     let unusable = segments.sit().unusable(segment);
     runs(&unusable.map(|word| !word)).map(|(start, length)| HoleRun { start, length }).collect()
 }
 
-/// The facts of a segment that a log would get.
+/// The facts about a segment for the log that would fill it.
 pub fn facts(segments: &Segments, segment: SegmentIndex, log: Log) -> ReuseFacts {
     let cold = segments.log_state(Log::ColdData);
     let cold_holes = if cold.ssr { holes(segments, cold.segment) } else { Vec::new() };
@@ -189,8 +189,8 @@ pub fn facts(segments: &Segments, segment: SegmentIndex, log: Log) -> ReuseFacts
     }
 }
 
-/// What a review decided, checked: runs that lie in the segment, are valid throughout, and do not
-/// overlap. The rest of the plan is dropped, as if it had not been made.
+/// Validates a plan: keeps runs that are inside the segment, valid throughout and disjoint, and
+/// drops the others.
 pub fn checked(plan: ReusePlan, facts: &ReuseFacts) -> ReusePlan {
     let ReusePlan::Treat(mut treated) = plan else { return ReusePlan::AsIs };
     treated.sort_by_key(|(run, _)| (run.start, run.end));

@@ -1,6 +1,6 @@
-//! Linux's search, which is the default: greedy in the foreground, cost-benefit in the background
-//! (gc.c, `select_policy`; f2fs-writing.md, "Collection"). The search itself and its formula are
-//! `cleaning::search`; here is what it looks at, and what it remembers.
+//! Linux's search, the default: greedy in the foreground, cost-benefit in the background (gc.c,
+//! `select_policy`; f2fs-writing.md, "Collection"). `cleaning::search` has the search and its
+//! formula; this file has the data it looks at and its state.
 
 use nandkit_cleaning::search::{AgedSections, CostBenefit, Costs, Cursor, Search, Times};
 use nandkit_units::Nanos;
@@ -9,7 +9,7 @@ use super::{Collection, VictimSearch};
 use crate::layout::BLOCKS_PER_SEGMENT;
 use crate::segments::Segments;
 
-/// Linux's own search, with what it remembers. Times are in seconds.
+/// Linux's search and its state. Times are in seconds.
 #[derive(Clone, Debug)]
 pub struct SectionSearch {
     cost_benefit: Cursor,
@@ -17,16 +17,15 @@ pub struct SectionSearch {
 }
 
 impl SectionSearch {
-    /// As after a mount: the range of times is that of all sections, up to `now` (segment.c,
-    /// `init_min_max_mtime`).
+    /// The state right after a mount: the time range is that of all sections, up to `now`
+    /// (segment.c, `init_min_max_mtime`).
     pub fn new(segments: &Segments, now: u64) -> Self {
         let sit = segments.sit();
         let oldest = (0..sit.sections()).map(|section| sit.section_modified(section)).min().unwrap_or(0);
         Self { cost_benefit: Cursor::default(), times: Times { oldest, newest: now.max(oldest) } }
     }
 
-    /// Of sections that background collection chose and that are not empty yet, the first that is
-    /// not busy.
+    /// The first section that background collection chose, that is not empty yet and not busy.
     fn chosen_before(segments: &Segments) -> Option<u32> {
         segments.dirty().chosen().iter().find(|&section| !segments.is_busy(section))
     }
@@ -47,10 +46,9 @@ impl SectionSearch {
         found
     }
 
-    /// The section of the greatest benefit for its age, which is noted.
+    /// The section with the best cost-benefit value, which is noted as chosen.
     fn in_background(&mut self, segments: &mut Segments) -> Option<u32> {
-        // Each block that comes or goes moves the end of the range (segment.c,
-        // `update_segment_mtime`).
+        // Each change of a block extends the range (segment.c, `update_segment_mtime`).
         self.times.newest = self.times.newest.max(segments.sit().newest());
         let sections = &*segments;
         let mut costs = CostBenefit { sections, capacity: u64::from(BLOCKS_PER_SEGMENT), times: &mut self.times };
@@ -68,7 +66,7 @@ impl SectionSearch {
     }
 }
 
-/// What a section costs that is collected while somebody waits.
+/// The cost of a section in a foreground collection.
 struct ValidBlocks<'a>(&'a Segments);
 
 impl Costs for ValidBlocks<'_> {

@@ -1,5 +1,5 @@
-//! Searches against figures worked out by hand, and collections on a small volume whose map is kept
-//! in the test.
+//! Checks searches against figures worked out by hand, and collections on a small volume whose map
+//! is kept in the test.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn options(reserved: u32) -> Options {
     }
 }
 
-/// A volume of pages in memory: block content is a number.
+/// A volume of pages in memory; the content of a block is a number.
 struct Small {
     bench: Bench,
     /// Page to address, by (inode, page); the summary's nid is the inode, its offset the page.
@@ -45,7 +45,7 @@ struct Small {
     unit: Option<u32>,
     copied: u32,
     shared: u32,
-    /// Pairs that the device's log has room for.
+    /// The most pairs that fit into the device's remap log.
     most_shared: usize,
     fails: bool,
 }
@@ -151,8 +151,8 @@ impl CollectableVolume for Small {
     }
 }
 
-/// Segments 1 (warm data) and those after it filled by two files in turn, of which some pages are
-/// then written again.
+/// Fills segments 1 (warm data) and following with two files in turn, then rewrites some of their
+/// pages.
 fn interleaved(small: &mut Small) {
     for page in 0..512 {
         small.write(Log::WarmData, 10, page);
@@ -207,13 +207,13 @@ fn a_remapping_cleaner_puts_files_in_order_and_shares_whole_units() {
             pages.collect()
         };
         if unit != Some(4) {
-            // The file of which nothing was written again lies in one run.
+            // The file that was not rewritten lies in one run.
             assert!(places(11).windows(2).all(|pair| pair[1] == pair[0] + 1));
         }
         match unit {
             None => assert_eq!((small.shared, outcome.mapped.len()), (0, 0)),
-            // Of four units three are live throughout and move as they are, with blocks of both
-            // files; two blocks of the fourth are copied.
+            // Three of four units are live throughout and move whole, with blocks of both files;
+            // two blocks of the fourth are copied.
             Some(4) => assert_eq!((small.shared, small.copied, outcome.mapped.len()), (384, 64, 384)),
             Some(_) => assert_eq!((small.copied, outcome.mapped.len()), (0, outcome.data as usize)),
         }
@@ -254,7 +254,7 @@ fn a_mover_that_drops_blocks_is_not_heeded() {
     small.check();
 }
 
-/// Warm data segments with so many valid blocks each, written at these times.
+/// Warm data segments with these numbers of valid blocks, written at these times.
 fn filled(segments: &[(u32, u64)]) -> Small {
     let mut small = Small::new(40.max(segments.len() as u32 + 20), 1);
     for (number, &(_, time)) in (0..).zip(segments) {
@@ -276,7 +276,7 @@ fn the_foreground_takes_what_the_background_chose_and_else_the_emptiest() {
     let mut small = filled(&[(300, 100), (200, 900), (200, 1000), (400, 200)]);
     let segments = &mut small.bench.segments;
     let mut search = SectionSearch::new(segments, 1000);
-    // The warm data log began in segment 1 and went on to the free ones from 6 on.
+    // The warm data log began in segment 1 and continued in the free ones from 6 on.
     assert_eq!(search.choose(segments, Collection::Foreground, Nanos::ZERO), Some(6));
     // u = 58, age = 100 - 100 * 100 / 1000 = 90: benefit 2392; of the second: u = 39, age 10: 438;
     // of the last: u = 78, age 80: 988.
@@ -313,13 +313,13 @@ fn an_operation_waits_for_a_checkpoint_then_for_sections() {
     for page in 0..512 * 8 {
         small.write(Log::WarmData, 10 + page / 512, page % 512);
     }
-    // 16 segments, 6 of logs, 8 more used by warm data: 2 free, which is the reserve.
+    // 16 segments: 6 of logs, 8 more used by warm data; the 2 free ones are the reserve.
     assert_eq!(small.bench.segments.free_map().sections(), 2);
     assert!(is_short(&small.bench.segments, 0) && !is_short(&small.bench.segments, 1));
     small.bench.segments.pages = DirtyPages { nodes: 512, ..DirtyPages::default() };
     assert!(is_short(&small.bench.segments, 1) && !is_short(&small.bench.segments, 2));
     small.bench.segments.pages = DirtyPages { nodes: 5, ..DirtyPages::default() };
-    // Between: the rest fits into the node logs' segments.
+    // In between: the rest fits into the node logs' segments.
     assert!(is_short(&small.bench.segments, 0) && !is_short(&small.bench.segments, 1));
     small.bench.segments.pages = DirtyPages::default();
     let free_page = |small: &mut Small, inode: u32, page: u32| {
@@ -358,7 +358,7 @@ fn the_background_sleeps_longer_when_others_work_and_when_there_is_nothing() {
     pace.found_nothing();
     pace.was_busy();
     assert_eq!(pace.sleep_ms(), 300_000);
-    // Nothing is invalid in an empty volume that has all of it free.
+    // An empty volume has nothing invalid and everything free.
     pace.will_work(&small.bench.segments);
     assert_eq!(pace.sleep_ms(), 300_000);
 }
@@ -377,7 +377,7 @@ fn a_review_sees_the_holes_and_only_sound_plans_are_followed() {
         ReusePlan::Treat(runs.iter().map(|&(start, end)| (start..end, Treatment::Inter)).collect())
     };
     assert_eq!(checked(plan(&[(0, 3), (5, 7)]), &facts), plan(&[(0, 3), (5, 7)]));
-    // Over a hole, turned round, overlapping, outside.
+    // Over a hole, reversed, overlapping, out of range.
     assert_eq!(checked(plan(&[(2, 5), (9, 6), (4, 6), (5, 7), (500, 600)]), &facts), plan(&[(4, 6)]));
     assert_eq!(checked(plan(&[(20, 30)]), &facts), ReusePlan::AsIs);
 }
@@ -395,8 +395,8 @@ impl super::review::ReuseReview for Plan {
     }
 }
 
-/// One warm segment whose blocks 100 to 103 and 300 to 309 are valid, and the log elsewhere, in
-/// need of gaps.
+/// One warm segment in which blocks 100 to 103 and 300 to 309 are valid; the log is elsewhere and
+/// needs gaps.
 fn with_gaps() -> Small {
     let mut small = filled(&[(512, 100)]);
     for page in (0..512).filter(|page| !(100..104).contains(page) && !(300..310).contains(page)) {
@@ -419,7 +419,7 @@ fn a_treated_segment_is_taken_after_the_checkpoint_with_its_holes_joined() {
     assert_eq!((reuse.treated, reuse.inter, reuse.intra), (Some(segment), 10, 4));
     assert_eq!(small.bench.segments.greedy_cursor(), cursor);
     small.check();
-    // Not before the checkpoint: what is written meanwhile goes elsewhere.
+    // Not before the checkpoint: until then, writes go elsewhere.
     (0..600).for_each(|page| small.write(Log::WarmData, 20 + page / 512, page % 512));
     assert_ne!(small.bench.segments.current(Log::WarmData), segment);
     small.bench.checkpoint();
@@ -430,8 +430,8 @@ fn a_treated_segment_is_taken_after_the_checkpoint_with_its_holes_joined() {
     assert_eq!(small.bench.segments.current(Log::WarmData), segment);
     small.check();
     let valid = small.bench.segments.sit().map(segment);
-    // The four blocks lie at its start; the run of ten is gone, so that the log's gap runs on to
-    // the end.
+    // The four blocks are at its start; the run of ten is gone, so the log's gap extends to the
+    // end.
     assert!(crate::segments::sit::runs(&valid).count() == 1 && small.bench.segments.log_state(Log::WarmData).ssr);
 }
 
@@ -457,8 +457,8 @@ fn a_failed_treatment_loses_nothing() {
     small.check();
 }
 
-/// Everything dirty is collected in idle times, a checkpoint behind each section: sections that
-/// were collected, blocks that moved, and how many of them filled gaps.
+/// Collects everything dirty in idle time, with a checkpoint after each section. Returns sections
+/// collected, blocks moved, and how many of these filled gaps.
 fn collect_all(small: &mut Small, search: &mut dyn VictimSearch) -> [u64; 3] {
     let mut sections = 0;
     small.bench.checkpoint();
@@ -474,8 +474,8 @@ fn collect_all(small: &mut Small, search: &mut dyn VictimSearch) -> [u64; 3] {
 }
 
 /// The test of Linux's commit "f2fs: support age threshold based garbage collection": 160 dirty
-/// segments, half with 128 and half with 384 valid blocks. Without it 160 were collected and 40,960
-/// blocks moved, with it 74 and 12,544, of which 12,032 into gaps.
+/// segments, half with 128 and half with 384 valid blocks. Without it, 160 segments were collected
+/// and 40,960 blocks moved; with it, 74 and 12,544, of which 12,032 filled gaps.
 #[test]
 fn going_by_age_moves_a_third_of_the_blocks_as_linux_says() {
     let segments: Vec<(u32, u64)> = (0..160).map(|n: u32| ([128, 384][n as usize % 2], 1000 + u64::from(n))).collect();
@@ -491,15 +491,15 @@ fn going_by_age_moves_a_third_of_the_blocks_as_linux_says() {
     assert!(after[0] <= 80 && after[1] <= 12_544 && after[2] * 25 >= after[1] * 24, "{after:?}");
 }
 
-/// Units of four in a segment whose log stands anywhere: what can lie alike does, the rest is
-/// copied.
+/// Units of four in a segment, with the log at any position: units that can be aligned alike are,
+/// the rest is copied.
 #[test]
 fn units_get_places_that_align_and_the_rest_is_copied() {
     for ahead in 0..6 {
         let mut small = Small::new(40, 1);
         (0..512).for_each(|page| small.write(Log::WarmData, 10, page));
         (0..ahead).for_each(|page| small.write(Log::ColdData, 11, page));
-        // Of every fourth unit a block is written again: three single blocks are left of it.
+        // One block of every fourth unit is rewritten, which leaves three single blocks of it.
         (0..512).filter(|page| page % 16 == 5).for_each(|page| small.write(Log::HotData, 10, page));
         small.unit = Some(4);
         let outcome = collect(&mut small, 1, &mut RemapMover::sorted()).unwrap();
@@ -509,7 +509,7 @@ fn units_get_places_that_align_and_the_rest_is_copied() {
     }
 }
 
-/// Without single blocks before the first place that aligns, a unit is broken up.
+/// Without single blocks to fill up to the next aligned address, a unit is broken up.
 #[test]
 fn a_unit_is_broken_up_where_nothing_else_brings_the_log_to_an_aligned_place() {
     let mut small = Small::new(40, 1);
@@ -537,7 +537,7 @@ fn what_the_log_of_remaps_has_no_room_for_is_copied() {
     }
 }
 
-/// A plan of remaps: runs go out and within, the last in the order of pages.
+/// A plan of remaps: runs move out and within, the last one in page order.
 #[test]
 fn runs_of_a_plan_are_remapped_and_the_segment_waits_for_the_checkpoint() {
     let mut small = with_gaps();
@@ -547,7 +547,7 @@ fn runs_of_a_plan_are_remapped_and_the_segment_waits_for_the_checkpoint() {
     assert_eq!((reuse.treated, reuse.inter, reuse.intra), (Some(SegmentIndex(1)), 10, 4));
     assert_eq!((small.copied, small.shared, reuse.mapped.len()), (0, 14, 14));
     small.check();
-    // A device that cannot: the same by copies.
+    // A device that cannot remap: the same by copies.
     let mut small = with_gaps();
     let reuse = super::reuse::prepare(&mut small, Log::WarmData, &mut plan, &mut CopyMover).unwrap();
     assert_eq!((reuse.inter, reuse.intra, small.copied, reuse.mapped.len()), (10, 4, 14, 0));

@@ -1,5 +1,5 @@
-//! The one cleaner in F2FS: the plans of `cleaning::unified` for segments that a log would fill
-//! next, and the cheaper transport for those that are collected.
+//! The unified cleaner in F2FS: the plans of `cleaning::unified` for segments that a log fills
+//! next, and the cheaper transport for collected ones.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,10 +22,10 @@ use crate::device::{Pair, RemapsSeen};
 use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::segments::sit::BLOCKS;
 
-/// Commands from which on their mean time counts.
+/// Commands seen before their mean time is used.
 const COMMANDS_LEAST: u64 = 16;
 
-/// Looks at a segment before its holes are filled, and weighs all ways.
+/// Reviews a segment before its holes are filled and weighs all options.
 #[derive(Debug)]
 pub struct UnifiedCollection {
     costs: GatherCosts,
@@ -34,19 +34,19 @@ pub struct UnifiedCollection {
     published: Arc<UnifiedCounters>,
 }
 
-/// What checkpoints behind treated segments took, beside the time of their requests alone: a drive
-/// empties its write buffer for each, and writes its own map.
+/// The measured time of checkpoints after treated segments, relative to that of their requests: a
+/// drive also flushes its write buffer and writes its own map.
 #[derive(Clone, Copy, Debug, Default)]
 struct SeenCheckpoints {
-    /// Of the next one, by its requests.
+    /// The predicted time of the next one's requests.
     next_ns: f64,
     expected_ns: f64,
     took_ns: f64,
 }
 
 impl SeenCheckpoints {
-    /// The time of the next one, whose requests take so long. What was seen is a mean since the
-    /// mount; it makes nothing cheaper than its requests.
+    /// The predicted time of the next checkpoint, given the time of its requests: that time
+    /// multiplied by the mean ratio since the mount, at least 1.
     fn next(&mut self, by_requests_ns: f64) -> f64 {
         self.next_ns = by_requests_ns;
         let seen = if self.expected_ns > 0.0 { self.took_ns / self.expected_ns } else { 1.0 };
@@ -60,8 +60,8 @@ impl SeenCheckpoints {
 }
 
 impl UnifiedCollection {
-    /// By what the device's requests, remaps and reads cost. So many segments are treated before a
-    /// checkpoint.
+    /// A review based on the device's costs of requests, remaps and reads.
+    /// `segments_per_checkpoint` segments are treated before a checkpoint.
     pub fn new(costs: GatherCosts, segments_per_checkpoint: u32) -> Self {
         Self {
             costs,
@@ -71,7 +71,7 @@ impl UnifiedCollection {
         }
     }
 
-    /// What was decided, for who watches the volume.
+    /// The decisions, for concurrent readers.
     pub fn statistics(&self) -> Arc<UnifiedCounters> {
         Arc::clone(&self.published)
     }
@@ -93,7 +93,8 @@ impl ReuseReview for UnifiedCollection {
     }
 
     fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts, checkpoint: CheckpointRequests<'_>) -> ReusePlan {
-        // What is moved goes to the cold log: it is not made ready by more of the same.
+        // Moved blocks go to the cold log, so treating a segment for the cold log would only cause
+        // more of them.
         if facts.log == Log::ColdData {
             return ReusePlan::AsIs;
         }
@@ -128,8 +129,8 @@ impl ReuseReview for UnifiedCollection {
     }
 }
 
-/// The cost of a command as it was since the mount, with what the device's log was cleaned for;
-/// the figures of the parts until some were seen.
+/// The measured cost of a remap command since the mount, including cleaning of the device's log;
+/// the configured figures until enough commands were seen.
 fn as_seen(remap: RemapCost, seen: RemapsSeen) -> RemapCost {
     if seen.commands < COMMANDS_LEAST {
         return remap;
@@ -137,8 +138,8 @@ fn as_seen(remap: RemapCost, seen: RemapsSeen) -> RemapCost {
     RemapCost { command_ns: seen.time.0 as f64 / seen.commands as f64, ..remap }
 }
 
-/// What reads save where the pages of each file lie one behind the other afterwards, by how often
-/// each was read.
+/// The read time saved if the pages of each file were adjacent, weighted by how often each file was
+/// read.
 fn gain_of_order(pages: &[LivePage], costs: &GatherCosts) -> f64 {
     let mut files: BTreeMap<NodeId, Vec<&LivePage>> = BTreeMap::new();
     for page in pages.iter().filter(|page| page.reads > 0.0) {
@@ -168,7 +169,7 @@ fn gain_of_order(pages: &[LivePage], costs: &GatherCosts) -> f64 {
     files.into_values().map(gain).sum::<f64>().max(0.0)
 }
 
-/// The pages of a segment that a review may weigh. Errors: `Device`.
+/// The pages of a segment that a review may consider. Errors: `Device`.
 pub(super) fn live_pages<V: CollectableVolume>(
     volume: &mut V,
     segment: SegmentIndex,
@@ -188,8 +189,8 @@ pub(super) fn live_pages<V: CollectableVolume>(
     Ok(pages)
 }
 
-/// Remaps runs of a segment, as its plan says: within it to `targets`, taken from the end, or to
-/// the cold log; in the order of files where that is the plan. Errors: as of a collection.
+/// Remaps the runs of a segment as planned: within it to `targets` (taken from the end) or to the
+/// cold log, in file order if so planned. Errors: as for a collection.
 pub(super) fn remap_runs<V: CollectableVolume>(
     volume: &mut V,
     segment: SegmentIndex,
@@ -228,8 +229,8 @@ pub(super) fn remap_runs<V: CollectableVolume>(
     Ok(())
 }
 
-/// The transport of a victim that is collected: all of it remapped in the order of files, or
-/// copied as it lies, whichever is predicted to take less time.
+/// Transports a collected victim: remaps all of it in file order or copies it as it lies, whichever
+/// is predicted to be faster.
 #[derive(Clone, Debug)]
 pub struct UnifiedMover {
     costs: GatherCosts,
@@ -237,7 +238,7 @@ pub struct UnifiedMover {
 }
 
 impl UnifiedMover {
-    /// By what the device's requests and remaps cost.
+    /// A mover based on the device's costs of requests and remaps.
     pub const fn new(costs: GatherCosts) -> Self {
         Self { costs, remaps: false }
     }
@@ -267,7 +268,7 @@ impl BlockMover for UnifiedMover {
     }
 
     fn transfer(&mut self, device: &mut dyn Mover, pairs: &[Pair]) -> Result<Vec<BlockAddress>> {
-        // What comes without having been arranged is a plan's copy.
+        // Blocks that were not arranged before are copies of a plan.
         if std::mem::take(&mut self.remaps) {
             return RemapMover::sorted().transfer(device, pairs);
         }
@@ -276,8 +277,8 @@ impl BlockMover for UnifiedMover {
     }
 }
 
-/// What was decided about segments: looked at, treated, in the order of files; runs by
-/// [`Way::ALL`]; predicted times, left and as planned.
+/// Decisions about segments: reviewed, treated, ordered by file; runs by [`Way::ALL`]; predicted
+/// times untreated and as planned.
 #[derive(Debug, Default)]
 pub struct UnifiedCounters(Mutex<([u64; 3], [u64; 5], [f64; 2])>);
 
@@ -297,7 +298,7 @@ impl UnifiedCounters {
         times[1] += plan.predicted_ns;
     }
 
-    /// Segments that were treated.
+    /// Segments treated.
     pub fn treated(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0[1]
     }

@@ -1,4 +1,5 @@
-//! Places for a victim's live blocks, so that what a device remaps together lies alike.
+//! Allocates addresses for a victim's live blocks so that blocks remapped together keep their
+//! alignment.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,8 +12,8 @@ use crate::ids::{BlockAddress, Log};
 use crate::segments::Segments;
 use crate::segments::sit::BLOCKS;
 
-/// Finds a place for each block, in this order as far as units allow. Returns the blocks in the
-/// order in which they got their places. Errors: those of the allocation; no place is taken then.
+/// Allocates an address for each block, in this order as far as units allow. Returns the blocks in
+/// the order of their allocation. Errors: those of the allocation; then none stays allocated.
 pub(super) fn place<V: CollectableVolume>(
     volume: &mut V,
     live: Vec<LiveBlock>,
@@ -40,7 +41,7 @@ pub(super) fn place<V: CollectableVolume>(
     Ok((placed, pairs))
 }
 
-/// Blocks without a place yet.
+/// Blocks that have no address yet.
 struct Waiting {
     unit: u32,
     /// Units of the victim that are live throughout.
@@ -58,7 +59,7 @@ impl Waiting {
             by_unit.entry(block.from.0 / unit).or_default().push(*block);
         }
         let (mut whole, mut single) = (VecDeque::new(), VecDeque::new());
-        // Where the first block of a unit would go, all of it does.
+        // A unit is placed when its first block comes up.
         for block in live {
             let blocks = by_unit.get_mut(&(block.from.0 / unit));
             match blocks {
@@ -74,8 +75,8 @@ impl Waiting {
         Self { unit, whole, single }
     }
 
-    /// The blocks that get the next places. At a place where a unit fits, a unit; before one,
-    /// single blocks, and where there are none a unit's blocks one by one, which are copied.
+    /// The blocks for the next addresses: a unit at an address where one fits; before that single
+    /// blocks or, without any, the blocks of a unit one by one, which are copied.
     fn next(&mut self, segments: &Segments) -> Option<Vec<LiveBlock>> {
         if self.whole.front().is_some() && fits(segments, self.unit) {
             return self.whole.pop_front();
@@ -87,7 +88,7 @@ impl Waiting {
     }
 }
 
-/// Whether the log of cold data goes on with a whole unit.
+/// Whether the cold data log can take a whole unit next.
 fn fits(segments: &Segments, unit: u32) -> bool {
     if segments.options.aged_gaps.is_some() {
         return false;

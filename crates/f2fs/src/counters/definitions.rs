@@ -1,8 +1,8 @@
-//! What the values mean that [`super::Published`] counts.
+//! The definitions of the values that [`super::Published`] shows.
 
 use nandkit_units::{Better, StatisticDefinition};
 
-/// Names and words of the logs, in the order of the segment types.
+/// Names and descriptions of the logs, in the order of the segment types.
 const LOGS: [(&str, &str); 6] = [
     ("hot_data", "hot data"),
     ("warm_data", "warm data"),
@@ -12,7 +12,7 @@ const LOGS: [(&str, &str); 6] = [
     ("cold_node", "cold nodes"),
 ];
 
-/// Names and words of the ways in which a block comes to its address.
+/// Names and descriptions of the ways in which a block gets its address.
 const WAYS: [(&str, &str); 4] = [
     ("lfs", "behind the last one of a segment that was empty"),
     ("ssr", "in a gap of a used segment"),
@@ -20,7 +20,7 @@ const WAYS: [(&str, &str); 4] = [
     ("in_place", "where their old version stood"),
 ];
 
-/// Name, unit, direction, text of everything that has no name made of parts.
+/// Name, unit, direction and text of each value whose name is not composed.
 const SINGLE: &[(&str, &str, Better, &str)] = &[
     ("checkpoints_asked", "", Better::Lower, "checkpoints for a sync, an fsync, or too much that waits in memory"),
     ("checkpoints_forced", "", Better::Lower, "checkpoints for free segments, or at the end of a recovery"),
@@ -78,7 +78,7 @@ const SINGLE: &[(&str, &str, Better, &str)] = &[
     ("valid_blocks_over_time", "blocks", Better::Neither, "blocks in use at these instants"),
 ];
 
-/// Single values, blocks by log and way, segments by valid blocks.
+/// The definitions of single values, of blocks by log and way, and of segments by valid blocks.
 pub(super) fn definitions() -> Vec<StatisticDefinition> {
     let definition = |name: String, unit, better, text: String| StatisticDefinition { name, unit, better, text };
     let single = |&(name, unit, better, text): &(&str, &'static str, Better, &str)| {

@@ -1,4 +1,4 @@
-//! What was written, moved and checkpointed, for records.
+//! Counters of writes, moves and checkpoints, for records.
 
 mod definitions;
 
@@ -13,75 +13,75 @@ use crate::ids::Log;
 use crate::over_time::{OverTime, Sample};
 use crate::segments::{Segments, Usage, Way};
 
-/// Classes of valid blocks in a segment.
+/// Histogram classes of valid blocks per segment.
 const CLASSES: usize = 16;
 
 /// Why a checkpoint is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Somebody wants what changed to be durable; nothing happens where nothing did.
+    /// Changes are to become durable; without changes no checkpoint is made.
     Sync,
     /// Segments are to become free, or a recovery has ended.
     Forced,
-    /// The mount ends.
+    /// The volume is unmounted.
     Unmount,
 }
 
-/// What a recovery did.
+/// The results of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Inodes without a name that were freed.
+    /// Nameless inodes that were freed.
     pub orphans: u64,
-    /// Files that were taken over.
+    /// Files recovered.
     pub files: u64,
-    /// Of these, made anew.
+    /// Files of these that were created anew.
     pub created: u64,
-    /// Nodes of the chain.
+    /// Nodes in the chain.
     pub nodes: u64,
 }
 
-/// What the collector did, of one kind.
+/// Counters of one kind of collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collections {
-    /// Sections that were collected.
+    /// Sections collected.
     pub sections: u64,
-    /// Of these, those that were empty afterwards.
+    /// Sections of these that were empty afterwards.
     pub emptied: u64,
-    /// Blocks of data that moved.
+    /// Data blocks moved.
     pub data: u64,
-    /// Nodes that moved.
+    /// Nodes moved.
     pub nodes: u64,
 }
 
-/// Blocks that were written outside the main area.
+/// Blocks written outside the main area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetadataBlocks {
-    /// Of the SIT, the NAT and the SSA.
+    /// SIT, NAT and SSA blocks.
     pub tables: [u64; 3],
-    /// Of checkpoint packs.
+    /// Blocks of checkpoint packs.
     pub packs: u64,
 }
 
-/// What happened since the mount.
+/// Counters since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Checkpoints that somebody asked for, and the last one.
+    /// Checkpoints made on request, and the one at unmount.
     pub checkpoints_asked: u64,
-    /// Checkpoints that were made for free segments, or at the end of a recovery.
+    /// Checkpoints made for free segments, or at the end of a recovery.
     pub checkpoints_forced: u64,
-    /// Collections for which an operation waited.
+    /// Collections that an operation waited for.
     pub foreground: Collections,
-    /// Collections in idle times.
+    /// Collections in idle time.
     pub background: Collections,
     /// Blocks outside the main area.
     pub metadata: MetadataBlocks,
-    /// Segments that were treated before their gaps were filled.
+    /// Segments treated before their gaps were filled.
     pub treated_segments: u64,
-    /// Blocks that such treatments moved to the cold log, and within their segment.
+    /// Blocks that treatments moved to the cold log, and within their segment.
     pub treated_blocks: [u64; 2],
-    /// Blocks of data that the device remapped for the collector and for such treatments.
+    /// Data blocks that the device remapped for collections and treatments.
     pub remapped: u64,
-    /// Windows of files that were gathered, and their blocks: remapped, and copied.
+    /// Windows of files that were gathered, and their blocks: remapped and copied.
     pub gathered: [u64; 3],
 }
 
@@ -112,14 +112,14 @@ impl Counters {
         self.remapped += reuse.mapped.len() as u64;
     }
 
-    /// Windows of files that were gathered, pages of them remapped and copied.
+    /// Adds gathered windows, remapped pages and copied pages.
     pub(crate) fn gathered(&mut self, counts: [u32; 3]) {
         for (count, more) in self.gathered.iter_mut().zip(counts) {
             *count += u64::from(more);
         }
     }
 
-    /// Blocks of data that the collector and treatments moved by reading and writing them.
+    /// Data blocks that collections and treatments moved by reading and writing them.
     pub fn copied(&self) -> u64 {
         let moved = self.foreground.data + self.background.data + self.treated_blocks.iter().sum::<u64>();
         moved.saturating_sub(self.remapped)
@@ -135,21 +135,20 @@ struct Shown {
     over_time: OverTime,
 }
 
-/// The counters as they were after the last write-back, checkpoint or collection, for those who
-/// watch a volume that is in use.
+/// The counters as of the last write-back, checkpoint or collection, for concurrent readers.
 #[derive(Clone, Debug, Default)]
 pub struct Published(Arc<Mutex<Shown>>);
 
 impl Published {
-    /// The state at an instant. Cost: a lock and a copy of some hundred bytes.
+    /// Publishes the current state. Cost: a lock and a copy of a few hundred bytes.
     pub fn show(&self, now: Nanos, counters: &Counters, segments: &Segments) {
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (shown.counters, shown.usage) = (*counters, *segments.usage());
         shown.present = Sample { at: now, states: segments.states(), valid_blocks: segments.space.valid_blocks };
     }
 
-    /// The same behind a checkpoint, from which the values over time are taken. Cost: also a pass
-    /// over the segments.
+    /// Publishes the state after a checkpoint and takes a sample over time. Cost: also a pass over
+    /// the segments.
     pub fn show_checkpoint(&self, now: Nanos, counters: &Counters, segments: &Segments) {
         self.show(now, counters, segments);
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,16 +218,16 @@ impl Statistics for Published {
     }
 }
 
-/// Blocks of the main area that got content: written, or shared by the device. The blocks of a
-/// draft count once more when its commit moves them.
+/// Blocks of the main area that received content, by writes or remaps. The blocks of a draft count
+/// again when its commit moves them.
 fn written_blocks(usage: &Usage) -> u64 {
     Log::ALL.iter().flat_map(|&log| Way::ALL.map(|way| usage.blocks(log, way))).sum()
 }
 
-/// A value of a sample.
+/// A function of a sample.
 type OfSample = fn(&Sample) -> f64;
 
-/// Values over time, each with what it is of a sample.
+/// Values over time: name, and the function that takes it from a sample.
 const OVER_TIME: [(&str, OfSample); 6] = [
     ("over_time_ns", |sample| sample.at.0 as f64),
     ("free_segments_over_time", |sample| f64::from(sample.states.free)),
@@ -260,7 +259,7 @@ fn collect_levels(shown: &Shown, sink: &mut dyn FnMut(&'static str, StatisticVal
     }
 }
 
-/// Names of the classes of segments by valid blocks: from 1 block on in steps of 32.
+/// Names of the classes of segments by valid blocks: from 1 block on, in steps of 32.
 const HISTOGRAM: [&str; CLASSES] = [
     "segments_of_1_to_31_blocks",
     "segments_of_32_to_63_blocks",
