@@ -1,4 +1,4 @@
-//! Blocks of a volume on its devices: the only file that calls [`BlockDevice`].
+//! The blocks of a volume on its devices. Only this file and `write` call [`BlockDevice`].
 
 mod write;
 
@@ -13,7 +13,7 @@ use crate::layout::Geometry;
 
 pub use write::{Atomicity, Pair, RemapUnits, RemapsSeen, SeenRequest, Submission, WritableBlocks};
 
-/// One device, and where the volume's bytes begin that it holds.
+/// One device and the offset, in bytes of the volume, of its part.
 #[derive(Debug)]
 struct Part<D> {
     device: D,
@@ -21,7 +21,7 @@ struct Part<D> {
     bytes: u64,
 }
 
-/// The devices of a volume, as one row of bytes.
+/// The devices of a volume, concatenated.
 #[derive(Debug)]
 pub struct Devices<D> {
     parts: Vec<Part<D>>,
@@ -29,8 +29,8 @@ pub struct Devices<D> {
 }
 
 impl<D: BlockDevice> Devices<D> {
-    /// The devices in the order in which the superblock names them. Until [`Devices::arrange`] only
-    /// the first one is read.
+    /// Takes the devices in the order of the superblock. Until [`Devices::arrange`] only the first
+    /// one is read.
     pub fn new(devices: Vec<D>, clock: Clock) -> Result<Self> {
         if devices.is_empty() {
             return Err(FsError::new(ErrorKind::InvalidArgument, "no device; a volume has at least one"));
@@ -39,8 +39,8 @@ impl<D: BlockDevice> Devices<D> {
         Ok(Self { parts: devices.into_iter().map(whole).collect(), clock })
     }
 
-    /// Gives each device its place (super.c, `f2fs_scan_devices`). Errors: `InvalidArgument` where
-    /// there are fewer or more than the volume has.
+    /// Assigns each device its part of the volume (super.c, `f2fs_scan_devices`). Errors:
+    /// `InvalidArgument` (the wrong number of devices).
     pub fn arrange(&mut self, geometry: &Geometry, findings: Defects<'_>) -> Result<()> {
         let expected = geometry.devices.len().max(1);
         if self.parts.len() != expected {
@@ -67,14 +67,14 @@ impl<D: BlockDevice> Devices<D> {
         Ok(())
     }
 
-    /// Reads bytes from `at` on, over the borders of devices. Errors: `Corrupt` where the devices
-    /// end before, `Device`.
+    /// Reads bytes from `at` on, across device borders. Errors: `Corrupt` (the devices end before),
+    /// `Device`.
     pub fn read(&self, context: Context, at: u64, into: &mut [u8]) -> Result<()> {
         self.read_together(context, &mut [(at, into)])
     }
 
-    /// Reads several stretches of bytes, all asked for at once; time goes on to the last to come.
-    /// Errors: those of [`Devices::read`].
+    /// Submits several reads at once; the clock advances to the completion of the last. Errors:
+    /// those of [`Devices::read`].
     pub fn read_together(&self, context: Context, pieces: &mut [(u64, &mut [u8])]) -> Result<()> {
         let context = Context { issued: self.clock.now(), ..context };
         let mut ended = context.issued;
@@ -85,7 +85,8 @@ impl<D: BlockDevice> Devices<D> {
         Ok(())
     }
 
-    /// One stretch, from each device that holds some of it. When the last of it comes.
+    /// Reads one piece from every device that holds a part of it. Returns when the last part
+    /// completes.
     fn read_parts(&self, context: Context, mut at: u64, mut into: &mut [u8]) -> Result<Nanos> {
         let mut ended = context.issued;
         while !into.is_empty() {
@@ -111,7 +112,7 @@ impl<D: BlockDevice> Devices<D> {
         if at.is_multiple_of(sector) && end.is_multiple_of(sector) {
             return self.request(part, context, at / sector, into);
         }
-        // Sectors that are larger than what is asked for, or a superblock's first kilobyte.
+        // Reads may be smaller than a sector, such as a superblock's first kilobyte.
         let first = at / sector;
         let bytes = (end.div_ceil(sector) - first) * sector;
         let mut whole = vec![0; usize::try_from(bytes).unwrap_or(0)];
@@ -129,8 +130,7 @@ impl<D: BlockDevice> Devices<D> {
         done.map(|done| done.completed).map_err(|error| FsError::device(format!("reading sector {sector}"), error))
     }
 
-    /// Whether the devices have the byte: one that is shorter than its part of the volume ends
-    /// before.
+    /// Whether the devices include the byte; a device may be shorter than its part of the volume.
     pub fn reach(&self, at: u64) -> bool {
         let part = self.parts.iter().find(|part| at >= part.start && at - part.start < part.bytes);
         part.is_some_and(|part| at - part.start < part.device.geometry().capacity())
@@ -141,7 +141,7 @@ impl<D: BlockDevice> Devices<D> {
         self.parts.into_iter().map(|part| part.device).collect()
     }
 
-    /// The device of a volume that lies on one.
+    /// The device of a volume that has a single one.
     pub fn only(&self) -> Option<&D> {
         if self.parts.len() == 1 { self.first() } else { None }
     }
@@ -160,12 +160,12 @@ fn ends_before(at: u64) -> FsError {
     )
 }
 
-/// The blocks of a volume whose shape is known.
+/// The blocks of a volume with a known geometry.
 #[derive(Debug)]
 pub struct DeviceBlocks<D> {
-    /// Where they lie.
+    /// The devices.
     pub devices: Devices<D>,
-    /// The volume's shape.
+    /// The volume's geometry.
     pub geometry: Geometry,
 }
 

@@ -1,4 +1,4 @@
-//! What is asked for together comes together.
+//! Reads submitted together complete together.
 
 use nandkit_block::{BlockDevice, BlockGeometry, RamDevice};
 use nandkit_units::{Clock, Context, Done, Lba, Nanos, Payload, ReadInto};
@@ -7,7 +7,7 @@ use super::Devices;
 
 const READ: Nanos = Nanos(100);
 
-/// A device whose reads take a time each, side by side.
+/// A device that handles reads in parallel, each taking a fixed time.
 struct SideBySide(RamDevice);
 
 impl BlockDevice for SideBySide {
@@ -42,10 +42,10 @@ fn pieces_of_a_read_take_as_long_as_the_last_of_them() {
     devices.read_together(Context::default(), &mut pieces).unwrap();
     assert_eq!(clock.now(), READ);
     assert!(one == [7; 4096] && other[..4096] == [33; 4096] && other[4096..] == [34; 4096] && third == [9; 4096]);
-    // One behind the other where they are asked for so.
+    // One after the other if they are submitted separately.
     devices.read(Context::default(), 0, &mut one).unwrap();
     devices.read(Context::default(), 4096, &mut third).unwrap();
     assert_eq!(clock.now(), Nanos(3 * READ.0));
-    // What lies behind the end is told, and no time goes by for it.
+    // A read past the end fails and takes no time.
     assert!(devices.read_together(Context::default(), &mut [(0, &mut one), (64 * 4096, &mut third)]).is_err());
 }

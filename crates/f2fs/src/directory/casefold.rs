@@ -1,21 +1,21 @@
-//! Names without case: NFD and full case folding, as Linux's tables have them (f2fs.md,
-//! "Directories", "Casefolded directory").
+//! Case-insensitive names: NFD and full case folding with Linux's tables (f2fs.md, "Directories",
+//! "Casefolded directory").
 
 use caseless::Caseless;
 use unicode_normalization::UnicodeNormalization;
 
 use super::unicode::is_assigned;
 
-/// Folded names are shorter than this (dir.c, `f2fs_init_casefolded_name`; utf8-core.c,
+/// Folded names must be shorter than this (dir.c, `f2fs_init_casefolded_name`; utf8-core.c,
 /// `utf8_casefold`, which wants room for a NUL).
 const FOLDED_END: usize = 255;
 
-/// The folded form of a name, by Unicode 12.1, without what is ignorable by default. `None` for
-/// what Linux does not fold and compares by its bytes: what is no UTF-8, has a character that later
-/// versions added, or whose folded form is empty or longer than 254 bytes.
+/// The folded form of a name by Unicode 12.1, without default-ignorable characters. `None` for
+/// names that Linux does not fold but compares byte by byte: invalid UTF-8, characters of later
+/// Unicode versions, a folded form that is empty or longer than 254 bytes.
 pub fn fold(name: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(name).ok().filter(|text| text.chars().all(is_assigned))?;
-    // A decomposed character may be one that folds again.
+    // A decomposed character may fold again.
     let folded: String =
         text.chars().filter(|&c| !is_ignorable(c)).default_case_fold().nfd().default_case_fold().nfd().collect();
     Some(folded.into_bytes()).filter(|folded| (1..FOLDED_END).contains(&folded.len()))
@@ -53,7 +53,7 @@ mod tests {
         }
         assert_ne!(fold(b"a"), fold(b"b"));
         assert_eq!((fold(&[0xFF]), key(&[0xFF, b'A'])), (None, vec![0xFF, b'A']));
-        // Of Unicode 13, nothing but what cannot be seen, and too long for Linux to fold.
+        // From Unicode 13, only ignorable characters, and too long for Linux to fold.
         for opaque in ["\u{1F6D6}A", "\u{AD}\u{200B}", &"A".repeat(255), &"\u{390}".repeat(50)] {
             assert_eq!((fold(opaque.as_bytes()), key(opaque.as_bytes())), (None, opaque.as_bytes().to_vec()));
         }

@@ -2,11 +2,11 @@
 
 const DELTA: u32 = 0x9E37_79B9;
 const ROUNDS: u32 = 16;
-/// Bytes of a name that are taken at once.
+/// Bytes of a name hashed at once.
 const PIECE: usize = 16;
 
-/// The hash under which a name is stored; of a casefolded directory's names, of the folded name.
-/// `.` and `..` have 0.
+/// The hash under which a name is stored; in a casefolded directory, of the folded name. `.` and
+/// `..` have 0.
 pub fn hash(name: &[u8]) -> u32 {
     if name == b"." || name == b".." {
         return 0;
@@ -22,8 +22,8 @@ pub fn hash(name: &[u8]) -> u32 {
     }
 }
 
-/// Four words from the first 16 bytes, big end first. What is missing is the number of bytes that
-/// are left, in each byte.
+/// Four words from the first 16 bytes, big-endian. Each missing byte is replaced by the number of
+/// bytes left.
 fn words(rest: &[u8]) -> [u32; 4] {
     let pad = u32::from(rest.len() as u8).wrapping_mul(0x0101_0101);
     let mut words = [pad; 4];
@@ -55,7 +55,7 @@ const fn step(half: u32, sum: u32, left: u32, right: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Hashes that Linux wrote (f2fs.md, "Directories").
+    /// Hashes written by Linux (f2fs.md, "Directories").
     #[test]
     fn hashes_are_those_of_linux() {
         for (name, expected) in [

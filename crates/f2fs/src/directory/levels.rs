@@ -1,24 +1,24 @@
 //! Levels, buckets and pages of a directory (f2fs.md, "Directories", "Levels"; dir.c).
 
-/// Most levels (f2fs.h, MAX_DIR_HASH_DEPTH).
+/// The most levels (f2fs.h, MAX_DIR_HASH_DEPTH).
 pub const LEVELS_MAX: u32 = 63;
-/// From here on the number of buckets stays and that of blocks in a bucket doubles.
+/// From this level on, the number of buckets stays the same and their size doubles.
 const HALF: u32 = LEVELS_MAX / 2;
 const BUCKETS_MAX: u64 = 1 << (HALF - 1);
 
-/// Buckets of a level.
+/// The number of buckets of a level.
 pub fn buckets(level: u32, directory_level: u8) -> u64 {
     let exponent = level.saturating_add(u32::from(directory_level));
     if exponent < HALF { 1 << exponent } else { BUCKETS_MAX }
 }
 
-/// Blocks of a bucket.
+/// The number of blocks per bucket.
 pub const fn bucket_blocks(level: u32) -> u64 {
     if level < HALF { 2 } else { 4 }
 }
 
-/// First page and number of pages of the bucket of a level in which a hash belongs; `None` where
-/// the pages are beyond 2^32.
+/// First page and number of pages of a hash's bucket in a level; `None` if the pages exceed 32
+/// bits.
 pub fn bucket_pages(level: u32, directory_level: u8, hash: u32) -> Option<std::ops::Range<u32>> {
     let before: u64 = (0..level).map(|level| buckets(level, directory_level) * bucket_blocks(level)).sum();
     let bucket = u64::from(hash) % buckets(level, directory_level);

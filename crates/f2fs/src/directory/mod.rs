@@ -1,4 +1,4 @@
-//! Directories: names to inodes, by hash and level.
+//! Directories: maps names to inodes by hash and level.
 
 pub mod casefold;
 pub mod hash;
@@ -23,30 +23,29 @@ pub trait DirectoryPages {
     fn page(&self, page: u32) -> Result<Option<Block>>;
 }
 
-/// Where an entry is.
+/// The location of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Page of the directory; 0 for inline entries.
     pub page: u32,
-    /// First slot.
+    /// Its first slot.
     pub slot: u16,
-    /// The entry, without its name.
+    /// The entry without its name.
     pub entry: Dentry,
 }
 
-/// Where an entry can be put.
+/// A free location for a new entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// Page of the directory, which may be a hole.
     pub page: u32,
-    /// First of the free slots.
+    /// The first free slot.
     pub slot: u16,
-    /// Levels that the directory has then: as many as before, or one more.
+    /// The number of levels of the directory with the entry: unchanged or one more.
     pub depth: u32,
 }
 
-/// The first entry with this hash whose name is the one that is looked for, from level 0 on. Cost:
-/// two pages a level.
+/// The first entry with this hash whose name matches, from level 0 on. Cost: two pages per level.
 pub fn find_hashed(
     pages: &dyn DirectoryPages,
     hash: u32,
@@ -66,7 +65,7 @@ pub fn find_hashed(
     Ok(None)
 }
 
-/// The same in one area. Hashes are compared before anything else is looked at: nearly all differ.
+/// Like [`find_hashed`], in one area. Compares hashes first, since nearly all differ.
 pub fn find_in(area: DentryArea<'_>, page: u32, hash: u32, is_it: &dyn Fn(&[u8]) -> bool) -> Option<Position> {
     for slot in area.slots_with_hash(hash) {
         if let Some(Slot::Entry(entry)) = area.slot(slot)
@@ -79,8 +78,8 @@ pub fn find_in(area: DentryArea<'_>, page: u32, hash: u32, is_it: &dyn Fn(&[u8])
     None
 }
 
-/// Where Linux puts a new entry of `slots` slots: the first bucket of its hash, from level 0 on,
-/// with a run long enough; else in a new level. Errors: `NoSpace` where 63 levels are full.
+/// Where Linux puts a new entry of `slots` slots: in the first bucket of its hash, from level 0 on,
+/// that has a long enough run; else in a new level. Errors: `NoSpace` (63 levels are full).
 pub fn place(pages: &dyn DirectoryPages, hash: u32, slots: u8, depth: u32, directory_level: u8) -> Result<Placement> {
     for level in 0..LEVELS_MAX {
         let Some(bucket) = bucket_pages(level, directory_level, hash) else { break };

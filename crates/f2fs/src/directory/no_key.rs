@@ -1,17 +1,17 @@
 //! Encrypted names without the key: shown as Linux shows them (fs/crypto/fname.c,
 //! `fscrypt_fname_disk_to_usr`).
 //!
-//! A name is base64url, without padding, of the entry's hash (two words, the second zero), the
-//! first 149 bytes of the ciphertext and, where it is longer, the SHA-256 of the rest.
+//! The shown name is unpadded base64url of the entry's hash (two words, the second zero), the first
+//! 149 bytes of the ciphertext and, if it is longer, the SHA-256 of the rest.
 
 use sha2::{Digest, Sha256};
 
-/// Bytes of ciphertext that are shown as they are.
+/// Bytes of ciphertext that are shown unhashed.
 const SHOWN: usize = 149;
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The name that stands for a ciphertext.
+/// The shown name of an encrypted entry.
 pub fn shown_name(hash: u32, ciphertext: &[u8]) -> Vec<u8> {
     let mut bytes = hash.to_le_bytes().to_vec();
     bytes.extend_from_slice(&[0; 4]);

@@ -21,12 +21,12 @@ pub(crate) struct Directory<'a, B, W> {
     pub inode: &'a Inode,
 }
 
-/// An entry as a listing shows it.
+/// An entry in a listing.
 #[derive(Debug)]
 pub(crate) struct Shown<'a> {
     pub name: &'a [u8],
     pub ino: NodeId,
-    /// `None` where the type of the entry means nothing.
+    /// The kind of file; `None` if the entry's type is invalid.
     pub kind: Option<FileKind>,
     pub cookie: u64,
 }
@@ -58,7 +58,7 @@ impl<B: Blocks + Send, W: Access<B>> Directory<'_, B, W> {
         }
     }
 
-    /// The entry with a name. Errors: `Corrupt`, `Device`.
+    /// Finds the entry with a name. Errors: `Corrupt`, `Device`.
     pub fn find(&self, name: &[u8]) -> Result<Option<Position>> {
         if self.inode.is_encrypted() {
             return self.find_shown(name);
@@ -70,7 +70,7 @@ impl<B: Blocks + Send, W: Access<B>> Directory<'_, B, W> {
         let is_it = |found: &[u8]| found == name || casefold::key(found) == wanted;
         match self.find_by(hash(&wanted), &is_it)? {
             Some(found) => Ok(Some(found)),
-            // As Linux does since 6.1.192 (dir.c, `__f2fs_find_entry`): folding changed between
+            // As in Linux since 6.1.192 (dir.c, `__f2fs_find_entry`): folding changed between
             // versions, and hashes with it.
             None => self.find_among_all(&mut |entry| is_it(entry.name)),
         }
@@ -86,7 +86,7 @@ impl<B: Blocks + Send, W: Access<B>> Directory<'_, B, W> {
         }
     }
 
-    /// The entry of an encrypted directory that a listing shows under this name.
+    /// Finds the entry of an encrypted directory that is listed under this name.
     fn find_shown(&self, name: &[u8]) -> Result<Option<Position>> {
         self.find_among_all(&mut |entry| no_key::shown_name(entry.dentry.hash.get(), entry.name) == name)
     }
@@ -103,8 +103,8 @@ impl<B: Blocks + Send, W: Access<B>> Directory<'_, B, W> {
         Ok(found)
     }
 
-    /// Shows entries behind a cookie. Names that no file system may show (empty, `/`, NUL, dots)
-    /// are left out: a check tells of them.
+    /// Lists the entries after a cookie. Leaves out names that no file system may show (empty, with
+    /// `/` or NUL, dots); a check reports them.
     pub fn list(&self, cookie: u64, sink: &mut dyn FnMut(Shown<'_>) -> ControlFlow<()>) -> Result<()> {
         let slots = self.slots();
         let encrypted = self.inode.is_encrypted();
@@ -128,8 +128,8 @@ impl<B: Blocks + Send, W: Access<B>> Directory<'_, B, W> {
         })
     }
 
-    /// Whether there is nothing but dots. Errors: `Corrupt`, `Device`. Cost: the pages up to the
-    /// first entry.
+    /// Whether the directory has no entries except dots. Errors: `Corrupt`, `Device`. Cost: reads
+    /// pages up to the first entry.
     pub fn is_empty(&self) -> Result<bool> {
         let mut empty = true;
         self.for_each(0, &mut |_, entry| {
@@ -143,7 +143,8 @@ impl<B: Blocks + Send, W: Access<B>> Directory<'_, B, W> {
         self.volume.geometry().dentries() as u64
     }
 
-    /// Each entry from a cookie (slots before it, over all pages) on.
+    /// Visits each entry from a cookie on; a cookie is the number of slots before it, over all
+    /// pages.
     fn for_each(&self, cookie: u64, sink: &mut dyn FnMut(u32, &Entry<'_>) -> ControlFlow<()>) -> Result<()> {
         if let Some(area) = self.inode.inline_entries() {
             let from = usize::try_from(cookie).unwrap_or(usize::MAX);

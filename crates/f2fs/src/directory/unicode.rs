@@ -1,15 +1,15 @@
-//! Which characters Unicode 12.1 has: Linux folds no others (fs/unicode; s_encoding 1 is this
+//! The characters of Unicode 12.1; Linux folds no others (fs/unicode; s_encoding 1 means this
 //! version).
 //!
-//! From the property Age of the Unicode Character Database (DerivedAge.txt: 1.1 to 12.1), private
-//! use and noncharacters included, as perl has it in `\p{Present_In: 12.1}`.
+//! Taken from the property Age of the Unicode Character Database (DerivedAge.txt: 1.1 to 12.1),
+//! including private use and noncharacters, as in perl's `\p{Present_In: 12.1}`.
 
-/// Whether a character is of Unicode 12.1.
+/// Whether a character is in Unicode 12.1.
 pub fn is_assigned(c: char) -> bool {
     BOUNDS.partition_point(|&bound| bound <= u32::from(c)) % 2 == 1
 }
 
-/// Where what is assigned begins and ends, in turn; surrogates are no characters.
+/// The starts and ends of assigned ranges, alternating; surrogates are not characters.
 #[rustfmt::skip]
 const BOUNDS: [u32; 1352] = [
     0x0, 0x378, 0x37A, 0x380, 0x384, 0x38B, 0x38C, 0x38D, 0x38E, 0x3A2, 0x3A3, 0x530, 0x531, 0x557, 0x559, 0x58B,
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn characters_have_the_age_that_unicode_gives_them() {
         assert!(BOUNDS.is_sorted() && BOUNDS.len().is_multiple_of(2));
-        // U+32FF is what 12.1 added; 13.0 added the others.
+        // 12.1 added U+32FF; 13.0 added the others.
         for (c, assigned) in [
             ('\u{0}', true),
             ('z', true),

@@ -1,4 +1,4 @@
-//! Entries into areas of directories (f2fs.md, "Directories").
+//! Encodes directory entries (f2fs.md, "Directories").
 
 use std::mem::offset_of;
 
@@ -11,8 +11,8 @@ use crate::ids::NodeId;
 use crate::layout::DentryRoom;
 use crate::layout::dentry::{Dentry, SLOT_BYTES, slots_of, type_of};
 
-/// Puts an entry into the slots from `slot` on, which are free, of an area that is a block or the
-/// inline part of an inode. What does not fit is left out: callers look for room first.
+/// Writes an entry into the free slots from `slot` on. The area is a block or the inline part of an
+/// inode. Parts that do not fit are dropped; callers look for room first.
 pub fn put_entry(area: &mut [u8], slot: usize, hash: u32, name: &[u8], ino: NodeId, kind: FileKind) {
     let room = DentryRoom::of(area.len());
     let slots = slot..slot + slots_of(name.len());
@@ -27,7 +27,7 @@ pub fn put_entry(area: &mut [u8], slot: usize, hash: u32, name: &[u8], ino: Node
     };
     put(area, room.entries + slot * size_of::<Dentry>(), dentry.as_bytes());
     put(area, room.names + slot * SLOT_BYTES, name);
-    // What an older entry left in the further slots must not look like one (dir.c,
+    // An older entry's remains in the further slots must not look like an entry (dir.c,
     // `f2fs_update_dentry`).
     for further in slots.clone().skip(1) {
         let length = room.entries + further * size_of::<Dentry>() + offset_of!(Dentry, name_length);
@@ -38,7 +38,7 @@ pub fn put_entry(area: &mut [u8], slot: usize, hash: u32, name: &[u8], ino: Node
     }
 }
 
-/// Puts `.` and `..` into the first two slots.
+/// Writes `.` and `..` into the first two slots.
 pub fn put_dots(area: &mut [u8], ino: NodeId, parent: NodeId) {
     put_entry(area, 0, 0, b".", ino, FileKind::Directory);
     put_entry(area, 1, 0, b"..", parent, FileKind::Directory);

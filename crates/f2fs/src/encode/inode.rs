@@ -1,4 +1,4 @@
-//! Inodes (f2fs.md, "Inode").
+//! Encodes inodes (f2fs.md, "Inode").
 
 use std::mem::offset_of;
 
@@ -13,10 +13,10 @@ use crate::layout::inode::{
 use crate::layout::{ExtraAttributes, Features, InodeHead};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
-/// Bits of a device's major and minor number (include/linux/kdev_t.h).
+/// Bits of a device's major and minor numbers (include/linux/kdev_t.h).
 const DEVICE_BITS: (u32, u32) = (12, 20);
 
-/// Seconds, negative ones in two's complement, and nanoseconds of a time.
+/// Splits a time into seconds (negative ones in two's complement) and nanoseconds.
 pub const fn seconds(time: Timestamp) -> (u64, u32) {
     (time.0.div_euclid(NANOS_PER_SECOND) as u64, time.0.rem_euclid(NANOS_PER_SECOND) as u32)
 }
@@ -28,14 +28,14 @@ pub fn set_times(head: &mut InodeHead, accessed: Timestamp, modified: Timestamp,
     (head.accessed_ns, head.modified_ns, head.changed_ns) = (a_ns.into(), m_ns.into(), c_ns.into());
 }
 
-/// Sets the name of an inode's last creation, and its length.
+/// Sets the name under which an inode was last created, and its length.
 pub fn set_name(head: &mut InodeHead, name: &[u8]) {
     head.name_length = (name.len().min(head.name.len()) as u32).into();
     head.name.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
 }
 
-/// Bytes of extra attributes that the features need, 0 without the feature (libf2fs.c,
-/// `calc_extra_isize`): what all kernels take that know the features.
+/// Bytes of extra attributes that the features need; 0 without the feature (libf2fs.c,
+/// `calc_extra_isize`). Every kernel that knows the features accepts this size.
 pub const fn extra_bytes(features: Features) -> u16 {
     if !features.has(Features::EXTRA_ATTRIBUTES) {
         return 0;
@@ -53,33 +53,34 @@ pub const fn extra_bytes(features: Features) -> u16 {
     }
 }
 
-/// What an inode has beside its head.
+/// The parts of an inode beside its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeRest<'a> {
-    /// Bytes of extra attributes: 0, or a multiple of 4 in which all fields of the features fit.
+    /// Size of the extra attributes in bytes: 0, or a multiple of 4 with room for all fields of the
+    /// features.
     pub extra_bytes: u16,
-    /// Project.
+    /// The project ID.
     pub project_id: u32,
-    /// Algorithm, pages of a cluster as a power of two, and flags of compression.
+    /// Compression: algorithm, log2 of the pages per cluster, flags.
     pub compression: (u8, u8, u16),
-    /// Words of inline attributes, where the volume has FLEXIBLE_INLINE_XATTR.
+    /// Words of inline attributes, if the volume has FLEXIBLE_INLINE_XATTR.
     pub xattr_words: u16,
-    /// Time of creation.
+    /// The creation time.
     pub created: Timestamp,
-    /// Content or entries in the inode.
+    /// Inline content or entries.
     pub inline: &'a [u8],
-    /// Addresses from that of the first page on, or the words of a device.
+    /// Addresses starting with the first page's, or the words of a device inode.
     pub words: &'a [u32],
-    /// Beginning of the area of attributes.
+    /// The start of the attribute area.
     pub xattrs: &'a [u8],
-    /// Nids of its nodes.
+    /// The nids of its nodes.
     pub nids: [NodeId; NIDS],
     /// The largest extent.
     pub extent: Extent,
 }
 
-/// Words that an inode of these features keeps for inline attributes: as Linux decides it from the
-/// inode's flags (inode.c, `do_read_inode`).
+/// Words that an inode with these features reserves for inline attributes, as Linux derives it from
+/// the inode's flags (inode.c, `do_read_inode`).
 pub const fn xattr_words(features: Features, inline_flags: u8, own: u16) -> u16 {
     if features.has(Features::FLEXIBLE_INLINE_XATTR) {
         own
@@ -90,14 +91,15 @@ pub const fn xattr_words(features: Features, inline_flags: u8, own: u16) -> u16 
     }
 }
 
-/// Addresses that an inode has room for; one less and four times that are its inline bytes.
+/// The number of addresses that fit into an inode; its inline area is one address smaller, at four
+/// bytes each.
 pub const fn address_words(block_size: usize, features: Features, inline_flags: u8, own: u16) -> u16 {
     let words = (nids_offset(block_size) - WORDS_OFFSET) as u16 / 4;
     words - extra_bytes(features) / 4 - xattr_words(features, inline_flags, own)
 }
 
-/// The block of an inode without its footer. Extra attributes are there where they have bytes, and
-/// the flag that says so.
+/// The block of an inode without its footer. Extra attributes and their flag are set if they have
+/// bytes.
 pub fn inode_block(block_size: usize, features: Features, head: &InodeHead, rest: &InodeRest<'_>) -> Vec<u8> {
     let mut block = vec![0; block_size];
     let extra_length = rest.extra_bytes;
@@ -137,8 +139,8 @@ pub fn inode_block(block_size: usize, features: Features, head: &InodeHead, rest
     block
 }
 
-/// Puts the checksum into an inode's block that is complete otherwise, footer included; where it
-/// has no room for one, nothing happens.
+/// Sets the checksum of a complete inode block, including its footer; does nothing if the inode has
+/// no room for one.
 pub fn seal(block: &mut [u8], features: Features, seed: u32) {
     if ExtraAttributes::of_block(block).and_then(|extra| extra.checksum(features)).is_none() {
         return;
@@ -147,8 +149,8 @@ pub fn seal(block: &mut [u8], features: Features, seed: u32) {
     put(block, WORDS_OFFSET + offset_of!(ExtraAttributes, checksum), &checksum.to_le_bytes());
 }
 
-/// Whether an inode has room for a device's number: the major one in the upper 32 bits. Errors:
-/// `InvalidArgument`.
+/// Checks that an inode can store a device number; the major number is in the upper 32 bits.
+/// Errors: `InvalidArgument`.
 pub fn check_device(device: u64) -> Result<()> {
     let (major, minor) = ((device >> 32) as u32, device as u32);
     if major >> DEVICE_BITS.0 == 0 && minor >> DEVICE_BITS.1 == 0 {
@@ -158,7 +160,7 @@ pub fn check_device(device: u64) -> Result<()> {
     Err(FsError::new(ErrorKind::InvalidArgument, detail))
 }
 
-/// The words of a device's inode (f2fs.md, "Devices"; include/linux/kdev_t.h).
+/// The words of a device inode (f2fs.md, "Devices"; include/linux/kdev_t.h).
 pub const fn device_words(major: u32, minor: u32) -> [u32; 2] {
     if major < 256 && minor < 256 {
         [major << 8 | minor, 0]

@@ -1,4 +1,4 @@
-//! Structures into blocks: pure functions, shared by mkfs, by checkpoints and by repairs.
+//! Encodes structures into blocks: pure functions shared by mkfs, checkpoints and repairs.
 
 pub mod directory;
 pub mod inode;
@@ -9,7 +9,7 @@ pub mod xattr;
 
 pub use pack::Pack;
 
-/// Puts bytes at a place of a block; what would lie behind its end is left out.
+/// Copies bytes into a block at `at`; bytes past its end are dropped.
 pub(crate) fn put(block: &mut [u8], at: usize, bytes: &[u8]) {
     if let Some(to) = block.get_mut(at..) {
         to.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);

@@ -1,4 +1,4 @@
-//! Nodes of addresses and nids, and the footers of all nodes (f2fs.md, "Nodes").
+//! Encodes nodes of addresses and nids, and the footers of all nodes (f2fs.md, "Nodes").
 
 use zerocopy::IntoBytes;
 
@@ -6,32 +6,32 @@ use super::put;
 use crate::ids::{BlockAddress, NodeId};
 use crate::layout::node::{FOOTER_BYTES, Footer, NodeOffset, mark};
 
-/// What a footer says.
+/// The fields of a footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FooterFields {
-    /// The node.
+    /// The node's nid.
     pub nid: NodeId,
-    /// Its owner.
+    /// The inode that owns it.
     pub ino: NodeId,
-    /// Its place in the owner's tree.
+    /// Its position in the owner's tree.
     pub offset: NodeOffset,
     /// Bits of [`mark`].
     pub marks: u32,
-    /// The last checkpoint before it is written: version, with CRC_RECOVERY its checksum in the
-    /// upper half.
+    /// The last checkpoint before the write: its version and, with CRC_RECOVERY, its checksum in
+    /// the upper half.
     pub checkpoint: u64,
-    /// Where the next node of the log goes.
+    /// The address of the log's next node.
     pub next: BlockAddress,
 }
 
 impl FooterFields {
-    /// The mark of what is no directory.
+    /// The cold mark, for nodes that belong to no directory.
     pub const fn cold(is_directory: bool) -> u32 {
         if is_directory { 0 } else { mark::COLD }
     }
 }
 
-/// Puts the footer into a node's block. An inode's checksum covers it: that comes after.
+/// Writes the footer of a node's block. An inode's checksum covers it, so it is set afterwards.
 pub fn put_footer(block: &mut [u8], fields: &FooterFields) {
     let footer = Footer {
         nid: fields.nid.0.into(),
@@ -43,8 +43,8 @@ pub fn put_footer(block: &mut [u8], fields: &FooterFields) {
     put(block, block.len().saturating_sub(FOOTER_BYTES), footer.as_bytes());
 }
 
-/// Offset in its file of the direct node that is number `index` of all a file could have; `None`
-/// behind the last (node.c, `get_node_path`).
+/// The offset of the direct node with number `index` among all that a file can have; `None` past
+/// the last (node.c, `get_node_path`).
 pub fn direct_offset(index: u64, per_node: u64) -> Option<NodeOffset> {
     let offset = match Direct::of(index, per_node)? {
         Direct::Inode(slot) => 1 + slot,
@@ -54,29 +54,29 @@ pub fn direct_offset(index: u64, per_node: u64) -> Option<NodeOffset> {
     u32::try_from(offset).ok().map(NodeOffset)
 }
 
-/// Where the nid of a direct node stands.
+/// Where the nid of a direct node is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direct {
     /// In the inode.
     Inode(u64),
     /// At an index of the inode's first or second indirect node.
     Indirect {
-        /// Which of the two.
+        /// Which of the two indirect nodes.
         slot: u64,
-        /// In that node.
+        /// The index in it.
         index: u64,
     },
-    /// At an index of one of the double indirect node's indirect nodes.
+    /// At an index of one of the indirect nodes below the double indirect node.
     Double {
-        /// Which of them.
+        /// Which of these indirect nodes.
         slot: u64,
-        /// In that node.
+        /// The index in it.
         index: u64,
     },
 }
 
 impl Direct {
-    /// Of direct node number `index`; `None` behind the last that a file can have.
+    /// The location for direct node number `index`; `None` past the last that a file can have.
     pub fn of(index: u64, per_node: u64) -> Option<Self> {
         if index < 2 {
             return Some(Self::Inode(index));
@@ -90,17 +90,17 @@ impl Direct {
     }
 }
 
-/// Offset of an indirect node: of the inode's (`slot` 0 or 1).
+/// The offset of an indirect node of the inode (`slot` 0 or 1).
 pub const fn indirect_offset(slot: u64, per_node: u64) -> NodeOffset {
     NodeOffset((3 + slot * (per_node + 1)) as u32)
 }
 
-/// Offset of the double indirect node.
+/// The offset of the double indirect node.
 pub const fn double_offset(per_node: u64) -> NodeOffset {
     NodeOffset((5 + 2 * per_node) as u32)
 }
 
-/// Offset of an indirect node below the double indirect one.
+/// The offset of an indirect node below the double indirect node.
 pub const fn double_indirect_offset(slot: u64, per_node: u64) -> NodeOffset {
     NodeOffset((6 + 2 * per_node + slot * (per_node + 1)) as u32)
 }
@@ -109,7 +109,7 @@ pub const fn double_indirect_offset(slot: u64, per_node: u64) -> NodeOffset {
 mod tests {
     use super::*;
 
-    /// The table of f2fs.md, "Nodes".
+    /// The table in f2fs.md, "Nodes".
     #[test]
     fn offsets_are_those_of_the_table() {
         let n = 1018;

@@ -1,21 +1,21 @@
-//! Entries into blocks of the SIT and of the NAT (f2fs.md, "SIT", "NAT").
+//! Encodes SIT and NAT entries into their blocks (f2fs.md, "SIT", "NAT").
 
 use zerocopy::IntoBytes;
 
 use super::put;
 use crate::layout::{NatEntry, SitEntry};
 
-/// Puts a segment's entry into its block of the SIT.
+/// Writes a segment's entry into its SIT block.
 pub fn put_sit(block: &mut [u8], index: usize, entry: &SitEntry) {
     put(block, index * size_of::<SitEntry>(), entry.as_bytes());
 }
 
-/// Puts a node's entry into its block of the NAT.
+/// Writes a node's entry into its NAT block.
 pub fn put_nat(block: &mut [u8], index: usize, entry: &NatEntry) {
     put(block, index * size_of::<NatEntry>(), entry.as_bytes());
 }
 
-/// A map of valid blocks of which the first `count` are set.
+/// A map of valid blocks with the first `count` bits set.
 pub fn valid_up_to(count: u16) -> [u8; crate::layout::sit::VALID_MAP_BYTES] {
     let mut map = [0; crate::layout::sit::VALID_MAP_BYTES];
     for (index, byte) in map.iter_mut().enumerate() {

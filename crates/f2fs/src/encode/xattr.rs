@@ -1,4 +1,4 @@
-//! Areas of extended attributes (f2fs.md, "Extended attributes").
+//! Encodes areas of extended attributes (f2fs.md, "Extended attributes").
 
 use nandkit_vfs::acl::{self, AclSubject};
 use nandkit_vfs::{ErrorKind, FsError, Result};
@@ -7,11 +7,11 @@ use zerocopy::IntoBytes;
 use crate::layout::node::FOOTER_BYTES;
 use crate::layout::xattr::{XATTR_MAGIC, XattrEntry, XattrHead, index};
 
-/// Version of the stored form of an access control list (acl.h, F2FS_ACL_VERSION).
+/// The version of stored access control lists (acl.h, F2FS_ACL_VERSION).
 const ACL_VERSION: u32 = 1;
-/// Longest name behind its prefix (xattr.h, F2FS_NAME_LEN).
+/// The longest name after its prefix (xattr.h, F2FS_NAME_LEN).
 const NAME_MAX: usize = 255;
-/// Prefixes of the names that the format holds, by their index.
+/// Prefixes of the names that the format can hold, with their indexes.
 const PREFIXES: [(&[u8], u8); 4] = [
     (b"user.", index::USER),
     (b"trusted.", index::TRUSTED),
@@ -19,8 +19,8 @@ const PREFIXES: [(&[u8], u8); 4] = [
     (b"security.", index::SECURITY),
 ];
 
-/// Index and name behind the prefix of an attribute's whole name; `None` where the format holds no
-/// such names.
+/// Splits an attribute's full name into index and name after the prefix; `None` if the format
+/// cannot hold the name.
 pub fn split_name(name: &[u8]) -> Option<(u8, &[u8])> {
     if name == acl::ACCESS {
         return Some((index::ACL_ACCESS, b""));
@@ -32,11 +32,11 @@ pub fn split_name(name: &[u8]) -> Option<(u8, &[u8])> {
     name.strip_prefix(prefix).filter(|rest| !rest.is_empty() && rest.len() <= NAME_MAX).map(|rest| (index, rest))
 }
 
-/// The area with these attributes, names with their prefix; empty where there are none. It has no
-/// end mark: what is behind it must be zero.
+/// Encodes an area with these attributes (full names); empty if there are none. It has no end mark:
+/// what follows it must be zero.
 ///
-/// Errors: `NotSupported` for a name that the format does not hold, `InvalidArgument` for a damaged
-/// access control list, `AttributesTooBig` where it is longer than `room`.
+/// Errors: `NotSupported` (a name that the format cannot hold), `InvalidArgument` (a damaged access
+/// control list), `AttributesTooBig` (longer than `room`).
 pub fn area(attributes: &[(Vec<u8>, Vec<u8>)], room: usize) -> Result<Vec<u8>> {
     if attributes.is_empty() {
         return Ok(Vec::new());
@@ -73,12 +73,12 @@ pub fn area(attributes: &[(Vec<u8>, Vec<u8>)], room: usize) -> Result<Vec<u8>> {
     Ok(area)
 }
 
-/// The most that an area holds: the inline words and a node.
+/// The capacity of an area: the inline words and a node.
 pub const fn room(inline_words: u16, block_size: usize) -> usize {
     inline_words as usize * 4 + block_size - FOOTER_BYTES
 }
 
-/// An access control list as it is stored (acl.c, `f2fs_acl_to_disk`).
+/// Encodes an access control list (acl.c, `f2fs_acl_to_disk`).
 pub(crate) fn stored_list(value: &[u8]) -> Result<Vec<u8>> {
     let mut stored = ACL_VERSION.to_le_bytes().to_vec();
     for entry in acl::parse(value)? {
@@ -119,7 +119,7 @@ mod tests {
         let area = area(&given, room(50, 4096)).unwrap();
         let found: Vec<_> = attributes(&area).map(|found| found.unwrap()).collect();
         assert_eq!((found[0].index, found[0].name, found[0].value), (6, &b"selinux"[..], &b"label\0"[..]));
-        // 4 bytes of version, 4 of each entry, 4 more of the user's.
+        // 4 bytes of version, 4 per entry, 4 more for the user's.
         assert_eq!((found[1].index, found[1].name, found[1].value.len()), (2, &b""[..], 4 + 5 * 4 + 4));
         assert_eq!((found[2].index, found[2].name, found[2].value), (1, &b"empty"[..], &b""[..]));
     }

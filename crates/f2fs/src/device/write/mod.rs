@@ -1,10 +1,10 @@
-//! Writing: requests are submitted without waiting for their end, and waited for where the order on
-//! the medium matters.
+//! Writes blocks: requests are submitted without waiting for their completion, except where the
+//! order on the medium matters.
 //!
-//! The clock stands still while requests are submitted, until the queue is full;
-//! [`WritableBlocks::drain`] waits for all of them. A checkpoint's last block goes behind a flush
-//! of everything before it ([`WritableBlocks::commit`]): a durable write makes nothing durable but
-//! itself.
+//! The clock does not advance while requests are submitted, until the queue is full;
+//! [`WritableBlocks::drain`] waits for all of them. A checkpoint's last block follows a flush of
+//! everything before it ([`WritableBlocks::commit`]): a durable write makes nothing but itself
+//! durable.
 
 mod remap;
 
@@ -25,38 +25,39 @@ use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{BlockAddress, Log};
 use crate::layout::Geometry;
 
-/// Requests under way at most, unless told otherwise.
+/// The default limit of requests in flight.
 const DEPTH: usize = 32;
-/// The smallest sector under which a block of 4 KiB is whole after a power cut.
+/// The smallest sector size with which a block of 4 KiB is never torn by a power cut.
 const BLOCK_SECTOR: u32 = 4096;
 
-/// Whether blocks may be torn by a power cut.
+/// Whether a power cut may tear blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomicity {
-    /// Devices must write blocks whole: sectors of 4096 bytes, or of more that divide a block.
+    /// Devices must write blocks atomically: sectors of 4096 bytes, or larger ones that divide a
+    /// block.
     Required,
-    /// Smaller sectors are taken, and a finding says what a power cut may do.
+    /// Smaller sectors are accepted, with a note about what a power cut may do.
     Told,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// Why.
+    /// The cause reported to the device.
     pub cause: Cause,
-    /// Of which log; the device is told as a stream. `None` for metadata areas.
+    /// The log, reported to the device as a stream; `None` for metadata areas.
     pub log: Option<Log>,
-    /// May it wait for others?
+    /// The priority of the request.
     pub priority: Priority,
 }
 
 impl Submission {
-    /// Of a log.
+    /// A request of a log.
     pub const fn of(cause: Cause, log: Log) -> Self {
         Self { cause, log: Some(log), priority: Priority::Normal }
     }
 
-    /// Of a metadata area.
+    /// A request of a metadata area.
     pub const fn metadata(cause: Cause) -> Self {
         Self { cause, log: None, priority: Priority::Normal }
     }
@@ -68,21 +69,21 @@ impl Submission {
     }
 }
 
-/// Requests whose times are kept for who asks, at most; the latest.
+/// The most request times kept; older ones are dropped.
 const SEEN_MOST: usize = 4096;
 
-/// A request, as long as it had the device to itself.
+/// The time of a request while it had the device to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenRequest {
-    /// A write, or a read.
+    /// Whether it was a write.
     pub is_write: bool,
-    /// Its size.
+    /// Its size in blocks.
     pub blocks: u32,
-    /// From the end of the one before.
+    /// Its duration, from the completion of the request before.
     pub time: Nanos,
 }
 
-/// A request whose end is not waited for yet.
+/// A submitted request that was not waited for.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     part: usize,
@@ -90,26 +91,26 @@ struct Pending {
     told: Nanos,
 }
 
-/// The blocks of a volume, to be written.
+/// The writable blocks of a volume.
 #[derive(Debug)]
 pub struct WritableBlocks<D> {
     blocks: DeviceBlocks<D>,
     pending: VecDeque<Pending>,
     depth: usize,
     tickets: u16,
-    /// Devices that were written since their last flush.
+    /// Per device: whether it was written since its last flush.
     unflushed: Vec<bool>,
-    /// When the last request that was submitted ends, and the time that all had the device to
-    /// themselves.
+    /// When the last submitted request completes, and the total time in which requests had the
+    /// device to themselves.
     busy: (Nanos, Nanos),
-    /// The last requests, where somebody wants them.
+    /// The times of the last requests, if wanted.
     seen: Option<Mutex<VecDeque<SeenRequest>>>,
     remaps: RemapsSeen,
 }
 
 impl<D: BlockDevice> WritableBlocks<D> {
-    /// The blocks of an arranged volume. Errors: `NotSupported` where a device's sectors may tear
-    /// blocks and that is not taken; `Corrupt` where the devices end before the volume.
+    /// Makes the blocks of an arranged volume writable. Errors: `NotSupported` (a device's sectors
+    /// may tear blocks, and `atomicity` forbids it); `Corrupt` (the devices end before the volume).
     pub fn new(blocks: DeviceBlocks<D>, atomicity: Atomicity, findings: Defects<'_>) -> Result<Self> {
         let block_size = blocks.geometry.block_size();
         for (number, part) in blocks.devices.parts.iter().enumerate() {
@@ -150,13 +151,12 @@ impl<D: BlockDevice> WritableBlocks<D> {
         })
     }
 
-    /// Whether the times of requests are kept for [`WritableBlocks::take_seen`], the last 4096 of
-    /// them.
+    /// Sets whether the times of the last 4096 requests are kept for [`WritableBlocks::take_seen`].
     pub fn keep_seen(&mut self, keeps: bool) {
         self.seen = keeps.then(Mutex::default);
     }
 
-    /// Reads and writes since the last call, the earlier first.
+    /// Returns the reads and writes since the last call, oldest first.
     pub fn take_seen(&mut self) -> VecDeque<SeenRequest> {
         let seen = self.seen.as_mut().map(|seen| seen.get_mut().unwrap_or_else(PoisonError::into_inner));
         seen.map(std::mem::take).unwrap_or_default()
@@ -171,41 +171,42 @@ impl<D: BlockDevice> WritableBlocks<D> {
         seen.push_back(SeenRequest { is_write, blocks, time });
     }
 
-    /// At most so many requests are under way; 1 waits for each.
+    /// Limits the requests in flight; 1 waits for each.
     #[must_use]
     pub fn with_depth(mut self, depth: usize) -> Self {
         self.depth = depth.clamp(1, usize::from(u16::MAX) - 1);
         self
     }
 
-    /// The devices and the shape, once everything was waited for.
+    /// Waits for all requests and returns the devices and the geometry.
     pub fn into_inner(mut self) -> DeviceBlocks<D> {
         self.drain();
         self.blocks
     }
 
-    /// Requests under way.
+    /// The number of requests in flight.
     #[cfg(test)]
     pub fn under_way(&self) -> usize {
         self.pending.len()
     }
 
-    /// The calendar's time, in nanoseconds since 1970.
+    /// The calendar time in nanoseconds since 1970.
     pub fn unix_ns(&self) -> u64 {
         self.blocks.devices.clock.unix_ns()
     }
 
-    /// The time that submitted requests took, each from the end of the one before.
+    /// The total time of submitted requests, each counted from the completion of the one before.
     pub const fn busy(&self) -> Nanos {
         self.busy.1
     }
 
-    /// The present instant.
+    /// The current time.
     pub fn now(&self) -> Nanos {
         self.blocks.devices.clock.now()
     }
 
-    /// Where a run of blocks begins: device, sector, and how many of the blocks lie there.
+    /// The location of a run of blocks: device, sector, and how many of the blocks are on that
+    /// device.
     fn place(&self, at: BlockAddress, blocks: u64) -> Result<(usize, Lba, u64)> {
         let byte = u64::from(at.0) << self.blocks.geometry.log_block_size();
         let parts = &self.blocks.devices.parts;
@@ -223,7 +224,8 @@ impl<D: BlockDevice> WritableBlocks<D> {
         if at < self.blocks.geometry.main_address() { Area::Metadata } else { Area::Main }
     }
 
-    /// Waits for one request: the clock goes to its end, which a device may move until then.
+    /// Waits for one request: advances the clock to its completion, which the device may have moved
+    /// meanwhile.
     fn wait(&mut self, pending: Pending) {
         let devices = &mut self.blocks.devices;
         devices.clock.advance_to(pending.told);
@@ -238,8 +240,8 @@ impl<D: BlockDevice> WritableBlocks<D> {
         }
     }
 
-    /// Makes room in the queue: requests that have ended go, and where it is full the clock goes on
-    /// to the end of the first.
+    /// Makes room in the queue: removes completed requests and, if it is full, advances the clock
+    /// to the first completion.
     fn make_room(&mut self) {
         let now = self.now();
         if self.blocks.devices.parts.iter_mut().all(|part| part.device.pacing().is_none()) {
@@ -263,7 +265,7 @@ impl<D: BlockDevice> WritableBlocks<D> {
         self.try_submit(part, context, request)?.map_err(failed)
     }
 
-    /// As above, with the device's own error.
+    /// Like `submit`, but returns the device's own error.
     fn try_submit(
         &mut self,
         part: usize,
@@ -285,10 +287,9 @@ impl<D: BlockDevice> WritableBlocks<D> {
         Ok(Ok(done))
     }
 
-    /// Hands blocks that lie one behind the other to the device, as one request where one device
-    /// holds them. Each part is whole blocks. The end is not waited for; errors are those of the
-    /// request itself. Errors: `Device`, `Corrupt` (outside the devices), `InvalidArgument` (no
-    /// whole blocks).
+    /// Writes adjacent blocks, in one request per device. Each part is whole blocks. Does not wait
+    /// for completion; errors are those of the submission. Errors: `Device`, `Corrupt` (outside the
+    /// devices), `InvalidArgument` (not whole blocks).
     pub fn write(&mut self, what: Submission, at: BlockAddress, parts: &[Payload<'_>]) -> Result<()> {
         let (block_size, area) = (self.blocks.geometry.block_size(), self.area(at));
         if parts.iter().any(|part| !part.len().is_multiple_of(block_size)) {
@@ -304,7 +305,7 @@ impl<D: BlockDevice> WritableBlocks<D> {
             self.see(true, left as u32, self.busy().since(before));
             return Ok(());
         }
-        // Over the border of two devices.
+        // The run crosses a device border.
         let (mut pieces, mut at) = (Pieces::new(parts), at);
         while left > 0 {
             let (number, sector, here) = self.place(at, left)?;
@@ -332,8 +333,8 @@ impl<D: BlockDevice> WritableBlocks<D> {
         }
     }
 
-    /// Reads a content for each block from `at` on, in the form in which the device keeps them, and
-    /// waits for it. Errors: `Device`, `Corrupt` (outside the devices).
+    /// Reads one [`Content`] per block from `at` on, in the form in which the device stores it, and
+    /// waits. Errors: `Device`, `Corrupt` (outside the devices).
     pub fn read_contents(&self, cause: Cause, at: BlockAddress, mut into: &mut [Content]) -> Result<()> {
         let (mut at, block_size) = (at, self.blocks.geometry.block_size() as u32);
         while !into.is_empty() {
@@ -350,15 +351,15 @@ impl<D: BlockDevice> WritableBlocks<D> {
         Ok(())
     }
 
-    /// Waits for everything that was submitted.
+    /// Waits for all submitted requests.
     pub fn drain(&mut self) {
         while let Some(pending) = self.pending.pop_front() {
             self.wait(pending);
         }
     }
 
-    /// Everything that was written is durable: waits for it, then flushes each device that was
-    /// written, the first one last, each from the end of the writes on. Errors: `Device`.
+    /// Makes everything written durable: waits, then flushes each written device, the first one
+    /// last, each starting when the writes are done. Errors: `Device`.
     pub fn flush(&mut self, cause: Cause) -> Result<()> {
         self.drain();
         for number in (0..self.unflushed.len()).rev() {
@@ -380,9 +381,9 @@ impl<D: BlockDevice> WritableBlocks<D> {
         Ok(())
     }
 
-    /// Writes a block that makes a state count: everything before it is durable first, the device's
-    /// own flush included whether it was written or not, and it is durable at the end. Errors:
-    /// `Device`, `Corrupt` (outside the devices).
+    /// Writes a block that commits a state: first makes everything before it durable, including a
+    /// flush of its own device even if that was not written, then the block. Errors: `Device`,
+    /// `Corrupt` (outside the devices).
     pub fn commit(&mut self, what: Submission, at: BlockAddress, block: &[u8]) -> Result<()> {
         let (number, sector, _) = self.place(at, 1)?;
         self.set_unflushed(number);
@@ -394,13 +395,13 @@ impl<D: BlockDevice> WritableBlocks<D> {
         Ok(())
     }
 
-    /// Whether the devices take discards: only where all of them do.
+    /// Whether all devices accept discards.
     pub fn takes_discards(&mut self) -> bool {
         self.blocks.devices.parts.iter_mut().all(|part| part.device.trim().is_some())
     }
 
-    /// Tells the devices that blocks are without use; what lies on a device that does not listen is
-    /// passed over. The end is not waited for. Errors: `Device`.
+    /// Tells the devices that blocks are unused; skips devices without discards. Does not wait.
+    /// Errors: `Device`.
     pub fn discard(&mut self, cause: Cause, range: std::ops::Range<u32>) -> Result<()> {
         let (mut at, mut left) = (BlockAddress(range.start), u64::from(range.end.saturating_sub(range.start)));
         while left > 0 {
@@ -440,7 +441,7 @@ impl<D: BlockDevice> Blocks for WritableBlocks<D> {
     }
 
     fn read_together(&self, cause: Cause, pieces: &mut [Piece<'_>]) -> Result<()> {
-        // Only a request by itself tells what its size takes.
+        // Only a single request shows how long its size takes.
         match pieces {
             [(at, into)] => self.read(cause, *at, into),
             several => self.blocks.read_together(cause, several),

@@ -1,4 +1,4 @@
-//! Remapping: commands of as many pairs as the device takes.
+//! Remap commands, each with as many pairs as the device takes.
 
 use nandkit_block::{BlockDevice, ErrorKind as BlockErrorKind, Placement};
 use nandkit_units::{Area, Cause, Context, Done, Nanos, Priority};
@@ -7,32 +7,32 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use super::{Submission, WritableBlocks, failed};
 use crate::ids::BlockAddress;
 
-/// A block, and the one that is to read the same.
+/// A source block, and the target block that is to share its content.
 pub type Pair = (BlockAddress, BlockAddress);
 
-/// What a remap command of the volume's device may be.
+/// The limits of the device's remap commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemapUnits {
-    /// Blocks that a pair moves, at addresses that are multiples of it.
+    /// Blocks moved per pair; addresses are multiples of it.
     pub blocks: u32,
-    /// Pairs of a command at most.
+    /// The most pairs per command.
     pub pairs_max: usize,
 }
 
-/// Remap commands since the mount, those that the device refused left out.
+/// Remap commands since the mount, without those that the device refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemapsSeen {
-    /// Commands.
+    /// The number of commands.
     pub commands: u64,
-    /// Their pairs.
+    /// The number of their pairs.
     pub pairs: u64,
-    /// The time that they had the device to themselves.
+    /// The time in which they had the device to themselves.
     pub time: Nanos,
 }
 
 impl<D: BlockDevice> WritableBlocks<D> {
-    /// What remap commands may be, where the volume lies on one device that can remap whole
-    /// blocks; asked, not found out by an error.
+    /// The limits of remap commands, if the volume is on a single device that can remap whole
+    /// blocks. It asks for the capability instead of trying a command.
     pub fn remap_units(&mut self) -> Option<RemapUnits> {
         let block_size = self.blocks.geometry.block_size() as u32;
         let [part] = self.blocks.devices.parts.as_mut_slice() else { return None };
@@ -41,15 +41,15 @@ impl<D: BlockDevice> WritableBlocks<D> {
         fits.then_some(RemapUnits { blocks: limits.unit / block_size, pairs_max: limits.pairs_max as usize })
     }
 
-    /// Commands since the mount.
+    /// The remap commands since the mount.
     pub const fn remaps_seen(&self) -> RemapsSeen {
         self.remaps
     }
 
-    /// Makes each second block read what the first holds, without writing; both are first blocks of
-    /// units as [`WritableBlocks::remap_units`] says. What was written before is waited for first.
-    /// More pairs than one command takes are several. Errors: `Device` (the log of the device is
-    /// full, a source holds nothing; the commands before have happened), `NotSupported`.
+    /// Makes each second block of a pair read the content of the first, without writing. Both are
+    /// first blocks of units ([`WritableBlocks::remap_units`]). Waits for earlier writes first, and
+    /// splits the pairs into commands. Errors: `Device` (the device's log is full, or a source
+    /// holds nothing; earlier commands have taken effect), `NotSupported`.
     pub fn share(&mut self, cause: Cause, pairs: &[Pair]) -> Result<()> {
         let units = self.expect_remap()?;
         for pairs in pairs.chunks(units.pairs_max) {
@@ -58,8 +58,8 @@ impl<D: BlockDevice> WritableBlocks<D> {
         Ok(())
     }
 
-    /// Shares as above, but what the device does not take comes back: its log of remaps is full,
-    /// behind which nothing more is tried, or a source holds nothing. Errors: `Device`,
+    /// Like [`WritableBlocks::share`], but returns the pairs that the device refused: its remap log
+    /// is full, after which no more are tried, or a source holds nothing. Errors: `Device`,
     /// `NotSupported`.
     pub fn share_what_goes(&mut self, cause: Cause, pairs: &[Pair]) -> Result<Vec<Pair>> {
         let units = self.expect_remap()?;
@@ -111,7 +111,7 @@ impl<D: BlockDevice> WritableBlocks<D> {
         Ok(done)
     }
 
-    /// Which die holds a block, where the device tells.
+    /// The die that holds a block, if the device tells.
     pub fn placement(&self, at: BlockAddress) -> Option<Placement> {
         let (number, sector, _) = self.place(at, 1).ok()?;
         self.blocks.devices.parts.get(number)?.device.placement(sector)

@@ -1,4 +1,4 @@
-//! A checkpoint pack from what it says (f2fs.md, "Checkpoint pack", "Summaries and journals").
+//! Encodes a checkpoint pack (f2fs.md, "Checkpoint pack", "Summaries and journals").
 
 use std::sync::Arc;
 
@@ -13,34 +13,34 @@ use crate::layout::summary::{
 };
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Geometry, SummaryEntry};
 
-/// Data summaries in the compact form take fewer blocks than this; else the normal form is used.
+/// If the compact data summaries take fewer blocks than this, they are used; else the normal form.
 const NORMAL_SUMMARIES: usize = 3;
 const LOGS_OF_A_KIND: usize = 3;
 
-/// A checkpoint pack: blocks that may be written in any order, and the one that makes them count.
+/// A checkpoint pack: blocks that may be written in any order, and the one that commits them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pack {
-    /// All blocks but the last.
+    /// All blocks except the last.
     pub blocks: Vec<(BlockAddress, Block)>,
     /// The last block, to be written when all others are durable.
     pub commit: (BlockAddress, Block),
 }
 
-/// Most orphans of a pack: what is left of its segment beside the packs' other blocks
-/// (checkpoint.c, `f2fs_init_ino_entry_info`).
+/// The most orphans in a pack: they use the rest of its segment (checkpoint.c,
+/// `f2fs_init_ino_entry_info`).
 pub fn orphans_max(geometry: &Geometry) -> usize {
     let others = 2 + Log::COUNT as u32 + geometry.checkpoint_payload;
     BLOCKS_PER_SEGMENT.saturating_sub(others) as usize * OrphanBlock::room(geometry.block_size())
 }
 
 impl CheckpointState {
-    /// The pack of this state, in the first or second place. Cost: some ten blocks.
+    /// Encodes this state as the first or second pack. Cost: about ten blocks.
     ///
-    /// From `head` come version, counts, flags and times. Found anew are: logs, lengths and places
-    /// of bitmaps, the counts of blocks, the checksum, and of the flags those for orphans, compact
-    /// summaries, and for nat_bits where the state has them; a pack without room for them goes
-    /// without. Orphans behind `orphans_max` and entries behind the room of a journal are left out:
-    /// callers keep to both.
+    /// Version, counts, flags and times come from `head`. Computed are: logs, sizes and offsets of
+    /// bitmaps, block counts, the checksum, and the flags for orphans, compact summaries and
+    /// nat_bits if the state has them; a pack without room for nat_bits leaves them out. Orphans
+    /// past `orphans_max` and journal entries past the journal's room are dropped: callers respect
+    /// both.
     pub fn encode(&self, geometry: &Geometry, second: bool) -> Pack {
         let size = geometry.block_size();
         let orphans = orphan_blocks(self, geometry);
@@ -50,7 +50,7 @@ impl CheckpointState {
         let start = geometry.checkpoint_address.0.wrapping_add(if second { BLOCKS_PER_SEGMENT } else { 0 });
         let address = |block: usize| BlockAddress(start.wrapping_add(block as u32));
 
-        // nat_bits is valid by its first word: version and checksum of its pack (node.c,
+        // nat_bits are valid if their first word matches: version and checksum of the pack (node.c,
         // `__get_nat_bitmaps`).
         let nat_bits = self.nat_bits.as_ref().filter(|_| count <= nat_bits_start(geometry));
         let mut head = self.head(geometry, count, first_summary);
@@ -134,7 +134,7 @@ impl CheckpointState {
         Summaries { compact: is_compact, blocks }
     }
 
-    /// NAT journal, SIT journal, and of each data log as many entries as it has blocks (segment.c,
+    /// NAT journal, SIT journal, and for each data log as many entries as it has blocks (segment.c,
     /// `write_compacted_summaries`).
     fn compact_summaries(&self, size: usize) -> Vec<Block> {
         let journal = SummaryView::journal_bytes(size);
@@ -151,7 +151,7 @@ impl CheckpointState {
         blocks
     }
 
-    /// As many entries as count in the compact form, zero ones where the state has none.
+    /// The entries stored in the compact form; zero where the state has none.
     fn used_entries(&self, log: Log) -> impl Iterator<Item = SummaryEntry> + '_ {
         let (state, summary) = (self.logs.get(log.index()), self.summaries.get(log.index()));
         let count = state.map_or(0, |state| if state.ssr { BLOCKS_PER_SEGMENT } else { u32::from(state.next) });

@@ -1,4 +1,4 @@
-//! What is encoded is decoded again, in every form of a pack.
+//! Decoding restores what was encoded, in every form of a pack.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn entry(random: &mut Random) -> SummaryEntry {
     SummaryEntry::of_data(NodeId(random.next_u64() as u32), random.next_u64() as u8, random.below(1018) as u16)
 }
 
-/// A state that a volume could be in, as far as a pack can tell.
+/// A state that a volume could have, as far as a pack can tell.
 fn state(random: &mut Random, geometry: &Geometry, flags: u32) -> CheckpointState {
     let mut head = CheckpointHead::new_zeroed();
     head.version = random.between(1, 1 << 40).into();
@@ -80,7 +80,7 @@ fn state(random: &mut Random, geometry: &Geometry, flags: u32) -> CheckpointStat
     }
 }
 
-/// In the compact form a pack holds no more entries of a data log than count.
+/// Drops unused entries: in the compact form a pack holds only the used ones of a data log.
 fn without_unused(mut state: CheckpointState, compact: bool) -> CheckpointState {
     for ((log, of), summary) in state.logs.iter().zip(Log::ALL).zip(&mut state.summaries) {
         if compact && !of.is_node() && !log.ssr {
