@@ -9,11 +9,11 @@ use super::{checksum, word};
 use crate::ids::NodeId;
 use nandkit_codec::checksum::crc32_linux;
 
-/// Logs of a kind that the checkpoint has room for; three are used.
+/// Logs per kind that the checkpoint has room for; three are used.
 pub const LOGS_PER_KIND: usize = 8;
-/// A segment number of a log that is not used.
+/// The segment number of an unused log.
 pub const NO_SEGMENT: u32 = 0xFFFF_FFFF;
-/// Where the bitmaps begin, except with [`flag::LARGE_NAT_BITMAP`].
+/// The offset of the bitmaps, except with [`flag::LARGE_NAT_BITMAP`].
 pub const BITMAPS_OFFSET: usize = 192;
 
 /// Bits of `flags`.
@@ -26,80 +26,80 @@ pub mod flag {
     pub const COMPACT_SUMMARIES: u32 = 0x4;
     /// Checkpoints were stopped by an error.
     pub const ERROR: u32 = 0x8;
-    /// Somebody found an inconsistency.
+    /// An inconsistency was found.
     pub const FSCK: u32 = 0x10;
     /// Node summaries are in the pack, but not cleanly unmounted.
     pub const FASTBOOT: u32 = 0x20;
     /// Footers of nodes hold version and CRC.
     pub const CRC_RECOVERY: u32 = 0x40;
-    /// nat_bits may be there.
+    /// nat_bits may be present.
     pub const NAT_BITS: u32 = 0x80;
     /// All free blocks were discarded.
     pub const TRIMMED: u32 = 0x100;
-    /// Footers hold the version's low 32 bits only.
+    /// Footers hold only the low 32 bits of the version.
     pub const NO_CRC_RECOVERY: u32 = 0x200;
-    /// The checksum stands before the bitmaps.
+    /// The checksum precedes the bitmaps.
     pub const LARGE_NAT_BITMAP: u32 = 0x400;
     /// Quota files are not to be trusted.
     pub const QUOTA_NEEDS_FSCK: u32 = 0x800;
     /// Checkpoints were disabled by a mount option.
     pub const DISABLED: u32 = 0x1000;
-    /// The same, without collecting first.
+    /// Like [`DISABLED`], without collecting first.
     pub const DISABLED_QUICK: u32 = 0x2000;
-    /// A resize is under way.
+    /// A resize is in progress.
     pub const RESIZING: u32 = 0x4000;
 }
 
-/// The beginning of a checkpoint block; bitmaps follow.
+/// The start of a checkpoint block; bitmaps follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct CheckpointHead {
-    /// One more with each checkpoint.
+    /// Incremented by each checkpoint.
     pub version: U64,
-    /// Blocks that users may have.
+    /// Blocks available to users.
     pub user_blocks: U64,
     /// Blocks in use: bits of the SIT and reserved addresses.
     pub valid_blocks: U64,
-    /// Segments kept for cleaning.
+    /// Segments reserved for cleaning.
     pub reserved_segments: U32,
-    /// Segments that users do not get, the reserved ones included.
+    /// Segments withheld from users, including the reserved ones.
     pub overprovision_segments: U32,
-    /// Segments without valid blocks that no log has.
+    /// Segments without valid blocks that no log uses.
     pub free_segments: U32,
-    /// Segments of the node logs: hot, warm, cold; [`NO_SEGMENT`] behind.
+    /// Segments of the node logs: hot, warm, cold, then [`NO_SEGMENT`].
     pub node_segments: [U32; LOGS_PER_KIND],
-    /// Next blocks of the node logs.
+    /// The next block of each node log.
     pub node_offsets: [U16; LOGS_PER_KIND],
     /// Segments of the data logs.
     pub data_segments: [U32; LOGS_PER_KIND],
-    /// Next blocks of the data logs.
+    /// The next block of each data log.
     pub data_offsets: [U16; LOGS_PER_KIND],
     /// Bits of [`flag`].
     pub flags: U32,
     /// Blocks of the pack without nat_bits.
     pub pack_blocks: U32,
-    /// Block of the pack where data summaries begin.
+    /// The block of the pack where data summaries start.
     pub summaries_start: U32,
-    /// Nodes in all.
+    /// All nodes.
     pub valid_nodes: U32,
-    /// Inodes in all.
+    /// All inodes.
     pub valid_inodes: U32,
-    /// Where to look for a free nid.
+    /// Where to start searching for a free nid.
     pub next_free_nid: U32,
-    /// Bytes of the SIT's version bitmap.
+    /// Size of the SIT's version bitmap in bytes.
     pub sit_bitmap_bytes: U32,
-    /// Bytes of the NAT's version bitmap.
+    /// Size of the NAT's version bitmap in bytes.
     pub nat_bitmap_bytes: U32,
-    /// Where the checksum stands.
+    /// The offset of the checksum.
     pub checksum_offset: U32,
-    /// Seconds mounted, all mounts together.
+    /// Seconds mounted, over all mounts.
     pub elapsed_seconds: U64,
     /// Per log (order of [`crate::Log`]): 0 LFS, 1 SSR.
     pub allocation_types: [u8; 16],
 }
 
 impl CheckpointHead {
-    /// Reads one from its block; `None` where the block is too short. Nothing is checked.
+    /// Decodes the head of a block without checking it; `None` if the block is too short.
     pub fn of_block(block: &[u8]) -> Option<Self> {
         Self::read_from_prefix(block).ok().map(|(head, _)| head)
     }
@@ -109,14 +109,14 @@ impl CheckpointHead {
         self.flags.get() & flag != 0
     }
 
-    /// The checksum that stands in a checkpoint block, if the place that the head names is
-    /// possible; it must be the last word, or stand between head and bitmaps.
+    /// The checksum stored in a checkpoint block, if the head gives a valid offset: the last word,
+    /// or between head and bitmaps.
     pub fn stored_checksum(&self, block: &[u8]) -> Option<u32> {
         word(block, self.checksum_place(block.len())?)
     }
 
-    /// The checksum that the block should have: over what is before it, and what is behind it where
-    /// it is not the last word.
+    /// The checksum computed over the bytes before it and, unless it is the last word, those after
+    /// it.
     pub fn computed_checksum(&self, block: &[u8]) -> Option<u32> {
         let place = self.checksum_place(block.len())?;
         Some(crc32_linux(checksum(block.get(..place)?), block.get(place + 4..)?))
@@ -128,8 +128,8 @@ impl CheckpointHead {
             .then_some(place)
     }
 
-    /// Where NAT and SIT bitmaps begin, counted from the start of the checkpoint block with the
-    /// payload blocks behind it (f2fs.h, `__bitmap_ptr`).
+    /// The offsets of the NAT and SIT bitmaps, from the start of the checkpoint block, which the
+    /// payload blocks follow (f2fs.h, `__bitmap_ptr`).
     pub fn bitmap_places(&self, payload_blocks: u32, block_size: usize) -> BitmapPlaces {
         let (sit, nat) = (self.sit_bitmap_bytes.get() as usize, self.nat_bitmap_bytes.get() as usize);
         if self.has(flag::LARGE_NAT_BITMAP) {
@@ -143,16 +143,16 @@ impl CheckpointHead {
     }
 }
 
-/// First bytes of the version bitmaps.
+/// The offsets of the version bitmaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitmapPlaces {
-    /// Of the NAT's.
+    /// The NAT's bitmap.
     pub nat: usize,
-    /// Of the SIT's.
+    /// The SIT's bitmap.
     pub sit: usize,
 }
 
-/// An orphan block: inos, and at its end which of how many blocks it is.
+/// An orphan block: inode numbers, then its index among all orphan blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct OrphanBlock<'a>(pub &'a [u8]);
 
@@ -160,30 +160,30 @@ pub struct OrphanBlock<'a>(pub &'a [u8]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct OrphanTail {
-    /// Kept.
+    /// Reserved.
     pub reserved: U32,
-    /// This block, from 1.
+    /// The index of this block, from 1.
     pub index: U16,
-    /// Blocks in all.
+    /// The number of orphan blocks.
     pub count: U16,
     /// Entries in this block.
     pub entries: U32,
-    /// Linux writes 0 and reads it never.
+    /// Written as 0 by Linux and never read.
     pub checksum: U32,
 }
 
 impl OrphanBlock<'_> {
-    /// How many entries a block has room for.
+    /// The number of entries that fit in a block.
     pub const fn room(block_size: usize) -> usize {
         (block_size - size_of::<OrphanTail>()) / 4
     }
 
-    /// The tail; `None` where the block is too short.
+    /// The tail; `None` if the block is too short.
     pub fn tail(&self) -> Option<OrphanTail> {
         OrphanTail::read_from_suffix(self.0).ok().map(|(_, tail)| tail)
     }
 
-    /// The inodes; `None` where the block says more than it has room for.
+    /// The inodes; `None` if the count exceeds the block's capacity.
     pub fn inodes(&self) -> Option<impl Iterator<Item = NodeId>> {
         let bytes = (self.tail()?.entries.get() as usize).checked_mul(4)?;
         let room = self.0.len().checked_sub(size_of::<OrphanTail>())?;

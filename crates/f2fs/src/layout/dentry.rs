@@ -1,4 +1,4 @@
-//! Entries of directories (f2fs.md, "Directories").
+//! Directory entries (f2fs.md, "Directories").
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -8,24 +8,24 @@ use crate::bits::lsb_first;
 use crate::ids::NodeId;
 use nandkit_vfs::FileKind;
 
-/// Bytes of a name in one slot.
+/// Bytes of a name per slot.
 pub const SLOT_BYTES: usize = 8;
 
-/// An entry, without its name.
+/// An entry without its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Dentry {
-    /// Of the name.
+    /// The hash of the name.
     pub hash: U32,
-    /// The inode.
+    /// The inode's number.
     pub ino: U32,
-    /// Bytes of the name.
+    /// Length of the name in bytes.
     pub name_length: U16,
-    /// As in [`kind_of`].
+    /// The type, see [`kind_of`].
     pub file_type: u8,
 }
 
-/// The kinds by the types of entries, which begin with 1.
+/// Kinds by entry type, starting with 1.
 const KINDS: [FileKind; 7] = [
     FileKind::Regular,
     FileKind::Directory,
@@ -36,37 +36,37 @@ const KINDS: [FileKind; 7] = [
     FileKind::Symlink,
 ];
 
-/// What a type in an entry says; `None` for a number that means nothing.
+/// The kind for an entry's type; `None` for an invalid type.
 pub fn kind_of(file_type: u8) -> Option<FileKind> {
     KINDS.get(usize::from(file_type).checked_sub(1)?).copied()
 }
 
-/// The type of an entry.
+/// The entry type for a kind.
 pub fn type_of(kind: FileKind) -> u8 {
     KINDS.iter().position(|&known| known == kind).map_or(0, |index| index as u8 + 1)
 }
 
-/// Slots that a name takes.
+/// The number of slots that a name takes.
 pub const fn slots_of(name_length: usize) -> usize {
     name_length.div_ceil(SLOT_BYTES)
 }
 
-/// Where the parts of an area of entries begin: the same rule for blocks and for inodes (f2fs.h,
+/// The layout of an area of entries; the same rule holds for blocks and inodes (f2fs.h,
 /// `make_dentry_ptr_inline`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DentryRoom {
-    /// Slots.
+    /// The number of slots.
     pub slots: usize,
-    /// Bytes of the bitmap.
+    /// Size of the bitmap in bytes.
     pub bitmap: usize,
-    /// Where the entries begin.
+    /// The offset of the entries.
     pub entries: usize,
-    /// Where the names begin.
+    /// The offset of the names.
     pub names: usize,
 }
 
 impl DentryRoom {
-    /// Of an area of so many bytes.
+    /// The layout of an area of `bytes` bytes.
     pub const fn of(bytes: usize) -> Self {
         let entry = size_of::<Dentry>() + SLOT_BYTES;
         let slots = bytes * 8 / (entry * 8 + 1);
@@ -75,35 +75,35 @@ impl DentryRoom {
     }
 }
 
-/// An area of entries: a directory's block, or the inline part of its inode.
+/// An area of entries: a directory block, or the inline part of an inode.
 #[derive(Clone, Copy, Debug)]
 pub struct DentryArea<'a> {
     bytes: &'a [u8],
     room: DentryRoom,
 }
 
-/// One entry in its area.
+/// An entry in its area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// Its first slot.
     pub slot: usize,
-    /// What is fixed of it.
+    /// Its fixed part.
     pub dentry: Dentry,
-    /// Its name, as it stands there.
+    /// Its name as stored.
     pub name: &'a [u8],
 }
 
-/// What stands in a slot that is marked as used.
+/// The content of a used slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot<'a> {
     /// An entry.
     Entry(Entry<'a>),
-    /// An entry whose name is empty, too long, or reaches out of the area.
+    /// An entry whose name is empty, too long, or extends past the area.
     BadName(usize, Dentry),
 }
 
 impl Entry<'_> {
-    /// The inode.
+    /// The inode's number.
     pub fn ino(&self) -> NodeId {
         NodeId(self.dentry.ino.get())
     }
@@ -115,12 +115,12 @@ impl Entry<'_> {
 }
 
 impl<'a> DentryArea<'a> {
-    /// Over the bytes of a directory's block, or of the inline part of its inode.
+    /// Views a directory block, or the inline part of an inode.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, room: DentryRoom::of(bytes.len()) }
     }
 
-    /// Where its parts begin.
+    /// The layout of the area.
     pub const fn room(&self) -> DentryRoom {
         self.room
     }
@@ -130,14 +130,14 @@ impl<'a> DentryArea<'a> {
         slot < self.room.slots && self.bytes.get(..self.room.bitmap).is_some_and(|map| lsb_first::get(map, slot))
     }
 
-    /// The fixed part in a slot, used or not; `None` behind the last.
+    /// The fixed part in a slot, used or not; `None` past the last slot.
     pub fn dentry(&self, slot: usize) -> Option<Dentry> {
         let at = self.room.entries + slot * size_of::<Dentry>();
         (slot < self.room.slots)
             .then(|| Dentry::read_from_prefix(self.bytes.get(at..)?).ok().map(|(entry, _)| entry))?
     }
 
-    /// What stands in a used slot; `None` where it is free.
+    /// The content of a used slot; `None` if it is free.
     pub fn slot(&self, slot: usize) -> Option<Slot<'a>> {
         if !self.is_used(slot) {
             return None;
@@ -151,8 +151,8 @@ impl<'a> DentryArea<'a> {
         Some(Slot::Entry(Entry { slot, dentry, name: self.bytes.get(at..at + length)? }))
     }
 
-    /// The used slots from `from` on, each entry once. A slot that is used and holds no name, as
-    /// Linux skips it, takes one slot.
+    /// The used slots from `from` on, each entry once. A used slot without a name counts as one
+    /// slot, as in Linux, which skips it.
     pub fn slots_from(&self, from: usize) -> impl Iterator<Item = Slot<'a>> + use<'a> {
         let area = *self;
         let mut next = from;
@@ -175,8 +175,8 @@ impl<'a> DentryArea<'a> {
         })
     }
 
-    /// The slots, used or not, in which this hash stands. Entries are put where the first gap is,
-    /// so that nothing is looked at behind the last used slot.
+    /// The slots, used or not, that hold this hash. Entries fill the first gap, so the search ends
+    /// at the last used slot.
     pub fn slots_with_hash(&self, hash: u32) -> impl Iterator<Item = usize> + use<'a> {
         let entries = self.bytes.get(self.room.entries..self.room.names).unwrap_or_default();
         let (entries, _) = entries.as_chunks::<{ size_of::<Dentry>() }>();
@@ -185,7 +185,7 @@ impl<'a> DentryArea<'a> {
             let [a, b, c, d, ..] = *entry;
             u32::from_le_bytes([a, b, c, d]) == hash
         };
-        // Eight at once without a branch: nearly all differ.
+        // Compares eight hashes at once without a branch: nearly all differ.
         let eights = entries.chunks(8).enumerate();
         let with_it = eights.filter(move |(_, eight)| eight.iter().fold(false, |any, entry| any | is_it(entry)));
         with_it.flat_map(move |(number, eight)| {
@@ -200,11 +200,10 @@ impl<'a> DentryArea<'a> {
         last.map_or(0, |last| (last + 1) * 8).min(self.room.slots)
     }
 
-    /// Whether a used slot is not the first of its entry. Names are long enough for at most 32
-    /// slots.
+    /// Whether a used slot is not the first of its entry. A name spans at most 32 slots.
     pub fn is_continued(&self, slot: usize) -> bool {
-        // What stands in continued slots is old, so that it may look like an entry: only going
-        // through the entries tells.
+        // Continued slots hold stale bytes that may look like an entry; only walking the entries
+        // tells.
         let mut run = slot;
         while run > 0 && self.is_used(run - 1) {
             run -= 1;
@@ -216,7 +215,7 @@ impl<'a> DentryArea<'a> {
         !first.take_while(|&found| found <= slot).any(|found| found == slot)
     }
 
-    /// The first of `slots` free slots that follow one another.
+    /// The first of `slots` adjacent free slots.
     pub fn free_run(&self, slots: usize) -> Option<usize> {
         let mut run = 0;
         for slot in 0..self.room.slots {

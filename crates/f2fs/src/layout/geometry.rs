@@ -1,4 +1,4 @@
-//! The shape of a volume, from its superblock.
+//! The geometry of a volume, from its superblock.
 
 use std::ops::Range;
 
@@ -7,16 +7,16 @@ use super::{BLOCKS_PER_SEGMENT, DentryRoom, MAGIC, NatEntry, SitEntry, node};
 use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{BlockAddress, NodeId, SegmentIndex};
 
-/// Fewest and most segments of a volume (f2fs_fs.h, F2FS_MIN_SEGMENTS, F2FS_MAX_SEGMENT).
+/// The fewest and most segments of a volume (f2fs_fs.h, F2FS_MIN_SEGMENTS, F2FS_MAX_SEGMENT).
 const SEGMENTS: std::ops::RangeInclusive<u32> = 9..=8_388_608;
-/// The payload is smaller: packs have 512 blocks, and the others of them need eight (super.c,
+/// The payload must be smaller: a pack has 512 blocks, and its other parts need eight (super.c,
 /// `sanity_check_raw_super`).
 const PAYLOAD_LIMIT: u32 = BLOCKS_PER_SEGMENT - 8;
-/// Bytes of a summary that shares a block with others.
+/// The size of a summary that shares a block with others.
 const SUMMARY_BYTES_MIN: u32 = 4096;
 
-/// The shape of a volume. All areas lie one behind the other below address 2^32; whether the device
-/// is as long is its reader's to see.
+/// The geometry of a volume. All areas are contiguous and below address 2^32; the reader checks
+/// whether the device is large enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     log_block_size: u32,
@@ -24,17 +24,17 @@ pub struct Geometry {
     nat_address: u32,
     ssa_address: u32,
     main_address: u32,
-    /// Address of the first checkpoint pack; the second is a segment on.
+    /// Address of the first checkpoint pack; the second follows one segment later.
     pub checkpoint_address: BlockAddress,
-    /// Checkpoint blocks behind the first that hold bitmaps.
+    /// Checkpoint blocks after the first that hold bitmaps.
     pub checkpoint_payload: u32,
     /// Blocks of all devices.
     pub block_count: u64,
-    /// Segments of a section.
+    /// Segments per section.
     pub segments_per_section: u32,
-    /// Sections of a zone.
+    /// Sections per zone.
     pub sections_per_zone: u32,
-    /// All segments from segment 0 on.
+    /// All segments, starting with segment 0.
     pub segments: u32,
     /// Segments of the SIT, both copies.
     pub sit_segments: u32,
@@ -44,23 +44,23 @@ pub struct Geometry {
     pub ssa_segments: u32,
     /// Segments of the main area.
     pub main_segments: u32,
-    /// What the volume may hold.
+    /// The volume's features.
     pub features: Features,
-    /// Directories without case hold no names that cannot be folded.
+    /// Whether casefolded directories refuse names that cannot be folded.
     pub strict_names: bool,
     /// Segments of each device; empty for one device.
     pub devices: Vec<u32>,
 }
 
-/// Of the encoding's flags.
+/// The bit for strict names in the encoding's flags.
 const STRICT: u16 = 1;
 
 impl Geometry {
     /// Checks a superblock as Linux does (super.c, `sanity_check_raw_super`,
-    /// `sanity_check_area_boundary`) and takes the shape from it.
+    /// `sanity_check_area_boundary`) and derives the geometry.
     ///
-    /// `None` where no shape can be had; a finding says why. A wrong checksum and features without
-    /// a name are found, and the shape is returned nevertheless.
+    /// Returns `None`, and reports a finding, if it is not usable. A wrong checksum and unknown
+    /// features are findings, but the geometry is returned.
     pub fn from_superblock(superblock: &Superblock, findings: Defects<'_>) -> Option<Self> {
         let features = superblock.features();
         if superblock.magic.get() != MAGIC {
@@ -105,11 +105,11 @@ impl Geometry {
         })
     }
 
-    /// The shape of a volume of which no superblock is left: blocks of `1 << log_block_size` bytes,
-    /// any of the first `block_count` but the very first may hold a node or data, and no table has
-    /// a place.
+    /// The geometry of a volume without a superblock: blocks of `1 << log_block_size` bytes; each
+    /// of the first `block_count` except block 0 may hold a node or data, and the tables have no
+    /// place.
     pub(crate) fn without_superblock(log_block_size: u32, block_count: u64, features: Features) -> Self {
-        // Behind the last whole segment of 2^32 blocks no address reaches.
+        // No address reaches past the last whole segment of 2^32 blocks.
         let segments = block_count.div_ceil(u64::from(BLOCKS_PER_SEGMENT)).min((1 << 23) - 1) as u32;
         Self {
             log_block_size,
@@ -133,8 +133,8 @@ impl Geometry {
         }
     }
 
-    /// The blocks of each device; nothing for a volume on one. The first device also has the
-    /// superblocks, which stand before all segments (super.c, `f2fs_scan_devices`).
+    /// The block range of each device; empty for a volume on one device. The first device also
+    /// holds the superblocks, which precede all segments (super.c, `f2fs_scan_devices`).
     pub fn device_blocks(&self) -> impl Iterator<Item = Range<u64>> {
         let before = u64::from(self.checkpoint_address.0);
         self.devices.iter().enumerate().scan(0_u64, move |start, (number, segments)| {
@@ -145,81 +145,81 @@ impl Geometry {
         })
     }
 
-    /// Bytes of a block.
+    /// Block size in bytes.
     #[inline]
     pub const fn block_size(&self) -> usize {
         1 << self.log_block_size
     }
 
-    /// The block size as a power of two.
+    /// The base-2 logarithm of the block size.
     pub const fn log_block_size(&self) -> u32 {
         self.log_block_size
     }
 
-    /// Blocks of one copy of the NAT.
+    /// Blocks in one copy of the NAT.
     pub const fn nat_blocks(&self) -> u32 {
         self.nat_segments / 2 * BLOCKS_PER_SEGMENT
     }
 
-    /// Blocks of one copy of the SIT.
+    /// Blocks in one copy of the SIT.
     pub const fn sit_blocks(&self) -> u32 {
         self.sit_segments / 2 * BLOCKS_PER_SEGMENT
     }
 
-    /// The first nid that the NAT has no entry for.
+    /// The first nid without an entry in the NAT.
     pub fn nid_end(&self) -> u64 {
         u64::from(self.nat_blocks()) * self.nat_entries() as u64
     }
 
-    /// The block of the NAT with a node's entry, and the entry's index there; `None` for a nid that
-    /// the NAT has no room for.
+    /// The NAT block that holds a node's entry, and the entry's index in it; `None` for a nid
+    /// outside the NAT.
     pub fn nat_block(&self, nid: NodeId) -> Option<(u32, usize)> {
         let entries = self.nat_entries() as u32;
         let (block, index) = (nid.0 / entries, nid.0 % entries);
         (block < self.nat_blocks()).then_some((block, index as usize))
     }
 
-    /// The place of one copy of a NAT block below [`Geometry::nat_blocks`]: the copies alternate by
-    /// segments (node.h, `current_nat_addr`).
+    /// The address of one copy of a NAT block, below [`Geometry::nat_blocks`]: the copies alternate
+    /// by segments (node.h, `current_nat_addr`).
     pub const fn nat_place(&self, block: u32, second: bool) -> BlockAddress {
         let segment = block / BLOCKS_PER_SEGMENT;
         let offset = block % BLOCKS_PER_SEGMENT + if second { BLOCKS_PER_SEGMENT } else { 0 };
         BlockAddress(self.nat_address.wrapping_add(segment.wrapping_mul(2 * BLOCKS_PER_SEGMENT)).wrapping_add(offset))
     }
 
-    /// The block of the SIT with a segment's entry, and the entry's index there.
+    /// The SIT block that holds a segment's entry, and the entry's index in it.
     pub const fn sit_block(&self, segment: SegmentIndex) -> (u32, usize) {
         let entries = self.sit_entries() as u32;
         (segment.0 / entries, (segment.0 % entries) as usize)
     }
 
-    /// The place of one copy of a SIT block below [`Geometry::sit_blocks`]: the copies are halves
-    /// of the area.
+    /// The address of one copy of a SIT block, below [`Geometry::sit_blocks`]: the copies are
+    /// halves of the area.
     pub const fn sit_place(&self, block: u32, second: bool) -> BlockAddress {
         let half = if second { self.sit_blocks() } else { 0 };
         BlockAddress(self.sit_address.wrapping_add(half).wrapping_add(block))
     }
 
-    /// The block of the SSA with the summary of a segment below [`Geometry::main_segments`]. A
-    /// volume with [`Features::READ_ONLY`] has none.
+    /// The address of the SSA block with the summary of a segment, below
+    /// [`Geometry::main_segments`]. A volume with [`Features::READ_ONLY`] has none.
     pub const fn ssa(&self, segment: SegmentIndex) -> BlockAddress {
         BlockAddress(self.ssa_address.wrapping_add(segment.0 / summaries_per_block(self.features, self.log_block_size)))
     }
 
-    /// Bytes of a summary: those of a block, and 4096 with [`Features::PACKED_SSA`].
+    /// Bytes per summary: a whole block, or 4096 with [`Features::PACKED_SSA`].
     pub const fn summary_bytes(&self) -> usize {
         self.block_size() / summaries_per_block(self.features, self.log_block_size) as usize
     }
 
-    /// The summary of a segment within the SSA's block; empty where that is too short.
+    /// A segment's summary within its SSA block; empty if the block is too short.
     pub fn summary_in<'a>(&self, segment: SegmentIndex, block: &'a [u8]) -> &'a [u8] {
         let number = segment.0 % summaries_per_block(self.features, self.log_block_size);
         let start = number as usize * self.summary_bytes();
         block.get(start..start + self.summary_bytes()).unwrap_or_default()
     }
 
-    /// Segment and block within it of an address of the main area; `None` for any other: the door
-    /// for addresses from images.
+    /// The segment and block index of an address in the main area; `None` for any other address.
+    /// All addresses from images are checked here.
     #[inline]
     pub fn main(&self, address: BlockAddress) -> Option<(SegmentIndex, u16)> {
         let offset = address.0.checked_sub(self.main_address)?;
@@ -237,41 +237,40 @@ impl Geometry {
         BlockAddress(self.main_address)
     }
 
-    /// The number of the first block behind the main area: behind all addresses where a volume has
-    /// 16 TiB.
+    /// The number of the first block after the main area; 2^32 on a volume of 16 TiB.
     pub const fn main_end(&self) -> u64 {
         self.main_address as u64 + self.main_segments as u64 * BLOCKS_PER_SEGMENT as u64
     }
 
-    /// Addresses of a direct node, and nids of an indirect one: 1018 in 4 KiB.
+    /// Addresses per direct node, and nids per indirect node: 1018 in 4 KiB.
     #[inline]
     pub const fn addresses_per_node(&self) -> u16 {
         ((self.block_size() - node::FOOTER_BYTES) / 4) as u16
     }
 
-    /// Entries of a NAT block: 455 in 4 KiB.
+    /// Entries per NAT block: 455 in 4 KiB.
     pub const fn nat_entries(&self) -> usize {
         self.block_size() / size_of::<NatEntry>()
     }
 
-    /// Entries of a SIT block: 55 in 4 KiB.
+    /// Entries per SIT block: 55 in 4 KiB.
     pub const fn sit_entries(&self) -> usize {
         self.block_size() / size_of::<SitEntry>()
     }
 
-    /// Slots of a directory's block: 214 in 4 KiB.
+    /// Slots per directory block: 214 in 4 KiB.
     pub const fn dentries(&self) -> usize {
         DentryRoom::of(self.block_size()).slots
     }
 
-    /// Blocks of nat_bits, at the end of a pack's segment, and bytes of each of its two bitmaps
+    /// Blocks of nat_bits, at the end of a pack's segment, and bytes of each of the two bitmaps
     /// (node.c, `__get_nat_bitmaps`).
     pub const fn nat_bits_size(&self) -> (u32, usize) {
         let bitmap = self.nat_blocks() as usize / 8;
         ((bitmap * 2 + 8).div_ceil(self.block_size()) as u32, bitmap)
     }
 
-    /// A volume of one segment of each table and 100 of the main area.
+    /// A volume with one segment per table and 100 in the main area.
     #[cfg(test)]
     pub(crate) fn for_tests(block_size: usize) -> Self {
         Self {
@@ -301,7 +300,7 @@ fn refused(detail: String) -> Result<(), Defect> {
     Err(Defect::new(FindingKind::Superblock, detail))
 }
 
-/// Block, sector, section and zone.
+/// Checks block, sector, section and zone sizes.
 fn check_units(superblock: &Superblock) -> Result<(), Defect> {
     let block = superblock.log_block_size.get();
     if !matches!(block, 12..=14) {
@@ -333,7 +332,7 @@ fn check_units(superblock: &Superblock) -> Result<(), Defect> {
     Ok(())
 }
 
-/// The areas: without gaps, within the volume, and large enough for what they describe.
+/// Checks that the areas have no gaps, fit in the volume, and are large enough for their content.
 fn check_areas(superblock: &Superblock) -> Result<(), Defect> {
     let segments = superblock.segment_count.get();
     if !SEGMENTS.contains(&segments) {
@@ -382,7 +381,7 @@ fn check_areas(superblock: &Superblock) -> Result<(), Defect> {
     Ok(())
 }
 
-/// How many segments share a block of the SSA (f2fs-tools g-dev-test, fsck/f2fs.h,
+/// The number of segments that share an SSA block (f2fs-tools g-dev-test, fsck/f2fs.h,
 /// `SUMS_PER_BLOCK`).
 const fn summaries_per_block(features: Features, log_block_size: u32) -> u32 {
     if features.has(Features::PACKED_SSA) { (1 << log_block_size) / SUMMARY_BYTES_MIN } else { 1 }
@@ -392,7 +391,7 @@ const fn pair(segments: u32) -> bool {
     segments > 0 && segments.is_multiple_of(2)
 }
 
-/// Extensions, payload, reserved numbers, devices.
+/// Checks extensions, payload, reserved numbers and devices.
 fn check_lists(superblock: &Superblock) -> Result<(), Defect> {
     let (cold, hot) = (superblock.extension_count.get(), u32::from(superblock.hot_extension_count));
     if cold.saturating_add(hot) > EXTENSIONS_MAX as u32 {

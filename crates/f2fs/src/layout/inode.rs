@@ -12,32 +12,32 @@ use super::node::FOOTER_BYTES;
 use super::{Features, Geometry, NAME_MAX};
 use crate::findings::{Defect, FindingKind};
 
-/// Where an inode's words of addresses begin (`i_addr`); extra attributes take the first of them.
+/// The offset of an inode's address words (`i_addr`); extra attributes use the first of them.
 pub const WORDS_OFFSET: usize = 360;
 /// Nids of an inode: two direct nodes, two indirect, one double indirect.
 pub const NIDS: usize = 5;
-/// Words of inline attributes, unless the inode says its own number.
+/// Words of inline attributes, unless the inode gives its own number.
 pub const DEFAULT_XATTR_WORDS: u16 = 50;
-/// Bytes of all extra attributes.
+/// Size of all extra attributes in bytes.
 pub const EXTRA_BYTES_MAX: u16 = size_of::<ExtraAttributes>() as u16;
 
 /// Bits of `inline`.
 pub mod inline {
-    /// Attributes in the inode.
+    /// Attributes are in the inode.
     pub const XATTR: u8 = 0x01;
-    /// Content in the inode.
+    /// Content is in the inode.
     pub const DATA: u8 = 0x02;
-    /// Entries in the inode.
+    /// Entries are in the inode.
     pub const DENTRY: u8 = 0x04;
     /// With [`DATA`]: there is content.
     pub const DATA_EXISTS: u8 = 0x08;
     /// `.` and `..` are missing.
     pub const DOTS: u8 = 0x10;
-    /// Extra attributes.
+    /// The inode has extra attributes.
     pub const EXTRA: u8 = 0x20;
-    /// Never moved, written in place.
+    /// Pinned: never moved, written in place.
     pub const PINNED: u8 = 0x40;
-    /// Reserved blocks of clusters were given back.
+    /// Reserved blocks of clusters were released.
     pub const COMPRESS_RELEASED: u8 = 0x80;
 }
 
@@ -45,13 +45,13 @@ pub mod inline {
 pub mod advise {
     /// Cold by extension.
     pub const COLD: u8 = 0x01;
-    /// `parent` and the name may be wrong.
+    /// `parent` and name may be wrong.
     pub const LOST_PARENT: u8 = 0x02;
     /// Encrypted.
     pub const ENCRYPTED: u8 = 0x04;
     /// The name is encrypted.
     pub const ENCRYPTED_NAME: u8 = 0x08;
-    /// Blocks behind the size, by fallocate.
+    /// Blocks were allocated past the size by fallocate.
     pub const KEEP_SIZE: u8 = 0x10;
     /// Hot by extension.
     pub const HOT: u8 = 0x20;
@@ -61,39 +61,39 @@ pub mod advise {
     pub const TRUNCATE: u8 = 0x80;
 }
 
-/// Bits of `flags`: those of chattr(1) that change what a reader does.
+/// Bits of `flags`: those of chattr(1) that affect a reader.
 pub mod flag {
-    /// Compressed file, or directory whose new files are.
+    /// A compressed file, or a directory whose new files are compressed.
     pub const COMPRESSED: u32 = 0x4;
-    /// Writes reach the device at once.
+    /// Writes are synchronous.
     pub const SYNC: u32 = 0x8;
     /// Immutable.
     pub const IMMUTABLE: u32 = 0x10;
-    /// Not for dump(8).
+    /// Excluded from dump(8).
     pub const NO_DUMP: u32 = 0x40;
-    /// Times of reading stay.
+    /// Access times are not updated.
     pub const NO_ACCESS_TIME: u32 = 0x80;
-    /// Linux sets it on every directory that it makes.
+    /// Set by Linux on every new directory.
     pub const INDEX: u32 = 0x1000;
-    /// Changes of the directory reach the device at once.
+    /// Changes of the directory are synchronous.
     pub const DIRECTORY_SYNC: u32 = 0x1_0000;
-    /// What is made in the directory gets its project.
+    /// New files in the directory inherit its project.
     pub const PROJECT_INHERIT: u32 = 0x2000_0000;
-    /// Names are compared without case.
+    /// Names are compared case-insensitively.
     pub const CASEFOLD: u32 = 0x4000_0000;
-    /// Stands for a device: only the extent, no addresses.
+    /// An alias of a device: only the extent, no addresses.
     pub const DEVICE_ALIAS: u32 = 0x8000_0000;
 }
 
-/// The largest extent of a file: a hint that must be right.
+/// The largest extent of a file: an optional hint that must be correct.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Extent {
-    /// First page of the file.
+    /// First page.
     pub page: U32,
-    /// Its address.
+    /// Address of the first page.
     pub address: U32,
-    /// Pages; 0: none.
+    /// Number of pages; 0 for none.
     pub length: U32,
 }
 
@@ -111,41 +111,42 @@ pub struct InodeHead {
     pub uid: U32,
     /// Group.
     pub gid: U32,
-    /// Names; of a directory 2 and its directories.
+    /// Link count; for a directory, 2 plus its subdirectories.
     pub links: U32,
-    /// Bytes.
+    /// Size in bytes.
     pub size: U64,
-    /// Blocks with all its nodes and reserved ones; at least 1.
+    /// Blocks including all nodes and reserved ones; at least 1.
     pub blocks: U64,
-    /// Last read, seconds.
+    /// Access time, seconds.
     pub accessed: U64,
-    /// Last change of content or attributes, seconds.
+    /// Change time (content or attributes), seconds.
     pub changed: U64,
-    /// Last change of content, seconds.
+    /// Modification time (content), seconds.
     pub modified: U64,
-    /// Nanoseconds of the last read.
+    /// Access time, nanoseconds.
     pub accessed_ns: U32,
-    /// Nanoseconds of the last change of content or attributes.
+    /// Change time, nanoseconds.
     pub changed_ns: U32,
-    /// Nanoseconds of the last change of content.
+    /// Modification time, nanoseconds.
     pub modified_ns: U32,
-    /// A random number; part of the checksum.
+    /// A random number that is part of the checksum.
     pub generation: U32,
-    /// Of a directory: its levels. Of a file: failures of the collector in the low half.
+    /// For a directory, its number of levels; for a file, failures of the collector in the low
+    /// half.
     pub depth: U32,
-    /// Node of extended attributes.
+    /// The nid of the attribute node.
     pub xattr_nid: U32,
     /// Bits of [`flag`].
     pub flags: U32,
-    /// The directory at the last create, link or rename to a new name.
+    /// The directory of the last creation, link, or rename to a new name.
     pub parent: U32,
-    /// Bytes of the name.
+    /// Length of the name in bytes.
     pub name_length: U32,
-    /// The name then.
+    /// The name at that time.
     pub name: [u8; NAME_MAX],
-    /// Of a directory: levels begin with so many buckets, as a power of two.
+    /// For a directory, the base-2 logarithm of the number of buckets in level 0.
     pub directory_level: u8,
-    /// Largest extent.
+    /// The largest extent.
     pub extent: Extent,
 }
 
@@ -153,35 +154,35 @@ pub struct InodeHead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ExtraAttributes {
-    /// Bytes of the extra attributes, this field included: a multiple of 4.
+    /// Size in bytes including this field, a multiple of 4.
     pub bytes: U16,
-    /// Words of inline attributes; counts with FLEXIBLE_INLINE_XATTR only.
+    /// Words of inline attributes; valid only with FLEXIBLE_INLINE_XATTR.
     pub xattr_words: U16,
-    /// Project.
+    /// The project ID.
     pub project_id: U32,
-    /// Of the inode's block, with these bytes as zero.
+    /// The checksum of the inode's block, computed with this field as zero.
     pub checksum: U32,
-    /// Time of creation, seconds.
+    /// Creation time, seconds.
     pub created: U64,
-    /// Its nanoseconds.
+    /// Creation time, nanoseconds.
     pub created_ns: U32,
-    /// Blocks that compression saved.
+    /// Blocks saved by compression.
     pub compressed_blocks: U64,
     /// 0 LZO, 1 LZ4, 2 zstd, 3 LZO-RLE.
     pub compression: u8,
-    /// Pages of a cluster as a power of two.
+    /// The base-2 logarithm of the pages per cluster.
     pub log_cluster_pages: u8,
     /// Bit 0: clusters have checksums; bits 8 to 15: level.
     pub compression_flags: U16,
 }
 
 impl InodeHead {
-    /// Of an inode's block; `None` where it is too short.
+    /// Decodes the head from an inode's block; `None` if the block is too short.
     pub fn of_block(block: &[u8]) -> Option<Self> {
         Self::read_from_prefix(block).ok().map(|(head, _)| head)
     }
 
-    /// Where it stands in an inode's block; `None` where that is too short.
+    /// The head in place in an inode's block; `None` if the block is too short.
     pub fn in_block(block: &[u8]) -> Option<&Self> {
         Self::ref_from_prefix(block).ok().map(|(head, _)| head)
     }
@@ -201,27 +202,28 @@ impl InodeHead {
         self.flags.get() & bit != 0
     }
 
-    /// The kind that the mode tells; `None` for bits of no kind.
+    /// The kind of file in the mode; `None` if it is invalid.
     pub fn file_kind(&self) -> Option<FileKind> {
         FileKind::of_mode(self.mode.get().into())
     }
 
-    /// Whether content is in clusters: of files only, directories merely hand the flag on.
+    /// Whether content is compressed in clusters: true only for files; directories merely pass the
+    /// flag on.
     pub fn is_compressed(&self, extra: &ExtraAttributes, features: Features) -> bool {
         self.has_flag(flag::COMPRESSED)
             && self.file_kind() == Some(FileKind::Regular)
             && extra.has_compression(features)
     }
 
-    /// The name of its last creation; `None` where the length is impossible.
+    /// The name of the last creation; `None` if its length is invalid.
     pub fn name(&self) -> Option<&[u8]> {
         self.name.get(..usize::try_from(self.name_length.get()).ok()?)
     }
 }
 
 impl ExtraAttributes {
-    /// Those of an inode's block that fit into what it says; the rest zero. `None` where the inode
-    /// has none, or the block is too short.
+    /// Decodes the extra attributes of an inode's block as far as their size covers; the rest is
+    /// zero. `None` if the inode has none or the block is too short.
     pub fn of_block(block: &[u8]) -> Option<Self> {
         if !InodeHead::in_block(block)?.has_inline(inline::EXTRA) {
             return None;
@@ -234,61 +236,60 @@ impl ExtraAttributes {
         Some(attributes)
     }
 
-    /// Whether a field that ends at byte `end` of the extra attributes is there, as far as room
-    /// tells.
+    /// Whether a field that ends at byte `end` is within the extra attributes.
     fn holds(&self, end: usize) -> bool {
         usize::from(self.bytes.get()) >= end
     }
 
-    /// The project, where feature and room are there.
+    /// The project ID, if the feature is on and the field exists.
     pub fn project_id(&self, features: Features) -> Option<u32> {
         (features.has(Features::PROJECT_QUOTA) && self.holds(8)).then(|| self.project_id.get())
     }
 
-    /// The checksum, where feature and room are there.
+    /// The checksum, if the feature is on and the field exists.
     pub fn checksum(&self, features: Features) -> Option<u32> {
         (features.has(Features::INODE_CHECKSUM) && self.holds(12)).then(|| self.checksum.get())
     }
 
-    /// Seconds and nanoseconds of the time of creation, where feature and room are there.
+    /// The creation time in seconds and nanoseconds, if the feature is on and the field exists.
     pub fn created(&self, features: Features) -> Option<(u64, u32)> {
         (features.has(Features::CREATION_TIME) && self.holds(24)).then(|| (self.created.get(), self.created_ns.get()))
     }
 
-    /// Whether the fields of compression are there.
+    /// Whether the compression fields exist.
     pub fn has_compression(&self, features: Features) -> bool {
         features.has(Features::COMPRESSION) && self.holds(36)
     }
 }
 
-/// Where the parts of one inode lie within its block, in bytes.
+/// The byte ranges of an inode's parts within its block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InodeShape {
-    /// Addresses, from that of the first page on.
+    /// Addresses, starting with the first page's.
     pub addresses: Range<usize>,
     /// Inline data or inline entries.
     pub inline: Range<usize>,
-    /// Inline attributes; empty where there are none.
+    /// Inline attributes; empty if there are none.
     pub xattrs: Range<usize>,
-    /// Addresses in use: in compressed files whole clusters only.
+    /// The number of usable addresses; in compressed files whole clusters only.
     pub count: u16,
 }
 
-/// Bytes of the words of addresses, extra and inline attributes.
+/// The end of the address words, which include extra and inline attributes.
 const fn words_end(block_size: usize) -> usize {
     block_size - FOOTER_BYTES - NIDS * 4
 }
 
-/// Where an inode's nids stand within its block.
+/// The offset of an inode's nids in its block.
 pub const fn nids_offset(block_size: usize) -> usize {
     words_end(block_size)
 }
 
-/// The shape of an inode: one answer for every combination of extra attributes, inline attributes
-/// and compression.
+/// The shape of an inode, for every combination of extra attributes, inline attributes and
+/// compression.
 ///
-/// Errors: extra or inline attributes that do not fit, or a cluster size that is impossible: an
-/// [`FindingKind::Inode`].
+/// Errors: an [`FindingKind::Inode`] for extra or inline attributes that do not fit, or an invalid
+/// cluster size.
 pub fn inode_shape(geometry: &Geometry, features: Features, inode: &[u8]) -> Result<InodeShape, Defect> {
     let wrong = |detail: String| Defect::new(FindingKind::Inode, detail);
     let end = words_end(geometry.block_size());
@@ -333,8 +334,8 @@ pub fn inode_shape(geometry: &Geometry, features: Features, inode: &[u8]) -> Res
     })
 }
 
-/// Pages of a cluster: 4 to 256 (compress.c; f2fs.md, "Compressed files"). A file that is not
-/// compressed has none, and 0 in the field.
+/// Pages per cluster: 4 to 256 (compress.c; f2fs.md, "Compressed files"). A file that is not
+/// compressed has 0 in the field.
 pub fn cluster_pages(extra: &ExtraAttributes) -> Result<u16, Defect> {
     match extra.log_cluster_pages {
         log @ 2..=8 => Ok(1 << log),
@@ -350,8 +351,8 @@ pub fn checksum_seed(uuid: &[u8; 16]) -> u32 {
     crc32_linux(u32::MAX, uuid)
 }
 
-/// The checksum that an inode's block should have, its own field counted as zero. `None` where the
-/// block is too short.
+/// The checksum computed over an inode's block, with its own field as zero. `None` if the block is
+/// too short.
 pub fn computed_checksum(seed: u32, block: &[u8]) -> Option<u32> {
     let field = WORDS_OFFSET + offset_of!(ExtraAttributes, checksum);
     let ino = super::Footer::of_block(block)?.ino;
@@ -397,7 +398,7 @@ mod tests {
         block
     }
 
-    /// The table of f2fs.md, "Inode".
+    /// The table in f2fs.md, "Inode".
     #[test]
     fn shapes_are_those_of_the_table() {
         let geometry = Geometry::for_tests(4096);

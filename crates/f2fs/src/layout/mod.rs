@@ -1,8 +1,8 @@
-//! The structures on the device, field by field, each in a file of its own.
+//! The on-disk structures, field by field, each in its own file.
 //!
-//! Facts and their sources: `docs/formats/f2fs.md`, which each file cites by its headings. All
-//! numbers are little-endian, nothing is aligned. Entries are structures; blocks, whose counts
-//! depend on the block's size, are views over bytes.
+//! Facts and sources: `docs/formats/f2fs.md`; each file cites its headings. All numbers are
+//! little-endian and unaligned. Entries are structures; blocks, whose entry counts depend on the
+//! block size, are views over bytes.
 
 pub mod checkpoint;
 pub mod dentry;
@@ -32,25 +32,25 @@ use nandkit_codec::checksum::crc32_linux;
 /// The magic number of a superblock, and the start value of most checksums.
 pub const MAGIC: u32 = 0xF2F5_2010;
 
-/// Blocks of a segment, always (`log_blocks_per_seg` is 9).
+/// Blocks per segment, always 512 (`log_blocks_per_seg` is 9).
 pub const BLOCKS_PER_SEGMENT: u32 = 512;
 
-/// Longest name of an entry, in bytes.
+/// The longest name of an entry, in bytes.
 pub const NAME_MAX: usize = 255;
 
 /// The checksum of superblocks, checkpoints and compressed clusters (f2fs.md, "Words"): CRC-32
-/// without inversions, from [`MAGIC`].
+/// without inversions, seeded with [`MAGIC`].
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc32_linux(MAGIC, bytes)
 }
 
-/// The little-endian word at a byte; `None` where the bytes end before it.
+/// Reads the little-endian word at a byte; `None` past the end.
 pub fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..)?.first_chunk::<4>()?;
     Some(u32::from_le_bytes(*bytes))
 }
 
-/// Puts a little-endian word at a byte; false where the bytes end before it.
+/// Writes a little-endian word at a byte; returns false past the end.
 pub fn set_word(bytes: &mut [u8], at: usize, value: u32) -> bool {
     match bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) {
         Some(place) => {

@@ -1,4 +1,4 @@
-//! Nodes: the footer, and a node's offset in its file (f2fs.md, "Nodes").
+//! Node footers, and offsets of nodes in their file (f2fs.md, "Nodes").
 
 use std::mem::offset_of;
 
@@ -7,48 +7,48 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::ids::{BlockAddress, NodeId};
 
-/// Bytes of the footer.
+/// Size of the footer.
 pub const FOOTER_BYTES: usize = 24;
 
 /// The last 24 bytes of every node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Footer {
-    /// The node.
+    /// The node's nid.
     pub nid: U32,
-    /// Its owner.
+    /// The inode that owns it.
     pub ino: U32,
     /// Bits of [`mark`]; from bit 3 on the [`NodeOffset`].
     pub flags: U32,
-    /// The last checkpoint before it was written: version, with CRC_RECOVERY its CRC in the upper
+    /// The last checkpoint before the write: version and, with CRC_RECOVERY, its CRC in the upper
     /// half.
     pub checkpoint: U64,
-    /// Where the next node of the log goes.
+    /// The address of the log's next node.
     pub next: U32,
 }
 
 /// Bits of a footer's `flags`.
 pub mod mark {
-    /// Not a directory's.
+    /// The node belongs to no directory.
     pub const COLD: u32 = 1;
     /// Written by an fsync.
     pub const FSYNC: u32 = 2;
-    /// The inode's name is to be entered by roll-forward.
+    /// Roll-forward must restore the inode's name.
     pub const DENTRY: u32 = 4;
 }
 
 impl Footer {
-    /// Of a node's block; `None` where it is too short.
+    /// Decodes the footer of a node's block; `None` if the block is too short.
     pub fn of_block(block: &[u8]) -> Option<Self> {
         Self::read_from_suffix(block).ok().map(|(_, footer)| footer)
     }
 
-    /// The node.
+    /// The node's nid.
     pub fn nid(&self) -> NodeId {
         NodeId(self.nid.get())
     }
 
-    /// Its owner.
+    /// The inode that owns it.
     pub fn ino(&self) -> NodeId {
         NodeId(self.ino.get())
     }
@@ -63,18 +63,18 @@ impl Footer {
         self.flags.get() & mark != 0
     }
 
-    /// Where the next node of the log goes.
+    /// The address of the log's next node.
     pub fn next(&self) -> BlockAddress {
         BlockAddress(self.next.get())
     }
 
-    /// The flags of a node at an offset with these marks.
+    /// The `flags` field for an offset with these marks.
     pub const fn flags_of(offset: NodeOffset, marks: u32) -> u32 {
         offset.0 << 3 | marks
     }
 }
 
-/// The place of a node in its file's tree: 29 bits.
+/// The position of a node in its file's tree: 29 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeOffset(pub u32);
 
@@ -85,7 +85,7 @@ impl NodeOffset {
     pub const XATTR: Self = Self(0x1FFF_FFFF);
 }
 
-/// The word at `index` of a node's addresses or nids; `None` in the footer and behind.
+/// The word at `index` of a node's addresses or nids; `None` in the footer and past it.
 pub fn word_of(block: &[u8], index: u16) -> Option<u32> {
     super::word(block.get(..block.len().checked_sub(FOOTER_BYTES)?)?, usize::from(index) * 4)
 }

@@ -6,10 +6,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::bits;
 use crate::ids::Log;
 
-/// Bytes of a segment's map of valid blocks.
+/// Size of a segment's map of valid blocks.
 pub const VALID_MAP_BYTES: usize = 64;
 
-/// What is known of a segment.
+/// The SIT entry of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SitEntry {
@@ -17,7 +17,7 @@ pub struct SitEntry {
     pub count_and_type: U16,
     /// Valid blocks, MSB first.
     pub valid_map: [u8; VALID_MAP_BYTES],
-    /// Mean of its blocks' times, in seconds of the checkpoint's `elapsed_seconds`.
+    /// The mean time of its blocks, in seconds of the checkpoint's `elapsed_seconds`.
     pub modified_seconds: U64,
 }
 
@@ -25,7 +25,7 @@ impl SitEntry {
     const TYPE_SHIFT: u32 = 10;
     const COUNT_MASK: u16 = (1 << Self::TYPE_SHIFT) - 1;
 
-    /// An entry whose count is that of the map.
+    /// An entry whose count matches its map.
     pub fn new(log: Log, valid_map: [u8; VALID_MAP_BYTES], modified_seconds: u64) -> Self {
         let count = bits::count(&valid_map) as u16;
         Self {
@@ -35,17 +35,18 @@ impl SitEntry {
         }
     }
 
-    /// The entry of one SIT block; `None` behind its end.
+    /// The entry at an index of a SIT block; `None` past its end.
     pub fn in_block(block: &[u8], index: usize) -> Option<Self> {
         Self::read_from_prefix(block.get(index.checked_mul(size_of::<Self>())?..)?).ok().map(|(entry, _)| entry)
     }
 
-    /// Valid blocks as the entry counts them; 1023 at most, 512 in a sound one.
+    /// The number of valid blocks in the count field: up to 1023, at most 512 if the entry is
+    /// sound.
     pub fn valid_blocks(&self) -> u16 {
         self.count_and_type.get() & Self::COUNT_MASK
     }
 
-    /// Valid blocks as the map has them.
+    /// The number of valid blocks in the map.
     pub fn counted_blocks(&self) -> u32 {
         bits::count(&self.valid_map)
     }
@@ -60,7 +61,7 @@ impl SitEntry {
         Log::of(self.raw_type())
     }
 
-    /// The type as it stands there.
+    /// The type as stored.
     pub fn raw_type(&self) -> u8 {
         (self.count_and_type.get() >> Self::TYPE_SHIFT) as u8
     }

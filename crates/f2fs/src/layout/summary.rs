@@ -8,20 +8,20 @@ use super::sit::SitEntry;
 use super::{BLOCKS_PER_SEGMENT, word};
 use crate::ids::{NodeId, SegmentIndex};
 
-/// Bytes of the footer of a summary block.
+/// Size of a summary block's footer.
 pub const FOOTER_BYTES: usize = 5;
-/// Where a journal's entries begin, behind their number.
+/// The offset of a journal's entries, after their count.
 const JOURNAL_ENTRIES: usize = 2;
 
-/// Whose a block is.
+/// The owner of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SummaryEntry {
-    /// Of a data block: the direct node or inode that points to it; of a node: its own nid.
+    /// For a data block, the direct node or inode that points to it; for a node, its own nid.
     pub nid: U32,
-    /// Of a data block: the version of the nid in the NAT.
+    /// For a data block, the version of the nid in the NAT.
     pub version: u8,
-    /// Of a data block: index in the node's addresses, in an inode counted behind the extra
+    /// For a data block, the index among the node's addresses; in an inode counted after the extra
     /// attributes.
     pub index: U16,
 }
@@ -42,7 +42,7 @@ impl SummaryEntry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SummaryFooter {
-    /// 0 data, 1 node.
+    /// 0 for data, 1 for nodes.
     pub kind: u8,
     /// Neither written nor read by Linux.
     pub checksum: U32,
@@ -52,9 +52,9 @@ pub struct SummaryFooter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct NatJournalEntry {
-    /// Whose.
+    /// The nid.
     pub nid: U32,
-    /// What stands in the NAT instead.
+    /// The entry that overrides the one in the NAT.
     pub entry: NatEntry,
 }
 
@@ -62,9 +62,9 @@ pub struct NatJournalEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SitJournalEntry {
-    /// Whose.
+    /// The segment.
     pub segment: U32,
-    /// What stands in the SIT instead.
+    /// The entry that overrides the one in the SIT.
     pub entry: SitEntry,
 }
 
@@ -73,13 +73,13 @@ pub struct SitJournalEntry {
 pub struct SummaryView<'a>(pub &'a [u8]);
 
 impl<'a> SummaryView<'a> {
-    /// Where the journal begins: an entry for every eight bytes of the block stands before it, of
-    /// which a segment uses 512 whatever the block's size.
+    /// The offset of the journal: one entry per eight bytes of the block precedes it; a segment
+    /// uses 512 of them regardless of the block size.
     pub const fn journal_start(block_size: usize) -> usize {
         block_size / 8 * size_of::<SummaryEntry>()
     }
 
-    /// Bytes of a journal.
+    /// Size of a journal in bytes.
     pub const fn journal_bytes(block_size: usize) -> usize {
         block_size - FOOTER_BYTES - Self::journal_start(block_size)
     }
@@ -89,25 +89,25 @@ impl<'a> SummaryView<'a> {
         summary_entries(self.0).take(BLOCKS_PER_SEGMENT as usize)
     }
 
-    /// The journal; empty where the block is too short.
+    /// The journal; empty if the block is too short.
     pub fn journal(&self) -> &'a [u8] {
         let end = self.0.len().saturating_sub(FOOTER_BYTES);
         self.0.get(Self::journal_start(self.0.len())..end).unwrap_or_default()
     }
 
-    /// The footer; `None` where the block is too short.
+    /// The footer; `None` if the block is too short.
     pub fn footer(&self) -> Option<SummaryFooter> {
         SummaryFooter::read_from_suffix(self.0).ok().map(|(_, footer)| footer)
     }
 }
 
-/// Summary entries one after the other.
+/// Decodes adjacent summary entries.
 pub fn summary_entries(bytes: &[u8]) -> impl Iterator<Item = SummaryEntry> {
     let entries = bytes.chunks_exact(size_of::<SummaryEntry>());
     entries.filter_map(|bytes| SummaryEntry::read_from_bytes(bytes).ok())
 }
 
-/// The number of entries that a journal says it has.
+/// The number of entries in a journal's count field.
 fn journal_count(journal: &[u8]) -> usize {
     journal.first_chunk::<2>().map_or(0, |bytes| usize::from(u16::from_le_bytes(*bytes)))
 }
@@ -118,29 +118,29 @@ fn journal_entries<T: FromBytes>(journal: &[u8]) -> Option<Vec<T>> {
     Some(entries.chunks_exact(size_of::<T>()).filter_map(|bytes| T::read_from_bytes(bytes).ok()).collect())
 }
 
-/// How many NAT entries a journal of so many bytes has room for.
+/// The number of NAT entries that fit in a journal.
 pub const fn nat_journal_room(journal_bytes: usize) -> usize {
     (journal_bytes - JOURNAL_ENTRIES) / size_of::<NatJournalEntry>()
 }
 
-/// How many SIT entries a journal of so many bytes has room for.
+/// The number of SIT entries that fit in a journal.
 pub const fn sit_journal_room(journal_bytes: usize) -> usize {
     (journal_bytes - JOURNAL_ENTRIES) / size_of::<SitJournalEntry>()
 }
 
-/// The entries of a NAT journal; `None` where it says more than it has room for.
+/// The entries of a NAT journal; `None` if its count exceeds its room.
 pub fn nat_journal(journal: &[u8]) -> Option<Vec<(NodeId, NatEntry)>> {
     let entries = journal_entries::<NatJournalEntry>(journal)?;
     Some(entries.into_iter().map(|entry| (NodeId(entry.nid.get()), entry.entry)).collect())
 }
 
-/// The entries of a SIT journal; `None` where it says more than it has room for.
+/// The entries of a SIT journal; `None` if its count exceeds its room.
 pub fn sit_journal(journal: &[u8]) -> Option<Vec<(SegmentIndex, SitEntry)>> {
     let entries = journal_entries::<SitJournalEntry>(journal)?;
     Some(entries.into_iter().map(|entry| (SegmentIndex(entry.segment.get()), entry.entry)).collect())
 }
 
-/// KiB written over the volume's life, from the journal of the hot node log.
+/// KiB written over the volume's lifetime, from the journal of the hot node log.
 pub fn lifetime_kib(journal: &[u8]) -> u64 {
     let half = |at| word(journal, at).map_or(0, u64::from);
     half(2) | half(6) << 32

@@ -9,11 +9,11 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 use super::{MAGIC, checksum};
 use crate::bits::lsb_first;
 
-/// Where a superblock begins within its block, in bytes.
+/// The offset of a superblock within its block, in bytes.
 pub const SUPERBLOCK_OFFSET: usize = 1024;
-/// Most devices of a volume.
+/// The most devices of a volume.
 pub const DEVICES_MAX: usize = 8;
-/// Most extensions, cold and hot together.
+/// The most extensions, cold and hot together.
 pub const EXTENSIONS_MAX: usize = 64;
 
 /// The superblock: 3072 bytes at byte 1024 of blocks 0 and 1.
@@ -22,21 +22,21 @@ pub const EXTENSIONS_MAX: usize = 64;
 pub struct Superblock {
     /// [`MAGIC`].
     pub magic: U32,
-    /// Version of the tools that made it.
+    /// Major version of the tools that made it.
     pub major_version: U16,
-    /// The same, behind the full stop.
+    /// Minor version of the tools that made it.
     pub minor_version: U16,
-    /// Sector size as a power of two, 9 to 12 (14 with blocks of 16 KiB).
+    /// The base-2 logarithm of the sector size, 9 to 12 (14 with blocks of 16 KiB).
     pub log_sector_size: U32,
-    /// Sectors of a block as a power of two.
+    /// The base-2 logarithm of the sectors per block.
     pub log_sectors_per_block: U32,
-    /// Block size as a power of two: 12 or 14.
+    /// The base-2 logarithm of the block size: 12 or 14.
     pub log_block_size: U32,
     /// Always 9.
     pub log_blocks_per_segment: U32,
-    /// Segments of a section.
+    /// Segments per section.
     pub segments_per_section: U32,
-    /// Sections of a zone.
+    /// Sections per zone.
     pub sections_per_zone: U32,
     /// 3068 with [`Features::CHECKSUM`], else 0.
     pub checksum_offset: U32,
@@ -44,7 +44,7 @@ pub struct Superblock {
     pub block_count: U64,
     /// Sections of the main area.
     pub section_count: U32,
-    /// Segments from segment 0 on, all areas.
+    /// Segments of all areas, starting with segment 0.
     pub segment_count: U32,
     /// Segments of the checkpoint packs: 2.
     pub segment_count_checkpoint: U32,
@@ -58,7 +58,7 @@ pub struct Superblock {
     pub segment_count_main: U32,
     /// Address of segment 0.
     pub segment0_address: U32,
-    /// The same.
+    /// Address of the first checkpoint pack; equals that of segment 0.
     pub checkpoint_address: U32,
     /// Address of the SIT.
     pub sit_address: U32,
@@ -68,49 +68,49 @@ pub struct Superblock {
     pub ssa_address: U32,
     /// Address of the main area.
     pub main_address: U32,
-    /// 3.
+    /// The inode number of the root: 3.
     pub root_ino: U32,
-    /// 1.
+    /// The inode number of the node area: 1.
     pub node_ino: U32,
-    /// 2.
+    /// The inode number of the metadata areas: 2.
     pub meta_ino: U32,
-    /// Its CRC seeds the inodes' checksums.
+    /// The identity of the volume; its CRC seeds the inode checksums.
     pub uuid: [u8; 16],
     /// Label in UTF-16, NUL-padded.
     pub volume_name: [U16; 512],
-    /// Cold extensions of the list.
+    /// Number of cold extensions in the list.
     pub extension_count: U32,
-    /// First the cold, then the hot extensions, NUL-padded.
+    /// The cold extensions, then the hot ones, NUL-padded.
     pub extensions: [[u8; 8]; EXTENSIONS_MAX],
-    /// Checkpoint blocks behind the first that hold bitmaps.
+    /// Checkpoint blocks after the first that hold bitmaps.
     pub checkpoint_payload: U32,
-    /// Kernel that last checked.
+    /// Kernel version at the last check.
     pub version: [u8; 256],
-    /// Kernel at mkfs.
+    /// Kernel version at mkfs.
     pub initial_version: [u8; 256],
     /// Bits of [`Features`].
     pub features: U32,
-    /// Not used.
+    /// Unused.
     pub encryption_level: u8,
-    /// Not used.
+    /// Unused.
     pub encryption_salt: [u8; 16],
-    /// The devices; all paths empty where there is one.
+    /// The devices; all paths are empty for a single one.
     pub devices: [Device; DEVICES_MAX],
-    /// Quota inodes: user, group, project; 0 for none.
+    /// Quota inodes for users, groups and projects; 0 for none.
     pub quota_inodes: [U32; 3],
-    /// Hot extensions of the list.
+    /// Number of hot extensions in the list.
     pub hot_extension_count: u8,
     /// Encoding of names in casefolded directories: 1 is UTF-8 of Unicode 12.1.
     pub encoding: U16,
-    /// Bit 0: names that are not of the encoding are refused.
+    /// Bit 0: refuse names that are not valid in the encoding.
     pub encoding_flags: U16,
-    /// Counters of why checkpoints stopped.
+    /// Counters of the reasons for which checkpoints stopped.
     pub stop_reasons: [u8; 32],
-    /// Bits of what was found corrupt.
+    /// A bit per kind of corruption found.
     pub errors: [u8; 16],
-    /// Kept.
+    /// Reserved.
     pub reserved: [u8; 258],
-    /// Over the bytes before it, with [`Features::CHECKSUM`] only.
+    /// Covers the bytes before it, only with [`Features::CHECKSUM`].
     pub checksum: U32,
 }
 
@@ -118,19 +118,19 @@ pub struct Superblock {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Device {
-    /// NUL-terminated; what is behind may be anything.
+    /// NUL-terminated path; the bytes after the NUL are arbitrary.
     pub path: [u8; 64],
-    /// Its segments; of the first one without what lies before segment 0.
+    /// Its segments; for the first device, without the part before segment 0.
     pub segments: U32,
 }
 
 impl Superblock {
-    /// Reads one from its block; `None` where the block is too short. Nothing is checked.
+    /// Decodes a superblock from its block without checking it; `None` if the block is too short.
     pub fn of_block(block: &[u8]) -> Option<Self> {
         Self::read_from_prefix(block.get(SUPERBLOCK_OFFSET..)?).ok().map(|(superblock, _)| superblock)
     }
 
-    /// All zero but the magic.
+    /// A superblock with all fields zero except the magic number.
     pub fn empty() -> Self {
         let mut superblock = Self::new_zeroed();
         superblock.magic = MAGIC.into();
@@ -142,18 +142,18 @@ impl Superblock {
         Features(self.features.get())
     }
 
-    /// The checksum that it should have.
+    /// The checksum computed over its bytes.
     pub fn computed_checksum(&self) -> u32 {
         checksum(self.as_bytes().get(..offset_of!(Self, checksum)).unwrap_or_default())
     }
 
-    /// Why checkpoints stopped: each reason that was counted, and how often; 255 may be more.
+    /// Why checkpoints stopped: each reason with its count; 255 means at least that many.
     pub fn stop_reasons(&self) -> Vec<(String, u8)> {
         let counts = self.stop_reasons.iter().enumerate().filter(|(_, count)| **count != 0);
         counts.map(|(number, count)| (name_of(&STOP_REASONS, number), *count)).collect()
     }
 
-    /// What Linux found corrupt: each kind of which the superblock has the bit.
+    /// The kinds of corruption that Linux recorded.
     pub fn errors(&self) -> Vec<String> {
         let bits = (0..self.errors.len() * 8).filter(|bit| lsb_first::get(&self.errors, *bit));
         bits.map(|bit| name_of(&ERRORS, bit)).collect()
@@ -166,8 +166,8 @@ impl Superblock {
     }
 }
 
-/// The reasons for which Linux stops checkpoints, by the index of their counter (f2fs_fs.h,
-/// `enum stop_cp_reason`).
+/// The reasons for which Linux stops checkpoints, by counter index (f2fs_fs.h, `enum
+/// stop_cp_reason`).
 const STOP_REASONS: [&str; 13] = [
     "shutdown",
     "fault_inject",
@@ -184,7 +184,7 @@ const STOP_REASONS: [&str; 13] = [
     "read_data",
 ];
 
-/// What Linux marks as found corrupt, by bit (f2fs_fs.h, `enum f2fs_error`).
+/// The kinds of corruption that Linux records, by bit (f2fs_fs.h, `enum f2fs_error`).
 const ERRORS: [&str; 18] = [
     "corrupted_cluster",
     "fail_decompression",
@@ -206,7 +206,7 @@ const ERRORS: [&str; 18] = [
     "inconsistent_orphan",
 ];
 
-/// The name of a number, or the number itself where a newer Linux knows more.
+/// The name of a number, or the number itself if only a newer Linux knows it.
 fn name_of(names: &[&str], number: usize) -> String {
     names.get(number).map_or_else(|| format!("number {number}"), |name| (*name).to_owned())
 }
@@ -218,21 +218,21 @@ pub struct Features(pub u32);
 impl Features {
     /// Encrypted inodes may occur.
     pub const ENCRYPT: Self = Self(0x1);
-    /// On zoned devices.
+    /// The volume is on zoned devices.
     pub const ZONED: Self = Self(0x2);
     /// Inodes may have extra attributes.
     pub const EXTRA_ATTRIBUTES: Self = Self(0x8);
-    /// Inodes have project ids.
+    /// Inodes have project IDs.
     pub const PROJECT_QUOTA: Self = Self(0x10);
     /// Inodes have checksums.
     pub const INODE_CHECKSUM: Self = Self(0x20);
-    /// Each inode says how many words its inline attributes have.
+    /// Each inode gives the size of its inline attributes.
     pub const FLEXIBLE_INLINE_XATTR: Self = Self(0x40);
-    /// Quota files are inodes of the superblock.
+    /// The superblock names inodes as quota files.
     pub const QUOTA_INODES: Self = Self(0x80);
-    /// Inodes have a time of creation.
+    /// Inodes have a creation time.
     pub const CREATION_TIME: Self = Self(0x100);
-    /// lost+found was made by mkfs.
+    /// mkfs made lost+found.
     pub const LOST_FOUND: Self = Self(0x200);
     /// Verity files may occur.
     pub const VERITY: Self = Self(0x400);
@@ -242,14 +242,14 @@ impl Features {
     pub const CASEFOLD: Self = Self(0x1000);
     /// Compressed files may occur.
     pub const COMPRESSION: Self = Self(0x2000);
-    /// Never written: no SSA, no spare, two logs.
+    /// The volume is never written: no SSA, no spare, two logs.
     pub const READ_ONLY: Self = Self(0x4000);
-    /// Files may stand for whole devices.
+    /// Files may be aliases of whole devices.
     pub const DEVICE_ALIAS: Self = Self(0x8000);
     /// Summaries of 4 KiB packed into larger blocks.
     pub const PACKED_SSA: Self = Self(0x1_0000);
 
-    /// Each bit's name, as mkfs.f2fs calls it where it does.
+    /// The name of each bit; that of mkfs.f2fs if it has one.
     pub const NAMES: [(Self, &'static str); 17] = [
         (Self::ENCRYPT, "encrypt"),
         (Self::ZONED, "blkzoned"),
@@ -276,7 +276,7 @@ impl Features {
         self.0 & other.0 == other.0
     }
 
-    /// Both together.
+    /// The union of both sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -288,7 +288,7 @@ impl Features {
     }
 }
 
-/// Names with commas between; bits without a name as one number.
+/// Shows the names separated by commas; bits without a name as one number.
 impl fmt::Display for Features {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut names: Vec<String> =

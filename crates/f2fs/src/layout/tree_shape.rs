@@ -1,32 +1,32 @@
-//! The tree of a file: which nodes lead to a page (f2fs.md, "Nodes"; node.c, `get_node_path`).
+//! The node tree of a file: which nodes lead to a page (f2fs.md, "Nodes"; node.c, `get_node_path`).
 
 use super::{Geometry, NodeOffset};
 
-/// The way to a page's address: through up to three nodes below the inode.
+/// The path to a page's address, through up to three nodes below the inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePath {
-    /// Nodes below the inode: 0 where the inode itself holds the address.
+    /// Nodes below the inode; 0 if the inode holds the address.
     pub depth: usize,
-    /// At the inode: the address' index at depth 0, else the place among its five nids. Then in
-    /// each node on the way: index of the next nid, at last of the address.
+    /// In the inode: the index of the address at depth 0, else the index among its five nids. Then
+    /// per node on the path: the index of the next nid, finally of the address.
     pub indexes: [u16; 4],
-    /// Offset of each node on the way, the inode's first.
+    /// Offset of each node on the path, starting with the inode's.
     pub offsets: [NodeOffset; 4],
 }
 
-/// Numbers of a file's tree.
+/// The dimensions of a file's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeShape {
     /// Addresses in the inode.
     pub inode_addresses: u64,
-    /// Addresses in a direct node; in compressed files whole clusters.
+    /// Addresses per direct node; in compressed files whole clusters.
     pub direct_addresses: u64,
-    /// Nids in an indirect node.
+    /// Nids per indirect node.
     pub nids: u64,
 }
 
 impl TreeShape {
-    /// Of an inode with so many addresses and so many pages a cluster (1: not compressed).
+    /// The tree of an inode with this many addresses and pages per cluster (1: not compressed).
     pub fn new(geometry: &Geometry, inode_addresses: u16, cluster: u16) -> Self {
         let nids = u64::from(geometry.addresses_per_node());
         Self {
@@ -36,12 +36,12 @@ impl TreeShape {
         }
     }
 
-    /// How many pages a file can have.
+    /// The most pages of a file.
     pub const fn pages(&self) -> u64 {
         self.inode_addresses + self.direct_addresses * (2 + 2 * self.nids + self.nids * self.nids)
     }
 
-    /// The way to a page; `None` behind the last page that a file can have.
+    /// The path to a page; `None` past the last page that a file can have.
     pub fn path(&self, page: u64) -> Option<NodePath> {
         let mut path = NodePath { depth: 0, indexes: [0; 4], offsets: [NodeOffset::INODE; 4] };
         let (direct, nids) = (self.direct_addresses, self.nids);
@@ -50,9 +50,9 @@ impl TreeShape {
             return Some(path);
         }
         let page = page - self.inode_addresses;
-        // The number of the direct node among all, and what is left is its address.
+        // The number of the direct node among all; the remainder is its address.
         let (mut node, address) = (page / direct, (page % direct) as u16);
-        // In 32 bits: 29 hold every offset.
+        // 29 bits hold every offset, so 32 are enough.
         let offset = |number: u64| NodeOffset(number as u32);
         if node < 2 {
             (path.depth, path.indexes) = (1, [node as u16, address, 0, 0]);
@@ -79,7 +79,7 @@ impl TreeShape {
         None
     }
 
-    /// Direct nodes below a node at `level` of a path of `depth`: 1 for a direct node itself.
+    /// Direct nodes below a node at `level` of a path of `depth`; 1 for a direct node itself.
     pub(crate) fn direct_nodes_below(&self, depth: usize, level: usize) -> u64 {
         (level..depth).fold(1, |nodes, _| nodes * self.nids)
     }
@@ -91,7 +91,7 @@ mod tests {
 
     const SHAPE: TreeShape = TreeShape { inode_addresses: 923, direct_addresses: 1018, nids: 1018 };
 
-    /// The table of f2fs.md, "Nodes", "Offsets in the file".
+    /// The table in f2fs.md, "Nodes", "Offsets in the file".
     #[test]
     fn offsets_are_those_of_the_table() {
         let n = 1018_u64;

@@ -3,10 +3,10 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The magic number of an area that is in use.
+/// The magic number of a used area.
 pub const XATTR_MAGIC: u32 = 0xF2F5_2011;
 
-/// Name indexes and what stands for them before the name (xattr.h).
+/// Name indexes and the prefixes that they stand for (xattr.h).
 pub mod index {
     /// `user.`
     pub const USER: u8 = 1;
@@ -22,7 +22,7 @@ pub mod index {
     pub const SECURITY: u8 = 6;
     /// The context of an encrypted inode, under the name `c`.
     pub const ENCRYPTION: u8 = 9;
-    /// The place of a verity file's descriptor, under the name `v`.
+    /// The location of a verity file's descriptor, under the name `v`.
     pub const VERITY: u8 = 11;
 }
 
@@ -32,9 +32,9 @@ pub mod index {
 pub struct XattrHead {
     /// [`XATTR_MAGIC`]; 0 in an area that was never used.
     pub magic: U32,
-    /// 1.
+    /// The reference count, 1.
     pub references: U32,
-    /// Zero.
+    /// Always zero.
     pub reserved: [U32; 4],
 }
 
@@ -44,9 +44,9 @@ pub struct XattrHead {
 pub struct XattrEntry {
     /// One of [`index`]; 0 ends the list.
     pub index: u8,
-    /// Bytes of the name.
+    /// Length of the name in bytes.
     pub name_length: u8,
-    /// Bytes of the value.
+    /// Length of the value in bytes.
     pub value_length: U16,
 }
 
@@ -55,18 +55,18 @@ pub struct XattrEntry {
 pub struct Attribute<'a> {
     /// One of [`index`].
     pub index: u8,
-    /// Its name behind the prefix.
+    /// Its name after the prefix.
     pub name: &'a [u8],
     /// Its value.
     pub value: &'a [u8],
 }
 
-/// Why an area cannot be read on.
+/// Why an area cannot be read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrFault {
-    /// The magic number is another.
+    /// The magic number is wrong.
     Magic(u32),
-    /// The attribute at this byte reaches out of the area.
+    /// The attribute at this byte extends past the area.
     Overrun(usize),
 }
 
@@ -75,8 +75,8 @@ pub fn is_unused(area: &[u8]) -> bool {
     super::word(area, 0).is_none_or(|magic| magic == 0)
 }
 
-/// The attributes of an area (inline words and node, one behind the other); after a fault none
-/// follow.
+/// The attributes of an area (inline words followed by the node's); after a fault there are no
+/// more.
 pub fn attributes(area: &[u8]) -> impl Iterator<Item = Result<Attribute<'_>, XattrFault>> {
     let mut at = size_of::<XattrHead>();
     let mut done = is_unused(area);
@@ -106,8 +106,8 @@ pub fn attributes(area: &[u8]) -> impl Iterator<Item = Result<Attribute<'_>, Xat
     })
 }
 
-/// The attribute at a byte and where the next begins; `Some(None)` at the list's end, `None` where
-/// it reaches out of the area.
+/// The attribute at a byte and the offset of the next; `Some(None)` at the list's end, `None` if it
+/// extends past the area.
 fn attribute_at(area: &[u8], at: usize) -> Option<Option<(Attribute<'_>, usize)>> {
     if super::word(area, at).is_none_or(|word| word == 0) {
         return Some(None);
