@@ -1,4 +1,4 @@
-//! Inodes, their nodes and their pages into the logs, in one pass.
+//! Writes inodes, their nodes and their pages into the logs in one pass.
 
 use nandkit_vfs::source::SourceNode;
 use nandkit_vfs::{FileKind, FsError, Result, Timestamp};
@@ -20,7 +20,8 @@ use crate::layout::inode::{DEFAULT_XATTR_WORDS, Extent, NIDS, checksum_seed, fla
 use crate::layout::node::NodeOffset;
 use crate::layout::{InodeHead, NatEntry, SummaryEntry};
 
-/// Version in the footers of nodes that no checkpoint precedes (f2fs-mkfs.md, "What is written").
+/// The version in node footers written before the first checkpoint (f2fs-mkfs.md, "What is
+/// written").
 const FOOTER_VERSION: u64 = 1;
 /// Mode of quota files and of `lost+found`.
 const QUOTA_MODE: u16 = 0o100_600;
@@ -30,14 +31,14 @@ const LOST_FOUND_MODE: u16 = 0o040_700;
 pub struct Filler<'a, 'b> {
     plan: &'b Plan<'b>,
     writer: LogWriter<'a>,
-    /// By nid.
+    /// NAT entries by nid.
     nat: Vec<NatEntry>,
     seed: u32,
     done: u64,
     progress: &'b dyn Fn(u64),
 }
 
-/// What is under way of one file's tree of nodes.
+/// The state of one file's tree while it is written.
 struct Tree {
     ino: NodeId,
     is_directory: bool,
@@ -51,7 +52,7 @@ struct Tree {
     run: Extent,
 }
 
-/// A node that is being filled.
+/// A node being filled.
 struct OpenNode {
     nid: NodeId,
     number: u32,
@@ -72,7 +73,7 @@ impl Tree {
         nid
     }
 
-    /// Notes that a page lies at an address; keeps the longest run that there was.
+    /// Notes the address of a page and tracks the longest run.
     fn note(&mut self, page: u32, address: BlockAddress) {
         let (start, length) = (self.run.address.get(), self.run.length.get());
         let goes_on = length > 0 && self.run.page.get() + length == page && start + length == address.0;
@@ -87,7 +88,7 @@ impl Tree {
 }
 
 impl<'a, 'b> Filler<'a, 'b> {
-    /// Nothing filled yet.
+    /// A filler that has written nothing yet.
     pub fn new(plan: &'b Plan<'b>, writer: LogWriter<'a>, progress: &'b dyn Fn(u64)) -> Self {
         let mut nat = vec![NatEntry::default(); plan.next_nid as usize];
         for nid in [NodeId::NODES, NodeId::META] {
@@ -98,7 +99,7 @@ impl<'a, 'b> Filler<'a, 'b> {
         Self { plan, writer, nat, seed: checksum_seed(&plan.options.uuid), done: 0, progress }
     }
 
-    /// Writes all inodes; returns the NAT's entries by nid.
+    /// Writes all inodes; returns the NAT entries by nid.
     pub fn run(mut self) -> Result<(Vec<NatEntry>, LogWriter<'a>)> {
         for inode in &self.plan.inodes {
             self.inode(inode).map_err(|error| match inode.origin {
@@ -120,7 +121,7 @@ impl<'a, 'b> Filler<'a, 'b> {
         shared(log, self.plan.options.features)
     }
 
-    /// Appends a node without its footer to a log.
+    /// Appends a node, given without its footer, to a log.
     fn node(&mut self, log: Log, tree: (NodeId, bool), nid: NodeId, offset: NodeOffset, block: &[u8]) -> Result<()> {
         let log = self.shared(log);
         let (ino, is_directory) = tree;
@@ -158,7 +159,7 @@ impl<'a, 'b> Filler<'a, 'b> {
         let is_directory = match inode.origin {
             Origin::Tree(_) => source.is_some_and(|node| node.kind == FileKind::Directory),
             Origin::LostFound => true,
-            // mkfs.f2fs leaves the mark out in quota files.
+            // mkfs.f2fs does not set the cold mark in quota files.
             Origin::Quota(_) => true,
         };
         let log = inode.node_log(self.plan.tree.nodes());
@@ -301,7 +302,7 @@ impl<'a, 'b> Filler<'a, 'b> {
     }
 }
 
-/// Fills `into` from a file; what is gone of a file that became shorter reads as zeroes.
+/// Fills `into` from a file; if the file became shorter, the rest reads as zeroes.
 fn read_whole(plan: &Plan<'_>, index: usize, offset: u64, into: &mut [u8]) -> Result<()> {
     let mut filled = 0;
     while let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -316,7 +317,7 @@ fn read_whole(plan: &Plan<'_>, index: usize, offset: u64, into: &mut [u8]) -> Re
     Ok(())
 }
 
-/// Pages of files and directories.
+/// Writes pages of files and directories.
 impl Filler<'_, '_> {
     fn pages(&mut self, inode: &PlannedInode, tree: &mut Tree, log: Log) -> Result<()> {
         let own = inode.address_words(self.plan.options.features);
@@ -349,7 +350,7 @@ impl Filler<'_, '_> {
         Ok(())
     }
 
-    /// Nodes of the tree in a directory's pages, by page.
+    /// The tree's nodes whose names are in a directory's pages, sorted by page.
     fn names_by_page(&self, inode: &PlannedInode) -> Vec<(u32, usize)> {
         let Origin::Tree(index) = inode.origin else { return Vec::new() };
         let children = self.plan.children.get(index).iter();
@@ -359,8 +360,8 @@ impl Filler<'_, '_> {
         names
     }
 
-    /// Writes pages from `from` on, as many as lie together, and notes where they are; returns how
-    /// many.
+    /// Writes pages starting at `from`, as many as fit together, and notes their addresses; returns
+    /// how many.
     fn some_pages(
         &mut self,
         inode: &PlannedInode,
@@ -427,7 +428,7 @@ impl Filler<'_, '_> {
         Ok(count)
     }
 
-    /// The direct node with this number, begun where another one is open.
+    /// The direct node with this number; starts it if another one is open.
     fn open_direct(&mut self, tree: &mut Tree, number: u32, log: Log) -> Result<NodeId> {
         if let Some(direct) = tree.direct.as_ref().filter(|direct| direct.number == number) {
             return Ok(direct.nid);

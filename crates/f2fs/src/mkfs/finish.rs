@@ -1,4 +1,4 @@
-//! What is written when all logs are: NAT, SIT, both checkpoint packs, superblocks.
+//! Writes what follows the logs: NAT, SIT, both checkpoint packs, superblocks.
 
 use nandkit_vfs::Result;
 use zerocopy::FromZeros;
@@ -16,16 +16,16 @@ use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Geometry, NatEntry, SitEntry, Superblock};
 
-/// Blocks that are written at once.
+/// Blocks per write.
 const GATHERED: usize = 256;
 /// The order in which mkfs.f2fs puts the logs' segments into the SIT's journal.
 const JOURNAL_ORDER: [Log; Log::COUNT] =
     [Log::HotNode, Log::WarmNode, Log::ColdNode, Log::HotData, Log::WarmData, Log::ColdData];
 
-/// Where mkfs.f2fs leaves the logs that a read-only volume does not use.
+/// The segment in which mkfs.f2fs puts the logs that a read-only volume does not use.
 const UNUSED_LOG_SEGMENT: u32 = 0;
 
-/// Writes it; returns how many segments are used.
+/// Writes all of these; returns the number of used segments.
 pub fn finish(
     plan: &Plan<'_>,
     (new, geometry): (&NewGeometry, &Geometry),
@@ -36,7 +36,7 @@ pub fn finish(
 ) -> Result<u64> {
     let (logs, mut output) = writer.finish()?;
     let mut table = nat.to_vec();
-    // mkfs.f2fs has lost+found in the journal alone.
+    // In mkfs.f2fs, lost+found is only in the journal.
     if let Some(entry) = plan.lost_found.and_then(|(_, nid)| table.get_mut(nid.0 as usize)) {
         *entry = NatEntry::default();
     }
@@ -83,7 +83,8 @@ fn write_nat(output: &mut Output<'_>, geometry: &Geometry, nat: &[NatEntry]) -> 
     Ok(bits)
 }
 
-/// The blocks with entries of full segments: those of the logs' own are in the journal.
+/// Writes the SIT blocks that have entries of full segments; the segments being filled are in the
+/// journal.
 fn write_sit(output: &mut Output<'_>, geometry: &Geometry, logs: &[LogEnd; Log::COUNT]) -> Result<()> {
     let mut segments: Vec<(SegmentIndex, Log)> = Vec::new();
     for (log, end) in Log::ALL.into_iter().zip(logs) {
@@ -111,7 +112,7 @@ fn head(plan: &Plan<'_>, new: &NewGeometry, used: u64, trimmed: bool) -> Checkpo
     // A volume has at most 2^23 segments.
     head.reserved_segments = (new.reserved as u32).into();
     head.overprovision_segments = (new.overprovision as u32).into();
-    // mkfs.f2fs counts segments behind the last whole zone as well, and fsck.f2fs does not.
+    // mkfs.f2fs also counts segments after the last whole zone; fsck.f2fs does not.
     head.free_segments = (new.main.saturating_sub(used) as u32).into();
     let nodes: u64 = Log::ALL.iter().filter(|log| log.is_node()).filter_map(|log| plan.logs.get(log.index())).sum();
     head.valid_nodes = (nodes as u32).into();
@@ -160,9 +161,9 @@ fn state(
     }
 }
 
-/// The first pack, and a second one. Of an empty volume that is, as mkfs.f2fs has it, a checkpoint
-/// of version 0 without summaries; of any other the same state, one version older: either pack
-/// opens the volume.
+/// Writes both packs. The second pack of an empty volume is, as in mkfs.f2fs, a checkpoint of
+/// version 0 without summaries. For other volumes it holds the same state, one version older, so
+/// that either pack opens the volume.
 fn write_packs(output: &mut Output<'_>, plan: &Plan<'_>, geometry: &Geometry, state: CheckpointState) -> Result<()> {
     let is_empty = plan.tree.nodes().len() == 1;
     let first = state.encode(geometry, false);

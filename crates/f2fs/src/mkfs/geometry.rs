@@ -1,4 +1,4 @@
-//! The shape of a new volume: the formulas of mkfs.f2fs 1.15 (f2fs-mkfs.md, "Geometry").
+//! The geometry of a new volume, by the formulas of mkfs.f2fs 1.15 (f2fs-mkfs.md, "Geometry").
 
 use nandkit_units::format_bytes;
 use nandkit_vfs::{ErrorKind, FsError, Result};
@@ -16,13 +16,13 @@ const NAT_ENTRIES: u64 = 455;
 const SIT_BITMAP_MAX: u64 = 19_072;
 /// Bytes for both version bitmaps in a checkpoint block.
 const BITMAPS_ROOM: u64 = 3900;
-/// Bytes that the NAT's bitmap is never refused.
+/// The NAT's bitmap always gets at least this many bytes.
 const NAT_BITMAP_MIN: u64 = 64;
-/// A main area below this is searched for its spare in larger steps.
+/// Below this many segments of the main area, the best spare is searched in larger steps.
 const SMALL_MAIN: u64 = 256;
-/// Logs, and so sections that are always taken.
+/// The number of logs, each of which takes a section.
 const LOGS: u64 = Log::COUNT as u64;
-/// The most that 32-bit block addresses reach.
+/// The largest volume in bytes, limited by 32-bit block addresses.
 const VOLUME_MAX: u64 = 16 << 40;
 
 /// Segment counts and addresses of a new volume.
@@ -32,7 +32,7 @@ pub struct NewGeometry {
     pub block_count: u64,
     /// Address of segment 0.
     pub segment0_address: u64,
-    /// All segments from segment 0 on, whole zones.
+    /// All segments, starting with segment 0, in whole zones.
     pub segments: u64,
     /// Segments of the SIT, both copies.
     pub sit: u64,
@@ -46,21 +46,21 @@ pub struct NewGeometry {
     pub sections: u64,
     /// Zones of the main area.
     pub zones: u64,
-    /// Segments behind the SSA, not cut to zones.
+    /// Segments after the SSA, not rounded down to zones.
     pub usable: u64,
-    /// Checkpoint blocks behind the first that hold bitmaps.
+    /// Checkpoint blocks after the first that hold bitmaps.
     pub checkpoint_payload: u64,
-    /// Segments kept for cleaning.
+    /// Segments reserved for cleaning.
     pub reserved: u64,
-    /// Segments that users do not get, the reserved ones included.
+    /// Segments withheld from users, including the reserved ones.
     pub overprovision: u64,
-    /// First segments of the logs, by [`Log::index`].
+    /// The first segment of each log, by [`Log::index`].
     pub logs: [u64; Log::COUNT],
 }
 
 impl NewGeometry {
-    /// The shape of a volume on a device of `bytes`. Errors: `NoSpace`, with the smallest size that
-    /// would do; `InvalidArgument` for sizes above 16 TiB.
+    /// The geometry of a volume on a device of `bytes`. Errors: `NoSpace`, with the smallest
+    /// possible size; `InvalidArgument` above 16 TiB.
     pub fn of(bytes: u64, options: &MkfsOptions) -> Result<Self> {
         if bytes > VOLUME_MAX {
             let detail = format!("a volume of {}; F2FS ends at {}", format_bytes(bytes), format_bytes(VOLUME_MAX));
@@ -75,9 +75,9 @@ impl NewGeometry {
         })
     }
 
-    /// Blocks that users may have. Where segments behind the last whole zone would make that as
-    /// many as the main area has, fsck.f2fs and Linux refuse the volumes of mkfs.f2fs (super.c,
-    /// `f2fs_sanity_check_ckpt`): these segments do not count then.
+    /// Blocks available to users. Segments after the last whole zone are left out where they would
+    /// raise this to the size of the main area: fsck.f2fs and Linux refuse such volumes of
+    /// mkfs.f2fs (super.c, `f2fs_sanity_check_ckpt`).
     pub const fn user_blocks(&self) -> u64 {
         let most = self.usable - self.overprovision;
         let has_spare = most < self.main;
@@ -94,12 +94,12 @@ impl NewGeometry {
         2 + self.sit + self.nat + self.ssa
     }
 
-    /// How many segments the logs take.
+    /// The number of segments that the logs take.
     pub const fn logs_in_use(features: Features) -> u64 {
         if features.has(Features::READ_ONLY) { 2 } else { LOGS }
     }
 
-    /// `None` where the volume is too small.
+    /// Computes the geometry; `None` if the volume is too small.
     fn shape(bytes: u64, options: &MkfsOptions) -> Option<Self> {
         let read_only = options.features.has(Features::READ_ONLY);
         let (zone, start) = (options.zone_segments(), options.start_sector.checked_mul(512)?);
@@ -108,7 +108,7 @@ impl NewGeometry {
             true => 2 * BLOCK_BYTES,
             false => start.checked_add(2 * BLOCK_BYTES)?.div_ceil(zone_bytes).checked_mul(zone_bytes)? - start,
         };
-        // Whole sectors of 512 bytes count.
+        // Only whole sectors of 512 bytes count.
         let total = (bytes / 512 * 512).checked_sub(first)? / SEGMENT_BYTES;
         let segments = total / zone * zone;
         if total < 9 || segments < 9 {
@@ -155,17 +155,17 @@ impl NewGeometry {
     }
 }
 
-/// Segments of SIT and NAT, both copies, and blocks of payload that mkfs.f2fs gives a volume of so
-/// many segments. `None` where it is too small.
+/// SIT and NAT segments (both copies) and payload blocks that mkfs.f2fs gives a volume of this many
+/// segments. `None` if it is too small.
 pub(crate) fn tables(segments: u64, extended: bool) -> Option<(u64, u64, u64)> {
     let sit = 2 * segments.div_ceil(SIT_ENTRIES).div_ceil(BLOCKS_PER_SEGMENT);
     let (nat, payload) = nat_segments(segments, sit, extended)?;
     Some((sit, nat, payload))
 }
 
-/// Segments of the NAT and blocks of payload.
+/// NAT segments and payload blocks.
 fn nat_segments(segments: u64, sit: u64, extended: bool) -> Option<(u64, u64)> {
-    // Blocks of the NAT if every block were a node.
+    // NAT blocks if every block were a node.
     let all = (segments.checked_sub(2 + sit)? * BLOCKS_PER_SEGMENT).div_ceil(NAT_ENTRIES);
     let sit_bytes = (sit / 2 * 64).min(SIT_BITMAP_MAX);
     let halves = all.div_ceil(BLOCKS_PER_SEGMENT);
@@ -181,9 +181,9 @@ fn nat_segments(segments: u64, sit: u64, extended: bool) -> Option<(u64, u64)> {
     Some((2 * halves.min(room * 8 / BLOCKS_PER_SEGMENT), payload))
 }
 
-/// Reserved and over-provisioned segments of so many usable ones, those of them in whole zones, and
-/// sections (f2fs_fs.h, `get_best_overprovision`), in binary64 as mkfs.f2fs computes them. `None`:
-/// there is no room for any.
+/// Reserved and over-provisioned segments, given the usable segments, those of them in whole zones,
+/// and the sections (f2fs_fs.h, `get_best_overprovision`). Uses binary64 as mkfs.f2fs does. `None`
+/// if there is no room for any.
 pub(crate) fn spare((all, main, sections): (u64, u64, u64), percent: Option<f64>) -> Option<(u64, u64)> {
     let usable = all as f64;
     let per_section = all.checked_div(sections)? + u64::from(!all.is_multiple_of(sections));
@@ -195,7 +195,7 @@ pub(crate) fn spare((all, main, sections): (u64, u64, u64), percent: Option<f64>
             let (first, last, step) = if main < SMALL_MAIN { (10.0, 95.0, 5.0) } else { (0.01, 10.0, 0.01) };
             let (mut best, mut most) = (0.0, 0.0);
             let mut candidate = first;
-            // Rounding errors of the sums count, as they do there.
+            // Summing reproduces the rounding errors of mkfs.f2fs.
             while candidate <= last {
                 let reserved = reserved(candidate);
                 let space = usable - reserved - (usable - reserved) * candidate / 100.0;
@@ -215,7 +215,7 @@ pub(crate) fn spare((all, main, sections): (u64, u64, u64), percent: Option<f64>
     Some((reserved, over as u64 + reserved))
 }
 
-/// The logs' first segments (f2fs_format.c, `f2fs_prepare_super_block`).
+/// The first segment of each log (f2fs_format.c, `f2fs_prepare_super_block`).
 fn log_segments(geometry: &NewGeometry, options: &MkfsOptions) -> [u64; Log::COUNT] {
     let zone = options.zone_segments();
     let last = |zones: u64| zones.saturating_sub(1) * zone;
@@ -238,11 +238,11 @@ fn log_segments(geometry: &NewGeometry, options: &MkfsOptions) -> [u64; Log::COU
     if distinct { logs } else { [0, 1, 2, 3, 4, 5].map(|number| number * zone) }
 }
 
-/// The smallest volume in whole MiB that the options allow.
+/// The smallest volume, in whole MiB, for these options.
 fn smallest(options: &MkfsOptions) -> Option<u64> {
     let steps = [1_u64 << 20, 1 << 24, 1 << 30];
     let fits = |bytes: u64| NewGeometry::shape(bytes, options).is_some();
-    // Doubling finds one that does; halving, the step where it begins.
+    // Doubling finds a size that fits; halving then finds the smallest.
     let large = (0..25).map(|power| steps[0] << power).find(|&bytes| fits(bytes))?;
     let (mut low, mut high) = (large / 2 / steps[0], large / steps[0]);
     while low + 1 < high {
@@ -260,7 +260,7 @@ fn smallest(options: &MkfsOptions) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The table of f2fs-mkfs.md.
+    /// The table in f2fs-mkfs.md.
     #[test]
     fn shapes_are_those_of_the_table() {
         let options = MkfsOptions::default();
@@ -279,8 +279,8 @@ mod tests {
         }
     }
 
-    /// With zones of many segments mkfs.f2fs gives users more than there is, and nobody takes its
-    /// volumes.
+    /// With zones of many segments, mkfs.f2fs gives users more blocks than there are, and its
+    /// volumes cannot be mounted.
     #[test]
     fn users_get_less_than_the_main_area_has() {
         let options = |zone, features| MkfsOptions { sections_per_zone: zone, features, ..MkfsOptions::default() };

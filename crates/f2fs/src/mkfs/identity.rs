@@ -1,11 +1,11 @@
-//! An identity for a volume that nobody gave one.
+//! Derives an identity for a volume without a given one.
 
 use nandkit_vfs::source::SourceNode;
 use sha2::{Digest, Sha256};
 
-/// A UUID made from what is known of a tree without reading it: names, kinds, owners, sizes and
-/// times, and the volume's size and label. The same tree and options give the same volume; version
-/// 8 of RFC 9562, which is free for such uses.
+/// A UUID derived from what is known of a tree without reading content: names, kinds, owners, sizes
+/// and times, and the volume's size and label. The same tree and options give the same UUID; it is
+/// of version 8 of RFC 9562, which is free for such uses.
 pub fn uuid_of(nodes: &[SourceNode], size: u64, label: &str) -> [u8; 16] {
     let mut hash = Sha256::new();
     let mut put = |bytes: &[u8]| {

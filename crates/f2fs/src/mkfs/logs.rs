@@ -1,4 +1,4 @@
-//! Which segments the logs of a new volume take.
+//! Assigns segments to the logs of a new volume.
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
@@ -6,17 +6,17 @@ use super::geometry::NewGeometry;
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::layout::{BLOCKS_PER_SEGMENT, Features, Geometry};
 
-/// Blocks for each log, by [`Log::index`].
+/// Blocks per log, by [`Log::index`].
 pub type LogBlocks = [u64; Log::COUNT];
 
-/// Segments of each log in the order in which it fills them. The last one is never full.
+/// The segments of each log in fill order. The last one is never full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSegments {
     segments: [Vec<u32>; Log::COUNT],
     main_address: BlockAddress,
 }
 
-/// The log in whose segments another one's blocks go: in read-only volumes there are two.
+/// The log that receives the blocks of another one: read-only volumes have only two.
 pub const fn shared(log: Log, features: Features) -> Log {
     match (features.has(Features::READ_ONLY), log.is_node()) {
         (false, _) => log,
@@ -25,7 +25,7 @@ pub const fn shared(log: Log, features: Features) -> Log {
     }
 }
 
-/// Sections that the logs take in all: a log's last segment is never full.
+/// The number of sections that all logs take; a log's last segment is never full.
 pub fn sections_needed(blocks: &LogBlocks, features: Features, segments_per_section: u32) -> u64 {
     let own = Log::ALL.into_iter().filter(|log| shared(*log, features) == *log);
     own.map(|log| segments_of(blocks, log).div_ceil(u64::from(segments_per_section.max(1)))).sum()
@@ -36,10 +36,11 @@ fn segments_of(blocks: &LogBlocks, log: Log) -> u64 {
 }
 
 impl LogSegments {
-    /// Each log begins where mkfs.f2fs has it, goes on to the end of its section and then into the
-    /// next free one behind, around the end of the volume. Blocks of logs that share segments are
-    /// counted under the one that has them. Errors: `NoSpace`; `InvalidArgument` where two logs
-    /// begin in one section, as with a read-only volume's in sections of several segments.
+    /// Assigns the segments. Each log starts where mkfs.f2fs puts it, continues to the end of its
+    /// section and then in the next free section, wrapping around at the volume's end. Logs that
+    /// share segments are counted under the one that owns them. Errors: `NoSpace`;
+    /// `InvalidArgument` if two logs start in one section, as on a read-only volume with sections
+    /// of several segments.
     pub fn place(blocks: &LogBlocks, new: &NewGeometry, geometry: &Geometry) -> Result<Self> {
         let per_section = geometry.segments_per_section.max(1);
         let sections = geometry.main_segments / per_section;
@@ -73,8 +74,8 @@ impl LogSegments {
         Ok(Self { segments, main_address: geometry.main_address() })
     }
 
-    /// The address of a log's block by its number in that log. Behind the last segment there is
-    /// none: the first block of the volume, which no log has.
+    /// The address of a log's block by its number in the log. Past the last segment it is the
+    /// volume's first block, which no log has.
     pub fn address(&self, log: Log, block: u32) -> BlockAddress {
         let list = self.segments.get(log.index());
         match list.and_then(|list| list.get((block / BLOCKS_PER_SEGMENT) as usize)) {

@@ -1,9 +1,9 @@
-//! A new volume: empty, or from a tree. No clock, and the same blocks for the same tree and
-//! options.
+//! Makes a new volume, empty or from a tree. It uses no clock; the same tree and options give the
+//! same blocks.
 //!
-//! What an empty one is: f2fs-mkfs.md, block for block. One from a tree has the same inodes of its
-//! own and in the same places; the tree's follow in its order, each in the log where Linux would
-//! write it: directories hot, files warm, or by their extension hot or cold. Everything is counted
+//! An empty volume matches f2fs-mkfs.md block for block. One from a tree has the same internal
+//! inodes at the same addresses; those of the tree follow in its order, each in the log where Linux
+//! would write it: directories hot, files warm, or hot or cold by extension. Everything is counted
 //! before anything is written.
 
 mod fill;
@@ -34,42 +34,42 @@ use logs::{LogSegments, sections_needed};
 use output::{LogWriter, Output};
 use plan::Plan;
 
-/// The step of sizes that are chosen.
+/// Chosen sizes are multiples of this.
 const SIZE_STEP: u64 = 1 << 20;
-/// The largest size that is chosen.
+/// The largest size chosen.
 const SIZE_MAX: u64 = 16 << 40;
 
-/// What a new volume holds.
+/// What a new volume contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MkfsReport {
-    /// Bytes of the volume.
+    /// Size of the volume in bytes.
     pub size: u64,
-    /// Inodes of every kind.
+    /// Inodes of all kinds.
     pub inodes: u64,
-    /// Names, `.` and `..` not counted.
+    /// Names, without `.` and `..`.
     pub names: u64,
-    /// Bytes of files, holes included.
+    /// Bytes of files, including holes.
     pub content_bytes: u64,
-    /// Blocks of nodes.
+    /// Node blocks.
     pub node_blocks: u64,
     /// Blocks of files and directories.
     pub data_blocks: u64,
-    /// Blocks that users may have.
+    /// Blocks available to users.
     pub user_blocks: u64,
     /// Segments of the main area.
     pub segments: u64,
-    /// Segments that hold something or belong to a log.
+    /// Segments that hold blocks or belong to a log.
     pub used_segments: u64,
-    /// Segments that users do not get.
+    /// Segments withheld from users.
     pub overprovision_segments: u64,
 }
 
-/// The tree of an empty volume: its root.
+/// The tree of an empty volume: only its root.
 #[derive(Clone, Debug)]
 pub struct EmptyTree([SourceNode; 1]);
 
 impl EmptyTree {
-    /// The root that the options ask for.
+    /// A tree with the root that the options describe.
     pub fn new(options: &MkfsOptions) -> Self {
         let nanoseconds = i64::try_from(options.time_seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
         let (uid, gid) = options.root_owner;
@@ -87,23 +87,23 @@ impl SourceTree for EmptyTree {
     }
 }
 
-/// A volume that is to be made: everything but its size and its addresses.
+/// A planned volume: everything except size and addresses.
 pub struct Mkfs<'a> {
     plan: Plan<'a>,
 }
 
 impl<'a> Mkfs<'a> {
-    /// Plans a volume with this tree. Errors: `InvalidArgument` (an option, or a tree that breaks
-    /// its promises), `NameTooLong`, `FileTooBig`, `NotSupported`, `NoSpace` and `AttributesTooBig`
+    /// Plans a volume for this tree. Errors: `InvalidArgument` (an option, or a tree that breaks
+    /// its contract), `NameTooLong`, `FileTooBig`, `NotSupported`, `NoSpace` and `AttributesTooBig`
     /// (what F2FS cannot hold, with its path), and those of the tree. Cost: a pass over the nodes,
-    /// some hundred bytes of memory for each; no content is read.
+    /// a few hundred bytes of memory each; reads no content.
     pub fn new(tree: &'a dyn SourceTree, options: MkfsOptions) -> Result<Self> {
         Ok(Self { plan: Plan::new(tree, options)? })
     }
 
-    /// The smallest size in whole MiB that holds the tree and on which Linux can write without
-    /// collecting first. Errors: `NoSpace` where not even the largest volume does. Cost: some fifty
-    /// times the formulas.
+    /// The smallest size, in whole MiB, that holds the tree and lets Linux write without collecting
+    /// first. Errors: `NoSpace` (even the largest volume is too small). Cost: about fifty
+    /// evaluations of the formulas.
     pub fn smallest_size(&self) -> Result<u64> {
         let fits = |bytes: u64| self.fits(bytes, true).is_ok();
         let Some(large) = (0..25).map(|power| SIZE_STEP << power).find(|&bytes| bytes <= SIZE_MAX && fits(bytes))
@@ -124,8 +124,8 @@ impl<'a> Mkfs<'a> {
         Ok(high * SIZE_STEP)
     }
 
-    /// Whether a volume of `bytes` holds the tree; with `reserve`, and has the sections left that
-    /// Linux keeps for collecting.
+    /// Checks that a volume of `bytes` holds the tree; with `reserve`, that it also leaves the
+    /// sections that Linux reserves for collecting.
     fn fits(&self, bytes: u64, reserve: bool) -> Result<NewGeometry> {
         let options = &self.plan.options;
         let new = NewGeometry::of(bytes, options)?;
@@ -149,8 +149,7 @@ impl<'a> Mkfs<'a> {
         Ok(new)
     }
 
-    /// Refuses a size that does not do. Errors: `NoSpace`, with the size that would, and
-    /// `InvalidArgument` for sizes above 16 TiB.
+    /// Checks a size. Errors: `NoSpace`, with the minimum size; `InvalidArgument` above 16 TiB.
     pub fn check_size(&self, bytes: u64) -> Result<()> {
         self.shape(bytes).map(drop)
     }
@@ -165,13 +164,12 @@ impl<'a> Mkfs<'a> {
         })
     }
 
-    /// Writes the volume over the whole device. The superblocks come last, after a flush: a volume
-    /// that was cut short is none. `progress` hears how many bytes of files are done.
+    /// Writes the volume over the whole device. The superblocks come last, after a flush, so that
+    /// an interrupted volume is not recognised. `progress` receives the bytes of files written.
     ///
-    /// Errors, before anything is written: `NoSpace`, with the size that would do,
-    /// `InvalidArgument` (a device that cannot be one); then those of device and tree. Cost: one
-    /// pass over the content, copied once; memory: some bytes for each node, and 1 MiB for each
-    /// log.
+    /// Errors before anything is written: `NoSpace`, with the minimum size; `InvalidArgument` (an
+    /// unsuitable device). Later: those of device and tree. Cost: one pass over the content, copied
+    /// once; memory: a few bytes per node, and 1 MiB per log.
     pub fn write(&self, device: &mut dyn BlockDevice, clock: &Clock, progress: &dyn Fn(u64)) -> Result<MkfsReport> {
         let bytes = device.geometry().capacity();
         let new = self.shape(bytes)?;
@@ -185,8 +183,9 @@ impl<'a> Mkfs<'a> {
         Ok(self.report(bytes, &new, used))
     }
 
-    /// Makes what must read as zeroes do so: the old superblocks, the first copies of SIT and NAT,
-    /// and where a chain of fsynced nodes would begin. Whether all free blocks are discarded.
+    /// Zeroes what must read as zeroes: the old superblocks, the first copies of SIT and NAT, and
+    /// the start of a possible chain of fsynced nodes. Returns whether all free blocks are
+    /// discarded.
     fn clear(&self, output: &mut Output<'_>, geometry: &Geometry, segments: &LogSegments) -> Result<bool> {
         let discarded = self.plan.options.discard && output.discard()?;
         output.zero(BlockAddress(0), 2)?;

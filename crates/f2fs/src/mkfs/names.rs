@@ -1,33 +1,33 @@
-//! Names into directories, where Linux would put them (f2fs.md, "Directories", "Levels"), without
-//! making a block.
+//! Assigns directory slots to names as Linux would (f2fs.md, "Directories", "Levels"), without
+//! building blocks.
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::directory::levels::{LEVELS_MAX, bucket_blocks, buckets};
 
-/// Words of 64 bits for the slots of a block of 4 KiB: 214.
+/// 64-bit words for the 214 slots of a 4 KiB block.
 const WORDS: usize = 4;
-/// Slots of a block of 4 KiB.
+/// Slots of a 4 KiB block.
 const SLOTS: u32 = 214;
 
-/// Where an entry lies in its directory.
+/// The location of an entry in its directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryAddress {
-    /// Page of the directory.
+    /// The page of the directory; 0 for inline entries.
     pub page: u32,
-    /// First slot; of inline entries, with page 0, in the inode.
+    /// The first slot in the page, or in the inode for inline entries.
     pub slot: u16,
 }
 
-/// One block of a directory: which slots are used.
+/// The used slots of one directory block.
 #[derive(Clone, Copy, Debug)]
 struct BlockMap {
     used: [u64; WORDS],
-    /// No free run is longer, so that full blocks cost nothing.
+    /// An upper bound of the longest free run, so that full blocks are skipped quickly.
     longest: u8,
 }
 
-/// The blocks of one directory while names are put into it.
+/// The used slots of one directory while names are added.
 #[derive(Debug, Default)]
 pub struct NamePlaces {
     /// Levels in use, each with its first page and its blocks.
@@ -47,7 +47,7 @@ impl BlockMap {
         self.used[(slot / 64) as usize] >> (slot % 64) & 1 == 1
     }
 
-    /// The first of `slots` free slots, which are taken then.
+    /// Takes `slots` adjacent free slots; returns the first.
     fn take(&mut self, slots: u32) -> Option<u16> {
         if slots > u32::from(self.longest) {
             return None;
@@ -68,14 +68,14 @@ impl BlockMap {
 }
 
 impl NamePlaces {
-    /// A directory of one block, whose first two slots `.` and `..` have.
+    /// A directory of one block whose first two slots hold `.` and `..`.
     pub fn new() -> Result<Self> {
         let mut places = Self::default();
         places.put(0, 2)?;
         Ok(places)
     }
 
-    /// The place of a name by its hash. Errors: `NoSpace` where 63 levels are full.
+    /// Assigns slots to a name with this hash. Errors: `NoSpace` (63 levels are full).
     pub fn put(&mut self, hash: u32, slots: u32) -> Result<EntryAddress> {
         for number in 0..LEVELS_MAX {
             if self.levels.len() == number as usize {
@@ -106,12 +106,12 @@ impl NamePlaces {
         self.levels.push(Level { start, blocks: Vec::new() });
     }
 
-    /// Levels of the directory.
+    /// The number of levels.
     pub fn depth(&self) -> u32 {
         self.levels.len() as u32
     }
 
-    /// The pages that hold names, in order; all others are holes.
+    /// The pages that hold names, ascending; all others are holes.
     pub fn pages(&self) -> impl Iterator<Item = u32> + '_ {
         let used = |block: &BlockMap| block.used != BlockMap::EMPTY.used;
         let of_level = move |level: &Level| {

@@ -1,4 +1,4 @@
-//! How a volume is to be.
+//! Options for a new volume.
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
@@ -14,14 +14,14 @@ pub const COLD_EXTENSIONS: [&str; 36] = [
 /// Hot extensions of mkfs.f2fs 1.15.
 pub const HOT_EXTENSIONS: [&str; 4] = ["db", "vmdk", "vdi", "qcow2"];
 
-/// Letters of an extension: eight bytes with the NUL.
+/// The longest extension: eight bytes including the NUL.
 const EXTENSION_LENGTH_MAX: usize = 7;
-/// UTF-16 units of a label.
+/// The longest label in UTF-16 units.
 const LABEL_MAX: usize = 512;
-/// The version of a reproducible checkpoint: what mkfs.f2fs -r writes.
+/// The checkpoint version of a reproducible volume: what mkfs.f2fs -r writes.
 const FIXED_CHECKPOINT_VERSION: u64 = 0x6B8B_4567;
 
-/// Features that a volume can be made with.
+/// Features that a new volume can have.
 const MADE: Features = Features(
     Features::ENCRYPT.0
         | Features::EXTRA_ATTRIBUTES.0
@@ -46,47 +46,48 @@ const IN_EXTRA_ATTRIBUTES: [Features; 5] = [
     Features::COMPRESSION,
 ];
 
-/// How a volume is to be. The defaults are those of mkfs.f2fs 1.15, reproducible as with its
-/// `-r -T 0`.
+/// Options for a new volume. The defaults are those of mkfs.f2fs 1.15, reproducible as with its `-r
+/// -T 0`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MkfsOptions {
-    /// Label, up to 512 units of UTF-16 (-l).
+    /// Label, up to 512 UTF-16 units (-l).
     pub label: String,
-    /// The volume's identity (-U); its checksum seeds those of the inodes.
+    /// The volume's identity (-U); its checksum seeds the inode checksums.
     pub uuid: [u8; 16],
     /// Features (-O).
     pub features: Features,
-    /// Segments of a section (-s).
+    /// Segments per section (-s).
     pub segments_per_section: u32,
-    /// Sections of a zone (-z).
+    /// Sections per zone (-z).
     pub sections_per_zone: u32,
-    /// Spare in per cent of the space (-o); `None`: the one that leaves the most room.
+    /// Spare in per cent of the space (-o); `None`: the value that leaves the most room.
     pub overprovision_percent: Option<f64>,
     /// Further cold extensions (-e).
     pub cold_extensions: Vec<String>,
     /// Further hot extensions (-E).
     pub hot_extensions: Vec<String>,
-    /// Bytes of a sector that the superblock names, 512 to 4096 (-w).
+    /// Sector size in the superblock, 512 to 4096 bytes (-w).
     pub sector_size: u32,
-    /// First sector of the volume on its disk, in units of 512 bytes: zones are aligned to the
+    /// First sector of the volume on its disk, in units of 512 bytes, for aligning zones to the
     /// disk.
     pub start_sector: u64,
-    /// A NAT for a fifth of all blocks whatever the checkpoint block has room for (-i).
+    /// Size the NAT for a fifth of all blocks, even if the checkpoint block has no room for its
+    /// bitmap (-i).
     pub extended_node_bitmap: bool,
-    /// Node logs at the end and data logs at the beginning (-a 1).
+    /// Put node logs at the end and data logs at the start (-a 1).
     pub heap: bool,
-    /// Names of casefolded directories are UTF-8 of Unicode 12.1 (-C utf8); with true, others are
-    /// refused there (-C utf8:strict).
+    /// Names of casefolded directories are UTF-8 of Unicode 12.1 (-C utf8); `Some(true)` refuses
+    /// other names there (-C utf8:strict).
     pub encoding: Option<bool>,
-    /// Times of the inodes that no tree gives, in seconds since 1970 (-T).
+    /// Time of inodes for which the tree gives none, in seconds since 1970 (-T).
     pub time_seconds: u64,
-    /// Owner and group of the root where no tree gives one (-R).
+    /// Owner and group of the root if the tree gives none (-R).
     pub root_owner: (u32, u32),
-    /// The version of the first checkpoint. mkfs.f2fs draws a random odd one.
+    /// The version of the first checkpoint; mkfs.f2fs draws a random odd one.
     pub checkpoint_version: u64,
-    /// What the superblock says of the system that made the volume.
+    /// The system that made the volume, for the superblock.
     pub maker: String,
-    /// Whether all content of the device is given up first (-t).
+    /// Whether to discard the whole device first (-t).
     pub discard: bool,
 }
 
@@ -119,8 +120,8 @@ fn wrong<T>(text: String) -> Result<T> {
     Err(FsError::new(ErrorKind::InvalidArgument, text))
 }
 
-/// A set of features from their names with commas between, as -O takes them. Errors:
-/// `InvalidArgument`, with the names that there are.
+/// Parses feature names separated by commas, as for -O. Errors: `InvalidArgument`, with the known
+/// names.
 pub fn features_named(names: &str) -> Result<Features> {
     let mut features = Features(0);
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -136,7 +137,7 @@ pub fn features_named(names: &str) -> Result<Features> {
 }
 
 impl MkfsOptions {
-    /// Refuses what cannot be: which option, its value and what would be right.
+    /// Checks the options. Errors: name the option, its value and what is expected.
     pub fn check(&self) -> Result<()> {
         let unknown = Features(self.features.0 & !MADE.0);
         if unknown.0 != 0 {
@@ -186,8 +187,8 @@ impl MkfsOptions {
         }
     }
 
-    /// All extensions, cold and hot ones, in the order of the superblock. One that was there
-    /// already is not there twice (f2fs_format.c, `cure_extension_list`).
+    /// All extensions, cold and hot, in the order of the superblock, without duplicates
+    /// (f2fs_format.c, `cure_extension_list`).
     pub fn extensions(&self) -> (Vec<&str>, Vec<&str>) {
         let mut cold: Vec<&str> = COLD_EXTENSIONS.to_vec();
         for name in self.cold_extensions.iter().map(String::as_str) {
@@ -204,7 +205,7 @@ impl MkfsOptions {
         (cold, hot)
     }
 
-    /// Segments of a zone.
+    /// Segments per zone.
     pub(super) const fn zone_segments(&self) -> u64 {
         self.segments_per_section as u64 * self.sections_per_zone as u64
     }

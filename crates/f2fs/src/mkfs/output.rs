@@ -1,4 +1,4 @@
-//! Blocks onto the device: those of logs gathered into large writes, all others as they are.
+//! Writes blocks to the device: those of logs collected into large writes, all others directly.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Area, Cause, Clock, Context, Described, Description, Lba, Payload};
@@ -10,10 +10,10 @@ use crate::ids::{Block, BlockAddress, Log, SegmentIndex};
 use crate::layout::{BLOCKS_PER_SEGMENT, Features, Geometry, SummaryEntry};
 
 const BLOCK_SIZE: usize = 4096;
-/// Blocks that are written at once.
+/// Blocks per write.
 const GATHERED: usize = 256;
 
-/// The device.
+/// The device being written.
 pub struct Output<'a> {
     device: &'a mut dyn BlockDevice,
     clock: &'a Clock,
@@ -21,7 +21,7 @@ pub struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Errors: `InvalidArgument` where the device's sectors are larger than a block.
+    /// Starts writing to a device. Errors: `InvalidArgument` (the sectors are larger than a block).
     pub fn new(device: &'a mut dyn BlockDevice, clock: &'a Clock) -> Result<Self> {
         let sector = u64::from(device.geometry().sector_size);
         match (BLOCK_SIZE as u64).is_multiple_of(sector) {
@@ -49,12 +49,12 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Writes blocks of the areas before the main one.
+    /// Writes blocks of the metadata areas.
     pub fn metadata(&mut self, at: BlockAddress, bytes: &[u8]) -> Result<()> {
         self.put(Area::Metadata, at, Payload::Bytes(bytes))
     }
 
-    /// The same for single blocks.
+    /// Writes single metadata blocks.
     pub fn blocks(&mut self, blocks: &[(BlockAddress, Block)]) -> Result<()> {
         blocks.iter().try_for_each(|(at, block)| self.metadata(*at, block))
     }
@@ -67,7 +67,7 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Gives up the whole content, where the device listens; whether it reads as zeroes now.
+    /// Discards the whole device if it supports that; returns whether it reads as zeroes now.
     pub fn discard(&mut self) -> Result<bool> {
         let (context, sectors) = (self.context(Area::Main), self.device.geometry().sectors);
         let Some(trim) = self.device.trim() else { return Ok(false) };
@@ -76,7 +76,7 @@ impl<'a> Output<'a> {
         Ok(true)
     }
 
-    /// Writes zeroes where the device does not say that there are.
+    /// Writes zeroes, unless the device is known to read as zeroes there.
     pub fn zero(&mut self, at: BlockAddress, blocks: u32) -> Result<()> {
         let (mut lba, end) = (self.lba(at).0, self.lba(at).0 + u64::from(blocks) * self.sectors_per_block);
         let sector = BLOCK_SIZE as u64 / self.sectors_per_block;
@@ -99,16 +99,16 @@ impl<'a> Output<'a> {
     }
 }
 
-/// One log while it is filled.
+/// One log while it is being filled.
 #[derive(Debug, Default)]
 struct LogState {
-    /// Blocks so far.
+    /// The number of blocks so far.
     next: u32,
-    /// Blocks that are not written yet.
+    /// Blocks not yet written.
     gathered: Vec<u8>,
-    /// Address of the first of them.
+    /// The address of the first of them.
     start: u32,
-    /// Whose the blocks of the present segment are.
+    /// The owners of the current segment's blocks.
     summary: Vec<SummaryEntry>,
 }
 
@@ -120,34 +120,33 @@ pub struct LogWriter<'a> {
     states: [LogState; Log::COUNT],
 }
 
-/// Where a log stands at the end.
+/// The final position of a log.
 #[derive(Clone, Debug)]
 pub struct LogEnd {
-    /// Segments that it has filled.
+    /// The segments that it filled.
     pub full: Vec<SegmentIndex>,
-    /// The one that it is in.
+    /// The segment being filled.
     pub segment: SegmentIndex,
-    /// Its next block there.
+    /// The next block in it.
     pub next: u16,
-    /// Whose the blocks there are.
+    /// The owners of its blocks.
     pub summary: SummaryBlock,
 }
 
 impl<'a> LogWriter<'a> {
-    /// All logs empty.
+    /// Starts all logs empty.
     pub fn new(output: Output<'a>, segments: LogSegments, geometry: Geometry) -> Self {
         Self { output, segments, geometry, states: Default::default() }
     }
 
-    /// Where a log's block after the next one will lie: what the next node's footer names.
+    /// The address of a log's block after the next one, which the next node's footer names.
     pub fn after_next(&self, log: Log) -> BlockAddress {
         let next = self.states.get(log.index()).map_or(0, |state| state.next);
         self.segments.address(log, next + 1)
     }
 
-    /// Takes up to `most` blocks of a log that follow one another, and fills them: `fill` gets
-    /// their bytes, all zero. Returns the first address and how many blocks. `entries` says whose
-    /// they are.
+    /// Takes up to `most` adjacent blocks of a log and lets `fill` fill their bytes, which start as
+    /// zero. `entries` gives their owners. Returns the first address and the number of blocks.
     pub fn append(
         &mut self,
         log: Log,
@@ -179,7 +178,7 @@ impl<'a> LogWriter<'a> {
         Ok((address, count))
     }
 
-    /// The summary of a segment that is full goes to the SSA; read-only volumes have none.
+    /// Writes the summary of a full segment to the SSA; read-only volumes have none.
     fn close_segment(&mut self, log: Log, within: BlockAddress) -> Result<()> {
         let Some(state) = self.states.get_mut(log.index()) else { return Ok(()) };
         let summary = SummaryBlock { entries: std::mem::take(&mut state.summary) };
@@ -190,7 +189,8 @@ impl<'a> LogWriter<'a> {
         self.output.metadata(self.geometry.ssa(segment), &summary.to_bytes(log.is_node(), BLOCK_SIZE))
     }
 
-    /// Writes what is gathered. Returns where each log stands, by [`Log::index`], and the device.
+    /// Writes the collected blocks. Returns the position of each log, by [`Log::index`], and the
+    /// device.
     pub fn finish(mut self) -> Result<([LogEnd; Log::COUNT], Output<'a>)> {
         let mut ends = Vec::new();
         for (log, state) in Log::ALL.into_iter().zip(&mut self.states) {

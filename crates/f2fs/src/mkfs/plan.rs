@@ -1,5 +1,5 @@
-//! What a tree becomes: inodes with their numbers, pages and nodes, counted before anything has a
-//! place.
+//! Plans a volume from a tree: inodes with their numbers, pages and nodes, counted before anything
+//! gets an address.
 
 use std::ops::Range;
 
@@ -20,44 +20,45 @@ use crate::layout::{DentryRoom, Features, NAME_MAX};
 use crate::names::temperature;
 use crate::quota::{QuotaKind, Usage, Usages, file};
 
-/// Bytes of a block of the volumes that are made.
+/// Block size of new volumes in bytes.
 pub const BLOCK_SIZE: usize = 4096;
-/// Addresses, or nids, of a node.
+/// Addresses or nids per node.
 pub const PER_NODE: u32 = 1018;
-/// Name of the directory that the feature makes.
+/// The name of the directory that [`Features::LOST_FOUND`] requires.
 pub const LOST_FOUND: &[u8] = b"lost+found";
-/// Linux allows one inode's addresses less than nodes could hold (super.c, `max_file_blocks`).
+/// Linux limits the file size to what the nodes can hold, without the inode's own addresses
+/// (super.c, `max_file_blocks`).
 const FILE_SIZE_MAX: u64 = {
     let n = PER_NODE as u64;
     (2 * n + 2 * n * n + n * n * n) * BLOCK_SIZE as u64
 };
-/// Longest target of a link: a block with its NUL.
+/// The longest symlink target: a block including its NUL.
 const TARGET_MAX: usize = BLOCK_SIZE - 1;
 
 /// Owner and group of `lost+found`.
 const LOST_FOUND_OWNER: (u32, u32) = (0, 0);
 
-/// Where an inode comes from.
+/// The origin of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A node of the tree.
     Tree(usize),
     /// A quota file: 0 user, 1 group, 2 project.
     Quota(usize),
-    /// The directory that the feature asks for.
+    /// The directory that the feature requires.
     LostFound,
 }
 
-/// What an inode holds.
+/// The content of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// Nothing: an empty file, a fifo, a socket.
+    /// None: an empty file, a fifo, a socket.
     Nothing,
-    /// A device's number.
+    /// A device number.
     Device,
-    /// Content in the inode.
+    /// Inline content.
     Inline,
-    /// Entries in the inode.
+    /// Inline entries.
     InlineEntries,
     /// Pages.
     Pages,
@@ -70,33 +71,33 @@ pub struct PlannedInode {
     pub origin: Origin,
     /// Its number.
     pub ino: NodeId,
-    /// Names.
+    /// The link count.
     pub links: u32,
-    /// Bits of [`inline`] without that of extra attributes.
+    /// Bits of [`inline`], except the one for extra attributes.
     pub inline: u8,
     /// Bits of [`advise`].
     pub advise: u8,
-    /// What it holds.
+    /// Its content.
     pub body: Body,
-    /// Node of extended attributes, which follows the inode.
+    /// Whether it has an attribute node, which follows the inode.
     pub has_xattr_node: bool,
-    /// Levels, of a directory.
+    /// For a directory, its number of levels.
     pub depth: u32,
     /// Its runs of pages, in [`Plan::runs`].
     pub runs: Range<usize>,
-    /// What the pages take.
+    /// The size of its pages and nodes.
     pub count: NodeCount,
-    /// The log of its pages.
+    /// The log for its pages.
     pub data_log: Log,
 }
 
 impl PlannedInode {
-    /// Blocks with all its nodes.
+    /// Blocks including all nodes.
     pub const fn blocks(&self) -> u64 {
         1 + self.has_xattr_node as u64 + self.count.pages + self.count.direct + self.count.indirect
     }
 
-    /// The log of the inode and its direct nodes: directories' and the volume's own are hot.
+    /// The log for the inode and its direct nodes: hot for directories and internal inodes.
     pub fn node_log(&self, nodes: &[SourceNode]) -> Log {
         match self.origin {
             Origin::Tree(index) if nodes.get(index).is_none_or(|node| node.kind != FileKind::Directory) => {
@@ -106,18 +107,18 @@ impl PlannedInode {
         }
     }
 
-    /// Words that it keeps for inline attributes where the volume has FLEXIBLE_INLINE_XATTR.
+    /// Words that it reserves for inline attributes if the volume has FLEXIBLE_INLINE_XATTR.
     pub const fn own_xattr_words(&self) -> u16 {
         if self.inline & (inline::XATTR | inline::DENTRY) != 0 { DEFAULT_XATTR_WORDS } else { 0 }
     }
 
-    /// Addresses that the inode has room for.
+    /// The number of addresses that fit in the inode.
     pub const fn address_words(&self, features: Features) -> u16 {
         address_words(BLOCK_SIZE, features, self.inline, self.own_xattr_words())
     }
 }
 
-/// All of a new volume but addresses.
+/// Everything about a new volume except addresses.
 pub struct Plan<'a> {
     /// The tree.
     pub tree: &'a dyn SourceTree,
@@ -127,19 +128,19 @@ pub struct Plan<'a> {
     pub inodes: Vec<PlannedInode>,
     /// Runs of pages of all inodes.
     pub runs: Vec<Range<u32>>,
-    /// Which nodes each directory of the tree holds.
+    /// The nodes in each directory of the tree.
     pub children: Children,
-    /// Where each node's name lies in its directory.
+    /// Where each node's entry is in its directory.
     pub places: Vec<EntryAddress>,
-    /// The inode's number of each node.
+    /// The inode number of each node.
     pub numbers: Vec<NodeId>,
-    /// Where `lost+found` lies in the root, where the feature makes it, and its number.
+    /// The entry of `lost+found` in the root and its inode number, if the feature is on.
     pub lost_found: Option<(EntryAddress, NodeId)>,
     /// Quota files by kind.
     pub quota_files: [Vec<u8>; 3],
-    /// Their inodes: user, group, project; [`NodeId::NONE`] for none.
+    /// Quota inodes for users, groups and projects; [`NodeId::NONE`] for none.
     pub quota_inodes: [NodeId; 3],
-    /// The first nid that nobody has.
+    /// The first free nid.
     pub next_nid: u32,
     /// Blocks of each log.
     pub logs: LogBlocks,
@@ -151,9 +152,9 @@ fn at(nodes: &[SourceNode], index: usize, error: FsError) -> FsError {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans a tree. Errors: `InvalidArgument` (an option, or a tree that breaks its promises),
+    /// Plans a tree. Errors: `InvalidArgument` (an option, or a tree that breaks its contract),
     /// `NameTooLong`, `FileTooBig`, `NotSupported`, `NoSpace` (what F2FS cannot hold, with its
-    /// path), and those of the tree. Cost: a pass over the nodes; no content is read.
+    /// path), and those of the tree. Cost: a pass over the nodes; reads no content.
     pub fn new(tree: &'a dyn SourceTree, options: MkfsOptions) -> Result<Self> {
         options.check()?;
         let nodes = tree.nodes();
@@ -179,12 +180,12 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    /// Where a node of the tree is, for messages.
+    /// Adds the path of a tree's node to an error.
     pub fn at(&self, index: usize, error: FsError) -> FsError {
         at(self.tree.nodes(), index, error)
     }
 
-    /// Blocks of nodes and data in all.
+    /// All node and data blocks.
     pub fn valid_blocks(&self) -> u64 {
         self.logs.iter().sum()
     }
@@ -200,8 +201,7 @@ impl<'a> Plan<'a> {
             if index > 0 {
                 continue;
             }
-            // The volume's own inodes follow the root and its nodes (f2fs-mkfs.md, "What is
-            // written").
+            // Internal inodes follow the root and its nodes (f2fs-mkfs.md, "What is written").
             let wanted = [Features::QUOTA_INODES, Features::QUOTA_INODES, Features::PROJECT_QUOTA];
             for (kind, feature) in QuotaKind::ALL.into_iter().zip(wanted) {
                 if features.has(feature) {
@@ -223,7 +223,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Gives an inode its number, and numbers behind it to its nodes.
+    /// Numbers an inode and its nodes.
     fn add(&mut self, mut inode: PlannedInode) -> NodeId {
         inode.ino = NodeId(self.next_nid);
         let nodes = 1 + u64::from(inode.has_xattr_node) + inode.count.direct + inode.count.indirect;
@@ -255,8 +255,7 @@ impl<'a> Plan<'a> {
             origin: Origin::Tree(index),
             ino: NodeId::NONE,
             links: links.get(index).copied().unwrap_or(1) + u32::from(is_root && has_lost_found),
-            // Linux keeps words for attributes in each inode that it makes; mkfs.f2fs makes its
-            // root without.
+            // Linux reserves attribute words in each new inode; mkfs.f2fs makes its root without.
             inline: if is_root && area.is_empty() { 0 } else { inline::XATTR },
             advise: 0,
             body: Body::Nothing,
@@ -267,7 +266,7 @@ impl<'a> Plan<'a> {
             data_log: Log::WarmData,
         };
         if inode.links > 1 && node.kind != FileKind::Directory {
-            // Which of its names the inode holds is only a hint (namei.c, `f2fs_link`).
+            // Which of its names the inode records is only a hint (namei.c, `f2fs_link`).
             inode.advise |= advise::LOST_PARENT;
         }
         match node.kind {
@@ -290,7 +289,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Bytes that an inode with these flags holds itself.
+    /// Inline capacity, in bytes, of an inode with these flags.
     fn inline_bytes(&self, inode: &PlannedInode, more: u8) -> usize {
         let inode = PlannedInode { inline: inode.inline | more, ..inode.clone() };
         usize::from(inode.address_words(self.options.features) - 1) * 4
@@ -349,7 +348,7 @@ impl<'a> Plan<'a> {
         let children = self.children.get(index).iter().filter_map(|&child| Some((child, nodes.get(child)?)));
         (inode.depth, inode.data_log) = (1, Log::HotData);
         let used = 2 + children.clone().map(|(_, child)| slots_of(child.name.len())).sum::<usize>();
-        // The root has a block, as mkfs.f2fs makes it.
+        // The root always has a block, as in mkfs.f2fs.
         if index > 0 && used <= DentryRoom::of(self.inline_bytes(inode, inline::DENTRY)).slots {
             (inode.inline, inode.body) = (inode.inline | inline::DENTRY, Body::InlineEntries);
             let mut slot = 2;
@@ -379,7 +378,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Adds pages of the inode that is being planned; runs that touch become one.
+    /// Adds pages of the inode being planned; adjacent runs merge.
     fn add_run(&mut self, inode: &PlannedInode, run: Range<u32>) {
         match self.runs.get_mut(inode.runs.start..).and_then(<[_]>::last_mut).filter(|last| last.end >= run.start) {
             Some(last) => last.end = last.end.max(run.end),
@@ -387,7 +386,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The ids of each kind of quota; projects are all 0.
+    /// The IDs for each kind of quota; all projects are 0.
     fn quota_ids(&self) -> [Usages; 3] {
         let mut usages: [Usages; 3] = Default::default();
         let own = self.lost_found.map(|_| LOST_FOUND_OWNER);
@@ -417,8 +416,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The quota files' content: quota files themselves do not count, and of the others not the
-    /// blocks of their inodes.
+    /// Computes the content of the quota files. Quota files themselves do not count, nor do the
+    /// inode blocks of other inodes.
     fn count_quotas(&mut self) {
         let mut usages = self.quota_ids();
         for inode in &self.inodes {

@@ -1,10 +1,10 @@
-//! Pages of files: which there are, and the nodes that point to them.
+//! Counts the pages of files and the nodes that point to them.
 
 use std::ops::Range;
 
 use crate::encode::node::Direct;
 
-/// What the pages of a file take.
+/// The pages and nodes of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCount {
     /// Pages.
@@ -15,8 +15,8 @@ pub struct NodeCount {
     pub indirect: u64,
 }
 
-/// The direct nodes of pages in order, by their number among all that a file could have; `in_inode`
-/// pages are the inode's own.
+/// The direct nodes for runs of pages, ascending, by their number among all that a file can have;
+/// the first `in_inode` pages are in the inode.
 pub fn direct_nodes(runs: &[Range<u32>], in_inode: u32, per_node: u32) -> impl Iterator<Item = u32> + '_ {
     let mut last = None;
     let spans = runs.iter().filter(move |run| run.end > in_inode && run.start < run.end);
@@ -27,7 +27,7 @@ pub fn direct_nodes(runs: &[Range<u32>], in_inode: u32, per_node: u32) -> impl I
     numbers.filter(move |number| last.replace(*number) != Some(*number))
 }
 
-/// Counts them.
+/// Counts pages and nodes.
 pub fn count(runs: &[Range<u32>], in_inode: u32, per_node: u32) -> NodeCount {
     let mut count =
         NodeCount { pages: runs.iter().map(|run| u64::from(run.end - run.start)).sum(), ..Default::default() };
@@ -47,16 +47,16 @@ pub fn count(runs: &[Range<u32>], in_inode: u32, per_node: u32) -> NodeCount {
     count
 }
 
-/// An indirect node.
+/// The position of an indirect node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indirect {
-    /// The inode's first or second.
+    /// The inode's first or second indirect node.
     Inode(u64),
-    /// One of the double indirect node's.
+    /// One of those below the double indirect node.
     Double(u64),
 }
 
-/// The indirect node above a direct one; `None` where the inode itself is.
+/// The indirect node above a direct one; `None` if that is the inode itself.
 pub fn indirect_of(direct: u32, per_node: u32) -> Option<Indirect> {
     match Direct::of(direct.into(), per_node.into())? {
         Direct::Inode(_) => None,
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(counted(&one(0..874)), (874, 1, 0));
         assert_eq!(counted(&one(0..873 + 2 * n)), (873 + 2036, 2, 0));
         assert_eq!(counted(&one(0..874 + 2 * n)), (874 + 2036, 3, 1));
-        // A hole over most of the first indirect node; then the second; then the double indirect
+        // A hole over most of the first indirect node, then the second, then the double indirect
         // one.
         assert_eq!(counted(&[3..4, 900..901, 902..903]), (3, 1, 0));
         let first_indirect = 873 + 2 * n;

@@ -1,4 +1,4 @@
-//! The superblock of a new volume.
+//! Builds the superblock of a new volume.
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::IntoBytes;
@@ -9,22 +9,22 @@ use crate::ids::NodeId;
 use crate::layout::superblock::SUPERBLOCK_OFFSET;
 use crate::layout::{Features, Geometry, Superblock};
 
-/// Version of mkfs.f2fs whose volumes these are (`major_ver`, `minor_ver`).
+/// The version of mkfs.f2fs that new volumes match (`major_ver`, `minor_ver`).
 const TOOLS_VERSION: (u16, u16) = (1, 15);
 const LOG_BLOCK_SIZE: u32 = 12;
-/// Where the checksum stands.
+/// The offset of the checksum.
 const CHECKSUM_OFFSET: u32 = (size_of::<Superblock>() - 4) as u32;
-/// Encoding UTF-8 of Unicode 12.1 (`s_encoding`).
+/// The encoding UTF-8 of Unicode 12.1 (`s_encoding`).
 const UTF8: u16 = 1;
 
-/// The features that the superblock names: with project quotas mkfs.f2fs also sets the feature of
-/// the other two, whose inodes stay 0.
+/// The features for the superblock: with project quotas, mkfs.f2fs also sets the feature for user
+/// and group quotas, whose inodes stay 0.
 fn recorded_features(asked: Features) -> Features {
     if asked.has(Features::PROJECT_QUOTA) { asked.with(Features::QUOTA_INODES) } else { asked }
 }
 
-/// The superblock, and the shape that a reader takes from it. `quotas`: the inodes of the quota
-/// files by kind.
+/// The superblock, and the geometry that a reader derives from it. `quotas`: the quota files'
+/// inodes by kind.
 pub fn superblock(new: &NewGeometry, options: &MkfsOptions, quotas: [NodeId; 3]) -> Result<(Superblock, Geometry)> {
     let mut superblock = Superblock::empty();
     set_shape(&mut superblock, new, options);
@@ -38,7 +38,7 @@ pub fn superblock(new: &NewGeometry, options: &MkfsOptions, quotas: [NodeId; 3])
     for (to, name) in superblock.extensions.iter_mut().zip(cold.iter().chain(&hot)) {
         copy(to, name.as_bytes());
     }
-    // Room for a NUL stays.
+    // Leave room for a NUL.
     for version in [&mut superblock.version, &mut superblock.initial_version] {
         copy(version, options.maker.as_bytes().get(..255).unwrap_or(options.maker.as_bytes()));
     }
@@ -61,7 +61,7 @@ pub fn superblock(new: &NewGeometry, options: &MkfsOptions, quotas: [NodeId; 3])
 }
 
 fn set_shape(superblock: &mut Superblock, new: &NewGeometry, options: &MkfsOptions) {
-    // Every count is below 2^32: a volume has at most 2^32 blocks.
+    // Every count is below 2^32, since a volume has at most 2^32 blocks.
     let field = |value: u64| u32::try_from(value).unwrap_or(u32::MAX).into();
     (superblock.major_version, superblock.minor_version) = (TOOLS_VERSION.0.into(), TOOLS_VERSION.1.into());
     let log_sector = options.sector_size.trailing_zeros();
@@ -95,7 +95,7 @@ fn copy(to: &mut [u8], from: &[u8]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
 }
 
-/// The block that holds it.
+/// The block that contains a superblock.
 pub fn block(superblock: &Superblock) -> Vec<u8> {
     let mut block = vec![0; 1 << LOG_BLOCK_SIZE];
     if let Some(place) = block.get_mut(SUPERBLOCK_OFFSET..) {
