@@ -1,4 +1,4 @@
-//! Changes of an area of entries: a directory's block, or the inline part of its inode (f2fs.md,
+//! Changes an area of entries: a directory block, or the inline part of an inode (f2fs.md,
 //! "Directories").
 
 use std::mem::offset_of;
@@ -12,21 +12,21 @@ use crate::ids::NodeId;
 use crate::layout::dentry::{Dentry, SLOT_BYTES, Slot, slots_of, type_of};
 use crate::layout::{DentryArea, DentryRoom};
 
-/// An entry that is to be.
+/// A new entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewEntry<'a> {
-    /// Of the name, as its directory hashes.
+    /// The hash of the name, by the directory's rule.
     pub hash: u32,
-    /// The name as it is stored, 1 to 255 bytes.
+    /// The name as stored, 1 to 255 bytes.
     pub name: &'a [u8],
-    /// The inode.
+    /// The inode's number.
     pub ino: NodeId,
-    /// What it is.
+    /// The kind of file.
     pub kind: FileKind,
 }
 
-/// Puts an entry into the first run of free slots that is long enough, as Linux does (dir.c,
-/// `f2fs_room_for_filename`). Returns its first slot; `None`, and nothing changed, where there is
+/// Puts an entry into the first long enough run of free slots, as Linux does (dir.c,
+/// `f2fs_room_for_filename`). Returns its first slot, or `None`, with nothing changed, if there is
 /// no room.
 pub fn insert(area: &mut [u8], entry: &NewEntry<'_>) -> Option<usize> {
     let slot = DentryArea::new(area).free_run(slots_of(entry.name.len()))?;
@@ -34,7 +34,7 @@ pub fn insert(area: &mut [u8], entry: &NewEntry<'_>) -> Option<usize> {
     Some(slot)
 }
 
-/// Takes the entry away that begins in a slot: only its bits, the bytes stay (dir.c,
+/// Removes the entry that starts in a slot: clears its bits and leaves its bytes (dir.c,
 /// `f2fs_delete_entry`). Returns whether there was one.
 pub fn remove(area: &mut [u8], slot: usize) -> bool {
     let view = DentryArea::new(area);
@@ -46,7 +46,7 @@ pub fn remove(area: &mut [u8], slot: usize) -> bool {
     true
 }
 
-/// Lets the entry that begins in a slot lead to another inode; name and hash stay (dir.c,
+/// Makes the entry that starts in a slot refer to another inode; name and hash stay (dir.c,
 /// `f2fs_set_link`). Returns whether there was one.
 pub fn retarget(area: &mut [u8], slot: usize, ino: NodeId, kind: FileKind) -> bool {
     let view = DentryArea::new(area);
@@ -59,20 +59,20 @@ pub fn retarget(area: &mut [u8], slot: usize, ino: NodeId, kind: FileKind) -> bo
     true
 }
 
-/// Whether no slot is in use: such a block is given back (dir.c, `f2fs_delete_entry`).
+/// Whether no slot is in use; such a block is freed (dir.c, `f2fs_delete_entry`).
 pub fn is_unused(area: &[u8]) -> bool {
     let room = DentryRoom::of(area.len());
     !area.get(..room.bitmap).is_some_and(|bitmap| (0..room.slots).any(|slot| lsb_first::get(bitmap, slot)))
 }
 
-/// Whether there is nothing but `.` and `..`.
+/// Whether there are no entries except `.` and `..`.
 #[cfg(test)]
 fn is_empty(area: &[u8]) -> bool {
     DentryArea::new(area).slots_from(0).all(|slot| matches!(slot, Slot::Entry(entry) if entry.is_dots()))
 }
 
-/// The first block of a directory whose entries were in its inode: each stays in its slot
-/// (inline.c, `f2fs_move_inline_dirents`). For directories whose levels begin with one bucket.
+/// The first block of a directory whose entries were inline: each keeps its slot (inline.c,
+/// `f2fs_move_inline_dirents`). Only for directories with one bucket in level 0.
 pub fn first_block(inline: &[u8], block_size: usize) -> Vec<u8> {
     let (from, to) = (DentryRoom::of(inline.len()), DentryRoom::of(block_size));
     let mut block = vec![0; block_size];

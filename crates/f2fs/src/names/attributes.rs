@@ -1,4 +1,4 @@
-//! Owners, permissions, times and extended attributes that change.
+//! Changes owners, permissions, times and extended attributes.
 
 use nandkit_vfs::{AttributeChange, ErrorKind, FsError, Result};
 
@@ -10,11 +10,11 @@ use crate::encode::xattr;
 use crate::ids::NodeId;
 use crate::inode::Inode;
 
-/// The low bits of a mode, which are permissions.
+/// The permission bits of a mode.
 const PERMISSIONS: u16 = 0o7777;
 
-/// Changes all but the size. Errors: `ReadOnly` (the inode is immutable), `QuotaExceeded`,
-/// `NoSpace` (no room for a new owner in a quota file), `Corrupt`, `Device`.
+/// Applies all changes except that of the size. Errors: `ReadOnly` (the inode is immutable),
+/// `QuotaExceeded`, `NoSpace` (no room for a new owner in a quota file), `Corrupt`, `Device`.
 pub fn change<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, change: &AttributeChange) -> Result<()> {
     store.prepare()?;
     let inode = store.inode_at(ino)?;
@@ -39,8 +39,8 @@ pub fn change<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, change: &Attri
     })
 }
 
-/// Asks whether an inode may have the owners that a change gives it. Errors: `QuotaExceeded`,
-/// `NoSpace`, `Corrupt`, `Device`; nothing has changed then.
+/// Checks whether quotas allow the owners that a change gives an inode. Errors: `QuotaExceeded`,
+/// `NoSpace`, `Corrupt`, `Device`; then nothing has changed.
 pub fn admit<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode, change: &AttributeChange) -> Result<()> {
     if change.uid.is_none() && change.gid.is_none() {
         return Ok(());
@@ -67,7 +67,7 @@ pub fn set_xattr<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, name: &[u8]
     }
 }
 
-/// Takes an extended attribute away. Errors: `NoAttribute`, and as [`set_xattr`].
+/// Removes an extended attribute. Errors: `NoAttribute`, and as [`set_xattr`].
 pub fn remove_xattr<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, name: &[u8]) -> Result<()> {
     store.prepare()?;
     let inode = store.inode_at(ino)?;

@@ -1,5 +1,4 @@
-//! Entries of a directory, wherever they are: in its inode or in its pages (f2fs.md,
-//! "Directories").
+//! Entries of a directory, in its inode or in its pages (f2fs.md, "Directories").
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +17,7 @@ use crate::layout::dentry::{Slot, kind_of, slots_of, type_of};
 use crate::layout::inode::inline;
 use crate::layout::{DentryArea, Geometry, NAME_MAX};
 
-/// The pages of one directory of a store.
+/// The pages of a directory in a store.
 struct Pages<'a, S: ?Sized> {
     store: &'a S,
     directory: &'a Inode,
@@ -37,14 +36,14 @@ pub enum Room {
     Inline,
     /// In a page.
     Page {
-        /// Where.
+        /// The location.
         at: Placement,
-        /// The page was a hole, and got a block for it.
+        /// Whether the page was a hole and got a block for the entry.
         new: bool,
     },
 }
 
-/// Refuses what is no name of an entry. Errors: `InvalidName`, `NameTooLong`.
+/// Checks the name of a new entry. Errors: `InvalidName`, `NameTooLong`.
 pub fn check_name(name: &[u8]) -> Result<()> {
     if name.is_empty() || name == b"." || name == b".." || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
         let detail = "names are not empty, not . or .., and hold no / and no NUL";
@@ -57,9 +56,9 @@ pub fn check_name(name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The hash under which a directory enters a new name. Errors: `NotSupported` (an encrypted
-/// directory; in one without case a name that Linux and fsck.f2fs hash differently), `InvalidName`
-/// (in one without case, where the volume takes only names that can be folded).
+/// The hash of a new name in a directory. Errors: `NotSupported` (an encrypted directory; in a
+/// casefolded one, a name that Linux and fsck.f2fs hash differently), `InvalidName` (in a
+/// casefolded directory, if the volume refuses names that cannot be folded).
 pub fn hash_of_new(geometry: &Geometry, directory: &Inode, name: &[u8]) -> Result<u32> {
     expect_plain(directory)?;
     if !directory.is_casefolded() {
@@ -74,8 +73,8 @@ pub fn hash_of_new(geometry: &Geometry, directory: &Inode, name: &[u8]) -> Resul
             );
             Err(FsError::new(ErrorKind::InvalidName, detail))
         }
-        // Linux takes such a name by its bytes, fsck.f2fs folds it nevertheless and calls Linux's
-        // hash wrong.
+        // Linux hashes such a name by its bytes; fsck.f2fs folds it nevertheless and reports
+        // Linux's hash as wrong.
         None if std::str::from_utf8(name).is_ok() => {
             let detail = format!(
                 "a name that Linux does not fold (a character later than Unicode 12.1, or over 254 bytes when folded) in directory {}, which compares names without case",
@@ -87,7 +86,8 @@ pub fn hash_of_new(geometry: &Geometry, directory: &Inode, name: &[u8]) -> Resul
     }
 }
 
-/// Names of an encrypted directory cannot be made without its key. Errors: `NotSupported`.
+/// Refuses an encrypted directory: its names cannot be made without its key. Errors:
+/// `NotSupported`.
 pub fn expect_plain(directory: &Inode) -> Result<()> {
     if directory.is_encrypted() {
         let detail = format!("directory {} is encrypted; its names are not changed without the key", directory.nid.0);
@@ -96,7 +96,7 @@ pub fn expect_plain(directory: &Inode) -> Result<()> {
     Ok(())
 }
 
-/// The entry `..`. Errors: `Corrupt` where there is none, `Device`.
+/// Finds the entry `..`. Errors: `Corrupt` (there is none), `Device`.
 pub fn find_parent<S: InodeStore + ?Sized>(store: &S, directory: &Inode) -> Result<Position> {
     find_by(store, directory, 0, &|found| found == b"..")?.ok_or_else(|| {
         let what = format!("directory {} has no entry ..", directory.nid.0);
@@ -104,8 +104,8 @@ pub fn find_parent<S: InodeStore + ?Sized>(store: &S, directory: &Inode) -> Resu
     })
 }
 
-/// The entry with this hash whose name is the one that is looked for. Errors: `Corrupt`, `Device`.
-/// Cost: two pages a level.
+/// Finds the entry with this hash whose name matches. Errors: `Corrupt`, `Device`. Cost: two pages
+/// per level.
 pub fn find_by<S: InodeStore + ?Sized>(
     store: &S,
     directory: &Inode,
@@ -121,8 +121,8 @@ pub fn find_by<S: InodeStore + ?Sized>(
     }
 }
 
-/// Makes sure that an entry has room: where Linux would put it. Nothing that fails then is left to
-/// the entry itself. Errors: `NoSpace`, `FileTooBig`, `Corrupt`, `Device`.
+/// Reserves room for an entry where Linux would put it, so that inserting it cannot fail for lack
+/// of room. Errors: `NoSpace`, `FileTooBig`, `Corrupt`, `Device`.
 pub fn make_room<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, hash: u32, name: &[u8]) -> Result<Room> {
     let slots = slots_of(name.len());
     let mut directory = store.inode_at(ino)?;
@@ -144,7 +144,7 @@ pub fn make_room<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, hash: u32, 
     Ok(Room::Page { at, new })
 }
 
-/// The room is not needed after all. Errors: `Corrupt`, `Device`.
+/// Returns unneeded room. Errors: `Corrupt`, `Device`.
 pub fn give_back<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, room: Room) -> Result<()> {
     match room {
         Room::Page { at, new: true } => store.drop_page(ino, at.page),
@@ -152,7 +152,7 @@ pub fn give_back<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, room: Room)
     }
 }
 
-/// Puts an entry where room was made for it, and moves the directory's times. Errors: `Corrupt`,
+/// Puts an entry into the reserved room and updates the directory's times. Errors: `Corrupt`,
 /// `Device`.
 pub fn insert<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, room: Room, entry: &NewEntry<'_>) -> Result<()> {
     let mut done = false;
@@ -162,7 +162,7 @@ pub fn insert<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, room: Room, en
             store.edit_inode(ino, &mut |block| {
                 done = block.get_mut(place.clone()).and_then(|area| area::insert(area, entry)).is_some();
             })?;
-            // As Linux leaves it; it means nothing while the entries are in the inode (inline.c,
+            // As in Linux; it means nothing while the entries are inline (inline.c,
             // `f2fs_add_inline_entry`).
             0
         }
@@ -182,7 +182,7 @@ pub fn insert<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, room: Room, en
     })
 }
 
-/// Takes an entry away, gives back a page without entries, and moves the directory's times. Errors:
+/// Removes an entry, frees a page without entries, and updates the directory's times. Errors:
 /// `Corrupt`, `Device`.
 pub fn remove<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, position: &Position) -> Result<()> {
     let mut unused = false;
@@ -198,7 +198,7 @@ pub fn remove<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, position: &Pos
     touch(store, ino)
 }
 
-/// Lets an entry lead to another inode, and moves the directory's times. Errors: `Corrupt`,
+/// Makes an entry refer to another inode and updates the directory's times. Errors: `Corrupt`,
 /// `Device`.
 pub fn retarget<S: InodeStore + ?Sized>(
     store: &mut S,
@@ -214,7 +214,7 @@ pub fn retarget<S: InodeStore + ?Sized>(
     touch(store, ino)
 }
 
-/// The times of a directory whose entries changed.
+/// Updates the times of a directory whose entries changed.
 fn touch<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId) -> Result<()> {
     let now = store.now();
     edit_head(store, ino, &mut |head| set_modified(head, now))
@@ -238,10 +238,10 @@ fn edit_area<S: InodeStore + ?Sized>(
     })
 }
 
-/// Moves entries from the inode into pages (inline.c, `f2fs_convert_inline_dir`). With one bucket
-/// at first each keeps its slot, and a listing that is under way its place; with several
-/// (`dir_level`) they are hashed anew, as in Linux, and such a listing may show an entry twice or
-/// not at all. Errors: `NoSpace`, and all is as before; `Corrupt`, `Device`.
+/// Moves entries from the inode into pages (inline.c, `f2fs_convert_inline_dir`). If level 0 has
+/// one bucket, each entry keeps its slot, and a listing in progress its position; with more
+/// (`dir_level`) entries are rehashed, as in Linux, and such a listing may show an entry twice or
+/// not at all. Errors: `NoSpace` (nothing has changed), `Corrupt`, `Device`.
 fn move_to_pages<S: InodeStore + ?Sized>(store: &mut S, directory: &Inode) -> Result<()> {
     let ino = directory.nid;
     let size = store.geometry().block_size();
@@ -251,7 +251,7 @@ fn move_to_pages<S: InodeStore + ?Sized>(store: &mut S, directory: &Inode) -> Re
         _ => rehashed(entries, directory.head.directory_level, size)?,
     };
     let place = directory.shape.inline.clone();
-    // Addresses of further pages lie where the entries are.
+    // The inline area becomes the addresses of further pages.
     edit_head(store, ino, &mut |head| {
         head.inline &= !inline::DENTRY;
         head.depth = depth.into();
@@ -260,7 +260,7 @@ fn move_to_pages<S: InodeStore + ?Sized>(store: &mut S, directory: &Inode) -> Re
     for (number, content) in &pages {
         let copied = store.edit_page(ino, *number, &mut |page| put(page, 0, content));
         if let Err(error) = copied {
-            // Pages behind those of the inode had brought a node with them.
+            // Pages past those in the inode have allocated nodes.
             store.drop_all_pages(ino)?;
             let saved = directory.head;
             edit_head(store, ino, &mut |head| {
@@ -275,8 +275,8 @@ fn move_to_pages<S: InodeStore + ?Sized>(store: &mut S, directory: &Inode) -> Re
     Ok(())
 }
 
-/// The pages into which entries go that were in the inode of a directory whose levels begin with
-/// several buckets, and the levels (inline.c, `f2fs_add_inline_entries`).
+/// Rehashes inline entries of a directory whose level 0 has several buckets; returns the pages and
+/// the number of levels (inline.c, `f2fs_add_inline_entries`).
 fn rehashed(entries: &[u8], directory_level: u8, block_size: usize) -> Result<(BTreeMap<u32, Vec<u8>>, u32)> {
     #[derive(Default)]
     struct New(RefCell<BTreeMap<u32, Vec<u8>>>);

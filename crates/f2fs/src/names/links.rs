@@ -1,4 +1,4 @@
-//! Names made and taken away, and the inodes that come and go with them (namei.c, dir.c).
+//! Adds and removes names, with the inodes that they create and free (namei.c, dir.c).
 
 use nandkit_vfs::{ErrorKind, FileKind, FsError, NewNode, Result};
 
@@ -14,8 +14,8 @@ use crate::inode::Inode;
 use crate::layout::Features;
 use crate::layout::inode::{advise, flag};
 
-/// A directory that takes and gives names. Errors: `NotADirectory`, `NotFound` (it was removed),
-/// `ReadOnly` (it is immutable).
+/// The inode of a directory whose entries may be changed. Errors: `NotADirectory`, `NotFound` (it
+/// was removed), `ReadOnly` (it is immutable).
 pub fn open_directory<S: InodeStore + ?Sized>(store: &S, ino: NodeId) -> Result<Inode> {
     let directory = store.inode_at(ino)?;
     if directory.kind != FileKind::Directory {
@@ -28,7 +28,7 @@ pub fn open_directory<S: InodeStore + ?Sized>(store: &S, ino: NodeId) -> Result<
     Ok(directory)
 }
 
-/// Refuses to change an inode that chattr(1) made immutable. Errors: `ReadOnly`.
+/// Refuses to change an inode that is immutable (chattr(1)). Errors: `ReadOnly`.
 pub fn expect_mutable(inode: &Inode) -> Result<()> {
     if inode.head.has_flag(flag::IMMUTABLE) {
         return Err(FsError::new(ErrorKind::ReadOnly, format!("inode {} is immutable", inode.nid.0)));
@@ -36,8 +36,8 @@ pub fn expect_mutable(inode: &Inode) -> Result<()> {
     Ok(())
 }
 
-/// Where a directory hands its project on, only inodes of that project get names in it (namei.c,
-/// `f2fs_link`, `f2fs_rename`). Errors: `CrossDevice`, behind which mv(1) copies.
+/// Checks that an inode has the project of a directory that passes its project on (namei.c,
+/// `f2fs_link`, `f2fs_rename`). Errors: `CrossDevice`, on which mv(1) copies.
 pub(super) fn expect_project<S: InodeStore + ?Sized>(store: &S, directory: &Inode, inode: &Inode) -> Result<()> {
     let features = store.geometry().features;
     let of = |inode: &Inode| inode.extra.and_then(|extra| extra.project_id(features)).unwrap_or(0);
@@ -56,7 +56,7 @@ pub(super) fn fails(kind: ErrorKind, name: &[u8], directory: &Inode) -> FsError 
     FsError::new(kind, format!("{} in directory {}", String::from_utf8_lossy(name), directory.nid.0))
 }
 
-/// The entry with a name. Errors: `NotFound`, `Corrupt`, `Device`.
+/// Finds the entry with a name. Errors: `NotFound`, `Corrupt`, `Device`.
 pub fn find<S: InodeStore + ?Sized>(store: &S, directory: &Inode, name: &[u8]) -> Result<Position> {
     let is_dots = name == b"." || name == b"..";
     let found = if is_dots { None } else { store.find_entry(directory, name)? };
@@ -65,7 +65,7 @@ pub fn find<S: InodeStore + ?Sized>(store: &S, directory: &Inode, name: &[u8]) -
 
 /// Makes an inode and its first name.
 ///
-/// Errors: `NotADirectory`, `NotFound` (a directory that was removed), `Exists`, `InvalidName`,
+/// Errors: `NotADirectory`, `NotFound` (the directory was removed), `Exists`, `InvalidName`,
 /// `NameTooLong`, `InvalidArgument`, `NotSupported` (an encrypted directory), `NoSpace`,
 /// `QuotaExceeded`, `Corrupt`, `Device`.
 pub fn create<S: InodeStore + ?Sized>(
@@ -99,7 +99,7 @@ pub fn create<S: InodeStore + ?Sized>(
     Ok(ino)
 }
 
-/// A new inode with its first page, in no directory yet.
+/// Makes an inode and its first page, in no directory yet.
 fn make<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[u8], node: &NewNode<'_>) -> Result<NodeId> {
     // Making room may have moved the parent's entries.
     let parent = store.inode_at(directory)?;
@@ -132,15 +132,15 @@ fn expect_link_room(inode: &Inode) -> Result<()> {
     }
 }
 
-/// Moves an inode's count of links. It is not told.
+/// Changes an inode's link count, without updating times.
 pub(super) fn add_links<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, change: i32) -> Result<()> {
     edit_head(store, ino, &mut |head| head.links = head.links.get().saturating_add_signed(change).into())
 }
 
-/// Gives an inode one more name. Roll-forward may not rely on the one that it holds then (dir.c,
+/// Gives an inode one more name. Roll-forward must not rely on the recorded name after that (dir.c,
 /// `f2fs_init_inode_metadata`).
 ///
-/// Errors: as [`create`]; `IsADirectory`, `TooManyLinks`, `CrossDevice` (the directory hands on
+/// Errors: as [`create`]; `IsADirectory`, `TooManyLinks`, `CrossDevice` (the directory passes on
 /// another project), `NotFound` (the inode has no name any more).
 pub fn link<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, directory: NodeId, name: &[u8]) -> Result<()> {
     store.prepare()?;
@@ -172,7 +172,7 @@ pub fn link<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, directory: NodeI
     })
 }
 
-/// Takes a name away; the inode goes with its last one, unless somebody retains it. Errors:
+/// Removes a name; with its last name the inode is freed, unless it is retained. Errors:
 /// `NotADirectory`, `NotFound`, `NotEmpty`, `Corrupt`, `Device`.
 pub fn unlink<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[u8]) -> Result<()> {
     store.prepare()?;
@@ -183,8 +183,8 @@ pub fn unlink<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[
     take_name(store, directory, &inode, &found)
 }
 
-/// Takes a name away where a recovery says so, whatever marks the inode and its directory had at
-/// the checkpoint; a directory must be empty. Errors: `NotFound`, `Corrupt`, `Device`.
+/// Removes a name during recovery, ignoring the flags that inode and directory had at the
+/// checkpoint; a directory must be empty. Errors: `NotFound`, `Corrupt`, `Device`.
 pub fn unlink_unasked<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[u8]) -> Result<()> {
     store.prepare()?;
     let found = find(store, &store.inode_at(directory)?, name)?;
@@ -201,7 +201,7 @@ fn take_name<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, inode: &I
     leave(store, inode, leaving)
 }
 
-/// Errors: `NotEmpty`, `ReadOnly` (it is immutable).
+/// Checks that an inode may lose its name. Errors: `NotEmpty`, `ReadOnly` (it is immutable).
 pub(super) fn expect_removable<S: InodeStore + ?Sized>(store: &S, inode: &Inode) -> Result<()> {
     expect_mutable(inode)?;
     if inode.kind == FileKind::Directory && !store.is_empty_directory(inode)? {
@@ -210,19 +210,19 @@ pub(super) fn expect_removable<S: InodeStore + ?Sized>(store: &S, inode: &Inode)
     Ok(())
 }
 
-/// What becomes of an inode that loses a name.
+/// What happens to an inode that loses a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaving {
-    /// It has others.
+    /// It has other names.
     Stays,
-    /// It lives on without.
+    /// It stays alive without a name.
     Orphan,
-    /// It is given up.
+    /// It is freed.
     Goes,
 }
 
-/// Looks what losing a name means, and has it noted that an inode lives on: that may fail, and
-/// comes first. Errors: `NoSpace`.
+/// Decides what losing a name means, and records an orphan first, since that may fail. Errors:
+/// `NoSpace`.
 pub(super) fn prepare_to_leave<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode) -> Result<Leaving> {
     if inode.kind != FileKind::Directory && inode.head.links.get() > 1 {
         return Ok(Leaving::Stays);
@@ -234,7 +234,7 @@ pub(super) fn prepare_to_leave<S: InodeStore + ?Sized>(store: &mut S, inode: &In
     Ok(Leaving::Orphan)
 }
 
-/// An inode lost a name. Errors: `Corrupt`, `Device`.
+/// Applies the loss of a name to an inode. Errors: `Corrupt`, `Device`.
 pub(super) fn leave<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode, leaving: Leaving) -> Result<()> {
     if leaving == Leaving::Goes {
         return store.free_inode(inode.nid);
@@ -244,23 +244,23 @@ pub(super) fn leave<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode, leavin
         let left = if leaving == Leaving::Stays { head.links.get().saturating_sub(1) } else { 0 };
         head.links = left.into();
         if inode.kind == FileKind::Directory {
-            // dir.c, `f2fs_drop_nlink`.
+            // As in dir.c, `f2fs_drop_nlink`.
             head.size = 0.into();
         }
         set_changed(head, now);
     })
 }
 
-/// Keeps an inode alive whatever becomes of its names. Errors: `NotFound` where it has none and
-/// nobody retains it, `Corrupt`, `Device`.
+/// Keeps an inode alive when it loses its names. Errors: `NotFound` (it has none and is not
+/// retained), `Corrupt`, `Device`.
 pub fn retain<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId) -> Result<()> {
     store.inode_at(ino)?;
     store.state().retain(ino);
     Ok(())
 }
 
-/// Undoes one [`retain`]; the last one of an inode without a name gives it up. Errors:
-/// `InvalidArgument` where nobody retains it, `Corrupt`, `Device`.
+/// Undoes one [`retain`]; the last one frees an inode without a name. Errors: `InvalidArgument` (it
+/// is not retained), `Corrupt`, `Device`.
 pub fn release<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId) -> Result<()> {
     let inode = store.inode_at(ino)?;
     if store.state().release(ino)? && inode.head.links.get() == 0 {

@@ -1,7 +1,7 @@
-//! Names of a volume that writes: what entries, inodes and attributes become by each change.
+//! Naming operations of a writable volume: how each change affects entries, inodes and attributes.
 //!
-//! Pure changes of bytes: [`area`] (entries), [`new_inode`], [`xattrs`]. Operations: [`links`],
-//! [`rename`], [`attributes`], over an [`store::InodeStore`].
+//! Pure changes of bytes: [`area`] (entries), [`new_inode`], [`xattrs`]. Operations on an
+//! [`store::InodeStore`]: [`links`], [`rename`], [`attributes`].
 
 pub mod area;
 pub mod attributes;

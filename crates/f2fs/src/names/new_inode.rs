@@ -1,4 +1,4 @@
-//! What a new inode is like (f2fs.md, "Inode"; namei.c, `f2fs_new_inode`).
+//! Builds new inodes (f2fs.md, "Inode"; namei.c, `f2fs_new_inode`).
 
 use nandkit_vfs::{ErrorKind, FileKind, FsError, NewNode, Result, Timestamp};
 use zerocopy::FromZeros;
@@ -14,25 +14,25 @@ use crate::layout::inode::{
 };
 use crate::layout::{Features, InodeHead};
 
-/// Flags that a new inode has of its directory (f2fs.h, F2FS_FL_INHERITED).
+/// Flags that a new inode inherits from its directory (f2fs.h, F2FS_FL_INHERITED).
 const INHERITED: u32 =
     flag::SYNC | flag::NO_DUMP | flag::NO_ACCESS_TIME | flag::DIRECTORY_SYNC | flag::PROJECT_INHERIT | flag::CASEFOLD;
-/// Of these, what only directories have (f2fs.h, F2FS_REG_FLMASK).
+/// Flags of these that only directories get (f2fs.h, F2FS_REG_FLMASK).
 const OF_DIRECTORIES: u32 = flag::DIRECTORY_SYNC | flag::PROJECT_INHERIT | flag::CASEFOLD;
-/// Of these, what links and devices have (f2fs.h, F2FS_OTHER_FLMASK).
+/// Flags of these that symlinks and devices get (f2fs.h, F2FS_OTHER_FLMASK).
 const OF_OTHERS: u32 = flag::NO_DUMP | flag::NO_ACCESS_TIME;
 
-/// How new inodes are made: Linux's defaults, unless mount options say otherwise.
+/// Options for new inodes: Linux's defaults, unless mount options differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Making {
-    /// Small content goes into the inode (`inline_data`).
+    /// Stores small content in the inode (`inline_data`).
     pub inline_data: bool,
-    /// Entries go into the inode as long as they fit (`inline_dentry`).
+    /// Stores entries in the inode while they fit (`inline_dentry`).
     pub inline_entries: bool,
-    /// Words for attributes in the inode, 0 for none (`inline_xattr`, `inline_xattr_size`; other
-    /// numbers than 50 need FLEXIBLE_INLINE_XATTR).
+    /// Words for attributes in the inode, 0 for none (`inline_xattr`, `inline_xattr_size`; numbers
+    /// other than 50 need FLEXIBLE_INLINE_XATTR).
     pub xattr_words: u16,
-    /// Levels of a new directory begin with so many buckets, as a power of two (`dir_level` of
+    /// The base-2 logarithm of the number of buckets in level 0 of a new directory (`dir_level` of
     /// sysfs).
     pub directory_level: u8,
 }
@@ -43,38 +43,38 @@ impl Default for Making {
     }
 }
 
-/// An inode that is to be.
+/// An inode to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct NewInode<'a> {
-    /// What its maker says.
+    /// What the caller requests.
     pub node: &'a NewNode<'a>,
     /// Its first name.
     pub name: &'a [u8],
     /// Its number.
     pub ino: NodeId,
-    /// Its directory, which is not encrypted.
+    /// Its directory, which must not be encrypted.
     pub parent: &'a Inode,
-    /// All its times.
+    /// The time for all its timestamps.
     pub now: Timestamp,
-    /// A number that an earlier inode of this number hardly had.
+    /// A generation number that an earlier inode with this number is unlikely to have had.
     pub generation: u32,
     /// Extensions of cold and of hot files.
     pub extensions: (&'a [String], &'a [String]),
 }
 
-/// The block of a new inode without its footer, and its first page where it needs one.
+/// The block of a new inode without its footer, and its first page if it needs one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewBlocks {
-    /// The inode: `blocks` is 1 and `links` what they are with its first name.
+    /// The inode; `blocks` is 1, and `links` includes its first name.
     pub inode: Vec<u8>,
-    /// A directory's first block, or the target of a link that is too long for the inode.
+    /// A directory's first block, or a symlink target that is too long for the inode.
     pub page: Option<Vec<u8>>,
 }
 
-/// Makes the blocks of an inode.
+/// Builds the blocks of a new inode.
 ///
-/// Errors: `InvalidArgument` (a target that is empty or holds NUL, a device number beyond 12 and 20
-/// bits), `NameTooLong` (a target that does not fit into a block with its NUL).
+/// Errors: `InvalidArgument` (a target that is empty or contains NUL, a device number beyond 12 and
+/// 20 bits), `NameTooLong` (a target that does not fit into a block with its NUL).
 pub fn blocks(block_size: usize, features: Features, making: &Making, new: &NewInode<'_>) -> Result<NewBlocks> {
     check(block_size, new.node)?;
     let kind = new.node.kind;
@@ -99,8 +99,8 @@ pub fn blocks(block_size: usize, features: Features, making: &Making, new: &NewI
         head.advise = advise_of(new.name, cold.iter().map(String::as_str), hot.iter().map(String::as_str));
     }
     let mut rest = InodeRest {
-        // Linux gives all bytes, needed or not; kernels that know fewer refuse only what is longer
-        // than they know.
+        // Linux always reserves all bytes; kernels that know fewer only refuse sizes above their
+        // own.
         extra_bytes: if features.has(Features::EXTRA_ATTRIBUTES) { EXTRA_BYTES_MAX } else { 0 },
         project_id: project(new.parent, features),
         compression: (0, 0, 0),
@@ -145,8 +145,8 @@ const fn inline_bits(making: &Making, kind: FileKind) -> u8 {
     bits
 }
 
-/// Flags of a new inode (namei.c, `f2fs_mask_flags`). New files are not compressed, whatever their
-/// directory says; new directories hand the wish on.
+/// The flags of a new inode (namei.c, `f2fs_mask_flags`). New files are not compressed, even if
+/// their directory asks for it; new directories pass the flag on.
 fn inherited(kind: FileKind, parent: u32, features: Features) -> u32 {
     match kind {
         FileKind::Directory => {
@@ -158,7 +158,7 @@ fn inherited(kind: FileKind, parent: u32, features: Features) -> u32 {
     }
 }
 
-/// The project: the directory's, where it hands it on, else none.
+/// The project: that of a directory that passes it on, else 0.
 pub fn project(parent: &Inode, features: Features) -> u32 {
     match parent.extra.and_then(|extra| extra.project_id(features)) {
         Some(project) if parent.head.has_flag(flag::PROJECT_INHERIT) => project,
@@ -166,7 +166,7 @@ pub fn project(parent: &Inode, features: Features) -> u32 {
     }
 }
 
-/// Bytes of an inode's inline content.
+/// The inline capacity of an inode in bytes.
 fn inline_room(block_size: usize, features: Features, inline_flags: u8, rest: &InodeRest<'_>) -> usize {
     let words = usize::from(xattr_words(features, inline_flags, rest.xattr_words));
     nids_offset(block_size).saturating_sub(WORDS_OFFSET + usize::from(rest.extra_bytes) + words * 4 + 4)

@@ -1,4 +1,4 @@
-//! Names that move (namei.c, `f2fs_rename`, `f2fs_cross_rename`).
+//! Rename and exchange (namei.c, `f2fs_rename`, `f2fs_cross_rename`).
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ use crate::inode::Inode;
 use crate::layout::InodeHead;
 use crate::layout::inode::advise;
 
-/// A directory and a name.
+/// A directory and a name in it.
 pub type NameInDirectory<'a> = (NodeId, &'a [u8]);
 
-/// Gives an inode another name or directory, as POSIX and renameat2(2) say.
+/// Renames or moves an inode, as in POSIX and renameat2(2).
 ///
 /// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a
 /// directory into itself), `InvalidName`, `NameTooLong`, `NotSupported` (an encrypted directory),
-/// `CrossDevice` (the directory hands on another project), `NoSpace`, `Corrupt`, `Device`.
+/// `CrossDevice` (the directory passes on another project), `NoSpace`, `Corrupt`, `Device`.
 pub fn rename<S: InodeStore + ?Sized>(
     store: &mut S,
     from: NameInDirectory<'_>,
@@ -73,8 +73,8 @@ pub fn rename<S: InodeStore + ?Sized>(
     }
 }
 
-/// A directory does not come below itself. Errors: `InvalidArgument`, `Corrupt`. Cost: the way up
-/// from the new directory.
+/// Checks that a directory does not move below itself. Errors: `InvalidArgument`, `Corrupt`. Cost:
+/// the path up from the new directory.
 fn expect_no_circle<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: NodeId, to: NodeId) -> Result<()> {
     if moved.kind != FileKind::Directory || from == to && moved.nid != to {
         return Ok(());
@@ -94,8 +94,7 @@ fn expect_no_circle<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: Node
     Ok(())
 }
 
-/// A directory that moves has the entry that says where it is. Errors: `Corrupt`, before anything
-/// has changed.
+/// Checks that a directory that moves has a `..` entry. Errors: `Corrupt`, before any change.
 fn expect_dots<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: NodeId, to: NodeId) -> Result<()> {
     if moved.kind == FileKind::Directory && from != to {
         find_parent(store, moved)?;
@@ -103,8 +102,8 @@ fn expect_dots<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: NodeId, t
     Ok(())
 }
 
-/// Gives an inode a free name in the same directory where a recovery says so, whatever marks both
-/// had at the checkpoint. Errors: `NotFound`, `NoSpace`, `Corrupt`, `Device`.
+/// Renames an inode to a free name in the same directory during recovery, ignoring the flags that
+/// both had at the checkpoint. Errors: `NotFound`, `NoSpace`, `Corrupt`, `Device`.
 pub fn rename_unasked<S: InodeStore + ?Sized>(
     store: &mut S,
     directory: NodeId,
@@ -116,7 +115,7 @@ pub fn rename_unasked<S: InodeStore + ?Sized>(
     to_new_name(store, &moved, (directory, from), (directory, to))
 }
 
-/// To a name that nobody has.
+/// Renames to a free name.
 fn to_new_name<S: InodeStore + ?Sized>(
     store: &mut S,
     moved: &Inode,
@@ -139,7 +138,7 @@ fn to_new_name<S: InodeStore + ?Sized>(
     })
 }
 
-/// Over the name of another inode, which loses it.
+/// Renames over the name of another inode, which loses it.
 fn over<S: InodeStore + ?Sized>(
     store: &mut S,
     moved: &Inode,
@@ -172,7 +171,7 @@ fn over<S: InodeStore + ?Sized>(
     leave(store, other, leaving)
 }
 
-/// Two inodes change names.
+/// Exchanges the names of two inodes.
 fn exchange<S: InodeStore + ?Sized>(
     store: &mut S,
     (one, from): (&Inode, NameInDirectory<'_>),
@@ -182,8 +181,8 @@ fn exchange<S: InodeStore + ?Sized>(
     let second = find(store, &store.inode_at(to.0)?, to.1)?;
     retarget(store, from.0, &first, other.nid, other.kind)?;
     retarget(store, to.0, &second, one.nid, one.kind)?;
-    // At the last checkpoint the name is a directory's: a file that is fsynced there later must not
-    // meet it (`needs_checkpoint`).
+    // In the last checkpoint the name is a directory's: roll-forward of a file that is fsynced
+    // there later must not meet it (`needs_checkpoint`).
     match (one.kind == FileKind::Directory, other.kind == FileKind::Directory) {
         (true, false) => store.lost_name(from.0, true),
         (false, true) => store.lost_name(to.0, true),
@@ -207,8 +206,8 @@ fn exchange<S: InodeStore + ?Sized>(
     Ok(())
 }
 
-/// What changes in its new directory, and in the inode that moved: `..` of a directory; of anything
-/// else that its name is not to be relied on.
+/// Updates the new directory and the moved inode: a directory gets a new `..`; for other inodes the
+/// recorded name is marked as unreliable.
 fn arrive<S: InodeStore + ?Sized>(
     store: &mut S,
     moved: &Inode,
@@ -222,7 +221,7 @@ fn arrive<S: InodeStore + ?Sized>(
         let parent = find_parent(store, &store.inode_at(moved.nid)?)?;
         let times = store.inode_at(moved.nid)?.head;
         retarget(store, moved.nid, &parent, to, FileKind::Directory)?;
-        // It did not change for who looks at it.
+        // The modification time of the moved directory is not to change.
         edit_head(store, moved.nid, &mut |head| {
             (head.modified, head.modified_ns) = (times.modified, times.modified_ns);
         })?;

@@ -1,10 +1,10 @@
-//! Hot and cold files by their names' extensions (f2fs-writing.md, "Logs and classes",
+//! Classifies files as hot or cold by their extension (f2fs-writing.md, "Logs and classes",
 //! "Extensions").
 
 use crate::layout::inode::advise;
 
-/// The bit of [`advise`] that Linux gives a new file of this name, 0 for none: the first match,
-/// cold extensions first (namei.c, `set_file_temperature`).
+/// The bit of [`advise`] that Linux gives a new file with this name, 0 for none: the first match
+/// wins, cold extensions first (namei.c, `set_file_temperature`).
 pub fn advise_of<'a>(
     name: &[u8],
     cold: impl IntoIterator<Item = &'a str>,
@@ -20,8 +20,8 @@ pub fn advise_of<'a>(
     }
 }
 
-/// Whether Linux takes a file for one of this extension (namei.c, `is_extension_exist`): a full
-/// stop that is not the first character, the extension, and anything.
+/// Whether Linux finds this extension in a name (namei.c, `is_extension_exist`): a dot that is not
+/// the first character, the extension, then anything.
 pub fn has_extension(name: &[u8], extension: &str) -> bool {
     let extension = extension.as_bytes();
     if extension == b"*" {

@@ -1,7 +1,7 @@
-//! Changes of an inode's area of extended attributes (f2fs.md, "Extended attributes").
+//! Changes an inode's area of extended attributes (f2fs.md, "Extended attributes").
 //!
-//! The area is the inline words and behind them those of the node. A change gives the whole new
-//! area up to its last attribute.
+//! The area is the inline words followed by those of the node. A change returns the whole new area
+//! up to its last attribute.
 
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 use zerocopy::IntoBytes;
@@ -11,11 +11,11 @@ use crate::ids::NodeId;
 use crate::layout::xattr::{Attribute, XATTR_MAGIC, XattrEntry, XattrHead, attributes, index, is_unused};
 use crate::xattr::damaged;
 
-/// Longest name with its prefix (limits.h, XATTR_NAME_MAX).
+/// The longest name including its prefix (limits.h, XATTR_NAME_MAX).
 const NAME_MAX: usize = 255;
 
-/// The key under which the format holds a name. Errors: `NameTooLong`, `NotSupported` (the prefix),
-/// `InvalidArgument` (NUL in the name).
+/// The key under which the format stores a name. Errors: `NameTooLong`, `NotSupported` (the
+/// prefix), `InvalidArgument` (NUL in the name).
 pub fn key(name: &[u8]) -> Result<(u8, &[u8])> {
     if name.len() > NAME_MAX {
         let detail = format!("an attribute's name of {} bytes; at most {NAME_MAX}", name.len());
@@ -26,7 +26,7 @@ pub fn key(name: &[u8]) -> Result<(u8, &[u8])> {
         Some((_, rest)) if rest.contains(&0) => {
             Err(FsError::new(ErrorKind::InvalidArgument, format!("attribute {}: its name holds NUL", shown())))
         }
-        // What no program sees is not made either.
+        // An attribute that no program sees cannot be set either.
         Some((index, rest)) if index != index::LUSTRE => Ok((index, rest)),
         _ => {
             let detail =
@@ -36,8 +36,8 @@ pub fn key(name: &[u8]) -> Result<(u8, &[u8])> {
     }
 }
 
-/// A value as it is stored for an inode of this kind. Errors: `NotSupported` (a list for a symbolic
-/// link), `InvalidArgument` (no list; a default list for what is no directory).
+/// Encodes a value for an inode of this kind. Errors: `NotSupported` (an access control list for a
+/// symlink), `InvalidArgument` (not a valid list; a default list for a non-directory).
 pub fn stored_value(kind: FileKind, index: u8, value: &[u8]) -> Result<Vec<u8>> {
     if !matches!(index, index::ACL_ACCESS | index::ACL_DEFAULT) {
         return Ok(value.to_vec());
@@ -56,10 +56,10 @@ pub fn stored_value(kind: FileKind, index: u8, value: &[u8]) -> Result<Vec<u8>> 
     stored_list(value)
 }
 
-/// The area with this attribute, put at the end, new or instead of the old one (xattr.c,
-/// `__f2fs_setxattr`). `None` where it has this value already.
+/// The area with this attribute added at the end, replacing an old one (xattr.c,
+/// `__f2fs_setxattr`). `None` if it has this value already.
 ///
-/// Errors: `AttributesTooBig` (more than `room` bytes), `Corrupt` (the area; `ino` is whose it is).
+/// Errors: `AttributesTooBig` (more than `room` bytes), `Corrupt` (the area; `ino` is its owner).
 pub fn set(area: &[u8], room: usize, ino: NodeId, (index, name): (u8, &[u8]), value: &[u8]) -> Result<Option<Vec<u8>>> {
     let all = read(area, ino)?;
     let is_it = |attribute: &Attribute<'_>| (attribute.index, attribute.name) == (index, name);
@@ -77,8 +77,8 @@ pub fn set(area: &[u8], room: usize, ino: NodeId, (index, name): (u8, &[u8]), va
     Ok(Some(new))
 }
 
-/// The area without this attribute; `None` where it is not there. An area that was in use stays so,
-/// if only as its head. Errors: `Corrupt`.
+/// The area without this attribute; `None` if it does not have it. A used area stays used, even if
+/// only its head is left. Errors: `Corrupt`.
 pub fn remove(area: &[u8], ino: NodeId, (index, name): (u8, &[u8])) -> Result<Option<Vec<u8>>> {
     let all = read(area, ino)?;
     let is_it = |attribute: &Attribute<'_>| (attribute.index, attribute.name) == (index, name);
@@ -94,7 +94,7 @@ fn read(area: &[u8], ino: NodeId) -> Result<Vec<Attribute<'_>>> {
     attributes(area).map(|attribute| attribute.map_err(|fault| damaged(ino, fault))).collect()
 }
 
-/// The head of a used area as it is, else a new one.
+/// The head of a used area, or a new one.
 fn head_of(area: &[u8]) -> Vec<u8> {
     let new = XattrHead { magic: XATTR_MAGIC.into(), references: 1.into(), reserved: [0.into(); 4] };
     match area.get(..size_of::<XattrHead>()) {
@@ -104,7 +104,7 @@ fn head_of(area: &[u8]) -> Vec<u8> {
 }
 
 fn append(area: &mut Vec<u8>, attribute: &Attribute<'_>) {
-    // Names are those of `key` or were read, values no longer than 65,535.
+    // Names come from `key` or were read; values have at most 65,535 bytes.
     let entry = XattrEntry {
         index: attribute.index,
         name_length: attribute.name.len() as u8,
@@ -129,7 +129,7 @@ mod tests {
     const INO: NodeId = NodeId(7);
     const NODE: usize = 4072;
 
-    /// The area as it is read: the inline words, and those of the node where they do not suffice.
+    /// The area as read: the inline words and, if they are too small, those of the node.
     fn whole(dense: &[u8], inline: usize) -> Vec<u8> {
         let mut area = dense.to_vec();
         area.resize(if dense.len() > inline { inline + NODE } else { inline }, 0);

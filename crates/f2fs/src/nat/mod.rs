@@ -1,5 +1,5 @@
-//! The node address table of a volume that is written: what changed since the last checkpoint waits
-//! in memory (f2fs-writing.md, "Checkpoint", step 4; node.c).
+//! The node address table of a writable volume: entries changed since the last checkpoint wait in
+//! memory (f2fs-writing.md, "Checkpoint", step 4; node.c).
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,24 @@ use crate::layout::NatEntry;
 use crate::layout::summary::{SummaryView, nat_journal_room};
 use crate::meta::MetaBlocks;
 
-/// What an fsync has to know of a node beside its place (node.h: IS_CHECKPOINTED,
-/// HAS_FSYNCED_INODE, HAS_LAST_FSYNC).
+/// Facts about a node that an fsync needs (node.h: IS_CHECKPOINTED, HAS_FSYNCED_INODE,
+/// HAS_LAST_FSYNC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marks {
-    /// The last checkpoint has the nid.
+    /// The last checkpoint contains the nid.
     checkpointed: bool,
     /// Its inode was written by an fsync since.
     fsynced_inode: bool,
-    /// The last node of its file that was written had the fsync mark.
+    /// The last written node of its file had the fsync mark.
     last_fsync: bool,
 }
 
 impl Marks {
-    /// Of a node that did not change since the last checkpoint.
+    /// The marks of a node that did not change since the last checkpoint.
     const UNCHANGED: Self = Self { checkpointed: true, fsynced_inode: false, last_fsync: true };
 }
 
-/// The table: entries that changed, those in the checkpoint's journal, and which copy of each block
-/// counts.
+/// The table: changed entries, the checkpoint's journal, and which copy of each block is current.
 #[derive(Clone, Debug)]
 pub struct Nat {
     map: Vec<u8>,
@@ -42,13 +41,13 @@ pub struct Nat {
 }
 
 impl Nat {
-    /// As a checkpoint has it: its bitmap of copies, and its journal.
+    /// The table of a checkpoint: its bitmap of copies and its journal.
     pub fn new(map: Vec<u8>, journal: &[(NodeId, NatEntry)]) -> Self {
         Self { map, journal: journal.iter().copied().collect(), changed: BTreeMap::new(), marks: BTreeMap::new() }
     }
 
-    /// Where a node lies now. Errors: `Corrupt` (a nid outside the table), `Device`. Cost: two
-    /// searches, at worst the read of a block.
+    /// The current entry of a node. Errors: `Corrupt` (a nid outside the table), `Device`. Cost:
+    /// two searches, at worst a block read.
     pub fn entry(&self, meta: &MetaBlocks, device: &dyn Blocks, nid: NodeId) -> Result<NatEntry> {
         if let Some(entry) = self.changed.get(&nid).or_else(|| self.journal.get(&nid)) {
             return Ok(*entry);
@@ -59,7 +58,7 @@ impl Nat {
         entry.ok_or_else(|| Defect::new(FindingKind::Nat, format!("no NAT entry of {nid}")).into_error())
     }
 
-    /// The copy of a block that counts, without journal and changes. Errors: `Device`.
+    /// The current copy of a block, without journal and changes. Errors: `Device`.
     pub fn block(&self, meta: &MetaBlocks, device: &dyn Blocks, number: u32) -> Result<Block> {
         meta.get(device, device.geometry().nat_place(number, self.second(number)))
     }
@@ -68,27 +67,27 @@ impl Nat {
         msb_first::get(&self.map, block as usize)
     }
 
-    /// The entry that stands above the block: changed since the checkpoint, or in the journal.
+    /// The entry that overrides the block's: changed since the checkpoint, or in the journal.
     pub fn above(&self, nid: NodeId) -> Option<NatEntry> {
         self.changed.get(&nid).or_else(|| self.journal.get(&nid)).copied()
     }
 
-    /// Whether a node's entry changed since the last checkpoint: a nid that was freed since must
-    /// not be used before the next.
+    /// Whether a node's entry changed since the last checkpoint: a nid freed since then must not be
+    /// reused before the next.
     pub fn is_changed(&self, nid: NodeId) -> bool {
         self.changed.contains_key(&nid)
     }
 
-    /// Entries that wait for a checkpoint.
+    /// The number of entries that wait for a checkpoint.
     pub fn waiting(&self) -> usize {
         self.changed.len()
     }
 
-    /// A node has a new place. `old` is its entry until now; `fsync`: it was written with the fsync
-    /// mark.
+    /// Sets the address of a node. `old` is its entry until now; `fsync`: it was written with the
+    /// fsync mark.
     pub fn set(&mut self, nid: NodeId, old: &NatEntry, ino: NodeId, address: DataAddress, fsync: bool) {
-        // One more when a node goes that was on the device; data summaries carry it (node.c,
-        // `set_node_addr`).
+        // Incremented when a node that was on the device is freed; data summaries contain it
+        // (node.c, `set_node_addr`).
         let gone = address == DataAddress::Hole && !matches!(old.address(), DataAddress::Hole | DataAddress::Reserved);
         let version = if gone { old.version.wrapping_add(1) } else { old.version };
         let version = if address == DataAddress::Reserved && old.is_free() { 0 } else { version };
@@ -110,35 +109,36 @@ impl Nat {
         self.marks.get(&nid).copied().unwrap_or(Marks::UNCHANGED)
     }
 
-    /// Whether the last checkpoint has a node (node.c, `f2fs_is_checkpointed_node`).
+    /// Whether the last checkpoint contains a node (node.c, `f2fs_is_checkpointed_node`).
     pub fn is_checkpointed(&self, nid: NodeId) -> bool {
         self.known(nid).checkpointed
     }
 
-    /// Whether an fsync of this inode writes the dentry mark: roll-forward must make its name
-    /// (node.c, `f2fs_need_dentry_mark`).
+    /// Whether an fsync of this inode must set the dentry mark, so that roll-forward restores its
+    /// name (node.c, `f2fs_need_dentry_mark`).
     pub fn needs_dentry_mark(&self, ino: NodeId) -> bool {
         let marks = self.known(ino);
         !marks.checkpointed && !marks.fsynced_inode
     }
 
-    /// Whether an fsync must write the inode although nothing of it is dirty (node.c,
+    /// Whether an fsync must write the inode although it is not dirty (node.c,
     /// `f2fs_need_inode_block_update`).
     pub fn needs_inode(&self, ino: NodeId) -> bool {
         let marks = self.known(ino);
         !(marks.last_fsync && (marks.checkpointed || marks.fsynced_inode))
     }
 
-    /// Whether roll-forward finds the inode, in the checkpoint or behind it.
+    /// Whether roll-forward finds the inode, in the checkpoint or after it.
     pub fn has_recoverable_inode(&self, ino: NodeId) -> bool {
         let marks = self.known(ino);
         marks.checkpointed || marks.fsynced_inode
     }
 
-    /// Brings what changed into the journal and into blocks, which wait in `meta` to be written. By
-    /// sets of one block each, the smallest first: into the journal while a whole set fits, else
-    /// into the other copy of the block. `all_to_blocks`: the journal is emptied, as an unmount
-    /// does. Errors: `Device`; what was not brought waits still. Cost: the blocks of the sets.
+    /// Moves changed entries into the journal and into blocks, which wait in `meta` to be written.
+    /// Changes are grouped by block, smallest groups first: into the journal while a whole group
+    /// fits, else into the other copy of the block. `all_to_blocks` empties the journal, as at an
+    /// unmount. Errors: `Device`; entries not moved still wait. Cost: reads the blocks of the
+    /// groups.
     pub fn flush(&mut self, meta: &mut MetaBlocks, device: &dyn Blocks, all_to_blocks: bool) -> Result<()> {
         let room = nat_journal_room(SummaryView::journal_bytes(device.geometry().summary_bytes()));
         let mut sets: BTreeMap<u32, Vec<(NodeId, NatEntry)>> = BTreeMap::new();
@@ -170,24 +170,24 @@ impl Nat {
         Ok(())
     }
 
-    /// Which copy of each block counts, as a checkpoint holds it.
+    /// Which copy of each block is current, as stored in a checkpoint.
     pub fn map(&self) -> &[u8] {
         &self.map
     }
 
-    /// The journal, as a checkpoint holds it.
+    /// The journal, as stored in a checkpoint.
     pub fn journal(&self) -> Vec<(NodeId, NatEntry)> {
         self.journal.iter().map(|(&nid, &entry)| (nid, entry)).collect()
     }
 
-    /// A checkpoint with what was flushed has completed.
+    /// Notes that a checkpoint with the flushed entries completed.
     pub fn checkpointed(&mut self) {
         self.changed.clear();
         self.marks.clear();
     }
 }
 
-/// Block and index of a nid's entry. Errors: `Corrupt` where the table ends before.
+/// The block and index of a nid's entry. Errors: `Corrupt` (outside the table).
 fn place(device: &dyn Blocks, nid: NodeId) -> Result<(u32, usize)> {
     let geometry = device.geometry();
     geometry.nat_block(nid).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The table and the free nids against a plain map, over many checkpoints.
+//! Compares the table and the free nids with a plain map, over many checkpoints.
 
 use nandkit_block::RamDevice;
 use nandkit_units::random::Random;
@@ -58,7 +58,7 @@ fn entries_survive_checkpoints_and_nids_are_never_handed_out_twice() {
                 nat.checkpointed();
                 freed.clear();
                 assert!(nat.journal().len() <= 38 && (!unmount || nat.journal().is_empty()));
-                // As a mount finds it.
+                // As after a mount.
                 (nat, meta) = (Nat::new(nat.map().to_vec(), &nat.journal()), MetaBlocks::new(64));
                 nids = Nids::new(nids.hint());
                 for (nid, entry) in &used {

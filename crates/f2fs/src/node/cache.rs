@@ -1,4 +1,4 @@
-//! Nodes in memory: changed ones until they are written, others as far as there is room.
+//! Nodes in memory: changed ones until they are written, clean ones while there is room.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::ids::{Block, NodeId};
 use crate::layout::node::mark;
 use crate::layout::{Footer, Geometry, NodeOffset};
 
-/// What a node holds, by its place in its file's tree.
+/// What a node holds, by its position in its file's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     /// Nids.
     Indirect,
-    /// Addresses of a directory, or its inode or attributes.
+    /// Addresses of a directory, its inode or its attributes.
     Directory,
-    /// The same of anything else.
+    /// Addresses, inode or attributes of any other file.
     Other,
 }
 
-/// Whether a node at this offset holds nids, not addresses: neither inode nor attributes nor direct
-/// node (node.h, `IS_DNODE`).
+/// Whether a node at this offset holds nids instead of addresses: it is neither inode nor attribute
+/// node nor direct node (node.h, `IS_DNODE`).
 pub fn is_indirect(geometry: &Geometry, offset: NodeOffset) -> bool {
     let n = u32::from(geometry.addresses_per_node());
     let at = offset.0;
@@ -41,17 +41,17 @@ pub struct NodeCache {
 }
 
 impl NodeCache {
-    /// Room for about so many clean nodes.
+    /// A cache for about `clean` clean nodes.
     pub fn new(clean: usize) -> Self {
         Self { dirty: NumberMap::default(), owned: BTreeSet::new(), clean: SharedCache::new(clean) }
     }
 
-    /// A node, if it is here.
+    /// A node, if it is in memory.
     pub fn get(&self, nid: NodeId) -> Option<Block> {
         self.dirty.get(&nid).cloned().or_else(|| self.clean.get(nid))
     }
 
-    /// Keeps a node as the device has it.
+    /// Caches a node as read from the device.
     pub fn keep(&self, nid: NodeId, block: Block) {
         self.clean.put(nid, block);
     }
@@ -61,13 +61,13 @@ impl NodeCache {
         self.dirty.contains_key(&nid)
     }
 
-    /// Nodes that wait.
+    /// The number of waiting nodes.
     pub fn waiting(&self) -> usize {
         self.dirty.len()
     }
 
-    /// A node with new content waits from now on. Its footer says whose it is, and where in the
-    /// tree.
+    /// Stores new content of a node, which then waits to be written. Its footer gives its owner and
+    /// its position in the tree.
     pub fn soil(&mut self, nid: NodeId, block: Block) {
         self.clean.take(nid);
         let owner = Footer::of_block(&block).map_or(nid, |footer| footer.ino());
@@ -75,23 +75,23 @@ impl NodeCache {
         self.owned.insert((owner, nid));
     }
 
-    /// The bytes of a node that waits.
+    /// The bytes of a waiting node, for changing.
     pub fn edit(&mut self, nid: NodeId) -> Option<&mut [u8]> {
         self.dirty.get_mut(&nid).map(Arc::make_mut)
     }
 
-    /// The content of a node that waits.
+    /// The content of a waiting node.
     pub fn waiting_block(&self, nid: NodeId) -> Option<&Block> {
         self.dirty.get(&nid)
     }
 
-    /// A node that waited was handed to the device as it is in `block`.
+    /// Notes that a waiting node was handed to the device with the content of `block`.
     pub fn written(&mut self, nid: NodeId, block: Block) {
         self.forget(nid);
         self.clean.put(nid, block);
     }
 
-    /// A node is gone.
+    /// Forgets a node that was freed.
     pub fn forget(&mut self, nid: NodeId) {
         self.clean.take(nid);
         if let Some(block) = self.dirty.remove(&nid) {
@@ -100,8 +100,8 @@ impl NodeCache {
         }
     }
 
-    /// Waiting nodes in the order in which Linux writes them: indirect ones, directories', then
-    /// others; each by nid (node.c, `f2fs_sync_node_pages`).
+    /// Waiting nodes in Linux's order of writing: indirect ones, directories', then others; each
+    /// group by nid (node.c, `f2fs_sync_node_pages`).
     pub fn order(&self, geometry: &Geometry) -> Vec<NodeId> {
         let class = |block: &Block| match Footer::of_block(block) {
             Some(footer) if is_indirect(geometry, footer.offset()) => Class::Indirect,
@@ -113,7 +113,7 @@ impl NodeCache {
         all.into_iter().map(|(_, nid)| nid).collect()
     }
 
-    /// Waiting nodes of a file, ascending.
+    /// A file's waiting nodes, ascending.
     pub fn of_owner(&self, ino: NodeId) -> Vec<NodeId> {
         let range = (ino, NodeId(0))..=(ino, NodeId(u32::MAX));
         self.owned.range(range).map(|&(_, nid)| nid).collect()
@@ -144,7 +144,7 @@ mod tests {
     fn nodes_are_written_in_the_order_of_linux() {
         let geometry = Geometry::for_tests(4096);
         let mut cache = NodeCache::new(10);
-        // Indirect: 3, 1022, 2041, and below the double one every 1019th from 2042 on.
+        // Indirect: 3, 1022, 2041, and below the double indirect one every 1019th from 2042 on.
         for (nid, ino, offset, directory) in
             [(20, 20, 0, false), (9, 20, 3, false), (12, 12, 0, true), (10, 12, 2042, true), (30, 12, 2043, true)]
         {

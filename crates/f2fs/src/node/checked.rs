@@ -1,4 +1,4 @@
-//! A node that was read is the one that was asked for.
+//! Checks that a node read from the device is the requested one.
 
 use nandkit_vfs::Result;
 
@@ -7,8 +7,8 @@ use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::{ExtraAttributes, Footer, Geometry, NatEntry, inode};
 
-/// Where the entry of a node that something refers to says that it lies. Errors: `Corrupt` (a free
-/// nid, an address outside the main area).
+/// The address in a node's NAT entry. Errors: `Corrupt` (a free nid, an address outside the main
+/// area).
 pub(crate) fn address_of(geometry: &Geometry, nid: NodeId, entry: &NatEntry) -> Result<BlockAddress> {
     match entry.address() {
         DataAddress::At(at) if geometry.main(at).is_some() => Ok(at),
@@ -22,8 +22,8 @@ pub(crate) fn address_of(geometry: &Geometry, nid: NodeId, entry: &NatEntry) -> 
     }
 }
 
-/// A node's block is the node's, and an inode's checksum, with the volume's seed, is right. Errors:
-/// `Corrupt`.
+/// Checks that a block belongs to the node, and the checksum of an inode, with the volume's seed.
+/// Errors: `Corrupt`.
 pub(crate) fn check_node(
     (geometry, seed): (&Geometry, u32),
     nid: NodeId,
@@ -53,7 +53,7 @@ pub(crate) fn check_node(
     }
 }
 
-/// The inode in a node's block. Errors: `Corrupt`.
+/// Decodes the inode in a node's block. Errors: `Corrupt`.
 pub(crate) fn decode_inode(geometry: &Geometry, nid: NodeId, block: Block) -> Result<Inode> {
     if Footer::of_block(&block).is_none_or(|footer| footer.ino() != nid) {
         return Err(Defect::new(FindingKind::Footer, format!("{nid} is no inode, but part of one")).into_error());

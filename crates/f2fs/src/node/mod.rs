@@ -1,4 +1,4 @@
-//! Nodes, and the trees of files that they make.
+//! Nodes and the trees they form.
 
 pub mod cache;
 pub(crate) mod checked;

@@ -1,5 +1,4 @@
-//! From a page of a file to the node that holds its address (f2fs.md, "Nodes"; node.c,
-//! `get_node_path`).
+//! Finds the node that holds a page's address (f2fs.md, "Nodes"; node.c, `get_node_path`).
 
 use nandkit_vfs::{FsError, Result};
 
@@ -10,44 +9,43 @@ use crate::inode::Inode;
 use crate::layout::node::word_of;
 use crate::layout::{Footer, NodeOffset, NodePath, TreeShape, inode};
 
-/// The addresses from a page on that one node holds, or how many pages have none because a node is
-/// missing.
+/// The addresses that one node holds from a page on, or the number of pages without any because a
+/// node is missing.
 #[derive(Clone, Debug)]
 pub enum Leaf {
-    /// No node: so many pages from the one asked for on are a hole.
+    /// A node is missing: the requested page and those after it are a hole.
     Hole {
-        /// How many, at least one.
+        /// The number of pages, at least one.
         pages: u64,
     },
-    /// In a node.
+    /// The addresses in a node.
     Addresses(Addresses),
 }
 
-/// Addresses of pages that follow one another, in one node.
+/// Addresses of consecutive pages in one node.
 #[derive(Clone, Debug)]
 pub struct Addresses {
     nid: NodeId,
     words: Words,
-    /// How many, at least one.
+    /// The number of addresses, at least one.
     pub count: u16,
 }
 
 #[derive(Clone, Debug)]
 enum Words {
-    /// Words of a node, from a byte of its block on.
+    /// The words of a node from a byte of its block on.
     Of(Block, usize),
-    /// Blocks that follow one another: those of a device that a file stands for.
+    /// Consecutive blocks of a device that the file is an alias of.
     From(u32),
 }
 
 impl Addresses {
-    /// The node that holds them.
+    /// The node that holds the addresses.
     pub const fn nid(&self) -> NodeId {
         self.nid
     }
 
-    /// The address of the `number`th page from the one that was asked for on; a hole behind the
-    /// last.
+    /// The address of the `number`th page after the requested one; a hole past the last.
     #[inline]
     pub fn get(&self, number: u64) -> DataAddress {
         if number >= u64::from(self.count) {
@@ -62,15 +60,15 @@ impl Addresses {
     }
 }
 
-/// The leaf of a page. Errors: `Corrupt` (a node that is not where the tree says, or nobody's),
-/// `Device`. Cost: a look at up to three nodes.
+/// The leaf of a page. Errors: `Corrupt` (a free nid, or a node whose footer does not match the
+/// tree), `Device`. Cost: reads up to three nodes.
 pub fn leaf(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64) -> Result<Leaf> {
     leaf_or(volume, inode, page, &mut |_, error| Err(error))
 }
 
-/// The leaf of a page, where `lost` is told of a node that cannot be had: how many pages from
-/// `page` on are lost with it, and why. The pages are a hole then, unless `lost` returns an error.
-/// Errors: those of `lost`. Cost: a look at up to three nodes.
+/// Like [`leaf`], but reports a node that cannot be read to `lost`: how many pages from `page` on
+/// are lost with it, and why. These pages are a hole, unless `lost` returns an error. Errors: those
+/// of `lost`. Cost: reads up to three nodes.
 pub fn leaf_or(
     volume: &(impl Blocks + Nodes),
     inode: &Inode,
@@ -114,7 +112,7 @@ pub fn leaf_or(
     Ok(Leaf::Hole { pages: 1 })
 }
 
-/// The blocks from a page on of the device that a file stands for, as many as a leaf counts.
+/// The blocks of a device alias from a page on, as many as a leaf can count.
 fn leaf_of_alias(inode: &Inode, page: u64) -> Leaf {
     let extent = inode.head.extent;
     let (first, length) = (u64::from(extent.page.get()), u64::from(extent.length.get()));
@@ -127,11 +125,11 @@ fn leaf_of_alias(inode: &Inode, page: u64) -> Leaf {
     Leaf::Addresses(Addresses { nid: inode.nid, words, count: u16::try_from(left).unwrap_or(u16::MAX) })
 }
 
-/// Pages from `page` on to the end of the subtree that is missing at `level` of the path.
+/// The number of pages from `page` to the end of the subtree that is missing at `level` of the
+/// path.
 fn pages_left(shape: &TreeShape, path: &NodePath, level: usize, page: u64) -> u64 {
     let subtree = shape.direct_nodes_below(path.depth, level) * shape.direct_addresses;
-    // Where the subtree of this kind begins: everything is counted from the first page of its depth
-    // on.
+    // The first page of the subtree's kind: all else is counted from there.
     let start = match path.depth {
         1 => shape.inode_addresses,
         2 => shape.inode_addresses + 2 * shape.direct_addresses,
@@ -140,7 +138,8 @@ fn pages_left(shape: &TreeShape, path: &NodePath, level: usize, page: u64) -> u6
     subtree - (page - start) % subtree
 }
 
-/// A node is the inode's, and stands where its footer says: so no tree has a loop.
+/// Checks that a node belongs to the inode and that its footer confirms its position, so that no
+/// tree has a loop.
 fn check_place(block: &[u8], ino: NodeId, nid: NodeId, offset: NodeOffset) -> Result<()> {
     let footer = Footer::of_block(block);
     match footer {
