@@ -1,4 +1,5 @@
-//! Which of the two checkpoint packs counts, and what it says (f2fs.md, "Checkpoint pack").
+//! Chooses between the two checkpoint packs and decodes the one in use (f2fs.md, "Checkpoint
+//! pack").
 
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, Result};
@@ -11,13 +12,13 @@ use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Geometry, OrphanBlock, word};
 
-/// Of two whole packs the later one: by the difference of versions, which may have gone round.
+/// Chooses the later of two valid packs, by the difference of their versions, which may wrap.
 pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<(Pack, WhichCopy)> {
     let start = blocks.geometry().checkpoint_address;
     let mut why = Vec::new();
     let mut lost = None;
     let mut read = |start| match read_pack(blocks, start, &mut |finding| why.push(finding)) {
-        // One pack may lie on sectors that the medium lost; Linux takes the other one then
+        // A pack may be on sectors that the medium lost; Linux then takes the other one
         // (checkpoint.c, `validate_checkpoint`).
         Err(error) => {
             why.push(Defect::new(FindingKind::Checkpoint, error.to_string()));
@@ -36,8 +37,8 @@ pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<
         (None, Some(second)) => Some((second, WhichCopy::Second)),
         (None, None) => None,
     };
-    // A volume that was just made, or cut while a pack was written, has one whole pack: that is
-    // told, and is no damage.
+    // A new volume, or one cut off while a pack was written, has only one valid pack: that is a
+    // note, not damage.
     if let Some(chosen) = chosen {
         for finding in why {
             let detail = format!("one of two checkpoint packs is not whole: {}", finding.detail);
@@ -53,7 +54,7 @@ pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<
     Err(Defect { detail, ..first }.into_error())
 }
 
-/// Reads a pack; `None` where it is not whole, and a finding says why. Errors: `Device` only.
+/// Reads a pack; returns `None`, and reports a finding, if it is not valid. Errors: `Device` only.
 pub fn read_pack(
     blocks: &(impl Blocks + ?Sized),
     start: Option<BlockAddress>,
@@ -91,7 +92,7 @@ pub fn read_pack(
     }
 }
 
-/// The head and the checksum of a checkpoint block whose checksum is right.
+/// The head and the checksum of a checkpoint block, if the checksum is correct.
 pub(crate) fn whole_block(block: &[u8]) -> std::result::Result<(CheckpointHead, u32), String> {
     let head = CheckpointHead::of_block(block).ok_or("a block of no length")?;
     let place = head.checksum_offset.get();
@@ -106,8 +107,8 @@ pub(crate) fn whole_block(block: &[u8]) -> std::result::Result<(CheckpointHead, 
     }
 }
 
-/// All that a pack says. `None` where nothing can be made of it, and a finding says why. Errors:
-/// `Device`, `Corrupt` (cut short).
+/// Decodes everything in a pack. Returns `None`, and reports a finding, if it is not usable.
+/// Errors: `Device`, `Corrupt` (cut short).
 pub fn decode_state(
     blocks: &(impl Blocks + ?Sized),
     pack: &Pack,
@@ -201,7 +202,7 @@ fn orphans(blocks: &(impl Blocks + ?Sized), pack: &Pack, findings: Defects<'_>) 
     Ok(orphans)
 }
 
-/// nat_bits, where the pack's segment ends in those of this checkpoint.
+/// The nat_bits at the end of the pack's segment, if they belong to this checkpoint.
 fn nat_bits(blocks: &(impl Blocks + ?Sized), pack: &Pack) -> Result<Option<NatBits>> {
     let geometry = blocks.geometry();
     let (count, bitmap) = geometry.nat_bits_size();

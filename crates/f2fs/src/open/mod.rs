@@ -1,4 +1,4 @@
-//! From a device to an opened volume: superblock, checkpoint, and what is told about both.
+//! Opens a volume on a device: superblock, checkpoint, and findings about both.
 
 mod checkpoint;
 pub(crate) mod roll_forward;
@@ -19,12 +19,12 @@ use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::BlockAddress;
 use crate::layout::{CheckpointHead, Superblock};
 
-/// A pack whose first and last block are whole and of one version.
+/// A pack whose first and last blocks are valid and of one version.
 #[derive(Clone, Debug)]
 pub struct Pack {
     /// Its first block.
     pub start: BlockAddress,
-    /// The beginning of its first block.
+    /// The head of its first block.
     pub head: CheckpointHead,
     /// The checksum of its first block.
     pub checksum: u32,
@@ -32,7 +32,7 @@ pub struct Pack {
     pub bytes: Vec<u8>,
 }
 
-/// Which of two copies.
+/// Identifies one of two copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum WhichCopy {
@@ -40,7 +40,7 @@ pub enum WhichCopy {
     Second,
 }
 
-/// What opening a volume came to.
+/// An opened volume.
 #[derive(Debug)]
 pub(crate) struct Opened<D> {
     pub blocks: DeviceBlocks<D>,
@@ -48,14 +48,14 @@ pub(crate) struct Opened<D> {
     pub superblock_copy: WhichCopy,
     pub state: CheckpointState,
     pub pack: WhichCopy,
-    /// Of the checkpoint block: footers of nodes carry it.
+    /// The checksum of the checkpoint block, which node footers contain.
     #[allow(dead_code, reason = "who writes asks for it")]
     pub checksum: u32,
 }
 
-/// Opens a volume for reading. Errors: `Corrupt` (no F2FS, or no whole superblock or checkpoint;
-/// with the first reason), `NotSupported`, `InvalidArgument`, `Device`. What does not stop it is
-/// handed to `findings`.
+/// Opens a volume for reading. Errors: `Corrupt` (not F2FS, or no valid superblock or checkpoint;
+/// with the first reason), `NotSupported`, `InvalidArgument`, `Device`. Other defects go to
+/// `findings`.
 pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Defects<'_>) -> Result<Opened<D>> {
     let mut devices = Devices::new(devices, clock)?;
     let (superblock, geometry, superblock_copy) = superblock::choose(&devices, findings)?;
@@ -65,7 +65,7 @@ pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Defe
     let mut told = Vec::new();
     let state = decode_state(&blocks, &pack, &mut |finding| told.push(finding))?;
     let Some(state) = state else {
-        // Decoding says last why it stops.
+        // The last finding is why decoding stopped.
         let why =
             told.pop().unwrap_or_else(|| Defect::new(FindingKind::Checkpoint, "the checkpoint cannot be decoded"));
         return Err(why.into_error());
@@ -76,7 +76,7 @@ pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Defe
     Ok(Opened { blocks, superblock, superblock_copy, state, pack: copy, checksum: pack.checksum })
 }
 
-/// What a reader should know of the volume's state.
+/// Reports what a reader should know of the volume's state.
 fn note_state(state: &CheckpointState, findings: Defects<'_>) {
     use crate::layout::checkpoint::flag;
     let mut note = |text: &str| findings(Defect::new(FindingKind::Note, text));

@@ -1,5 +1,5 @@
-//! Whether fsynced data lie behind the checkpoint (f2fs-writing.md, "Roll-forward"): a reader is
-//! told, and may ask for them ([`crate::recover::recovered_several`]).
+//! Detects fsynced data after the checkpoint (f2fs-writing.md, "Roll-forward"), so that a reader is
+//! told and may ask for it ([`crate::recover::recovered_several`]).
 
 use nandkit_units::Cause;
 use nandkit_vfs::ErrorKind;
@@ -13,8 +13,7 @@ use crate::layout::Footer;
 use crate::layout::checkpoint::flag;
 use crate::layout::node::mark;
 
-/// Follows the chain from the warm node log on until the first node with an fsync mark, and says
-/// so.
+/// Follows the chain from the warm node log to the first node with an fsync mark, and reports it.
 pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointState, findings: Defects<'_>) {
     if state.head.has(flag::DISABLED) {
         return;
@@ -23,8 +22,8 @@ pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointStat
     let Some(log) = state.logs.get(Log::WarmNode.index()) else { return };
     let mut at = geometry.segment_start(log.segment).checked_add(u32::from(log.next));
     let mut block = vec![0; geometry.block_size()];
-    // A chain that meets a block again goes in a circle; it is met at the latest when the distance
-    // between the two has grown to the circle's length (Brent).
+    // A chain that returns to a block is a cycle; Brent's algorithm finds it at the latest when the
+    // distance between the two reaches the cycle's length.
     let (mut met, mut steps, mut until) = (None, 0_u64, 1_u64);
     loop {
         if at == met {
@@ -36,7 +35,7 @@ pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointStat
         }
         let Some(here) = at.filter(|&at| geometry.main(at).is_some()) else { return };
         match blocks.read(Cause::Recovery, here, &mut block) {
-            // The volume was cut short, which was said.
+            // The volume was cut short, which is already reported.
             Err(error) if error.kind == ErrorKind::Corrupt => return,
             Err(error) => {
                 let detail = format!("whether data were fsynced after the last checkpoint cannot be told: {error}");

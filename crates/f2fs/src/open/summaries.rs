@@ -1,4 +1,4 @@
-//! Summaries and journals of a pack, compact or normal (f2fs.md, "Summaries and journals").
+//! Reads summaries and journals of a pack, compact or normal (f2fs.md, "Summaries and journals").
 
 use nandkit_units::Cause;
 use nandkit_vfs::Result;
@@ -12,7 +12,7 @@ use crate::layout::checkpoint::flag;
 use crate::layout::summary::{self, FOOTER_BYTES, SummaryView, nat_journal, sit_journal, summary_entries};
 use crate::layout::{BLOCKS_PER_SEGMENT, NatEntry, SitEntry, SummaryEntry};
 
-/// What the summaries of a pack hold.
+/// The summaries and journals of a pack.
 #[derive(Debug, Default)]
 pub struct PackSummaries {
     pub summaries: [SummaryBlock; Log::COUNT],
@@ -21,8 +21,8 @@ pub struct PackSummaries {
     pub lifetime_kib: u64,
 }
 
-/// Reads them. `None` where a journal is damaged: without the NAT's, nodes would be taken from
-/// where they were before. Errors: `Device`, `Corrupt` (cut short).
+/// Reads the summaries of a pack. Returns `None` if a journal is damaged: without the NAT's
+/// journal, nodes would be read from old addresses. Errors: `Device`, `Corrupt` (cut short).
 pub fn read(
     blocks: &(impl Blocks + ?Sized),
     pack: &Pack,
@@ -66,12 +66,12 @@ fn set(pack_summaries: &mut PackSummaries, log: Log, entries: Vec<SummaryEntry>)
     }
 }
 
-/// The block so many before the end of the pack; 1 is the last.
+/// The block `from_end` blocks before the end of the pack; 1 is the last.
 fn block_from_end(blocks: &(impl Blocks + ?Sized), pack: &Pack, from_end: u32) -> Result<Vec<u8>> {
     read_block(blocks, pack, pack.head.pack_blocks.get().saturating_sub(from_end))
 }
 
-/// A block of the pack; zeros where the pack has no such block.
+/// A block of the pack; zeros if the pack has no such block.
 fn read_block(blocks: &(impl Blocks + ?Sized), pack: &Pack, number: u32) -> Result<Vec<u8>> {
     let mut block = vec![0; blocks.geometry().block_size()];
     let at = pack.start.checked_add(number).filter(|_| (1..pack.head.pack_blocks.get()).contains(&number));
@@ -83,7 +83,7 @@ fn read_block(blocks: &(impl Blocks + ?Sized), pack: &Pack, number: u32) -> Resu
 
 type Journals = (Vec<u8>, Vec<u8>);
 
-/// One block a data log, before the node summaries where there are any.
+/// Reads the normal form: one block per data log, before the node summaries if there are any.
 fn read_normal(blocks: &(impl Blocks + ?Sized), pack: &Pack, pack_summaries: &mut PackSummaries) -> Result<Journals> {
     let behind = if pack.head.has(flag::UNMOUNTED | flag::FASTBOOT) { 4 } else { 1 };
     let (mut nat, mut sit) = (Vec::new(), Vec::new());
@@ -100,8 +100,8 @@ fn read_normal(blocks: &(impl Blocks + ?Sized), pack: &Pack, pack_summaries: &mu
     Ok((nat, sit))
 }
 
-/// Both journals, then the entries that the data logs need, without gaps between the logs
-/// (segment.c, `write_compacted_summaries`).
+/// Reads the compact form: both journals, then the entries of the data logs without gaps between
+/// them (segment.c, `write_compacted_summaries`).
 fn read_compact(
     blocks: &(impl Blocks + ?Sized),
     pack: &Pack,

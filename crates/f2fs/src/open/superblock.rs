@@ -1,4 +1,4 @@
-//! Which of the two superblocks counts (f2fs.md, "Superblock").
+//! Chooses between the two superblocks (f2fs.md, "Superblock").
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Area, Cause, Context};
@@ -10,7 +10,7 @@ use crate::findings::{Defect, Defects, FindingKind};
 use crate::layout::superblock::SUPERBLOCK_OFFSET;
 use crate::layout::{Geometry, Superblock};
 
-/// A copy that could be read, with what is wrong about it.
+/// A copy that could be read, with its defects.
 struct Candidate {
     superblock: Option<(Superblock, Geometry)>,
     findings: Vec<Defect>,
@@ -18,7 +18,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Without a wrong checksum.
+    /// Whether its checksum is not wrong.
     fn is_whole(&self) -> bool {
         self.superblock.is_some() && self.findings.iter().all(|found| found.kind != FindingKind::SuperblockChecksum)
     }
@@ -28,7 +28,7 @@ impl Candidate {
     }
 }
 
-/// The first copy that passes all checks. The second one begins in block 1: where the first is
+/// Chooses the first copy that passes all checks. The second copy is in block 1: if the first is
 /// unreadable, block sizes are tried.
 pub fn choose<D: BlockDevice>(
     devices: &Devices<D>,
@@ -42,7 +42,7 @@ pub fn choose<D: BlockDevice>(
     let mut candidates = vec![first];
     for size in sizes {
         let second = candidate(devices, size + SUPERBLOCK_OFFSET as u64, WhichCopy::Second)?;
-        // A superblock of another block size is not the copy that is looked for.
+        // A superblock with another block size is not the copy searched for.
         let fits = second.superblock.as_ref().is_none_or(|(_, geometry)| geometry.block_size() as u64 == size);
         if fits {
             candidates.push(second);
@@ -67,7 +67,7 @@ pub fn choose<D: BlockDevice>(
     }
 }
 
-/// The error where no copy is whole: what is wrong with the first one that is F2FS's.
+/// The error if no copy is valid: the defects of the first one that is an F2FS superblock.
 fn refusal(candidates: Vec<Candidate>) -> FsError {
     let ours = candidates.iter().find(|candidate| candidate.is_f2fs());
     let why = ours.or(candidates.first()).and_then(|candidate| candidate.findings.last().cloned());
@@ -81,8 +81,8 @@ fn candidate<D: BlockDevice>(devices: &Devices<D>, at: u64, copy: WhichCopy) -> 
     let read = devices.read(context, at, block.get_mut(SUPERBLOCK_OFFSET..).unwrap_or_default());
     let superblock = match read {
         Ok(()) => Superblock::of_block(&block),
-        // One copy may lie on sectors that the medium lost, or behind the end of what is no volume
-        // at all.
+        // A copy may be on sectors that the medium lost, or past the end if this is no volume at
+        // all.
         Err(error) => {
             let kind = if error.kind == ErrorKind::Device { FindingKind::Superblock } else { FindingKind::NotF2fs };
             findings.push(Defect::new(kind, format!("no superblock can be read at byte {at}: {error}")));

@@ -1,4 +1,4 @@
-//! Whole quota files: made of records, and read from bytes (f2fs-mkfs.md, "Quota file").
+//! Builds whole quota files from records and reads them (f2fs-mkfs.md, "Quota file").
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use super::{QuotaKind, Usages};
 use crate::encode::put;
 use crate::layout::{set_word, word};
 
-/// The blocks of a file while records are put into it.
+/// The blocks of a file while records are added.
 struct Tree {
     bytes: Vec<u8>,
-    /// Block with room for records, and how many it has.
+    /// The block with room for records, and how many it has.
     open: Option<(u32, usize)>,
 }
 
-/// The quota file with this usage and no limits. Cost: as [`of_records`].
+/// A quota file with this usage and no limits. Cost: as [`of_records`].
 pub fn of_usages(kind: QuotaKind, usages: &Usages) -> Vec<u8> {
     of_records(kind, (GRACE, GRACE), usages.iter().map(|(&id, &usage)| Record { id, usage, ..Record::default() }))
 }
 
-/// The quota file with these records, each id once, and grace times of bytes and inodes in seconds.
-/// Cost: linear in the ids; as many blocks of 1 KiB as the ids' tree has.
+/// A quota file with these records, with distinct ids, and grace times of bytes and inodes in
+/// seconds. Cost: linear in the ids; as many 1 KiB blocks as the tree of ids has.
 pub fn of_records(
     kind: QuotaKind,
     (bytes_grace, inodes_grace): (u32, u32),
@@ -81,8 +81,8 @@ impl Tree {
     }
 }
 
-/// The bytes of a quota file, to be read or changed. It grows without limit, and what is behind its
-/// end reads as zeroes.
+/// The bytes of a quota file, for reading or changing. It grows without limit and reads as zeroes
+/// past its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaBytes(pub Vec<u8>);
 
@@ -115,8 +115,8 @@ impl QuotaBlocks for QuotaBytes {
     }
 }
 
-/// The records of a quota file that has nothing else. Errors: `Corrupt`. Cost: each block of
-/// references is looked at twice.
+/// All records of a quota file, which must contain nothing else. Errors: `Corrupt`. Cost: reads
+/// each block of references twice.
 pub fn records(kind: QuotaKind, bytes: Vec<u8>) -> Result<BTreeMap<u32, Record>> {
     let mut bytes = QuotaBytes(bytes);
     let mut tree = QuotaTree::open(&mut bytes, kind)?;
@@ -148,8 +148,8 @@ mod tests {
         let bytes = of_usages(QuotaKind::Project, &usages);
         let blocks = bytes.len() / BLOCK;
         assert_eq!(word(&bytes, 20).unwrap() as usize, blocks);
-        // Ids 0, 1000, ... 39000 in blocks of 14; a reference for each of the 153 values of the
-        // third byte that occur, but no more than ids.
+        // Ids 0, 1000, ... 39000 in blocks of 14; one reference per distinct value of the third
+        // byte (153), but no more than ids.
         let full = bytes.chunks(BLOCK).skip(2).filter(|block| block[8] == RECORDS as u8 && block[9..16] == [0; 7]);
         assert_eq!(full.count(), 2);
     }

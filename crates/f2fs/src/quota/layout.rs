@@ -1,73 +1,72 @@
-//! The blocks and records of a quota file: version 2, revision 1, of Linux's quota format (f2fs.md,
+//! Blocks and records of a quota file: version 2, revision 1, of Linux's quota format (f2fs.md,
 //! "Quota files"; fs/quota/quotaio_v2.h, quota_tree.h).
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes of a block of the file, whatever those of the volume.
+/// Size of a quota file's block, independent of the volume's.
 pub const BLOCK: usize = 1024;
-/// The block of references in which every search begins.
+/// The block of references where every search starts.
 pub const ROOT: u32 = 1;
-/// Levels of references above the blocks of records, eight bits of the id each.
+/// Levels of references above the blocks of records, each for eight bits of the id.
 pub const DEPTH: usize = 4;
-/// Bytes of a record.
+/// Size of a record in bytes.
 pub const RECORD: usize = size_of::<RawRecord>();
-/// Records of a block.
+/// Records per block.
 pub const RECORDS: usize = (BLOCK - size_of::<RecordsHead>()) / RECORD;
-/// Seconds of grace in a new file: a week.
+/// The grace time in a new file, in seconds: a week.
 pub const GRACE: u32 = 604_800;
 /// Magic numbers of the files of users, groups and projects.
 pub const MAGICS: [u32; 3] = [0xD9C0_1F11, 0xD9C0_1927, 0xD9C0_3F14];
 /// The version with records of 72 bytes.
 pub const VERSION: u32 = 1;
 
-/// What block 0 begins with.
+/// The start of block 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Header {
-    /// Of [`MAGICS`].
+    /// One of [`MAGICS`].
     pub magic: U32,
     /// [`VERSION`].
     pub version: U32,
-    /// Seconds that an id may be over its soft limit of bytes.
+    /// Seconds that an id may exceed its soft limit of bytes.
     pub bytes_grace: U32,
-    /// The same of inodes.
+    /// Seconds that an id may exceed its soft limit of inodes.
     pub inodes_grace: U32,
-    /// Of the quota tools.
+    /// Used by the quota tools.
     pub flags: U32,
-    /// Blocks of the file.
+    /// The number of blocks in the file.
     pub blocks: U32,
-    /// First of the list of blocks without use, which next_free of [`RecordsHead`] leads on; 0 for
-    /// none.
+    /// The first of the list of unused blocks, linked by next_free of [`RecordsHead`]; 0 for none.
     pub free_block: U32,
-    /// First of the list of blocks with room for records; 0 for none.
+    /// The first of the list of blocks with room for records; 0 for none.
     pub free_entry: U32,
 }
 
 impl Header {
-    /// Seconds of grace, of bytes and of inodes.
+    /// The grace times in seconds, for bytes and for inodes.
     pub const fn graces(&self) -> (u32, u32) {
         (self.bytes_grace.get(), self.inodes_grace.get())
     }
 }
 
-/// What a block of records begins with, and a block without use.
+/// The head of a block of records, and of an unused block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RecordsHead {
-    /// The next block of its list; 0 for none.
+    /// The next block in its list; 0 for none.
     pub next_free: U32,
-    /// The one before; 0 for none, and in the list of blocks without use.
+    /// The previous block; 0 for none, and in the list of unused blocks.
     pub previous_free: U32,
-    /// Records in use.
+    /// The number of records in use.
     pub records: U16,
-    /// Nothing.
+    /// Unused.
     pub padding: U16,
-    /// Nothing.
+    /// Unused.
     pub padding2: U32,
 }
 
-/// A record as it stands in its block.
+/// A record as stored in its block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawRecord {
@@ -83,39 +82,39 @@ struct RawRecord {
     inodes_time: U64,
 }
 
-/// A limit of one id, of inodes or of bytes. 0 is none.
+/// A limit of one id for inodes or bytes; 0 means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
-    /// Never more than this. Of bytes it counts in KiB.
+    /// The hard limit, never exceeded. A limit of bytes is in KiB.
     pub hard: u64,
-    /// No more than this for longer than the grace time. Likewise.
+    /// The soft limit, exceeded no longer than the grace time. A limit of bytes is in KiB.
     pub soft: u64,
-    /// When the grace time ends, in seconds since 1970; 0 while the soft limit is kept.
+    /// When the grace time ends, in seconds since 1970; 0 while usage is within the soft limit.
     pub until: u64,
 }
 
-/// What a quota file has of one id.
+/// The record of one id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The id.
     pub id: u32,
-    /// What it uses.
+    /// The usage.
     pub usage: super::Usage,
-    /// Its limit of inodes.
+    /// The limit of inodes.
     pub inodes: Limit,
-    /// Its limit of bytes.
+    /// The limit of bytes.
     pub bytes: Limit,
 }
 
 impl Record {
-    /// Whether the file can do without it: nothing is used, and nothing limited (dquot.c,
-    /// `dquot_release`; quota_v2.c, `v2_release_dquot`).
+    /// Whether the record is unnecessary: nothing is used or limited (dquot.c, `dquot_release`;
+    /// quota_v2.c, `v2_release_dquot`).
     pub fn is_needless(&self) -> bool {
         *self == Self { id: self.id, ..Self::default() }
     }
 
-    /// As it stands in a block. That of id 0 without anything would be a free place, and gets a
-    /// mark (quota_v2.c, `v2r1_mem2diskdqb`).
+    /// Encodes the record. An empty record of id 0 would look like a free place, so it gets a mark
+    /// (quota_v2.c, `v2r1_mem2diskdqb`).
     pub fn encode(&self) -> [u8; RECORD] {
         let mut raw = RawRecord {
             id: self.id.into(),
@@ -135,7 +134,7 @@ impl Record {
         zerocopy::transmute!(raw)
     }
 
-    /// A record; `None` for a free place, which is all zeroes, and for fewer bytes than one has.
+    /// Decodes a record; `None` for a free place, which is all zeroes, or too few bytes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (raw, _) = RawRecord::read_from_prefix(bytes).ok()?;
         if raw == RawRecord::default() {
@@ -150,7 +149,7 @@ impl Record {
     }
 }
 
-/// Where the record at a place of a block of records begins.
+/// The offset of a record in a block of records.
 pub const fn record_at(place: usize) -> usize {
     size_of::<RecordsHead>() + place * RECORD
 }
@@ -178,8 +177,8 @@ mod tests {
         assert_eq!(Record::decode(&[0; RECORD]), None);
         assert_eq!(Record::decode(&[1; RECORD - 1]), None);
         assert!(zero.is_needless() && Record { id: 9, ..zero }.is_needless() && !full.is_needless());
-        // id, pad, limits, usage of inodes; limits and usage of bytes; times: where quota tools
-        // look for them.
+        // The offsets that quota tools expect: id, pad, limits and usage of inodes, limits and
+        // usage of bytes, times.
         let bytes = full.encode();
         let at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         assert_eq!([0, 8, 16, 24, 32, 40, 48, 56, 64].map(at), [5, 9, 8, 3, 1, 8, 4096, 7, 7]);

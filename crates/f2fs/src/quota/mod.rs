@@ -1,7 +1,7 @@
-//! Quota files: who uses how much, by user, group and project (f2fs.md, "Quota files").
+//! Quota files: usage and limits by user, group and project (f2fs.md, "Quota files").
 //!
 //! The format ([`layout`]), the tree of blocks that leads to an id's record ([`tree`]), whole files
-//! ([`mod@file`]), and what a mount that writes keeps in memory ([`usage`]).
+//! ([`mod@file`]), and the state of a writable mount ([`usage`]).
 
 pub mod file;
 pub mod layout;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use crate::layout::{ExtraAttributes, Features, InodeHead};
 pub use layout::Record;
 
-/// Whose usage a quota file counts.
+/// The kind of owners whose usage a quota file counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum QuotaKind {
     /// By user.
@@ -25,15 +25,15 @@ pub enum QuotaKind {
 }
 
 impl QuotaKind {
-    /// In the order of the superblock's inodes.
+    /// All kinds, in the order of the superblock's inodes.
     pub const ALL: [Self; 3] = [Self::User, Self::Group, Self::Project];
 
-    /// Its place in the superblock.
+    /// The index in the superblock.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The word for it.
+    /// The name of the kind.
     pub const fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -43,33 +43,33 @@ impl QuotaKind {
     }
 }
 
-/// What an id uses.
+/// The usage of an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Inodes.
+    /// The number of inodes.
     pub inodes: u64,
-    /// Bytes of blocks, the inodes' own not counted.
+    /// Bytes of blocks, without the inode blocks themselves.
     pub bytes: u64,
 }
 
 /// Usage by id.
 pub type Usages = BTreeMap<u32, Usage>;
 
-/// The ids to which an inode counts, by kind.
+/// The IDs that an inode counts for, by kind.
 pub type Owners = [u32; 3];
 
-/// What an inode counts, and for whom.
+/// What an inode counts, and for which owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// For whom.
+    /// The owners.
     pub owners: Owners,
-    /// How much: one inode, and its blocks but its own.
+    /// The usage: one inode, and its blocks except the inode block.
     pub usage: Usage,
 }
 
 impl Share {
-    /// What the inode in this block counts; `None` for a block that is no inode yet. Its count of
-    /// blocks is what is believed, as Linux does, the inode's own left out (f2fs.h,
+    /// The share of the inode in this block; `None` if the block is not an inode yet. It trusts the
+    /// inode's block count, as Linux does, minus the inode block itself (f2fs.h,
     /// `inc_valid_node_count`).
     pub fn of_block(block: &[u8], features: Features) -> Option<Self> {
         let head = InodeHead::of_block(block).filter(|head| head.mode.get() != 0)?;

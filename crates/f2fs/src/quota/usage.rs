@@ -1,9 +1,8 @@
-//! What a mount that writes keeps of quotas: what changed since the files were last written, and
-//! the records that were needed (dquot.c, `dquot_alloc_inode`, `__dquot_alloc_space`,
-//! `__dquot_transfer`).
+//! The quota state of a writable mount: changes since the files were last written, and the records
+//! that were needed (dquot.c, `dquot_alloc_inode`, `__dquot_alloc_space`, `__dquot_transfer`).
 //!
-//! Whatever changes an inode says what it counted before and counts now; nothing else is accounted.
-//! Whether there is room is asked before anything is changed.
+//! Code that changes an inode reports what it counted before and counts now; nothing else is
+//! accounted. Limits are checked before any change.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +11,12 @@ use super::tree::RecordPlace;
 use super::{QuotaKind, Share, Usage};
 use crate::ids::NodeId;
 
-/// Clean records in memory, of each kind.
+/// The most clean records in memory per kind.
 const KNOWN_MAX: usize = 16_384;
-/// Quota files count limits of bytes in these.
+/// The unit of byte limits in quota files, in bytes.
 const LIMIT_UNIT: u64 = 1024;
 
-/// More or less usage than a file has.
+/// A difference from the usage in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     inodes: i64,
@@ -25,7 +24,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// From what a file has to what there is.
+    /// The difference between the file's usage and the current one.
     pub fn between(file: Usage, now: Usage) -> Self {
         Self {
             inodes: now.inodes.wrapping_sub(file.inodes).cast_signed(),
@@ -39,8 +38,8 @@ impl Change {
         self.bytes = self.bytes.saturating_add(signed(usage.bytes));
     }
 
-    /// The usage behind it. Never less than none, whatever the file said (dquot.c,
-    /// `dquot_decr_space`).
+    /// Applies the difference to a usage; it saturates at zero, whatever the file contained
+    /// (dquot.c, `dquot_decr_space`).
     pub fn of(self, usage: Usage) -> Usage {
         Usage {
             inodes: usage.inodes.saturating_add_signed(self.inodes),
@@ -49,31 +48,31 @@ impl Change {
     }
 }
 
-/// A record in memory, and where it stands.
+/// A record in memory and its location in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub at: RecordPlace,
     pub record: Record,
 }
 
-/// One quota file.
+/// The state of one quota file.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     pub ino: NodeId,
-    /// Seconds of grace for bytes and inodes.
+    /// Grace times in seconds, for bytes and inodes.
     pub grace: (u64, u64),
-    /// Ids whose records are to be written.
+    /// Ids whose records must be written, with the difference.
     pub pending: BTreeMap<u32, Change>,
     pub known: BTreeMap<u32, Known>,
 }
 
 impl Ledger {
-    /// The usage of an id whose record is this, as it is now.
+    /// The current usage of an id whose record is this.
     pub fn usage(&self, record: &Record) -> Usage {
         self.pending.get(&record.id).copied().unwrap_or_default().of(record.usage)
     }
 
-    /// Forgets records as far as there are many.
+    /// Forgets clean records if there are too many.
     pub fn shrink(&mut self) {
         if self.known.len() > KNOWN_MAX {
             self.known.retain(|id, _| self.pending.contains_key(id));
@@ -85,13 +84,13 @@ impl Ledger {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quotas {
     ledgers: [Option<Ledger>; 3],
-    /// Why usage is not kept although there are quota files: the checkpoint says then that they are
-    /// not to be trusted.
+    /// Why usage is not tracked although there are quota files; the checkpoint then marks them as
+    /// untrusted.
     untrusted: Option<String>,
 }
 
 impl Quotas {
-    /// With the quota files that a superblock names; inode 0 is none.
+    /// The quotas for the files that a superblock names; inode 0 means none.
     pub fn new(inodes: [NodeId; 3]) -> Self {
         let (pending, known) = (BTreeMap::new, BTreeMap::new);
         let ledger =
@@ -104,12 +103,12 @@ impl Quotas {
         self.ledgers.iter().any(Option::is_some)
     }
 
-    /// Whether usage is kept.
+    /// Whether usage is tracked.
     pub fn are_kept(&self) -> bool {
         self.untrusted.is_none() && self.exist()
     }
 
-    /// Usage is no longer kept. The first reason stays. Whether this is the first.
+    /// Stops tracking usage and keeps the first reason. Returns whether this is the first.
     pub fn distrust(&mut self, why: String) -> bool {
         let first = self.untrusted.is_none();
         self.untrusted.get_or_insert(why);
@@ -120,22 +119,22 @@ impl Quotas {
         first
     }
 
-    /// Usage was counted anew, and is kept from now on.
+    /// Resumes tracking usage after a recount.
     pub fn trust(&mut self) {
         self.untrusted = None;
     }
 
-    /// Why usage is not kept.
+    /// Why usage is not tracked.
     pub fn untrusted(&self) -> Option<&str> {
         self.untrusted.as_deref()
     }
 
-    /// The ledger of a kind, where usage is kept.
+    /// The ledger of a kind, if usage is tracked.
     pub fn ledger(&self, kind: QuotaKind) -> Option<&Ledger> {
         self.ledgers.get(kind.index()).and_then(Option::as_ref).filter(|_| self.untrusted.is_none())
     }
 
-    /// The same, to be changed.
+    /// The mutable ledger of a kind, if usage is tracked.
     pub fn ledger_mut(&mut self, kind: QuotaKind) -> Option<&mut Ledger> {
         let kept = self.untrusted.is_none();
         self.ledgers.get_mut(kind.index()).and_then(Option::as_mut).filter(|_| kept)
@@ -146,22 +145,22 @@ impl Quotas {
         QuotaKind::ALL.into_iter().zip(&self.ledgers).filter_map(|(kind, ledger)| Some((kind, ledger.as_ref()?.ino)))
     }
 
-    /// Whether an inode is one of them: they count for nobody (super.c, `f2fs_quota_enable`).
+    /// Whether an inode is a quota file; these count for no owner (super.c, `f2fs_quota_enable`).
     pub fn is_file(&self, ino: NodeId) -> bool {
         self.ledgers.iter().flatten().any(|ledger| ledger.ino == ino)
     }
 
-    /// Whether what an inode counts is of interest.
+    /// Whether the usage of an inode is tracked.
     pub fn counts(&self, ino: NodeId) -> bool {
         self.are_kept() && !self.is_file(ino)
     }
 
-    /// Records that are to be written.
+    /// The number of records to be written.
     pub fn pending(&self) -> usize {
         self.ledgers.iter().flatten().map(|ledger| ledger.pending.len()).sum()
     }
 
-    /// An inode counts otherwise than before.
+    /// Accounts a change of an inode's share.
     pub fn account(&mut self, before: Option<Share>, after: Option<Share>) {
         if before == after || self.untrusted.is_some() {
             return;
@@ -177,19 +176,19 @@ impl Quotas {
     }
 }
 
-/// What a limit says to more of what it counts.
+/// The answer of a limit to more usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// So much more is allowed.
+    /// This much more is allowed.
     Allowed(u64),
-    /// The hard limit leaves so much.
+    /// The hard limit leaves this much.
     Hard(u64),
-    /// The grace time of the soft limit has ended, which leaves so much.
+    /// The grace time of the soft limit is over; the soft limit leaves this much.
     Soft(u64),
 }
 
 impl Verdict {
-    /// How much is allowed.
+    /// The amount that is allowed.
     pub const fn most(self) -> u64 {
         match self {
             Self::Allowed(most) | Self::Hard(most) | Self::Soft(most) => most,
@@ -197,7 +196,7 @@ impl Verdict {
     }
 }
 
-/// A limit at a time: `unit` is what it counts in.
+/// A limit at a point in time; `unit` is the unit of the limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitNow {
     pub limit: Limit,
@@ -217,13 +216,13 @@ impl LimitNow {
         Self { limit: record.inodes, unit: 1, used: ledger.usage(record).inodes, now, grace: ledger.grace.1 }
     }
 
-    /// What is left up to a limit; `None` without one.
+    /// What is left up to a limit; `None` without a limit.
     fn left(&self, limit: u64) -> Option<u64> {
         (limit != 0).then(|| limit.saturating_mul(self.unit).saturating_sub(self.used))
     }
 
-    /// When the grace time ends, as it is before more is used: it does not run while the soft limit
-    /// is kept.
+    /// When the grace time ends, before more is used; it does not run while usage is within the
+    /// soft limit.
     fn until(&self) -> u64 {
         let is_over = self.limit.soft != 0 && self.used > self.limit.soft.saturating_mul(self.unit);
         if is_over { self.limit.until } else { 0 }
@@ -240,8 +239,7 @@ impl LimitNow {
         }
     }
 
-    /// When the grace time ends once `more` is used: it begins with what goes beyond the soft
-    /// limit.
+    /// When the grace time ends once `more` is used; it starts when usage exceeds the soft limit.
     pub fn until_with(&self, more: u64) -> u64 {
         match self.left(self.limit.soft) {
             Some(left) if more > left || self.until() != 0 => match self.until() {
@@ -268,11 +266,11 @@ mod tests {
         assert_eq!(limit(10, 0, 0, 4096, 5).ask(6144), Verdict::Allowed(6144));
         assert_eq!(limit(10, 0, 0, 4096, 5).ask(6145), Verdict::Hard(6144));
         assert_eq!(limit(10, 0, 0, 20_000, 5).ask(1), Verdict::Hard(0));
-        // Over the soft limit while the grace time has not begun, runs, and has ended.
+        // Over the soft limit: the grace time has not begun, runs, has ended.
         assert_eq!(limit(0, 10, 0, 4096, 5).ask(8192), Verdict::Allowed(8192));
         assert_eq!(limit(0, 10, 6, 12_000, 5).ask(8192), Verdict::Allowed(8192));
         assert_eq!(limit(0, 10, 5, 12_000, 5).ask(1), Verdict::Soft(0));
-        // A time that is left from before does not count once usage is below.
+        // An old end of the grace time does not count once usage is within the limit.
         assert_eq!(limit(0, 10, 5, 4096, 9).ask(8192), Verdict::Allowed(8192));
         assert_eq!(limit(0, 10, 5, 4096, 9).until_with(8192), 109);
         assert_eq!(limit(0, 10, 50, 12_000, 9).until_with(1), 50);

@@ -1,5 +1,5 @@
-//! The nodes that were written to the log of warm nodes since the last checkpoint, and whose files
-//! were fsynced (recovery.c, `find_fsync_dnodes`).
+//! The chain: nodes written to the warm node log since the last checkpoint, whose files were
+//! fsynced (recovery.c, `find_fsync_dnodes`).
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use crate::node::cache::is_indirect;
 use crate::node::checked::decode_inode;
 use crate::write::WritableVolume;
 
-/// From so many named blocks on it is worth while to look for those that are named twice.
+/// From this many named blocks on, duplicates are worth removing.
 const COMPACT_FROM: usize = 1 << 16;
 
 /// A node of the chain.
@@ -31,11 +31,11 @@ pub(super) struct ChainNode {
 /// A file that was fsynced.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
-    /// Which node of the chain is its last with the fsync mark.
+    /// Index of its last node with the fsync mark.
     pub last: usize,
-    /// Which is the last with the dentry mark: it names the file.
+    /// Index of its last node with the dentry mark, which names the file.
     pub last_dentry: Option<usize>,
-    /// The node from which it is to be made: the checkpoint does not have it.
+    /// Index of the node to create the file from, if the checkpoint does not have it.
     pub made_from: Option<usize>,
 }
 
@@ -44,15 +44,15 @@ pub(super) struct Owner {
 pub(super) struct Chain {
     pub nodes: Vec<ChainNode>,
     pub owners: BTreeMap<NodeId, Owner>,
-    /// Blocks of data that its nodes name; some of them several times.
+    /// Data blocks that its nodes name, possibly with duplicates.
     pub named: Vec<BlockAddress>,
-    /// From so many on those that are there twice are taken out.
+    /// The number of blocks at which duplicates are removed next.
     compact_at: usize,
 }
 
 impl Chain {
-    /// Follows the chain from where the checkpoint's log of warm nodes stands. Errors: `Corrupt`
-    /// (it goes in a circle), `Device`.
+    /// Follows the chain from the position of the checkpoint's warm node log. Errors: `Corrupt` (it
+    /// is a cycle), `Device`.
     pub fn find<D: BlockDevice>(volume: &WritableVolume<D>) -> Result<Self> {
         let mut chain = Self::default();
         let state = &volume.state;
@@ -86,7 +86,7 @@ impl Chain {
         let index = self.nodes.len();
         self.nodes.push(ChainNode { at, footer });
         self.named.extend(named(volume.geometry(), &footer, block));
-        // A file that is fsynced again and again names the same blocks in each of its nodes.
+        // A file that is fsynced repeatedly names the same blocks in each of its nodes.
         if self.named.len() > self.compact_at {
             self.named.sort_unstable();
             self.named.dedup();
@@ -105,7 +105,7 @@ impl Chain {
                 }
                 let exists = !volume.entry(ino)?.is_free();
                 if !exists && !names_it {
-                    // Part of a file that is not there yet.
+                    // Part of a file that does not exist yet.
                     return Ok(());
                 }
                 let made_from = (!exists).then_some(index);
@@ -120,7 +120,7 @@ impl Chain {
     }
 }
 
-/// Blocks of data that a node names.
+/// The data blocks that a node names.
 fn named(geometry: &Geometry, footer: &Footer, block: &Block) -> Vec<BlockAddress> {
     let range = if footer.nid() == footer.ino() {
         match decode_inode(geometry, footer.nid(), block.clone()) {
@@ -151,7 +151,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.footer_key() == footer.checkpoint.get()
     }
 
-    /// A block of the chain. Errors: `Device`, `Corrupt`.
+    /// Reads a block of the chain. Errors: `Device`, `Corrupt`.
     pub(super) fn chain_block(&self, at: BlockAddress) -> Result<Block> {
         let mut block = vec![0; self.geometry().block_size()];
         self.read(Cause::Recovery, at, &mut block)?;

@@ -1,4 +1,4 @@
-//! Inodes of the chain: made, and their fields, inline content and attributes taken over
+//! Recovers inodes of the chain: creates them, and takes over fields, inline content and attributes
 //! (recovery.c, `recover_inode`; node.c, `f2fs_recover_inode_page`; inline.c,
 //! `f2fs_recover_inline_data`).
 
@@ -16,8 +16,8 @@ use crate::layout::{ExtraAttributes, InodeHead, NodeOffset, set_word};
 use crate::write::WritableVolume;
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Makes a file that the checkpoint does not have: empty, with one name to come. Errors:
-    /// `NoSpace`, `Corrupt`, `Device`.
+    /// Creates a file that the checkpoint does not have: empty, with one link for the name to come.
+    /// Errors: `NoSpace`, `Corrupt`, `Device`.
     pub(super) fn make_from(&mut self, from: &Inode) -> Result<()> {
         let charge = self.writer.segments.space.charge(1, 0)?;
         if let Err(error) = self.put_node(from.nid, from.nid, NodeOffset::INODE, true) {
@@ -44,7 +44,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         })
     }
 
-    /// Takes over the fields that an fsync makes durable: neither links nor parent nor depth.
+    /// Takes over the fields that an fsync makes durable; not links, parent or depth.
     pub(super) fn take_fields(&mut self, from: &Inode) -> Result<()> {
         let kept = inline::PINNED | inline::DATA_EXISTS;
         let (source, features) = (from.head, self.geometry().features);
@@ -65,8 +65,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// Takes over the attributes in the inode; a node of attributes that the file no longer has
-    /// goes.
+    /// Takes over the inline attributes and frees an attribute node that the file no longer has.
     pub(super) fn take_inline_xattrs(&mut self, from: &Inode) -> Result<()> {
         let flag = from.head.inline & inline::XATTR;
         self.edit_head(from.nid, |head| head.inline = head.inline & !inline::XATTR | flag)?;
@@ -88,7 +87,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(())
     }
 
-    /// Takes over a node of attributes, under a number that the checkpoint knows or a new one.
+    /// Takes over an attribute node, under a nid from the checkpoint or a new one.
     pub(super) fn take_xattr_node(&mut self, ino: NodeId, content: &[u8]) -> Result<()> {
         let here = self.inode_at(ino)?;
         let nid = match NodeId(here.head.xattr_nid.get()).some() {
@@ -112,8 +111,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.edit_node(nid, |block| put(block, 0, content.get(..end).unwrap_or_default()))
     }
 
-    /// The four cases of content in the inode, before and after. True: there are no addresses to
-    /// take over.
+    /// Takes over inline content, in all four combinations of before and after. Returns true if
+    /// there are no addresses to take over.
     pub(super) fn take_inline_data(&mut self, ino: NodeId, from: Option<&Inode>) -> Result<bool> {
         let here = self.inode_at(ino)?;
         let had = here.head.has_inline(inline::DATA);

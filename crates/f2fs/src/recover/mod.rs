@@ -1,10 +1,10 @@
-//! What a mount does behind an unclean end: inodes without a name are freed, and what was fsynced
-//! since the last checkpoint is taken over (f2fs-writing.md, "Roll-forward"; recovery.c).
+//! Recovery after an unclean unmount: frees inodes without a name and recovers what was fsynced
+//! since the last checkpoint (f2fs-writing.md, "Roll-forward"; recovery.c).
 //!
-//! All of it happens in memory, and nothing is allocated meanwhile. Then every block of the chain,
-//! and every block that it names, is kept from being written, the log of warm nodes leaves the
-//! segment where the chain lies, and a checkpoint makes the result durable at once: a cut before
-//! its end leaves checkpoint and chain as they were. (Linux writes over its chain.)
+//! Recovery works in memory and allocates nothing. Then it protects every block of the chain, and
+//! every block that the chain names, from being overwritten, moves the warm node log away from the
+//! chain's segment, and makes the result durable with a checkpoint. A power cut before that leaves
+//! checkpoint and chain intact. (Linux overwrites its chain.)
 
 mod chain;
 mod inodes;
@@ -26,9 +26,8 @@ pub use crate::counters::Recovered;
 pub use reading::{ForReading, recovered, recovered_several};
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Recovers what there is to recover, and writes a checkpoint if there was anything. Errors:
-    /// `Corrupt` (a chain that contradicts itself), `NoSpace`, `Device`; the device is as before
-    /// then.
+    /// Recovers what there is, and writes a checkpoint if there was anything. Errors: `Corrupt` (an
+    /// inconsistent chain), `NoSpace`, `Device`; then the device is unchanged.
     pub(crate) fn recover(&mut self) -> Result<Recovered> {
         self.writer.recovering = true;
         let done = self.recover_in_memory();
@@ -51,7 +50,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok((Recovered { orphans, files, created, nodes }, chain))
     }
 
-    /// Inodes that were open without a name when the last checkpoint was written (checkpoint.c,
+    /// Frees inodes that were open without a name at the last checkpoint (checkpoint.c,
     /// `f2fs_recover_orphan_inodes`).
     fn free_old_orphans(&mut self) -> Result<u64> {
         let mut orphans = self.state.orphans.clone();
@@ -76,13 +75,13 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(freed)
     }
 
-    /// A cut from here on must find the chain whole, and all that it names. Where there is none,
-    /// later blocks of one may stand behind the log, which the checkpoint's own nodes must not lead
-    /// into.
+    /// Protects the chain and all blocks that it names, since a power cut from here on must find
+    /// them intact. Without a chain, blocks of an older one may follow the log, and the
+    /// checkpoint's own nodes must not lead into them.
     fn keep_from_writing(&mut self, chain: &Chain) -> Result<()> {
         self.writer.segments.pin(&chain.named);
         self.writer.segments.pin(&chain.nodes.iter().map(|node| node.at).collect::<Vec<_>>());
-        // Where no segment is free the log goes on behind the chain.
+        // If no segment is free, the log continues after the chain.
         match self.writer.segments.move_log(Log::WarmNode) {
             Err(error) if error.kind != ErrorKind::NoSpace || !self.writer.segments.options.crc_recovery => Err(error),
             _ => Ok(()),

@@ -1,4 +1,4 @@
-//! The name of a file of the chain (recovery.c, `recover_dentry`).
+//! Recovers the name of a file of the chain (recovery.c, `recover_dentry`).
 
 use std::collections::BTreeSet;
 
@@ -17,11 +17,11 @@ use crate::names::{entries, links};
 use crate::write::WritableVolume;
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Enters the name that an inode of the chain says into its parent. Another file of that name
-    /// loses it first, and a directory that is not empty, or in which files of the chain are to be
-    /// named (`named_in`), gets another one (Linux's recovery unlinks it with all that it has, and
-    /// fails at those files). Errors: `Corrupt` (no such directory), `NotSupported` (an encrypted
-    /// one), `NoSpace`, `Device`.
+    /// Enters the name recorded in an inode of the chain into its parent. A file of that name loses
+    /// it first. A directory of that name that is not empty, or in which files of the chain are to
+    /// be named (`named_in`), is renamed (Linux's recovery unlinks it with its content, and fails
+    /// at those files). Errors: `Corrupt` (no such directory), `NotSupported` (an encrypted one),
+    /// `NoSpace`, `Device`.
     pub(super) fn enter_name(&mut self, from: &Inode, named_in: &BTreeSet<NodeId>) -> Result<()> {
         let parent = NodeId(from.head.parent.get());
         let wrong = |detail: String| Err(Defect::new(FindingKind::State, detail).of(from.nid).into_error());
@@ -60,8 +60,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         Ok(inode.kind == FileKind::Directory && !self.is_empty_directory(&inode)?)
     }
 
-    /// A directory that was renamed, and whose old name a file has that was fsynced, keeps what it
-    /// has under its number: its new name went with the power.
+    /// Renames a directory to its number: it was renamed and a fsynced file took its old name, but
+    /// its new name was lost with the power cut.
     fn move_aside(&mut self, parent: NodeId, name: &[u8], ino: NodeId) -> Result<()> {
         for other in 0..100_u32 {
             let free = if other == 0 { ino.0.to_string() } else { format!("{}.{other}", ino.0) };

@@ -1,5 +1,5 @@
-//! An unclean volume as the next mount would leave it, for who only reads: what recovery writes
-//! stays in memory.
+//! Shows a reader an unclean volume as the next mount would leave it; what recovery writes stays in
+//! memory.
 
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::OverlayDevice;
@@ -11,23 +11,23 @@ use crate::findings::FindingKind;
 use crate::open;
 use crate::write::{WritableVolume, WriteOptions};
 
-/// Devices with what a recovery wrote laid over them.
+/// Devices with the writes of a recovery laid over them.
 #[derive(Debug)]
 pub struct ForReading<D> {
-    /// The devices, in the order in which they were given; as they are where nothing was recovered.
+    /// The devices in the given order; unchanged if nothing was recovered.
     pub devices: Vec<OverlayDevice<D>>,
     /// What was recovered.
     pub recovered: Recovered,
 }
 
-/// Lets a volume that did not end cleanly be read as a mount for writing would leave it. A volume
-/// without anything to recover comes back as it is.
+/// Recovers an unclean volume in memory, so that it reads as a mount for writing would leave it. A
+/// volume without anything to recover is returned unchanged.
 ///
-/// Limits of quotas, which only writers heed, forbid no recovery; usage is kept as by any mount.
-/// Errors: those of [`WritableVolume::mount`], of which `NotSupported` says that this program
-/// cannot recover such a volume; else the chain of fsynced nodes contradicts itself, or the rest of
-/// the volume. Cost: what is recovered, and a checkpoint. Memory: that of a mount, and the blocks
-/// that recovery changes: nodes of the chain, and tables.
+/// Quota limits, which only restrict writers, do not prevent recovery; usage is tracked as in any
+/// mount. Errors: those of [`WritableVolume::mount`]; `NotSupported` means that this program cannot
+/// recover the volume, others that the chain of fsynced nodes or the rest of the volume is
+/// inconsistent. Cost: the recovery and a checkpoint. Memory: that of a mount, and the blocks that
+/// recovery changes: nodes of the chain, and tables.
 pub fn recovered_several<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<ForReading<D>> {
     let overlays = devices.into_iter().map(OverlayDevice::new).collect::<nandkit_block::Result<Vec<_>>>();
     let overlays = overlays.map_err(|error| FsError::device("laying memory over the device", error))?;
@@ -38,7 +38,7 @@ pub fn recovered_several<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Resul
         let devices = opened.blocks.devices.into_inner();
         return Ok(ForReading { devices, recovered: Recovered::default() });
     }
-    // A discard would be one more thing that memory has to hold.
+    // Discards would also have to be kept in memory.
     let options = WriteOptions {
         atomicity: crate::device::Atomicity::Told,
         discard: false,
@@ -51,7 +51,7 @@ pub fn recovered_several<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Resul
     Ok(ForReading { devices, recovered })
 }
 
-/// [`recovered_several`] for a volume on one device.
+/// Does [`recovered_several`] for a volume on one device.
 pub fn recovered<D: BlockDevice>(device: D, clock: Clock) -> Result<OverlayDevice<D>> {
     let none = || FsError::new(ErrorKind::InvalidArgument, "no device; a volume has at least one");
     recovered_several(vec![device], clock)?.devices.into_iter().next().ok_or_else(none)

@@ -1,5 +1,5 @@
-//! The chain once more, from its beginning: what its nodes say is taken over into nodes of the
-//! volume (recovery.c, `recover_data`, `do_recover_data`).
+//! Replays the chain from its beginning: takes over its nodes into the volume's (recovery.c,
+//! `recover_data`, `do_recover_data`).
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ use crate::segments::{Charge, Space, SpaceOn, Summary};
 use crate::write::{Slot, WritableVolume};
 
 impl<D: BlockDevice> WritableVolume<D> {
-    /// Takes the whole chain over; says how many files were made. Errors: `Corrupt`, `NoSpace`,
-    /// `Device`.
+    /// Takes over the whole chain; returns how many files were created. Errors: `Corrupt`,
+    /// `NoSpace`, `Device`.
     pub(super) fn replay(&mut self, chain: &Chain) -> Result<u64> {
         let mut made = 0;
         for (&ino, owner) in &chain.owners {
@@ -66,8 +66,8 @@ impl<D: BlockDevice> WritableVolume<D> {
             .collect()
     }
 
-    /// A file that had become shorter: what the checkpoint or nodes before have behind its end is
-    /// gone. Linux leaves it.
+    /// Truncates a file that had become shorter: drops what the checkpoint or earlier nodes have
+    /// past its end. Linux leaves it.
     fn cut_behind_the_end(&mut self, from: &Inode) -> Result<()> {
         let here = self.inode_at(from.nid)?;
         if from.head.has_advise(advise::KEEP_SIZE) || here.head.has_inline(inline::DATA) {
@@ -77,10 +77,10 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.free_pages_from(from.nid, pages)
     }
 
-    /// Only regular files are fsynced by marked nodes.
+    /// Checks the kind of a file; only regular files are fsynced by marked nodes.
     fn expect_same_kind(&self, from: &Inode) -> Result<()> {
         let here = self.inode_at(from.nid)?;
-        // A compressed file is fsynced by a checkpoint (file.c, `need_do_checkpoint`).
+        // The fsync of a compressed file is a checkpoint (file.c, `need_do_checkpoint`).
         let is_plain = from.kind == FileKind::Regular && !from.is_compressed();
         if is_plain && here.kind == from.kind && here.shape.count == from.shape.count {
             return Ok(());
@@ -107,7 +107,8 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.take_addresses(ino, block, (0, count), first)
     }
 
-    /// Addresses of pages from `first` on, as a node of the chain has them from a byte on.
+    /// Takes over the addresses of pages from `first` on, which a node of the chain holds from byte
+    /// `start` on.
     fn take_addresses(&mut self, ino: NodeId, block: &Block, (start, count): (usize, u16), first: u64) -> Result<()> {
         let keeps_size = self.inode_at(ino)?.head.has_advise(advise::KEEP_SIZE);
         let mut known: Option<(Slot, u8)> = None;
@@ -128,7 +129,7 @@ impl<D: BlockDevice> WritableVolume<D> {
                         }
                     }
                 };
-                // Of the first page, so that others are found from it.
+                // The slot of the first page, from which others follow.
                 if let Some((slot, _)) = &mut known {
                     (slot.index, slot.byte) = (slot.index - index, slot.byte - usize::from(index) * 4);
                 }
@@ -178,7 +179,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.set_address(ino, &slot, wanted)
     }
 
-    /// The block becomes the file's. Where another file has it in the checkpoint, that one loses it
+    /// Gives a block to the file. If another file has it in the checkpoint, that one loses it
     /// (recovery.c, `check_index_in_prev_nodes`).
     fn take_block(&mut self, at: BlockAddress, owner: Summary, now: u64) -> Result<()> {
         let place = self.geometry().main(at);

@@ -1,8 +1,8 @@
-//! The tree of a quota file: four levels of references by the bytes of an id, and blocks of records
-//! below (f2fs.md, "Quota files"; fs/quota/quota_tree.c).
+//! The tree of a quota file: four levels of references by the bytes of an id, with blocks of
+//! records below (f2fs.md, "Quota files"; fs/quota/quota_tree.c).
 //!
-//! Blocks without use are a list, and blocks with room for records a second one, in both
-//! directions. Every number that comes from the file is checked before it is followed.
+//! Unused blocks form a list, and blocks with room for records form a doubly linked one. Every
+//! block number read from the file is checked before it is followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,46 +17,46 @@ use crate::layout::{set_word, word};
 /// A block of the file.
 pub type QuotaBlock = [u8; BLOCK];
 
-/// The blocks of a quota file, wherever they are.
+/// Access to the blocks of a quota file.
 pub trait QuotaBlocks {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     fn size(&mut self) -> Result<u64>;
 
-    /// A block of it.
+    /// Reads a block.
     fn read_block(&mut self, number: u32) -> Result<QuotaBlock>;
 
-    /// Changes a block, or appends one.
+    /// Changes a block or appends one.
     fn write_block(&mut self, number: u32, block: &QuotaBlock) -> Result<()>;
 
-    /// Makes sure that blocks behind the last one can be written. Errors: `NoSpace`; nothing has
-    /// changed then.
+    /// Makes sure that blocks past the last one can be written. Errors: `NoSpace`; then nothing has
+    /// changed.
     fn make_room(&mut self, first: u32, count: u32) -> Result<()>;
 }
 
-/// Where a record stands.
+/// The location of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordPlace {
     /// The block.
     block: u32,
-    /// Which of its records.
+    /// The index among its records.
     place: usize,
 }
 
-/// A quota file's tree. Errors of all its functions: `Corrupt` (the file contradicts itself; what
-/// was changed before stays), and those of its blocks.
+/// A quota file's tree. Errors of all methods: `Corrupt` (the file is inconsistent; earlier changes
+/// stay), and those of its blocks.
 #[derive(Debug)]
 pub struct QuotaTree<'a, B: ?Sized> {
     blocks: &'a mut B,
     header: Header,
 }
 
-/// The blocks that lead to an id.
+/// The path to an id.
 struct Way {
-    /// Blocks of references, from the root on.
+    /// Blocks of references, starting with the root.
     above: [u32; DEPTH],
-    /// How many of them there are.
+    /// The number of these blocks that exist.
     levels: usize,
-    /// The block of the record, where all are there and the last names one.
+    /// The block of the record, if the path is complete and its last block refers to one.
     records: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ fn corrupt<T>(detail: String) -> Result<T> {
     Err(FsError::new(ErrorKind::Corrupt, detail))
 }
 
-/// Byte of the reference of an id in a block of a level.
+/// The offset of an id's reference in a block of a level.
 fn reference_at(id: u32, level: usize) -> usize {
     id.to_be_bytes().get(level).map_or(0, |&byte| usize::from(byte) * 4)
 }
@@ -78,8 +78,8 @@ fn set_head(block: &mut QuotaBlock, head: &RecordsHead) {
 }
 
 impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
-    /// Opens a file by its first block. Errors: `Corrupt` where it is no quota file of this kind,
-    /// or numbers in it lead beyond its end.
+    /// Opens a file by its first block. Errors: `Corrupt` (not a quota file of this kind, or block
+    /// numbers past its end).
     pub fn open(blocks: &'a mut B, kind: QuotaKind) -> Result<Self> {
         let (size, first) = (blocks.size()?, blocks.read_block(0)?);
         let Ok((header, _)) = Header::read_from_prefix(&first) else { return corrupt("no header".into()) };
@@ -99,12 +99,12 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(Self { blocks, header })
     }
 
-    /// What the file's first block says.
+    /// The header in the file's first block.
     pub const fn header(&self) -> &Header {
         &self.header
     }
 
-    /// A reference that was read, as long as it leads to a block that can be one.
+    /// Checks a reference: it must be to a block that can be referred to.
     fn expect_block(&self, number: u32) -> Result<u32> {
         let count = self.header.blocks.get();
         if number <= ROOT || number >= count {
@@ -131,7 +131,7 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(way)
     }
 
-    /// The record of an id, where the file has one. Cost: five blocks.
+    /// Finds the record of an id. Cost: five blocks.
     pub fn find(&mut self, id: u32) -> Result<Option<(RecordPlace, Record)>> {
         let Some(block) = self.way(id)?.records else { return Ok(None) };
         let bytes = self.blocks.read_block(block)?;
@@ -141,16 +141,16 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         }
     }
 
-    /// Changes a record where it stands.
+    /// Changes a record in place.
     pub fn update(&mut self, at: RecordPlace, record: &Record) -> Result<()> {
         let mut bytes = self.blocks.read_block(at.block)?;
         put(&mut bytes, record_at(at.place), &record.encode());
         self.blocks.write_block(at.block, &bytes)
     }
 
-    /// Enters a record that the file does not have. Errors: also `NoSpace`, and nothing has changed
-    /// then. Cost: at most eleven blocks written, and where blocks are wanted a look at each one
-    /// without use.
+    /// Adds a record for an id that the file does not have. Errors: also `NoSpace`; then nothing
+    /// has changed. Cost: at most eleven blocks written; if blocks are needed, each unused block is
+    /// read.
     pub fn insert(&mut self, record: &Record) -> Result<RecordPlace> {
         let way = self.way(record.id)?;
         if way.records.is_some() {
@@ -175,7 +175,7 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(at)
     }
 
-    /// Takes the record of an id away, where there is one. Cost: as [`QuotaTree::insert`].
+    /// Removes the record of an id, if there is one. Cost: as [`QuotaTree::insert`].
     pub fn remove(&mut self, id: u32) -> Result<()> {
         let way = self.way(id)?;
         let Some(number) = way.records else { return Ok(()) };
@@ -209,8 +209,8 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         self.write_header()
     }
 
-    /// All records, by the tree that leads to them. Cost: each block of references is read once,
-    /// those of records once for each of their records.
+    /// All records that the tree leads to. Cost: reads each block of references once, and each
+    /// block of records once per record.
     pub fn records(&mut self) -> Result<BTreeMap<u32, Record>> {
         let mut found = BTreeMap::new();
         for (id, block) in self.references()? {
@@ -222,11 +222,11 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(found)
     }
 
-    /// What the blocks of records have besides the records that the tree leads to: `None` where
-    /// there is nothing, and each block counts its records rightly. Linux and fsck.f2fs go by the
-    /// tree in some places, and take every place that is not zero for a record in others
-    /// (quota_tree.c, `find_free_dqentry`; quotaio_tree.c, `report_block`). Cost: as
-    /// [`QuotaTree::records`], once for each block.
+    /// Describes what the blocks of records contain beyond the records that the tree leads to, or a
+    /// wrong count of records; `None` if there is nothing. Linux and fsck.f2fs follow the tree in
+    /// some places, and in others take every nonzero place for a record (quota_tree.c,
+    /// `find_free_dqentry`; quotaio_tree.c, `report_block`). Cost: as [`QuotaTree::records`], once
+    /// per block.
     pub fn stray(&mut self) -> Result<Option<String>> {
         let mut led_to = BTreeMap::<u32, usize>::new();
         for (_, block) in self.references()? {
@@ -245,8 +245,8 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(None)
     }
 
-    /// All ids that the tree leads to, with the block of each; no block has more than it has room
-    /// for.
+    /// All ids that the tree leads to, with their blocks; checks that no block has more ids than
+    /// room.
     fn references(&mut self) -> Result<Vec<(u32, u32)>> {
         let mut seen = BTreeSet::from([ROOT]);
         let mut stack = vec![(ROOT, 0_u32, 0_usize)];
@@ -277,11 +277,11 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(found)
     }
 
-    /// So many blocks that nothing uses, from the list or behind the last. Errors: `NoSpace`;
-    /// `Corrupt` for a list that is a circle.
+    /// Makes sure that `wanted` unused blocks are available, from the list or past the end. Errors:
+    /// `NoSpace`; `Corrupt` (the list is a cycle).
     fn make_room_for(&mut self, wanted: usize) -> Result<()> {
-        // To the list's end: one that comes back to a block would hand it out twice, whichever of
-        // its blocks are wanted now.
+        // Follow the list to its end, however few blocks are needed: a cycle would hand out a block
+        // twice.
         let (mut free, mut seen) = (self.header.free_block.get(), BTreeSet::new());
         while free != 0 && wanted > 0 {
             free = self.expect_block(free)?;
@@ -300,7 +300,7 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         self.blocks.make_room(first, count)
     }
 
-    /// A block that nothing uses; what it holds is the caller's to write.
+    /// Takes an unused block; the caller writes its content.
     fn take_block(&mut self, way: &Way) -> Result<u32> {
         let number = self.header.free_block.get();
         if number == 0 {
@@ -316,7 +316,7 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(number)
     }
 
-    /// A block has no use any more.
+    /// Adds a block to the list of unused ones.
     fn give_block(&mut self, number: u32) -> Result<()> {
         let mut block = [0; BLOCK];
         set_head(&mut block, &RecordsHead { next_free: self.header.free_block, ..RecordsHead::default() });
@@ -324,7 +324,7 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         self.blocks.write_block(number, &block)
     }
 
-    /// Puts a record where there is room for one.
+    /// Puts a record into a block with room.
     fn take_place(&mut self, record: &Record) -> Result<RecordPlace> {
         let (number, mut bytes) = match self.header.free_entry.get() {
             0 => {
@@ -352,7 +352,7 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(RecordPlace { block: number, place })
     }
 
-    /// Writes a block of records that leaves the list of those with room.
+    /// Writes a block of records and removes it from the list of those with room.
     fn leave_room_list(&mut self, number: u32, bytes: &mut QuotaBlock) -> Result<()> {
         let head = head_of(bytes);
         let (next, previous) = (head.next_free.get(), head.previous_free.get());
@@ -361,7 +361,7 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         }
         match previous {
             0 if self.header.free_entry.get() == number => self.header.free_entry = next.into(),
-            // A full block whose only record goes is in no list.
+            // A full block that loses its only record is in no list.
             0 => {}
             _ => self.change_head(previous, |other| other.next_free = next.into())?,
         }
@@ -369,7 +369,7 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         self.blocks.write_block(number, bytes)
     }
 
-    /// Writes a block of records that enters the list of those with room, as its first.
+    /// Writes a block of records and adds it to the front of the list of those with room.
     fn enter_room_list(&mut self, number: u32, bytes: &mut QuotaBlock) -> Result<()> {
         let first = self.header.free_entry;
         set_head(bytes, &RecordsHead { next_free: first, previous_free: 0.into(), ..head_of(bytes) });

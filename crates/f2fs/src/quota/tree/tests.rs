@@ -12,8 +12,8 @@ fn new(records: &BTreeMap<u32, Record>) -> QuotaBytes {
     QuotaBytes(of_records(KIND, (GRACE, GRACE), records.values().copied()))
 }
 
-/// Every block has one use: the root, references, records that are in the right list, or none; and
-/// the counts are right.
+/// Checks that every block has one use (root, references, records in the right list, or unused) and
+/// that the counts are right.
 fn assert_whole(file: &mut QuotaBytes, model: &BTreeMap<u32, Record>) {
     let mut tree = QuotaTree::open(file, KIND).unwrap();
     assert_eq!(&tree.records().unwrap(), model);
@@ -128,7 +128,7 @@ fn without_room_nothing_changes() {
     assert_eq!(error.kind, ErrorKind::NoSpace);
 }
 
-/// A list that comes back to one of its blocks, however late, hands none out.
+/// A list that returns to one of its blocks, however late, hands none out.
 #[test]
 fn a_circle_of_blocks_without_use_is_refused() {
     let record = |id: u32| Record { id, usage: Usage { inodes: 1, bytes: 0 }, ..Record::default() };
@@ -159,8 +159,8 @@ fn a_circle_of_blocks_without_use_is_refused() {
     }
 }
 
-/// A hostile file: any byte of any block may be anything. Errors are fine, panics and endless walks
-/// are not.
+/// A hostile file: any byte of any block may have any value. Errors are fine; panics and endless
+/// loops are not.
 #[test]
 fn hostile_files_are_errors() {
     let mut random = Random::new(2, "hostile quota");
@@ -182,7 +182,7 @@ fn hostile_files_are_errors() {
                 0 => random.below(1 << 32) as u32,
                 _ => random.below(file.0.len() as u64 / BLOCK as u64 + 2) as u32,
             };
-            // The lists' and the tree's beginnings more often.
+            // The start of the lists and of the tree more often.
             let at = if random.below(2) == 0 { at % (6 * BLOCK) } else { at };
             set_word(&mut file.0, at, value);
         }
