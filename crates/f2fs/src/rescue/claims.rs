@@ -1,4 +1,4 @@
-//! Which blocks several files use.
+//! Tracks which blocks several files use.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use crate::ids::BlockAddress;
 const BITS: u32 = u64::BITS;
 const WORDS: usize = 8;
 
-/// A set of blocks. Memory: 64 bytes for each 512 blocks of which one is in it.
+/// A set of blocks. Memory: 64 bytes per group of 512 blocks that has any.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockSet(BTreeMap<u32, [u64; WORDS]>);
 
 impl BlockSet {
-    /// Puts a block into the set; whether it was there.
+    /// Adds a block; returns whether it was in the set.
     pub fn put(&mut self, at: BlockAddress) -> bool {
         let (piece, word, bit) = place(at);
         let words = self.0.entry(piece).or_insert([0; WORDS]);
@@ -34,8 +34,8 @@ const fn place(at: BlockAddress) -> (u32, usize, u64) {
     (at.0 / per_piece, (at.0 % per_piece / BITS) as usize, 1 << (at.0 % BITS))
 }
 
-/// Which blocks are used, and which by more than one. What is less sure takes nothing from what is
-/// sure.
+/// The blocks that are used, and those used more than once. An uncertain claim does not cast doubt
+/// on a certain one.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     nodes: BlockSet,
@@ -44,12 +44,12 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// A block holds a node that is in use.
+    /// Marks a block as a node in use.
     pub fn node(&mut self, at: BlockAddress) {
         self.nodes.put(at);
     }
 
-    /// A block is a file's.
+    /// Marks a block as a file's.
     pub fn claim(&mut self, at: BlockAddress, is_sure: bool) {
         let [once, twice] = if is_sure { &mut self.sure } else { &mut self.unsure };
         if once.put(at) {
@@ -57,7 +57,7 @@ impl Claims {
         }
     }
 
-    /// Whether something else than the file that claimed a block uses it as well.
+    /// Whether anything other than the file that claimed a block uses it too.
     pub fn is_shared(&self, at: BlockAddress, is_sure: bool) -> bool {
         let [sure, sure_twice] = &self.sure;
         let [_, unsure_twice] = &self.unsure;

@@ -1,4 +1,4 @@
-//! Deleted files of a volume that can be mounted, as far as their blocks are free.
+//! Deleted files of a mountable volume, as far as their blocks are still free.
 
 use std::ops::{ControlFlow, Range};
 
@@ -17,45 +17,45 @@ use crate::layout::SitEntry;
 use crate::layout::sit::VALID_MAP_BYTES;
 use crate::volume::F2fs;
 
-/// Longest content that is put together in memory.
+/// The most content assembled in memory, in bytes.
 const CONTENT_MAX: u64 = 1 << 30;
 
-/// An inode that was deleted, and whose node is still there.
+/// A deleted inode whose node still exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedInode {
-    /// Its number, which another inode may have now.
+    /// Its number, which another inode may have by now.
     pub nid: NodeId,
-    /// Where its node lies.
+    /// The address of its node.
     pub at: BlockAddress,
-    /// The directory that it knows.
+    /// The directory that it records.
     pub parent: NodeId,
-    /// The name that it knows.
+    /// The name that it records.
     pub name: Vec<u8>,
-    /// What it was.
+    /// The kind of file.
     pub kind: FileKind,
-    /// Bytes of its content.
+    /// Its size in bytes.
     pub size: u64,
-    /// Its content's last change, in nanoseconds since 1970.
+    /// The modification time of its content, in nanoseconds since 1970.
     pub modified: nandkit_vfs::Timestamp,
 }
 
-/// What is left of a deleted file's content.
+/// The remaining content of a deleted file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedContent {
-    /// The bytes; what is lost is zeroes.
+    /// The bytes; lost ones are zeroes.
     pub bytes: Vec<u8>,
-    /// What is lost: blocks that something else uses now, and those behind nodes that are lost.
+    /// The lost ranges: blocks that something else uses now, and those of lost nodes.
     pub lost: Vec<Range<u64>>,
-    /// Nothing speaks against it.
+    /// Whether nothing casts doubt on the content.
     pub is_intact: bool,
 }
 
-/// The blocks that are in use, by the SIT.
+/// The blocks in use according to the SIT.
 #[derive(Debug)]
 struct UsedBlocks(Vec<[u8; VALID_MAP_BYTES]>);
 
 impl UsedBlocks {
-    /// Errors: `Device`, `Corrupt` (cut short).
+    /// Reads the SIT. Errors: `Device`, `Corrupt` (cut short).
     fn read(blocks: &dyn Blocks, state: &CheckpointState) -> Result<Self> {
         let geometry = blocks.geometry();
         let count = geometry.main_segments as usize;
@@ -85,8 +85,8 @@ impl UsedBlocks {
 }
 
 impl<D: BlockDevice> RescuedVolume<D> {
-    /// The inodes that the mounted volume does not have any more. `live` is the volume on the same
-    /// devices. Errors: `Device`, `Corrupt`.
+    /// The inodes that the mounted volume no longer has. `live` is the volume on the same devices.
+    /// Errors: `Device`, `Corrupt`.
     pub fn deleted<L: BlockDevice>(&self, live: &F2fs<L>) -> Result<Vec<DeletedInode>> {
         let mut deleted = Vec::new();
         for (nid, inode) in self.inodes.iter().filter(|(nid, _)| **nid != NodeId::ROOT) {
@@ -110,8 +110,8 @@ impl<D: BlockDevice> RescuedVolume<D> {
         Ok(deleted)
     }
 
-    /// What a deleted file held. Errors: `NotFound`; `InvalidArgument` for what is no file, or is
-    /// too large to be put together in memory; `NotSupported` (encrypted); `Device`, `Corrupt`.
+    /// The content of a deleted file. Errors: `NotFound`; `InvalidArgument` (not a file, or too
+    /// large to assemble in memory); `NotSupported` (encrypted); `Device`, `Corrupt`.
     pub fn deleted_content<L: BlockDevice>(&self, live: &F2fs<L>, nid: NodeId) -> Result<DeletedContent> {
         let inode = self.inodes.get(&nid);
         let inode = inode.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("no inode {}", nid.0)))?;
@@ -149,7 +149,7 @@ impl<D: BlockDevice> RescuedVolume<D> {
     }
 }
 
-/// The ranges of a file whose blocks are gone, or whose nodes are.
+/// The ranges of a file whose blocks or nodes are lost.
 fn lost_ranges<D: BlockDevice>(
     view: &View<'_, D>,
     inode: &crate::inode::Inode,

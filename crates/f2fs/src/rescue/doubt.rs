@@ -1,40 +1,40 @@
-//! What makes a rescued file less than sure.
+//! Reasons to doubt a rescued file.
 
 use std::fmt;
 
-/// Why a file may not be what it was.
+/// Why a file may differ from the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Doubt {
-    /// So many bytes are lost: nodes that no block holds any more, or blocks outside the image.
-    /// They are zeroes.
+    /// Bytes are lost and read as zeroes: their nodes no longer exist, or their blocks are outside
+    /// the image.
     Incomplete {
-        /// Bytes.
+        /// The number of lost bytes.
         bytes: u64,
     },
-    /// So many bytes lie in blocks that another file or a node uses as well: they may be the
-    /// other's.
+    /// Bytes are in blocks that another file or a node uses as well, and may be the other's.
     Reused {
-        /// Bytes.
+        /// The number of these bytes.
         bytes: u64,
     },
-    /// A newer block of its nodes is damaged, or two blocks of one checkpoint cannot be ordered: it
-    /// may be an older state.
+    /// It may be an older state: a newer block of its nodes is damaged, or two blocks of one
+    /// checkpoint cannot be ordered.
     Older,
     /// Its extended attributes are lost.
     NoAttributes,
-    /// Its size is more than a file can have; it ends where its nodes do.
+    /// Its size exceeds the maximum; it ends where its nodes do.
     Size,
-    /// It is encrypted: what is delivered of it needs the key.
+    /// It is encrypted; its content needs the key.
     Encrypted,
-    /// It had been deleted, as its number of names says.
+    /// It was deleted, according to its link count.
     Deleted,
-    /// Its number belongs to a later file.
+    /// Its number now belongs to a later file.
     Replaced,
-    /// Its directory is there and does not list it: it was deleted, renamed or replaced.
+    /// Its directory exists but does not list it: it was deleted, renamed or replaced.
     Unlisted,
-    /// Its directory, or the part that lists it, is lost: the name is the one that it knows itself.
+    /// Its directory, or the part that lists it, is lost; the name is the one recorded in its
+    /// inode.
     OwnName,
-    /// Nothing tells its name.
+    /// Its name is unknown.
     Unnamed,
 }
 

@@ -1,4 +1,4 @@
-//! The file-system contract over what was found.
+//! The file-system contract for rescued files.
 
 use std::ops::{ControlFlow, Range};
 
@@ -18,7 +18,7 @@ use crate::layout::NAME_MAX;
 use crate::{read, xattr};
 
 impl<D: BlockDevice> RescuedVolume<D> {
-    /// An inode that was found, with its own nodes. Errors: `NotFound`, `Corrupt`, `Device`.
+    /// A rescued inode and a view of its own nodes. Errors: `NotFound`, `Corrupt`, `Device`.
     fn found(&self, number: InodeNumber) -> Result<(View<'_, D>, Inode)> {
         let absent = || FsError::new(ErrorKind::NotFound, format!("no inode {}", number.0));
         let nid = u32::try_from(number.0).map(NodeId).map_err(|_| absent())?;
@@ -59,7 +59,7 @@ impl<D: BlockDevice> RescuedVolume<D> {
     }
 }
 
-/// A directory that only this program made.
+/// The attributes of a directory that this program invented.
 fn made_up(number: InodeNumber) -> Attributes {
     Attributes {
         inode: number,
@@ -203,7 +203,7 @@ impl<D: BlockDevice> Xattrs for RescuedVolume<D> {
         if self.is_made_up(inode) {
             return Ok(Vec::new());
         }
-        // Those before a damage; the doubts tell of the rest.
+        // The attributes before any damage; the doubts report the rest.
         let (view, found) = self.found(inode)?;
         Ok(xattr::all(&view, &found).map_or_else(|_| Vec::new(), |(pairs, _)| pairs))
     }

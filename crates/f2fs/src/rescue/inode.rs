@@ -1,4 +1,4 @@
-//! What is known of an inode that was found.
+//! The state of a rescued inode.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,21 @@ use nandkit_vfs::FileKind;
 use super::doubt::Doubt;
 use crate::ids::NodeId;
 
-/// The number of the directory that stands for those without a name; no inode has it.
+/// The number of the invented directory for files without a name; no inode has it.
 pub(super) const LOST_AND_FOUND: u64 = 2 << 32;
-/// The number of a directory of which only its own number is known.
+/// The number of an invented directory that stands for a lost one.
 pub(super) const fn missing_directory(nid: NodeId) -> u64 {
     (1 << 32) | nid.0 as u64
 }
 
-/// What is known of an inode that was found.
+/// A rescued inode.
 #[derive(Clone, Debug)]
 pub(super) struct RescuedInode {
     pub kind: FileKind,
     pub size: u64,
     pub parent: NodeId,
     pub name: Vec<u8>,
-    /// The name is ciphertext.
+    /// Whether its name is encrypted.
     pub has_hidden_name: bool,
     pub doubts: BTreeSet<Doubt>,
 }

@@ -1,11 +1,11 @@
-//! Files of a volume whose superblocks, checkpoints or tables are lost: found by what node blocks
-//! say of themselves.
+//! Rescues files of a volume whose superblocks, checkpoints or tables are lost, from what node
+//! blocks say of themselves.
 //!
-//! Every node ends in a footer with its number, its inode's number, its place in the file and the
-//! version of the checkpoint before it (f2fs.md, "Nodes"), and every inode carries its name and its
-//! directory's number. So a pass over all blocks finds all nodes (`scan`); the newest block of each
-//! counts. Names come from the directories that are found, else from the inodes (`names`). What
-//! speaks against a file is told with it (`doubt`).
+//! Every node ends in a footer with its number, its inode's number, its position in the file and
+//! the version of the checkpoint before it (f2fs.md, "Nodes"), and every inode records its name and
+//! its directory's number. A pass over all blocks finds all nodes (`scan`); the newest block of
+//! each is used. Names come from the directories found, else from the inodes (`names`). Reasons to
+//! doubt a file are reported with it (`doubt`).
 
 mod claims;
 mod deleted;
@@ -36,40 +36,41 @@ use names::Names;
 use scan::Scan;
 use view::View;
 
-/// Its name in the root, and the one where the volume has that name itself.
+/// The name of the invented directory in the root, and the alternative if the volume uses that name
+/// itself.
 const FOUND_NAMES: [&[u8]; 2] = [b"lost+found", b"lost+found (rescued)"];
 
-/// An inode of a rescued volume, and what speaks against it.
+/// An inode of a rescued volume with the reasons to doubt it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RescuedFile {
-    /// Its number, by which the file system shows it.
+    /// The number by which the file system shows it.
     pub inode: InodeNumber,
-    /// What it is.
+    /// The kind of file.
     pub kind: FileKind,
-    /// Bytes of its content.
+    /// Its size in bytes.
     pub size: u64,
-    /// Why it may not be what it was; nothing for a file that is sure.
+    /// Why it may differ from the original; empty if nothing casts doubt on it.
     pub doubts: Vec<Doubt>,
 }
 
-/// A volume as its nodes tell it: a [`nandkit_vfs::FileSystem`] for reading.
+/// A volume reconstructed from its nodes: a read-only [`nandkit_vfs::FileSystem`].
 #[derive(Debug)]
 pub struct RescuedVolume<D> {
     scan: Scan<D>,
     inodes: BTreeMap<NodeId, RescuedInode>,
     directories: BTreeMap<u64, BTreeMap<Vec<u8>, u64>>,
-    /// How many names each inode has.
+    /// The link count of each inode.
     links: BTreeMap<u64, u32>,
     clusters: Clusters,
 }
 
 impl<D: BlockDevice> RescuedVolume<D> {
-    /// Finds all files of a volume on these devices, in the order in which its superblock names
-    /// them. Nothing is written.
+    /// Finds all files of a volume on these devices, given in the order of its superblock. Writes
+    /// nothing.
     ///
-    /// Errors: `Corrupt` (no inode is found), `InvalidArgument` (a volume on several devices, with
-    /// another number of them), `Device`. Cost: a read of everything, and once more of all nodes
-    /// and directories. Memory: some 200 bytes for each node, besides the names.
+    /// Errors: `Corrupt` (no inode was found), `InvalidArgument` (the wrong number of devices),
+    /// `Device`. Cost: reads everything once, and all nodes and directories a second time. Memory:
+    /// about 200 bytes per node, besides the names.
     pub fn find(devices: Vec<D>, clock: Clock) -> Result<Self> {
         let scan = Scan::new(devices, clock)?;
         let mut inodes = decoded(&scan);
@@ -98,7 +99,7 @@ impl<D: BlockDevice> RescuedVolume<D> {
         Ok(Self { scan, inodes, directories: listing, links, clusters: Clusters::default() })
     }
 
-    /// All inodes that were found, and what speaks against each; by number.
+    /// All inodes that were found, by number, with the reasons to doubt each.
     pub fn files(&self) -> impl Iterator<Item = RescuedFile> + '_ {
         self.inodes.iter().map(|(nid, inode)| RescuedFile {
             inode: InodeNumber(nid.0.into()),
@@ -108,7 +109,7 @@ impl<D: BlockDevice> RescuedVolume<D> {
         })
     }
 
-    /// What is to be said of the volume as a whole: a sentence each.
+    /// Remarks about the whole volume, one sentence each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.scan.superblock.is_none() {
@@ -133,7 +134,7 @@ impl<D: BlockDevice> RescuedVolume<D> {
     }
 }
 
-/// The inodes that can be decoded. Quota files, which no directory lists, are none of the user's.
+/// The inodes that can be decoded, without quota files, which no directory lists.
 fn decoded<D: BlockDevice>(scan: &Scan<D>) -> BTreeMap<NodeId, RescuedInode> {
     let quotas: Vec<NodeId> = scan
         .superblock
@@ -185,7 +186,7 @@ fn is_quota_file<D: BlockDevice>(view: &View<'_, D>, inode: &Inode) -> bool {
         && QUOTA_MAGICS.contains(&u32::from_le_bytes(word))
 }
 
-/// Says of each inode what of it is lost, and what something else uses as well.
+/// Notes for each inode what is lost and what something else uses as well.
 fn weigh<D: BlockDevice>(scan: &Scan<D>, names: &Names, inodes: &mut BTreeMap<NodeId, RescuedInode>) {
     let is_sure = |nid: NodeId, inode: &RescuedInode| {
         let gone = [Doubt::Deleted, Doubt::Replaced, Doubt::Unlisted];
@@ -221,16 +222,16 @@ fn weigh<D: BlockDevice>(scan: &Scan<D>, names: &Names, inodes: &mut BTreeMap<No
     }
 }
 
-/// What a walk over a file's nodes came to.
+/// The result of a walk over a file's nodes.
 #[derive(Debug, Default)]
 struct Walked {
-    /// Pages that are lost with their nodes.
+    /// Pages lost with their nodes.
     lost: u64,
-    /// One of the nodes may be an older one.
+    /// Whether one of the nodes may be outdated.
     is_older: bool,
 }
 
-/// Each block of a file's content.
+/// Passes each block of a file's content to `sink`.
 fn each_block<D: BlockDevice>(scan: &Scan<D>, nid: NodeId, sink: &mut dyn FnMut(crate::ids::BlockAddress)) -> Walked {
     let view = View::new(scan, nid);
     let Ok(inode) = view.inode() else { return Walked::default() };

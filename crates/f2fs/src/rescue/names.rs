@@ -1,5 +1,4 @@
-//! Where rescued files stand in the tree: by what directories list, else by what inodes know of
-//! themselves.
+//! Places rescued files in the tree, by directory entries or else by what inodes record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,24 +12,24 @@ use super::view::View;
 use crate::ids::NodeId;
 use crate::layout::dentry::Entry;
 
-/// A name in a directory.
+/// A directory's number and a name in it.
 type Name = (u64, Vec<u8>);
 
-/// The names of all inodes while they are gathered.
+/// The names of all inodes while they are collected.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// What directories list, by inode.
+    /// Directory entries by inode.
     listed: BTreeMap<NodeId, Vec<Name>>,
-    /// Directories of which all pages could be read.
+    /// Directories whose pages could all be read.
     whole: BTreeSet<NodeId>,
-    /// Names that are taken.
+    /// Names in use.
     taken: BTreeMap<Name, u64>,
-    /// Made-up directories in which something stands.
+    /// Invented directories that contain something.
     made: BTreeSet<u64>,
 }
 
 impl Names {
-    /// Reads what a directory lists. Returns how many of its pages are lost.
+    /// Reads a directory's entries. Returns how many of its pages are lost.
     pub fn list<D: BlockDevice>(
         &mut self,
         scan: &Scan<D>,
@@ -39,7 +38,7 @@ impl Names {
     ) -> u64 {
         let view = View::new(scan, directory);
         let Ok(inode) = view.inode() else { return 0 };
-        // A name of ciphertext is none.
+        // Encrypted names cannot be used.
         let is_encrypted = inode.is_encrypted();
         let mut take = |entry: &Entry<'_>| {
             if entry.is_dots() || is_encrypted || !is_name(entry.name) || !inodes.contains_key(&entry.ino()) {
@@ -60,7 +59,7 @@ impl Names {
         self.listed.contains_key(&nid)
     }
 
-    /// Gives each inode its names, and says what speaks against them.
+    /// Gives each inode its names and notes the doubts about them.
     pub fn give(&mut self, inodes: &mut BTreeMap<NodeId, RescuedInode>) {
         let all: Vec<NodeId> = inodes.keys().copied().filter(|nid| *nid != NodeId::ROOT).collect();
         let (listed, others): (Vec<NodeId>, Vec<NodeId>) = all.into_iter().partition(|nid| self.is_listed(*nid));
@@ -68,7 +67,7 @@ impl Names {
             let mut names = self.listed.get(&nid).cloned().unwrap_or_default();
             let Some(inode) = inodes.get(&nid) else { continue };
             if inode.kind == FileKind::Directory {
-                // A directory has one name: the one that it knows itself, where there are several.
+                // A directory has one name: if several are listed, the one recorded in its inode.
                 let own = (u64::from(inode.parent.0), inode.name.clone());
                 names.sort_by_key(|name| *name != own);
                 names.truncate(1);
@@ -90,7 +89,7 @@ impl Names {
         }
     }
 
-    /// Puts an inode that no directory lists where it says that it was made.
+    /// Places an unlisted inode where its own record says.
     fn give_own_name(&mut self, nid: NodeId, inode: &RescuedInode, inodes: &BTreeMap<NodeId, RescuedInode>) -> Doubt {
         let number = u64::from(nid.0);
         if !is_name(&inode.name) || inode.has_hidden_name {
@@ -109,7 +108,7 @@ impl Names {
         }
         let mut name = inode.name.clone();
         if self.taken.contains_key(&(parent, name.clone())) {
-            // Names have 255 bytes at most: the number takes the place of the end.
+            // Names have at most 255 bytes: the number replaces the end.
             let more = format!(" (inode {number})").into_bytes();
             name.truncate(crate::layout::NAME_MAX - more.len());
             name.extend(more);
@@ -122,7 +121,7 @@ impl Names {
         self.taken.insert((LOST_AND_FOUND, format!("inode {number}").into_bytes()), number);
     }
 
-    /// Puts directories that lie within each other, and lead to no root, among the nameless ones.
+    /// Moves directories that form a cycle without a root to the nameless ones.
     fn cut_circles(&mut self, inodes: &BTreeMap<NodeId, RescuedInode>, doubts: &mut Vec<(NodeId, Doubt)>) {
         let root = u64::from(NodeId::ROOT.0);
         let mut above: BTreeMap<u64, Name> = BTreeMap::new();
@@ -139,7 +138,7 @@ impl Names {
             let (mut at, mut way) = (directory, BTreeSet::new());
             while !safe.contains(&at) {
                 if !way.insert(at) {
-                    // The way came back to here.
+                    // The path returned to this directory.
                     if let Some(name) = above.remove(&at) {
                         self.taken.remove(&name);
                         self.put_nameless(at);
@@ -156,8 +155,8 @@ impl Names {
         }
     }
 
-    /// What each directory holds, by number; made-up directories among them. Nothing stands below
-    /// what is no directory.
+    /// The content of each directory by number, including invented ones. Nothing is below a
+    /// non-directory.
     pub fn into_directories(self, found_name: &[u8]) -> BTreeMap<u64, BTreeMap<Vec<u8>, u64>> {
         let root = u64::from(NodeId::ROOT.0);
         let mut directories: BTreeMap<u64, BTreeMap<Vec<u8>, u64>> = BTreeMap::from([(root, BTreeMap::new())]);
@@ -175,7 +174,7 @@ impl Names {
     }
 }
 
-/// Whether a directory may hold a name.
+/// Whether a directory may contain this name.
 fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name != b"." && name != b".." && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
 }

@@ -1,4 +1,4 @@
-//! Finds nodes by what their own blocks say.
+//! Finds nodes by the content of their own blocks.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,38 +14,39 @@ use crate::layout::inode::{EXTRA_BYTES_MAX, cluster_pages, computed_checksum, fl
 use crate::layout::{ExtraAttributes, Features, Footer, Geometry, InodeHead, NAME_MAX, NodeOffset, Superblock};
 use crate::open::choose_superblock;
 
-/// Blocks that are read with one request.
+/// Blocks per request.
 const CHUNK: u64 = 256;
-/// Different distances between addresses and places that are counted: a volume has one.
+/// The most distinct differences between addresses and positions that are counted; a volume has
+/// one.
 const SHIFTS_MAX: usize = 1 << 12;
-/// Sizes of blocks, as powers of two, that are tried where no superblock tells them.
+/// Base-2 logarithms of the block sizes that are tried without a superblock.
 const LOG_BLOCK_SIZES: [u32; 2] = [12, 14];
 
-/// Where the newest block of a node lies.
+/// The newest block of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeRecord {
-    /// Its block.
+    /// Its address.
     pub at: BlockAddress,
-    /// The low half of the checkpoint's version in its footer. The high half may be a checksum.
+    /// The low half of the checkpoint version in its footer; the high half may be a checksum.
     pub version: u32,
-    /// Nothing says which of two blocks of the node was written last.
+    /// Whether it is unknown which of two blocks of the node is newer.
     pub is_tied: bool,
-    /// A newer block of the node is damaged.
+    /// Whether a newer block of the node is damaged.
     pub is_older: bool,
-    /// For inodes: the last change, to order blocks of one checkpoint.
+    /// For inodes: the change time, to order blocks of one checkpoint.
     changed: (u64, u32),
-    /// Which unbroken piece of a log the block is in.
+    /// The contiguous piece of a log that contains the block.
     run: u64,
 }
 
-/// The blocks of a volume of which perhaps only the main area is left.
+/// The blocks of a volume of which possibly only the main area is left.
 #[derive(Debug)]
 pub(super) struct ScannedBlocks<D> {
     devices: Devices<D>,
     geometry: Geometry,
-    /// Blocks by which addresses are larger than places on the device.
+    /// The difference between addresses and positions on the device, in blocks.
     shift: u64,
-    /// Blocks that the device has.
+    /// The number of blocks on the device.
     count: u64,
 }
 
@@ -67,25 +68,24 @@ impl<D: BlockDevice> Blocks for ScannedBlocks<D> {
     }
 }
 
-/// What a pass over all blocks found.
+/// The result of a pass over all blocks.
 #[derive(Debug)]
 pub(super) struct Scan<D> {
     /// The blocks.
     pub blocks: ScannedBlocks<D>,
     /// The newest block of each node of each inode, by nid and ino.
     pub nodes: BTreeMap<(NodeId, NodeId), NodeRecord>,
-    /// Which inode used each nid last.
+    /// The inode that last used each nid, with the version.
     pub owners: BTreeMap<NodeId, (u32, NodeId)>,
-    /// The superblock, where one is left.
+    /// The superblock, if one is left.
     pub superblock: Option<Superblock>,
-    /// Blocks that cannot be read.
+    /// The number of unreadable blocks.
     pub unreadable: u64,
 }
 
 impl<D: BlockDevice> Scan<D> {
-    /// Looks at each block once. Errors: `Corrupt` (no inode was found), `InvalidArgument` (a
-    /// volume on several devices, with another number of them), `Device`. Memory: some 80 bytes for
-    /// each node.
+    /// Reads each block once. Errors: `Corrupt` (no inode was found), `InvalidArgument` (the wrong
+    /// number of devices), `Device`. Memory: about 80 bytes per node.
     pub fn new(devices: Vec<D>, clock: Clock) -> Result<Self> {
         let mut devices = Devices::new(devices, clock)?;
         if let Ok((superblock, geometry, _)) = choose_superblock(&devices, &mut |_| ()) {
@@ -105,7 +105,8 @@ impl<D: BlockDevice> Scan<D> {
         }
         for size in LOG_BLOCK_SIZES {
             let count = devices.first().map_or(0, |device| device.geometry().capacity()) >> size;
-            // No more nids than twice the blocks: mkfs.f2fs makes the NAT for one a block at most.
+            // Allow at most twice as many nids as blocks: mkfs.f2fs sizes the NAT for at most one
+            // nid per block.
             let mut pass = Pass::new(&devices, size, None, count.saturating_mul(2).max(1 << 16));
             pass.run(0..count);
             if pass.inodes == 0 {
@@ -133,10 +134,10 @@ struct Pass<'a, D> {
     nid_end: u64,
     nodes: BTreeMap<(NodeId, NodeId), NodeRecord>,
     owners: BTreeMap<NodeId, (u32, NodeId)>,
-    /// Newest versions of nodes whose blocks are damaged.
+    /// The newest versions of nodes whose blocks are damaged.
     damaged: BTreeMap<NodeId, u32>,
     shifts: BTreeMap<u64, u64>,
-    /// The place, version and run of the node that was seen last, and where its log goes on.
+    /// Position, version and run of the last node seen, and where its log continues.
     last: Option<(u64, u32, u64, u64)>,
     inodes: u64,
     with_extra: u64,
@@ -165,7 +166,7 @@ impl<'a, D: BlockDevice> Pass<'a, D> {
         }
     }
 
-    /// Looks at the blocks of a range of places.
+    /// Reads a range of blocks.
     fn run(&mut self, range: std::ops::Range<u64>) {
         let size = 1_usize << self.log_block_size;
         let mut buffer = vec![0; CHUNK as usize * size];
@@ -201,8 +202,8 @@ impl<'a, D: BlockDevice> Pass<'a, D> {
         self.devices.read(context, at << self.log_block_size, into).is_ok()
     }
 
-    /// How many blocks from here on the device knows to be zeroes: a sparse file is not read where
-    /// it has holes.
+    /// How many blocks from here on the device knows to be zeroes; holes of a sparse file are not
+    /// read.
     fn hole_at(&self, at: u64) -> u64 {
         let Some(device) = self.devices.only() else { return 0 };
         let per_block = (1_u64 << self.log_block_size) / u64::from(device.geometry().sector_size).max(1);
@@ -214,7 +215,7 @@ impl<'a, D: BlockDevice> Pass<'a, D> {
         if extent.holds { 0 } else { extent.sectors / per_block }
     }
 
-    /// Takes a block that says that it is a node.
+    /// Examines a block that claims to be a node.
     fn look(&mut self, at: u64, block: &[u8]) {
         let Some(footer) = Footer::of_block(block) else { return };
         let (nid, ino) = (footer.nid(), footer.ino());
@@ -244,7 +245,7 @@ impl<'a, D: BlockDevice> Pass<'a, D> {
         self.last = Some((at, version, run, step));
         let head = if is_inode { InodeHead::of_block(block) } else { None };
         let changed = head.map_or((0, 0), |head| (head.changed.get(), head.changed_ns.get()));
-        // Places of the first 2^32 blocks only can be addresses.
+        // Only the first 2^32 blocks have addresses.
         let Ok(place) = u32::try_from(at) else { return };
         let record = NodeRecord { at: BlockAddress(place), version, is_tied: false, is_older: false, changed, run };
         self.take(nid, ino, record);
@@ -265,7 +266,8 @@ impl<'a, D: BlockDevice> Pass<'a, D> {
             }
             return;
         }
-        // Within a log the later one lies behind. Elsewhere an inode's time of change tells.
+        // Within a log the later block follows the earlier one; elsewhere an inode's change time
+        // decides.
         if held.run == record.run {
             *held = NodeRecord { is_tied: held.is_tied, ..record };
             return;
@@ -277,7 +279,7 @@ impl<'a, D: BlockDevice> Pass<'a, D> {
         }
     }
 
-    /// Whether an inode's block can be one, and what it tells of the volume's features.
+    /// Whether a block can be an inode's; notes what it says of the volume's features.
     fn is_inode(&mut self, block: &[u8]) -> bool {
         let Some(head) = InodeHead::in_block(block) else { return false };
         if head.file_kind().is_none() || head.name_length.get() > NAME_MAX as u32 {
@@ -304,7 +306,7 @@ impl<'a, D: BlockDevice> Pass<'a, D> {
         true
     }
 
-    /// Counts by how much the address behind a node is more than the place behind it.
+    /// Counts the difference between the address of the next node and the position after this one.
     fn count_shift(&mut self, next: u64, at: u64) {
         let Some(shift) = next.checked_sub(at + 1) else { return };
         if self.shifts.len() < SHIFTS_MAX || self.shifts.contains_key(&shift) {
@@ -312,19 +314,20 @@ impl<'a, D: BlockDevice> Pass<'a, D> {
         }
     }
 
-    /// The distance that was right until now for the beginning of a log.
+    /// The difference assumed during the pass: 0 if any node confirms it, else the most frequent
+    /// one.
     fn likeliest_shift(&self) -> u64 {
         if self.shifts.contains_key(&0) { 0 } else { self.shift() }
     }
 
-    /// Blocks by which addresses are larger than places: nearly every node says that the log goes
-    /// on directly behind it.
+    /// The difference between addresses and positions, in blocks: nearly every node says that its
+    /// log continues directly after it.
     fn shift(&self) -> u64 {
         let most = self.shifts.iter().max_by_key(|(shift, count)| (**count, std::cmp::Reverse(**shift)));
         most.map_or(0, |(shift, _)| *shift)
     }
 
-    /// What inodes say of the features that tell their shape.
+    /// The features that determine the shape of inodes, inferred from the inodes.
     fn features(&self) -> Features {
         let mut features = Features(0);
         for (has, feature) in [
@@ -339,7 +342,7 @@ impl<'a, D: BlockDevice> Pass<'a, D> {
     }
 }
 
-/// Whether a version is later than another one: by their difference, since they may go round.
+/// Whether one version is later than another; compares by difference, since versions wrap.
 pub(super) const fn is_later(one: u32, other: u32) -> bool {
     one.wrapping_sub(other).cast_signed() > 0
 }

@@ -1,4 +1,4 @@
-//! One inode of a scanned volume, with its own nodes.
+//! A view of one inode of a scanned volume and its own nodes.
 
 use std::ops::{ControlFlow, Range};
 
@@ -16,7 +16,7 @@ use crate::node::cache::NodeCache;
 use crate::node::tree::{Addresses, Leaf, leaf_or};
 use crate::read;
 
-/// Nodes that are kept while a file is read: those on the way to a page, and some beside.
+/// Nodes cached while a file is read: those on the path to a page, and some spare.
 const NODES_KEPT: usize = 16;
 
 /// The nodes of one inode, wherever they were found.
@@ -32,7 +32,7 @@ impl<'a, D: BlockDevice> View<'a, D> {
         Self { scan, ino, kept: NodeCache::new(NODES_KEPT) }
     }
 
-    /// The inode. Errors: `NotFound`, `Corrupt`, `Device`.
+    /// Decodes the inode. Errors: `NotFound`, `Corrupt`, `Device`.
     pub fn inode(&self) -> Result<Inode> {
         let block = self.node(self.ino)?;
         crate::node::checked::decode_inode(self.geometry(), self.ino, block)
@@ -47,20 +47,20 @@ impl<'a, D: BlockDevice> View<'a, D> {
         self.scan.owners.get(&nid).is_some_and(|(_, owner)| *owner != self.ino)
     }
 
-    /// Pages of a file that has this size; no more than its nodes can lead to.
+    /// The pages of a file, from its size, limited to what its nodes can address.
     pub fn pages(&self, inode: &Inode) -> u64 {
         let pages = inode.head.size.get().div_ceil(self.geometry().block_size() as u64);
         pages.min(inode.tree_shape(self.geometry()).pages())
     }
 
-    /// The bytes of a file: its size, but no more than its nodes can lead to.
+    /// The size of a file in bytes, limited to what its nodes can address.
     pub fn size(&self, inode: &Inode) -> u64 {
         let most = inode.tree_shape(self.geometry()).pages().saturating_mul(self.geometry().block_size() as u64);
         inode.head.size.get().min(most)
     }
 
-    /// Each stretch of a file with its first page: addresses and how many of them count, or how
-    /// many pages are lost with a node that cannot be had. Holes are left out.
+    /// Passes each leaf of a file with its first page to `sink`: addresses and how many of them
+    /// count, or how many pages are lost with an unreadable node. Skips holes.
     pub fn each_leaf(
         &self,
         inode: &Inode,
@@ -90,8 +90,8 @@ impl<'a, D: BlockDevice> View<'a, D> {
         }
     }
 
-    /// Each stretch of addresses of a file, with its first page. Returns how many pages are lost
-    /// with nodes that cannot be had.
+    /// Passes the addresses of each leaf with its first page to `sink`. Returns how many pages are
+    /// lost with unreadable nodes.
     pub fn each_addresses(&self, inode: &Inode, mut sink: impl FnMut(u64, &Addresses, u64) -> ControlFlow<()>) -> u64 {
         let mut lost = 0_u64;
         self.each_leaf(inode, |page, leaf| match leaf {
@@ -104,7 +104,7 @@ impl<'a, D: BlockDevice> View<'a, D> {
         lost
     }
 
-    /// The next range of a file that holds anything; lost nodes are holes.
+    /// The next range of a file that holds data; lost nodes are holes.
     pub fn data_after(&self, inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
         if offset >= self.size(inode) {
             return Ok(None);
@@ -112,7 +112,7 @@ impl<'a, D: BlockDevice> View<'a, D> {
         read::data_after_by(self, inode, offset, &|page| leaf_or(self, inode, page, &mut |_, _| Ok(())))
     }
 
-    /// Each entry of a directory. Returns how many of its pages are lost.
+    /// Passes each entry of a directory to `sink`. Returns how many of its pages are lost.
     pub fn each_entry(&self, inode: &Inode, sink: &mut dyn FnMut(&Entry<'_>)) -> u64 {
         let mut each_in = |area: &[u8]| {
             let entries = DentryArea::new(area).slots_from(0).filter_map(|slot| match slot {
