@@ -1,9 +1,8 @@
-//! Age-threshold SSR: blocks that the collector moves fill gaps of a segment about as old as the
-//! one that they leave (segment.c, `get_atssr_segment`; the choice is
-//! [`nandkit_cleaning::search::AgedGaps`]).
+//! Age-threshold SSR: blocks moved by the collector fill gaps in a segment of about the same age as
+//! their old one (segment.c, `get_atssr_segment`; [`nandkit_cleaning::search::AgedGaps`] chooses).
 //!
-//! Linux has a seventh log for it, which is on no volume: a checkpoint writes its segment as a used
-//! one. Here it is a used segment whose gaps are taken one by one.
+//! Linux has a seventh log for it, which is not on the volume: a checkpoint writes its segment as a
+//! used one. Here it is a used segment whose gaps are filled one by one.
 
 use nandkit_cleaning::search::{AgedGaps, AgedSegment};
 use nandkit_vfs::Result;
@@ -14,7 +13,7 @@ use crate::blocks::Blocks;
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 
 impl Segments {
-    /// [`super::Space::allocate_moved`].
+    /// Implements [`super::Space::allocate_moved`].
     pub fn allocate_moved(
         &mut self,
         device: &dyn Blocks,
@@ -27,12 +26,12 @@ impl Segments {
             return self.allocate(device, Log::ColdData, owner, now).map(|placed| placed.at);
         };
         let at = self.address(segment, block);
-        // What is moved stays as old as it was.
+        // A moved block keeps its age.
         self.claim(device, at, owner, self.sit.modified(source)).map(|()| at)
     }
 
-    /// The next gap for what leaves a segment: of the segment that was filled last, as long as it
-    /// has some and nobody else has taken it.
+    /// The next gap for a block of this segment: in the segment filled last, as long as it has gaps
+    /// and nothing else took it.
     fn aged_gap(&mut self, source: SegmentIndex) -> Option<(SegmentIndex, u16)> {
         let rule = self.options.aged_gaps.filter(|_| !self.options.lfs && !self.options.urgent)?;
         let gap = |segments: &Self, segment| segments.sit.next_usable(segment, 0).map(|block| (segment, block));
@@ -49,7 +48,7 @@ impl Segments {
         !self.is_busy(section) && !self.dirty.chosen().has(section)
     }
 
-    /// A segment of the source's type, else of another one of data, the colder first.
+    /// A segment of the source's type, else of another data type, colder ones first.
     fn aged_segment(&self, rule: AgedGaps, source: SegmentIndex) -> Option<SegmentIndex> {
         let own = self.sit.kind(source);
         let others = [Log::ColdData, Log::WarmData, Log::HotData].into_iter().filter(|other| *other != own);

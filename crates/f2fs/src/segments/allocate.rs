@@ -1,4 +1,4 @@
-//! Taking blocks and giving them back (segment.c, `f2fs_allocate_data_block`, `need_new_seg`,
+//! Allocates and frees blocks (segment.c, `f2fs_allocate_data_block`, `need_new_seg`,
 //! `get_ssr_segment`; f2fs-writing.md, "Allocation").
 
 use std::ops::Range;
@@ -12,15 +12,15 @@ use super::{BLOCKS, NO_BLOCK, OpenLog, Placed, Segments, Summary, Way};
 use crate::blocks::Blocks;
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 
-/// The next segment of a log, chosen and not yet taken.
+/// The segment chosen for a log, before it is taken.
 enum Next {
-    /// A free one.
+    /// A free segment.
     Free(SegmentIndex),
-    /// A used one, whose gaps are filled, with its summary.
+    /// A used segment whose gaps are filled, with its summary.
     Gaps(SegmentIndex, Entries),
 }
 
-/// What filling the gaps of segments costs: their valid blocks at the checkpoint.
+/// The cost of filling the gaps of segments: their valid blocks at the checkpoint.
 struct GapCosts<'a>(&'a Segments);
 
 impl Costs for GapCosts<'_> {
@@ -44,7 +44,7 @@ fn corrupt(detail: String) -> FsError {
 }
 
 impl Segments {
-    /// [`super::Space::allocate`].
+    /// Implements [`super::Space::allocate`].
     #[inline]
     pub fn allocate(&mut self, device: &dyn Blocks, log: Log, owner: Summary, now: u64) -> Result<Placed> {
         if self.logs[log.index()].next >= NO_BLOCK {
@@ -70,7 +70,7 @@ impl Segments {
         Ok(Placed { at: self.address(segment, block), next: self.address(open.segment, open.next) })
     }
 
-    /// [`super::Space::claim`].
+    /// Implements [`super::Space::claim`].
     pub fn claim(&mut self, device: &dyn Blocks, at: BlockAddress, owner: Summary, now: u64) -> Result<()> {
         let (segment, block) = Sit::door(&self.geometry, at)?;
         if !self.sit.is_usable(segment, block) {
@@ -81,7 +81,7 @@ impl Segments {
         self.place(device, at, owner, now)
     }
 
-    /// [`super::Space::adopt`].
+    /// Implements [`super::Space::adopt`].
     pub fn adopt(&mut self, device: &dyn Blocks, at: BlockAddress, owner: Summary, now: u64) -> Result<()> {
         self.place(device, at, owner, now)
     }
@@ -108,7 +108,8 @@ impl Segments {
         }
         let free = self.free.is_free(segment);
         if self.summaries.get(segment).is_none() {
-            // What the last checkpoint uses of the segment keeps its entries: a cut brings it back.
+            // Blocks that the last checkpoint uses keep their entries, since a power cut brings
+            // them back.
             let entries = if free { ssa::blank() } else { SummaryCache::read(device, segment, None)? };
             self.summaries.put(segment, entries);
         }
@@ -127,7 +128,7 @@ impl Segments {
         Ok(())
     }
 
-    /// [`super::Space::free`].
+    /// Implements [`super::Space::free`].
     #[inline]
     pub fn free(&mut self, at: BlockAddress, now: u64) {
         match self.geometry.main(at) {
@@ -136,7 +137,7 @@ impl Segments {
         }
     }
 
-    /// [`super::Space::owner`].
+    /// Implements [`super::Space::owner`].
     pub fn owner(&self, device: &dyn Blocks, at: BlockAddress) -> Result<Summary> {
         let (segment, block) = Sit::door(&self.geometry, at)?;
         let of = |entries: &Entries| entries.get(usize::from(block)).copied().map(Summary::from);
@@ -147,8 +148,7 @@ impl Segments {
         known.ok_or_else(|| corrupt(format!("the summary of {segment} ends before block {block}")))
     }
 
-    /// The summary of a segment as far as memory has it: of logs, and of what was changed since the
-    /// checkpoint.
+    /// The summary of a segment, if it is in memory: of a log, or changed since the checkpoint.
     pub fn known_summaries(&self, segment: SegmentIndex) -> Option<&Entries> {
         match self.log_of(segment) {
             Some(log) => Some(&self.logs[log.index()].entries),
@@ -156,7 +156,7 @@ impl Segments {
         }
     }
 
-    /// The summary of a segment, as [`super::Space::owner`] gives it block by block.
+    /// The summary of a segment: what [`super::Space::owner`] gives for each block.
     pub fn summaries(&self, device: &dyn Blocks, segment: SegmentIndex) -> Result<Entries> {
         match self.known_summaries(segment) {
             Some(entries) => Ok(entries.clone()),
@@ -164,7 +164,7 @@ impl Segments {
         }
     }
 
-    /// [`super::Space::pin`].
+    /// Implements [`super::Space::pin`].
     pub fn pin(&mut self, addresses: &[BlockAddress]) {
         for &at in addresses {
             let Some((segment, block)) = self.geometry.main(at) else { continue };
@@ -179,16 +179,16 @@ impl Segments {
         }
     }
 
-    /// A log goes to a free segment, whatever is left of its own: what roll-forward does before it
-    /// writes. Errors: `NoSpace`; nothing has changed then.
+    /// Moves a log to a free segment, whatever is left of its own, as roll-forward needs before it
+    /// writes. Errors: `NoSpace`; then nothing has changed.
     pub fn move_log(&mut self, log: Log) -> Result<()> {
         let segment = self.find_free(log)?;
         self.switch(log, Next::Free(segment));
         Ok(())
     }
 
-    /// The log's next block, where that was taken by its address or is pinned; an appending log
-    /// fills gaps from then on, so that it passes over it.
+    /// Skips the log's next block if it was claimed by address or pinned; an appending log fills
+    /// gaps from then on, so that it skips it.
     fn step_over(&mut self, log: Log, block: u16) {
         let open = &mut self.logs[log.index()];
         if block >= open.next {
@@ -197,7 +197,7 @@ impl Segments {
         }
     }
 
-    /// The log gets its next segment.
+    /// Gives the log its next segment.
     pub(super) fn renew(&mut self, device: &dyn Blocks, log: Log) -> Result<()> {
         let chosen = self.choose(device, log)?;
         self.switch(log, chosen);
@@ -245,9 +245,9 @@ impl Segments {
         })
     }
 
-    /// The segment whose gaps a log would fill next: its own type first, then the others of data or
-    /// of nodes, from warm and cold logs the colder first. Which it is depends on nothing but the
-    /// tables; the search's cursor moves.
+    /// The segment whose gaps a log fills next: of its own type first, then of the other data or
+    /// node types; for warm and cold logs, colder ones first. The choice depends only on the
+    /// tables; the search's cursor advances.
     pub fn ssr_victim(&mut self, log: Log) -> Option<SegmentIndex> {
         let (first, class) =
             if log.is_node() { (Log::HotNode, &Log::ALL[3..]) } else { (Log::HotData, &Log::ALL[..3]) };
@@ -275,7 +275,7 @@ impl Segments {
         found.map(SegmentIndex)
     }
 
-    /// The log leaves its segment for the next.
+    /// Moves the log to the next segment.
     fn switch(&mut self, log: Log, next: Next) {
         let (segment, ssr, entries) = match next {
             Next::Free(segment) => (segment, false, ssa::blank()),

@@ -1,4 +1,4 @@
-//! Sets of segments and sections as bits, with their number at hand.
+//! Sets of segments and sections as bitmaps with a count.
 
 use nandkit_cleaning::search::Marked;
 
@@ -16,31 +16,31 @@ impl Bitmap {
         Self { words: vec![0; length.div_ceil(64) as usize], length, count: 0 }
     }
 
-    /// How many numbers are in it. Cost: a field access.
+    /// The number of elements. Cost: a field access.
     #[inline]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// The end of the range of its numbers.
+    /// The exclusive upper bound of the elements.
     #[inline]
     pub const fn length(&self) -> u32 {
         self.length
     }
 
-    /// Whether a number is in it; false behind the end.
+    /// Whether a number is in the set; false past the end.
     #[inline]
     pub fn has(&self, number: u32) -> bool {
         self.words.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 != 0)
     }
 
-    /// Its numbers, for a search.
+    /// The elements, for a search.
     #[inline]
     pub fn marked(&self) -> Marked<'_> {
         Marked { words: &self.words, length: self.length }
     }
 
-    /// Puts a number in; says whether that changed anything. Nothing happens behind the end.
+    /// Adds a number; returns whether the set changed. Does nothing past the end.
     #[inline]
     pub fn insert(&mut self, number: u32) -> bool {
         if number >= self.length {
@@ -53,7 +53,7 @@ impl Bitmap {
         added
     }
 
-    /// Takes a number out; says whether that changed anything.
+    /// Removes a number; returns whether the set changed.
     #[inline]
     pub fn remove(&mut self, number: u32) -> bool {
         let Some(word) = self.words.get_mut((number / 64) as usize) else { return false };
@@ -63,20 +63,19 @@ impl Bitmap {
         removed
     }
 
-    /// Takes all numbers out.
+    /// Removes all numbers.
     pub fn clear(&mut self) {
         self.words.fill(0);
         self.count = 0;
     }
 
-    /// The first number from `from` on that is in it, below `end`. Cost: a word for each 64 numbers
-    /// passed over.
+    /// The first element in `from..end`. Cost: one word per 64 numbers skipped.
     #[inline]
     pub fn next(&self, from: u32, end: u32) -> Option<u32> {
         self.search(from, end, 0)
     }
 
-    /// The first number from `from` on that is not in it, below `end`.
+    /// The first number in `from..end` that is not an element.
     #[inline]
     pub fn next_absent(&self, from: u32, end: u32) -> Option<u32> {
         self.search(from, end, u64::MAX)
@@ -101,7 +100,7 @@ impl Bitmap {
         (found < end).then_some(found)
     }
 
-    /// All its numbers, ascending.
+    /// All elements, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let mut from = 0;
         std::iter::from_fn(move || {

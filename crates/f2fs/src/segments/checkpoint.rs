@@ -1,5 +1,4 @@
-//! What a checkpoint writes of the segments, and what its end frees (f2fs-writing.md,
-//! "Checkpoint").
+//! What a checkpoint writes about the segments, and what it frees (f2fs-writing.md, "Checkpoint").
 
 use std::ops::Range;
 
@@ -12,7 +11,7 @@ use crate::ids::{Log, SegmentIndex};
 use crate::layout::{BLOCKS_PER_SEGMENT, SitEntry, SummaryEntry};
 
 impl Segments {
-    /// Before a checkpoint is written: each log has a next block. Errors: those of
+    /// Makes sure that each log has a next block before a checkpoint is written. Errors: those of
     /// [`super::Space::allocate`].
     pub fn settle_logs(&mut self, device: &dyn Blocks) -> Result<()> {
         for log in Log::ALL {
@@ -29,32 +28,33 @@ impl Segments {
         LogState { segment: open.segment, next: open.next, ssr: open.ssr }
     }
 
-    /// Whose the blocks of a log's segment are.
+    /// The owners of the blocks in a log's segment.
     pub fn log_summary(&self, log: Log) -> &[SummaryEntry] {
         &self.logs[log.index()].entries
     }
 
-    /// Summaries of other segments that a checkpoint has to write, ascending, and whether of nodes.
+    /// Summaries of other segments that a checkpoint must write, ascending, with whether they are
+    /// of nodes.
     pub fn dirty_summaries(&self) -> impl Iterator<Item = (SegmentIndex, &[SummaryEntry], bool)> {
         self.summaries.iter().map(|(segment, entries)| (segment, &**entries, self.sit.kind(segment).is_node()))
     }
 
-    /// Summaries were written to the SSA.
+    /// Notes that the summaries were written to the SSA.
     pub fn summaries_written(&mut self) {
         self.summaries.written();
     }
 
-    /// Entries of the SIT that differ from the last checkpoint's, ascending.
+    /// SIT entries that differ from the last checkpoint's, ascending.
     pub fn dirty_entries(&self) -> impl Iterator<Item = (SegmentIndex, SitEntry)> + '_ {
         self.sit.dirty().iter().map(|segment| (SegmentIndex(segment), self.sit.entry(SegmentIndex(segment))))
     }
 
-    /// Free segments as the checkpoint that is being written counts them: what it frees included.
+    /// Free segments as counted by the checkpoint being written, including those that it frees.
     pub fn free_segments_after(&self) -> u32 {
         self.free.segments() + self.dirty.prefree().count()
     }
 
-    /// [`super::Space::checkpointed`].
+    /// Implements [`super::Space::checkpointed`].
     pub fn checkpointed(&mut self) -> Vec<Range<u32>> {
         let mut freed: Vec<(u64, u64)> = Vec::new();
         let start_of = |geometry: &crate::layout::Geometry, segment| u64::from(geometry.segment_start(segment).0);
@@ -77,8 +77,8 @@ impl Segments {
     }
 }
 
-/// Sorted, and joined where they touch or overlap. The last block of a volume of 2^32 blocks is
-/// left out: its end has no number.
+/// Sorts ranges and merges adjacent and overlapping ones. Leaves out the last block of a volume of
+/// 2^32 blocks, since its end does not fit in 32 bits.
 fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<Range<u32>> {
     ranges.sort_unstable();
     let mut all: Vec<Range<u32>> = Vec::new();

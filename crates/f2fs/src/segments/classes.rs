@@ -1,9 +1,9 @@
-//! Which log a block goes to (segment.c, `__get_segment_type_6`, `_4`, `_2`; f2fs-writing.md, "Logs
-//! and classes").
+//! Chooses the log for a block (segment.c, `__get_segment_type_6`, `_4`, `_2`; f2fs-writing.md,
+//! "Logs and classes").
 
 use crate::ids::Log;
 
-/// How many logs are used (`active_logs`). The others stay where they are.
+/// The number of logs in use (`active_logs`); the others stay where they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum ActiveLogs {
@@ -14,7 +14,7 @@ pub enum ActiveLogs {
 }
 
 impl ActiveLogs {
-    /// From the number; `None` for one that F2FS does not have.
+    /// Converts a number; `None` if F2FS does not support it.
     pub const fn of(count: u32) -> Option<Self> {
         match count {
             2 => Some(Self::Two),
@@ -25,43 +25,43 @@ impl ActiveLogs {
     }
 }
 
-/// How long a file's writer says that its data will live (RWH_WRITE_LIFE_*).
+/// The writer's hint of how long a file's data will live (RWH_WRITE_LIFE_*).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LifeHint {
-    /// Shortly.
+    /// A short time.
     Short,
-    /// Not told, or neither shortly nor extremely long.
+    /// No hint, or neither short nor extreme.
     #[default]
     Other,
-    /// Extremely long.
+    /// An extremely long time.
     Extreme,
 }
 
-/// What is known of a block of data when it is written.
+/// The facts about a data block that is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DataFacts {
-    /// Of a directory.
+    /// It belongs to a directory.
     pub directory: bool,
-    /// The inode is cold by its name or by request, or the file is to be compressed.
+    /// Its inode is cold by name or request, or the file is to be compressed.
     pub cold: bool,
-    /// The inode is hot by its name or by request, the write-back is one of few pages
-    /// (`HOT_PAGES`), or it is of the second inode of an atomic write.
+    /// Its inode is hot by name or request, the write-back has few pages (`HOT_PAGES`), or it
+    /// belongs to the second inode of an atomic write.
     pub hot: bool,
     /// The writer's hint.
     pub life: LifeHint,
 }
 
-/// What is known of a node when it is written.
+/// The facts about a node that is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeFacts {
-    /// It holds nids, not addresses.
+    /// It holds nids instead of addresses.
     pub indirect: bool,
-    /// Its footer has the cold bit: it is no directory's.
+    /// Its footer has the cold bit: it belongs to no directory.
     pub cold_bit: bool,
 }
 
 impl ActiveLogs {
-    /// The log of a block of data.
+    /// The log for a data block.
     pub const fn of_data(self, facts: DataFacts) -> Log {
         match self {
             Self::Two => Log::HotData,
@@ -77,7 +77,7 @@ impl ActiveLogs {
         }
     }
 
-    /// The log of a node.
+    /// The log for a node.
     pub const fn of_node(self, facts: NodeFacts) -> Log {
         match self {
             Self::Two => Log::HotNode,

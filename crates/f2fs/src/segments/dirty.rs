@@ -1,17 +1,17 @@
-//! Dirty and prefree segments (segment.c, `locate_dirty_segment`): what SSR and the collector
-//! choose from, and what the next checkpoint frees.
+//! Dirty and prefree segments (segment.c, `locate_dirty_segment`): candidates for SSR and the
+//! collector, and segments that the next checkpoint frees.
 
 use super::bitmap::Bitmap;
 use super::sit::{BLOCKS, Sit};
 use crate::ids::{Log, SegmentIndex};
 
-/// The lists. Segments of logs and prepared ones are in none.
+/// The lists. Segments of logs and prepared segments are in none.
 #[derive(Clone, Debug)]
 pub struct DirtySegments {
     by_kind: [Bitmap; Log::COUNT],
     all: Bitmap,
     prefree: Bitmap,
-    /// Sections with valid and invalid blocks; kept where a section has several segments.
+    /// Sections with valid and invalid blocks; maintained if a section has several segments.
     sections: Bitmap,
     chosen: Bitmap,
     per_section: u32,
@@ -36,37 +36,37 @@ impl DirtySegments {
         &self.by_kind[kind.index()]
     }
 
-    /// Dirty segments of every type: with valid and invalid blocks.
+    /// Dirty segments of all types, which have valid and invalid blocks.
     pub fn all(&self) -> &Bitmap {
         &self.all
     }
 
-    /// What the collector chooses from: segments where a section has one, else sections.
+    /// What the collector chooses from: segments if each section has one, else sections.
     pub fn units(&self) -> &Bitmap {
         if self.per_section == 1 { &self.all } else { &self.sections }
     }
 
-    /// Segments without a valid block that the next checkpoint makes free.
+    /// Segments without valid blocks, which the next checkpoint frees.
     pub fn prefree(&self) -> &Bitmap {
         &self.prefree
     }
 
-    /// Sections that background collection has chosen and that are not yet empty.
+    /// Sections that background collection chose and that are not yet empty.
     pub fn chosen(&self) -> &Bitmap {
         &self.chosen
     }
 
-    /// Background collection chose a section.
+    /// Notes that background collection chose a section.
     pub fn choose(&mut self, section: u32) {
         self.chosen.insert(section);
     }
 
-    /// The foreground takes a section.
+    /// Forgets a chosen section because the foreground takes it.
     pub fn forget_choice(&mut self, section: u32) {
         self.chosen.remove(section);
     }
 
-    /// Puts a segment that neither a log nor a preparation has where its valid blocks belong.
+    /// Puts a segment into the list for its valid blocks; it must be neither a log's nor prepared.
     #[inline]
     pub fn locate(&mut self, sit: &Sit, segment: SegmentIndex) {
         match sit.valid(segment) {
@@ -83,8 +83,8 @@ impl DirtySegments {
         }
     }
 
-    /// Takes a segment out of the dirty lists: a log has it, or it is full or empty. Its type must
-    /// be the one that it was put in with.
+    /// Removes a segment from the dirty lists because a log took it or it is full or empty. Its
+    /// type must be unchanged since it was added.
     pub fn remove(&mut self, sit: &Sit, segment: SegmentIndex) {
         if self.all.remove(segment.0) {
             self.by_kind[sit.kind(segment).index()].remove(segment.0);
@@ -96,7 +96,7 @@ impl DirtySegments {
         self.locate_section(sit, segment);
     }
 
-    /// A log takes a segment: it is neither dirty nor prefree.
+    /// Removes a segment that a log takes from the dirty and prefree lists.
     pub fn take(&mut self, sit: &Sit, segment: SegmentIndex) {
         self.prefree.remove(segment.0);
         self.remove(sit, segment);
@@ -115,7 +115,7 @@ impl DirtySegments {
         }
     }
 
-    /// The checkpoint that frees them has completed.
+    /// Takes the prefree segments after the checkpoint that frees them.
     pub fn take_prefree(&mut self) -> Bitmap {
         let empty = Bitmap::new(self.prefree.length());
         std::mem::replace(&mut self.prefree, empty)

@@ -1,11 +1,11 @@
-//! Which segments and sections are free, and the search for the next one (segment.c,
-//! `get_new_segment`; f2fs-writing.md, "Allocation").
+//! Free segments and sections, and the search for the next one (segment.c, `get_new_segment`;
+//! f2fs-writing.md, "Allocation").
 
 use super::bitmap::Bitmap;
 use crate::ids::{Log, SegmentIndex};
 
-/// Free segments and sections. A segment is free when it holds nothing that the last checkpoint
-/// uses and no log has it; a section when all its segments are.
+/// Free segments and sections. A segment is free if the last checkpoint uses none of its blocks and
+/// no log writes it; a section is free if all its segments are.
 #[derive(Clone, Debug)]
 pub struct FreeMap {
     used: Bitmap,
@@ -15,20 +15,20 @@ pub struct FreeMap {
 }
 
 impl FreeMap {
-    /// Everything is free.
+    /// A map in which everything is free.
     pub fn new(segments: u32, per_section: u32, sections_per_zone: u32) -> Self {
         let (per_section, sections_per_zone) = (per_section.max(1), sections_per_zone.max(1));
         let used_sections = Bitmap::new(segments / per_section);
         Self { used: Bitmap::new(segments), used_sections, per_section, sections_per_zone }
     }
 
-    /// Free segments. Cost: a subtraction.
+    /// The number of free segments. Cost: a subtraction.
     #[inline]
     pub const fn segments(&self) -> u32 {
         self.used.length() - self.used.count()
     }
 
-    /// Free sections.
+    /// The number of free sections.
     #[inline]
     pub const fn sections(&self) -> u32 {
         self.used_sections.length() - self.used_sections.count()
@@ -51,14 +51,14 @@ impl FreeMap {
         segment.0 / self.per_section / self.sections_per_zone
     }
 
-    /// A segment is in use from now on; says whether it was free.
+    /// Marks a segment as used; returns whether it was free.
     pub fn take(&mut self, segment: SegmentIndex) -> bool {
         self.used_sections.insert(self.section(segment));
         self.used.insert(segment.0)
     }
 
-    /// A segment is free from now on. `current`: a log stands in its section, which therefore is
-    /// not.
+    /// Marks a segment as free. `current`: a log writes in its section, which therefore is not
+    /// free.
     pub fn give(&mut self, segment: SegmentIndex, current: bool) {
         self.used.remove(segment.0);
         let section = self.section(segment);
@@ -68,17 +68,16 @@ impl FreeMap {
         }
     }
 
-    /// The next segment of the section, if there is one and it is free: where a log goes on in any
-    /// case.
+    /// The next segment of the section, if it exists and is free; a log always continues there.
     pub fn following(&self, segment: SegmentIndex) -> Option<SegmentIndex> {
         let next = SegmentIndex(segment.0.checked_add(1)?);
         (!next.0.is_multiple_of(self.per_section) && self.is_free(next)).then_some(next)
     }
 
-    /// Where a log gets its next free segment, looked for from `hint` on: the rest of the hint's
-    /// section, else the first free section from the hint's on, wrapping. With zones of several
-    /// sections, if that is in another zone than the hint's and `zones` (those of all logs) has it,
-    /// the first free section from the next zone on, whatever zone that is in. `None`: no section
+    /// The next free segment for a log, searching from `hint`: the rest of the hint's section, else
+    /// the first free section from the hint's on, wrapping around. With zones of several sections,
+    /// if that section is in another zone than the hint's and a log (`zones`) is in that zone,
+    /// takes the first free section from the next zone on, whatever its zone. `None` if no section
     /// is free.
     pub fn find(&self, hint: SegmentIndex, zones: &[u32; Log::COUNT]) -> Option<SegmentIndex> {
         let section = self.section(hint);
@@ -122,7 +121,7 @@ mod tests {
         for segment in 6..12 {
             free.take(SegmentIndex(segment));
         }
-        // Section 0 has free segments, yet it is not free.
+        // Section 0 has free segments but is not free.
         assert_eq!(free.find(SegmentIndex(11), &NO_ZONES), None);
         free.give(SegmentIndex(0), true);
         assert_eq!(free.sections(), 0);
@@ -140,7 +139,7 @@ mod tests {
         zones[1] = 1;
         assert_eq!(free.find(SegmentIndex(1), &zones), Some(SegmentIndex(4)));
         zones[2] = 2;
-        // The second try is taken as it is.
+        // The second choice is final.
         assert_eq!(free.find(SegmentIndex(1), &zones), Some(SegmentIndex(4)));
     }
 }

@@ -1,10 +1,10 @@
-//! Where blocks go: the logs, free, dirty and prefree segments, and the room that is left
+//! Block allocation: the logs, free, dirty and prefree segments, and the remaining space
 //! (f2fs-writing.md, "Logs and classes", "Allocation", "Space").
 //!
-//! Everything that takes or gives back a block of the main area goes through [`Space`]. A block
-//! that is in the last checkpoint's map, or was written since, is never handed out before the next
-//! checkpoint has completed. Nothing here moves data or writes a checkpoint; the only device
-//! operation is the reading of a summary block.
+//! Everything that allocates or frees a block of the main area goes through [`Space`]. A block in
+//! the last checkpoint's map, or written since, is never allocated before the next checkpoint
+//! completed. This module moves no data and writes no checkpoint; the only device operation is
+//! reading a summary block.
 
 mod aged;
 mod allocate;
@@ -41,70 +41,70 @@ pub use records::{SegmentStates, Usage, Way};
 pub use space::{Charge, SpaceCounters};
 pub use ssa::Summary;
 
-/// Where a block goes.
+/// An allocated block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// Its address.
     pub at: BlockAddress,
-    /// The next block of its log, for the footer of a node: in another segment, if this block was
-    /// the last of its.
+    /// The next block of its log, for the footer of a node; in another segment if this block was
+    /// the last of its own.
     pub next: BlockAddress,
 }
 
-/// Blocks of the main area: taken, given back, and whose they are.
+/// Allocates and frees blocks of the main area, and knows their owners.
 pub trait Space {
-    /// The next block of a log, valid from now on; `now` in seconds of the checkpoint's clock.
-    /// Errors: `NoSpace` (the log would need a segment and none is free), `Device` and `Corrupt`
-    /// (the summary of a segment that SSR takes); nothing has changed then. Cost: constant; at the
-    /// end of a segment a search.
+    /// Allocates the next block of a log, valid from now on; `now` is in seconds of the
+    /// checkpoint's clock. Errors: `NoSpace` (the log needs a segment and none is free), `Device`
+    /// and `Corrupt` (the summary of a segment that SSR takes); then nothing has changed. Cost:
+    /// constant; at the end of a segment a search.
     fn allocate(&mut self, log: Log, owner: Summary, now: u64) -> Result<Placed>;
 
-    /// A block for what the collector moves from an address: a gap of a segment about as old where
-    /// the options say so and there is one, else the next block of the log of cold data. Errors:
-    /// as [`Space::allocate`].
+    /// Allocates a block for content that the collector moves away from an address: a gap in a
+    /// segment of similar age, if the options ask for it and there is one, else the next block of
+    /// the cold data log. Errors: as [`Space::allocate`].
     fn allocate_moved(&mut self, from: BlockAddress, owner: Summary, now: u64) -> Result<BlockAddress>;
 
-    /// Takes this block, which will be written, for data. Errors: `Corrupt` (outside the main area,
-    /// in use, not to be written before the next checkpoint, in a segment of nodes), `Device`.
+    /// Allocates this block, which will be written, for data. Errors: `Corrupt` (outside the main
+    /// area, in use, not writable before the next checkpoint, in a node segment), `Device`.
     fn claim(&mut self, at: BlockAddress, owner: Summary, now: u64) -> Result<()>;
 
-    /// Takes this block, whose content is there already, for data: roll-forward, blocks that a
-    /// device remapped. Errors: as [`Space::claim`], but a block of the last checkpoint may be
-    /// taken.
+    /// Allocates this block, which already has its content, for data, as in roll-forward or for
+    /// blocks that a device remapped. Errors: as [`Space::claim`], but a block of the last
+    /// checkpoint is allowed.
     fn adopt(&mut self, at: BlockAddress, owner: Summary, now: u64) -> Result<()>;
 
-    /// Gives a block back. It can be used again from the next checkpoint on. One that is not in use
-    /// is counted as a fault ([`Segments::faults`]).
+    /// Frees a block, which can be used again after the next checkpoint. Freeing an unused block
+    /// counts as a fault ([`Segments::faults`]).
     fn free(&mut self, at: BlockAddress, now: u64);
 
-    /// Whose a block is, as its segment's summary says. Errors: `Corrupt`, `Device`. Cost: a block
-    /// read, where the segment is neither a log's nor changed.
+    /// The owner of a block, from its segment's summary. Errors: `Corrupt`, `Device`. Cost: a block
+    /// read, unless the segment is a log's or was changed.
     fn owner(&self, at: BlockAddress) -> Result<Summary>;
 
-    /// Counts blocks that will be needed, `nodes` of them for nodes and `blocks` more. Errors:
-    /// `NoSpace`; nothing has changed then.
+    /// Reserves `nodes` blocks for nodes and `blocks` other blocks. Errors: `NoSpace`; then nothing
+    /// has changed.
     fn charge(&mut self, nodes: u32, blocks: u32) -> Result<Charge>;
 
-    /// No log takes these blocks until the next checkpoint has completed. Addresses outside the
-    /// main area are passed over.
+    /// Keeps logs from taking these blocks until the next checkpoint completed. Ignores addresses
+    /// outside the main area.
     fn pin(&mut self, addresses: &[BlockAddress]);
 
-    /// A checkpoint of everything as it is now has completed. Returns the addresses that can be
-    /// discarded, ascending, without overlaps.
+    /// Notes that a checkpoint of the current state completed. Returns the addresses that can be
+    /// discarded, ascending and disjoint.
     fn checkpointed(&mut self) -> Vec<Range<u32>>;
 }
 
-/// Dirty pages in memory, from which the need for SSR and for collection is told; whoever caches
-/// them keeps it true.
+/// Dirty pages in memory, from which the need for SSR and collection is computed; their owner keeps
+/// the counts up to date.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirtyPages {
     /// Nodes.
     pub nodes: u64,
-    /// Blocks of directories.
+    /// Directory blocks.
     pub dentries: u64,
-    /// Inodes that are not yet in their node.
+    /// Inodes whose node is not up to date.
     pub inodes: u64,
-    /// Data of files.
+    /// File data.
     pub data: u64,
 }
 
@@ -113,33 +113,34 @@ pub struct DirtyPages {
 pub struct Options {
     /// `mode=lfs`: gaps are never filled.
     pub lfs: bool,
-    /// Logs fill gaps of segments of their own type alone while free sections are above the
-    /// reserve, as the first F2FS did (Linux 3.8, segment.c, `get_ssr_segment`).
+    /// Logs fill gaps only in segments of their own type while free sections are above the reserve,
+    /// as in the first F2FS (Linux 3.8, segment.c, `get_ssr_segment`).
     pub own_gaps: bool,
-    /// The log of cold data, to which collected blocks go, fills gaps whatever is free (hole
-    /// plugging).
+    /// The cold data log, which receives collected blocks, fills gaps regardless of free sections
+    /// (hole plugging).
     pub plugs_holes: bool,
-    /// Blocks that the collector moves fill gaps of segments about as old (`atgc`: age-threshold
-    /// SSR), where there are some; `None`: they go to the log of cold data.
+    /// Blocks moved by the collector fill gaps in segments of similar age (`atgc`: age-threshold
+    /// SSR), if there are any; `None`: they go to the cold data log.
     pub aged_gaps: Option<AgedGaps>,
-    /// `alloc_mode=reuse`: warm and cold data too look for free segments from the start of the
+    /// `alloc_mode=reuse`: warm and cold data also search for free segments from the start of the
     /// volume.
     pub reuse: bool,
-    /// Sections kept for cleaning: `rsvd_segment_count` in sections.
+    /// Sections reserved for cleaning: `rsvd_segment_count` in sections.
     pub reserved_sections: u32,
-    /// SSR begins so many sections before the reserve; as many as reserved, unless set.
+    /// SSR starts this many sections above the reserve; by default as many as are reserved.
     pub min_ssr_sections: u32,
-    /// Most candidates of a search.
+    /// The most candidates of a search.
     pub max_search: u32,
-    /// Gaps are filled whatever is free (gc_urgent high).
+    /// Gaps are filled regardless of free sections (gc_urgent high).
     pub urgent: bool,
-    /// The last checkpoint has CRC_RECOVERY; without it the warm node log may not fill gaps.
+    /// Whether the last checkpoint has CRC_RECOVERY; without it the warm node log may not fill
+    /// gaps.
     pub crc_recovery: bool,
 }
 
 impl Options {
-    /// What Linux takes without mount options (super.c, `f2fs_tuning_parameters`: volumes of up to
-    /// 8192 main segments reuse; segment.c, `f2fs_build_segment_manager`).
+    /// Linux's choices without mount options (super.c, `f2fs_tuning_parameters`: volumes of up to
+    /// 8192 main segments use reuse mode; segment.c, `f2fs_build_segment_manager`).
     pub fn of(geometry: &Geometry, reserved_segments: u32, crc_recovery: bool) -> Self {
         let reserved_sections = reserved_segments / geometry.segments_per_section.max(1);
         Self {
@@ -157,18 +158,18 @@ impl Options {
     }
 }
 
-/// A log: its segment, where it writes next, and whose the blocks of the segment are.
+/// A log: its segment, its write position, and the owners of the segment's blocks.
 #[derive(Clone, Debug)]
 struct OpenLog {
     segment: SegmentIndex,
-    /// 512 where a pin or a claim left nothing of the segment: the next one is taken before the
+    /// 512 if pins or claims left nothing of the segment: then the next segment is taken before the
     /// next block.
     next: u16,
     ssr: bool,
     entries: Entries,
 }
 
-/// The main area's segments.
+/// The segments of the main area.
 #[derive(Clone, Debug)]
 pub struct Segments {
     geometry: Geometry,
@@ -176,7 +177,7 @@ pub struct Segments {
     pub options: Options,
     /// Dirty pages in memory.
     pub pages: DirtyPages,
-    /// Counts of blocks and nodes.
+    /// Block and node counts.
     pub space: SpaceCounters,
     sit: Sit,
     free: FreeMap,
@@ -185,21 +186,21 @@ pub struct Segments {
     summaries: SummaryCache,
     held: Vec<Preparation>,
     emptied: prepared::Emptied,
-    /// Where searches of SSR and of greedy collection go on.
+    /// Where searches for SSR and greedy collection continue.
     greedy_cursor: Cursor,
-    /// The segment whose gaps what the collector moved filled last ([`Options::aged_gaps`]).
+    /// The segment whose gaps were last filled with moved blocks ([`Options::aged_gaps`]).
     aged_target: Option<SegmentIndex>,
-    /// The section that is being collected in the foreground.
+    /// The section being collected in the foreground.
     collecting: Option<u32>,
-    /// Warm and cold data look for free segments from here on, where a volume of several devices
-    /// says so.
+    /// The first segment in which warm and cold data search for free segments, on a volume of
+    /// several devices.
     data_hint: Option<SegmentIndex>,
     usage: Usage,
     faults: u64,
 }
 
 impl Segments {
-    /// The shape of the volume.
+    /// The volume's geometry.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -209,7 +210,7 @@ impl Segments {
         &self.sit
     }
 
-    /// For `Sit::keep_truth`, and to say what was discarded.
+    /// The table, for `Sit::keep_truth` and for noting discards.
     pub fn sit_mut(&mut self) -> &mut Sit {
         &mut self.sit
     }
@@ -229,66 +230,67 @@ impl Segments {
         &self.usage
     }
 
-    /// Blocks that were given back although they were not in use: the image contradicts itself.
+    /// Blocks that were freed although they were not in use: the image is inconsistent.
     pub fn faults(&self) -> u64 {
         self.faults
     }
 
-    /// The segment where a log writes.
+    /// The segment that a log writes.
     pub fn current(&self, log: Log) -> SegmentIndex {
         self.logs[log.index()].segment
     }
 
-    /// The log that has a segment.
+    /// The log that writes a segment.
     #[inline]
     pub fn log_of(&self, segment: SegmentIndex) -> Option<Log> {
         Log::ALL.into_iter().find(|log| self.logs[log.index()].segment == segment)
     }
 
-    /// Whether a log stands in a section.
+    /// Whether a log writes in a section.
     pub fn has_log(&self, section: u32) -> bool {
         self.logs.iter().any(|log| self.free.section(log.segment) == section)
     }
 
-    /// Whether neither SSR nor the collector may take a section: a log stands there, it is being
-    /// collected, or a segment of it is prepared.
+    /// Whether neither SSR nor the collector may take a section: a log writes there, it is being
+    /// collected, or one of its segments is prepared.
     pub fn is_busy(&self, section: u32) -> bool {
         self.has_log(section)
             || self.collecting == Some(section)
             || self.held.iter().any(|held| self.free.section(held.segment) == section)
     }
 
-    /// A section is collected in the foreground, which keeps logs away from it; `None`: no longer.
+    /// Sets the section being collected in the foreground, which logs then avoid; `None` when that
+    /// ends.
     pub fn set_collecting(&mut self, section: Option<u32>) {
         self.collecting = section;
     }
 
-    /// Background collection chose a section.
+    /// Notes that background collection chose a section.
     pub fn choose_in_background(&mut self, section: u32) {
         self.dirty.choose(section);
     }
 
-    /// The foreground takes a section, whether the background chose it or not.
+    /// Forgets that background collection chose a section, because the foreground takes it.
     pub fn forget_choice(&mut self, section: u32) {
         self.dirty.forget_choice(section);
     }
 
-    /// Where the next greedy search goes on.
+    /// Where the next greedy search continues.
     pub fn greedy_cursor(&self) -> Cursor {
         self.greedy_cursor
     }
 
-    /// A greedy search has ended.
+    /// Notes where a greedy search ended.
     pub fn set_greedy_cursor(&mut self, cursor: Cursor) {
         self.greedy_cursor = cursor;
     }
 
-    /// Blocks of a section.
+    /// Blocks per section.
     pub fn section_blocks(&self) -> u32 {
         self.sit.per_section() * BLOCKS_PER_SEGMENT
     }
 
-    /// So many pages in whole sections, rounded up.
+    /// The number of sections for this many pages, rounded up.
     fn sections_of(&self, pages: u64) -> u64 {
         pages.div_ceil(u64::from(self.section_blocks()))
     }
@@ -311,7 +313,7 @@ impl Segments {
         BlockAddress(self.geometry.segment_start(segment).0.wrapping_add(u32::from(block)))
     }
 
-    /// Puts a segment into the lists, unless a log or a preparation has it.
+    /// Puts a segment into the lists, unless it belongs to a log or is prepared.
     #[inline]
     fn locate(&mut self, segment: SegmentIndex) {
         if self.log_of(segment).is_some() {
@@ -321,13 +323,13 @@ impl Segments {
             if self.sit.valid(segment) != 0 {
                 return;
             }
-            // Nothing is left to be spared there: the next checkpoint frees it.
+            // It needs no preparation any more: the next checkpoint frees it.
             self.prepared_is_empty(segment);
         }
         self.dirty.locate(&self.sit, segment);
     }
 
-    /// Blocks of a log's section that were not valid at the last checkpoint nor written since.
+    /// Blocks of a log's section that were neither valid at the last checkpoint nor written since.
     pub fn room_of_log(&self, log: Log) -> u32 {
         let section = self.free.section(self.current(log));
         let start = section * self.sit.per_section();
@@ -338,7 +340,7 @@ impl Segments {
     }
 }
 
-/// Segments with the device that holds their summaries: what allocates.
+/// The segments with the device that holds their summaries, for allocating.
 pub struct SpaceOn<'a> {
     /// The segments.
     pub segments: &'a mut Segments,
@@ -386,5 +388,5 @@ impl Space for SpaceOn<'_> {
     }
 }
 
-/// The end of a segment's blocks: a log's place where it has none.
+/// The block after the last of a segment: a log's position when it has no next block.
 const NO_BLOCK: u16 = BLOCKS;

@@ -1,4 +1,4 @@
-//! The segments of a volume as its checkpoint has them.
+//! Loads the segments of a volume from its checkpoint.
 
 use nandkit_cleaning::search::Cursor;
 use nandkit_units::Cause;
@@ -15,15 +15,15 @@ use crate::ids::{Log, NodeId, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, Geometry};
 
-/// Blocks of a node log's segment read with one request, where its summary has to be made again.
+/// Blocks per request when the summary of a node log's segment is rebuilt.
 const RUN: usize = 64;
 /// The nid in the footer of a node (f2fs.md, "Nodes"): the footer's first word.
 const FOOTER_BYTES: usize = crate::layout::node::FOOTER_BYTES;
 
 impl Segments {
-    /// The segments of a checkpoint, with options as Linux has them. Errors: `Corrupt` (two logs in
-    /// one segment, a log outside the main area or on a used block), `Device`. Cost: one pass over
-    /// the table; 512 blocks read for each node log whose summary the pack does not hold.
+    /// Loads the segments of a checkpoint, with Linux's options. Errors: `Corrupt` (two logs in one
+    /// segment, a log outside the main area or at a used block), `Device`. Cost: one pass over the
+    /// table; 512 block reads for each node log whose summary is not in the pack.
     pub fn open(device: &dyn Blocks, state: &CheckpointState, sit: Sit) -> Result<Self> {
         let geometry = device.geometry();
         let mut logs = Vec::new();
@@ -51,9 +51,8 @@ impl Segments {
         Ok(Self::assemble(geometry, sit, logs, options, space))
     }
 
-    /// An empty volume whose logs stand at the starts of these segments: for tests, and for who
-    /// writes a volume from nothing. Errors: `InvalidArgument` (one outside the main area, or
-    /// twice).
+    /// An empty volume whose logs start at these segments, for tests and for writing a volume from
+    /// scratch. Errors: `InvalidArgument` (a segment outside the main area, or used twice).
     pub fn empty(
         geometry: &Geometry,
         at: [SegmentIndex; Log::COUNT],
@@ -114,8 +113,8 @@ impl Segments {
     }
 }
 
-/// In a volume of several devices with sections of one segment, warm and cold data begin on the
-/// second (gc.c, `f2fs_build_gc_manager`).
+/// On a volume of several devices with sections of one segment, warm and cold data start on the
+/// second device (gc.c, `f2fs_build_gc_manager`).
 fn data_hint(geometry: &Geometry) -> Option<SegmentIndex> {
     let (&first, _) = geometry.devices.split_first()?;
     if geometry.devices.len() < 2 || geometry.segments_per_section > 1 {
@@ -159,7 +158,7 @@ fn open_log(device: &dyn Blocks, state: &CheckpointState, sit: &Sit, log: Log) -
     Ok(OpenLog { segment: at.segment, next: at.next, ssr: at.ssr, entries })
 }
 
-/// From the footer of every block of the segment, valid or not (node.c,
+/// Rebuilds a summary from the footer of every block in the segment, valid or not (node.c,
 /// `f2fs_restore_node_summary`).
 fn node_summary(device: &dyn Blocks, segment: SegmentIndex) -> Result<Entries> {
     let geometry = device.geometry();

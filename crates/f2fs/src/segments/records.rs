@@ -1,30 +1,30 @@
-//! What is counted of segments and blocks.
+//! Counters of segments and blocks.
 
 use super::Segments;
 use super::sit::BLOCKS;
 use crate::ids::Log;
 
-/// How a block came to its address.
+/// How a block got its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Way {
-    /// Behind the last one of an empty segment (LFS).
+    /// Appended to an empty segment (LFS).
     Append,
     /// In a gap of a used segment (SSR).
     Gaps,
-    /// At an address that was asked for.
+    /// At a requested address.
     Claim,
-    /// Where its old version stood.
+    /// Overwritten in place.
     InPlace,
 }
 
 impl Way {
-    /// How many ways there are.
+    /// The number of ways.
     pub const COUNT: usize = 4;
-    /// All of them.
+    /// All ways.
     pub const ALL: [Self; Self::COUNT] = [Self::Append, Self::Gaps, Self::Claim, Self::InPlace];
 
-    /// The name that records use.
+    /// The name in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Append => "lfs",
@@ -35,7 +35,7 @@ impl Way {
     }
 }
 
-/// Blocks by log and way, and segments that logs took.
+/// Blocks by log and way, and segments taken by logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     blocks: [[u64; Way::COUNT]; Log::COUNT],
@@ -43,22 +43,22 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Blocks that came to a log in a way.
+    /// The blocks that a log received in a way.
     pub const fn blocks(&self, log: Log, way: Way) -> u64 {
         self.blocks[log.index()][way as usize]
     }
 
-    /// Empty segments that a log took.
+    /// The number of empty segments that a log took.
     pub const fn free_segments_taken(&self, log: Log) -> u64 {
         self.segments[log.index()][0]
     }
 
-    /// Used segments that a log took for their gaps.
+    /// The number of used segments that a log took for their gaps.
     pub const fn used_segments_taken(&self, log: Log) -> u64 {
         self.segments[log.index()][1]
     }
 
-    /// Segments that logs took, all together.
+    /// The number of segments that all logs took.
     pub fn segments_taken(&self) -> u64 {
         self.segments.iter().flatten().sum()
     }
@@ -76,17 +76,17 @@ impl Usage {
 /// Segments by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentStates {
-    /// Nothing in them, no log there.
+    /// Empty, and not used by a log.
     pub free: u32,
-    /// Without a valid block, free with the next checkpoint.
+    /// Without valid blocks; free with the next checkpoint.
     pub prefree: u32,
     /// With valid and invalid blocks, by type.
     pub dirty: [u32; Log::COUNT],
-    /// Wholly valid.
+    /// With valid blocks only.
     pub full: u32,
-    /// Of logs.
+    /// Being written by logs.
     pub current: u32,
-    /// Kept for a log.
+    /// Reserved for a log.
     pub prepared: u32,
 }
 
@@ -106,15 +106,15 @@ impl Segments {
         }
     }
 
-    /// A block was overwritten where it stood.
+    /// Counts a block that was overwritten in place.
     pub fn count_in_place(&mut self, at: crate::ids::BlockAddress) {
         if let Some((segment, _)) = self.geometry.main(at) {
             self.usage.count(self.sit.kind(segment), Way::InPlace);
         }
     }
 
-    /// Segments by valid blocks, in `classes` classes of equal width; wholly empty ones are not
-    /// counted.
+    /// Segments by number of valid blocks, in `classes` classes of equal width; segments without
+    /// any are not counted.
     pub fn histogram(&self, classes: usize) -> Vec<u32> {
         let mut counts = vec![0; classes.max(1)];
         let last = counts.len() - 1;

@@ -1,9 +1,9 @@
-//! The segment information table in memory: of each segment its valid blocks now and at the last
+//! The segment information table in memory: per segment its valid blocks now and at the last
 //! checkpoint, its type and its time (f2fs-writing.md, "Allocation", "Times of segments").
 //!
-//! A block that is allocated counts in the checkpoint's map at once, so that what was written and
-//! freed since the checkpoint is not written again before the next. What the last checkpoint itself
-//! says, without that, is kept apart on demand ([`Sit::keep_truth`]), for checkers.
+//! An allocated block counts in the checkpoint's map at once, so that a block written and freed
+//! since the checkpoint is not written again before the next. For checkers, the last checkpoint's
+//! own map is kept separately on demand ([`Sit::keep_truth`]).
 
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
@@ -16,15 +16,15 @@ use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::layout::sit::VALID_MAP_BYTES;
 use crate::layout::{BLOCKS_PER_SEGMENT, Geometry, SitEntry};
 
-/// Blocks of a segment, as counts of blocks are held.
+/// Blocks per segment, in the type of block counts.
 pub const BLOCKS: u16 = BLOCKS_PER_SEGMENT as u16;
-/// SIT blocks read with one request at a mount.
+/// SIT blocks per request at a mount.
 const RUN: u32 = 64;
 
-/// One bit a block: block `n` is bit `n % 64` of word `n / 64`.
+/// One bit per block: block `n` is bit `n % 64` of word `n / 64`.
 pub type BlockMap = [u64; VALID_MAP_BYTES / 8];
 
-/// From the order of the SIT (first bit highest) to that of [`BlockMap`].
+/// Converts from the order of the SIT (first bit highest) to that of [`BlockMap`].
 pub(crate) fn decoded(bytes: &[u8; VALID_MAP_BYTES]) -> BlockMap {
     let mut map = BlockMap::default();
     let (words, _) = bytes.as_chunks::<8>();
@@ -48,7 +48,7 @@ pub(crate) fn has(map: &BlockMap, block: u16) -> bool {
     map[usize::from(block / 64) % map.len()] >> (block % 64) & 1 != 0
 }
 
-/// Runs of set bits, as first block and number.
+/// Runs of set bits: first block and length.
 pub fn runs(map: &BlockMap) -> impl Iterator<Item = (u16, u16)> {
     let map = *map;
     let end_of = move |from: u16, flip: u64| {
@@ -70,38 +70,37 @@ pub fn runs(map: &BlockMap) -> impl Iterator<Item = (u16, u16)> {
     })
 }
 
-/// Words of a map.
+/// Words per map.
 const WORDS: usize = VALID_MAP_BYTES / 8;
 
-/// What is counted of a segment.
+/// Counters of a segment.
 #[derive(Clone, Copy, Debug)]
 struct Info {
     modified: u64,
-    /// When the first block came to it since it was empty, and the last one.
+    /// When the segment got its first block since it was empty, and its last one.
     written: [u64; 2],
-    /// How often it was filled anew since the mount.
+    /// How often it was refilled from empty since the mount.
     refilled: u32,
     valid: u16,
     kind: Log,
 }
 
-/// What is known of 64 blocks, in one place: a block that comes or goes changes all three.
+/// The state of 64 blocks, kept together because taking or freeing a block changes all three words.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bits {
     now: u64,
-    /// Not to be written before the next checkpoint.
+    /// Blocks that must not be written before the next checkpoint.
     kept: u64,
-    /// Free blocks whose content the device has not been told to be without use.
+    /// Free blocks that were not discarded.
     stale: u64,
 }
 
-/// The table. Segments are those of the main area; who asks about others is told that nothing is
-/// valid there.
+/// The table. Segments are those of the main area; for other numbers nothing is valid.
 #[derive(Clone, Debug)]
 pub struct Sit {
     segments: u32,
     info: Vec<Info>,
-    /// By itself, as SSR passes over it.
+    /// Kept separately because SSR scans it.
     valid_at_checkpoint: Vec<u16>,
     maps: Vec<[Bits; WORDS]>,
     section_valid: Vec<u32>,
@@ -115,8 +114,8 @@ pub struct Sit {
 }
 
 impl Sit {
-    /// A table of a volume without a valid block. `trimmed`: the device knows that all free blocks
-    /// are without use.
+    /// The table of a volume without valid blocks. `trimmed`: the device knows that all free blocks
+    /// are unused.
     pub fn empty(geometry: &Geometry, trimmed: bool) -> Self {
         let (segments, per_section) = (geometry.main_segments, geometry.segments_per_section.max(1));
         let count = segments as usize;
@@ -135,10 +134,10 @@ impl Sit {
         }
     }
 
-    /// Reads the table of a checkpoint: each block from the copy that counts, the journal's entries
-    /// instead of the table's. Counts that are not those of the maps, and types that do not exist,
-    /// are found; the map counts, and the type is hot data then. Errors: `Device`, `Corrupt` (the
-    /// device ends before). Cost: the SIT's blocks once, in runs.
+    /// Reads the table of a checkpoint: the current copy of each block, with the journal's entries
+    /// overriding the table's. Reports counts that differ from their maps, and invalid types; the
+    /// map is used, and the type becomes hot data. Errors: `Device`, `Corrupt` (the device ends
+    /// before). Cost: reads each SIT block once, in runs.
     pub fn read(device: &dyn Blocks, state: &CheckpointState, trimmed: bool, findings: Defects<'_>) -> Result<Self> {
         let geometry = device.geometry();
         let mut sit = Self::empty(geometry, trimmed);
@@ -169,8 +168,8 @@ impl Sit {
         Ok(sit)
     }
 
-    /// Takes over an entry as the checkpoint has it. Segments outside the main area are passed
-    /// over. To be followed by [`Sit::settle_load`].
+    /// Loads an entry of the checkpoint. Ignores segments outside the main area. To be followed by
+    /// [`Sit::settle_load`].
     pub fn load(&mut self, segment: SegmentIndex, entry: &SitEntry, findings: Defects<'_>) {
         let index = segment.0 as usize;
         if segment.0 >= self.segments {
@@ -195,7 +194,7 @@ impl Sit {
         }
     }
 
-    /// Sums up what was loaded.
+    /// Computes the sums over the loaded entries.
     pub fn settle_load(&mut self) {
         self.section_valid.fill(0);
         for (index, info) in self.info.iter().enumerate() {
@@ -208,63 +207,64 @@ impl Sit {
         self.written = self.info.iter().map(|info| u64::from(info.valid)).sum();
     }
 
-    /// From now on, what the last checkpoint says is kept beside, for [`Sit::in_last_checkpoint`].
-    /// The table must be that of a checkpoint. Cost: 64 bytes a segment.
+    /// Starts to keep the last checkpoint's map separately, for [`Sit::in_last_checkpoint`]. The
+    /// table must be that of a checkpoint. Cost: 64 bytes per segment.
     pub fn keep_truth(&mut self) {
         self.truth = Some(self.maps.iter().map(|bits| bits.map(|bits| bits.now)).collect());
     }
 
-    /// Whether the last completed checkpoint has a block as valid; `None` without
+    /// Whether a block is valid in the last completed checkpoint; `None` without
     /// [`Sit::keep_truth`].
     pub fn in_last_checkpoint(&self, segment: SegmentIndex, block: u16) -> Option<bool> {
         let map = self.truth.as_ref()?.get(segment.0 as usize)?;
         Some(block < BLOCKS && has(map, block))
     }
 
-    /// Segments of the main area.
+    /// The number of segments in the main area.
     #[inline]
     pub const fn segments(&self) -> u32 {
         self.segments
     }
 
-    /// Segments of a section.
+    /// Segments per section.
     #[inline]
     pub const fn per_section(&self) -> u32 {
         self.per_section
     }
 
-    /// Sections of the main area.
+    /// The number of sections in the main area.
     #[inline]
     pub const fn sections(&self) -> u32 {
         self.section_valid.len() as u32
     }
 
-    /// Valid blocks of a segment now.
+    /// The current number of valid blocks in a segment.
     #[inline]
     pub fn valid(&self, segment: SegmentIndex) -> u16 {
         self.info.get(segment.0 as usize).map_or(0, |info| info.valid)
     }
 
-    /// Blocks of a segment that may not be written: valid at the last checkpoint, or written since.
+    /// The number of blocks in a segment that must not be written: valid at the last checkpoint, or
+    /// written since.
     #[inline]
     pub fn valid_at_checkpoint(&self, segment: SegmentIndex) -> u16 {
         self.valid_at_checkpoint.get(segment.0 as usize).copied().unwrap_or(0)
     }
 
-    /// The least of [`Sit::valid_at_checkpoint`] of these segments.
+    /// The minimum of [`Sit::valid_at_checkpoint`] over these segments.
     #[inline]
     pub fn least_valid_at_checkpoint(&self, segments: std::ops::Range<u32>) -> u16 {
         let counts = self.valid_at_checkpoint.get(segments.start as usize..segments.end as usize);
         counts.unwrap_or_default().iter().copied().min().unwrap_or(0)
     }
 
-    /// Valid blocks of a section now.
+    /// The current number of valid blocks in a section.
     #[inline]
     pub fn section_valid(&self, section: u32) -> u32 {
         self.section_valid.get(section as usize).copied().unwrap_or(0)
     }
 
-    /// Valid blocks of the main area now.
+    /// The current number of valid blocks in the main area.
     #[inline]
     pub const fn total_valid(&self) -> u64 {
         self.written
@@ -282,13 +282,13 @@ impl Sit {
         self.info.get(segment.0 as usize).map_or(Log::HotData, |info| info.kind)
     }
 
-    /// The mean time of a segment's blocks, in seconds; 0 for one that was never used.
+    /// The mean time of a segment's blocks, in seconds; 0 for a segment that was never used.
     #[inline]
     pub fn modified(&self, segment: SegmentIndex) -> u64 {
         self.info.get(segment.0 as usize).map_or(0, |info| info.modified)
     }
 
-    /// The newest time that any change carried, in seconds.
+    /// The newest time of any change, in seconds.
     pub const fn newest(&self) -> u64 {
         self.newest
     }
@@ -298,21 +298,20 @@ impl Sit {
         self.info.get(start..start + self.per_section as usize).unwrap_or_default()
     }
 
-    /// When the first and the last block came to what a section holds, in seconds. The device has
-    /// neither: until a block comes it is the mean time of each segment.
+    /// When a section got the first and the last block of its current content, in seconds. Neither
+    /// is on the device: until a block is written, it is the mean time of each segment.
     pub fn section_written(&self, section: u32) -> (u64, u64) {
         let used = || self.infos(section).iter().filter(|info| info.valid > 0);
         let first = used().map(|info| info.written[0]).min().unwrap_or(0);
         (first, used().map(|info| info.written[1]).max().unwrap_or(0))
     }
 
-    /// How often a section was filled anew since the mount, where it has several segments that
-    /// which was most often.
+    /// How often a section was refilled from empty since the mount; the maximum over its segments.
     pub fn section_refilled(&self, section: u32) -> u32 {
         self.infos(section).iter().map(|info| info.refilled).max().unwrap_or(0)
     }
 
-    /// The mean of a section's segments' times.
+    /// The mean of the times of a section's segments.
     pub fn section_modified(&self, section: u32) -> u64 {
         let sum = self.infos(section).iter().fold(0u64, |sum, info| sum.saturating_add(info.modified));
         sum / u64::from(self.per_section)
@@ -323,7 +322,7 @@ impl Sit {
         self.maps.get(segment.0 as usize).map_or(BlockMap::default(), |bits| bits.map(|bits| bits.now))
     }
 
-    /// The blocks that may not be written: valid now or at the last checkpoint, or written since.
+    /// The blocks that must not be written: valid now or at the last checkpoint, or written since.
     #[inline]
     pub fn unusable(&self, segment: SegmentIndex) -> BlockMap {
         self.maps.get(segment.0 as usize).map_or([u64::MAX; WORDS], |bits| bits.map(|bits| bits.now | bits.kept))
@@ -335,14 +334,14 @@ impl Sit {
         self.bits(segment, block).is_some_and(|bits| bits.now >> (block % 64) & 1 != 0)
     }
 
-    /// Whether a block may be written before the next checkpoint: neither valid, nor valid at the
-    /// last one, nor written since.
+    /// Whether a block may be written before the next checkpoint: neither valid now, nor valid at
+    /// the last one, nor written since.
     #[inline]
     pub fn is_usable(&self, segment: SegmentIndex, block: u16) -> bool {
         self.bits(segment, block).is_some_and(|bits| (bits.now | bits.kept) >> (block % 64) & 1 == 0)
     }
 
-    /// The first block of a segment from `from` on that may be written.
+    /// The first writable block of a segment from `from` on.
     #[inline]
     pub fn next_usable(&self, segment: SegmentIndex, from: u16) -> Option<u16> {
         let map = self.maps.get(segment.0 as usize)?;
@@ -357,7 +356,7 @@ impl Sit {
         None
     }
 
-    /// Gives a segment the type of the log that takes it.
+    /// Sets the type of a segment to that of the log that takes it.
     pub fn set_kind(&mut self, segment: SegmentIndex, kind: Log) {
         let Some(info) = self.info.get_mut(segment.0 as usize) else { return };
         if info.kind != kind {
@@ -366,13 +365,13 @@ impl Sit {
         }
     }
 
-    /// The place of a block's bits.
+    /// The words that hold a block's bits.
     #[inline]
     fn bits(&self, segment: SegmentIndex, block: u16) -> Option<&Bits> {
         self.maps.get(segment.0 as usize)?.get(usize::from(block / 64))
     }
 
-    /// Moves the segment's time for a block that comes or goes at `now` (segment.c,
+    /// Updates the segment's time for a block taken or freed at `now` (segment.c,
     /// `update_segment_mtime`).
     #[inline]
     fn touch(info: &mut Info, now: u64) {
@@ -383,8 +382,8 @@ impl Sit {
         };
     }
 
-    /// Makes a block valid. False, and nothing has changed, if it is already, or outside the main
-    /// area.
+    /// Marks a block as valid. Returns false, with nothing changed, if it is valid already or
+    /// outside the main area.
     #[inline]
     pub fn take(&mut self, segment: SegmentIndex, block: u16, now: u64) -> bool {
         let (index, bit) = (segment.0 as usize, 1 << (block % 64));
@@ -409,8 +408,8 @@ impl Sit {
         true
     }
 
-    /// Makes a block invalid; it may be written from the next checkpoint on. False, and nothing has
-    /// changed, if it is not valid.
+    /// Marks a block as invalid; it may be written after the next checkpoint. Returns false, with
+    /// nothing changed, if it is not valid.
     #[inline]
     pub fn release(&mut self, segment: SegmentIndex, block: u16, now: u64) -> bool {
         let (index, bit) = (segment.0 as usize, 1 << (block % 64));
@@ -427,8 +426,8 @@ impl Sit {
         true
     }
 
-    /// Keeps a free block from being written until the next checkpoint completes. False if it is
-    /// outside the main area.
+    /// Keeps a free block from being written until the next checkpoint completes. Returns false if
+    /// it is outside the main area.
     pub fn hold(&mut self, segment: SegmentIndex, block: u16) -> bool {
         let (index, bit) = (segment.0 as usize, 1 << (block % 64));
         let bits = self.maps.get_mut(index).and_then(|map| map.get_mut(usize::from(block / 64)));
@@ -439,7 +438,7 @@ impl Sit {
         true
     }
 
-    /// The entry of a segment as a checkpoint writes it now.
+    /// The entry of a segment that a checkpoint would write now.
     pub fn entry(&self, segment: SegmentIndex) -> SitEntry {
         SitEntry::new(self.kind(segment), encoded(&self.map(segment)), self.modified(segment))
     }
@@ -449,9 +448,9 @@ impl Sit {
         &self.dirty
     }
 
-    /// A checkpoint with the table as it is now has completed. Hands each run of blocks that it no
-    /// longer uses, and that could not be written before, to `freed` as segment, first block and
-    /// number, ascending. Cost: the dirty segments.
+    /// Notes that a checkpoint with the current table completed. Passes each run of blocks that it
+    /// no longer uses, and that could not be written before, to `freed` as segment, first block and
+    /// length, ascending. Cost: the dirty segments.
     pub fn checkpointed(&mut self, mut freed: impl FnMut(SegmentIndex, u16, u16)) {
         let dirty = std::mem::replace(&mut self.dirty, Bitmap::new(self.segments));
         for segment in dirty.iter() {
@@ -469,14 +468,14 @@ impl Sit {
         self.allocated = 0;
     }
 
-    /// Blocks of a segment that the last checkpoint does not use and the device has not been told
-    /// of: what may be discarded.
+    /// The blocks of a segment that may be discarded: the last checkpoint does not use them, and
+    /// they were not discarded yet.
     pub fn discardable(&self, segment: SegmentIndex) -> BlockMap {
         let map = self.maps.get(segment.0 as usize);
         map.map_or(BlockMap::default(), |map| map.map(|bits| bits.stale & !(bits.now | bits.kept)))
     }
 
-    /// The device knows that a block is without use.
+    /// Notes that a block was discarded.
     pub fn discarded(&mut self, segment: SegmentIndex, block: u16) {
         let map = self.maps.get_mut(segment.0 as usize);
         if let Some(bits) = map.and_then(|map| map.get_mut(usize::from(block / 64))) {
@@ -484,7 +483,7 @@ impl Sit {
         }
     }
 
-    /// Segment and block of an address, or the error of an address outside the main area.
+    /// The segment and block index of an address. Errors: `Corrupt` (outside the main area).
     pub fn door(geometry: &Geometry, at: BlockAddress) -> Result<(SegmentIndex, u16)> {
         geometry.main(at).ok_or_else(|| {
             let (first, end) = (geometry.main_address(), geometry.main_end());
@@ -538,7 +537,7 @@ mod tests {
         }
         sit.release(segment, 0, 900);
         assert_eq!((sit.section_written(section), sit.section_refilled(section)), ((100, 200), 1));
-        // Empty, and not before the next checkpoint to be filled anew.
+        // Empty, but not refilled before the next checkpoint.
         sit.release(segment, 1, 900);
         sit.take(segment, 2, 950);
         assert_eq!((sit.section_written(section), sit.section_refilled(section)), ((100, 950), 1));

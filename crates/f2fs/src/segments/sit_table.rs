@@ -1,5 +1,5 @@
-//! The table of segments on the device: which copy of each block counts, and the journal
-//! (segment.c, `f2fs_flush_sit_entries`).
+//! The SIT on the device: which copy of each block is current, and the journal (segment.c,
+//! `f2fs_flush_sit_entries`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::layout::SitEntry;
 use crate::layout::summary::{SummaryView, sit_journal_room};
 use crate::meta::MetaBlocks;
 
-/// What a checkpoint says beside the entries themselves.
+/// What a checkpoint stores about the SIT besides its entries.
 #[derive(Clone, Debug)]
 pub(crate) struct SitTable {
     map: Vec<u8>,
@@ -23,16 +23,16 @@ pub(crate) struct SitTable {
 }
 
 impl SitTable {
-    /// As the last checkpoint has it.
+    /// The state of the last checkpoint.
     pub fn new(map: Vec<u8>, journal: &[(SegmentIndex, SitEntry)]) -> Self {
         let entries: BTreeMap<_, _> = journal.iter().copied().collect();
         Self { map, journal: entries.keys().copied().collect(), entries }
     }
 
-    /// Brings the entries that changed into the journal and into blocks, which wait in `meta`: by
-    /// sets of a block each, the smallest first; from the first set on that does not fit into the
-    /// journal, into the other copies of the blocks. A block is made wholly from memory. Cost: the
-    /// blocks of the sets.
+    /// Moves changed entries into the journal and into blocks, which wait in `meta`. Changes are
+    /// grouped by block, smallest groups first; from the first group on that does not fit into the
+    /// journal, they go into the other copies of their blocks. Blocks are built entirely from
+    /// memory. Cost: the blocks of the groups.
     pub fn flush(&mut self, segments: &Segments, meta: &mut MetaBlocks, device: &dyn Blocks) -> Result<()> {
         let geometry = device.geometry();
         let room = sit_journal_room(SummaryView::journal_bytes(geometry.summary_bytes()));
@@ -69,7 +69,7 @@ impl SitTable {
         Ok(())
     }
 
-    /// Which copy of each block counts.
+    /// Which copy of each block is current.
     pub fn map(&self) -> &[u8] {
         &self.map
     }

@@ -1,47 +1,47 @@
-//! How many blocks users have, and how many are in use: ENOSPC comes here, before anything is
-//! changed (f2fs-writing.md, "Space").
+//! Counts available and used blocks: ENOSPC is decided here, before anything changes
+//! (f2fs-writing.md, "Space").
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-/// Blocks that were counted for something that is about to be written. What is not needed is given
-/// back with [`SpaceCounters::refund`].
+/// Blocks reserved for something about to be written. [`SpaceCounters::refund`] returns unneeded
+/// ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "blocks that were counted and are not needed must be given back"]
 pub struct Charge {
-    /// Blocks for nodes.
+    /// Node blocks.
     pub nodes: u32,
-    /// Blocks for data.
+    /// Data blocks.
     pub blocks: u32,
 }
 
-/// Counts of a volume's blocks, as the checkpoint has them: reserved addresses count, moved blocks
-/// do not change them.
+/// The block counts of a volume, as in the checkpoint: reserved addresses count, and moving a block
+/// changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceCounters {
-    /// Blocks that users may have.
+    /// Blocks available to users.
     pub user_blocks: u64,
-    /// Blocks that are kept from users (`reserved_blocks`).
+    /// Blocks withheld from users (`reserved_blocks`).
     pub reserved_blocks: u64,
-    /// Blocks in use: valid ones, and addresses that are reserved.
+    /// Blocks in use: valid blocks and reserved addresses.
     pub valid_blocks: u64,
     /// Nodes in use.
     pub valid_nodes: u32,
-    /// Inodes in use, of which who makes them keeps count.
+    /// Inodes in use; the code that makes inodes maintains the count.
     pub valid_inodes: u32,
-    /// Most nodes: all nids.
+    /// The limit of nodes: all nids.
     pub nodes_end: u64,
     valid_at_checkpoint: u64,
     charged_since: u64,
     names_since: u64,
 }
 
-/// Blocks that a recovered name may take in its directory besides those that were counted: the
-/// directory as the checkpoint has it may need a page where the running one had a slot that was
-/// freed, the page that its inode had no more room for, and up to three nodes for it.
+/// Blocks that a recovered name may take in its directory beyond those counted: the checkpoint's
+/// directory may need a page where the current one had a freed slot, a page for which its inode had
+/// no more room, and up to three nodes for it.
 const NAME_BLOCKS: u64 = 5;
 
 impl SpaceCounters {
-    /// Counts as a checkpoint has them.
+    /// The counts of a checkpoint.
     pub fn new(user_blocks: u64, valid_blocks: u64, valid_nodes: u32, valid_inodes: u32, nodes_end: u64) -> Self {
         Self {
             user_blocks,
@@ -56,12 +56,12 @@ impl SpaceCounters {
         }
     }
 
-    /// Blocks that users can still have.
+    /// Blocks that users can still take.
     pub const fn free_blocks(&self) -> u64 {
         self.user_blocks.saturating_sub(self.reserved_blocks).saturating_sub(self.valid_blocks)
     }
 
-    /// [`super::Space::charge`].
+    /// Implements [`super::Space::charge`].
     pub fn charge(&mut self, nodes: u32, blocks: u32) -> Result<Charge> {
         let wanted = u64::from(nodes) + u64::from(blocks);
         let free = self.free_blocks();
@@ -78,14 +78,14 @@ impl SpaceCounters {
         Ok(Charge { nodes, blocks })
     }
 
-    /// As many of `blocks` data blocks as there are, at least one: a write may get a part. Errors:
-    /// `NoSpace` without any.
+    /// Reserves as many of `blocks` data blocks as are available, at least one: a write may be
+    /// partial. Errors: `NoSpace` (none are).
     pub fn charge_part(&mut self, blocks: u32) -> Result<Charge> {
         let part = u64::from(blocks).min(self.free_blocks().max(1)) as u32;
         self.charge(0, part)
     }
 
-    /// Gives back what was counted and not needed, or what was in use and is freed.
+    /// Returns blocks that were reserved but not needed, or that are freed.
     pub fn refund(&mut self, charge: Charge) {
         let blocks = u64::from(charge.nodes) + u64::from(charge.blocks);
         self.valid_blocks = self.valid_blocks.saturating_sub(blocks);
@@ -93,20 +93,20 @@ impl SpaceCounters {
     }
 
     /// Whether an fsync may leave its blocks, and with `has_new_name` its file's name, to
-    /// roll-forward: everything counted since the checkpoint, freed or not, fits beside it
-    /// (checkpoint.c, `f2fs_space_for_roll_forward`), and room for the names, which Linux does not
-    /// ask for: a volume whose recovery finds none is not mounted.
+    /// roll-forward: everything counted since the checkpoint, freed or not, must fit as well
+    /// (checkpoint.c, `f2fs_space_for_roll_forward`), and so must the names. Linux does not check
+    /// the latter, although a volume whose recovery finds no room cannot be mounted.
     pub fn has_room_for_roll_forward(&self, has_new_name: bool) -> bool {
         let names = (self.names_since + u64::from(has_new_name)).saturating_mul(NAME_BLOCKS);
         self.valid_at_checkpoint.saturating_add(self.charged_since).saturating_add(names) <= self.user_blocks
     }
 
-    /// A name is left to roll-forward.
+    /// Notes that a name is left to roll-forward.
     pub const fn leave_name(&mut self) {
         self.names_since += 1;
     }
 
-    /// A checkpoint has completed.
+    /// Notes that a checkpoint completed.
     pub fn checkpointed(&mut self) {
         self.valid_at_checkpoint = self.valid_blocks;
         self.charged_since = 0;

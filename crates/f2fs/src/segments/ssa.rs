@@ -1,6 +1,5 @@
-//! Whose the blocks of a segment are. A segment's summary is its log's memory, else what was
-//! changed since the last checkpoint, else the device's SSA (f2fs-writing.md, "What is easy to get
-//! wrong", 19).
+//! The owners of blocks. A segment's summary is in its log, else among those changed since the last
+//! checkpoint, else in the device's SSA (f2fs-writing.md, "What is easy to get wrong", 19).
 
 use std::collections::BTreeMap;
 
@@ -13,15 +12,15 @@ use crate::ids::{NodeId, SegmentIndex};
 use crate::layout::summary::{SummaryFooter, SummaryView};
 use crate::layout::{BLOCKS_PER_SEGMENT, SummaryEntry};
 
-/// Whose a block is: of data, the node that points to it, that node's version in the NAT and the
-/// index in its addresses; of a node, its own nid, the rest 0.
+/// The owner of a block: for data, the node that points to it, that node's version in the NAT and
+/// the index among its addresses; for a node, its own nid and zeroes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Summary {
-    /// The node.
+    /// The node's nid.
     pub nid: NodeId,
-    /// Its version.
+    /// The node's version.
     pub version: u8,
-    /// The index.
+    /// The index in the node.
     pub offset: u16,
 }
 
@@ -38,7 +37,7 @@ impl From<Summary> for SummaryEntry {
 }
 
 impl Summary {
-    /// Of a node's block.
+    /// The owner of a node's block.
     pub const fn of_node(nid: NodeId) -> Self {
         Self { nid, version: 0, offset: 0 }
     }
@@ -47,12 +46,12 @@ impl Summary {
 /// The summaries of a whole segment.
 pub type Entries = Box<[SummaryEntry]>;
 
-/// No block has an owner.
+/// Summaries without any owner.
 pub fn blank() -> Entries {
     vec![SummaryEntry::default(); BLOCKS_PER_SEGMENT as usize].into()
 }
 
-/// A summary block with these entries and an empty journal.
+/// Encodes a summary block with these entries and an empty journal.
 pub fn encode(entries: &[SummaryEntry], node: bool, block_size: usize) -> Vec<u8> {
     let mut block = vec![0; block_size];
     for (place, entry) in block.chunks_exact_mut(size_of::<SummaryEntry>()).zip(entries) {
@@ -66,15 +65,15 @@ pub fn encode(entries: &[SummaryEntry], node: bool, block_size: usize) -> Vec<u8
     block
 }
 
-/// Summaries that are not on the device yet.
+/// Summaries that are not yet on the device.
 #[derive(Clone, Debug, Default)]
 pub struct SummaryCache {
     dirty: BTreeMap<SegmentIndex, Entries>,
 }
 
 impl SummaryCache {
-    /// Reads the SSA block of a segment. Errors: `Device`; `Corrupt` where its footer says that it
-    /// is of neither data nor nodes, or of the others than `node`.
+    /// Reads the SSA block of a segment. Errors: `Device`; `Corrupt` (its footer says neither data
+    /// nor nodes, or not the kind that `node` expects).
     pub fn read(device: &dyn Blocks, segment: SegmentIndex, node: Option<bool>) -> Result<Entries> {
         let geometry = device.geometry();
         let at = geometry.ssa(segment);
@@ -94,43 +93,44 @@ impl SummaryCache {
         Ok(entries)
     }
 
-    /// The entries of a segment that no log has, where they are not on the device yet.
+    /// The entries of a segment without a log, if they are not yet on the device.
     pub fn get(&self, segment: SegmentIndex) -> Option<&Entries> {
         self.dirty.get(&segment)
     }
 
-    /// A log leaves a segment.
+    /// Stores the entries of a segment that a log leaves.
     pub fn put(&mut self, segment: SegmentIndex, entries: Entries) {
         self.dirty.insert(segment, entries);
     }
 
-    /// The entries of a segment that a log takes: they are the log's from now on.
+    /// Takes the entries of a segment that a log takes over.
     pub fn take(&mut self, segment: SegmentIndex) -> Option<Entries> {
         self.dirty.remove(&segment)
     }
 
-    /// Changes one entry. The device's block must be known to be read first: [`SummaryCache::put`].
+    /// Changes one entry. The segment's entries must have been stored before
+    /// ([`SummaryCache::put`]); returns whether they were.
     pub fn change(&mut self, segment: SegmentIndex, block: u16, entry: SummaryEntry) -> bool {
         let place = self.dirty.get_mut(&segment).and_then(|entries| entries.get_mut(usize::from(block)));
         place.map(|place| *place = entry).is_some()
     }
 
-    /// How many blocks a checkpoint has to write.
+    /// The number of blocks that a checkpoint must write.
     pub fn len(&self) -> usize {
         self.dirty.len()
     }
 
-    /// Whether a checkpoint has none to write.
+    /// Whether there are none to write.
     pub fn is_empty(&self) -> bool {
         self.dirty.is_empty()
     }
 
-    /// What a checkpoint writes, ascending.
+    /// The summaries that a checkpoint writes, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (SegmentIndex, &Entries)> {
         self.dirty.iter().map(|(&segment, entries)| (segment, entries))
     }
 
-    /// Everything was written.
+    /// Notes that everything was written.
     pub fn written(&mut self) {
         self.dirty.clear();
     }

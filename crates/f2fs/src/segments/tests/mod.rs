@@ -1,4 +1,4 @@
-//! The segments against a naive model, and single rules by name.
+//! Compares the segments with a naive model, and tests single rules.
 
 mod naive;
 mod random;
@@ -34,7 +34,7 @@ impl Blocks for SummaryArea {
     }
 }
 
-/// Segments over an SSA in memory.
+/// Segments with an SSA in memory.
 pub(crate) struct Bench {
     pub segments: Segments,
     pub area: SummaryArea,
@@ -124,7 +124,7 @@ fn a_freed_block_is_used_again_after_the_checkpoint_and_not_before() {
     for &at in &blocks[10..20] {
         bench.segments.free(at, 0);
     }
-    // The log is at the start of a new segment; the next end finds nothing with gaps.
+    // The log is at the start of a new segment; at its end no segment with gaps is left.
     let more = fill(&mut bench, Log::WarmData, 512);
     assert!(more.iter().all(|at| !blocks.contains(at)));
     assert_eq!(bench.segments.states().dirty[Log::WarmData.index()], 1);
@@ -176,7 +176,7 @@ fn pinned_blocks_are_stepped_over_and_free_segments_with_them_are_not_taken() {
     assert_eq!(bench.segments.current(Log::WarmNode), SegmentIndex(7));
     bench.checkpoint();
     bench.segments.move_log(Log::HotNode).unwrap();
-    // Free again, with the old one of the hot node log, in which nothing is.
+    // It is free again, and so is the old segment of the hot node log, which is empty.
     assert_eq!(bench.segments.current(Log::HotNode), SegmentIndex(6));
 }
 
@@ -211,7 +211,7 @@ fn a_claimed_block_keeps_the_owners_that_the_last_checkpoint_knows() {
     assert!(claim(&mut bench, blocks[7]).is_err() && claim(&mut bench, BlockAddress(5)).is_err());
     let node = bench.segments.geometry().segment_start(bench.segments.current(Log::HotNode));
     assert!(claim(&mut bench, node).is_err());
-    // A free segment becomes one of warm data, a log steps over what was taken before it.
+    // A free segment becomes one of warm data; a log skips what was claimed before it got there.
     let free = bench.segments.geometry().segment_start(SegmentIndex(12));
     claim(&mut bench, free).unwrap();
     assert_eq!(bench.segments.states().dirty[Log::WarmData.index()], 1);

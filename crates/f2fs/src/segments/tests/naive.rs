@@ -1,5 +1,4 @@
-//! SIT and logs as plainly as they can be written: a flag for each block, and loops over all
-//! segments.
+//! The simplest possible SIT and logs: a flag per block, and loops over all segments.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ pub struct NaiveLog {
 
 pub struct Naive {
     pub valid: Vec<bool>,
-    /// What may not be written: of the last checkpoint, written since, pinned.
+    /// Blocks that must not be written: in the last checkpoint, written since, or pinned.
     pub kept: Vec<bool>,
     pub checkpoint: Vec<bool>,
     pub kind: Vec<Log>,
@@ -78,7 +77,7 @@ impl Naive {
         !self.is_current(segment) && !self.is_held(segment) && valid > 0 && valid < 512
     }
 
-    /// In use by nobody: the next checkpoint frees it.
+    /// Whether nothing uses the segment, so that the next checkpoint frees it.
     pub fn is_prefree(&self, segment: usize) -> bool {
         self.in_use[segment] && !self.is_current(segment) && Self::count(&self.valid, segment) == 0
     }
@@ -184,7 +183,7 @@ impl Naive {
         Some(())
     }
 
-    /// Address of the block and of the next one, as offsets in the main area; `None` without room.
+    /// The block and the next one, as offsets in the main area; `None` without room.
     pub fn allocate(&mut self, log: Log, owner: Summary, options: &Options, wanted: usize) -> Option<(usize, usize)> {
         if self.logs[log.index()].next.is_none() {
             self.renew(log, options, wanted)?;
@@ -222,7 +221,8 @@ impl Naive {
         }
     }
 
-    /// Addresses that were kept and are not in use any more, with whole segments that become free.
+    /// Blocks that were protected and are no longer in use, including those of segments that become
+    /// free.
     pub fn completed(&mut self) -> Vec<bool> {
         let mut freed: Vec<bool> = (0..self.valid.len()).map(|at| self.kept[at] && !self.valid[at]).collect();
         for segment in 0..self.kind.len() {

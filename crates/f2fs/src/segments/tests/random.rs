@@ -183,7 +183,7 @@ impl Pair {
             13..=15 => self.prepare(),
             16 => self.bench.segments.pages.dentries = self.random.below(2000),
             17..=30 => {
-                // A whole segment goes.
+                // Free a whole segment.
                 if let Some(at) = self.some_block() {
                     let all = at / 512 * 512..at / 512 * 512 + 512;
                     let live: Vec<usize> = self.naive.owners.range(all).map(|(&at, _)| at).collect();
@@ -229,7 +229,7 @@ fn two_thousand_steps_of_each_shape_agree_with_the_naive_model() {
     for (seed, (per_section, zone)) in [(1, 1), (1, 3), (2, 1), (3, 2)].into_iter().enumerate() {
         for lfs in [false, true] {
             let filled = run(seed as u64, per_section, zone, lfs, !seed.is_multiple_of(2), 2000).unwrap();
-            // Logs step over what was claimed or pinned in either mode.
+            // Logs skip what was claimed or pinned, in either mode.
             gaps += if lfs { 0 } else { filled };
         }
     }
