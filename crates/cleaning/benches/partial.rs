@@ -1,7 +1,7 @@
-//! What partial collection costs on one core: the choices for a segment, by its runs, and learning
-//! a request's time.
+//! The cost of partial collection on one core: the choices for a segment, by number of runs, and
+//! learning the time of a request.
 //!
-//! `cargo bench -p nandkit-cleaning --bench partial`: the throughput is runs a second.
+//! `cargo bench -p nandkit-cleaning --bench partial`: the throughput is in runs per second.
 
 use std::hint::black_box;
 
@@ -9,7 +9,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use nandkit_cleaning::partial::{LearnedTimes, MeanHoles, Method, Plan, RequestTimes, ValidRun};
 use nandkit_units::random::Random;
 
-/// So many runs in a segment of 512 blocks, with holes of all sizes between.
+/// A segment of 512 blocks with `count` runs and holes of all sizes between them.
 fn segment(count: u64) -> Vec<ValidRun> {
     let mut random = Random::new(1, "runs");
     let most = 512 / (2 * count) * 2 - 1;
@@ -35,7 +35,7 @@ fn decisions(criterion: &mut Criterion) {
     let methods = [
         ("pgc", Method::RunByRun, means),
         ("pgc-optimal", Method::Optimal, means),
-        // Runs may go either way, so that each number of freed blocks is a choice.
+        // Runs may move either way, so that each number of freed blocks is a choice.
         ("pgc-optimal_scattered", Method::Optimal, scattered),
     ];
     for (name, method, means) in methods {

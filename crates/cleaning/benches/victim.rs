@@ -1,7 +1,7 @@
-//! What one choice of a victim costs on one core, by policy and number of blocks, every block a
+//! The cost of choosing one victim on one core, by policy and number of blocks, with every block a
 //! candidate.
 //!
-//! `cargo bench -p nandkit-cleaning --bench victim`: each line is one policy with its default
+//! `cargo bench -p nandkit-cleaning --bench victim`: each line is a policy with its default
 //! options; the time is that of one choice.
 
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! Which free block to use next.
+//! Chooses the next free block.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,16 +6,16 @@ use std::collections::BinaryHeap;
 /// The rule by which a free block is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AllocationRule {
-    /// The block with the fewest erases, the lowest index among equals: dynamic wear levelling. The
-    /// default.
+    /// Takes the block with the fewest erases, the lowest index among equals: dynamic wear
+    /// levelling. The default.
     #[default]
     LeastErased,
-    /// The block that became free first.
+    /// Takes the block that became free first.
     Fifo,
 }
 
-/// The free blocks, ready in the order of the rule. Taking and giving back cost `O(log n)` and
-/// allocate nothing once the pool has had its greatest size.
+/// Free blocks, ordered by the rule. Taking and returning a block cost `O(log n)` and allocate
+/// nothing once the pool has reached its largest size.
 #[derive(Clone, Debug, Default)]
 pub struct FreePool {
     rule: AllocationRule,
@@ -29,7 +29,7 @@ impl FreePool {
         Self { rule, heap: BinaryHeap::with_capacity(blocks), turn: 0 }
     }
 
-    /// Gives a block back that has been erased `erases` times. The caller gives each block once.
+    /// Returns a block that was erased `erases` times; the caller returns each block once.
     pub fn push(&mut self, block: u32, erases: u32) {
         let key = match self.rule {
             AllocationRule::LeastErased => u64::from(erases),
@@ -46,8 +46,8 @@ impl FreePool {
         self.heap.pop().map(|Reverse((_, block))| block)
     }
 
-    /// Takes the most worn of the free blocks, by `erases_of`, the lowest index among equals: where
-    /// cold data go so that they rest there (static wear levelling). Cost: `O(n)`.
+    /// Takes the most worn free block by `erases_of`, the lowest index among equals: a place for
+    /// cold data, where it rests (static wear levelling). Cost: `O(n)`.
     pub fn pop_most_worn(&mut self, erases_of: impl Fn(u32) -> u32) -> Option<u32> {
         let worn = self
             .heap
@@ -63,7 +63,7 @@ impl FreePool {
         self.heap.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }

@@ -1,52 +1,52 @@
-//! Which parts of files are gathered so that later reads are few and large, and how (P3's future
-//! work: whole files, chosen by size and fragments).
+//! Chooses which parts of files to gather, and how, so that later reads are few and large (future
+//! work in P3: whole files, chosen by size and fragments).
 //!
-//! A read is a request for each run of neighbouring addresses, up to the largest one that the host
-//! makes. A request takes the device's time for its size, or as long as its busiest die reads its
-//! pages one after the other: fragmented files are slow less by the number of requests than by
-//! pages that came to one die (Jun et al., FAST 2024). Remapping makes runs longer and leaves every
-//! page on its die; copying puts the pages on the dies in turn.
+//! A read issues a request per run of adjacent addresses, up to the host's largest request. A
+//! request takes the device's time for its size, or as long as its busiest die needs to read its
+//! pages one after the other: fragmented files are slow less because of the number of requests than
+//! because several pages are on one die (Jun et al., FAST 2024). Remapping lengthens runs and
+//! leaves every page on its die; copying distributes the pages over the dies.
 
 use crate::partial::RequestTimes;
 use crate::unified::RemapCost;
 
-/// What reads cost.
+/// The cost of reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadCosts {
     /// The device's times by request size.
     pub times: RequestTimes,
-    /// A page from one die.
+    /// The time to read a page from one die.
     pub page_ns: f64,
-    /// What a request costs the host, whatever its size; 0: it is not counted.
+    /// The host's cost per request, whatever its size; 0 if it is not counted.
     pub request_ns: f64,
     /// Blocks of the largest request; 0 counts as 1.
     pub request_max: u32,
 }
 
-/// Pages of a file, one behind the other.
+/// Consecutive pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Window<'a> {
-    /// The lengths of the runs in which they lie.
+    /// The lengths of the runs they form on the device.
     pub runs: &'a [u32],
-    /// The die of each page; shorter or empty where the device does not tell.
+    /// The die of each page; shorter or empty if the device does not tell.
     pub dies: &'a [Option<u32>],
-    /// How many dies the device has; 0 where it does not tell.
+    /// The number of dies; 0 if the device does not tell.
     pub of_dies: u32,
 }
 
 impl ReadCosts {
-    /// The time of reading all pages once, as they lie: where the device tells of its dies, the
-    /// pieces of a read-ahead are asked for together; else one waits for the other. Cost: a step
-    /// for each page.
+    /// The time to read all pages once from where they are. If the device tells its dies, the
+    /// pieces of a read-ahead are requested together, else one after the other. Cost: one step per
+    /// page.
     pub fn read_ns(&self, window: &Window<'_>) -> f64 {
         if window.of_dies > 0 { self.together_ns(window) } else { self.in_turn_ns(window) }
     }
 
-    /// By read-aheads, each of which waits for its busiest die.
+    /// The time with read-aheads, each of which waits for its busiest die.
     fn together_ns(&self, window: &Window<'_>) -> f64 {
         let most = self.request_max.max(1);
         let pages: u32 = window.runs.iter().sum();
-        // Where a run begins behind another one.
+        // Where one run ends and the next begins.
         let breaks: Vec<u32> =
             window.runs.iter().scan(0, |end, run| Some(std::mem::replace(end, *end + run))).collect();
         let of_window = |first: u32| {
@@ -76,7 +76,7 @@ impl ReadCosts {
         self.request_ns + self.times.read(blocks).max(f64::from(busiest) * self.page_ns)
     }
 
-    /// Reading the pages in one run, on the dies in turn.
+    /// The time to read the pages in one run, distributed over the dies.
     fn striped_ns(&self, pages: u32, of_dies: u32) -> f64 {
         let most = self.request_max.max(1);
         let on_one = |blocks: u32| if of_dies == 0 { 0 } else { blocks.div_ceil(of_dies) };
@@ -86,7 +86,7 @@ impl ReadCosts {
     }
 }
 
-/// The most pages on one die.
+/// The most pages on any one die.
 fn busiest(dies: &[Option<u32>], of_dies: u32) -> u32 {
     let mut pages = vec![0_u32; of_dies.min(4096) as usize];
     for die in dies.iter().flatten() {
@@ -97,31 +97,31 @@ fn busiest(dies: &[Option<u32>], of_dies: u32) -> u32 {
     pages.into_iter().max().unwrap_or(0)
 }
 
-/// What becomes of a window.
+/// What to do with a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Gathering {
-    /// It stays as it is.
+    /// Leave it as it is.
     #[default]
     Leave,
-    /// It gets addresses one behind the other, and its pages stay on their dies.
+    /// Give it adjacent addresses; its pages stay on their dies.
     Remap,
-    /// It is read and written in one piece.
+    /// Read it and write it in one piece.
     Copy,
 }
 
-/// What gathering costs.
+/// The cost of gathering.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GatherCosts {
-    /// Reads, now and later.
+    /// The cost of reads, now and later.
     pub reads: ReadCosts,
-    /// `None`: the device cannot remap single blocks.
+    /// The cost of remapping; `None` if the device cannot remap single blocks.
     pub remap: Option<RemapCost>,
-    /// What a flush takes beyond its command: what waits in the device's memory is programmed.
+    /// What a flush takes beyond its command, to program what waits in the device's memory.
     pub flush_ns: f64,
 }
 
 impl GatherCosts {
-    /// Where each request also costs the host so long.
+    /// Sets the host's cost per request.
     pub fn with_host(mut self, request_ns: u64) -> Self {
         self.reads.request_ns = request_ns as f64;
         self
@@ -131,14 +131,14 @@ impl GatherCosts {
 /// A decision about a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// What is done.
+    /// What to do.
     pub gathering: Gathering,
-    /// What reads save, less what it costs; 0 for a window that stays.
+    /// The time that reads save minus the cost; 0 for a window that is left.
     pub gain_ns: f64,
 }
 
-/// Decides about a window that will be read so often again, from its first page to its last. Of
-/// equal gains the one that does less. Cost: some steps for each page.
+/// Decides about a window that is expected to be read `reads` more times in full. Among equal gains
+/// the one that does less wins. Cost: a few steps per page.
 pub fn decide(window: &Window<'_>, reads: f64, costs: &GatherCosts) -> Decision {
     let pages: u32 = window.runs.iter().sum();
     let now_ns = costs.reads.read_ns(window);
@@ -149,7 +149,7 @@ pub fn decide(window: &Window<'_>, reads: f64, costs: &GatherCosts) -> Decision 
             best = Decision { gathering, gain_ns };
         }
     };
-    // One run already: a remap changes nothing.
+    // With a single run, a remap changes nothing.
     if let Some(remap) = costs.remap.filter(|_| window.runs.len() > 1) {
         weigh(Gathering::Remap, costs.reads.read_ns(&Window { runs: &[pages], ..*window }), remap.of_pairs(pages));
     }
@@ -167,12 +167,12 @@ pub struct Candidate {
     pub page: u64,
     /// Its pages.
     pub pages: u32,
-    /// What is to be done, and what it gains.
+    /// What to do, and the gain.
     pub decision: Decision,
 }
 
-/// The candidates that are gathered for a budget of pages: those first that gain most for a page,
-/// and none that gains nothing. Ties go by file and page.
+/// Chooses the candidates to gather within a budget of pages: those with the largest gain per page
+/// first, and none without a gain. Ties are broken by file and page.
 pub fn choose(mut candidates: Vec<Candidate>, budget: u32) -> Vec<Candidate> {
     candidates.retain(|candidate| candidate.decision.gathering != Gathering::Leave && candidate.pages > 0);
     let for_a_page = |candidate: &Candidate| candidate.decision.gain_ns / f64::from(candidate.pages);
@@ -208,16 +208,16 @@ mod tests {
         let reads = costs().reads;
         let in_turn: Vec<_> = (0..16).map(|page| Some(page % 4)).collect();
         let window = |runs, dies| Window { runs, dies, of_dies: 4 };
-        // Four pages on each die: 160 beside 66.
+        // Four pages on each die: 160, compared with 66.
         assert_eq!(reads.read_ns(&window(&[16], &in_turn)), 10.0 + 160.0);
         assert_eq!(reads.read_ns(&window(&[16], &[])), 10.0 + 66.0);
-        // Pieces come together; each is a request of the host.
+        // The pieces are read together; each is a request of the host.
         assert_eq!(reads.read_ns(&window(&[1; 16], &in_turn)), 16.0 * 10.0 + 160.0);
         assert_eq!(reads.read_ns(&window(&[1, 18, 1], &[])), 2.0 * 10.0 + 66.0 + 2.0 * 10.0 + 54.0);
-        // A device that tells of no dies takes them one by one.
+        // A device that does not tell its dies reads them one by one.
         assert_eq!(reads.read_ns(&Window { runs: &[1; 16], dies: &[], of_dies: 0 }), 16.0 * (10.0 + 51.0));
         assert_eq!(reads.read_ns(&window(&[16], &[Some(3); 16])), 10.0 + 16.0 * 40.0);
-        // Requests of 16 at most.
+        // Requests of at most 16 blocks.
         assert_eq!(reads.read_ns(&window(&[20], &[])), 10.0 + 66.0 + 10.0 + 54.0);
         assert_eq!(reads.striped_ns(20, 4), 10.0 + 160.0 + 10.0 + 54.0);
         assert_eq!(reads.read_ns(&window(&[2], &[Some(9), None])), 10.0 + 52.0);
@@ -234,14 +234,14 @@ mod tests {
         assert_eq!(often.gathering, Gathering::Remap);
         assert!((often.gain_ns - (450.0 - 326.0)).abs() < 1e-9, "{often:?}");
         assert_eq!(decide(&scattered, 0.0, &costs), Decision::default());
-        // Where pieces are read one by one, a read saves 976 - 76.
+        // If the pieces are read one by one, a read saves 976 - 76.
         let in_pieces = Window { of_dies: 0, dies: &[], ..scattered };
         assert_eq!(decide(&in_pieces, 1.0, &costs).gathering, Gathering::Remap);
-        // On one die a remap saves 150 of a read, and a copy 630.
+        // On one die, a remap saves 150 per read and a copy 630.
         let collides = Window { dies: &one_die, ..scattered };
         assert_eq!(decide(&collides, 1.0, &costs).gathering, Gathering::Leave);
         assert_eq!(decide(&collides, 9.0, &costs).gathering, Gathering::Copy);
-        // One run on one die: nothing but a copy helps, and only where it pays.
+        // One run on one die: only a copy helps, and only if it pays off.
         let run = Window { runs: &[16], ..collides };
         assert_eq!(decide(&run, 2.0, &costs).gathering, Gathering::Leave);
         assert_eq!(decide(&run, 3.0, &costs).gathering, Gathering::Copy);

@@ -1,7 +1,7 @@
 //! Every cleaning decision as a pure function over plain data.
 //!
-//! Nothing here does I/O or holds a clock; ties are broken by index, so that the same data always
-//! lead to the same decision. One policy serves every translation layer and file system alike.
+//! Nothing here does I/O or holds a clock, and ties are broken by index, so the same data always
+//! gives the same decision. One policy serves every translation layer and file system.
 
 pub mod allocation;
 pub mod gather;

@@ -1,37 +1,37 @@
-//! Which log block to give up when another logical block needs one.
+//! Chooses the log block to recycle when another logical block needs one.
 
-/// What is known of a log block.
+/// The state of a log block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogView {
-    /// Its place in the table of log blocks.
+    /// Its index in the table of log blocks.
     pub slot: usize,
-    /// When it was opened, as a number that grows.
+    /// When it was opened, as an increasing number.
     pub opened: u64,
-    /// When it was last written, as a number that grows.
+    /// When it was last written, as an increasing number.
     pub last_write: u64,
-    /// Pages in it that are the current ones.
+    /// Pages in it that are current.
     pub valid: u32,
 }
 
-/// The rule.
+/// A rule for choosing the victim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VictimRule {
-    /// The log block that was written longest ago: a file that is finished goes before metadata
-    /// that are written again and again. The default.
+    /// The log block written longest ago: a finished file goes before metadata that is written
+    /// repeatedly. The default.
     #[default]
     LeastRecentlyWritten,
     /// The log block that was opened first.
     Fifo,
     /// The log block with the fewest valid pages.
     FewestValid,
-    /// One slot after the other.
+    /// The slots in turn.
     RoundRobin,
 }
 
 impl VictimRule {
-    /// The slot to give up, the lowest among equals; `None` where there is no log block. `cursor`
-    /// is the slot after the last victim: read and moved by round robin alone. Cost: of the order
-    /// of the number of log blocks.
+    /// The slot to recycle, the lowest among equals; `None` if there is no log block. `cursor` is
+    /// the slot after the last victim; only round robin reads and moves it. Cost: linear in the
+    /// number of log blocks.
     pub fn choose(&self, logs: impl Iterator<Item = LogView>, cursor: &mut usize) -> Option<usize> {
         let from = *cursor;
         let victim = logs.min_by_key(|log| {

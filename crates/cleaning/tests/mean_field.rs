@@ -1,5 +1,5 @@
-//! Victim policies in a log-structured store without devices or time, against what is known of
-//! write amplification under uniform random overwrites.
+//! Compares victim policies in a log-structured store without devices or time with the known write
+//! amplification under uniform random overwrites.
 
 use nandkit_cleaning::victim::{BlockView, Queue, VictimPolicy};
 use nandkit_theory::{self as theory, Device};
@@ -12,9 +12,9 @@ const NONE: u32 = u32::MAX;
 
 /// Blocks of pages, filled one after the other; user writes and copies share the open block.
 struct Store {
-    /// By logical page: its slot.
+    /// The slot of each logical page.
     map: Vec<usize>,
-    /// By slot: its logical page, if it holds the newest version.
+    /// The logical page of each slot, if it holds the newest version.
     owner: Vec<u32>,
     valid: Vec<u64>,
     opened: Vec<Option<u64>>,
@@ -46,8 +46,7 @@ impl Store {
     }
 
     fn write(&mut self, page: u32, policy: &VictimPolicy, random: &mut Random) {
-        // At the last moment, so that no more than the one block is in reserve that takes the
-        // copies.
+        // Clean as late as possible, so that only the block that takes the copies is in reserve.
         while self.used == PAGES && self.free.len() < 2 {
             self.clean(policy, random);
         }
@@ -80,7 +79,7 @@ impl Store {
     }
 }
 
-/// Pages programmed per page overwritten, in the steady state, with a share `fill` of all pages in
+/// Pages programmed per overwritten page in the steady state, with a share `fill` of all pages in
 /// use.
 fn measured(policy: &str, fill: f64) -> f64 {
     let policy: VictimPolicy = policy.parse().unwrap();
@@ -99,7 +98,7 @@ fn measured(policy: &str, fill: f64) -> f64 {
     overwrite(4 * user)
 }
 
-/// What is known of a device of which a share `fill` is in use.
+/// A device for the theory, with a share `fill` in use.
 fn device(fill: f64) -> Device {
     Device::new(PAGES as u32, 1.0 / fill - 1.0).unwrap()
 }

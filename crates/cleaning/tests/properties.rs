@@ -1,4 +1,4 @@
-//! What holds of every policy and every separation, whatever they are shown.
+//! Properties that hold for every policy and every separation, on any input.
 
 use nandkit_cleaning::separation::{self, Datum, DatumKey, Event, Separation, Separator, Stamp};
 use nandkit_cleaning::victim::{self, BlockView, Choice, Queue, VictimPolicy};
@@ -67,7 +67,7 @@ proptest! {
             let choice = choose(&policy, &blocks, now, seed);
             prop_assert_eq!(choice, choose(&policy, &shuffled, now, seed), "{}", policy);
             let Some(choice) = choice else {
-                // Nothing is refused but clean blocks.
+                // Only clean blocks may be refused.
                 prop_assert!(blocks.iter().all(|view| view.queue == Queue::Clean), "{}", policy);
                 continue;
             };

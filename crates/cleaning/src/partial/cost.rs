@@ -1,40 +1,40 @@
-//! What leaving or moving a run of valid blocks costs (P1, section 4.3).
+//! The cost of leaving or moving a run of valid blocks (P1, section 4.3).
 
 use super::RequestTimes;
 
-/// A run of valid blocks of a segment, with the holes beside it that may be written now: those that
-/// were invalid at the last checkpoint already (P1, section 3.2).
+/// A run of valid blocks of a segment and the writable holes next to it, which were already invalid
+/// at the last checkpoint (P1, section 3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ValidRun {
     /// The first block.
     pub start: u16,
-    /// `Bvalid`: how many.
+    /// `Bvalid`: the number of blocks.
     pub length: u16,
-    /// `Hleft`: blocks of the hole before it, 0 for none.
+    /// `Hleft`: blocks of the hole before it, 0 if there is none.
     pub left: u16,
-    /// `Hright`: blocks of the hole behind it, 0 for none.
+    /// `Hright`: blocks of the hole after it, 0 if there is none.
     pub right: u16,
-    /// Whether the hole before it is the hole behind the run before.
+    /// Whether the hole before it is also the hole after the previous run.
     pub shares_left: bool,
 }
 
-/// Mean sizes of the holes that copies go to.
+/// The mean sizes of the holes that copies go to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeanHoles {
-    /// `Havg inter`: of the segment of the cold log; a whole segment where that is free.
+    /// `Havg inter`: in the cold log's segment; a whole segment if that is free.
     pub inter: f64,
-    /// `Havg intra`: of the segment itself.
+    /// `Havg intra`: in the segment itself.
     pub intra: f64,
 }
 
 impl MeanHoles {
-    /// What writing a block into such holes takes.
+    /// The time to write a block into such holes.
     pub(crate) fn per_block(&self, times: &RequestTimes) -> PerBlock {
         PerBlock { inter_ns: times.write_per_block(self.inter), intra_ns: times.write_per_block(self.intra) }
     }
 }
 
-/// The times of writing a block of a copy, once for all runs of a segment.
+/// The times to write a block of a copy, computed once for all runs of a segment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PerBlock {
     /// To the cold segment.
@@ -44,30 +44,30 @@ pub(crate) struct PerBlock {
 }
 
 impl PerBlock {
-    /// Both, Inter-GC's first.
+    /// Both times, Inter-GC's first.
     pub(crate) const fn by_copy(&self) -> [f64; 2] {
         [self.inter_ns, self.intra_ns]
     }
 }
 
-/// What becomes of a run.
+/// What to do with a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// It stays: the holes beside it are filled by two requests.
+    /// Leave it: the holes next to it are filled by two requests.
     #[default]
     Ssr,
-    /// Inter-GC: it is copied to the cold segment.
+    /// Inter-GC: copy it to the cold segment.
     Inter,
-    /// Intra-GC: it is copied to holes of its own segment.
+    /// Intra-GC: copy it to holes of its own segment.
     Intra,
 }
 
 impl Choice {
-    /// All of them, the one that copies nothing first.
+    /// All choices, the one that copies nothing first.
     pub const ALL: [Self; 3] = [Self::Ssr, Self::Inter, Self::Intra];
 }
 
-/// The times of filling the two holes beside a run, by each choice.
+/// The times of filling the two holes next to a run, by choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunTimes {
     /// `TSSR`.
@@ -79,7 +79,7 @@ pub struct RunTimes {
 }
 
 impl RunTimes {
-    /// P1's three formulas. Cost: some look-ups.
+    /// Evaluates P1's three formulas. Cost: a few lookups.
     pub(crate) fn of(run: &ValidRun, times: &RequestTimes, written: PerBlock) -> Self {
         let (left, right, valid) = (u32::from(run.left), u32::from(run.right), u32::from(run.length));
         let holes = left + right;
@@ -90,7 +90,7 @@ impl RunTimes {
         }
     }
 
-    /// The time by one choice.
+    /// The time of one choice.
     pub const fn by(&self, choice: Choice) -> f64 {
         match choice {
             Choice::Ssr => self.ssr,
@@ -99,7 +99,7 @@ impl RunTimes {
         }
     }
 
-    /// The choice of the least time; of equal ones the one that copies less, and to the cold
+    /// The choice with the least time; among equals the one that copies less, and to the cold
     /// segment.
     pub fn best(&self) -> Choice {
         let mut best = Choice::Ssr;
@@ -112,14 +112,14 @@ impl RunTimes {
     }
 }
 
-/// The part of one request into a stretch of `holes + freed` blocks that falls on `holes` blocks:
-/// what is written anyway goes on into what was freed.
+/// The share of `holes` blocks in one request for `holes + freed` blocks: the write that fills the
+/// holes continues into the freed blocks.
 pub(crate) fn fill(times: &RequestTimes, holes: u32, freed: u32) -> f64 {
     let all = holes + freed;
     if holes == 0 { 0.0 } else { f64::from(holes) / f64::from(all) * times.write(all) }
 }
 
-/// The time of reading a run and writing it, where a block takes so long.
+/// The time to read a run and write it, given the time to write a block.
 pub(crate) fn copy(times: &RequestTimes, valid: u32, written_ns: f64) -> f64 {
     times.read(valid) + f64::from(valid) * written_ns
 }
@@ -141,11 +141,11 @@ mod tests {
         let intra = 1_180.0 + 47.0 + 1.0 / 3.0 * 1_090.0;
         assert!((by.inter - inter).abs() < 1e-9 && (by.intra - intra).abs() < 1e-9, "{by:?}");
         assert_eq!(by.best(), Choice::Inter);
-        // Where the cold segment is as full of small holes, the run stays nearer.
+        // If the cold segment has holes just as small, the run stays nearer.
         let small = MeanHoles { inter: 1.0, intra: 3.0 }.per_block(&times);
         let scattered = RunTimes::of(&run, &times, small);
         assert_eq!(scattered.best(), Choice::Intra);
-        // On a device without a cost per request nothing is gained by moving.
+        // On a device without a cost per request, moving gains nothing.
         let plain = RequestTimes::new(512, u64::from, |blocks| 10 * u64::from(blocks));
         assert_eq!(RunTimes::of(&run, &plain, means.per_block(&plain)).best(), Choice::Ssr);
     }

@@ -1,35 +1,36 @@
-//! How many blocks of a stretch Inter-GC best frees, where the others are moved within the segment.
+//! How many blocks of a stretch Inter-GC best frees, if the others move within the segment.
 //!
-//! Copying costs a read for each run whatever its choice, and each block a time that is one for all
-//! that go to the cold segment and another one for all that stay (P1's `copy`). So the copies of a
-//! stretch cost what they cost if all stay, and for each block that is freed the difference of the
-//! two: which runs are freed does not matter, only how many blocks. What remains is the least of
-//! `difference * freed + fill(holes, freed)` over the sums of run lengths, which depends on the
-//! number of holes alone and is kept for all stretches with as many.
+//! A copy costs one read per run, whatever the choice, and a write time per block that is the same
+//! for all blocks to the cold segment, and another for all blocks that stay (P1's `copy`). So the
+//! copies of a stretch cost what they cost if all stay, plus the difference of the two times for
+//! each freed block: it does not matter which runs are freed, only how many blocks. What remains is
+//! the minimum of `difference * freed + fill(holes, freed)` over all sums of run lengths. Without
+//! that restriction it depends only on the number of holes, and is cached for all stretches with as
+//! many.
 
 use super::cost::fill;
 use super::{MeanHoles, RequestTimes, ValidRun};
 
-/// Runs that are moved, with the holes between and beside them.
+/// Runs that are moved, with the holes between and next to them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stretch {
     pub holes: u32,
-    /// Blocks of its runs.
+    /// The number of blocks in its runs.
     blocks: usize,
-    /// The time of copying all of them to the cold segment, and of moving all within their own, in
-    /// nanoseconds.
+    /// The time to copy all of them to the cold segment, and the time to move all within their own,
+    /// in nanoseconds.
     all_inter: f64,
     all_intra: f64,
     sums: Sums,
 }
 
 impl Stretch {
-    /// Of no run yet, behind a hole.
+    /// A stretch without runs, after a hole.
     pub fn behind(holes: u32) -> Self {
         Self { holes, ..Self::default() }
     }
 
-    /// One more run is moved, whose copies cost this by Inter-GC and by Intra-GC.
+    /// Adds a moved run, given the cost of copying it by Inter-GC and by Intra-GC.
     pub fn grow(&mut self, run: &ValidRun, [inter, intra]: &[f64; 2]) {
         self.holes += u32::from(run.right);
         self.blocks += usize::from(run.length);
@@ -38,7 +39,7 @@ impl Stretch {
     }
 }
 
-/// The sums of some of a stretch's run lengths, made as far as somebody asked.
+/// The sums of some of a stretch's run lengths, computed as far as needed.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     bits: Vec<u64>,
@@ -72,32 +73,32 @@ impl Sums {
     }
 }
 
-/// For a number of holes, and each number of blocks of which any may be freed: the first number of
-/// freed blocks of the least time.
+/// For one number of holes: per number of blocks of which any may be freed, the smallest number of
+/// freed blocks with the least time.
 #[derive(Clone, Debug, Default)]
 struct Row {
     least: Vec<u32>,
-    /// More blocks do not bring less.
+    /// Whether further blocks cannot improve the result.
     is_whole: bool,
 }
 
-/// The best numbers of blocks to free.
+/// Finds the best number of blocks to free.
 pub(super) struct Freed {
-    /// The time of a block in a request of each size, in nanoseconds, and the least of them.
+    /// The time per block of a request of each size in nanoseconds, and the minimum of these.
     request_ns: Vec<f64>,
     least_ns: f64,
-    /// What one more freed block costs, in nanoseconds; less than 0 where the cold segment's holes
-    /// are the larger ones.
+    /// The cost of freeing one more block in nanoseconds; negative if the cold segment has the
+    /// larger holes.
     block_ns: f64,
-    /// No run length is between the multiples of this.
+    /// All run lengths are multiples of this.
     step: usize,
-    /// Requests of up to so many blocks cost the less a block the larger they are.
+    /// Up to this size, larger requests cost less per block.
     falls_to: usize,
     rows: Vec<Row>,
 }
 
 impl Freed {
-    /// Of runs that share their holes. Cost: a division for each block.
+    /// For runs that share their holes. Cost: one division per block.
     pub fn new(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Self {
         let block_ns = times.write_per_block(means.inter) - times.write_per_block(means.intra);
         let step = runs.iter().map(|run| usize::from(run.length)).fold(0, common).max(1);
@@ -111,8 +112,8 @@ impl Freed {
         Self { request_ns, least_ns, block_ns, step, falls_to, rows: Vec::new() }
     }
 
-    /// How many blocks of the runs that are moved are best freed, and the time of the copies then.
-    /// `None` where copies and filling take as long as `bound` at the least.
+    /// The best number of blocks to free among the moved runs, and the time of the copies then.
+    /// `None` if copies and filling take at least `bound`.
     pub fn least(&mut self, stretch: &mut Stretch, moved: &[ValidRun], bound: f64) -> Option<(usize, f64)> {
         let (holes, blocks) = (stretch.holes as usize, stretch.blocks);
         if self.block_ns < 0.0 && holes + blocks <= self.falls_to {
@@ -125,8 +126,8 @@ impl Freed {
         if freed == blocks {
             return Some((blocks, stretch.all_inter));
         }
-        // Whether it is a sum of lengths or not: no number of blocks is better. Sums are of many
-        // roundings.
+        // This holds whether or not it is a sum of lengths: no number of blocks is better. The sums
+        // have many rounding errors.
         if stretch.all_intra + time_ns >= bound * (1.0 + 1e-12) {
             return None;
         }
@@ -140,7 +141,7 @@ impl Freed {
         Some((freed, copied))
     }
 
-    /// The least up to a number of blocks, of which any may be freed.
+    /// The minimum over up to a number of blocks, of which any may be freed.
     fn up_to(&mut self, holes: usize, blocks: usize) -> (f64, usize) {
         let last = blocks / self.step;
         if self.rows.len() <= holes {
@@ -151,7 +152,7 @@ impl Freed {
         let mut least = row.least.last().map_or((f64::INFINITY, 0), |&freed| at(freed));
         for number in row.least.len()..=last {
             let freed = number * self.step;
-            // All that follow cost as much or more for their copies alone.
+            // For all further ones, the copies alone cost as much or more.
             row.is_whole |= self.block_ns >= 0.0 && self.time_by(holes, freed, self.least_ns) >= least.0;
             if row.is_whole {
                 break;
@@ -167,7 +168,7 @@ impl Freed {
         (found.0, found.1 as usize)
     }
 
-    /// The best of the sums of lengths, none of which the least over all numbers is.
+    /// The best sum of lengths, if the unrestricted minimum is not one.
     fn of_sums(&self, stretch: &Stretch) -> usize {
         let mut least = (f64::INFINITY, 0);
         for freed in (0..=stretch.blocks).step_by(self.step).filter(|&freed| stretch.sums.has(freed)) {
@@ -179,8 +180,8 @@ impl Freed {
         least.1
     }
 
-    /// The time of the holes in one request with what is freed, and what freeing it costs more than
-    /// leaving it.
+    /// The time of the holes in one request together with the freed blocks, plus the extra cost of
+    /// freeing these.
     #[inline]
     fn time_ns(&self, holes: usize, freed: usize) -> f64 {
         self.time_by(holes, freed, self.request_ns.get(holes + freed).copied().unwrap_or(0.0))
@@ -194,7 +195,7 @@ impl Freed {
     }
 }
 
-/// The largest number that divides both.
+/// The greatest common divisor.
 fn common(mut one: usize, mut other: usize) -> usize {
     while other > 0 {
         (one, other) = (other, one % other);

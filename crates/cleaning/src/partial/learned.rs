@@ -1,16 +1,16 @@
-//! Times of requests learned while a device is used, for who has no card file.
+//! Learns request times while a device is used, when no card file gives them.
 
 use super::RequestTimes;
 
-/// Requests of a class behind which what was seen before counts half.
+/// The number of requests of a class after which older ones count half.
 pub const HALF_LIFE: f64 = 64.0;
-/// Classes of sizes: one each up to 8 blocks, then four for each doubling.
+/// Size classes: one each up to 8 blocks, then four per doubling.
 const CLASSES: usize = 48;
 
-/// What was seen of requests of about one size.
+/// Statistics of requests of similar size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Class {
-    /// Requests, the older ones counted less.
+    /// The number of requests; older ones count less.
     weight: f64,
     /// Their mean size.
     blocks: f64,
@@ -18,45 +18,45 @@ struct Class {
     time_ns: f64,
 }
 
-/// The times of requests as they were seen.
+/// Request times as measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearnedTimes {
-    /// What of a class is left behind one more request of it.
+    /// The factor by which each further request of a class reduces the weight of the older ones.
     kept: f64,
     read: [Class; CLASSES],
     write: [Class; CLASSES],
 }
 
 impl Default for LearnedTimes {
-    /// With the usual half-life.
+    /// The usual half-life.
     fn default() -> Self {
         Self::new(HALF_LIFE)
     }
 }
 
 impl LearnedTimes {
-    /// Nothing is known. What was seen of a class counts half behind so many requests of it; less
-    /// than one counts as one.
+    /// No measurements yet. After `half_life` further requests of a class, older ones count half;
+    /// values below 1 count as 1.
     pub fn new(half_life: f64) -> Self {
         let kept = 0.5_f64.powf(1.0 / if half_life >= 1.0 { half_life } else { 1.0 });
         Self { kept, read: [Class::default(); CLASSES], write: [Class::default(); CLASSES] }
     }
 
-    /// A read of so many blocks took so long. One of none is passed over.
+    /// Notes the time of a read. Ignores reads of no blocks.
     #[inline]
     pub fn read(&mut self, blocks: u32, time_ns: u64) {
         see(&mut self.read, self.kept, blocks, time_ns);
     }
 
-    /// The same for a write.
+    /// Notes the time of a write. Ignores writes of no blocks.
     #[inline]
     pub fn wrote(&mut self, blocks: u32, time_ns: u64) {
         see(&mut self.write, self.kept, blocks, time_ns);
     }
 
-    /// The times of requests of 1 to `most` blocks: between two classes that were seen in
-    /// proportion, below the first as that one, above the last by its time for a block. `None`
-    /// until a read and a write were seen. Cost: a few steps for each size.
+    /// The times of requests of 1 to `most` blocks: interpolated between measured classes; below
+    /// the first class its time, above the last one its time per block. `None` until a read and a
+    /// write were measured. Cost: a few steps per size.
     pub fn times(&self, most: u32) -> Option<RequestTimes> {
         let curves = [points(&self.read), points(&self.write)];
         if curves.iter().any(Vec::is_empty) {
@@ -82,7 +82,7 @@ fn see(classes: &mut [Class; CLASSES], kept: f64, blocks: u32, time_ns: u64) {
     class.time_ns += (time_ns as f64 - class.time_ns) / class.weight;
 }
 
-/// Sizes that were seen, ascending.
+/// Measured sizes and times, ascending.
 fn points(classes: &[Class]) -> Vec<(f64, f64)> {
     classes.iter().filter(|class| class.weight > 0.0).map(|class| (class.blocks, class.time_ns)).collect()
 }
@@ -139,7 +139,7 @@ mod tests {
         (0..1000).for_each(|_| learned.wrote(3, 1_000));
         (0..10).for_each(|_| learned.wrote(3, 3_000));
         assert_eq!(learned.times(8).unwrap().write(3), 2_000.0);
-        // The first ones count alike.
+        // The first requests count equally.
         let mut learned = LearnedTimes::new(1e9);
         learned.read(1, 1);
         [100, 200, 600].into_iter().for_each(|time_ns| learned.wrote(5, time_ns));

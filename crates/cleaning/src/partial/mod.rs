@@ -1,12 +1,12 @@
-//! Partial garbage collection (P1): which runs of valid blocks of a segment are moved before its
+//! Partial garbage collection (P1): chooses which runs of valid blocks to move before a segment's
 //! holes are filled.
 //!
-//! Slack space recycling (SSR) fills the holes of a used segment and copies nothing, but makes many
-//! small writes of one large one. P1 compares for each run of valid blocks what it costs to leave
-//! it and what it costs to move it away, by the device's times for requests of each size ("부분 가비지
-//! 컬렉션", section 4.3). [`RequestTimes`] are the device's curves ([`LearnedTimes`]: as they
-//! were seen in use), [`cost`] the formulas, [`plan`]
-//! the decisions for a segment. All times are in nanoseconds, sizes in blocks.
+//! Slack space recycling (SSR) fills the holes of a used segment without copying, but turns one
+//! large write into many small ones. For each run of valid blocks, P1 compares the cost of leaving
+//! it with that of moving it, using the device's times for requests of each size ("부분 가비지 컬렉션",
+//! section 4.3). [`RequestTimes`] holds the device's curves ([`LearnedTimes`]: as measured in use),
+//! [`cost`] the formulas, [`plan`] the decisions for a segment. All times are in nanoseconds, sizes
+//! in blocks.
 
 pub mod cost;
 pub mod freed;

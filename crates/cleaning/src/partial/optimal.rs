@@ -1,31 +1,31 @@
-//! The choices for a segment that together cost least.
+//! Finds the choices for a segment with the least total cost.
 //!
-//! P1 looks at each run by itself; but a run that stays is the edge of the stretches beside it, and
-//! runs that are moved together make one large stretch. A stretch's time depends on its holes and
-//! on the blocks that Inter-GC frees in it, so the search goes from each run that stays to the next
-//! one over all such numbers of blocks.
+//! P1 looks at each run separately; but a run that stays bounds the stretches next to it, and moved
+//! runs join into one large stretch. A stretch's time depends on its holes and on the blocks that
+//! Inter-GC frees in it, so the search goes from each run that stays to the next one, over all such
+//! numbers of blocks.
 
 use super::cost::{copy, fill};
 use super::freed::{Freed, Stretch};
 use super::{Choice, MeanHoles, RequestTimes, ValidRun};
 
-/// The cheapest way to the end of one run: its time, and how it came there.
+/// The cheapest path to the end of a run: its time and predecessor.
 #[derive(Clone, Copy)]
 pub(crate) struct Way {
     pub time_ns: f64,
-    /// The run that stayed last before this one (or the start), one higher; 0 for the start.
+    /// The index plus one of the previous run that stayed; 0 for the start.
     pub from: usize,
     /// Blocks freed by Inter-GC in the stretch between.
     pub freed: usize,
 }
 
-/// The choices of least time by the model of [`super::Plan::predicted_ns`]. Of equal ones those
-/// that copy less. Cost: a few steps for each pair of runs, and where blocks are dearer to move to
-/// the cold segment than within their own about `holes * valid blocks` more ([`Freed`]).
+/// The choices with the least time by the model of [`super::Plan::predicted_ns`]; among equals,
+/// those that copy less. Cost: a few steps per pair of runs; if blocks cost more to move to the
+/// cold segment than within their own, about `holes * valid blocks` more ([`Freed`]).
 pub(super) fn optimal(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Vec<Choice> {
     let mut choices = Vec::with_capacity(runs.len());
     let mut start = 0;
-    // Where two neighbours share no hole, nothing joins them.
+    // Runs that share no hole are independent.
     for end in 1..=runs.len() {
         if runs.get(end).is_none_or(|run| !run.shares_left) {
             choices.extend(optimal_island(runs.get(start..end).unwrap_or_default(), times, means));
@@ -35,8 +35,8 @@ pub(super) fn optimal(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles)
     choices
 }
 
-/// The least time of copying the runs of a stretch so that a number of blocks is freed, and the
-/// last run's choice, for each number.
+/// Per number of freed blocks: the least time to copy the runs of a stretch so that this many are
+/// freed, and the last run's choice.
 pub(crate) type ByFreed = Vec<Option<(f64, Choice)>>;
 
 fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Vec<Choice> {
@@ -45,7 +45,7 @@ fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> 
     let copies: Vec<[f64; 2]> =
         runs.iter().map(|run| written.map(|written_ns| copy(times, run.length.into(), written_ns))).collect();
     let mut freed = Freed::new(runs, times, means);
-    // best[k]: the way to run k - 1, which stays; best[count + 1]: to the end of the island.
+    // best[k]: the path to run k - 1, which stays; best[count + 1]: to the end of the island.
     let mut best = vec![Way { time_ns: f64::INFINITY, from: 0, freed: 0 }; count + 2];
     best[0].time_ns = 0.0;
     for from in 0..=count {
@@ -67,7 +67,7 @@ fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> 
     walk_back(runs, &copies, &best)
 }
 
-/// The hole behind the run that stays, or before the island's first run.
+/// The hole after the run that stays, or before the island's first run.
 pub(crate) fn hole_behind(runs: &[ValidRun], place: usize) -> u32 {
     match place {
         0 => runs.first().map_or(0, |run| u32::from(run.left)),
@@ -75,7 +75,7 @@ pub(crate) fn hole_behind(runs: &[ValidRun], place: usize) -> u32 {
     }
 }
 
-/// One more run of the stretch is moved, either way.
+/// Adds a run to the moved ones of the stretch, moved either way.
 pub(crate) fn moved(by_freed: &ByFreed, length: usize, [inter, intra]: &[f64; 2]) -> ByFreed {
     let mut next: ByFreed = vec![None; by_freed.len() + length];
     for (freed, copied) in by_freed.iter().enumerate() {
@@ -105,7 +105,7 @@ pub(crate) fn walk_back(runs: &[ValidRun], copies: &[[f64; 2]], best: &[Way]) ->
             choices[stretch].fill(if freed == 0 { Choice::Intra } else { Choice::Inter });
             continue;
         }
-        // The stretch's choices, which are not kept for all of them.
+        // The stretch's choices, recomputed because they are not stored for all stretches.
         let mut steps: Vec<ByFreed> = vec![vec![Some((0.0, Choice::Ssr))]];
         for number in stretch.clone() {
             let step = moved(&steps[steps.len() - 1], runs[number].length.into(), &copies[number]);
@@ -130,7 +130,7 @@ mod tests {
     use super::super::plan::{Method, Plan};
     use super::*;
 
-    /// A segment of up to 16 runs at random, with holes that are shared and others that are not.
+    /// A random segment of up to 16 runs, with and without shared holes.
     fn segment(random: &mut Random) -> Vec<ValidRun> {
         let count = 1 + random.below(16) as usize;
         let mut draw = |below: u64| random.below(below) as u16;
@@ -153,15 +153,15 @@ mod tests {
         )
     }
 
-    /// The least time of all `3^runs` choices, each followed from the first run to the last. One is
-    /// left where what is before, and the holes that are to be filled still in the largest requests
-    /// there could be, take as long as the least yet.
+    /// The minimum over all `3^runs` choices, each followed from the first run to the last. A
+    /// branch is cut if the time so far, plus the remaining holes in the largest possible requests,
+    /// is not below the minimum found.
     struct Brute<'a> {
         runs: &'a [ValidRun],
         copies: Vec<[f64; 2]>,
-        /// [`fill`] by all blocks of a stretch, of one hole block.
+        /// [`fill`] per hole block, by the number of blocks in the stretch.
         fill_ns: Vec<f64>,
-        /// The least of these, and hole blocks behind each run and beside it.
+        /// The minimum of these, and the hole blocks after each run and next to it.
         least_fill_ns: f64,
         holes_from: Vec<u32>,
         least: f64,
@@ -190,7 +190,8 @@ mod tests {
             f64::from(holes) * self.fill_ns[(holes + freed) as usize]
         }
 
-        /// The open stretch has these holes and blocks freed; what is before it took so long.
+        /// Continues with an open stretch of these holes and freed blocks, given the time of
+        /// everything before it.
         fn follow(&mut self, number: usize, mut stretch: (u32, u32), mut before: f64) {
             let Some(run) = self.runs.get(number) else {
                 self.least = self.least.min(before + self.fill(stretch));
@@ -212,8 +213,8 @@ mod tests {
         }
     }
 
-    /// All `3^runs` choices: of 400 segments of up to 8 runs, of up to 16 where rounds are asked
-    /// for.
+    /// Checks all `3^runs` choices: 400 segments of up to 8 runs, or up to 16 if rounds are
+    /// requested.
     #[test]
     fn the_optimum_is_that_of_all_choices() {
         let rounds = std::env::var("NANDKIT_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
@@ -233,8 +234,8 @@ mod tests {
         }
     }
 
-    /// A request costs 100 whatever its size, and copying a run 110. Each run by itself saves a
-    /// request and a fifth of one; the second saves a request and a twentieth, as it joins a larger
+    /// A request costs 100 whatever its size, and copying a run 110. Each run alone saves a request
+    /// and a fifth of one; the second saves only a request and a twentieth, as it joins a larger
     /// stretch.
     #[test]
     fn a_run_is_not_worth_moving_where_its_neighbour_is_moved() {

@@ -1,34 +1,33 @@
-//! What is done with all runs of a segment.
+//! Plans what to do with all runs of a segment.
 
 use super::cost::{PerBlock, copy, fill};
 use super::optimal::optimal;
 use super::{Choice, MeanHoles, RequestTimes, RunTimes, ValidRun};
 
-/// How the choices of a segment's runs are made.
+/// How the choices for a segment are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// P1: each run by itself, from the holes as they are.
+    /// P1: each run separately, with the holes as they are.
     #[default]
     RunByRun,
-    /// The choices whose time together is least, [`Plan::predicted_ns`]: a run that is left is the
-    /// edge of its neighbours' holes.
+    /// The choices with the least total time ([`Plan::predicted_ns`]): a run that stays bounds its
+    /// neighbours' holes.
     Optimal,
-    /// All of them to the cold segment, whatever that costs: collection of whole segments (P1's
-    /// "GC").
+    /// Moves everything to the cold segment at any cost: collection of whole segments (P1's "GC").
     Everything,
 }
 
-/// The choices for a segment, and what they are expected to cost.
+/// The choices for a segment and their expected cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// One for each run.
+    /// One choice per run.
     pub choices: Vec<Choice>,
-    /// The time that is won beside leaving all runs: P1's sum of the runs' gains, for
-    /// [`Method::Optimal`] the difference of the segment's times.
+    /// The time gained over leaving all runs: P1's sum over the runs; for [`Method::Optimal`] the
+    /// difference of the segment's times.
     pub gain_ns: f64,
     /// The time of the copies.
     pub copy_ns: f64,
-    /// The time of filling the segment's present holes afterwards.
+    /// The time to fill the segment's present holes afterwards.
     pub fill_ns: f64,
 }
 
@@ -38,8 +37,8 @@ impl Plan {
         self.copy_ns + self.fill_ns
     }
 
-    /// Plans a segment. Cost: some look-ups a run; [`Method::Optimal`] some for each pair of
-    /// runs, and at worst as many more as `holes * valid blocks`.
+    /// Plans a segment. Cost: a few lookups per run; [`Method::Optimal`]: a few steps per pair of
+    /// runs, and at worst `holes * valid blocks` more.
     pub fn of(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles, method: Method) -> Self {
         let written = means.per_block(times);
         let by: Vec<RunTimes> = runs.iter().map(|run| RunTimes::of(run, times, written)).collect();
@@ -60,10 +59,10 @@ impl Plan {
     }
 }
 
-/// The times of a segment's copies, and of filling its present holes where these runs are moved:
-/// P1's formulas over stretches of several holes. A stretch between two runs that stay is one
-/// request; what Inter-GC frees in it is written too, so that the holes have a part of that
-/// request's time, and what Intra-GC frees makes room for the copies.
+/// The times of a segment's copies and of filling its present holes if these runs are moved: P1's
+/// formulas over stretches of several holes. A stretch between two runs that stay is one request.
+/// Blocks that Inter-GC frees in it are written too, so the holes get only their share of the
+/// request's time; blocks that Intra-GC frees make room for the copies.
 pub(super) fn predict(runs: &[ValidRun], choices: &[Choice], times: &RequestTimes, written: PerBlock) -> (f64, f64) {
     let (mut copy_ns, mut fill_ns) = (0.0, 0.0);
     let (mut holes, mut freed) = (0, 0);

@@ -1,6 +1,6 @@
-//! A device's times for requests of each size: P1's `Tread(n)` and `Twrite(n)`.
+//! A device's time for requests of each size: P1's `Tread(n)` and `Twrite(n)`.
 
-/// Times of requests of 0 to as many blocks as a segment has.
+/// Times of requests of up to as many blocks as a segment has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestTimes {
     read_ns: Vec<f64>,
@@ -8,30 +8,30 @@ pub struct RequestTimes {
 }
 
 impl RequestTimes {
-    /// The times of requests of 1 to `most` blocks, as two functions give them. For writes P1 takes
-    /// the times of *random* requests of that size (its figure 5). Cost: `2 * most` calls.
+    /// Samples two functions for requests of 1 to `most` blocks. For writes P1 uses the times of
+    /// *random* requests of that size (its figure 5). Cost: `2 * most` calls.
     pub fn new(most: u32, read_ns: impl Fn(u32) -> u64, write_ns: impl Fn(u32) -> u64) -> Self {
-        // A request of nothing is none.
+        // A request of no blocks takes no time.
         let curve = |time_ns: &dyn Fn(u32) -> u64| {
             std::iter::once(0.0).chain((1..=most.max(1)).map(|blocks| time_ns(blocks) as f64)).collect()
         };
         Self { read_ns: curve(&read_ns), write_ns: curve(&write_ns) }
     }
 
-    /// `Tread(n)`, and beyond the largest size in proportion.
+    /// `Tread(n)`; proportional beyond the largest size.
     #[inline]
     pub fn read(&self, blocks: u32) -> f64 {
         at(&self.read_ns, blocks)
     }
 
-    /// `Twrite(n)`, and beyond the largest size in proportion.
+    /// `Twrite(n)`; proportional beyond the largest size.
     #[inline]
     pub fn write(&self, blocks: u32) -> f64 {
         at(&self.write_ns, blocks)
     }
 
-    /// The time of writing one block by requests of `mean` blocks: `Twrite(H) / H`, between whole
-    /// numbers in proportion. Means below one block count as one.
+    /// The time to write one block with requests of `mean` blocks, `Twrite(H) / H`, interpolated
+    /// between whole numbers. Means below one block count as one.
     #[inline]
     pub fn write_per_block(&self, mean: f64) -> f64 {
         let mean = if mean.is_finite() { mean.max(1.0) } else { 1.0 };

@@ -1,21 +1,20 @@
-//! Estimating on line how fast the number of pages that migrations copy grows.
+//! Estimates online how fast the number of pages copied by migrations grows.
 
-/// How `alpha` in `P_n = alpha * n` is taken from the pages `p` of one macroscopic period (from one
-/// merge of a block to its next).
+/// How `alpha` in `P_n = alpha * n` is estimated from the pages `p` of one macroscopic period (from
+/// one merge of a block to the next).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AlphaEstimator {
-    /// `P_n / n`: P4's law taken literally. One sample is enough, and a block that starts with many
-    /// pages (event recorder) gets a large `alpha`, hence an early merge that frees it of them.
+    /// `P_n / n`: P4's law taken literally. One sample is enough. A block that starts with many
+    /// pages (event recorder) gets a large `alpha`, and hence an early merge that frees them.
     #[default]
     Origin,
-    /// The least-squares slope of `p` over `n` with a free intercept. Needs two samples; sees only
-    /// growth, so that a block that starts with many pages and stays flat has `alpha = 0`, whatever
-    /// it copies each time.
+    /// The least-squares slope of `p` over `n` with a free intercept. Needs two samples. It sees
+    /// only growth: a block that starts with many pages and stays flat has `alpha = 0`, however
+    /// many it copies each time.
     Regression,
 }
 
-/// The pages `p` found at the recyclings of one macroscopic period, as the sums that the estimators
-/// need.
+/// The pages `p` of the recyclings of one macroscopic period, as the sums that the estimators need.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PeriodHistory {
     count: u64,
@@ -25,7 +24,7 @@ pub struct PeriodHistory {
 }
 
 impl PeriodHistory {
-    /// Notes the `p` of the period's next migration.
+    /// Adds the `p` of the period's next migration.
     pub fn push(&mut self, p: u32) {
         self.count += 1;
         self.last = p;
@@ -33,7 +32,7 @@ impl PeriodHistory {
         self.sum_np += self.count as f64 * f64::from(p);
     }
 
-    /// This history with one further sample: the migration that is being considered.
+    /// This history with one more sample: the migration under consideration.
     pub fn with(mut self, p: u32) -> Self {
         self.push(p);
         self
@@ -50,7 +49,7 @@ impl PeriodHistory {
         match estimator {
             AlphaEstimator::Origin if self.count >= 1 => Some(f64::from(self.last) / n),
             AlphaEstimator::Regression if self.count >= 2 => {
-                // sum of k and of k^2 for k = 1..n in closed form.
+                // Sums of k and of k^2 for k = 1..n in closed form.
                 let (sum_n, sum_nn) = (n * (n + 1.0) / 2.0, n * (n + 1.0) * (2.0 * n + 1.0) / 6.0);
                 Some((n * self.sum_np - sum_n * self.sum_p) / (n * sum_nn - sum_n * sum_n))
             }

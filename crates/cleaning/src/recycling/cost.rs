@@ -1,17 +1,17 @@
 //! The cost functions of merge and migration, and their macroscopic optimum.
 
-/// Unit costs of a chip and the functions built on them. Any unit of time will do, the same for all
-/// three.
+/// Unit costs of a chip and the functions built on them. Any unit of time will do if all costs use
+/// it.
 ///
 /// P4 leaves the map page of each recycling out of its formulas ("a very small part"); `map = 0`
-/// gives exactly those, any other value the same formulas with that cost added to every recycling.
+/// gives exactly those, any other value adds that cost to every recycling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// `C_E`: erasing a block.
     pub erase: f64,
     /// `C_cp`: copying a page, by copyback or by read and program.
     pub copy: f64,
-    /// The map pages that each recycling writes, together.
+    /// The cost of the map pages that each recycling writes.
     pub map: f64,
     /// `Np`: pages per block.
     pub pages_per_block: u32,
@@ -25,7 +25,7 @@ impl Costs {
         f64::from(self.pages_per_block)
     }
 
-    /// What every recycling costs whatever it copies: one erase and the map pages.
+    /// The cost of every recycling besides copies: one erase and the map pages.
     fn fixed(&self) -> f64 {
         self.erase + self.map
     }
@@ -41,12 +41,12 @@ impl Costs {
         self.fixed() + p * self.copy
     }
 
-    /// `W_merge`: cost of a merge per page that it makes writable.
+    /// `W_merge`: the cost of a merge per page that it makes writable.
     pub fn merge_per_page(&self) -> f64 {
         self.merge() / self.np()
     }
 
-    /// `W_mig(p)`: cost of a migration per page that it makes writable; infinite where it makes
+    /// `W_mig(p)`: the cost of a migration per page that it makes writable; infinite if it makes
     /// none.
     pub fn migration_per_page(&self, p: f64) -> f64 {
         if p < self.np() { self.migration(p) / (self.np() - p) } else { f64::INFINITY }
@@ -60,8 +60,8 @@ impl Costs {
         if denominator > 0.0 { self.np() * (merge - self.fixed()) / denominator } else { self.np() / 2.0 }
     }
 
-    /// `W(n)`: cost per writable page of `n` migrations that copy `alpha`, `2 alpha`, ... `n alpha`
-    /// pages, followed by one merge. Infinite where these leave no writable page.
+    /// `W(n)`: the cost per writable page of `n` migrations that copy `alpha`, `2 alpha`, ... `n
+    /// alpha` pages, followed by one merge. Infinite if they leave no writable page.
     pub fn period_per_page(&self, alpha: f64, n: f64) -> f64 {
         let half = alpha / 2.0;
         let numerator = half * self.copy * n * n + (half * self.copy + self.fixed()) * n + self.merge();
@@ -69,15 +69,14 @@ impl Costs {
         if denominator > 0.0 { numerator / denominator } else { f64::INFINITY }
     }
 
-    /// `n0`: the real number of migrations at which [`Costs::period_per_page`] is least; 0 where a
-    /// merge at once is best. `None` for `alpha <= 0` (or not a number): without growth every
-    /// further migration makes the average cheaper, and there is no least one.
+    /// `n0`: the real number of migrations that minimises [`Costs::period_per_page`]; 0 if an
+    /// immediate merge is best. `None` for `alpha <= 0` (or NaN): without growth every further
+    /// migration lowers the average, and there is no minimum.
     pub fn optimum(&self, alpha: f64) -> Option<f64> {
         if alpha.is_nan() || alpha <= 0.0 {
             return None;
         }
-        // The numerator of dW/dn, divided by nothing: P4 section 5, with C_E and C_merge including
-        // the map pages.
+        // The numerator of dW/dn: P4 section 5, with the map pages included in C_E and C_merge.
         let (np, merge) = (self.np(), self.merge());
         let a = alpha / 2.0 * (self.fixed() + self.copy * np);
         let b = alpha * (self.copy * np + merge);
@@ -85,11 +84,11 @@ impl Costs {
         if c >= 0.0 || a <= 0.0 {
             return Some(0.0);
         }
-        // a > 0 and c < 0: exactly one positive root. This form does not cancel.
+        // a > 0 and c < 0: exactly one positive root. This form avoids cancellation.
         Some(-2.0 * c / (b + (b * b - 4.0 * a * c).sqrt()))
     }
 
-    /// The whole number of migrations at which [`Costs::period_per_page`] is least; `None` as for
+    /// The whole number of migrations that minimises [`Costs::period_per_page`]; `None` as for
     /// [`Costs::optimum`].
     pub fn best_migrations(&self, alpha: f64) -> Option<u64> {
         let floor = self.optimum(alpha)?.floor();
@@ -115,7 +114,7 @@ mod tests {
         assert!((share * 100.0 - 4.97).abs() < 0.005, "{share}");
     }
 
-    /// `W(n)` summed term by term, as P4 defines it before it is brought into closed form.
+    /// `W(n)` summed term by term, as P4 defines it before the closed form.
     fn period_by_sum(costs: &Costs, alpha: f64, n: u64) -> f64 {
         let np = f64::from(costs.pages_per_block);
         let cost: f64 = (1..=n).map(|k| costs.migration(alpha * k as f64)).sum::<f64>() + costs.merge();

@@ -3,7 +3,7 @@
 use super::{AlphaEstimator, Costs, PeriodHistory};
 
 /// What to do with a full log block. A log block that holds every page in order becomes the data
-/// block (swap merge) before any policy is asked.
+/// block (swap merge) before a policy is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Recycling {
     /// Copy all pages of log and data block into a new data block.
@@ -33,36 +33,36 @@ pub enum RecyclingPolicy {
     Merge,
     /// P4's "merge+migration": migrate while `p < Np / 2`.
     CostBased,
-    /// P4's LIMIT: cost-based, but at most `max` migrations in a row. P4 takes `Np / 2`, the
-    /// meaning of `None`.
+    /// P4's LIMIT: cost-based, but at most `max` migrations in a row. `None` means `Np / 2`, P4's
+    /// value.
     Limit {
-        /// The greatest number of migrations in a row.
+        /// The most migrations in a row.
         max: Option<u64>,
     },
-    /// P4's macroscopic optimisation: cost-based, and a merge once the period has had the optimal
-    /// number of migrations for the `alpha` estimated so far, the migration under consideration
-    /// included as the newest sample.
+    /// P4's macroscopic optimisation: cost-based, with a merge once the period has had the optimal
+    /// number of migrations for the current estimate of `alpha`, whose newest sample is the
+    /// migration under consideration.
     ///
-    /// Where there is no optimum (`alpha <= 0`, or too few samples) the block is treated as by
-    /// LIMIT with `cap`. `W(n)` then falls with every further migration as long as the past
-    /// continues, which the formula takes for granted and nobody can promise: the cap bounds what a
-    /// flat block full of pages that nobody writes any more (P4's event recorder) goes on paying,
-    /// at a cost of at most one merge in `cap` migrations.
+    /// Without an optimum (`alpha <= 0`, or too few samples) it acts like LIMIT with `cap`. `W(n)`
+    /// then falls with every further migration as long as the past continues, which the formula
+    /// assumes and nobody can promise. The cap bounds what a flat block full of pages that are
+    /// never written again (P4's event recorder) keeps costing, at the price of at most one merge
+    /// per `cap` migrations.
     Macroscopic {
         /// How `alpha` is estimated.
         estimator: AlphaEstimator,
-        /// The greatest number of migrations in a row while there is no estimate above zero;
-        /// `None`: `Np / 2`.
+        /// The most migrations in a row while no estimate is above zero; `None`: `Np / 2`.
         cap: Option<u64>,
     },
 }
 
 impl RecyclingPolicy {
-    /// The decision. Merges whenever a migration would free nothing (`p >= Np`) or there is nothing
-    /// to migrate (`p = 0`: a merge then costs less than the empty log block that it saves).
+    /// Decides about a log block. Always merges if a migration would free nothing (`p >= Np`) or
+    /// there is nothing to migrate (`p = 0`: a merge then costs less than the empty log block that
+    /// it saves).
     pub fn decide(&self, state: &RecyclingState) -> Recycling {
         let np = state.costs.pages_per_block;
-        // P4's rule as the paper states it, `p < Np / 2`, without division.
+        // P4's rule as stated in the paper, `p < Np / 2`, without division.
         let cheaper = state.p > 0 && u64::from(state.p) * 2 < u64::from(np);
         let migrate = cheaper
             && match *self {
@@ -91,8 +91,8 @@ mod tests {
         RecyclingState { p, migrations_in_row: history.count(), history, costs: Costs::P4 }
     }
 
-    /// How many migrations the policy makes in a period in which migration n copies `p(n)` pages;
-    /// at most `give_up`.
+    /// The number of migrations that the policy makes in a period in which migration n copies
+    /// `p(n)` pages; at most `give_up`.
     fn migrations(policy: RecyclingPolicy, p: impl Fn(u64) -> u32, give_up: usize) -> usize {
         let mut past = Vec::new();
         while past.len() < give_up {
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn macroscopic_merges_near_the_optimum_of_linear_growth() {
-        // p grows by one page every ten migrations: alpha = 0.1, optimum 49. Whole pages make the
-        // estimate wander a little.
+        // p grows by one page per ten migrations: alpha = 0.1, optimum 49. Whole pages make the
+        // estimate vary a little.
         let grow = |n: u64| 1 + (n / 10) as u32;
         let origin = migrations(ORIGIN, grow, 1000);
         assert!((40..=50).contains(&origin), "{origin}");
@@ -140,14 +140,14 @@ mod tests {
 
     #[test]
     fn a_block_that_starts_full_and_stays_flat_is_merged_as_documented() {
-        // Event recorder: 60 pages from formatting, then nothing new. Origin: alpha = 60 at once, a
-        // merge soon frees the block.
+        // Event recorder: 60 pages from formatting, then nothing new. Origin: alpha = 60 at once,
+        // and a merge soon frees the block.
         assert!(migrations(ORIGIN, |_| 60, 1000) <= 8);
-        // Regression sees no growth: the cap ends it.
+        // Regression sees no growth; the cap ends it.
         assert_eq!(migrations(REGRESSION, |_| 60, 1000), 64);
         let capped = RecyclingPolicy::Macroscopic { estimator: AlphaEstimator::Regression, cap: Some(7) };
         assert_eq!(migrations(capped, |_| 60, 1000), 7);
-        // Cost-based never stops.
+        // The cost-based policy never stops.
         assert_eq!(migrations(RecyclingPolicy::CostBased, |_| 60, 1000), 1000);
     }
 

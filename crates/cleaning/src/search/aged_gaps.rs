@@ -1,39 +1,39 @@
-//! Age-threshold SSR (Linux since 5.10, `fs/f2fs/gc.c`, `atssr_lookup_victim`): which used segment
-//! takes blocks that the collector moves, so that what is as old lies together and no free segment
-//! is taken.
+//! Age-threshold SSR (Linux since 5.10, `fs/f2fs/gc.c`, `atssr_lookup_victim`): chooses the used
+//! segment that receives blocks moved by the collector, so that blocks of similar age end up
+//! together and no free segment is taken.
 
-/// The rule's figures.
+/// The parameters of the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgedGaps {
-    /// Segments younger than this, counted from the youngest, are no candidates, in seconds.
+    /// How much older than the youngest segment a candidate must be, in seconds.
     pub threshold: u64,
-    /// The share of the candidates that is looked at on each side of the wanted age, in per cent.
+    /// The share of candidates considered on each side of the wanted age, in per cent.
     pub percent: u32,
-    /// Their least number.
+    /// The least number of candidates considered on each side.
     pub least: u32,
 }
 
 impl AgedGaps {
-    /// Linux's: seven days, 20 %, 10 (gc.h, DEF_GC_THREAD_*).
+    /// Linux's values: seven days, 20 %, 10 (gc.h, DEF_GC_THREAD_*).
     pub const LINUX: Self = Self { threshold: 7 * 86_400, percent: 20, least: 10 };
 }
 
 /// A used segment with gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgedSegment {
-    /// Which.
+    /// The segment's number.
     pub segment: u32,
-    /// The mean time at which its blocks came and went, in seconds.
+    /// The mean time of its changes, in seconds.
     pub modified: u64,
     /// Valid blocks at the last checkpoint.
     pub valid: u32,
 }
 
 impl AgedGaps {
-    /// Of the candidates whose age is nearest to that of the source, on each side so many as the
-    /// figures say, the one with the most valid blocks, since it is the last that would be
-    /// collected itself; of equal ones the nearest in age, then the lowest. Segments without a gap
-    /// are passed over. Where none is old enough the threshold does not count. Cost: `n log n`.
+    /// Considers the candidates nearest in age to the source, on each side as many as the
+    /// parameters say, and takes the one with the most valid blocks, because it would be collected
+    /// last; among equals the nearest in age, then the lowest number. Skips segments without a gap.
+    /// If none is old enough, ignores the threshold. Cost: `n log n`.
     pub fn choose(&self, segments: &[AgedSegment], capacity: u32, source_modified: u64) -> Option<u32> {
         let youngest = segments.iter().map(|segment| segment.modified).max()?;
         let is_old = |segment: &&AgedSegment| youngest - segment.modified >= self.threshold;
@@ -74,7 +74,7 @@ mod tests {
             segment(5, 195, 510),
             segment(6, 200, 509),
         ];
-        // One older and one not older than 112: the fuller of 2 and 3.
+        // One older than 112 and one not: the fuller of 2 and 3.
         assert_eq!(rule.choose(&segments, 512, 112), Some(3));
         assert_eq!(rule.choose(&segments, 512, 105), Some(1));
         // 4 has no gap, 5 and 6 are too young.

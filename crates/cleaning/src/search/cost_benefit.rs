@@ -1,11 +1,10 @@
-//! What sections cost in idle times: benefit against age (`fs/f2fs/gc.c`, `get_cb_cost`).
+//! The cost of sections in idle time: benefit against age (`fs/f2fs/gc.c`, `get_cb_cost`).
 
 use std::ops::RangeInclusive;
 
 use super::Costs;
 
-/// The range of the sections' mean times, as far as they were ever compared. The unit is the
-/// caller's.
+/// The range of the mean times of all sections compared so far, in the caller's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// The earliest.
@@ -14,37 +13,37 @@ pub struct Times {
     pub newest: u64,
 }
 
-/// What the search knows of sections.
+/// What the search needs to know of sections.
 pub trait AgedSections {
-    /// Blocks in use of a section, per segment.
+    /// Blocks in use in a section, per segment.
     fn valid(&self, section: u32) -> u64;
 
-    /// The mean time at which its blocks came and went.
+    /// The mean time of its changes.
     fn modified(&self, section: u32) -> u64;
 
-    /// Whether it may be taken.
+    /// Whether the section may be taken.
     fn may(&self, section: u32) -> bool;
 }
 
-/// The costs of sections: the less, the greater [`benefit`].
+/// The costs of sections; a greater [`benefit`] is a lower cost.
 #[derive(Debug)]
 pub struct CostBenefit<'a, S> {
     /// The sections.
     pub sections: &'a S,
-    /// Blocks of a segment.
+    /// Blocks per segment.
     pub capacity: u64,
-    /// The range of times, which grows by what is compared.
+    /// The range of times, which grows with each comparison.
     pub times: &'a mut Times,
 }
 
 impl<S> CostBenefit<'_, S> {
-    /// Costs are below this.
+    /// All costs are below this.
     pub const END: u64 = 0xFFFF_FFFF;
 }
 
 impl<S: AgedSections> Costs for CostBenefit<'_, S> {
-    /// Also widens the range of times, as Linux does while it compares; only for sections that may
-    /// be taken.
+    /// Also widens the range of times, as Linux does while it compares; only called for sections
+    /// that may be taken.
     fn cost(&mut self, section: u32) -> u64 {
         if !self.may(section) {
             return Self::END;
@@ -61,10 +60,10 @@ impl<S: AgedSections> Costs for CostBenefit<'_, S> {
     }
 }
 
-/// The benefit of cleaning a block, 0 to 10 000, in whole numbers:
-/// `100 * (100 - u) * a / (100 + u)`, where `u` is the share of `capacity` that is `valid`, in per
-/// cent, and `a` goes from 0 to 100 as `modified`, the mean time of the last writes, goes from the
-/// newest to the oldest of `times`, the range over all blocks. The unit of times cancels out.
+/// The benefit of cleaning a block, 0 to 10 000, in integer arithmetic: `100 * (100 - u) * a /
+/// (100 + u)`, where `u` is the share of `capacity` that is `valid`, in per cent, and `a` goes from
+/// 0 to 100 as `modified`, the mean time of the last writes, goes from the newest to the oldest of
+/// `times`, the range over all blocks. The unit of times cancels out.
 pub fn benefit(valid: u64, capacity: u64, modified: u64, times: RangeInclusive<u64>) -> u64 {
     let (oldest, newest) = times.into_inner();
     let used = percent(valid, capacity);
@@ -75,7 +74,7 @@ pub fn benefit(valid: u64, capacity: u64, modified: u64, times: RangeInclusive<u
     100 * (100 - used) * age / (100 + used)
 }
 
-/// `100 * part / whole` rounded down, at most 100; 0 of nothing.
+/// `100 * part / whole` rounded down, at most 100; 0 if `whole` is 0.
 fn percent(part: u64, whole: u64) -> u64 {
     (u128::from(part) * 100).checked_div(u128::from(whole)).unwrap_or(0).min(100) as u64
 }

@@ -1,8 +1,8 @@
-//! The search of F2FS in Linux over dirty segments or sections: of the collector, and of SSR, which
-//! fills gaps (`fs/f2fs/gc.c`, `get_victim_by_default`; docs/formats/f2fs-writing.md, "Allocation",
-//! "Collection").
+//! The search of F2FS in Linux over dirty segments or sections, for the collector and for SSR,
+//! which fills gaps (`fs/f2fs/gc.c`, `get_victim_by_default`; docs/formats/f2fs-writing.md,
+//! "Allocation", "Collection").
 //!
-//! It looks at some candidates only and goes on where it stopped, so it is no
+//! It looks at a limited number of candidates and continues where it stopped, so it is not a
 //! [`crate::victim::VictimRule`], which compares all.
 
 mod aged_gaps;
@@ -15,61 +15,61 @@ use std::ops::Range;
 pub use aged_gaps::{AgedGaps, AgedSegment};
 pub use cost_benefit::{AgedSections, CostBenefit, Times, benefit};
 
-/// The name of this search in specs, beside the names of victim policies.
+/// The name of this search in specs, beside those of victim policies.
 pub const NAME: &str = "f2fs-search";
 
-/// What it does, in one line.
+/// A one-line description.
 pub const ABOUT: &str = "F2FS in Linux, for F2FS alone: greedy where an operation waits, cost-benefit in idle times";
 
-/// Most candidates that a search looks at, except those of the foreground collector (gc.h,
+/// The most candidates per search, except in the foreground collector (gc.h,
 /// DEF_MAX_VICTIM_SEARCH).
 pub const MOST_LOOKED_AT: u32 = 4096;
 
-/// Numbers that are marked, as bits.
+/// A set of numbers as a bitmap.
 #[derive(Clone, Copy, Debug)]
 pub struct Marked<'a> {
-    /// The bits, the lowest number in the lowest bit of the first word.
+    /// The bitmap; the lowest number is the lowest bit of the first word.
     pub words: &'a [u64],
-    /// The end of the range of numbers.
+    /// The exclusive upper bound of the numbers.
     pub length: u32,
 }
 
 impl Marked<'_> {
-    /// The numbers from `64 * index` on, the first one lowest.
+    /// The bits of the numbers from `64 * index` on, lowest first.
     fn word(&self, index: u32) -> u64 {
         self.words.get(index as usize).copied().unwrap_or(0)
     }
 }
 
-/// Where a kind of search goes on next time, as a segment. Greedy ones (SSR, foreground collection)
-/// share one, cost-benefit has its own.
+/// Where a kind of search continues next time, as a segment. Greedy searches (SSR, foreground
+/// collection) share one; cost-benefit has its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(pub u32);
 
-/// One search.
+/// A search.
 #[derive(Clone, Copy, Debug)]
 pub struct Search<'a> {
-    /// What is looked at: segments, or sections where `unit` is more than 1.
+    /// The candidates: segments, or sections if `unit` is more than 1.
     pub candidates: Marked<'a>,
-    /// Segments of a candidate.
+    /// Segments per candidate.
     pub unit: u32,
-    /// The first segment to look at; the cursor's place if `None`.
+    /// The first segment to look at; the cursor's if `None`.
     pub start: Option<u32>,
-    /// How many candidates are looked at.
+    /// The most candidates to look at.
     pub most: u32,
-    /// Costs from this on are not taken.
+    /// Candidates with this cost or more are not taken.
     pub limit: u64,
 }
 
-/// What candidates cost.
+/// The costs of candidates.
 pub trait Costs {
-    /// Of one candidate.
+    /// The cost of one candidate.
     fn cost(&mut self, candidate: u32) -> u64;
 
-    /// Whether it may be taken; asked only where it would win.
+    /// Whether a candidate may be taken; only asked if it would win.
     fn may(&self, candidate: u32) -> bool;
 
-    /// No candidate of these 64 costs less. Cost: less than asking each.
+    /// A lower bound of the costs of these candidates, at most 64, cheaper than asking for each.
     fn least_of(&self, candidates: Range<u32>) -> u64 {
         let _ = candidates;
         0
@@ -77,14 +77,13 @@ pub trait Costs {
 }
 
 impl Search<'_> {
-    /// The candidate of the least cost, the first one among equals. One that may not be taken
-    /// counts as looked at nevertheless.
+    /// The candidate with the least cost, the first among equals. One that may not be taken still
+    /// counts as looked at.
     ///
-    /// From the start up to the end, and if that is not enough, from 0 up to where the cursor
-    /// stood. The cursor then stands behind the last candidate looked at; if that was on the second
-    /// leg, not behind where it stood, it moves on by one unit. A search that finds its candidates
-    /// at an end leaves it at 0. Cost: the candidates looked at, and a word for each 64 units
-    /// between.
+    /// It searches from the start to the end and, if that is not enough, from 0 to the cursor's old
+    /// position. The cursor then stands one unit past the last candidate looked at, or past its old
+    /// position if the second leg ended before that. A search that runs out of candidates leaves it
+    /// at 0. Cost: the candidates looked at, and one word per 64 units between.
     pub fn run(&self, cursor: &mut Cursor, costs: &mut impl Costs) -> Option<u32> {
         if self.most == 0 || self.unit == 0 {
             return None;
@@ -131,7 +130,7 @@ impl Run {
             word &= u64::MAX << units.start.saturating_sub(first).min(63);
             word &= u64::MAX >> (64 - (here.end - first));
             let count = word.count_ones();
-            // The last one looked at must be known, so the word that has it is taken bit by bit.
+            // The position of the last one looked at is needed, so its word is searched bit by bit.
             if count < self.left && (count == 0 || costs.least_of(here) >= self.least) {
                 self.left -= count;
             } else {

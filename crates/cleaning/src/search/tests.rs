@@ -1,4 +1,4 @@
-//! The cursor, the limit and the first of equals.
+//! Tests the cursor, the limit, and the order of equals.
 
 use super::*;
 
@@ -31,10 +31,10 @@ fn the_first_of_equals_wins_and_the_cursor_goes_behind_the_last_looked_at() {
     let mut cursor = Cursor(0);
     let mut costs = Plain(|segment| Some(if segment == 3 { 9 } else { 7 }));
     assert_eq!((search.run(&mut cursor, &mut costs), cursor), (Some(10), Cursor(31)));
-    // From the cursor: nothing behind it, so from 0 again, up to it.
+    // There is nothing after the cursor, so the search runs from 0 up to it.
     let search = Search { start: None, most: 2, ..search };
     assert_eq!(search.run(&mut cursor, &mut costs), Some(10));
-    // The last one, 10, was before the place where the cursor stood.
+    // The last one, 10, was before the cursor's old position.
     assert_eq!(cursor, Cursor(32));
 }
 

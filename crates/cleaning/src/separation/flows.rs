@@ -1,6 +1,6 @@
-//! How many versions went from which region to which.
+//! Counts how many versions moved between which regions.
 
-/// What made a version move.
+/// Why a version moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Event {
     /// The user wrote it.
@@ -10,11 +10,11 @@ pub enum Event {
 }
 
 /// Counts of versions by event, region before and region after. A version is what the owner asks
-/// for with one call, whatever its size.
+/// about in one call, whatever its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flows {
     regions: usize,
-    /// By event, by region before (the last row: none), by region after.
+    /// By event, region before (the last row: none) and region after.
     counts: Vec<u64>,
 }
 
@@ -43,14 +43,14 @@ impl Flows {
         }
     }
 
-    /// The versions that an event took from one region (`None`: a first write) to another; 0 where
-    /// there is no such region.
+    /// The number of versions that an event took from one region (`None`: a first write) to
+    /// another; 0 for regions that do not exist.
     pub fn get(&self, event: Event, from: Option<u8>, to: u8) -> u64 {
         self.place(event, from, to).and_then(|place| self.counts.get(place)).copied().unwrap_or(0)
     }
 
-    /// Every flow that is not zero, in the order of event, region before (first writes last) and
-    /// region after.
+    /// All nonzero flows, in the order of event, region before (first writes last) and region
+    /// after.
     pub fn iter(&self) -> impl Iterator<Item = (Event, Option<u8>, u8, u64)> + '_ {
         let regions = 0..self.regions as u8;
         [Event::Write, Event::Clean].into_iter().flat_map(move |event| {

@@ -2,12 +2,12 @@
 
 use nandkit_units::random;
 
-/// Separation by update frequency, as multi-log does (Stoica and Ailamaki, VLDB 2013), with
-/// frequencies from a table of hashed counters (Hsieh, Kuo and Chang, ACM TOS 2(1), 2006): each
-/// write of a datum raises the two counters that it hashes to, all counters are halved every so
-/// many writes, and the lower of the two tells how often the datum was written of late (never too
-/// low). Region 0 holds what was written at most once in that time, each further region twice as
-/// many writes.
+/// Separation by update frequency, as in multi-log (Stoica and Ailamaki, VLDB 2013), with
+/// frequencies from a table of hashed counters (Hsieh, Kuo and Chang, ACM TOS 2(1), 2006). Each
+/// write of a datum increments the two counters that it hashes to, and all counters are halved
+/// after every `halve_every` writes. The lower of the two gives how often the datum was written
+/// recently (never too low). Region 0 holds data written at most once in that time; each further
+/// region covers twice as many writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FrequencyParameters {
     /// Regions, 1 to [`super::MAX_REGIONS`].
@@ -19,7 +19,7 @@ pub struct FrequencyParameters {
 }
 
 impl FrequencyParameters {
-    /// Counters are bytes, and each region counts twice the writes of the one below.
+    /// Counters are bytes, and each region covers twice the writes of the one below.
     pub const REGIONS_MAX: u8 = 8;
 }
 
@@ -43,13 +43,13 @@ impl Frequencies {
         Self { counters, writes: 0, halve_every: parameters.halve_every.max(1) }
     }
 
-    /// The two places of a key; the number of counters is a power of two.
+    /// The two positions of a key; the number of counters is a power of two.
     fn places(&self, key: u64) -> [usize; 2] {
         let hash = random::hash(key, 0, 0);
         [hash, hash >> 32].map(|part| part as usize & self.counters.len().saturating_sub(1))
     }
 
-    /// Counts a write, and gives the region.
+    /// Counts a write and returns the region.
     pub(super) fn on_write(&mut self, key: u64) -> u8 {
         self.writes += 1;
         if self.writes >= self.halve_every {

@@ -1,10 +1,9 @@
-//! Where new and moved data go: into which of several regions, each with an open block of its own,
-//! so that data that die together lie together.
+//! Chooses the region for new and moved data, each with its own open block, so that data that dies
+//! together is stored together.
 //!
-//! A [`Separation`] is the plain description of a scheme, a [`Separator`] the scheme at work. The
-//! owner asks it for every version that the user writes and for every one that cleaning moves,
-//! keeps the [`Datum`] that it gets back beside the version, and shows it again with the next
-//! question.
+//! A [`Separation`] is the plain description of a scheme, a [`Separator`] the running scheme. The
+//! owner asks it for every version that the user writes or cleaning moves, keeps the [`Datum`] it
+//! returns with the version, and passes it back with the next question.
 //!
 //! ```
 //! use nandkit_cleaning::separation::{DatumKey, Separation, Separator};
@@ -36,45 +35,45 @@ use sepbit::SepBit;
 /// The most regions of a scheme.
 pub const MAX_REGIONS: u8 = 16;
 
-/// What stays the same when a datum is written again: a logical page, or a file and an offset in
-/// it, hashed to 64 bits.
+/// The identity of a datum across rewrites: a logical page, or a file and an offset in it, hashed
+/// to 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatumKey(pub u64);
 
-/// An instant on the scale of a scheme's [`Base`]. `Stamp(0)` stands for unknown, too: it counts as
-/// long ago.
+/// A time on the scale of a scheme's [`Base`]. `Stamp(0)` also means unknown, and counts as long
+/// ago.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub u64);
 
-/// What ages are measured in.
+/// The unit of ages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Base {
     /// Nanoseconds of the injected clock. The default.
     #[default]
     Time,
-    /// User writes that the separator has seen: pauses then make nothing old.
+    /// User writes seen by the separator, so that nothing ages in pauses.
     Writes,
 }
 
-/// What the owner keeps of a version, beside or instead of storing it: 9 bytes.
+/// What the owner keeps with a version, stored or in memory: 9 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Datum {
-    /// The region it was written to.
+    /// The region where the version was written.
     pub region: u8,
-    /// When the user wrote it; cleaning changes the region, not this.
+    /// When the user wrote it; cleaning changes the region only.
     pub stamp: Stamp,
 }
 
-/// A scheme. Region 0 is where a datum goes of which nothing is known, unless it says otherwise.
+/// A scheme. Data of which nothing is known goes to region 0, unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Separation {
-    /// One region for all. The default.
+    /// A single region. The default.
     #[default]
     None,
-    /// Region 0 for what the user writes, 1 for what cleaning moves.
+    /// Region 0 for user writes, 1 for data that cleaning moves.
     UserMoved,
-    /// What the owner knows beforehand: region 0 for keys below this one, region 1 for all others,
-    /// new or moved. For experiments: the best that a scheme could do where the hot data are known.
+    /// Knowledge of the owner: region 0 for keys below this one, region 1 for all others, new or
+    /// moved. For experiments: the best possible result if the hot data is known.
     Known {
         /// The first key of region 1.
         below: u64,
@@ -98,36 +97,36 @@ pub enum Separation {
         clean_promotes: bool,
     },
     /// By the last interval between two writes: region 0 holds intervals under `first`, each
-    /// further region intervals `factor` times as long, the last region all that are longer, and
-    /// first writes. Cleaning moves a version on as soon as its age says that its interval was
+    /// further region intervals `factor` times as long, the last region all longer ones and first
+    /// writes. Cleaning moves a version on as soon as its age shows that its interval was
     /// underestimated.
     Interval {
         /// Regions, 1 to [`MAX_REGIONS`].
         regions: u8,
         /// The unit of `first`.
         base: Base,
-        /// The upper end of region 0.
+        /// The exclusive upper bound of region 0.
         first: u64,
-        /// The ratio of neighbouring regions, at least 2.
+        /// The ratio between neighbouring regions, at least 2.
         factor: u32,
     },
     /// By update frequency: see [`FrequencyParameters`].
     Frequency(FrequencyParameters),
-    /// A chain of groups: the user writes to group 0, and each time that cleaning moves a version
-    /// it goes one group on, to the last at most, so that groups sort versions by age. The
-    /// arrangement of MiDAS (Oh et al., FAST 2024) without what adapts it there: its hot group, and
-    /// the number and size of its groups by update-interval distribution and Markov chain.
+    /// A chain of groups: the user writes to group 0, and each time cleaning moves a version it
+    /// goes one group further, up to the last, so that groups sort versions by age. This is the
+    /// arrangement of MiDAS (Oh et al., FAST 2024) without its adaptation: its hot group, and the
+    /// number and size of its groups by update-interval distribution and Markov chain.
     Chain {
         /// Groups, 1 to [`MAX_REGIONS`].
         groups: u8,
     },
     /// SepBIT (Wang et al., FAST 2022), six regions, ages in user writes. `l` is the mean lifespan
-    /// of the last 16 blocks cleaned in region 0, from being opened to being cleaned; infinite
-    /// until there were 16. The user writes to region 0 what replaces a version that lived shorter
-    /// than `l`, to 1 all else. Cleaning moves from region 0 to 2, and from all others to 3, 4 or 5
-    /// by age since the user's write: under `4 l`, under `16 l`, more. The authors' classes 1 to 6
-    /// are regions 0 to 5. They find the lifespans of replaced versions in a queue of recent writes
-    /// of about `l` entries; here the owner knows them exactly, which is their Algorithm 1.
+    /// of the last 16 blocks cleaned in region 0, from opening to cleaning; infinite until there
+    /// were 16. User writes go to region 0 if they replace a version that lived shorter than `l`,
+    /// else to 1. Cleaning moves versions from region 0 to 2, and from all others to 3, 4 or 5 by
+    /// age since the user's write: under `4 l`, under `16 l`, more. The authors' classes 1 to 6 are
+    /// regions 0 to 5. They look up the lifespans of replaced versions in a queue of recent writes
+    /// of about `l` entries; here the owner knows them exactly, as in their Algorithm 1.
     SepBit,
 }
 
@@ -144,7 +143,7 @@ impl Separation {
         regions.clamp(1, MAX_REGIONS)
     }
 
-    /// The scale of its stamps.
+    /// The unit of its stamps.
     pub const fn base(&self) -> Base {
         match self {
             Self::Dac { base, .. } | Self::Interval { base, .. } => *base,
@@ -154,7 +153,7 @@ impl Separation {
     }
 }
 
-/// A scheme at work. Its memory is bounded: a few words, and the counters of
+/// A running scheme. Its memory is bounded: a few words, and the counters of
 /// [`Separation::Frequency`].
 #[derive(Clone, Debug)]
 pub struct Separator {
@@ -166,7 +165,7 @@ pub struct Separator {
 }
 
 impl Separator {
-    /// A scheme that has seen nothing.
+    /// A scheme that has seen nothing yet.
     pub fn new(scheme: Separation) -> Self {
         let frequencies = match scheme {
             Separation::Frequency(parameters) => Frequencies::new(parameters),
@@ -180,18 +179,18 @@ impl Separator {
         self.scheme
     }
 
-    /// The number of regions; every answer lies below it.
+    /// The number of regions; every answer is below it.
     pub fn regions(&self) -> u8 {
         self.scheme.regions()
     }
 
-    /// What moved from where to where so far.
+    /// The moves between regions so far.
     pub const fn flows(&self) -> &Flows {
         &self.flows
     }
 
-    /// The present instant on the scheme's scale. The owner keeps it for each block that it opens,
-    /// and gives it to [`Separator::on_victim`].
+    /// The current time in the scheme's unit. The owner stores it for each block that it opens, and
+    /// passes it to [`Separator::on_victim`].
     pub const fn stamp(&self, now: Nanos) -> Stamp {
         match self.scheme.base() {
             Base::Time => Stamp(now.get()),
@@ -199,8 +198,8 @@ impl Separator {
         }
     }
 
-    /// Where the version goes that the user writes now. `previous` is what an earlier call gave for
-    /// the version that it replaces; `None` for a first write.
+    /// The region for a version that the user writes now. `previous` is the datum of the version
+    /// that it replaces; `None` for a first write.
     pub fn on_write(&mut self, key: DatumKey, previous: Option<Datum>, now: Nanos) -> Datum {
         let stamp = self.stamp(now);
         let previous = previous.map(|datum| self.bounded(datum));
@@ -224,7 +223,7 @@ impl Separator {
         datum
     }
 
-    /// Where cleaning moves a version, given what is kept of it.
+    /// The region to which cleaning moves a version with this datum.
     pub fn on_clean(&mut self, key: DatumKey, datum: Datum, now: Nanos) -> Datum {
         let datum = self.bounded(datum);
         let (from, age) = (datum.region, self.stamp(now).0.saturating_sub(datum.stamp.0));
@@ -249,8 +248,8 @@ impl Separator {
         moved
     }
 
-    /// Tells that a block is about to be cleaned: its region, and the stamp at which it was opened.
-    /// Called once a victim, before its data are moved.
+    /// Notes that a block is about to be cleaned: its region, and the stamp of its opening. Called
+    /// once per victim, before its data is moved.
     pub fn on_victim(&mut self, region: u8, opened: Stamp, now: Nanos) {
         let lifespan = self.stamp(now).0.saturating_sub(opened.0);
         if self.scheme == Separation::SepBit {
@@ -258,13 +257,13 @@ impl Separator {
         }
     }
 
-    /// A datum of another scheme, or of a damaged image, may name a region that there is not.
+    /// Limits the region of a datum, which may come from another scheme or a damaged image.
     fn bounded(&self, datum: Datum) -> Datum {
         Datum { region: datum.region.min(self.regions() - 1), ..datum }
     }
 }
 
-/// The region of an interval: 0 below `first`, one more for each `factor`.
+/// The region of an interval: 0 below `first`, one more per `factor`.
 fn interval_region(interval: u64, first: u64, factor: u32) -> u8 {
     let (mut limit, mut region) = (first.max(1), 0);
     while interval >= limit && region < MAX_REGIONS {

@@ -6,12 +6,12 @@ use std::str::FromStr;
 use super::{Base, FrequencyParameters, MAX_REGIONS, Separation};
 use crate::victim::{OptionInfo, option, parse_span};
 
-/// A scheme that has a name.
+/// A named scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemeInfo {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// A one-line description.
     pub about: &'static str,
     /// Its options.
     pub options: &'static [OptionInfo],
@@ -19,26 +19,26 @@ pub struct SchemeInfo {
     pub scheme: Separation,
 }
 
-/// A name or an option that is none.
+/// An unknown name, option or value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeparationError {
-    /// No scheme of that name.
+    /// There is no scheme of that name.
     #[error("no separation `{name}`; there are {}", names().collect::<Vec<_>>().join(", "))]
     Name {
         /// The name given.
         name: String,
     },
-    /// An option that the scheme does not have.
+    /// The scheme does not have the option.
     #[error("separation `{scheme}` has no option `{option}`; it has {expected}")]
     Option {
         /// The scheme.
         scheme: &'static str,
         /// The option given.
         option: String,
-        /// The options that it has.
+        /// The options of the scheme.
         expected: String,
     },
-    /// A value that the option does not take.
+    /// The option does not accept the value.
     #[error("`{value}` is no value for `{option}` of separation `{scheme}`, which takes {expected}")]
     Value {
         /// The scheme.
@@ -47,7 +47,7 @@ pub enum SeparationError {
         option: String,
         /// The value given.
         value: String,
-        /// What the option takes.
+        /// The accepted values.
         expected: &'static str,
     },
 }
@@ -57,7 +57,7 @@ const BASE: OptionInfo = option("base", "time or writes: what ages are measured 
 const SPAN: &str =
     "a number of nanoseconds or, with base=writes, of user writes; or time with its unit (ns, us, ms, s, h, d)";
 
-/// Sixty seconds: P2 names no threshold.
+/// Sixty seconds, since P2 gives no threshold.
 const MINUTE: u64 = 60_000_000_000;
 
 static SCHEMES: &[SchemeInfo] = &[
@@ -138,11 +138,11 @@ pub fn info(name: &str) -> Option<&'static SchemeInfo> {
 }
 
 impl Separation {
-    /// The scheme of that name with these options, each a name and a value.
+    /// The scheme with this name and these options, each a name and a value.
     ///
     /// # Errors
     ///
-    /// [`SeparationError`] for a name, an option or a value that there is not.
+    /// Errors: [`SeparationError`] for an unknown name, option or value.
     pub fn named<'a>(
         name: &str,
         options: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -258,7 +258,7 @@ impl FromStr for Separation {
     }
 }
 
-/// The name, and the options that differ from their defaults: what `FromStr` reads.
+/// Shows the name and the options that differ from their defaults, as read by `FromStr`.
 impl fmt::Display for Separation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let default = info(self.name()).map(|info| info.scheme.options()).unwrap_or_default();

@@ -2,32 +2,32 @@
 //! Lilong Huang: "Separating Data via Block Invalidation Time Inference for Write Amplification
 //! Reduction in Log-Structured Storage", FAST 2022, Algorithm 1.
 
-/// Cleaned blocks of region 0 to a mean.
+/// The number of cleaned blocks of region 0 per mean.
 const BLOCKS: u64 = 16;
 
-/// What it has learnt.
+/// The learned state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SepBit {
-    /// The sum of `BLOCKS` lifespans, in user writes; `None`: infinite.
+    /// The sum of `BLOCKS` lifespans in user writes; `None` means infinite.
     mean_times_blocks: Option<u64>,
     sum: u64,
     blocks: u64,
 }
 
 impl SepBit {
-    /// Whether `span` is under `times` mean lifespans. Whole numbers: both sides carry the factor
-    /// [`BLOCKS`].
+    /// Whether `span` is below `times` mean lifespans. In whole numbers: both sides carry the
+    /// factor [`BLOCKS`].
     fn under(&self, span: u64, times: u64) -> bool {
         self.mean_times_blocks
             .is_none_or(|mean| u128::from(span) * u128::from(BLOCKS) < u128::from(mean) * u128::from(times))
     }
 
-    /// The region of a user's write that ends a version of this lifespan.
+    /// The region for a user write that replaces a version of this lifespan.
     pub(super) fn on_write(&self, lifespan: Option<u64>) -> u8 {
         u8::from(!lifespan.is_some_and(|lifespan| self.under(lifespan, 1)))
     }
 
-    /// The region of a version that cleaning moves.
+    /// The region for a version that cleaning moves.
     pub(super) fn on_clean(&self, from: u8, age: u64) -> u8 {
         if from == 0 {
             2
@@ -40,7 +40,7 @@ impl SepBit {
         }
     }
 
-    /// A block is cleaned that was opened `lifespan` ago.
+    /// Notes the cleaning of a block that was opened `lifespan` ago.
     pub(super) fn on_victim(&mut self, region: u8, lifespan: u64) {
         if region != 0 {
             return;

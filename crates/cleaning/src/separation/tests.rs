@@ -1,4 +1,4 @@
-//! The schemes against their published rules.
+//! Checks the schemes against their published rules.
 
 use super::*;
 
@@ -16,11 +16,11 @@ const KEY: DatumKey = DatumKey(1);
 fn dac_goes_up_when_young_and_down_when_old() {
     let mut dac = separator("dac:regions=3,promote-below=10,demote-above=20");
     assert_eq!(dac.on_write(KEY, None, Nanos(100)), datum(0, 100));
-    // Lifespan 9, 10, 11; at the top.
+    // Lifespans 9, 10, 11; then at the top.
     for (before, after) in [((0, 91), 1), ((0, 90), 0), ((1, 89), 1), ((2, 99), 2)] {
         assert_eq!(dac.on_write(KEY, Some(datum(before.0, before.1)), Nanos(100)), datum(after, 100), "{before:?}");
     }
-    // Age 19, 20, 21; at the bottom and the top. The stamp stays.
+    // Ages 19, 20, 21; at the bottom and at the top. The stamp is unchanged.
     for (before, after) in [((1, 81), 2), ((1, 80), 1), ((1, 79), 0), ((0, 0), 0), ((2, 99), 2)] {
         let before = datum(before.0, before.1);
         assert_eq!(dac.on_clean(KEY, before, Nanos(100)), Datum { region: after, ..before }, "{before:?}");
@@ -72,7 +72,7 @@ fn sepbit_infers_lifetimes_as_its_algorithm_1() {
         sepbit.on_write(DatumKey(key), None, now);
     }
     assert_eq!([0, 1, 3, 5].map(|from| sepbit.on_clean(KEY, datum(from, 0), now).region), [2, 3, 3, 3]);
-    // Sixteen lifespans of 8 and 12, mean 10. Blocks of other regions do not count.
+    // Sixteen lifespans of 8 and 12 have the mean 10. Blocks of other regions do not count.
     for victim in 0..16 {
         assert_eq!(sepbit.on_write(KEY, Some(datum(0, 0)), now).region, 0, "still infinite");
         let written = sepbit.stamp(now).0;
@@ -112,7 +112,7 @@ fn intervals_grow_by_the_factor() {
     assert_eq!(interval.on_write(KEY, None, Nanos(0)).region, 3);
     let region = [0, 9, 10, 29, 30, 89, 90, u64::MAX].map(|now| interval.on_write(KEY, Some(datum(0, 0)), Nanos(now)));
     assert_eq!(region.map(|datum| datum.region), [0, 0, 1, 1, 2, 2, 3, 3]);
-    // Older than its region says: on. Younger: it stays.
+    // A version older than its region allows moves on; a younger one stays.
     assert_eq!(interval.on_clean(KEY, datum(0, 0), Nanos(31)).region, 2);
     assert_eq!(interval.on_clean(KEY, datum(2, 0), Nanos(5)).region, 2);
 }
@@ -122,7 +122,7 @@ fn frequencies_double_from_region_to_region_and_are_forgotten() {
     let mut frequency = separator("frequency:regions=4,halve-every=16");
     let regions: Vec<_> = (0..9).map(|_| frequency.on_write(KEY, None, Nanos(0)).region).collect();
     assert_eq!(regions, [0, 1, 1, 2, 2, 2, 2, 3, 3]);
-    // Nine writes of one key; the 16th write and each 16th after it halve them to 4, 2, 1.
+    // Nine writes of one key; the 16th write and each 16th after it halve the counters to 4, 2, 1.
     let mut seen = Vec::new();
     for key in 9..=48 {
         frequency.on_write(DatumKey(key + 1000), None, Nanos(0));

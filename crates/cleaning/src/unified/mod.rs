@@ -1,12 +1,12 @@
-//! One cleaner: what becomes of each run of valid blocks of a segment, of all ways that there are.
+//! The unified cleaner: chooses among all options for each run of valid blocks of a segment.
 //!
 //! P1 compares leaving a run, copying it away and copying it within its segment. P3 remaps: the
-//! device points the new address at the old page, and a command costs its log and no copy. This
-//! compares all of them in predicted nanoseconds, and as one more way for the whole segment P3's:
-//! all runs remapped away in the order of files, with the time that later reads save as a credit.
+//! device points the new address to the old page, and a command costs log space but no copy. The
+//! unified cleaner compares all of these in predicted nanoseconds, and P3's option for the whole
+//! segment: remapping all runs away in file order, credited with the time that later reads save.
 //!
-//! Where a run goes decides the requests that fill the holes; how it goes does not. So each run
-//! goes by the cheaper transport, and the search is that of `search.rs`.
+//! Where a run goes decides the requests that fill the holes; how it is moved does not. So each run
+//! uses the cheaper transport, and `search.rs` does the search.
 
 mod predict;
 mod search;
@@ -17,90 +17,89 @@ pub use predict::predict;
 
 use crate::partial::{Choice, MeanHoles, RequestTimes, ValidRun};
 
-/// What a device's remap costs.
+/// The cost of remapping on a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RemapCost {
-    /// A command, whatever its pairs: its way to the device and the page of the log that makes it
-    /// durable.
+    /// The cost per command: its way to the device, and the log page that makes it durable.
     pub command_ns: f64,
-    /// A pair more: its line in the log, and its part of the log's cleaning later on.
+    /// The cost per pair: its line in the log, and its share of cleaning the log later.
     pub pair_ns: f64,
-    /// Pairs of a command at most; 0 counts as 1.
+    /// The most pairs per command; 0 counts as 1.
     pub pairs_max: u32,
-    /// Blocks that one pair moves, at addresses that are multiples of it; 0 counts as 1.
+    /// Blocks moved per pair, at addresses that are multiples of it; 0 counts as 1.
     pub unit: u32,
 }
 
 impl RemapCost {
-    /// A pair with its part of a full command.
+    /// The cost of a pair including its share of a full command.
     pub fn of_pair(&self) -> f64 {
         self.pair_ns + self.command_ns / f64::from(self.pairs_max.max(1))
     }
 
-    /// What is paid once, however few pairs there are: `n` pairs are at most one command more than
-    /// `n / pairs_max`.
+    /// The fixed cost, however few pairs there are: `n` pairs need at most one command more than `n
+    /// / pairs_max`.
     pub fn of_first(&self) -> f64 {
         self.command_ns * (1.0 - 1.0 / f64::from(self.pairs_max.max(1)))
     }
 
-    /// All of so many pairs.
+    /// The cost of this many pairs.
     pub fn of_pairs(&self, pairs: u32) -> f64 {
         if pairs == 0 { 0.0 } else { self.of_first() + f64::from(pairs) * self.of_pair() }
     }
 }
 
-/// What the ways cost.
+/// The costs of all options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs<'a> {
     /// The device's times by request size.
     pub times: &'a RequestTimes,
     /// The holes that copies go to.
     pub means: MeanHoles,
-    /// `None`: the device cannot remap.
+    /// The cost of remapping; `None` if the device cannot remap.
     pub remap: Option<RemapCost>,
-    /// The checkpoint that a segment waits for of which anything was moved.
+    /// The time of the checkpoint that a segment waits for if anything in it was moved.
     pub checkpoint_ns: f64,
-    /// What reads save later on, where all blocks of the segment go away in the order of files.
+    /// The time that later reads save if all blocks of the segment move away in file order.
     pub sorted_gain_ns: f64,
 }
 
-/// What becomes of a run.
+/// What to do with a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// It stays (SSR).
+    /// Leave it (SSR).
     #[default]
     Leave,
-    /// It is copied to the cold segment (Inter-GC).
+    /// Copy it to the cold segment (Inter-GC).
     CopyOut,
-    /// It is copied within its segment (Intra-GC).
+    /// Copy it within its segment (Intra-GC).
     CopyWithin,
-    /// It is remapped to the cold segment.
+    /// Remap it to the cold segment.
     RemapOut,
-    /// It is remapped within its segment.
+    /// Remap it within its segment.
     RemapWithin,
 }
 
 impl Way {
-    /// All of them, those first that do less.
+    /// All options, those that do less first.
     pub const ALL: [Self; 5] = [Self::Leave, Self::CopyOut, Self::CopyWithin, Self::RemapOut, Self::RemapWithin];
 }
 
-/// What is done with a segment.
+/// What to do with a segment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// One for each run.
+    /// One option per run.
     pub ways: Vec<Way>,
-    /// Whether all runs are remapped away in the order of files and their pages.
+    /// Whether all runs are remapped away in the order of files and pages.
     pub sorted: bool,
-    /// Moving, the checkpoint, filling the present holes, less what reads save.
+    /// The predicted time: moves, checkpoint and filling the present holes, minus what reads save.
     pub predicted_ns: f64,
-    /// The time of the segment with all runs left.
+    /// The predicted time if all runs are left.
     pub left_ns: f64,
 }
 
 impl Plan {
-    /// The plan of the least predicted time; of equal ones the one that does less. Cost: two
-    /// searches as of [`crate::partial::Method::Optimal`].
+    /// The plan with the least predicted time; among equals the one that does less. Cost: two
+    /// searches like [`crate::partial::Method::Optimal`].
     pub fn of(runs: &[ValidRun], costs: &Costs<'_>) -> Self {
         let left = vec![Way::Leave; runs.len()];
         let left_ns = predict(runs, &left, false, costs);
@@ -114,7 +113,7 @@ impl Plan {
         plan
     }
 
-    /// Takes other ways, where they are predicted to take less time.
+    /// Switches to other options if they are predicted to take less time.
     fn take(&mut self, runs: &[ValidRun], ways: Vec<Way>, sorted: bool, costs: &Costs<'_>) {
         let predicted_ns = predict(runs, &ways, sorted, costs);
         if predicted_ns < self.predicted_ns {
@@ -123,7 +122,7 @@ impl Plan {
     }
 }
 
-/// The ways of least time, where the first command costs nothing that the others do not.
+/// The options with the least time, ignoring the fixed cost of the first command.
 fn best(runs: &[ValidRun], costs: &Costs<'_>) -> Vec<Way> {
     let options: Vec<[(f64, Way); 2]> = runs.iter().map(|run| cheaper(run, costs)).collect();
     let moves: Vec<[f64; 2]> = options.iter().map(|[out, within]| [out.0, within.0]).collect();
@@ -136,7 +135,7 @@ fn best(runs: &[ValidRun], costs: &Costs<'_>) -> Vec<Way> {
     ways.collect()
 }
 
-/// Out and within, each by the cheaper transport.
+/// The cheaper transport out of the segment, and within it.
 fn cheaper(run: &ValidRun, costs: &Costs<'_>) -> [(f64, Way); 2] {
     let of = |way| predict::move_ns(run, way, costs);
     [[Way::CopyOut, Way::RemapOut], [Way::CopyWithin, Way::RemapWithin]].map(|[copy, remap]| {

@@ -1,11 +1,11 @@
-//! The predicted time of what is done with a segment.
+//! Predicts the time of a plan for a segment.
 
 use super::{Costs, RemapCost, Way};
 use crate::partial::ValidRun;
 use crate::partial::cost::{copy, fill};
 
-/// The time of a run's move, without what the first command of the segment costs. Infinite for a
-/// remap where the device has none.
+/// The time to move a run, without the fixed cost of the segment's first command. Infinite for a
+/// remap on a device that cannot remap.
 pub(super) fn move_ns(run: &ValidRun, way: Way, costs: &Costs<'_>) -> f64 {
     let length = u32::from(run.length);
     match way {
@@ -22,18 +22,18 @@ pub(super) fn move_ns(run: &ValidRun, way: Way, costs: &Costs<'_>) -> f64 {
     }
 }
 
-/// Whole units of a run, and the blocks outside them, which are copied.
+/// The whole units of a run, and the blocks outside them, which are copied.
 fn units(run: &ValidRun, remap: &RemapCost) -> (u32, u32) {
     let (unit, start, length) = (remap.unit.max(1), u32::from(run.start), u32::from(run.length));
     let pairs = ((start + length) / unit).saturating_sub(start.div_ceil(unit));
     (pairs, length - pairs * unit)
 }
 
-/// The time of moving the runs by these ways, of the checkpoint behind, and of filling the holes
-/// that there are, less the credit where all were remapped away in order: the model that a plan
-/// is the best of. A stretch between two runs that stay is one request; what is freed in it is
-/// written, too, so that the present holes have a part of that request's time, and what moves
-/// within the segment takes up what it frees. Cost: some look-ups a run.
+/// The predicted time of moving the runs this way, of the checkpoint after it, and of filling the
+/// present holes, minus the credit if all runs were remapped away in order. A plan minimises it. A
+/// stretch between two runs that stay is one request. Blocks freed in it are written too, so the
+/// present holes get only their share of the request's time; blocks moved within the segment use up
+/// what they free. Cost: a few lookups per run.
 pub fn predict(runs: &[ValidRun], ways: &[Way], sorted: bool, costs: &Costs<'_>) -> f64 {
     let (mut time_ns, mut moves, mut pairs) = (0.0, false, 0);
     let (mut holes, mut freed) = (0, 0);

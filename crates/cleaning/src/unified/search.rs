@@ -1,20 +1,20 @@
-//! The choices for a segment that together cost least, where each run has costs of its own.
+//! Finds the choices for a segment with the least total cost if each run has its own costs.
 //!
-//! P1's copies cost the same a block whichever run it is of, so that [`crate::partial::freed`]
-//! looks for the number of freed blocks alone. A remap costs by the command and the pair, and each
-//! run goes by the cheaper transport, so this search goes from each run that stays to the next one
-//! over all numbers of blocks that are freed between. Cost: `runs² * valid blocks` steps at most.
+//! P1's copies cost the same per block for every run, so [`crate::partial::freed`] only searches
+//! for the number of freed blocks. A remap costs per command and pair, and each run uses the
+//! cheaper transport. So this search goes from each run that stays to the next one, over all
+//! numbers of blocks freed between. Cost: at most `runs² * valid blocks` steps.
 
 use crate::partial::cost::fill;
 use crate::partial::optimal::{ByFreed, Way, hole_behind, moved, walk_back};
 use crate::partial::{Choice, RequestTimes, ValidRun};
 
-/// The choices of least time where moving each run away, and within its segment, takes `moves`. Of
-/// equal ones those that move less.
+/// The choices with the least time, where `moves` gives the time of moving each run away and within
+/// its segment. Among equals, those that move less.
 pub(super) fn cheapest(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]]) -> Vec<Choice> {
     let mut choices = Vec::with_capacity(runs.len());
     let mut start = 0;
-    // Where two neighbours share no hole, nothing joins them.
+    // Runs that share no hole are independent.
     for end in 1..=runs.len() {
         if runs.get(end).is_none_or(|run| !run.shares_left) {
             let (island, moves) = (runs.get(start..end), moves.get(start..end));
@@ -27,7 +27,7 @@ pub(super) fn cheapest(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2
 
 fn optimal_island(runs: &[ValidRun], times: &RequestTimes, copies: &[[f64; 2]]) -> Vec<Choice> {
     let count = runs.len();
-    // best[k]: the way to run k - 1, which stays; best[count + 1]: to the end of the island.
+    // best[k]: the path to run k - 1, which stays; best[count + 1]: to the end of the island.
     let mut best = vec![Way { time_ns: f64::INFINITY, from: 0, freed: 0 }; count + 2];
     best[0].time_ns = 0.0;
     for from in 0..=count {

@@ -1,10 +1,10 @@
-//! The best plan against all choices, and what decides between ways.
+//! Checks the best plan against all choices, and what decides between options.
 
 use nandkit_units::random::Random;
 
 use super::*;
 
-/// A segment of up to `most` runs at random, with holes that are shared and others that are not.
+/// A random segment of up to `most` runs, with and without shared holes.
 fn segment(random: &mut Random, most: u64) -> Vec<ValidRun> {
     let count = 1 + random.below(most) as usize;
     let (mut runs, mut start): (Vec<ValidRun>, u16) = (Vec::new(), 0);
@@ -38,7 +38,7 @@ fn costs<'a>(random: &mut Random, times: &'a RequestTimes) -> Costs<'a> {
     Costs { times, means, remap: (can > 0).then_some(remap), checkpoint_ns, sorted_gain_ns }
 }
 
-/// All `5^runs` choices, and all runs in order.
+/// The least time of all `5^runs` choices, and of all runs in order.
 fn least(runs: &[ValidRun], costs: &Costs<'_>) -> f64 {
     let mut least = predict(runs, &vec![Way::RemapOut; runs.len()], true, costs);
     for number in 0..5_usize.pow(runs.len() as u32) {
@@ -49,7 +49,7 @@ fn least(runs: &[ValidRun], costs: &Costs<'_>) -> f64 {
     least
 }
 
-/// Victims of up to 5 runs, now and then of up to 8; of up to 8 always where rounds are asked for.
+/// Victims of up to 5 runs, occasionally up to 8; always up to 8 if rounds are requested.
 #[test]
 fn the_plan_is_the_best_of_all_choices() {
     let rounds = std::env::var("NANDKIT_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
@@ -73,7 +73,8 @@ fn the_plan_is_the_best_of_all_choices() {
     assert!(seen[0] > 0 && seen[1] + seen[2] > 0 && seen[3] + seen[4] > 0 && sorted > 0, "{seen:?}, {sorted}");
 }
 
-/// Three holes of 4 blocks with two runs of 2 between, a request of 1,000 ns and 10 more a block.
+/// Three holes of 4 blocks with two runs of 2 between them; a request costs 1,000 ns plus 10 per
+/// block.
 #[test]
 fn what_a_command_costs_decides_between_copies_and_remaps() {
     let times = RequestTimes::new(512, |blocks| 100 + u64::from(blocks), |blocks| 1_000 + 10 * u64::from(blocks));
@@ -86,13 +87,14 @@ fn what_a_command_costs_decides_between_copies_and_remaps() {
     };
     assert_eq!(with(100.0, 1, 0.0, 0.0).ways, [Way::RemapOut; 2]);
     assert_eq!(with(10_000.0, 1, 0.0, 0.0).ways, [Way::CopyOut; 2]);
-    // 1,040 for each of three holes are less than one request and the checkpoint.
+    // 1,040 for each of three holes is less than one request and the checkpoint.
     assert_eq!(with(100.0, 1, 5_000.0, 0.0).ways, [Way::Leave; 2]);
     let credited = with(100.0, 1, 5_000.0, 4_000.0);
     assert!(credited.sorted && credited.predicted_ns < credited.left_ns, "{credited:?}");
-    // Units of 4 blocks: no run holds one.
+    // Units of 4 blocks: no run contains one.
     assert_eq!(with(100.0, 4, 0.0, 0.0).ways, [Way::CopyOut; 2]);
-    // By hand: a command of two pairs each, and all holes in one request of 16 of which 12 count.
+    // By hand: a command of two pairs each, and all holes in one request of 16 blocks, of which 12
+    // count.
     let plan = with(160.0, 1, 0.0, 0.0);
     let expected = 160.0 * 15.0 / 16.0 + 4.0 * (1.0 + 10.0) + 12.0 / 16.0 * 1_160.0;
     assert!((plan.predicted_ns - expected).abs() < 1e-9, "{plan:?}, expected {expected}");

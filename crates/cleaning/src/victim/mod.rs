@@ -1,9 +1,9 @@
-//! Which block to clean next.
+//! Chooses the block to clean next.
 //!
-//! A file system or a translation layer describes its candidates as [`BlockView`]s and asks one
-//! [`VictimPolicy`]; it never names a policy, so that a new one needs no line in it. A policy is a
-//! [`VictimRule`] (how blocks compare) with two wrappers that go with every rule: whether blocks
-//! without invalid data are candidates at all, and static wear levelling.
+//! A file system or translation layer describes its candidates as [`BlockView`]s and asks one
+//! [`VictimPolicy`]; it never names a policy, so a new one needs no change there. A policy is a
+//! [`VictimRule`] (how blocks compare) with two wrappers that work with every rule: whether blocks
+//! without invalid data are candidates, and static wear levelling.
 //!
 //! ```
 //! use nandkit_cleaning::victim::{BlockView, VictimPolicy};
@@ -32,28 +32,27 @@ pub use option::{OptionInfo, OptionValues, RuleOption};
 pub(crate) use option::{option, parse_span};
 pub use rule::{Candidates, Draw, VictimRule, random_order};
 
-/// The list on which a list-based cleaner holds a block, in the terms of JFFS2.
+/// The list in which a list-based cleaner keeps a block, in JFFS2's terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Queue {
     /// A block with errors that still holds data. The owner offers it only while it has free blocks
     /// to spare (Linux: more free blocks than `resv_blocks_gcbad`, which is 0 in 6.1);
     /// [`rules::jffs2_lists::Jffs2Lists`] then takes it before all others.
     BadUsed,
-    /// Nothing valid; waits to be erased.
+    /// No valid data; waits to be erased.
     Erasable,
     /// At least half of the block is invalid.
     VeryDirty,
     /// Some of the block is invalid.
     #[default]
     Dirty,
-    /// Nothing worth mentioning is invalid (Linux: no more than a node's header and its least data,
-    /// 128 bytes).
+    /// Next to nothing is invalid (Linux: at most a node's header and its least data, 128 bytes).
     Clean,
 }
 
 impl Queue {
-    /// The list of a block where the owner keeps none: `Erasable` without valid data, `Clean`
-    /// without invalid data, `VeryDirty` from half of the block on.
+    /// The list for a block of an owner without lists: `Erasable` without valid data, `Clean`
+    /// without invalid data, `VeryDirty` if at least half is invalid.
     pub const fn of(valid: u64, invalid: u64, free: u64) -> Self {
         if invalid == 0 {
             Self::Clean
@@ -67,42 +66,41 @@ impl Queue {
     }
 }
 
-/// What a policy may know of a block. The owner offers only blocks that it could clean now: none
+/// What a policy may know of a block. The owner only offers blocks that it could clean now: none
 /// that is free, bad or open for writing.
 ///
-/// Amounts are in bytes where the owner writes nodes of any length (JFFS2), in logical pages where
-/// it writes these (page-mapped layer): alike in all views of one choice.
+/// Amounts are in bytes if the owner writes nodes of any length (JFFS2), in logical pages if it
+/// writes these (page-mapped layer): the same unit in all views of one choice.
 ///
-/// Instants and counts that a format does not store start at 0 after a mount; see `erase-offset` of
+/// Times and counts that a format does not store start at 0 after a mount; see `erase-offset` of
 /// `cat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockView {
-    /// The block's number; no two views of one choice have the same.
+    /// The block's number, unique within one choice.
     pub block: u32,
-    /// Valid data: what cleaning would copy.
+    /// Valid data, which cleaning would copy.
     pub valid: u64,
-    /// What cleaning would win besides what is free: obsolete and wasted.
+    /// What cleaning would gain besides free space: obsolete and wasted data.
     pub invalid: u64,
-    /// What was never written since the last erase.
+    /// Space not written since the last erase.
     pub free: u64,
-    /// Erases so far.
+    /// The number of erases so far.
     pub erases: u32,
     /// When the block was last written.
     pub written: Nanos,
     /// When the block was first written since its last erase.
     pub first_written: Nanos,
-    /// The mean time of what came and went, where the owner keeps one, as F2FS does: what the rules
-    /// of F2FS take for `written`.
+    /// The mean time of changes, if the owner keeps one, as F2FS does; F2FS's rules use it instead
+    /// of `written`.
     pub mean_written: Option<Nanos>,
-    /// The list that holds it.
+    /// The list that contains it.
     pub queue: Queue,
-    /// The order within `queue`; the least is the head.
+    /// The position within `queue`; the least is the head.
     pub place: i64,
-    /// The order of the blocks with invalid data if `Dirty` and `VeryDirty` were one list, in the
-    /// order of their first invalid data: a block keeps it when it goes from one to the other. The
-    /// least is the head.
+    /// The position in a combined list of `Dirty` and `VeryDirty`, ordered by when blocks first had
+    /// invalid data; it is kept when a block changes between the two. The least is the head.
     pub dirtied: i64,
-    /// The region of [`crate::separation`] that it belongs to.
+    /// The region of [`crate::separation`] it belongs to.
     pub region: u8,
 }
 
@@ -112,7 +110,7 @@ impl BlockView {
         self.mean_written.unwrap_or(self.written)
     }
 
-    /// The whole block.
+    /// The size of the whole block.
     pub const fn capacity(&self) -> u64 {
         self.valid.saturating_add(self.invalid).saturating_add(self.free)
     }
@@ -123,11 +121,11 @@ impl BlockView {
 pub enum Reason {
     /// It was the head of this list.
     Head(Queue),
-    /// It compared best among the candidates.
+    /// It compared best.
     Best,
     /// It was drawn.
     Drawn,
-    /// Static wear levelling.
+    /// Static wear levelling chose it.
     Leveling,
 }
 
@@ -136,43 +134,44 @@ pub enum Reason {
 pub struct Choice {
     /// The block to clean.
     pub block: u32,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// Blocks whose figures the policy has to look at for this choice in the structures that its
-    /// authors describe: 1 for the head of a list, `d` for d-choices, all for greedy. For the
-    /// account of CPU time.
+    /// Blocks whose figures the policy examines for this choice with the data structures that its
+    /// authors describe: 1 for the head of a list, `d` for d-choices, all for greedy. Used to
+    /// account CPU time.
     pub evaluated: u32,
 }
 
-/// Static wear levelling: now and then a block that no rule would take, because its data never
-/// change, is cleaned so that it takes part in wear.
+/// Static wear levelling: occasionally cleans a block that no rule would take, because its data
+/// never changes, so that it takes part in wear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Leveling {
-    /// None but the rule's own. The default.
+    /// None beyond the rule's own. The default.
     #[default]
     None,
     /// One victim in this many (by draw; 0 means never) is the coldest block.
     OneIn {
-        /// The mean distance of such victims.
+        /// The mean number of victims between two such ones.
         victims: u32,
         /// What the coldest block is.
         coldest: Coldest,
     },
-    /// The least erased block, the longest unwritten among equals, whenever the offered blocks'
-    /// erase counts differ by more than this (as UBI does with its `CONFIG_MTD_UBI_WL_THRESHOLD`).
+    /// Takes the least-erased block, the longest unwritten among equals, whenever the erase counts
+    /// of the offered blocks differ by more than this (as UBI does with
+    /// `CONFIG_MTD_UBI_WL_THRESHOLD`).
     Gap {
-        /// The greatest difference left alone.
+        /// The greatest difference that is tolerated.
         erases: u32,
     },
 }
 
-/// The coldest block.
+/// The meaning of the coldest block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Coldest {
-    /// The one unwritten for longest, the least erased among equals. The default.
+    /// The one unwritten longest, the least erased among equals. The default.
     #[default]
     Oldest,
-    /// The one least erased, the longest unwritten among equals.
+    /// The least erased one, the longest unwritten among equals.
     LeastErased,
 }
 
@@ -184,8 +183,8 @@ pub struct VictimPolicy {
     pub rule: &'static dyn VictimRule,
     /// The rule's options.
     options: OptionValues,
-    /// Whether blocks of the queue `Clean` are candidates; `None`: as the rule's authors have it
-    /// ([`VictimRule::opens_clean`]). Wear levelling sees them always.
+    /// Whether blocks of the queue `Clean` are candidates; `None`: as the rule's authors decide
+    /// ([`VictimRule::opens_clean`]). Wear levelling always sees them.
     pub open_clean: Option<bool>,
     /// Static wear levelling.
     pub leveling: Leveling,
@@ -197,7 +196,7 @@ impl Default for VictimPolicy {
     }
 }
 
-/// Rules of one name count as the same.
+/// Rules with the same name are equal.
 impl PartialEq for VictimPolicy {
     fn eq(&self, other: &Self) -> bool {
         (self.name(), self.options, self.open_clean, self.leveling)
@@ -205,18 +204,18 @@ impl PartialEq for VictimPolicy {
     }
 }
 
-/// Candidates are handed to a rule in runs of so many: its loop over a run is compiled for it, and
-/// the call through its table is paid once a run.
+/// Candidates passed to a rule at once: its loop over them is compiled for the rule, and the
+/// virtual call is paid once per chunk.
 const CHUNK: usize = 16;
 
 impl VictimPolicy {
-    /// The block to clean next; `None` where there is no candidate. Ties go to the lowest block
-    /// number, and the order in which blocks are offered changes nothing.
+    /// The block to clean next; `None` without candidates. Ties go to the lowest block number, and
+    /// the order in which blocks are offered does not matter.
     ///
     /// `draw(n)` gives a uniform number in `0..n` from a seeded stream. A policy calls it at most
-    /// twice a choice, and how often depends on the policy alone.
+    /// twice per choice; how often depends on the policy alone.
     ///
-    /// Cost: one pass over the blocks, one more where a rule needs the range of a figure or wear
+    /// Cost: one pass over the blocks, one more if a rule needs the range of a figure or wear
     /// levelling is on; only rules with a window allocate.
     pub fn choose<I>(&self, blocks: I, now: Nanos, draw: &mut impl FnMut(u32) -> u32) -> Option<Choice>
     where
@@ -244,13 +243,13 @@ impl VictimPolicy {
         self.rule.choose(&Candidates { now, open_clean, visit: &visit }, &self.options, draw)
     }
 
-    /// The order in which an index keeps the candidates for the policy; `None` where it looks at
+    /// The order in which an index can keep the candidates for this policy; `None` if it looks at
     /// all of them.
     pub fn index_order(&self) -> Option<IndexOrder> {
         (self.leveling == Leveling::None).then(|| self.rule.index(&self.options)).flatten()
     }
 
-    /// The victim of static wear levelling, where it is due.
+    /// The victim of static wear levelling, if one is due.
     fn level(
         &self,
         blocks: impl Iterator<Item = BlockView> + Clone,

@@ -8,26 +8,26 @@ use super::rule::VictimRule;
 use super::rules::RULES;
 use super::{Coldest, Leveling, VictimPolicy};
 
-/// A name or an option that is none.
+/// An unknown name, option or value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// No policy of that name.
+    /// There is no policy of that name.
     #[error("no victim policy `{name}`; there are {}", names().collect::<Vec<_>>().join(", "))]
     Name {
         /// The name given.
         name: String,
     },
-    /// An option that the policy does not have.
+    /// The policy does not have the option.
     #[error("victim policy `{policy}` has no option `{option}`; it has {expected}")]
     Option {
         /// The policy.
         policy: &'static str,
         /// The option given.
         option: String,
-        /// The options that it has.
+        /// The options of the policy.
         expected: String,
     },
-    /// A value that the option does not take.
+    /// The option does not accept the value.
     #[error("`{value}` is no value for `{option}` of victim policy `{policy}`, which takes {expected}")]
     Value {
         /// The policy.
@@ -36,7 +36,7 @@ pub enum PolicyError {
         option: String,
         /// The value given.
         value: String,
-        /// What the option takes.
+        /// The accepted values.
         expected: &'static str,
     },
 }
@@ -56,27 +56,27 @@ pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
     RULES.iter().map(|rule| rule.name())
 }
 
-/// The name that a rule has now, where this is an old one; any other name as it is.
+/// The current name of a rule for an old one; returns any other name unchanged.
 pub fn current_name(name: &str) -> &str {
     RULES.iter().find(|rule| rule.old_name() == Some(name)).map_or(name, |rule| rule.name())
 }
 
-/// The rule of that name, or of that old name.
+/// The rule with this name or old name.
 pub fn rule(name: &str) -> Option<&'static dyn VictimRule> {
     RULES.iter().copied().find(|rule| rule.name() == current_name(name))
 }
 
-/// The options that a policy of this rule takes: those of the rule, and those of every policy.
+/// The options of a policy with this rule: those of the rule, and those of every policy.
 pub fn options(rule: &dyn VictimRule) -> impl Iterator<Item = OptionInfo> {
     rule.options().iter().map(|known| option(known.name, known.about)).chain(COMMON.iter().copied())
 }
 
 impl VictimPolicy {
-    /// The policy of that name with these options, each a name and a value.
+    /// The policy with this name and these options, each a name and a value.
     ///
     /// # Errors
     ///
-    /// [`PolicyError`] for a name, an option or a value that there is not.
+    /// Errors: [`PolicyError`] for an unknown name, option or value.
     pub fn named<'a>(name: &str, options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, PolicyError> {
         let rule = rule(name).ok_or_else(|| PolicyError::Name { name: name.to_owned() })?;
         let mut policy = Self::of(rule);
@@ -149,7 +149,7 @@ impl FromStr for VictimPolicy {
     }
 }
 
-/// The name, and the options that differ from their defaults: what `FromStr` reads.
+/// Shows the name and the options that differ from their defaults, as read by `FromStr`.
 impl fmt::Display for VictimPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut options: Vec<_> = self.options.changed().collect();

@@ -1,13 +1,13 @@
-//! Options that follow a policy's name: `d=5`, `age=created`.
+//! Options of policies: `d=5`, `age=created`.
 
 use nandkit_units::Nanos;
 
-/// An option as a list shows it.
+/// An option for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionInfo {
     /// Its name.
     pub name: &'static str,
-    /// What it takes and does, in one line.
+    /// What it accepts and does, in one line.
     pub about: &'static str,
 }
 
@@ -15,25 +15,25 @@ pub(crate) const fn option(name: &'static str, about: &'static str) -> OptionInf
     OptionInfo { name, about }
 }
 
-/// An option of a rule, with what it takes and its default.
+/// An option of a rule, with its accepted values and default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleOption {
     /// Its name.
     pub name: &'static str,
-    /// What it takes and does, in one line.
+    /// What it accepts and does, in one line.
     pub about: &'static str,
     kind: Kind,
     default: u64,
 }
 
-/// What an option takes.
+/// The values that an option accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A number in this range, both ends included.
+    /// A number in this range, inclusive.
     Number(u32, u32),
     /// A span of time; its value is in nanoseconds.
     Span,
-    /// One of these words; its value is the word's place.
+    /// One of these words; its value is the word's index.
     Word(&'static [&'static str]),
 }
 
@@ -48,12 +48,12 @@ impl RuleOption {
         Self { name, about, kind: Kind::Span, default: default.get() }
     }
 
-    /// One of several words; the default is the first of them.
+    /// One of several words; the default is the first.
     pub const fn word(name: &'static str, words: &'static [&'static str], about: &'static str) -> Self {
         Self { name, about, kind: Kind::Word(words), default: 0 }
     }
 
-    /// The same option with another word as its default.
+    /// This option with another word as its default.
     pub(super) const fn with_default(self, word: u64) -> Self {
         Self { default: word, ..self }
     }
@@ -77,7 +77,7 @@ impl RuleOption {
     }
 }
 
-/// The most options that a rule may have.
+/// The most options of a rule.
 const OPTIONS_MAX: usize = 5;
 
 /// The values of a rule's options.
@@ -88,7 +88,7 @@ pub struct OptionValues {
 }
 
 impl OptionValues {
-    /// The defaults of these options, of which a rule has at most five.
+    /// The default values of these options, at most five.
     pub(super) fn defaults(options: &'static [RuleOption]) -> Self {
         let mut values = [0; OPTIONS_MAX];
         values.iter_mut().zip(options).for_each(|(value, option)| *value = option.default);
@@ -99,18 +99,18 @@ impl OptionValues {
         self.options.iter().position(|option| option.name == name)
     }
 
-    /// The value of an option: a number, nanoseconds, or the place of a word; its default where the
+    /// The value of an option: a number, nanoseconds, or the index of a word; its default if the
     /// rule does not have it.
     pub fn get(&self, option: &RuleOption) -> u64 {
         self.place(option.name).and_then(|place| self.values.get(place)).copied().unwrap_or(option.default)
     }
 
-    /// A number.
+    /// The value of an option as a number.
     pub fn number(&self, option: &RuleOption) -> u32 {
         u32::try_from(self.get(option)).unwrap_or(u32::MAX)
     }
 
-    /// Sets an option; `None` where there is none of that name or it does not take the value.
+    /// Sets an option; `None` if it does not exist or does not accept the value.
     pub(super) fn set(&mut self, name: &str, text: &str) -> Option<()> {
         let place = self.place(name)?;
         *self.values.get_mut(place)? = self.options.get(place)?.parse(text)?;
@@ -124,14 +124,14 @@ impl OptionValues {
     }
 }
 
-/// Units of time, the greatest first.
+/// Units of time, the largest first.
 const UNITS: [(&str, u64); 6] = [
     ("d", 86_400_000_000_000),
     ("h", 3_600_000_000_000),
     ("ms", 1_000_000),
     ("us", 1_000),
     ("ns", 1),
-    // After those that end in it.
+    // After the units that end in it.
     ("s", 1_000_000_000),
 ];
 

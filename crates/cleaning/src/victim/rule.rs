@@ -1,4 +1,4 @@
-//! What a rule is, and what it sees of the candidates.
+//! The interface of rules, and their view of the candidates.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,25 +9,25 @@ use super::index::IndexOrder;
 use super::option::{OptionValues, RuleOption};
 use super::{BlockView, Choice, Reason};
 
-/// A uniform number below the given one, from a seeded stream.
+/// Draws a uniform number below the given one, from a seeded stream.
 pub type Draw<'a> = dyn FnMut(u32) -> u32 + 'a;
 
-/// How blocks compare. A rule is a struct without fields and a file of its own; the guide page
+/// How blocks compare. A rule is a struct without fields, in its own file; the guide page
 /// `docs/guide/victim-policy.md` writes one.
 ///
-/// Shares and ages are divided as 64-bit floating point numbers, whose basic operations give the
-/// same on every machine. In the formulas `u` is the valid share of the whole block; free bytes
-/// count as not valid.
+/// Shares and ages are divided as 64-bit floating-point numbers, whose basic operations give the
+/// same results on every machine. In the formulas, `u` is the valid share of the whole block; free
+/// bytes count as not valid.
 pub trait VictimRule: fmt::Debug + Sync {
-    /// Its name, for specs, titles and records; two rules of one name count as the same.
+    /// Its name, for specs, titles and records; rules with the same name are equal.
     fn name(&self) -> &'static str;
 
-    /// What it was called up to version 0.1, where that was another name; it is still read.
+    /// Its name up to version 0.1, if that differed; it is still accepted.
     fn old_name(&self) -> Option<&'static str> {
         None
     }
 
-    /// What it does, in one line.
+    /// A one-line description.
     fn about(&self) -> &'static str {
         ""
     }
@@ -37,8 +37,8 @@ pub trait VictimRule: fmt::Debug + Sync {
         &[]
     }
 
-    /// The victim, or `None` where there is no candidate. A rule draws at most once, and whether it
-    /// does depends on nothing that it sees.
+    /// The victim; `None` without candidates. A rule draws at most once, and whether it draws does
+    /// not depend on the candidates.
     fn choose(&self, candidates: &Candidates<'_>, options: &OptionValues, draw: &mut Draw<'_>) -> Option<Choice>;
 
     /// Whether its authors let it take blocks of the queue `Clean`.
@@ -46,24 +46,23 @@ pub trait VictimRule: fmt::Debug + Sync {
         false
     }
 
-    /// Whether it takes the block with the fewest valid data: no other candidate then wins more
-    /// than its victim does.
+    /// Whether it takes the block with the least valid data, so that no other candidate gains more.
     fn looks_at_counts_only(&self) -> bool {
         false
     }
 
     /// Whether it takes the heads of JFFS2's lists ([`BlockView::queue`], [`BlockView::place`],
-    /// [`BlockView::dirtied`]), so that only an owner that keeps lists can use it.
+    /// [`BlockView::dirtied`]), so that only an owner with such lists can use it.
     fn needs_lists(&self) -> bool {
         false
     }
 
-    /// Whether its authors draw from the ticks of the clock and not from a stream of numbers.
+    /// Whether its authors draw from the clock's ticks instead of a stream of numbers.
     fn draws_from_ticks(&self) -> bool {
         false
     }
 
-    /// The order in which an index keeps the candidates for it; `None` where it looks at all of
+    /// The order in which an index can keep the candidates for it; `None` if it looks at all of
     /// them.
     fn index(&self, options: &OptionValues) -> Option<IndexOrder> {
         let _ = options;
@@ -71,11 +70,11 @@ pub trait VictimRule: fmt::Debug + Sync {
     }
 }
 
-/// Shows all candidates to a function, in runs.
+/// Passes all candidates to a function, in chunks.
 pub(super) type Visit<'a> = dyn Fn(&mut dyn FnMut(&[BlockView])) + 'a;
 
-/// The blocks that may be chosen, and what else a rule may know. Each look at all of them asks the
-/// owner for all of them.
+/// The blocks that may be chosen, and what else a rule may know. Each pass over them asks the owner
+/// for all of them.
 #[derive(Clone, Copy)]
 pub struct Candidates<'a> {
     /// The time of the choice.
@@ -95,19 +94,20 @@ impl fmt::Debug for Candidates<'_> {
 }
 
 impl Candidates<'_> {
-    /// Shows each candidate once.
+    /// Passes each candidate to `visit` once.
     pub fn for_each(&self, mut visit: impl FnMut(&BlockView)) {
         (self.visit)(&mut |views| views.iter().for_each(&mut visit));
     }
 
-    /// How many of them pass.
+    /// The number of candidates that pass.
     pub fn count(&self, passes: impl Fn(&BlockView) -> bool) -> u32 {
         let mut count = 0;
         self.for_each(|view| count += u32::from(passes(view)));
         count
     }
 
-    /// The candidate with the least key, the lowest block among equals, and how many there are.
+    /// The candidate with the least key, the lowest block among equals, and the number of
+    /// candidates.
     fn min_by_key<K: Ord>(&self, key: impl Fn(&BlockView) -> K) -> Option<(BlockView, u32)> {
         let (mut best, mut count) = (None::<(K, BlockView)>, 0);
         self.for_each(|view| {
@@ -124,25 +124,25 @@ impl Candidates<'_> {
         best.map(|(_, view)| (view, count))
     }
 
-    /// The head of an order that the authors' structures keep: the candidate with the least key.
-    /// It is the only one that is evaluated.
+    /// The head of an order that the authors' data structures maintain: the candidate with the
+    /// least key. Only it counts as evaluated.
     pub fn head<K: Ord>(&self, key: impl Fn(&BlockView) -> K) -> Option<BlockView> {
         self.min_by_key(key).map(|(view, _)| view)
     }
 
-    /// Chooses the block with the least key, the lowest among equals; all are evaluated.
+    /// Chooses the block with the least key, the lowest among equals; all count as evaluated.
     pub fn best<K: Ord>(&self, key: impl Fn(&BlockView) -> K) -> Option<Choice> {
         let (victim, evaluated) = self.min_by_key(key)?;
         Some(Choice { block: victim.block, reason: Reason::Best, evaluated })
     }
 
-    /// Chooses the block with the least cost, the lowest among equals; all are evaluated. No number
-    /// (NaN) comes after all others.
+    /// Chooses the block with the least cost, the lowest among equals; all count as evaluated. NaN
+    /// sorts last.
     pub fn least(&self, cost: impl Fn(&BlockView) -> f64) -> Option<Choice> {
         self.best(|view| Score::of(cost(view)))
     }
 
-    /// The least and the greatest of a figure.
+    /// The minimum and maximum of a figure.
     pub fn range(&self, figure: impl Fn(&BlockView) -> u64) -> Option<(u64, u64)> {
         let mut range = None;
         self.for_each(|view| {
@@ -153,8 +153,8 @@ impl Candidates<'_> {
         range
     }
 
-    /// The `count` candidates (at least one) with the least keys, in no particular order, of those
-    /// that `passes` lets through.
+    /// The `count` candidates (at least one) with the least keys among those that `passes` accepts,
+    /// in no particular order.
     pub fn first<K: Ord>(
         &self,
         count: usize,
@@ -174,15 +174,15 @@ impl Candidates<'_> {
         all
     }
 
-    /// These blocks as the candidates of another choice.
+    /// Runs another choice among these blocks.
     pub fn among<R>(&self, views: &[BlockView], then: impl FnOnce(&Candidates<'_>) -> R) -> R {
         let visit = |each: &mut dyn FnMut(&[BlockView])| each(views);
         then(&Candidates { visit: &visit, ..*self })
     }
 }
 
-/// A random order of blocks that does not depend on the order in which they are offered: less is
-/// earlier.
+/// A random order of blocks that does not depend on the order in which they are offered; a lower
+/// value is earlier.
 pub fn random_order(draw: &mut Draw<'_>) -> impl Fn(&BlockView) -> u64 + use<> {
     let salt = u64::from(draw(u32::MAX));
     move |view| random::hash(salt, u64::from(view.block), 0)
@@ -194,7 +194,7 @@ struct Score(f64);
 
 impl Score {
     fn of(cost: f64) -> Self {
-        // Adding zero makes -0 and 0 the same.
+        // Adding zero turns -0 into 0.
         Self(if cost.is_nan() { f64::INFINITY } else { cost + 0.0 })
     }
 }

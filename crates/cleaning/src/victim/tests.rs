@@ -1,10 +1,10 @@
-//! The policies against their published formulas.
+//! Checks the policies against their published formulas.
 
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A block of the table: number, valid, invalid, free, erases, instants of last and first write in
+/// A block of the table: number, valid, invalid, free, erases, times of the last and first write in
 /// seconds.
 fn view(figures: (u32, u64, u64, u64, u32, u64, u64)) -> BlockView {
     let (block, valid, invalid, free, erases, written, first_written) = figures;
@@ -57,12 +57,12 @@ fn each_rule_takes_the_block_that_its_formula_says() {
         // 40, 54, 12.5, 67.5.
         ("cost-benefit-p1:age=created", 100, 11),
         // Ages in the range 0 to 90 s: 100 - 66 = 34, 0, 100, 0: 100*50*34/150 = 1133, 0,
-        // 100*20*100/180 = 1111, 0; whatever the time is.
+        // 100*20*100/180 = 1111, 0; independent of the current time.
         ("f2fs-cost-benefit", 1000, 2),
         // valid/invalid * 1/age * (erases + 1): 1/80*5 = .063, .111/12*2 = .019, 4/100*4 = .16,
         // .8/90*10 = .089.
         ("cat", 100, 5),
-        // Oldest first: 7 and 11, of which 11 has less that is valid.
+        // Oldest first: 7 and 11, of which 11 has less valid data.
         ("windowed-greedy:window=2", 100, 11),
         ("windowed-greedy:window=1", 100, 7),
         // 60*age + 40*(1-u), age in the range 0 to 90 s: 20+20, 0+36, 60+8, 0+24.
@@ -70,7 +70,7 @@ fn each_rule_takes_the_block_that_its_formula_says() {
         ("age-threshold:threshold=0s,percent=100,weight=0", 100, 5),
         // The oldest two of four: 7 and 2.
         ("age-threshold:threshold=0s,percent=50,least=1,weight=0", 100, 2),
-        // Only 7 was last written 80 s before the newest; nothing 91 s before.
+        // Only 7 was last written 80 s before the newest; none 91 s before.
         ("age-threshold:threshold=80s,weight=0", 100, 7),
         ("age-threshold:threshold=91s,weight=0", 100, 5),
         ("wear-aware", 100, 5),
@@ -101,11 +101,11 @@ fn cost_benefit_counts_the_read_of_the_block() {
 
 #[test]
 fn what_p2_leaves_open_in_cat_decides() {
-    // As written, a block that was never erased is the best victim, however full.
+    // Without an offset, a block that was never erased is the best victim, however full.
     let never_erased = [(1, 1, 99, 0, 1, 0, 0), (2, 99, 1, 0, 0, 0, 0)].map(view);
     assert_eq!(choose("cat:erase-offset=0", &never_erased, 100), Some(2));
     assert_eq!(choose("cat", &never_erased, 100), Some(1));
-    // Free bytes are not invalid, but Chiang's segments win them: 4 and 1.5 against 2/3 and 1.5.
+    // Free bytes are not invalid, but Chiang's segments gain them: 4 and 1.5 against 2/3 and 1.5.
     let free = [(1, 40, 10, 50, 0, 0, 0), (2, 60, 40, 0, 0, 0, 0)].map(view);
     assert_eq!((choose("cat", &free, 100), choose("cat-chiang", &free, 100)), (Some(2), Some(1)));
     // Ages of 1024 and 2 units: 1.5/1024 and .11/2; with logarithms 1.5/11 and .11/2.
@@ -131,7 +131,7 @@ fn wear_counts_by_the_gap() {
     assert_eq!(choose("wear-aware:balance=0", &blocks, 100), Some(7));
 }
 
-/// One block per list, its number that of the list.
+/// One block per list; its number is that of the list.
 fn lists(present: &[Queue]) -> Vec<BlockView> {
     present.iter().map(|&queue| BlockView { block: queue as u32, queue, ..BlockView::default() }).collect()
 }
@@ -237,7 +237,7 @@ fn static_wear_levelling_takes_the_coldest_now_and_then() {
     assert_eq!(choose("greedy:level-one-in=100,level-coldest=least-erased", 0), (7, Reason::Leveling));
     assert_eq!(choose("greedy:level-one-in=100", 1), (5, Reason::Best));
     assert_eq!(choose("greedy:level-one-in=0", 0), (5, Reason::Best));
-    // Erase counts reach from 0 to 9.
+    // Erase counts range from 0 to 9.
     assert_eq!(choose("greedy:level-gap=8", 0), (7, Reason::Leveling));
     assert_eq!(choose("greedy:level-gap=9", 0), (5, Reason::Best));
 }

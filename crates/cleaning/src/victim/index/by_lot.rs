@@ -1,18 +1,18 @@
-//! The candidates with the fewest valid units, one of them by lot: greedy as mean-field theory has
-//! it (Van Houdt, Performance Evaluation 70, 2013).
+//! Finds the candidates with the fewest valid units and draws one of them: greedy as assumed by
+//! mean-field theory (Van Houdt, Performance Evaluation 70, 2013).
 
 use super::low_counts::{ENTRIES_MIN, MARGIN};
 
-/// The candidates with few valid units, in a bucket for each count. An entry that is no longer true
-/// stays until it is drawn.
+/// The candidates with few valid units, in one bucket per count. Stale entries stay until they are
+/// drawn.
 #[derive(Clone, Debug)]
 pub(super) struct ByLot {
-    /// By count: when the block became a candidate, and the block. A block's count only falls while
-    /// it is one, so that it is in no bucket twice.
+    /// By count: the time at which the block became a candidate, and the block. A candidate's count
+    /// only falls, so a block is in no bucket twice.
     buckets: Vec<Vec<(u64, u32)>>,
     entries: usize,
-    /// With more entries than this the level is set anew, and what lies above it, or is no longer
-    /// true, is thrown away.
+    /// With more entries than this, the level is reset, and entries above it or stale ones are
+    /// dropped.
     most: usize,
 }
 
@@ -21,13 +21,13 @@ impl ByLot {
         Self { buckets: Vec::new(), entries: 0, most: ENTRIES_MIN }
     }
 
-    /// Whether every candidate with so many valid units has an entry.
+    /// Whether every candidate with this count has an entry.
     #[inline]
     pub const fn watches(&self, valid: u16) -> bool {
         (valid as usize) < self.buckets.len()
     }
 
-    /// A candidate has come to a count that is watched.
+    /// Notes that a candidate reached a count that is watched.
     pub fn note(&mut self, block: u32, (valid, entered): (u16, u64), all: (&[u16], &[u64])) {
         if let Some(bucket) = self.buckets.get_mut(usize::from(valid)) {
             bucket.push((entered, block));
@@ -38,8 +38,8 @@ impl ByLot {
         }
     }
 
-    /// One of the candidates with the fewest valid units, each as likely. Cost: a draw, one more
-    /// for each entry that is no longer true, and a pass over all blocks once in many choices.
+    /// Draws one of the candidates with the fewest valid units, all with equal probability. Cost: a
+    /// draw, one more per stale entry, and occasionally a pass over all blocks.
     pub fn choose(&mut self, valid: &[u16], entered: &[u64], draw: &mut impl FnMut(u32) -> u32) -> Option<u32> {
         loop {
             for (bucket, count) in self.buckets.iter_mut().zip(0u16..) {
@@ -57,7 +57,7 @@ impl ByLot {
         }
     }
 
-    /// Brings the level down to where the least counts are now.
+    /// Lowers the level to the current least counts.
     #[cold]
     fn tidy(&mut self, valid: &[u16], entered: &[u64]) {
         for (bucket, count) in self.buckets.iter_mut().zip(0u16..) {
@@ -69,7 +69,7 @@ impl ByLot {
         self.most = ENTRIES_MIN.max(self.entries * 2);
     }
 
-    /// Enters every candidate that is near the least count, where none is entered.
+    /// Enters every candidate near the least count, if no entry is left.
     #[cold]
     fn refill(&mut self, valid: &[u16], entered: &[u64]) -> Option<()> {
         let candidates = || (0..).zip(valid.iter().zip(entered)).filter(|(_, (_, entered))| **entered != 0);
@@ -97,7 +97,7 @@ mod tests {
     use crate::victim::index::{IndexOrder, VictimIndex};
     use crate::victim::{BlockView, VictimPolicy};
 
-    /// Blocks that fill, lose units and are cleaned, as in a layer.
+    /// Blocks that fill, lose units and are cleaned, as in a translation layer.
     #[test]
     fn the_chosen_one_is_always_among_the_emptiest() {
         let (blocks, units) = (300u32, 40u32);

@@ -1,26 +1,25 @@
-//! The candidates with the fewest valid units, the oldest of them first: greedy.
+//! Finds the oldest candidate with the fewest valid units: greedy.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The candidates with the fewest valid units. An entry that is no longer true stays until it is
-/// met.
+/// The candidates with the fewest valid units. Stale entries stay until they are met.
 #[derive(Clone, Debug)]
 pub(super) struct LowCounts {
     heap: BinaryHeap<Reverse<(u16, u64, u32)>>,
-    /// Every candidate with so many valid units or fewer has an entry.
+    /// Every candidate with at most this many valid units has an entry.
     pub level: u16,
-    /// With more entries than this the level is set anew, and entries above it, or no longer true,
-    /// are thrown away.
+    /// With more entries than this, the level is reset, and entries above it or stale ones are
+    /// dropped.
     most: usize,
 }
 
-/// Entries that a heap may have at the least: they fit into the first cache.
+/// The least capacity of a heap; it fits into the L1 cache.
 pub(super) const ENTRIES_MIN: usize = 1024;
 
-/// How far above the least count the level is set when the entries have been used up. Blocks
-/// between the two have an entry for each count that they had: few, so that the heap stays in the
-/// cache. The next pass over all counts comes when all of them have been cleaned.
+/// How far above the least count the level is set when the entries are used up. Blocks in between
+/// have an entry per count they had: few, so the heap stays in the cache. The next pass over all
+/// counts comes once all of them have been cleaned.
 pub(super) const MARGIN: u16 = 1;
 
 impl LowCounts {
@@ -28,7 +27,7 @@ impl LowCounts {
         Self { heap: BinaryHeap::new(), level: 0, most: ENTRIES_MIN }
     }
 
-    /// A candidate has come to a count that is watched.
+    /// Notes that a candidate reached a count that is watched.
     pub fn note(&mut self, block: u32, (valid, entered): (u16, u64), all: (&[u16], &[u64])) {
         if valid <= self.level {
             self.heap.push(Reverse((valid, entered, block)));
@@ -52,8 +51,7 @@ impl LowCounts {
         }
     }
 
-    /// Brings the level down to where the least counts are now. What is left is so much as it
-    /// takes.
+    /// Lowers the level to the current least counts and drops entries above it.
     #[cold]
     fn tidy(&mut self, valid: &[u16], entered: &[u64]) {
         let is_true = |&(count, turn, block): &(u16, u64, u32)| {
@@ -66,7 +64,7 @@ impl LowCounts {
         self.most = ENTRIES_MIN.max(self.heap.len() * 2);
     }
 
-    /// Enters every candidate that is near the least count, where none is entered.
+    /// Enters every candidate near the least count, if no entry is left.
     #[cold]
     fn refill(&mut self, valid: &[u16], entered: &[u64]) -> Option<()> {
         let candidates = || (0..).zip(valid.iter().zip(entered)).filter(|(_, (_, entered))| **entered != 0);

@@ -1,8 +1,8 @@
-//! Candidates kept in an order, so that the next victim costs no pass over all of them.
+//! Keeps candidates in an order, so that choosing the next victim needs no pass over all of them.
 //!
-//! A device of a terabyte has a million superblocks, and each overwrite changes one of them. An
-//! index makes an overwrite cost one count, and a choice next to nothing. It stands for a rule
-//! whose choice depends on valid units, the order in which blocks were written, and draws: greedy,
+//! A device of a terabyte has a million superblocks, and each overwrite changes one of them. With
+//! an index an overwrite costs one count, and a choice next to nothing. It replaces rules whose
+//! choice depends only on valid units, the order in which blocks were written, and draws: greedy,
 //! FIFO, random, d-choices. Other rules look at all candidates
 //! ([`VictimPolicy::choose`](super::VictimPolicy::choose)).
 
@@ -22,27 +22,27 @@ pub const DRAWN_MAX: usize = 64;
 /// An order that an index can keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexOrder {
-    /// The fewest valid units first, the longest a candidate among equals.
+    /// The fewest valid units; among equals the one that has been a candidate longest.
     Greedy,
-    /// The fewest valid units first, by lot among equals.
+    /// The fewest valid units; one drawn among equals.
     GreedyByLot,
-    /// The longest a candidate first.
+    /// The one that has been a candidate longest.
     Fifo,
-    /// The fewest valid units among drawn candidates first.
+    /// The fewest valid units among drawn candidates.
     Drawn {
-        /// How many are drawn, 1 to [`DRAWN_MAX`]; 0 counts as 1, more as that many.
+        /// How many are drawn, 1 to [`DRAWN_MAX`]; values outside are limited to it.
         d: u32,
     },
 }
 
-/// Blocks with the count of their valid units, and the next victim among those that are candidates.
+/// Blocks with their counts of valid units, and the next victim among the candidates.
 ///
-/// The index owns the counts: whoever writes and invalidates tells it ([`VictimIndex::add`],
+/// The index owns the counts: code that writes and invalidates reports it ([`VictimIndex::add`],
 /// [`VictimIndex::subtract`]), for blocks that are no candidates too.
 #[derive(Clone, Debug)]
 pub struct VictimIndex {
     valid: Vec<u16>,
-    /// When a block became a candidate, counted from 1; 0 while it is none.
+    /// When a block became a candidate, counted from 1; 0 if it is none.
     entered: Vec<u64>,
     turn: u64,
     order: Order,
@@ -53,19 +53,19 @@ enum Order {
     Greedy(LowCounts),
     GreedyByLot(ByLot),
     Fifo(VecDeque<(u64, u32)>),
-    /// The candidates in any order, and where each of them is.
+    /// The candidates in any order, and the position of each.
     Drawn {
         d: usize,
         candidates: Vec<u32>,
         places: Vec<u32>,
     },
-    /// None: whoever owns the index chooses by other means.
+    /// No order: the owner chooses by other means.
     Unordered,
 }
 
 impl VictimIndex {
-    /// An index of blocks without valid units, none of them a candidate. A block holds at most
-    /// [`UNITS_MAX`] units.
+    /// An index of blocks without valid units or candidates. A block holds at most [`UNITS_MAX`]
+    /// units.
     pub fn new(order: IndexOrder, blocks: usize) -> Self {
         Self::with(
             match order {
@@ -82,8 +82,8 @@ impl VictimIndex {
         )
     }
 
-    /// An index that counts and knows the candidates, and never chooses: for rules that look at all
-    /// candidates.
+    /// An index that counts units and knows the candidates but never chooses, for rules that look
+    /// at all candidates.
     pub fn unordered(blocks: usize) -> Self {
         Self::with(Order::Unordered, blocks)
     }
@@ -92,13 +92,13 @@ impl VictimIndex {
         Self { valid: vec![0; blocks], entered: vec![0; blocks], turn: 0, order }
     }
 
-    /// Valid units of a block; 0 outside.
+    /// The valid units of a block; 0 for blocks out of range.
     #[inline]
     pub fn valid(&self, block: u32) -> u32 {
         self.valid.get(block as usize).copied().unwrap_or(0).into()
     }
 
-    /// Asks for what a change of the block's count will touch.
+    /// Prefetches the memory that a change of the block's count will touch.
     #[inline(always)]
     pub fn prefetch(&self, block: u32) {
         nandkit_units::prefetch(&self.valid, block as usize);
@@ -109,13 +109,13 @@ impl VictimIndex {
         self.entered.get(block as usize).is_some_and(|entered| *entered != 0)
     }
 
-    /// A unit of a block that is no candidate became valid.
+    /// Adds a valid unit to a block that is no candidate.
     #[inline(always)]
     pub fn add(&mut self, block: u32) {
         self.add_many(block, 1);
     }
 
-    /// So many units of a block that is no candidate became valid.
+    /// Adds valid units to a block that is no candidate.
     #[inline(always)]
     pub fn add_many(&mut self, block: u32, units: u32) {
         if let Some(valid) = self.valid.get_mut(block as usize) {
@@ -123,13 +123,13 @@ impl VictimIndex {
         }
     }
 
-    /// A unit of a block is no longer valid.
+    /// Subtracts a valid unit from a block.
     #[inline(always)]
     pub fn subtract(&mut self, block: u32) {
         self.subtract_many(block, 1);
     }
 
-    /// So many units of a block are no longer valid.
+    /// Subtracts valid units from a block.
     #[inline(always)]
     pub fn subtract_many(&mut self, block: u32, units: u32) {
         let Some(valid) = self.valid.get_mut(block as usize) else { return };
@@ -157,7 +157,7 @@ impl VictimIndex {
         }
     }
 
-    /// Makes a block a candidate, the youngest one. The caller does so once until it
+    /// Makes a block a candidate, the youngest one. The caller does so once until the block
     /// [leaves](VictimIndex::leave).
     pub fn enter(&mut self, block: u32) {
         let Some(entered) = self.entered.get_mut(block as usize) else { return };
@@ -176,7 +176,7 @@ impl VictimIndex {
         }
     }
 
-    /// A block is no candidate any more; its count stays.
+    /// Removes a block from the candidates; its count is unchanged.
     pub fn leave(&mut self, block: u32) {
         let Some(entered) = self.entered.get_mut(block as usize) else { return };
         if std::mem::take(entered) == 0 {
@@ -200,13 +200,13 @@ impl VictimIndex {
         candidates.min_by_key(|(_, (valid, _))| **valid).map(|(block, _)| block)
     }
 
-    /// The block that the rule takes next; it stays a candidate. `None` where there is none.
+    /// The block that the rule takes next; it stays a candidate. `None` without candidates.
     ///
-    /// Ties go to the block that has been a candidate for longest, with d-choices and greedy by lot
-    /// to any of them. `draw(n)` gives a uniform number in `0..n`; greedy and FIFO draw nothing,
-    /// the others one number for each candidate drawn, and again for one that was drawn already.
-    /// Cost: greedy and FIFO `O(log n)` or less on average, with a pass over all counts once in
-    /// many choices; the others `O(d)`.
+    /// Ties go to the block that has been a candidate longest; with d-choices and greedy by lot, to
+    /// a drawn one. `draw(n)` gives a uniform number in `0..n`. Greedy and FIFO draw nothing; the
+    /// others draw one number per candidate, and again for a candidate drawn twice. Cost: greedy
+    /// and FIFO `O(log n)` or less on average, with an occasional pass over all counts; the others
+    /// `O(d)`.
     pub fn choose(&mut self, draw: &mut impl FnMut(u32) -> u32) -> Option<u32> {
         match &mut self.order {
             Order::Greedy(low) => low.choose(&self.valid, &self.entered),
@@ -221,7 +221,7 @@ impl VictimIndex {
                 None
             }
             Order::Drawn { d, candidates, .. } => {
-                // Of equal ones the first drawn: any of them, as likely.
+                // Among equals the first drawn one, so that all are equally likely.
                 let valid = |block: &u32| self.valid.get(*block as usize).copied();
                 drawn(candidates, *d, draw).into_iter().flatten().min_by_key(valid)
             }
@@ -230,7 +230,7 @@ impl VictimIndex {
     }
 }
 
-/// Different candidates, as many as there are up to `d`.
+/// Distinct candidates, up to `d`.
 fn drawn(candidates: &[u32], d: usize, draw: &mut impl FnMut(u32) -> u32) -> [Option<u32>; DRAWN_MAX] {
     let mut found = [None; DRAWN_MAX];
     if candidates.len() <= d {
@@ -261,8 +261,8 @@ mod tests {
 
     const UNITS: u32 = 40;
 
-    /// Blocks that fill, lose units and are cleaned, as in a layer; what the rule says by itself
-    /// beside it.
+    /// Blocks that fill, lose units and are cleaned, as in a translation layer, compared with the
+    /// rule itself.
     fn agrees(policy: VictimPolicy, seed: u64) {
         let blocks = 30u32;
         let mut random = Random::new(seed, "index");
@@ -325,8 +325,8 @@ mod tests {
                 counts[index.choose(&mut |n| random.below(n.into()) as u32).unwrap() as usize] += 1;
             }
             assert_eq!(counts[3], 0);
-            // The best of d different ones out of n: that the k-th best wins has the chance C(n-k,
-            // d-1) / C(n, d).
+            // The best of d distinct ones out of n: the k-th best wins with probability C(n-k, d-1)
+            // / C(n, d).
             let n = f64::from(blocks - 1);
             let chance = |k: f64| {
                 let others = (0..d.min(blocks - 1) - 1).map(f64::from);

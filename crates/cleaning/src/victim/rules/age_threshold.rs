@@ -14,10 +14,10 @@ const PERCENT: RuleOption =
 const LEAST: RuleOption = RuleOption::number("least", 10, (0, u32::MAX), "number: their least number");
 const WEIGHT: RuleOption = RuleOption::number("weight", 60, (0, 100), "0 to 100: the weight of age against space");
 
-/// Among the oldest `percent` of the candidates, at least `least` of them, whose last write lies at
-/// least `threshold` before the newest one, the greatest
-/// `weight * age% + (100 - weight) * (1 - u)`. Where none is that old, the threshold does not
-/// count, so that a full store always has a victim. The defaults are Linux's.
+/// Takes the greatest `weight * age% + (100 - weight) * (1 - u)` among the oldest `percent` of the
+/// candidates, at least `least` of them, whose last write is at least `threshold` before the newest
+/// one. If none is that old, the threshold is ignored, so that a full store always has a victim.
+/// The defaults are Linux's.
 #[derive(Clone, Copy, Debug)]
 pub struct AgeThreshold;
 
@@ -52,7 +52,7 @@ impl VictimRule for AgeThreshold {
                 -(f64::from(weight) * age + f64::from(100 - weight) * gain)
             })
         })?;
-        // The tree of candidates is built from all blocks.
+        // Linux builds its tree of candidates from all blocks.
         Some(Choice { evaluated: total, ..choice })
     }
 }

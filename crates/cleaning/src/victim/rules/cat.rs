@@ -4,7 +4,8 @@ use super::age::age_at;
 use super::cost_age::{AGE_CREATED, AGE_UNIT, CatFigures, ERASE_OFFSET, INVALID_FLOOR, ratio};
 use crate::victim::{Candidates, Choice, Draw, OptionValues, RuleOption, VictimRule};
 
-/// The smallest `(valid / invalid) * (1 / age) * erases`. The options are what P2 leaves open.
+/// Takes the smallest `(valid / invalid) * (1 / age) * erases`. The options are what P2 leaves
+/// open.
 #[derive(Clone, Copy, Debug)]
 pub struct Cat;
 

@@ -1,15 +1,16 @@
-//! Cost-age-times as by its authors.
+//! Cost-age-times by its original authors.
 
 use super::age::age_at;
 use super::cost_age::{AGE_CREATED, AGE_UNIT, CatFigures, ERASE_OFFSET, INVALID_FLOOR, ratio};
 use crate::victim::{Candidates, Choice, Draw, OptionValues, RuleOption, VictimRule};
 
-/// Theirs is scaled by a table that keeps age from outweighing all else; the logarithm is ours: the
-/// whole binary logarithm of the age in units, plus 1.
+/// Their age is scaled by a table that keeps it from outweighing the rest; the logarithm is ours:
+/// the integer binary logarithm of the age in units, plus 1.
 const LOG_AGE: RuleOption = RuleOption::word("log-age", &["no", "yes"], "yes or no: take the logarithm of the age");
 
-/// The smallest `u / (1 - u) * (1 / age) * erases`, age since the segment was created (Chiang and
-/// Chang, Journal of Systems and Software 48, 1999). Free bytes count as won.
+/// Takes the smallest `u / (1 - u) * (1 / age) * erases`, with the age since the segment was
+/// created (Chiang and Chang, Journal of Systems and Software 48, 1999). Free bytes count as
+/// gained.
 #[derive(Clone, Copy, Debug)]
 pub struct CatChiang;
 

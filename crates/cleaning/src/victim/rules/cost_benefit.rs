@@ -3,8 +3,8 @@
 use super::age::{AGE, age_at};
 use crate::victim::{Candidates, Choice, Draw, OptionValues, RuleOption, VictimRule};
 
-/// The greatest `(1 - u) * age / (1 + u)` (Rosenblum and Ousterhout, ACM TOCS 10(1), 1992). Their
-/// age is that of the youngest datum of the segment.
+/// Takes the greatest `(1 - u) * age / (1 + u)` (Rosenblum and Ousterhout, ACM TOCS 10(1), 1992).
+/// Their age is that of the youngest data in the segment.
 #[derive(Clone, Copy, Debug)]
 pub struct CostBenefit;
 

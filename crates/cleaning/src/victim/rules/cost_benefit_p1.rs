@@ -1,12 +1,11 @@
-//! The cost-benefit rule of Kawaguchi, which P1 takes.
+//! Kawaguchi's cost-benefit rule, which P1 uses.
 
 use super::age::{AGE, age_at};
 use crate::victim::{Candidates, Choice, Draw, OptionValues, RuleOption, VictimRule};
 
-/// The greatest `age * (1 - u) / (2 * u)`; `u = 0` wins at once. P1's rule, first in Kawaguchi,
-/// Nishioka and Motoda (USENIX 1995). P1 takes the smallest age among the block's data from writing
-/// to invalidation, which nobody knows before they are invalid; here, the time since the last
-/// write.
+/// Takes the greatest `age * (1 - u) / (2 * u)`; `u = 0` wins at once. First in Kawaguchi, Nishioka
+/// and Motoda (USENIX 1995). P1 uses the smallest age of the block's data from writing to
+/// invalidation, which is unknown until it is invalid; here it is the time since the last write.
 #[derive(Clone, Copy, Debug)]
 pub struct CostBenefitP1;
 

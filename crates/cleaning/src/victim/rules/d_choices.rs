@@ -5,7 +5,7 @@ use crate::victim::{Candidates, Choice, Draw, OptionValues, Reason, RuleOption, 
 
 const D: RuleOption = RuleOption::number("d", 10, (1, DRAWN_MAX as u32), "1 to 64: candidates drawn");
 
-/// Greedy among `d` different candidates, drawn uniformly, by lot among equals (Van Houdt,
+/// Greedy among `d` distinct candidates, drawn uniformly, with ties drawn too (Van Houdt,
 /// SIGMETRICS 2013; the randomised greedy algorithm of Li, Lee and Lui, ibid.).
 #[derive(Clone, Copy, Debug)]
 pub struct DChoices;
@@ -25,8 +25,8 @@ impl VictimRule for DChoices {
 
     fn choose(&self, candidates: &Candidates<'_>, options: &OptionValues, draw: &mut Draw<'_>) -> Option<Choice> {
         let (d, hash) = ((options.number(&D) as usize).clamp(1, DRAWN_MAX), random_order(draw));
-        // Hash, block and valid data of the d blocks that come first in the random order, kept in
-        // that order: an insertion is rare after the first d.
+        // Hash, block and valid data of the d blocks that come first in the random order, in that
+        // order: after the first d, insertions are rare.
         let mut drawn = [(u64::MAX, 0_u32, 0_u64); DRAWN_MAX];
         let mut count = 0;
         candidates.for_each(|view| {
@@ -40,8 +40,8 @@ impl VictimRule for DChoices {
             filled[place..].rotate_right(1);
             filled[place] = (rank.0, rank.1, view.valid);
         });
-        // Of equal ones the first drawn, as likely any of them: theory draws too, and hot and cold
-        // blocks with equal counts are not alike.
+        // Among equals the first drawn one, so that all are equally likely: theory draws too, and
+        // hot and cold blocks with equal counts are not alike.
         let &(_, block, _) = drawn[..count].iter().min_by_key(|(_, _, valid)| *valid)?;
         Some(Choice { block, reason: Reason::Best, evaluated: count as u32 })
     }

@@ -4,8 +4,8 @@ use crate::search::benefit;
 use crate::victim::{Candidates, Choice, Draw, OptionValues, VictimRule};
 use std::cmp::Reverse;
 
-/// The greatest [`benefit`]. The kernel's range of times is over every segment ever seen, here
-/// over the candidates.
+/// Takes the greatest [`benefit`]. The kernel's range of times covers every segment ever seen, here
+/// only the candidates.
 #[derive(Clone, Copy, Debug)]
 pub struct F2fsCostBenefit;
 

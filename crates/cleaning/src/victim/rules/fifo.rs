@@ -3,7 +3,7 @@
 use crate::victim::index::IndexOrder;
 use crate::victim::{Candidates, Choice, Draw, OptionValues, Reason, VictimRule};
 
-/// The block first written longest ago.
+/// Takes the block first written longest ago.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo;
 

@@ -3,7 +3,8 @@
 use crate::victim::index::IndexOrder;
 use crate::victim::{Candidates, Choice, Draw, OptionValues, VictimRule};
 
-/// The block with the most invalid and free bytes, the one first written longest ago among equals.
+/// Takes the block with the most invalid and free bytes, the one first written longest ago among
+/// equals.
 #[derive(Clone, Copy, Debug)]
 pub struct Greedy;
 

@@ -1,11 +1,11 @@
-//! Greedy as theory has it.
+//! Greedy as assumed in theory.
 
 use crate::victim::index::IndexOrder;
 use crate::victim::{Candidates, Choice, Draw, OptionValues, VictimRule, random_order};
 
-/// The block with the most invalid and free bytes, one by lot among equals: what mean-field theory
-/// takes for granted (Van Houdt, Performance Evaluation 70, 2013). The oldest of equal blocks is
-/// more often a cold one.
+/// Takes the block with the most invalid and free bytes, one drawn among equals, as mean-field
+/// theory assumes (Van Houdt, Performance Evaluation 70, 2013). The oldest of equal blocks is more
+/// often a cold one.
 #[derive(Clone, Copy, Debug)]
 pub struct GreedyByLot;
 

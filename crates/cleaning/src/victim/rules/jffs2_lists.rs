@@ -2,9 +2,9 @@
 
 use crate::victim::{Candidates, Choice, Draw, OptionValues, Queue, Reason, VictimRule};
 
-/// A block of `BadUsed` if there is one; else a draw `n` of `0..128` (the kernel takes its tick
-/// count modulo 128) picks the list: under 50 `Erasable`, under 110 `VeryDirty`, under 126 `Dirty`,
-/// each where it is not empty, else `Clean`. Where that too is empty: `Dirty`, `VeryDirty`,
+/// Takes a block of `BadUsed` if there is one; else a draw `n` of `0..128` (the kernel takes its
+/// tick count modulo 128) picks the list: under 50 `Erasable`, under 110 `VeryDirty`, under 126
+/// `Dirty`, each if it is not empty, else `Clean`. If that is empty too: `Dirty`, `VeryDirty`,
 /// `Erasable`, in this order. The victim is the list's head.
 #[derive(Clone, Copy, Debug)]
 pub struct Jffs2Lists;

@@ -1,4 +1,4 @@
-//! The rules that have names. Each is a file here; its line in `RULES` makes its name known.
+//! The named rules. Each has its own file; its line in `RULES` makes its name known.
 
 mod age;
 mod age_threshold;
@@ -20,7 +20,7 @@ mod windowed_greedy;
 
 use super::rule::VictimRule;
 
-/// All rules, in the order in which they are listed.
+/// All rules in the order of listings.
 pub(super) static RULES: &[&dyn VictimRule] = &[
     &jffs2_lists::Jffs2Lists,
     &p2_baseline::P2Baseline,

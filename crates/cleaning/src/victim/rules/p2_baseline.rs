@@ -2,10 +2,10 @@
 
 use crate::victim::{Candidates, Choice, Draw, OptionValues, Queue, Reason, VictimRule};
 
-/// P2's account of JFFS2: the head of one list of all blocks with invalid data, blocks without
-/// valid data among them as they come, in the order of
-/// [`BlockView::dirtied`](crate::victim::BlockView::dirtied). Clean blocks, where they are open,
-/// come after it in their own order.
+/// P2's description of JFFS2: takes the head of one list of all blocks with invalid data, including
+/// blocks without valid data, in the order of
+/// [`BlockView::dirtied`](crate::victim::BlockView::dirtied). Clean blocks, if they are candidates,
+/// follow in their own order.
 #[derive(Clone, Copy, Debug)]
 pub struct P2Baseline;
 

@@ -1,9 +1,9 @@
-//! A block by lot.
+//! A random block.
 
 use crate::victim::index::IndexOrder;
 use crate::victim::{Candidates, Choice, Draw, OptionValues, Reason, VictimRule, random_order};
 
-/// A candidate drawn uniformly.
+/// Takes a candidate drawn uniformly.
 #[derive(Clone, Copy, Debug)]
 pub struct Random;
 

@@ -9,10 +9,9 @@ const BALANCE: RuleOption = RuleOption::number(
     "number: the gap of erase counts at which wear counts as much as space",
 );
 
-/// The smallest `(1 - l) * u + l * (erases - least) / (most - least)`, with
-/// `l = gap / (gap + balance)` and `gap` the difference of the greatest and the least erase count;
-/// a balance of 0 means wear alone. After Kim and Lee's cleaning index (IEICE 2002); the form of
-/// `l` is ours.
+/// Takes the smallest `(1 - l) * u + l * (erases - least) / (most - least)`, with `l = gap / (gap +
+/// balance)` and `gap` the difference between the greatest and the least erase count; a balance of
+/// 0 means wear alone. After Kim and Lee's cleaning index (IEICE 2002); the form of `l` is ours.
 #[derive(Clone, Copy, Debug)]
 pub struct WearAware;
 
