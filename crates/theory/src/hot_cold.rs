@@ -1,8 +1,8 @@
-//! Overwrites of which a share goes to a part of the pages.
+//! Overwrites that favour a part of the pages.
 
 use crate::{Choice, Device, TheoryError, mixed, root, separated};
 
-/// Which overwrites are hot. Within each part they are uniform.
+/// The shares of hot pages and hot overwrites. Within each part, overwrites are uniform.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HotCold {
     space: f64,
@@ -10,8 +10,8 @@ pub struct HotCold {
 }
 
 impl HotCold {
-    /// So much of the host's pages gets so much of its overwrites, both as shares. Errors: shares
-    /// that are not between 0 and 1, ends excluded.
+    /// A share `space` of the host's pages gets a share `writes` of its overwrites. Errors: shares
+    /// that are not strictly between 0 and 1.
     pub fn new(space: f64, writes: f64) -> Result<Self, TheoryError> {
         let expected = "a share above 0 and below 1";
         for (name, found) in [("hot space", space), ("hot writes", writes)] {
@@ -22,7 +22,7 @@ impl HotCold {
         Ok(Self { space, writes })
     }
 
-    /// For each part, hot first: its pages for each block of the device, and its share of the
+    /// For each part, hot first: its pages per block of the device, and its share of the
     /// overwrites.
     pub(crate) fn parts(&self, device: &Device) -> [Part; 2] {
         let user = device.used() * f64::from(device.pages_per_block());
@@ -31,52 +31,52 @@ impl HotCold {
     }
 }
 
-/// Pages that are overwritten alike.
+/// Pages that are overwritten equally often.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// How many, for each block of the device.
+    /// The number of pages per block of the device.
     pub pages: f64,
     /// Its share of the overwrites.
     pub writes: f64,
 }
 
 impl Part {
-    /// How often each of its pages is overwritten for each write of the host and block of the
-    /// device.
+    /// How often each of its pages is overwritten per host write and block of the device.
     pub fn rate(&self) -> f64 {
         self.writes / self.pages
     }
 }
 
-/// FIFO where hot and cold pages share blocks. A block comes round after `t` writes of the host; a
-/// page of part `i`, one of `U_i` that get a share `r_i` of them, is valid then with probability
-/// `exp(-t r_i / U_i)`, so that `r_i / (1 - exp(-t r_i / U_i))` of its pages are programmed for
-/// each write. All of them go round the device: `t` times their sum is its pages. Independent of
-/// the pages of a block.
+/// FIFO if hot and cold pages share blocks. A block comes round after `t` host writes; a page of
+/// part `i`, one of `U_i` that get a share `r_i` of them, is valid then with probability `exp(-t
+/// r_i / U_i)`, so that `r_i / (1 - exp(-t r_i / U_i))` of its pages are programmed per write. All
+/// of them go round the device: `t` times their sum is its pages. Independent of the pages per
+/// block.
 pub fn fifo_mixed(device: &Device, hot_cold: &HotCold) -> f64 {
     let parts = hot_cold.parts(device);
     let programmed = |t: f64| parts.iter().map(|part| part.writes / -(-t * part.rate()).exp_m1()).sum::<f64>();
     let pages = f64::from(device.pages_per_block());
-    // Rises with t, and is the host's pages where t is 0.
+    // Rises with t, and equals the host's pages at t = 0.
     let t = root::of_falling((0.0, pages), |t| if t > 0.0 { pages - t * programmed(t) } else { 1.0 });
     programmed(t)
 }
 
-/// Victims by count where hot and cold pages share blocks, and copies and host writes one frontier.
+/// Victims chosen by count, if hot and cold pages share blocks, and copies and host writes share
+/// one frontier.
 ///
 /// The fixed point of the mean field of blocks with `h` hot and `c` cold valid pages. Blocks go
-/// down a page at a time, so that the flow through all states follows from the top; a block is
-/// filled by the copies of one victim and as many writes of the host as it has room for. Cost: some
-/// hundred passes over the square of the pages of a block, 0.1 to 1 s for 64.
+/// down one page at a time, so the flow through all states follows from the top; a block is filled
+/// with the copies of one victim and as many host writes as there is room for. Cost: a few hundred
+/// passes over the square of the pages per block, 0.1 to 1 s for 64.
 pub fn mixed(device: &Device, hot_cold: &HotCold, choice: Choice) -> f64 {
     mixed::write_amplification(device, hot_cold, choice)
 }
 
-/// Victims by count, the same rule over all blocks, where hot and cold pages lie in blocks of their
-/// own: both writes of the host and copies, each part with one frontier.
+/// Victims chosen by count with one rule over all blocks, if hot and cold pages are in separate
+/// blocks: host writes and copies, with one frontier per part.
 ///
-/// The fixed point of the mean field of hot and of cold blocks with `j` valid pages. How many
-/// blocks each part has follows; it is not set. Cost: some thousand passes over the pages of a
+/// The fixed point of the mean field of hot and of cold blocks with `j` valid pages. The number of
+/// blocks of each part is a result, not a parameter. Cost: a few thousand passes over the pages per
 /// block.
 pub fn separated(device: &Device, hot_cold: &HotCold, choice: Choice) -> f64 {
     separated::write_amplification(device, hot_cold, choice)
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// Hot and cold by name alone: mixed is uniform.
+    /// If hot and cold differ in name only, mixed equals uniform.
     #[test]
     fn without_a_difference_mixing_is_uniform() {
         let alike = HotCold::new(0.3, 0.3).unwrap();
@@ -128,8 +128,8 @@ mod tests {
     fn separation_pays_and_mixing_costs() {
         let device = device(0.15);
         let hot_cold = HotCold::new(0.2, 0.8).unwrap();
-        // FIFO and greedy are the worse for hot data among cold ones; a random victim is as full as
-        // the device whatever is in it.
+        // Hot data among cold ones makes FIFO and greedy worse; a random victim is as full as the
+        // device, whatever it holds.
         assert!(fifo_mixed(&device, &hot_cold) > fifo(&device));
         assert!(near(mixed(&device, &hot_cold, Choice::Among(1)), 1.15 / 0.15, 1e-6));
         for choice in [Choice::Among(2), Choice::Among(10), Choice::Greedy] {

@@ -1,10 +1,10 @@
-//! What is known of the write amplification of page-mapped devices, as closed forms and fixed
-//! points of mean fields.
+//! The known write amplification of page-mapped devices, as closed forms and fixed points of mean
+//! fields.
 //!
 //! Pure mathematics: nothing here knows a device, a clock or a random number. All results are
 //! limits for many blocks; a device with a reserve of a few blocks has that much less spare. *Write
-//! amplification* is pages programmed for each page that the host writes, in the steady state, with
-//! every page of the host in use.
+//! amplification* is pages programmed per page that the host writes, in the steady state, with
+//! every host page in use.
 //!
 //! | cleaning | overwrites | function | source |
 //! | --- | --- | --- | --- |
@@ -16,7 +16,7 @@
 //! | greedy among d, greedy, random | hot and cold, mixed | [`hot_cold::mixed`] | Van Houdt, "On the necessity of hot and cold data identification to reduce the write amplification in flash-based SSDs", Performance Evaluation 82, 2014 (single write frontier) |
 //! | greedy among d, greedy, random | hot and cold, each in blocks of its own | [`hot_cold::separated`] | the same (hot and cold data identification); Desnoyers 2014 |
 //!
-//! P4's cost functions of merge and migration are decisions as well as theory, and stand in
+//! P4's cost functions of merge and migration serve decisions as well as theory, and are in
 //! `nandkit_cleaning::recycling`.
 
 pub mod hot_cold;
@@ -27,22 +27,22 @@ mod uniform;
 
 pub use uniform::{d_choices, fifo, greedy, lambert_w, random};
 
-/// The most pages that a block may have: the work of a mean field grows with their square.
+/// The most pages per block: the work of a mean field grows with their square.
 pub const PAGES_PER_BLOCK_MAX: u32 = 4096;
 
-/// Figures for which there is no steady state.
+/// A parameter for which there is no steady state.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{name} is {found}; expected {expected}")]
 pub struct TheoryError {
-    /// The figure.
+    /// The parameter.
     pub name: &'static str,
-    /// What it is.
+    /// Its value.
     pub found: f64,
-    /// What would be right.
+    /// The accepted values.
     pub expected: &'static str,
 }
 
-/// A device: how long its blocks are, and how much flash there is beside what the host sees.
+/// A device: the length of its blocks, and its flash relative to what the host sees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Device {
     pages_per_block: u32,
@@ -50,8 +50,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device with blocks of so many pages and a spare of (physical - user) / user. Errors: no
-    /// page, more than [`PAGES_PER_BLOCK_MAX`], a spare that is not above 0 and at most 1000.
+    /// A device with blocks of this many pages and a spare of (physical - user) / user. Errors: no
+    /// pages, more than [`PAGES_PER_BLOCK_MAX`], a spare that is not above 0 and at most 1000.
     pub fn new(pages_per_block: u32, spare: f64) -> Result<Self, TheoryError> {
         if !(1..=PAGES_PER_BLOCK_MAX).contains(&pages_per_block) {
             let found = f64::from(pages_per_block);
@@ -63,7 +63,7 @@ impl Device {
         Ok(Self { pages_per_block, spare })
     }
 
-    /// Pages of a block.
+    /// Pages per block.
     pub const fn pages_per_block(&self) -> u32 {
         self.pages_per_block
     }
@@ -73,19 +73,20 @@ impl Device {
         self.spare
     }
 
-    /// The share of all pages that hold what the host wrote: user / physical.
+    /// The share of all pages that hold host data: user / physical.
     pub fn used(&self) -> f64 {
         1.0 / (1.0 + self.spare)
     }
 }
 
-/// Which block is cleaned.
+/// How the block to clean is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// The one with the fewest valid pages among so many drawn at random; random at 1. 0 counts as 1.
+    /// The one with the fewest valid pages among this many drawn at random; 1 is a random choice,
+    /// and 0 counts as 1.
     Among(u32),
-    /// The one with the fewest valid pages of all; of equal ones one by lot, which matters where
-    /// hot and cold pages make them unlike each other.
+    /// The one with the fewest valid pages of all; ties are drawn, which matters if hot and cold
+    /// pages make equal blocks differ.
     Greedy,
 }
 

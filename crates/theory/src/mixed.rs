@@ -3,25 +3,25 @@
 use crate::hot_cold::{HotCold, Part};
 use crate::{Choice, Device, root};
 
-/// The shares of blocks by their hot and cold valid pages, and what is known of the victims.
+/// The shares of blocks by hot and cold valid pages, and what is known of the victims.
 struct Field {
     pages: usize,
-    /// The rate at which each hot, and each cold, page is overwritten.
+    /// The rates at which each hot and each cold page is overwritten.
     rates: [f64; 2],
     choice: Choice,
-    /// By number of trials and of hits: the chance that so many of the host's writes are hot.
+    /// By number of trials and of hits: the probability that this many host writes are hot.
     hits: Vec<Vec<f64>>,
-    /// By hot pages: the share of new blocks, all of whose pages are valid.
+    /// By hot pages: the share of new blocks, whose pages are all valid.
     fresh: Vec<f64>,
 }
 
-/// Passes until the new blocks no longer change, at the most.
+/// The most passes until the new blocks no longer change.
 const PASSES_MAX: usize = 5000;
-/// A change of the new blocks that is none.
+/// Changes of the new blocks below this count as none.
 const SETTLED: f64 = 1e-12;
 
-/// See [`crate::hot_cold::mixed`]. `v`, the cleanings for each write of the host and block of the
-/// device, is the one at which as many pages are overwritten as the host writes.
+/// See [`crate::hot_cold::mixed`]. Solves for `v`, the cleanings per host write and block of the
+/// device, at which as many pages are overwritten as the host writes.
 pub(crate) fn write_amplification(device: &Device, hot_cold: &HotCold, choice: Choice) -> f64 {
     let parts = hot_cold.parts(device);
     let pages = device.pages_per_block() as usize;
@@ -38,7 +38,7 @@ pub(crate) fn write_amplification(device: &Device, hot_cold: &HotCold, choice: C
     v * pages as f64
 }
 
-/// Binomial distributions, from none to so many trials.
+/// Binomial distributions for 0 to `trials` trials.
 fn hits(trials: usize, chance: f64) -> Vec<Vec<f64>> {
     let mut all = vec![vec![1.0]];
     for _ in 0..trials {
@@ -54,8 +54,8 @@ fn hits(trials: usize, chance: f64) -> Vec<Vec<f64>> {
 }
 
 impl Field {
-    /// Finds the new blocks that cleaning at the rate `v` leads to; returns the pages overwritten
-    /// for each write of the host.
+    /// Finds the new blocks that result from cleaning at the rate `v`; returns the pages
+    /// overwritten per host write.
     fn settle(&mut self, v: f64) -> f64 {
         let mut overwritten = 0.0;
         for _ in 0..PASSES_MAX {
@@ -71,9 +71,9 @@ impl Field {
         overwritten
     }
 
-    /// From full blocks down to empty ones: what flows into each state stays until it is
-    /// overwritten or cleaned. Returns the chance of each state to be a victim's, by valid pages
-    /// and hot ones among them, and the pages overwritten.
+    /// Goes from full blocks down to empty ones: what flows into a state stays until it is
+    /// overwritten or cleaned. Returns the probability of each state to be a victim's, by valid
+    /// pages and hot ones among them, and the pages overwritten.
     fn pass(&self, v: f64) -> (Vec<Vec<f64>>, f64) {
         let mut victims = vec![Vec::new(); self.pages + 1];
         let mut inflow: Vec<f64> = self.fresh.iter().map(|share| share * v).collect();
@@ -110,7 +110,7 @@ impl Field {
         (victims, overwritten)
     }
 
-    /// The new blocks: a victim's valid pages, and the host's writes in the room that they leave.
+    /// The new blocks: a victim's valid pages, and host writes in the remaining room.
     fn refill(&self, victims: &[Vec<f64>]) -> Vec<f64> {
         let mut fresh = vec![0.0; self.pages + 1];
         for (valid, states) in victims.iter().enumerate() {
@@ -120,28 +120,28 @@ impl Field {
                 }
             }
         }
-        // Exactly one new block for each victim, whatever a pass that has not settled lost.
+        // Exactly one new block per victim, whatever a pass that has not converged lost.
         let sum: f64 = fresh.iter().sum();
         fresh.iter_mut().for_each(|share| *share /= sum);
         fresh
     }
 }
 
-/// The share of blocks in a state into which `flow` goes and which is left at the rate `out`.
+/// The share of blocks in a state with inflow `flow` and outflow rate `out`.
 fn share(flow: f64, out: f64) -> f64 {
     if flow > 0.0 { flow / out } else { 0.0 }
 }
 
-/// One level of valid pages: how fast a block of it is cleaned, and the share of blocks with at
-/// least so many. `above` is that share without the level; `stay` tells the level's share where it
-/// is cleaned at a rate. Infinite where blocks are cleaned as soon as they arrive, and take no
+/// One level of valid pages: the rate at which its blocks are cleaned, and the share of blocks with
+/// at least this many. `above` is that share without the level; `stay` gives the level's share for
+/// a cleaning rate. The rate is infinite if blocks are cleaned as soon as they arrive and take no
 /// share.
 pub(crate) fn level(choice: Choice, v: f64, above: f64, stay: &dyn Fn(f64) -> f64) -> (f64, f64) {
     match choice {
         Choice::Among(d) => {
             let d = d.clamp(1, i32::MAX as u32) as i32;
-            // The chance that the best of d is of this level: all have at least as many pages, and
-            // not all more.
+            // The probability that the best of d is of this level: all have at least as many pages,
+            // and not all have more.
             let cleaned = |at_least: f64| {
                 let here = at_least - above;
                 if here > 1e-12 {
@@ -159,7 +159,7 @@ pub(crate) fn level(choice: Choice, v: f64, above: f64, stay: &dyn Fn(f64) -> f6
             if untouched <= 1.0 {
                 return (0.0, untouched);
             }
-            // The lowest level that holds blocks is cleaned as fast as leaves it the rest of them.
+            // The lowest occupied level is cleaned at the rate that leaves it the remaining blocks.
             let mut high = v;
             while above + stay(high) > 1.0 && high < 1e300 {
                 high *= 2.0;

@@ -1,10 +1,10 @@
 //! Roots of functions of one argument.
 
-/// Steps of a bisection: a double has no more bits.
+/// Steps of a bisection; a double has no more bits.
 const STEPS: usize = 64;
 
-/// The argument in `[low, high]` at which a function that falls reaches 0, by bisection; an end
-/// where it does not. Cost: 64 evaluations at most.
+/// The argument in `[low, high]` at which a falling function reaches 0, by bisection; an end of the
+/// interval if it does not. Cost: at most 64 evaluations.
 pub(crate) fn of_falling((mut low, mut high): (f64, f64), function: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..STEPS {
         let middle = low.midpoint(high);
@@ -16,9 +16,9 @@ pub(crate) fn of_falling((mut low, mut high): (f64, f64), function: impl Fn(f64)
     low.midpoint(high)
 }
 
-/// The argument from `low` on at which a function that rises reaches 0: the end of the bracket is
-/// doubled until it is beyond, then the Illinois variant of the false position closes it to one
-/// part in 10^12. Cost: about 20 evaluations.
+/// The argument from `low` on at which a rising function reaches 0: doubles the end of the bracket
+/// until it is beyond, then narrows it to one part in 10^12 with the Illinois variant of false
+/// position. Cost: about 20 evaluations.
 pub(crate) fn of_rising(low: f64, mut function: impl FnMut(f64) -> f64) -> f64 {
     let (mut a, mut at_a) = (low, function(low));
     if at_a >= 0.0 {

@@ -4,9 +4,9 @@ use crate::hot_cold::{HotCold, Part};
 use crate::mixed::level;
 use crate::{Choice, Device, root};
 
-/// See [`crate::hot_cold::separated`]. Two unknowns: `v`, the cleanings for each write of the host
-/// and block of the device, and the share of them that open hot blocks. At the right ones the pages
-/// of each part are overwritten as often as the host writes them.
+/// See [`crate::hot_cold::separated`]. Two unknowns: `v`, the cleanings per host write and block of
+/// the device, and the share of them that open hot blocks. At the solution, the pages of each part
+/// are overwritten as often as the host writes them.
 pub(crate) fn write_amplification(device: &Device, hot_cold: &HotCold, choice: Choice) -> f64 {
     let parts = hot_cold.parts(device);
     let pages = device.pages_per_block();
@@ -14,7 +14,7 @@ pub(crate) fn write_amplification(device: &Device, hot_cold: &HotCold, choice: C
     let overwritten = |v: f64| {
         let excess = |hot: f64| {
             let [of_hot, of_cold] = pass(&parts, pages, choice, [v * hot, v * (1.0 - hot)]);
-            // The more blocks are hot, the more hot pages there are to be overwritten.
+            // The more blocks are hot, the more hot pages are overwritten.
             hot_writes * (of_hot + of_cold) - of_hot
         };
         let hot = root::of_falling((0.0, 1.0), excess);
@@ -24,8 +24,8 @@ pub(crate) fn write_amplification(device: &Device, hot_cold: &HotCold, choice: C
     root::of_rising(least, |v| overwritten(v) - 1.0) * f64::from(pages)
 }
 
-/// From full blocks down to empty ones; `opened`: new blocks of each part for each write of the
-/// host. Returns the pages overwritten of each part.
+/// Goes from full blocks down to empty ones; `opened`: new blocks of each part per host write.
+/// Returns the pages overwritten per part.
 fn pass(parts: &[Part; 2], pages: u32, choice: Choice, opened: [f64; 2]) -> [f64; 2] {
     let v = opened[0] + opened[1];
     let mut inflow = opened;

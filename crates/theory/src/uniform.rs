@@ -2,15 +2,14 @@
 
 use crate::{Device, root};
 
-/// The principal branch of Lambert's function: the `w >= -1` with `w * exp(w) = x`, for
-/// `x >= -1/e`; NaN below. Exact to a few parts in 10^15, near the branch point to half of the
-/// digits.
+/// The principal branch of Lambert's function: the `w >= -1` with `w * exp(w) = x`, for `x >=
+/// -1/e`; NaN below. Accurate to a few parts in 10^15; near the branch point to half of the digits.
 pub fn lambert_w(x: f64) -> f64 {
     let from_branch = x.mul_add(std::f64::consts::E, 1.0);
     if from_branch < 0.0 || x.is_nan() {
         return f64::NAN;
     }
-    // Series at the branch point; logarithms far from it.
+    // A series at the branch point, logarithms far from it.
     let start = if x < 1.0 {
         let p = (2.0 * from_branch).sqrt();
         -1.0 + p - p * p / 3.0
@@ -39,27 +38,27 @@ pub fn lambert_w(x: f64) -> f64 {
 /// once: of all T pages a share `1 - x` is written by the host and `x` are copies, where `x` is the
 /// share of a block that is still valid when it comes round. A page of U survives `T (1 - x)`
 /// overwrites with probability `exp(-(1 - x) T / U)`, which is `x`; so `x = -u W(-exp(-1/u)/u)`
-/// with `u = U / T`. Independent of the pages of a block.
+/// with `u = U / T`. Independent of the pages per block.
 pub fn fifo(device: &Device) -> f64 {
     let used = device.used();
     let valid = -used * lambert_w(-(-1.0 / used).exp() / used);
     1.0 / (1.0 - valid)
 }
 
-/// A random victim is as full as the device: `(1 + spare) / spare`. Independent of the pages of a
-/// block.
+/// A random victim, which is as full as the device: `(1 + spare) / spare`. Independent of the pages
+/// per block.
 pub fn random(device: &Device) -> f64 {
     (1.0 + device.spare()) / device.spare()
 }
 
-/// The fewest valid pages among `d` random blocks; random at 1. 0 counts as 1.
+/// The fewest valid pages among `d` random blocks; 1 is a random choice, and 0 counts as 1.
 ///
-/// With `v` cleanings for each write of the host, `S_i` the share of blocks with at least `i` valid
-/// pages and `p_i = S_i - S_(i+1)`: blocks leave level `i` downwards at the rate `p_i i N / U` (N
-/// blocks, U pages of the host) and arrive there from above, or from cleaning as full blocks; what
-/// goes down below `i` is cleaned there: `p_i i N / U = v (1 - S_i^d)`. All valid pages are the
-/// host's: the sum of `i p_i` is `U / N`. With `c = v U / N` the write amplification is
-/// `v b = c / used`. Cost: 4000 evaluations for each page of a block.
+/// With `v` cleanings per host write, `S_i` the share of blocks with at least `i` valid pages and
+/// `p_i = S_i - S_(i+1)`: blocks leave level `i` downwards at the rate `p_i i N / U` (N blocks, U
+/// host pages) and arrive there from above, or from cleaning as full blocks; what goes down below
+/// `i` is cleaned there: `p_i i N / U = v (1 - S_i^d)`. All valid pages are the host's: the sum of
+/// `i p_i` is `U / N`. With `c = v U / N` the write amplification is `v b = c / used`. Cost: 4000
+/// evaluations per page of a block.
 pub fn d_choices(device: &Device, d: u32) -> f64 {
     let (pages, used) = (device.pages_per_block(), device.used());
     let d = d.clamp(1, i32::MAX as u32) as i32;
@@ -74,15 +73,15 @@ pub fn d_choices(device: &Device, d: u32) -> f64 {
             valid + here
         })
     };
-    // More cleaning means fuller blocks. No cleaning is rarer than that of empty blocks.
+    // More cleaning means fuller blocks. The lowest rate of cleaning is that of empty blocks.
     let target = used * f64::from(pages);
     root::of_rising(used, |c| valid(c) - target) / used
 }
 
-/// The limit of many choices, in which only the lowest level that holds any block is cleaned.
-/// Blocks pass the levels above the mean victim at the rate `v` and stay `U / i` writes of the host
-/// at level `i`; a share `q` of the victims went down to `m`, the others were cleaned at `m + 1`.
-/// So `N / U = v (1/(m+2) + ... + 1/b + q/(m+1))`, and `v (b - (m + 1) + q) = 1`.
+/// The limit of many choices, in which only the lowest occupied level is cleaned. Blocks pass the
+/// levels above the mean victim at the rate `v` and stay `U / i` host writes at level `i`; a share
+/// `q` of the victims went down to `m`, the others were cleaned at `m + 1`. So `N / U = v
+/// (1/(m+2) + ... + 1/b + q/(m+1))`, and `v (b - (m + 1) + q) = 1`.
 pub fn greedy(device: &Device) -> f64 {
     let (pages, used) = (device.pages_per_block(), device.used());
     let b = f64::from(pages);
@@ -92,8 +91,8 @@ pub fn greedy(device: &Device) -> f64 {
         let sum: f64 = (pages - whole + 1..=pages).map(|level| 1.0 / f64::from(level)).sum();
         (sum + q / f64::from(pages - whole)) / gain
     };
-    // Rises with the gain: the more is spare, the more is won. A spare beyond what empty victims
-    // take wins whole blocks.
+    // Rises with the gain: more spare, more gained. With more spare than empty victims need, whole
+    // blocks are gained.
     let target = 1.0 / (used * b);
     let gain = root::of_falling((1e-9, b), |gain| target - blocks_per_page(gain));
     b / gain
@@ -133,18 +132,18 @@ mod tests {
     fn the_models_meet_where_they_must() {
         for (pages, spare) in [(64, 0.07), (64, 0.15), (32, 0.25), (256, 0.28)] {
             let device = device(pages, spare);
-            // One is no choice.
+            // One choice is no choice.
             assert!((d_choices(&device, 1) / random(&device) - 1.0).abs() < 1e-9);
             let by_choices = [1, 2, 5, 10, 64, 1000].map(|d| d_choices(&device, d));
             assert!(by_choices.is_sorted_by(|few, many| few > many), "{by_choices:?}");
-            // Many choices are greedy.
+            // With many choices it becomes greedy.
             let many = d_choices(&device, 1_000_000);
             assert!((many / greedy(&device) - 1.0).abs() < 1e-4, "{many} {}", greedy(&device));
         }
     }
 
-    /// Figures of `docs/design/05-page-map.md`, and of the limit of large blocks, in which greedy
-    /// is FIFO.
+    /// The figures of `docs/design/05-page-map.md`, and the limit of large blocks, in which greedy
+    /// equals FIFO.
     #[test]
     fn greedy_rises_with_the_block_to_fifo() {
         let found = [64, 256, 1024].map(|pages| greedy(&device(pages, 0.15)));

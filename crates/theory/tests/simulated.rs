@@ -1,4 +1,5 @@
-//! Hot and cold pages in a log-structured store without devices or time, beside their mean fields.
+//! Compares hot and cold pages in a log-structured store without devices or time with their mean
+//! fields.
 
 use nandkit_theory::hot_cold::{HotCold, fifo_mixed, mixed, separated};
 use nandkit_theory::{Choice, Device};
@@ -17,15 +18,15 @@ enum Rule {
     Greedy,
 }
 
-/// Blocks of pages; each part of the pages has a frontier of its own, or all share one.
+/// Blocks of pages; each part of the pages has its own frontier, or all share one.
 struct Store {
     map: Vec<usize>,
     owner: Vec<u32>,
     valid: Vec<usize>,
-    /// Closed blocks, in the order in which they were filled.
+    /// Closed blocks in the order in which they were filled.
     closed: Vec<usize>,
     free: Vec<usize>,
-    /// By frontier: the open block and how many of its pages are written.
+    /// Per frontier: the open block and the number of pages written.
     open: Vec<(usize, usize)>,
     hot: usize,
     programs: u64,
@@ -74,8 +75,9 @@ impl Store {
         self.append(page);
     }
 
-    /// Where the block with the fewest valid pages is. Ties by lot: hot and cold blocks with as
-    /// many valid pages are alike to the mean field, and to take the first one costs up to 3 %.
+    /// The position of the block with the fewest valid pages. Ties are drawn: to the mean field,
+    /// hot and cold blocks with equal counts are alike, and taking the first one changes the result
+    /// by up to 3 %.
     fn emptiest(&self, random: &mut Random) -> usize {
         let (mut least, mut equal, mut chosen) = (usize::MAX, 0, 0);
         for (at, block) in self.closed.iter().enumerate() {
