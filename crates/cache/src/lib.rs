@@ -1,8 +1,7 @@
-//! Bounded caches of what is as the medium has it. [`PageCache`] has one user and copies bytes; its
-//! least recently used page goes first. [`SharedCache`] has many readers, who hold its blocks
-//! beside it.
+//! Bounded caches of unmodified blocks. [`PageCache`] has one owner, copies bytes and evicts the
+//! least recently used page. [`SharedCache`] has many concurrent readers, which share its blocks.
 //!
-//! A cache does no input or output and holds no changes: what waits to be written is its owner's.
+//! A cache does no I/O and holds no changes; its owner keeps what waits to be written.
 
 mod list;
 mod number_map;

@@ -1,4 +1,4 @@
-//! A doubly linked list whose links stand in an array beside the pages: unlinking costs a few index
+//! A doubly linked list whose links are in an array beside the pages: unlinking costs a few index
 //! accesses and no allocation.
 
 /// No slot.
@@ -36,7 +36,7 @@ impl Links {
         &mut self.neighbours[index]
     }
 
-    /// Adds a slot, which is in no list of these links, before the first one.
+    /// Adds a slot, which is in no list of these links, at the front.
     pub(crate) fn push_first(&mut self, ends: &mut Ends, slot: u32) {
         *self.at(slot) = Neighbours { before: NONE, after: ends.first };
         if ends.first == NONE {
@@ -47,7 +47,7 @@ impl Links {
         ends.first = slot;
     }
 
-    /// Takes a slot out of the list to which it belongs.
+    /// Removes a slot from its list.
     pub(crate) fn remove(&mut self, ends: &mut Ends, slot: u32) {
         let Neighbours { before, after } = *self.at(slot);
         if before == NONE {

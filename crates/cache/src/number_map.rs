@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map by numbers of a volume's own making. The hash is fixed, so runs are the same on every
-/// machine; nothing may depend on the order of the entries all the same.
+/// A map keyed by numbers of a volume. The hash is fixed, so runs are the same on every machine;
+/// still, nothing may depend on the order of the entries.
 pub type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// One multiplication spreads the numbers. An image that is made for collisions slows its own
-/// reading down, within the bounds of what is kept.
+/// A hash of one multiplication. An image made for collisions only slows down its own reading,
+/// within the bounds of the cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NumberHasher(u64);
 

@@ -1,4 +1,4 @@
-//! The cache itself.
+//! A cache with one owner.
 
 use crate::list::{Ends, Links};
 use crate::number_map::NumberMap;
@@ -11,8 +11,8 @@ struct Slot {
 
 /// A bounded cache of clean pages with `u64` keys (sector, page or block numbers).
 ///
-/// Cost of each access: one hash look-up and a few list links; never proportional to the number of
-/// pages. Same calls, same results: nothing depends on the order of the hash table.
+/// Cost of each access: one hash lookup and a few list links, independent of the number of pages.
+/// The same calls give the same results: nothing depends on the order of the hash table.
 #[derive(Clone, Debug)]
 pub struct PageCache {
     page_size: usize,
@@ -21,13 +21,13 @@ pub struct PageCache {
     slots: Vec<Slot>,
     free: Vec<u32>,
     links: Links,
-    /// First: most recently used.
+    /// The most recently used page comes first.
     used: Ends,
 }
 
 impl PageCache {
-    /// An empty cache of `capacity` pages of `page_size` bytes each. It holds at least 1 page, and
-    /// fewer than 2^32 - 1. Memory is taken as pages come in, not ahead.
+    /// An empty cache for `capacity` pages of `page_size` bytes each; the capacity is at least 1
+    /// and below 2^32 - 1. Memory is allocated as pages come in.
     pub fn new(page_size: usize, capacity: usize) -> Self {
         Self {
             page_size,
@@ -40,26 +40,25 @@ impl PageCache {
         }
     }
 
-    /// How many pages it holds.
+    /// The number of cached pages.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether it holds none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// A page's content; makes the page the most recently used one.
+    /// The content of a page; makes it the most recently used one.
     pub fn read(&mut self, key: u64) -> Option<&[u8]> {
         let number = *self.index.get(&key)?;
         self.touch(number);
         self.slots.get(number as usize).map(|slot| &*slot.bytes)
     }
 
-    /// A page as the medium has it now; it is the most recently used one. A full cache loses the
-    /// least recently used page. Bytes that are missing are zeroes, and those beyond the page's
-    /// size are left out.
+    /// Caches a page as the most recently used one. A full cache evicts the least recently used
+    /// page. Missing bytes become zeroes, and bytes beyond the page size are dropped.
     pub fn put(&mut self, key: u64, bytes: &[u8]) {
         let number = match self.index.get(&key) {
             Some(&number) => {
@@ -76,8 +75,8 @@ impl PageCache {
         }
     }
 
-    /// Forgets `count` pages from `first` on; where these are more than the cache can hold, all
-    /// pages. Cost: one look-up for each, or none.
+    /// Drops `count` pages from `first` on; if these are more than the cache can hold, all pages.
+    /// Cost: one lookup per page, or none.
     pub fn remove_range(&mut self, first: u64, count: u64) {
         if count <= self.capacity as u64 {
             (first..first.saturating_add(count)).for_each(|key| self.remove(key));
@@ -104,7 +103,7 @@ impl PageCache {
         }
     }
 
-    /// A slot for a page that is not cached, entered in the index as the most recently used one.
+    /// Takes a slot for a page that is not cached and indexes it as the most recently used one.
     fn take_slot(&mut self, key: u64) -> u32 {
         if self.index.len() >= self.capacity
             && let Some(last) = self.slots.get(self.used.last as usize)

@@ -1,16 +1,16 @@
-//! A bounded cache of blocks that are shared with their readers.
+//! A bounded cache whose blocks are shared with their readers.
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::number_map::NumberMap;
 
-/// Parts with a lock of their own, so that readers do not wait for each other.
+/// The number of shards, each with its own lock, so that readers do not wait for each other.
 const SHARDS: usize = 16;
 
-/// Blocks by address, or by another number. When half of a part's room is full, what was not asked
-/// for since the last time goes: that is cheaper than a list in order of use, and needs no change
-/// where a recent block is read again.
+/// Blocks by address or another number. When half of a shard's room is full, blocks that were not
+/// read since the last time are evicted. This is cheaper than a list in order of use, and reading a
+/// recent block again changes nothing.
 #[derive(Debug)]
 pub struct SharedCache<K> {
     shards: Vec<Mutex<Shard<K>>>,
@@ -24,7 +24,7 @@ struct Shard<K> {
 }
 
 impl<K: Copy + Eq + Hash + Into<u32>> SharedCache<K> {
-    /// A cache of about `blocks` blocks.
+    /// A cache for about `blocks` blocks.
     pub fn new(blocks: usize) -> Self {
         let shard = || Mutex::new(Shard { young: NumberMap::default(), old: NumberMap::default() });
         Self { shards: (0..SHARDS).map(|_| shard()).collect(), half: (blocks / SHARDS / 2).max(1) }
@@ -34,7 +34,7 @@ impl<K: Copy + Eq + Hash + Into<u32>> SharedCache<K> {
         self.shards.get(at.into() as usize % SHARDS)
     }
 
-    /// A block, if it is here.
+    /// A block, if it is cached.
     pub fn get(&self, at: K) -> Option<Arc<[u8]>> {
         let mut shard = self.shard(at)?.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(block) = shard.young.get(&at) {
@@ -45,14 +45,14 @@ impl<K: Copy + Eq + Hash + Into<u32>> SharedCache<K> {
         Some(block)
     }
 
-    /// Keeps a block.
+    /// Caches a block.
     pub fn put(&self, at: K, block: Arc<[u8]>) {
         if let Some(shard) = self.shard(at) {
             shard.lock().unwrap_or_else(PoisonError::into_inner).put(at, block, self.half);
         }
     }
 
-    /// Takes a block out.
+    /// Removes a block and returns it.
     pub fn take(&self, at: K) -> Option<Arc<[u8]>> {
         let mut shard = self.shard(at)?.lock().unwrap_or_else(PoisonError::into_inner);
         let old = shard.old.remove(&at);

@@ -1,4 +1,4 @@
-//! Random calls against a naive cache that searches everything.
+//! Random calls, compared with a naive cache that searches everything.
 
 use nandkit_cache::PageCache;
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ proptest! {
             }
             prop_assert_eq!((cache.len(), cache.is_empty()), (naive.len(), naive.is_empty()));
         }
-        // Those that are left, from the least recently used one on, so that the order stays.
+        // The remaining ones, least recently used first, so that the order is kept.
         for (key, value) in naive.into_iter().rev() {
             prop_assert_eq!(cache.read(key), Some(&[value][..]));
         }
