@@ -1,13 +1,13 @@
-//! The truth about damage: one bit or one byte is changed in copies of a volume, by the class of
-//! what it hits, and counted by who tells of it.
+//! Measures how damage is detected: changes one bit or byte in copies of a volume, by the class of
+//! bytes it hits, and counts who reports it.
 //!
 //! `cargo run --release -p nandkit-f2fs --example damage -- [--copies N] [--seed S]` changes N
-//! copies for each class, in a volume with every checksum that the format has and in one with none.
+//! copies per class, in a volume with every checksum of the format and in one with none.
 //!
-//! Columns: the check tells of a fault, and of these how many name an inode or an address; it tells
-//! of something harmless; nobody tells, and the tree is the same; **silent**: nobody tells, and the
-//! tree is another. And, whether the check tells or not: a reader gets the same tree, an error, or
-//! another tree.
+//! Columns: the check reports a fault, and how many of these name an inode or an address; it
+//! reports something harmless; nothing is reported and the tree is unchanged; **silent**: nothing
+//! is reported and the tree differs. Then, whether or not the check reports anything: a reader gets
+//! the same tree, an error, or another tree.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -34,19 +34,19 @@ use nandkit_vfs::{Attributes, FileKind, FileSystem, InodeNumber};
 use planted::{BLOCK, Planted};
 use witness::{FEATURES, classes_of, made_with};
 
-/// All that there is to know of an entry.
+/// Everything about an entry.
 #[derive(PartialEq)]
 struct Entry {
     stat: Attributes,
-    /// Or a link's target.
+    /// The content, or a symlink's target.
     content: Vec<u8>,
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 type Tree = BTreeMap<Vec<u8>, Entry>;
 
-/// Files with each kind of node, directories in the inode and in blocks of several levels, links,
-/// attributes in the inode and in a node.
+/// Files with each kind of node, inline directories and directories of several levels, links,
+/// inline attributes and an attribute node.
 fn source() -> MemoryTree {
     let (mut builder, mut random) = (MemoryTree::builder(), Random::new(77, "tree"));
     let mut put = |path: &str, node: SourceNode, content: Option<Vec<u8>>| {
@@ -89,7 +89,7 @@ fn entry<D: BlockDevice>(volume: &F2fs<D>, inode: InodeNumber) -> nandkit_vfs::R
     Ok(Entry { stat, content, xattrs })
 }
 
-/// The whole tree, or `None` where it is endless.
+/// The whole tree; `None` if it is endless.
 fn tree<D: BlockDevice>(volume: &F2fs<D>) -> nandkit_vfs::Result<Option<Tree>> {
     let (mut tree, mut queue) = (Tree::new(), vec![(Vec::new(), volume.root())]);
     while let Some((path, directory)) = queue.pop() {
@@ -100,8 +100,7 @@ fn tree<D: BlockDevice>(volume: &F2fs<D>) -> nandkit_vfs::Result<Option<Tree>> {
         })?;
         for (name, inode, kind) in entries {
             let below = [&path[..], b"/", &name].concat();
-            // What is listed is looked up as well: a name that a flipped hash hides is lost to who
-            // asks for it.
+            // Look up every listed name: a flipped hash hides a name from lookups.
             volume.lookup(directory, &name)?;
             tree.insert(below.clone(), entry(volume, inode)?);
             if kind == FileKind::Directory {
@@ -123,7 +122,7 @@ struct DamageCounts {
     harmless: u64,
     same: u64,
     silent: u64,
-    /// To a reader: the same, an error, another tree.
+    /// What a reader gets: the same tree, an error, another tree.
     read: [u64; 3],
 }
 
@@ -153,7 +152,7 @@ impl DamageCounts {
     }
 }
 
-/// One bit, or in every other copy a byte.
+/// Changes one bit or, in every other copy, one byte.
 fn damaged<'a>(
     base: &'a mut RamDevice,
     planted: &Planted,

@@ -1,8 +1,8 @@
-//! Changes an F2FS image at random through the file-system contract: entries of all kinds made,
-//! moved, exchanged, linked and removed, content and attributes changed, over several mounts.
+//! Changes an F2FS image at random through the file-system contract: creates, moves, exchanges,
+//! links and removes entries of all kinds, changes content and attributes, over several mounts.
 //!
 //! `f2fs-change IMAGE SEED OPERATIONS [everywhere]` prints how many operations were done and how
-//! many were refused, which some are: a directory into itself, a full inode. They are in a
+//! many were refused, as some must be: a directory into itself, a full inode. They happen in a
 //! directory of their own, or everywhere, where some content is refused too (compressed files).
 
 use std::collections::BTreeMap;
@@ -22,11 +22,11 @@ use nandkit_vfs::{
 
 type Anything<T> = Result<T, Box<dyn Error>>;
 
-/// The directory in which everything happens.
+/// The directory in which all changes happen.
 const PLACE: &[u8] = b"changed by nandkit";
 /// 2025-01-01: later than what the image holds, earlier than the guest's clock.
 const EPOCH_UNIX_NS: u64 = 1_735_689_600_000_000_000;
-/// Mounts over which the operations are spread.
+/// The number of mounts over which the operations are spread.
 const MOUNTS: u64 = 4;
 
 const KINDS: [FileKind; 7] = [
@@ -42,7 +42,7 @@ const KINDS: [FileKind; 7] = [
 struct Changer {
     volume: WritableVolume<FileDevice>,
     random: Random,
-    /// Directories below the place, itself first.
+    /// The directories to work in: `PLACE` first, then those below it.
     directories: Vec<InodeNumber>,
     everywhere: bool,
 }
@@ -88,14 +88,14 @@ impl Changer {
     }
 
     fn directory(&mut self) -> InodeNumber {
-        // Half of all in the first, which becomes large.
+        // Half of all in the first, so that it becomes large.
         let at = if self.random.below(2) == 0 { 0 } else { self.below(self.directories.len()) };
         self.directories.get(at).copied().unwrap_or(self.volume.root())
     }
 
     fn name(&mut self) -> Vec<u8> {
         let number = self.random.below(3000);
-        // Where names are compared without case, Linux has to find these by its own folding.
+        // In casefolded directories, Linux has to find these by its own folding.
         let letters = ["", "-Größe", "-ΣΊΣΥΦΟΣ", "-e\u{301}Ǆ\u{AD}", "-ﬃ한글漢字", "-İıẞ\u{10400}", "-\u{1F6D6}A"];
         let letters = letters.get(self.below(14)).copied().unwrap_or_default();
         format!("{number}{letters}{}", "-name".repeat((number * 7 % 40) as usize)).into_bytes()
@@ -159,7 +159,7 @@ impl Changer {
         self.volume.set_xattr(inode, &name, &value)
     }
 
-    /// One operation; whether it was done.
+    /// Does one operation; returns whether it was done.
     fn step(&mut self) -> Anything<bool> {
         let (one, other, name) = (self.directory(), self.directory(), self.name());
         let some = self.some_entry(one)?;

@@ -1,5 +1,5 @@
-//! Checks images one by one, with the time that each took: `f2fs-check IMAGE...`. Findings go to
-//! standard error. Exit status 1 where anything is wrong.
+//! Checks images one by one and prints the time for each: `f2fs-check IMAGE...`. Findings go to
+//! standard error. Exit status 1 if anything is wrong.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
 //! Overwrites files of an F2FS image at random until the collector has moved blocks.
 //!
-//! `f2fs-collect IMAGE SEED lfs|adaptive BLOCKS` goes on until the foreground collector has moved
-//! so many blocks with `lfs`, or the collector of idle times with `adaptive`, where gaps are filled
-//! before anybody has to wait. All pages that were written are read again behind a second mount.
-//! Prints what was done; ends with an error where the collector had nothing to do.
+//! `f2fs-collect IMAGE SEED lfs|adaptive BLOCKS` runs until a collector has moved this many blocks:
+//! with `lfs` the foreground one, with `adaptive` the background one, since gaps are filled before
+//! anything has to wait. Reads all written pages again after a second mount. Prints what was done;
+//! fails if the collector had nothing to do.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -22,12 +22,12 @@ type Anything<T> = Result<T, Box<dyn Error>>;
 /// 2025-01-01: later than what the image holds, earlier than the guest's clock.
 const EPOCH_UNIX_NS: u64 = 1_735_689_600_000_000_000;
 const PAGE: u64 = 4096;
-/// Pages written at most.
+/// The most pages written.
 const MOST: u64 = 400_000;
-/// Between two syncs, and between two idle times.
+/// The number of writes between two syncs, and between two idle times.
 const EVERY: u64 = 500;
 
-/// Regular files with whole pages, and how many.
+/// Regular files with whole pages, and their numbers of pages.
 fn files(volume: &WritableVolume<FileDevice>) -> Anything<Vec<(InodeNumber, u64)>> {
     let (mut found, mut queue) = (BTreeMap::new(), vec![volume.root()]);
     while let Some(directory) = queue.pop() {
@@ -44,7 +44,7 @@ fn files(volume: &WritableVolume<FileDevice>) -> Anything<Vec<(InodeNumber, u64)
             }
         }
     }
-    // Sparse files have no blocks for all of their pages.
+    // Sparse files do not have blocks for all their pages.
     Ok(found.into_iter().filter(|(_, pages)| (1..10_000).contains(pages)).collect())
 }
 
@@ -58,7 +58,7 @@ struct Work {
     volume: WritableVolume<FileDevice>,
     clock: Clock,
     lfs: bool,
-    /// What was written last.
+    /// The version last written of each page.
     written: BTreeMap<(InodeNumber, u64), u64>,
 }
 
@@ -69,7 +69,7 @@ impl Work {
         (of, of.data + of.nodes)
     }
 
-    /// Until the collector has moved enough. How many pages were written.
+    /// Runs until the collector has moved enough. Returns how many pages were written.
     fn run(&mut self, random: &mut Random, blocks: u64) -> Anything<u64> {
         let root = self.volume.root();
         let own = self.volume.create(root, b"written until nandkit collected", &NewNode::FILE)?;

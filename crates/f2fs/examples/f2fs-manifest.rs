@@ -1,13 +1,13 @@
-//! Lists an F2FS image as `helper manifest` lists a mounted tree
-//! (xtask/src/kernel/guest/manifest.c): a line an entry, with all contents' hashes.
+//! Lists an F2FS image in the format of `helper manifest` for a mounted tree
+//! (xtask/src/kernel/guest/manifest.c): one line per entry, with a hash of the content.
 //!
-//! Of files over 4 GiB, which are mostly holes, only what is in their ranges of data is read:
-//! instead of a line there is one of `data`, path, ranges and the last bytes.
+//! Of files over 4 GiB, which are mostly holes, only the ranges with data are read: they get a line
+//! with `data`, path, ranges and the last bytes instead.
 //!
-//! `f2fs-manifest IMAGE [PATH...]`: behind the listing come the mount's notes, as lines that begin
-//! with `note`, a line `compressed` with the number of files that compression made smaller and the
-//! blocks that it saved, a line `hashed` with the number of names in directories without case that
-//! their hash led to, and for each path `found` or `absent`.
+//! `f2fs-manifest IMAGE [PATH...]`: after the listing come the mount's notes in lines that start
+//! with `note`, a line `compressed` with the number of files made smaller by compression and the
+//! blocks saved, a line `hashed` with the number of names in casefolded directories that were found
+//! by their hash, and for each path `found` or `absent`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -28,10 +28,10 @@ use sha2::{Digest, Sha256};
 type MountedImage = F2fs<FileDevice>;
 type Anything<T> = Result<T, Box<dyn Error>>;
 
-/// Bytes of a file that are read at once.
+/// Bytes of a file read at once.
 const PIECE: usize = 1 << 20;
 
-/// Larger files are looked at by their ranges.
+/// Larger files are listed by their ranges.
 const LARGE: u64 = 1 << 32;
 
 fn escaped(text: &[u8]) -> String {
@@ -51,7 +51,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// All entries by path; the root is the empty one. Every name must be found by a lookup as well.
+/// All entries by path; the root's is empty. Checks that a lookup finds every name.
 fn collect(volume: &MountedImage) -> Anything<BTreeMap<Vec<u8>, InodeNumber>> {
     let mut all = BTreeMap::from([(Vec::new(), volume.root())]);
     let mut queue = vec![(Vec::new(), volume.root())];
@@ -85,7 +85,7 @@ fn hash_of(volume: &MountedImage, inode: InodeNumber, size: u64) -> Anything<Str
     Ok(hex(&hash.finalize()))
 }
 
-/// The ranges of a file that is too large to be read whole, and its last ten bytes.
+/// The data ranges of a file that is too large to read whole, and its last ten bytes.
 fn ranges_of(volume: &MountedImage, inode: InodeNumber, size: u64) -> Anything<String> {
     let (mut text, mut at) = (String::new(), 0);
     while let Some(range) = volume.data_after(inode, at)? {
@@ -146,7 +146,7 @@ fn line(volume: &MountedImage, path: &[u8], stat: &Attributes, first: Option<&[u
     Ok(fields.join("\t"))
 }
 
-/// The pages of a directory, straight from the volume.
+/// The pages of a directory, read directly from the volume.
 struct Pages<'a>(&'a MountedImage, Inode);
 
 impl DirectoryPages for Pages<'_> {
@@ -159,15 +159,15 @@ impl DirectoryPages for Pages<'_> {
     }
 }
 
-/// Whether the hash of a folded name leads to its entry: a lookup would go through all entries
-/// otherwise, and find it too.
+/// Whether the hash of a folded name leads to its entry. A lookup would find it without the hash
+/// too, by searching all entries.
 fn hash_leads(pages: &Pages<'_>, name: &[u8]) -> Anything<bool> {
     let (head, key) = (&pages.1.head, casefold::key(name));
     Ok(find_hashed(pages, hash(&key), &|found| found == name, head.depth.get(), head.directory_level)?.is_some())
 }
 
-/// How many names of directories without case, whose entries are in blocks, their hash leads to. An
-/// error for one that it does not.
+/// The number of names found by their hash in casefolded directories that are not inline. Errors: a
+/// name that is not.
 fn folded(volume: &MountedImage, all: &BTreeMap<Vec<u8>, InodeNumber>) -> Anything<usize> {
     let mut count = 0;
     for path in all.keys().filter(|path| !path.is_empty()) {

@@ -1,9 +1,9 @@
-//! Writes on an F2FS image until gaps of used segments are filled, by one way of treating these
-//! before.
+//! Writes to an F2FS image until gaps of used segments are filled, with one mode of treating these
+//! segments first.
 //!
 //! `f2fs-partial IMAGE MODE SEED` fills most of the volume with warm and cold data, overwrites
-//! pages of them at random, and writes a new file into the gaps, with an fsync now and then. It
-//! prints what was done, and fails where a mode that moves runs has moved none.
+//! pages of it at random, and writes a new file into the gaps, with an fsync now and then. It
+//! prints what was done, and fails if a mode that moves runs has moved none.
 
 #[path = "../tests/reusing/mod.rs"]
 mod reusing;
@@ -23,7 +23,7 @@ type Anything<T> = Result<T, Box<dyn Error>>;
 /// 2025-01-01: earlier than the guest's clock.
 const EPOCH_UNIX_NS: u64 = 1_735_689_600_000_000_000;
 const BLOCK: u64 = 4096;
-/// Warm data, cold data by its name, and what is written last; their shares of the free blocks in
+/// Warm data, cold data by its name, and the file written last; their shares of the free blocks in
 /// per cent.
 const FILES: [(&[u8], u64); 3] = [(b"warm.dat", 50), (b"cold.avi", 20), (b"new.dat", 15)];
 
@@ -78,7 +78,7 @@ fn main() -> Anything<()> {
     let (image, name, seed) = (word()?, word()?, word()?.parse::<u64>()?);
     let mode = MODES.iter().find(|mode| mode.name == name).ok_or("an unknown mode")?;
     let device = FileDevice::open(image.as_ref(), 4096, Access::ReadWrite)?;
-    // Nothing stays where it stands, so that holes come up.
+    // Nothing is overwritten in place, so that holes appear.
     let options = mode.options(WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() });
     let mut volume = WritableVolume::mount(vec![device], Clock::starting_at(EPOCH_UNIX_NS), options)?;
     let counters = mode.begin(&mut volume, slow_requests());

@@ -1,8 +1,8 @@
 //! Recoveries for `cargo xtask kernel f2fs-recover`.
 //!
 //! `f2fs-recover IMAGE` mounts a volume for writing, which recovers it, and unmounts it.
-//! `f2fs-recover --cut IMAGE SEED` makes a volume, changes files with fsyncs behind its last
-//! checkpoint, and ends as if the power had gone.
+//! `f2fs-recover --cut IMAGE SEED` makes a volume, changes files with fsyncs after its last
+//! checkpoint, and ends as in a power cut.
 
 use std::error::Error;
 use std::path::Path;
@@ -74,7 +74,7 @@ fn cut(image: &Path, seed: u64) -> Anything<()> {
     Ok(())
 }
 
-/// One change of a file, and its fsync.
+/// Changes a file and fsyncs it.
 fn change(volume: &mut WritableVolume<FileDevice>, files: &[InodeNumber], random: &mut Random) -> Anything<()> {
     let file = files[random.below(files.len() as u64) as usize];
     let nid = NodeId(file.0 as u32);
@@ -82,7 +82,7 @@ fn change(volume: &mut WritableVolume<FileDevice>, files: &[InodeNumber], random
     random.fill(&mut bytes);
     match random.below(9) {
         8 => {
-            // Several places at once, or none: a commit is durable by itself.
+            // Several ranges at once, or none: a commit is durable by itself.
             let draft = volume.begin_atomic(file)?;
             for _ in 0..3 {
                 Changes::write(volume, draft, random.below(4) * random.below(9000), Payload::Bytes(&bytes))?;

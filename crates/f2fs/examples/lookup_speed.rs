@@ -1,5 +1,5 @@
-//! How long a lookup takes in a directory of many names, on an image in memory: names that are
-//! there, names that are not, and a listing.
+//! Measures lookups in a directory of many names, on an image in memory: existing names, missing
+//! names, and a listing.
 //!
 //! `cargo run --release -p nandkit-f2fs --example lookup_speed -- [NAMES]`
 
@@ -22,7 +22,7 @@ fn main() {
     let names: u64 = std::env::args().nth(1).map_or(1_000_000, |text| text.parse().expect("a number of names"));
     let mut builder = MemoryTree::builder();
     for number in 0..names {
-        // Links to one inode: names are what is measured.
+        // All names are links to one inode, since only names are measured.
         if number == 0 {
             builder
                 .put(name(0).as_bytes(), SourceNode::new(FileKind::Regular, 0o644), Some(Vec::new()))

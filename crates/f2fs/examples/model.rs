@@ -1,11 +1,11 @@
-//! Random operations against the model file system, on a volume of each configuration: logs, modes,
-//! what inodes hold, directories small and large, with case and without, nearly full.
+//! Runs random operations against the model file system, on a volume of each configuration: logs,
+//! modes, inline content, small and large directories, casefolded or not, nearly full.
 //!
 //! `cargo run --release -p nandkit-f2fs --example model -- [--operations N] [--seed S] [--only NUMBER] [--look-every N]`
 //!
-//! Each result is compared with the model's, and whole trees after each remount. Of the images that
-//! the remounts leave, fsck.f2fs and our check see every tenth, or `--look-every`. At the first
-//! disagreement it prints the operations that show it, and exits with 1.
+//! Compares each result with the model's, and whole trees after each remount. fsck.f2fs and our
+//! check see every tenth image left by a remount, or every `--look-every`th. At the first
+//! disagreement it prints the operations that reproduce it and exits with 1.
 
 #[path = "../tests/made/mod.rs"]
 mod made;

@@ -1,7 +1,7 @@
-//! How long the mount of a clean image takes, for reading and for writing, and the most memory that
-//! the process took.
+//! Measures the time to mount a clean image for reading and for writing, and the peak memory of the
+//! process.
 //!
-//! `cargo run --release -p nandkit-f2fs --example mount_speed -- IMAGE`, of an image by
+//! `cargo run --release -p nandkit-f2fs --example mount_speed -- IMAGE`, with an image made by
 //! `nandkit mkfs f2fs --size 64G --from DIR IMAGE`
 
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! The overwrites that were counted in Linux: 576 files of 256 KiB on a volume of 256 MiB, filled
-//! in order, then 131,072 records of 4 KiB overwritten with a sync after every 256.
+//! Repeats the overwrites that were counted in Linux: 576 files of 256 KiB on a volume of 256 MiB,
+//! filled in order, then 131,072 records of 4 KiB overwritten with a sync after every 256.
 //!
 //! `cargo run --release -p nandkit-f2fs --example overwrite_figures -- [seq|rnd|hcf|hcc|hci]
-//! [lfs|ssr|default] [flusher|sync]`, the last word: who comes first at a sync
+//! [lfs|ssr|default] [flusher|sync]`; the last word says which comes first at a sync
 //! (docs/formats/f2fs-writing.md, "Sync").
 
 use nandkit_block::RamDevice;
@@ -20,7 +20,7 @@ use zerocopy::FromZeros;
 const FILES: u64 = 576;
 const RECORDS: u64 = 64;
 const OPERATIONS: u64 = 131_072;
-/// Linux wrote for about two minutes.
+/// Linux took about two minutes for all of it.
 const STEP_NS: u64 = 1_000_000;
 
 fn next(x: &mut u64) -> u64 {

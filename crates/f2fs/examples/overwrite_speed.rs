@@ -1,5 +1,5 @@
-//! How many random overwrites of 4 KiB a second a volume in memory takes: one file on a device in
-//! memory, through the file-system contract, in time of the host and in processor time.
+//! Measures random overwrites of 4 KiB per second through the file-system contract: one file on a
+//! device in memory, in wall time and in processor time.
 //!
 //! `cargo run --release -p nandkit-f2fs --example overwrite_speed -- [empty|full] [adaptive|lfs]
 //! [OPERATIONS A SYNC, 0: none] [OPERATIONS]`
@@ -33,7 +33,7 @@ fn file(volume: &mut WritableVolume<RamDevice>, name: &str, blocks: u64) -> Inod
     file
 }
 
-/// Nanoseconds that this process has had a processor: others may have it in between.
+/// The processor time of this process in nanoseconds, which excludes that of other processes.
 fn processor_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)

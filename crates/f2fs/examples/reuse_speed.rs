@@ -1,12 +1,11 @@
-//! What looking at segments before their gaps are filled costs the host: random overwrites of 4 KiB
-//! on volumes in memory, one for each way, in turns of 20,000.
+//! Measures the processor time of reviewing segments before their gaps are filled: random
+//! overwrites of 4 KiB on volumes in memory, one per mode, in turns of 20,000.
 //!
 //! `cargo run --release -p nandkit-f2fs --example reuse_speed -- [OPERATIONS] [MODE...]`
 //!
-//! Volumes of 512 MiB are 90 % full and have gaps everywhere; nothing is overwritten where it
-//! stands. The times that decisions go by are those of the device in memory, on which moving never
-//! pays; for `pgc-card` they are those of card-c, so that runs are moved. Each time is the
-//! processor's.
+//! The volumes have 512 MiB, are 90 % full and have gaps everywhere; nothing is overwritten in
+//! place. Decisions use the times of the device in memory, for which moving never pays off;
+//! `pgc-card` uses those of card-c, so that runs are moved.
 
 #[path = "../tests/reusing/mod.rs"]
 mod reusing;
@@ -34,7 +33,7 @@ struct Bench {
     processor_ns: u64,
 }
 
-/// A request of the device in memory: about 2 µs, and 1 µs for a block.
+/// The time of a request of the device in memory: about 2 µs, plus 1 µs per block.
 fn of_memory() -> RequestTimes {
     let time = |blocks: u32| 2_000 + 1_000 * u64::from(blocks);
     RequestTimes::new(512, time, time)
@@ -50,7 +49,7 @@ fn of_card() -> RequestTimes {
     )
 }
 
-/// Nanoseconds that this process has had a processor: others may have it in between.
+/// The processor time of this process in nanoseconds, which excludes that of other processes.
 fn processor_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)

@@ -1,17 +1,20 @@
-//! Power cuts by the thousand in F2FS.
+//! Thousands of power cuts in F2FS.
 //!
 //! `cargo run --release -p nandkit-f2fs --example soak_f2fs -- [--cuts N] [--seed S] [--replay seed:S] [--recovery SEEDS] [--reuse all|MODE]`
 //!
-//! A seed is a shape of volume (logs, modes, what inodes hold, how full it is) and random
-//! operations on files or names in it. Each request to the device is cut, before, inside or after,
-//! and keeps none, all, the first ones, or any subset of the writes since the last flush; so is
-//! each request of the recoveries behind every sixth cut. Each volume is recovered, held against
-//! what was known, checked, and mounted again; fsck.f2fs sees every 64th. `--recovery 14` takes
-//! short runs of 14 seeds instead: every cut of each in every way, and every cut of the recovery
-//! behind it. `--reuse all` takes full volumes only, with a way of treating segments before their
-//! gaps are filled on each in turn, `--reuse pgc` that way alone. Ends with a table of cuts by
-//! cause. At the first failure it says what `--replay` takes, and exits with 1; also where a cause
-//! got fewer than one cut in 35: then the soak no longer reaches what it is for.
+//! A seed determines a shape of volume (logs, modes, inline content, how full it is) and random
+//! operations on its files or names. Each request to the device is cut before, during or after it,
+//! keeping none, all, the first, or any subset of the writes since the last flush; so is each
+//! request of the recoveries after every sixth cut. Each volume is recovered, compared with what is
+//! known, checked, and mounted again; fsck.f2fs sees every 64th.
+//!
+//! `--recovery 14` takes short runs of 14 seeds instead: every cut of each in every way, and every
+//! cut of the recovery after it. `--reuse all` takes only full volumes, and on each in turn one
+//! mode of treating segments before their gaps are filled; `--reuse pgc` takes that mode alone.
+//!
+//! It ends with a table of cuts by cause. At the first failure it prints the argument for
+//! `--replay` and exits with 1. It also exits with 1 if a cause got fewer than one cut in 35: then
+//! the soak no longer covers what it is for.
 
 #[path = "../tests/made/mod.rs"]
 mod made;
@@ -28,7 +31,7 @@ use nandkit_testkit::soak::{self, Arguments, Table};
 use reusing::{MODES, Mode};
 use soaking::{CAUSES, Course, MOMENTS, SURVIVALS, Tally};
 
-/// Two tables: by when the power went, and by what was kept.
+/// Two tables: cuts by moment, and by what survived.
 fn show(tally: &Tally) -> Table {
     let mut moments = Table::new(&CAUSES, MOMENTS.map(|moment| format!("{moment:?}").to_lowercase()));
     let mut survivals = Table::new(&CAUSES, SURVIVALS.map(|kept| format!("kept {kept:?}").to_lowercase()));
@@ -49,7 +52,7 @@ fn show(tally: &Tally) -> Table {
     moments
 }
 
-/// The modes that are asked for.
+/// The requested modes.
 fn modes(arguments: &Arguments) -> Result<&'static [Mode], String> {
     let Some(name) = arguments.text("--reuse") else { return Ok(&[]) };
     let found = MODES.iter().position(|mode| mode.name == name).map(|at| &MODES[at..=at]);
@@ -57,8 +60,8 @@ fn modes(arguments: &Arguments) -> Result<&'static [Mode], String> {
     found.or((name == "all").then_some(&MODES)).ok_or_else(|| format!("--reuse {name}: expected all, {}", names()))
 }
 
-/// A mode that treats a segment less than once in so many cuts is hardly tested: a treatment and
-/// its checkpoint have some 30 requests, each of which is cut.
+/// A mode that treats fewer than one segment per this many cuts is hardly tested: a treatment and
+/// its checkpoint have about 30 requests, each of which is cut.
 const CUTS_FOR_A_TREATMENT: u64 = 500;
 
 fn reaches_all(tally: &Tally, course: Course) -> Result<(), String> {

@@ -1,5 +1,5 @@
-//! How fast blocks are allocated and freed, and how long the search of SSR takes, on the tables of
-//! a 64 GiB volume.
+//! Measures allocation and freeing of blocks, and the search of SSR, on the tables of a 64 GiB
+//! volume.
 //!
 //! `cargo run --release -p nandkit-f2fs --example space_speed`
 
@@ -26,7 +26,7 @@ impl Blocks for Blank {
     }
 }
 
-/// 64 GiB: 2 + 4 + 144 + 64 segments of tables and 32,552 of the main area.
+/// 64 GiB: 2 + 4 + 144 + 64 segments of tables, and 32,552 in the main area.
 fn geometry() -> Geometry {
     let mut superblock = Superblock::empty();
     let (sit, nat, ssa, main) = (4u32, 144u32, 64u32, 32_552u32);
