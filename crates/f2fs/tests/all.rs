@@ -1,5 +1,5 @@
-//! All tests of the crate in one program: what they share is compiled once, and they run beside
-//! each other. `cargo test -p nandkit-f2fs --test all write_cuts` runs those of one file.
+//! All tests of the crate in one program: shared code is compiled once, and tests run in parallel.
+//! `cargo test -p nandkit-f2fs --test all write_cuts` runs those of one file.
 
 mod common;
 mod damaged;

@@ -1,4 +1,4 @@
-//! Sound volumes have no finding, whoever made them.
+//! The check finds nothing in sound volumes of any origin.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! One fault planted in a sound volume, checksums mended: exactly that fault is found, with its
-//! inode and its block. What fsck.f2fs says of the same volume stands beside it.
+//! Plants one fault in a sound volume with valid checksums: the check finds exactly that fault,
+//! with its inode and block. The expectation says whether fsck.f2fs reports it too.
 
 use crate::faults::{Case, DIRECTORIES, Expected, Fsck, INODES, NODES, TABLES, VOLUME};
 use crate::made::{all_kinds, block_of, clock, complaints, kind_of, node_of};
@@ -14,8 +14,8 @@ fn base() -> Planted {
     made_with("extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found", &all_kinds(700))
 }
 
-/// Once repaired, it is sound to us and to fsck.f2fs, and has all files but those that cannot be
-/// had.
+/// Repairs the volume: then it is sound to us and to fsck.f2fs, and has all files except those that
+/// are lost.
 fn repaired(name: &str, planted: &mut Planted, before: u64, path: &std::path::Path, wrong: &mut Vec<String>) {
     let repair = match repair(vec![planted.device()], clock(), Waiting::Refused) {
         Ok(repair) => repair,
@@ -47,7 +47,7 @@ fn inodes_of(report: &Report) -> u64 {
     ["files", "directories", "other_inodes"].map(|name| report.count(name)).iter().sum()
 }
 
-/// Faults by which an inode is lost: nothing can be made of it.
+/// Faults by which an inode is lost, because it cannot be decoded.
 const DROPPED: [&str; 3] = ["no kind", "size of the extra attributes", "link without a target"];
 
 fn run(cases: &[Case]) {
@@ -66,7 +66,7 @@ fn run(cases: &[Case]) {
             report.faults().map(|found| (kind_of(found), node_of(found), block_of(found))).collect();
         expected.sort();
         found.sort();
-        // Of segments the inode concerned is that of the first block.
+        // For segments, the inode is that of the first block.
         let same = found.len() == expected.len()
             && found.iter().zip(&expected).all(|(f, e)| f.0 == e.0 && f.2 == e.2 && (f.1 == e.1 || f.0 == Segment));
         if !same {

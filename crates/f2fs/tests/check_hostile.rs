@@ -1,4 +1,4 @@
-//! A check of damaged volumes ends, reads no more than there is, and never panics.
+//! A check of a damaged volume terminates, reads no more than there is, and never panics.
 
 mod common;
 mod damaged;
@@ -11,13 +11,13 @@ use nandkit_units::Clock;
 use nandkit_units::random::Random;
 use nandkit_vfs::check::Report;
 
-/// Checks a damaged volume, and holds what that took against the size of the volume.
+/// Checks a damaged volume, and compares the work done with the size of the volume.
 fn checked(edits: &Edits) -> Option<Report> {
     let mut device = StatsDevice::new(edits.device());
     let report = nandkit_f2fs::check(vec![&mut device], Clock::default()).ok();
     let read = device.snapshot().total(RequestKind::Read);
-    // A few passes over the volume at the most, in single blocks at the worst; a table's fields may
-    // say that it is the whole volume.
+    // At most a few passes over the volume, at worst in single blocks; damaged fields may make a
+    // table as large as the volume.
     let size = base().bytes.len() as u64;
     assert!(read.bytes <= 4 * size, "{} bytes read of {size}", read.bytes);
     assert!(read.requests <= 4 * size / BLOCK as u64, "{} requests", read.requests);
@@ -28,15 +28,15 @@ fn checked(edits: &Edits) -> Option<Report> {
     report
 }
 
-/// Peak of this process' memory in MiB (proc(5), VmHWM).
+/// Peak memory of this process in MiB (proc(5), VmHWM).
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// Damage of other kinds: bits, whole blocks of noise or of another place, in metadata, in nodes or
-/// anywhere.
+/// Other kinds of damage: bits, whole blocks of noise or copied from elsewhere, in metadata, in
+/// nodes or anywhere.
 fn rough(random: &mut Random) -> Edits {
     let mut edits = Edits::default();
     let base = base();
@@ -65,7 +65,8 @@ fn rough(random: &mut Random) -> Edits {
 
 #[test]
 fn damaged_volumes_are_checked_in_bounds() {
-    // More by `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test check_hostile`.
+    // For more rounds: `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test
+    // check_hostile`.
     let mut rounds = Rounds::of(600);
     let sound = checked(&Edits::default()).unwrap();
     assert!(sound.is_clean() && sound.findings.is_empty(), "{:?}", sound.findings.first());

@@ -1,5 +1,5 @@
-//! What is no fault, and damage that is more than one wrong field: unclean volumes, lost sectors,
-//! circles, quotas, compressed clusters, names without case.
+//! States that are no faults, and damage beyond a single field: unclean volumes, lost sectors,
+//! cycles, quotas, compressed clusters, casefolded names.
 
 use crate::common;
 
@@ -41,7 +41,7 @@ fn unclean_volumes_and_what_waits_behind_them_are_told_and_sound() {
     let mut planted = made_with("extra_attr,inode_checksum");
     let orphan = planted.nid("devices/pipe");
     planted.checkpoint(|head| head.flags = (head.flags.get() & !flag::UNMOUNTED | flag::FASTBOOT).into());
-    // A node with an fsync mark where the warm node log goes on.
+    // A node with an fsync mark where the warm node log continues.
     let (log, version) = (planted.state.logs[Log::WarmNode.index()], planted.state.head.version.get());
     let here = BlockAddress(planted.geometry.segment_start(log.segment).0 + u32::from(log.next));
     for (byte, word) in
@@ -57,7 +57,7 @@ fn unclean_volumes_and_what_waits_behind_them_are_told_and_sound() {
         report.findings
     );
     assert!(report.is_clean());
-    // Deleted and still open: two names go, and the inode is an orphan.
+    // Deleted while open: two names are gone, and the inode is an orphan.
     let mut planted = made_with("extra_attr");
     for directory in ["devices", "names"] {
         let name: &[u8] = if directory == "devices" { b"pipe" } else { b"hard link" };
@@ -90,7 +90,7 @@ fn what_is_harmless_is_told_as_such() {
     let report = checked(&planted);
     assert_eq!((kinds(&report, false), kinds(&report, true)), (vec![], vec![Footer, Inode]), "{:?}", report.findings);
     assert!(report.findings.iter().all(|found| found.paths == [b"kinds/film.mp4".to_vec()]));
-    // The same with the right to have blocks behind the size.
+    // The same, with the flag that allows blocks past the size.
     planted.set_word(here, 4080, flags);
     planted.head(nid, |head| head.advise |= 0x10);
     assert_eq!(checked(&planted).findings, []);
@@ -119,7 +119,7 @@ fn sectors_that_cannot_be_read_are_told_and_the_rest_is_checked() {
     };
     let report = without(&planted, &[ssa]);
     assert_eq!((kinds(&report, false), report.count("files")), (vec![Unreadable], sound.count("files")));
-    // A block of a table: what it had is lost, and the rest is there.
+    // A block of a table: its content is lost, and the rest is there.
     let nat = planted.nat_place(NodeId(3000)).0;
     let report = without(&planted, &[nat]);
     assert!(
@@ -164,7 +164,7 @@ fn what_is_no_volume_is_refused_and_a_ruined_one_is_reported() {
     assert!(report.findings.iter().filter(of_files).count() > 3 && kinds(&report, false).contains(&CutShort));
 }
 
-/// Two directories that hold each other, and that nothing else leads to.
+/// Two directories that contain each other and that nothing else refers to.
 #[test]
 fn circles_of_directories_are_found() {
     let mut planted = made_with("extra_attr");
@@ -175,7 +175,7 @@ fn circles_of_directories_are_found() {
         let slot = slot_of(planted.block(page), name);
         planted.block(page)[slot / 8] &= !(1 << (slot % 8));
     }
-    // In each, one entry becomes one of the other directory.
+    // In each, one entry is redirected to the other directory.
     for (directory, name, target) in [(one, &b"socket"[..], other), (other, b"1", one)] {
         planted.head(directory, |head| (head.parent, head.links) = (target.0.into(), 3.into()));
         planted.inline_area(directory, |area| {
@@ -197,7 +197,7 @@ fn circles_of_directories_are_found() {
     assert_eq!(lost, expected, "{:?}", report.findings);
 }
 
-/// fsck.f2fs: "wrong ext", of a file whose content is in its inode.
+/// fsck.f2fs reports "wrong ext" for a file with inline content.
 #[test]
 fn an_extent_beside_content_in_the_inode_is_told_and_goes() {
     let mut planted = made_with("extra_attr");
@@ -239,17 +239,17 @@ fn quotas_that_count_wrongly_are_told() {
     let mut looped = planted.clone();
     looped.bytes[file + 1024] = 1;
     assert_eq!(kinds(&checked(&looped), false), [Quota]);
-    // Linux says so itself where it mounted the volume without them.
+    // Linux sets this flag where it mounted the volume without quotas.
     wrong.checkpoint(|head| head.flags = (head.flags.get() | flag::QUOTA_NEEDS_FSCK).into());
     let report = checked(&wrong);
     assert_eq!((kinds(&report, false), kinds(&report, true)), (vec![], vec![State, Quota]));
-    // A file of another owner without its owner's count.
+    // A file of another owner, which that owner's usage does not include.
     let nid = planted.nid("kinds/film.mp4");
     planted.head(nid, |head| head.uid = 77.into());
     assert_eq!(kinds(&checked(&planted), false), [Quota, Quota]);
 }
 
-/// What is wrong, and how it becomes so.
+/// A fault and how it is planted.
 type PlantedCase<'a> = (&'a str, &'a dyn Fn(&mut Planted));
 
 #[test]
@@ -293,7 +293,8 @@ fn quotas_that_count_wrongly_are_put_right() {
     }
 }
 
-/// A file whose first cluster of four pages is compressed into one block; its address, its inode.
+/// A file whose first cluster of four pages is compressed into one block; its inode and that
+/// block's address.
 fn compressed() -> (Planted, NodeId, BlockAddress) {
     let mut planted = made_with("extra_attr,compression,inode_checksum");
     let nid = planted.nid("sizes/of-3000000");
@@ -351,7 +352,7 @@ fn compressed_clusters_are_looked_into() {
     }
 }
 
-/// What is left of a cluster that lost a block cannot be decompressed: it goes whole.
+/// A cluster that lost a block cannot be decompressed, so it is dropped as a whole.
 #[test]
 fn a_compressed_cluster_without_one_of_its_blocks_is_a_hole_behind_a_repair() {
     let (mut planted, nid, _) = compressed();
@@ -378,7 +379,7 @@ fn names_without_case_have_hashes_of_folded_names() {
     assert_eq!(checked(&planted).findings, []);
     let nid = planted.nid("deep");
     planted.head(nid, |head| head.flags = (head.flags.get() | 0x4000_0000).into());
-    // Names of lower case fold to themselves, but for one with letters that fold otherwise.
+    // Lower-case names fold to themselves, except those with special letters.
     let report = checked(&planted);
     assert!(kinds(&report, false).is_empty(), "{:?}", report.findings);
     let mut loud = planted.clone();
@@ -389,7 +390,7 @@ fn names_without_case_have_hashes_of_folded_names() {
     assert_eq!(kinds(&checked(&loud), false), [Dentry]);
 }
 
-/// Gives the entry `er` of a directory another name, its hash as it was.
+/// Renames the entry `er` of a directory without changing its hash.
 fn rename_first(planted: &mut Planted, directory: NodeId, name: &[u8]) {
     let here = planted.at(directory);
     let change = |area: &mut [u8]| {
@@ -405,7 +406,7 @@ fn rename_first(planted: &mut Planted, directory: NodeId, name: &[u8]) {
     }
 }
 
-/// Every device is asked in the volume's order.
+/// Devices are used in the volume's order.
 #[test]
 fn volumes_on_several_devices_are_checked() {
     let scratch = tempfile::tempdir().unwrap();
@@ -427,8 +428,8 @@ fn volumes_on_several_devices_are_checked() {
     assert!(devices(&["first"])[0].geometry().capacity() > 0);
 }
 
-/// Of a segment in the journal the SIT's own entry counts for nobody but whoever loads it: Linux
-/// and fsck.f2fs refuse a volume for it.
+/// For a segment in the journal, the SIT's own entry is only read while loading, but Linux and
+/// fsck.f2fs refuse a volume if it is wrong.
 #[test]
 fn an_entry_below_the_journal_is_judged_too() {
     let scratch = tempfile::tempdir().unwrap();

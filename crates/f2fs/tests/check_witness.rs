@@ -1,4 +1,4 @@
-//! What witnesses a flipped bit in each structure: the table of f2fs.md, "What witnesses damage".
+//! Detection of flipped bits by structure: the table in f2fs.md, "What witnesses damage".
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ fn flips(planted: &Planted, classes: &Classes, count: u32) -> BTreeMap<&'static 
 
 #[test]
 fn flipped_bits_are_witnessed_as_the_table_says() {
-    // The table: `NANDKIT_ROUNDS=1000 cargo test --release -p nandkit-f2fs --test all
+    // To print the table: `NANDKIT_ROUNDS=1000 cargo test --release -p nandkit-f2fs --test all
     // check_witness -- --nocapture`.
     let count = rounds::count(8) as u32;
     let mut both = Vec::new();
@@ -64,8 +64,8 @@ fn flipped_bits_are_witnessed_as_the_table_says() {
     let all = |map: &BTreeMap<&str, FindingCounts>, class: &str| {
         let found = map[class];
         assert_eq!(found.silent, 0, "{class}");
-        // A flipped version, or place of its end, makes a pack look like one that a cut left
-        // behind.
+        // With a flipped version, or a flipped length, a pack looks like one that a power cut left
+        // unfinished.
         assert!(found.harmless == 0 || class.starts_with("checkpoint"), "{class}");
     };
     for class in [

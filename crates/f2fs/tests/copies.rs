@@ -1,4 +1,4 @@
-//! Two superblocks, two checkpoint packs, several devices, and volumes that are cut short.
+//! Two superblocks, two checkpoint packs, several devices, and volumes that were cut short.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use nandkit_units::{Clock, Lba};
 use nandkit_vfs::{ErrorKind, FileSystem};
 
 const SUPERBLOCKS: [u64; 2] = [1024, 4096 + 1024];
-/// With the defaults of mkfs.f2fs.
+/// The byte offsets of the packs with the defaults of mkfs.f2fs.
 const PACKS: [u64; 2] = [512 * 4096, 1024 * 4096];
 
 fn mount(bytes: &[u8]) -> nandkit_vfs::Result<F2fs<RamDevice>> {
@@ -38,7 +38,7 @@ fn one_good_copy_of_each_is_enough_and_the_bad_one_is_told() {
     let whole = mount(&bytes).unwrap();
     assert!(whole.notes().is_empty(), "{:?}", whole.notes());
     listing::assert_same(&listing::of_volume(&whole), &expected, "whole");
-    // A byte within the fields, one that only the checksum sees, and the magic number.
+    // A byte within the fields, one that only the checksum covers, and the magic number.
     for at in [0, 50, 2000] {
         for (copy, place) in SUPERBLOCKS.into_iter().enumerate() {
             let mut bytes = bytes.clone();
@@ -61,7 +61,7 @@ fn one_good_copy_of_each_is_enough_and_the_bad_one_is_told() {
     }
 }
 
-/// Sectors that the medium lost, under one copy or the other.
+/// One copy is on sectors that the medium lost.
 #[test]
 fn unreadable_copies_are_as_bad_as_wrong_ones() {
     let scratch = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ fn without_a_good_copy_the_error_says_what_is_wrong() {
         assert!(error.to_string().contains(told), "{error}");
     }
     let [first, second] = PACKS;
-    // Versions are drawn, so that no fixed byte surely differs.
+    // Versions are random, so no fixed byte is certain to differ.
     let error = refused(&[first, second].map(|at| (at, !bytes[at as usize])));
     assert!(error.kind == ErrorKind::Corrupt && error.to_string().contains("neither checkpoint pack"), "{error}");
     let error = mount(&vec![0; 1 << 20]).unwrap_err();
@@ -152,12 +152,12 @@ fn several_devices_are_one_volume() {
     listing::assert_same(&listing::of_volume(&volume), &expected, "three devices");
     let error = open(&["first"]).unwrap_err();
     assert!(error.kind == ErrorKind::InvalidArgument && error.to_string().contains("lies on 3"), "{error}");
-    // In another order the second one's nodes are not where they should be.
+    // In another order, the nodes of the second device are not where they should be.
     let swapped = open(&["first", "third", "second"]).map(|volume| listing::of_volume(&volume));
     assert!(swapped.is_err() || swapped.unwrap() != expected);
 }
 
-/// Volumes from the smallest to one whose bitmaps need payload blocks: what mkfs.f2fs made opens,
+/// Volumes of mkfs.f2fs, from the smallest to one whose bitmaps need payload blocks: each opens,
 /// and its root is there.
 #[test]
 fn volumes_of_all_sizes_open() {
@@ -172,13 +172,13 @@ fn volumes_of_all_sizes_open() {
         let status = volume.volume().unwrap();
         assert!(status.blocks > 0 && status.blocks_free < status.blocks);
         assert!(volume.checkpoint_state().0.nat_bits.is_some() || gib_16 > 1);
-        // Only where the checkpoint's bitmaps were looked up rightly does the NAT have the root.
+        // The NAT only has the root if the checkpoint's bitmaps are found correctly.
         assert_eq!(volume.stat(volume.root()).unwrap().mode, 0o755);
     }
 }
 
-/// An unclean end with fsynced data behind the checkpoint is told. Made here by a mark in the node
-/// that mkfs.f2fs puts where the warm node log begins.
+/// An unclean volume with fsynced data after the checkpoint is reported. The test sets the mark in
+/// the node that mkfs.f2fs puts where the warm node log starts.
 #[test]
 fn fsynced_data_behind_the_checkpoint_are_told() {
     let scratch = tempfile::tempdir().unwrap();
@@ -202,7 +202,7 @@ fn fsynced_data_behind_the_checkpoint_are_told() {
     let volume = mount_file(&image).unwrap();
     let told: Vec<_> = volume.notes().iter().filter(|note| note.kind == FindingKind::NotReplayed).collect();
     assert_eq!(told.len(), 1, "{:?}", volume.notes());
-    // A chain in a circle, without a mark, ends.
+    // A cyclic chain without a mark ends.
     file.write_all_at(&1_u32.to_le_bytes(), footer + 8).unwrap();
     for (from, to) in [(at, at + 1), (at + 1, at + 2), (at + 2, at + 1)] {
         let footer = u64::from(from) * 4096 + 4072;

@@ -1,6 +1,5 @@
-//! Content that is described stays described on its whole way: in pages in memory, on the device,
-//! and when the collector moves it. So a large volume needs memory for what its metadata hold, and
-//! no more.
+//! Described content stays described throughout: in pages in memory, on the device, and when the
+//! collector moves it. So a large volume needs memory only for its metadata.
 
 use nandkit_block::RamDevice;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
@@ -48,7 +47,7 @@ fn a_large_volume_holds_bytes_of_metadata_alone() {
     volume.finish().unwrap();
     let moved = volume.counters().foreground.data;
     assert!(moved > 10_000, "the collector moved {moved} blocks");
-    // What was filled is part of a record of 1 MiB, what was overwritten a record of its own.
+    // Filled pages are parts of records of 1 MiB; overwritten pages are records of their own.
     let mut bytes = vec![0; BLOCK as usize];
     let mut expected = bytes.clone();
     for page in (0..file_blocks).step_by(97) {

@@ -1,6 +1,6 @@
-//! Encrypted inodes: names are listed as Linux lists them without the key, contents are refused,
-//! and what is not encrypted is read. fscrypt needs a kernel to write; here the marks are put into
-//! an image of sload.f2fs, so that names and contents stand for ciphertext.
+//! Encrypted inodes: names are listed as Linux lists them without the key, content is refused, and
+//! everything unencrypted is readable. Writing with fscrypt needs a kernel; these tests set the
+//! flags in an image of sload.f2fs, so that names and content act as ciphertext.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use nandkit_f2fs::{F2fs, MountOptions};
 use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::{ErrorKind, FileSystem, InodeNumber};
 
-/// Sets the mark on every inode whose name is one of these.
+/// Sets the flags on every inode with one of these names.
 fn marked(names: &[&[u8]]) -> F2fs<RamDevice> {
     let scratch = tempfile::tempdir().unwrap();
     let (source, image) = (scratch.path().join("source"), scratch.path().join("image"));

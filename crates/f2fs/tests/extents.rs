@@ -1,4 +1,4 @@
-//! Where files lie, as volumes that are written and volumes that are only read tell it.
+//! Extents of files, as reported by writable and by read-only volumes.
 
 use std::ops::ControlFlow;
 
@@ -37,7 +37,7 @@ impl FsMaker for Maker {
     }
 }
 
-/// Bytes of the volume as the device has them.
+/// Reads bytes of the volume from the device.
 fn read(blocks: &impl Blocks, address: u64, into: &mut [u8]) -> Result<(), String> {
     let (first, within) = (address / 4096, (address % 4096) as usize);
     let mut bytes = vec![0; (within + into.len()).next_multiple_of(4096)];
@@ -61,7 +61,7 @@ fn a_volume_that_is_written_conforms() {
     }
 }
 
-/// All regular files, and how many extents of each kind they have.
+/// Checks the extents of all regular files; returns how many there are of each kind.
 fn judge_all(volume: &(impl FileSystem + Blocks), context: &str) -> [usize; 5] {
     let (mut counts, mut pending) = ([0; 5], vec![volume.root()]);
     while let Some(directory) = pending.pop() {
@@ -97,7 +97,7 @@ fn a_tree_of_all_sizes_lies_where_readers_are_told() {
     let of_reader = judge_all(&reader, "read-only");
     let written = of_reader[ExtentKind::Written as usize];
     assert!(written > 8 && of_reader[ExtentKind::Inline as usize] > 4900, "{of_reader:?}");
-    // The largest file needs more than one node, and is one run nevertheless.
+    // The largest file needs several nodes but is a single run.
     let largest = reader.lookup(reader.lookup(reader.root(), b"sizes").unwrap(), b"of-17000000").unwrap();
     assert_eq!(nandkit_vfs::all_extents(&reader, largest).unwrap().len(), 1);
     let writer = WritableVolume::mount(

@@ -1,4 +1,4 @@
-//! Damaged images: errors, never a panic, an endless loop or memory without bounds.
+//! Damaged images cause errors, never a panic, an endless loop or unbounded memory.
 
 use crate::damaged::{BLOCK, Edits, base, damage};
 use nandkit_block::RamDevice;
@@ -10,7 +10,7 @@ use nandkit_units::random::Random;
 use nandkit_vfs::InodeNumber;
 use proptest::prelude::*;
 
-/// How many names are met on a walk; errors are fine.
+/// Walks a volume and returns the number of names; errors are fine.
 fn roam(volume: &F2fs<RamDevice>) -> usize {
     for number in [0, 1, 2, 4, 0xFFFF_FFFF, 1 << 32, u64::MAX] {
         hostile::look(volume, InodeNumber(number));
@@ -20,7 +20,8 @@ fn roam(volume: &F2fs<RamDevice>) -> usize {
 
 #[test]
 fn damaged_images_are_errors() {
-    // More by `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all hostile::`.
+    // For more rounds: `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all
+    // hostile::`.
     let mut rounds = Rounds::of(600);
     let whole = roam(&F2fs::mount(base().device.clone(), Clock::default(), MountOptions::default()).unwrap());
     let (mut mounted, mut names) = (0, 0);
@@ -32,7 +33,7 @@ fn damaged_images_are_errors() {
             names += roam(&volume);
         }
     }
-    // The damage is not so bad that nothing is reached.
+    // The damage must leave something to reach.
     let enough = mounted > rounds.count() / 3 && names > mounted as usize * whole / 3;
     assert!(enough || rounds.is_replay(), "{mounted} of {}, {names} names", rounds.count());
 }
@@ -40,7 +41,7 @@ fn damaged_images_are_errors() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whole blocks of noise, or of another place, anywhere.
+    /// Whole blocks are replaced by noise or by other blocks.
     #[test]
     fn blocks_in_the_wrong_place_are_errors(
         moves in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<Option<u64>>()), 1..6),

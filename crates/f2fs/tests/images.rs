@@ -1,11 +1,11 @@
-//! Images of mkfs.f2fs and sload.f2fs (Debian package f2fs-tools), read whole.
+//! Reads whole images of mkfs.f2fs and sload.f2fs (Debian package f2fs-tools).
 
 use crate::common::{mkfs, mount_file, plant, sload};
 use nandkit_testkit::listing::{self, Listing};
 use nandkit_vfs::FileSystem;
 
-/// MiB and options of mkfs.f2fs. Debian's sload.f2fs is built without compression: compressed files
-/// are read from images of Linux (`cargo xtask kernel f2fs`).
+/// Size in MiB and options of mkfs.f2fs. Debian's sload.f2fs is built without compression;
+/// compressed files are tested with images of Linux (`cargo xtask kernel f2fs`).
 const IMAGES: &[(u64, &str)] = &[
     (160, ""),
     (160, "-O extra_attr,inode_checksum,sb_checksum,inode_crtime"),
@@ -20,15 +20,15 @@ const IMAGES: &[(u64, &str)] = &[
     (200, "-O extra_attr,ro,sb_checksum"),
 ];
 
-/// What a listing has besides the tree: mkfs makes lost+found where it is asked to.
+/// Removes lost+found, which mkfs makes on request, from a listing.
 fn without_lost_found(mut listing: Listing) -> Listing {
     listing.remove("/lost+found");
     listing
 }
 
 /// What sload.f2fs 1.15 loses: with flexible_inline_xattr it fills all words of an inode with
-/// addresses, and then says that the last 50 are of attributes. So files of more pages than an
-/// inode has addresses for read differently, to Linux and to fsck.f2fs as well.
+/// addresses, and then declares the last 50 to be attributes. So files with more pages than an
+/// inode has addresses read differently, for Linux and fsck.f2fs too.
 fn lost_by_sload(options: &str, path: &str) -> bool {
     let pages = path.strip_prefix("/sizes/of-").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0) / 4096;
     options.contains("flexible_inline_xattr") && pages > 864

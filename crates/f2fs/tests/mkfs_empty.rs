@@ -1,4 +1,4 @@
-//! Empty volumes: block for block those of mkfs.f2fs.
+//! Empty volumes equal those of mkfs.f2fs, block for block.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn superblock(image: &Path) -> Superblock {
     Superblock::of_block(&block(&open_image(image), 0)).unwrap()
 }
 
-/// Makes the volume of mkfs.f2fs; what it said where it refused.
+/// Makes a volume with mkfs.f2fs; returns its message if it refused.
 fn theirs(path: &Path, bytes: u64, words: &[&str]) -> Result<(), String> {
     std::fs::File::create(path).unwrap().set_len(bytes).unwrap();
     let time = TIME.to_string();
@@ -26,8 +26,7 @@ fn theirs(path: &Path, bytes: u64, words: &[&str]) -> Result<(), String> {
     if status == 0 { Ok(()) } else { Err(text) }
 }
 
-/// Ours with the same options. The one thing that is taken from theirs is the name of the running
-/// kernel.
+/// Makes ours with the same options. Only the name of the running kernel is taken from theirs.
 fn ours(path: &Path, bytes: u64, options: &MkfsOptions, like: Option<&Path>) -> nandkit_vfs::Result<()> {
     let maker = like.map_or_else(String::new, |like| {
         let text: Vec<u8> = superblock(like).version.iter().copied().take_while(|byte| *byte != 0).collect();
@@ -39,7 +38,7 @@ fn ours(path: &Path, bytes: u64, options: &MkfsOptions, like: Option<&Path>) -> 
     mkfs.write(&mut new_image(path, bytes), &clock(), &|_| {}).map(drop)
 }
 
-/// Compares one volume; both may refuse it.
+/// Compares one volume; both may refuse it. Returns whether they made it.
 fn compare(bytes: u64, words: &[&str], options: &MkfsOptions) -> bool {
     let directory = tempfile::tempdir().unwrap();
     let (a, b) = (directory.path().join("theirs"), directory.path().join("ours"));
@@ -57,14 +56,14 @@ fn compare(bytes: u64, words: &[&str], options: &MkfsOptions) -> bool {
     }
     let mut different = differing(&open_image(&a), &open_image(&b));
     if !different.is_empty() && complaints(&a).iter().any(|complaint| complaint.contains("free segment_count")) {
-        // mkfs.f2fs counts free segments behind the last whole zone; its checkpoints, and nat_bits
-        // which holds their checksum, differ from ours in that.
+        // mkfs.f2fs also counts free segments after the last whole zone; its checkpoints, and
+        // nat_bits which contain their checksum, differ from ours in that.
         let pack = u64::from(superblock(&a).checkpoint_address.get());
         different.retain(|at| !(pack..pack + 1024).contains(at));
     }
     if words.contains(&"extra_attr,project_quota") {
-        // Where only projects have a quota file, mkfs.f2fs names the place behind three quota
-        // inodes in the footer of its inode.
+        // If only projects have a quota file, mkfs.f2fs puts the address after three quota inodes
+        // into the footer of its inode.
         let inode = u64::from(superblock(&a).main_address.get()) + 1;
         let (theirs, ours) = (block(&open_image(&a), inode), block(&open_image(&b), inode));
         different.retain(|at| *at != inode || theirs[..4092] != ours[..4092]);
@@ -131,7 +130,7 @@ fn volumes_of_all_sizes_are_those_of_mkfs() {
     for mib in sizes {
         made += u32::from(compare(mib * MIB, &[], &MkfsOptions::default()));
     }
-    // Sizes that are no whole MiB, segments or blocks.
+    // Sizes that are not whole MiB, segments or blocks.
     for bytes in [52 * MIB + 512, 64 * MIB - 512, 100 * MIB + 4096 * 7, 333 * MIB + 12_345 * 512] {
         made += u32::from(compare(bytes, &[], &MkfsOptions::default()));
     }

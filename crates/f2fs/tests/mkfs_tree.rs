@@ -1,4 +1,4 @@
-//! Volumes from trees: fsck.f2fs finds nothing to say, and all that was put in is read back.
+//! Volumes made from trees: fsck.f2fs has no complaints, and everything reads back.
 
 use crate::made;
 
@@ -13,14 +13,14 @@ use nandkit_units::ReadInto;
 use nandkit_vfs::source::{MemoryTree, SourceNode, SourceTree, same_inode};
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber};
 
-/// Makes a volume of the tree, of `bytes` or as small as it can be.
+/// Makes a volume of the tree, with `bytes` or as small as possible.
 fn make(path: &Path, tree: &dyn SourceTree, bytes: Option<u64>, options: &MkfsOptions) -> MkfsReport {
     let mkfs = Mkfs::new(tree, options.clone()).unwrap();
     let bytes = bytes.unwrap_or_else(|| mkfs.smallest_size().unwrap());
     mkfs.write(&mut new_image(path, bytes), &clock(), &|_| {}).unwrap()
 }
 
-/// Opens an image with the reader and holds all of it against the tree.
+/// Opens an image with the reader and compares it with the tree.
 fn must_hold(path: &Path, tree: &dyn SourceTree, context: &str) {
     let volume = F2fs::mount(open_image(path), clock(), MountOptions::default()).unwrap();
     let nodes = tree.nodes();
@@ -161,7 +161,7 @@ impl SourceTree for Sparse {
     }
 }
 
-/// Pages from one on.
+/// A range of `pages` pages, as bytes.
 const fn at(number: u64, pages: u64) -> Range<u64> {
     number * 4096..(number + pages) * 4096
 }
@@ -187,7 +187,7 @@ fn holes_take_nothing_up_to_the_largest_file() {
     let path = image(&directory);
     let report = make(&path, &tree, None, &MkfsOptions::default());
     assert_eq!(complaints(&path), Vec::<String>::new(), "{report:?}");
-    // Of the root 1, of the files none, 708, 8, 1 and none.
+    // The root has 1, the files have none, 708, 8, 1 and none.
     assert_eq!(report.data_blocks, 1 + 708 + 8 + 1, "{report:?}");
     let volume = F2fs::mount(open_image(&path), clock(), MountOptions::default()).unwrap();
     for (index, ranges) in tree.data.iter().enumerate().skip(1) {
@@ -217,7 +217,7 @@ fn what_does_not_fit_is_refused_before_anything_is_written() {
     assert!(error.detail.contains(&nandkit_units::format_bytes(needed)), "{}", error.detail);
     assert!(!nandkit_block::BlockDevice::extent(&device, nandkit_units::Lba(0), 1000).holds);
     drop(device);
-    // The size that it names does, and no smaller one.
+    // The size in the error works, and no smaller one.
     let smaller = Mkfs::new(&tree, MkfsOptions::default()).unwrap();
     assert!((200 << 20..300 << 20).contains(&needed), "{needed}");
     let path = directory.path().join("enough");
@@ -236,7 +236,7 @@ fn the_same_tree_makes_the_same_volume() {
     assert_eq!(made::differing(&open_image(&paths[0]), &open_image(&paths[1])), Vec::<u64>::new());
 }
 
-/// Bytes of an image, of which one is changed.
+/// Changes one byte of an image.
 fn change(path: &Path, at: u64, change: impl Fn(u8) -> u8) {
     use std::os::unix::fs::FileExt;
     let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
@@ -252,7 +252,7 @@ fn judges_see_what_is_planted() {
     let path = image(&directory);
     make(&path, &tree, Some(256 << 20), &MkfsOptions::default());
     // The first main segments are the logs of hot, warm and cold nodes and of hot data
-    // (f2fs-mkfs.md, "Geometry"): 2560 blocks at 4096 in this volume.
+    // (f2fs-mkfs.md, "Geometry"): 2560 blocks after block 4096 in this volume.
     let main = 4096 * 4096;
     for (what, at) in [
         ("links of the root", main + 12),
@@ -298,8 +298,8 @@ fn quotas_of_many_owners_are_those_that_fsck_counts() {
     let features = features_named("extra_attr,quota,project_quota,lost_found").unwrap();
     make(&path, &tree, Some(128 << 20), &MkfsOptions { features, ..MkfsOptions::default() });
     assert_eq!(complaints(&path), Vec::<String>::new());
-    // The judge looks at usage: one byte of a record of the users' file, which begins behind the
-    // root's block in hot data.
+    // The judge checks usage: change one byte of a record in the users' file, which starts after
+    // the root's block in hot data.
     let image = std::fs::read(&path).unwrap();
     let start = image.windows(4).position(|bytes| bytes == 0xD9C0_1F11_u32.to_le_bytes()).unwrap();
     change(&path, start as u64 + 5 * 1024 + 16 + 24, |byte| byte ^ 2);
@@ -307,8 +307,8 @@ fn quotas_of_many_owners_are_those_that_fsck_counts() {
     assert!(told.iter().any(|line| line.contains("fsck_chk_quota_files")), "{told:?}");
 }
 
-/// Attributes of the root that need a node of their own: the volume's own inodes come behind it,
-/// and the superblock names them there.
+/// Attributes of the root that need a node: the internal inodes follow it, and the superblock has
+/// their numbers.
 #[test]
 fn quota_files_are_where_the_superblock_says_whatever_nodes_the_root_has() {
     let mut builder = MemoryTree::builder();
@@ -327,7 +327,8 @@ fn quota_files_are_where_the_superblock_says_whatever_nodes_the_root_has() {
     }
 }
 
-/// mkfs.f2fs gives users of these volumes more than the main area has, and fsck.f2fs refuses them.
+/// mkfs.f2fs gives users of these volumes more blocks than the main area has, and fsck.f2fs refuses
+/// them.
 #[test]
 fn volumes_of_large_zones_are_sound() {
     let tree = everything();

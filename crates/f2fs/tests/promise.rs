@@ -1,6 +1,6 @@
-//! What F2FS promises of a power cut: what was made durable is there, and the rest is old or new.
-//! Names, links, modes and attributes are held to it by what all formats are; `writing/oracle.rs`
-//! holds to it what is F2FS's own: fsyncs of a file, drafts, checkpoints and collections.
+//! What F2FS promises after a power cut: durable data is there, and everything else is old or new.
+//! Names, links, modes and attributes are tested as for all formats; `writing/oracle.rs` tests what
+//! is specific to F2FS: fsyncs of files, drafts, checkpoints and collections.
 
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
@@ -14,10 +14,10 @@ use crate::writing::{findings, unmount};
 
 const PROMISE: Promise = Promise::SyncedOnly;
 
-/// Operations of a run.
+/// Operations per run.
 const STEPS: usize = 300;
 
-/// A run up to a cut, and what the cut left; `None` where the run ends before.
+/// Runs up to a cut and returns what the cut left; `None` if the run ends before.
 fn cut_run(image: &Image, options: WriteOptions, plan: DeviceCutPlan, seed: u64) -> Option<(RamDevice, History)> {
     let mut volume = WritableVolume::mount(vec![CutDevice::new(device_of(image), plan)], clock(), options).unwrap();
     let (mut history, mut random) = (History::new(State::empty()), Random::new(seed, "what to do"));

@@ -1,5 +1,5 @@
-//! Repairs of damaged volumes: they end, never panic, and leave what our check and fsck.f2fs call
-//! sound, but for what a repair leaves.
+//! Repairs of damaged volumes terminate, never panic, and leave volumes that our check and
+//! fsck.f2fs accept, except for what a repair cannot fix.
 
 use std::fs;
 
@@ -13,13 +13,13 @@ use nandkit_units::random::Random;
 use nandkit_units::{Clock, Context, Lba, Payload};
 use nandkit_vfs::check::Kind;
 
-/// Of the volumes that are repaired, fsck.f2fs sees every one of this number.
+/// fsck.f2fs sees every `SEEN_EVERY`th repaired volume.
 const SEEN_EVERY: usize = 25;
 
 #[test]
 fn damaged_images_are_repaired_or_refused() {
-    // More by
-    // `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all repair_hostile`.
+    // For more rounds: `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all
+    // repair_hostile`.
     let mut rounds = Rounds::of(250);
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
@@ -38,8 +38,7 @@ fn damaged_images_are_repaired_or_refused() {
         let again = nandkit_f2fs::check(vec![&mut device], Clock::default()).unwrap();
         assert_eq!(again.findings, repair.after.findings, "round {round}");
         if !again.is_clean() {
-            // A superblock whose features contradict each other: nothing tells which of them is
-            // wrong.
+            // In a superblock with contradictory features, nothing tells which of them is wrong.
             let is_known = again.faults().all(|fault| fault.kind == FindingKind::Superblock.name());
             assert!(is_known, "round {round}: {:?}", again.findings);
             doubtful += 1;

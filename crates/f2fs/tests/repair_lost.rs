@@ -1,5 +1,5 @@
-//! What a repair makes of inodes to which nothing leads: names that nobody has, in `lost+found` and
-//! in the root; and nothing of those that were deleted.
+//! What a repair does with lost inodes: it gives them unused names in `lost+found` or the root; it
+//! drops those that were deleted.
 
 use crate::made::{clock, complaints};
 use crate::writing::oracle::{Image, SECTORS, device_of, empty_image, image_of, write_image};
@@ -16,7 +16,7 @@ fn mount(image: &Image) -> WritableVolume<RamDevice> {
     WritableVolume::mount(vec![device_of(image)], clock(), WriteOptions::default()).unwrap()
 }
 
-/// Has nothing at the place of an inode's block.
+/// Zeroes an inode's block.
 fn destroyed(mut device: RamDevice, inode: InodeNumber) -> RamDevice {
     let volume = F2fs::mount(&mut device, clock(), MountOptions::default()).unwrap();
     let at = volume.entry(NodeId(inode.0 as u32)).unwrap().address.get();
@@ -25,7 +25,8 @@ fn destroyed(mut device: RamDevice, inode: InodeNumber) -> RamDevice {
     device
 }
 
-/// Repaired, sound, without a complaint of fsck.f2fs, and open; how many inodes got names.
+/// Repairs a volume, checks it with our check and fsck.f2fs, and opens it; returns how many inodes
+/// got names.
 fn repaired(mut device: RamDevice) -> (F2fs<RamDevice>, usize) {
     let repair = repair(vec![&mut device], clock(), Waiting::Dropped).unwrap();
     for (at, bytes) in &repair.blocks {
@@ -39,7 +40,7 @@ fn repaired(mut device: RamDevice) -> (F2fs<RamDevice>, usize) {
     (F2fs::mount(device, clock(), MountOptions::default()).unwrap(), repair.attached.len())
 }
 
-/// What is in the root.
+/// The names in the root.
 fn names(volume: &F2fs<RamDevice>) -> Vec<Vec<u8>> {
     let mut names = Vec::new();
     let all = volume.read_dir(volume.root(), 0, &mut |entry| {
@@ -78,7 +79,7 @@ fn a_lost_inode_takes_nobodys_name() {
         let home = if inline { volume.create(root, b"lost+found", &NewNode::DIRECTORY).unwrap() } else { root };
         let directory = volume.create(root, b"directory", &NewNode::DIRECTORY).unwrap();
         let lost = volume.create(directory, b"lost", &NewNode::FILE).unwrap();
-        // Names of users, of which some come before the first free place, and some behind it.
+        // Users' names, some before the first free place and some after it.
         let names: Vec<String> = (0..40).map(|number| format!("user {number}")).chain([lost.0.to_string()]).collect();
         let users: Vec<_> =
             names.iter().map(|name| volume.create(home, name.as_bytes(), &NewNode::FILE).unwrap()).collect();
@@ -114,8 +115,8 @@ fn deleted_files_and_drafts_do_not_come_back() {
     }
 }
 
-/// All names of an inode of which nothing can be made go at once: a repair has a bound of passes,
-/// and files may have any number of names.
+/// All names of an unusable inode are removed at once: the passes of a repair are limited, and
+/// files may have any number of names.
 #[test]
 fn an_inode_of_many_names_is_let_go_with_all_of_them() {
     let mut volume = mount(&empty_image(""));
@@ -130,8 +131,8 @@ fn an_inode_of_many_names_is_let_go_with_all_of_them() {
     assert_eq!(names(&volume), [b"kept"]);
 }
 
-/// What was renamed over another file has its earlier name in its inode: whoever has that name for
-/// certain gets it.
+/// An inode renamed over another file records its old name: the inode that certainly has that name
+/// gets it.
 #[test]
 fn names_that_are_certain_come_before_older_ones() {
     let mut volume = mount(&empty_image(""));
@@ -146,8 +147,8 @@ fn names_that_are_certain_come_before_older_ones() {
     assert_eq!(volume.lookup(root, saved.0.to_string().as_bytes()).unwrap(), saved);
 }
 
-/// Its inode says that it is in the root, as it was renamed over another file: the lost directory
-/// has its name.
+/// Its inode says that it is in the root, as it was renamed over another file; but the lost
+/// directory lists it.
 #[test]
 fn what_a_lost_directory_names_gets_no_second_name() {
     let mut volume = mount(&empty_image(""));
@@ -163,8 +164,8 @@ fn what_a_lost_directory_names_gets_no_second_name() {
     assert_eq!(volume.stat(file).unwrap().links, 1);
 }
 
-/// Directories keep the names that they had before an exchange, and have no mark that says so:
-/// files come first.
+/// Directories record the name from before an exchange, without a flag that says so: files come
+/// first.
 #[test]
 fn names_of_directories_are_told_as_uncertain() {
     let mut volume = mount(&empty_image(""));
@@ -178,7 +179,7 @@ fn names_of_directories_are_told_as_uncertain() {
     assert_eq!(told.count(), 2, "{:?}", repair.report.dropped);
 }
 
-/// A number of which all variants are names already stops nobody but its inode.
+/// If all variants of a number are taken, only that inode gets no name.
 #[test]
 fn a_lost_inode_whose_names_are_all_taken_stops_no_other() {
     let mut volume = mount(&empty_image(""));
@@ -197,7 +198,7 @@ fn a_lost_inode_whose_names_are_all_taken_stops_no_other() {
     }
 }
 
-/// Has other entries in a directory that lies in its inode: inode, bytes of the name, type.
+/// Replaces entries of an inline directory: inode, length of the name, type.
 fn exchanged(device: &mut RamDevice, directory: InodeNumber, entries: &[[(u64, u16, u8); 2]]) {
     let volume = F2fs::mount(&mut *device, clock(), MountOptions::default()).unwrap();
     let at = Lba(volume.entry(NodeId(directory.0 as u32)).unwrap().address.get().into());
@@ -214,8 +215,8 @@ fn exchanged(device: &mut RamDevice, directory: InodeNumber, entries: &[[(u64, u
     device.write(&Context::default(), at, Payload::Bytes(&block)).unwrap();
 }
 
-/// Two directories that hold each other, and files of lower numbers in them: one of the two gets a
-/// name, and all others have theirs through it.
+/// Two directories that contain each other, and files with lower numbers in them: one of the two
+/// gets a name, and the others are reached through it.
 #[test]
 fn what_hangs_on_a_ring_of_lost_directories_gets_no_second_name() {
     const FILE: u8 = 1;
@@ -232,8 +233,8 @@ fn what_hangs_on_a_ring_of_lost_directories_gets_no_second_name() {
     }
     let [x, y] = [one, other].map(|directory| volume.create(directory, b"x", &NewNode::FILE).unwrap());
     let mut device = unmount(volume);
-    // The names of the directories in `home` become those of the files, and those of the files the
-    // directories'.
+    // In `home`, the names of the directories now lead to the files, and those of the files to the
+    // directories.
     let entries = [[(one.0, 1, DIRECTORY), (x.0, 1, FILE)], [(other.0, 1, DIRECTORY), (y.0, 1, FILE)]];
     exchanged(&mut device, home, &entries);
     let above = |target: InodeNumber| [(home.0, 2, DIRECTORY), (target.0, 2, DIRECTORY)];
@@ -262,19 +263,18 @@ fn changed(device: &mut RamDevice, inode: InodeNumber, change: impl FnOnce(&mut 
     device.write(&Context::default(), at, Payload::Bytes(&block)).unwrap();
 }
 
-/// A page's address in an inode without extra attributes (f2fs.md, "Inodes").
+/// The address of a page in an inode without extra attributes (f2fs.md, "Inodes").
 fn address(block: &mut [u8; 4096], page: usize) -> &mut [u8] {
     &mut block[360 + 4 * page..][..4]
 }
 
-/// Directories of one slot each: pages 0 and 1 are full, as is a part of the next level; page 3 is
-/// a hole.
+/// Directories of one slot each: pages 0 and 1 and a part of the next level are full; page 3 is a
+/// hole.
 fn with_many(volume: &mut WritableVolume<RamDevice>, directory: InodeNumber, node: &NewNode<'_>) -> Vec<InodeNumber> {
     (0..600).map(|number| volume.create(directory, format!("{number}").as_bytes(), node).unwrap()).collect()
 }
 
-/// A page of a directory is there a second time, where most of its names do not belong, and is met
-/// first.
+/// A second copy of a directory page, where most of its names do not belong, is read first.
 #[test]
 fn names_that_do_not_belong_do_not_take_those_along_that_do() {
     let mut volume = mount(&empty_image(""));
@@ -302,7 +302,7 @@ fn names_that_do_not_belong_do_not_take_those_along_that_do() {
     }
 }
 
-/// A lost directory for whose number there is no name left goes, and leaves what it had.
+/// A lost directory for which no name is left is dropped, but its content is kept.
 #[test]
 fn what_is_below_a_directory_without_a_name_gets_one() {
     let mut volume = mount(&empty_image(""));

@@ -1,4 +1,4 @@
-//! Parts of the NAT are lost: nodes are found by their own blocks, and the volume is as it was.
+//! Parts of the NAT are lost: nodes are found by their own blocks, and the volume is as before.
 
 use crate::made::{clock, complaints, everything, new_image};
 use crate::writing::oracle::{Image, device_of_size, empty_image_of, image_of, write_image_of};
@@ -17,7 +17,7 @@ use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode};
 use zerocopy::IntoBytes;
 
 const BLOCK: usize = 4096;
-/// Of the volume: nothing of what is deleted is collected.
+/// The size of the volume, large enough that deleted blocks are not reused.
 const SECTORS: u64 = 192 << 8;
 
 fn device_of(image: &Image) -> RamDevice {
@@ -26,8 +26,8 @@ fn device_of(image: &Image) -> RamDevice {
 
 type Change<'a> = &'a dyn Fn(&mut [u8]);
 
-/// Directories and files of three blocks of the NAT, some of several nodes; others were deleted,
-/// and their nodes stand in the main area still.
+/// Directories and files in three NAT blocks, some with several nodes; others were deleted, but
+/// their nodes are still in the main area.
 fn volume() -> RamDevice {
     let mut volume =
         WritableVolume::mount(vec![device_of(&empty_image_of("", SECTORS))], clock(), WriteOptions::default()).unwrap();
@@ -101,8 +101,8 @@ fn a_lost_block_of_the_nat_loses_nothing() {
     }
 }
 
-/// mkfs leaves the newest entries in the journal: that these are right says nothing of the block in
-/// which the others were.
+/// mkfs leaves the newest entries in the journal; that these are right says nothing about the block
+/// that had the others.
 #[test]
 fn entries_of_the_journal_do_not_vouch_for_the_table() {
     let tree_of = |device| tree(&WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap());
@@ -131,7 +131,7 @@ fn entries_of_the_journal_do_not_vouch_for_the_table() {
     }
 }
 
-/// One of the two tables of which each block has two copies.
+/// One of the two tables with two copies per block.
 #[derive(Clone, Copy)]
 enum Table {
     Nat,
@@ -147,7 +147,7 @@ impl Table {
         Lba(place.0.into())
     }
 
-    /// The copies in use, with what the journal has over them.
+    /// The current copies, with the journal applied.
     fn blocks(self, image: &Image) -> Vec<Vec<u8>> {
         let volume = WritableVolume::mount(vec![device_of(image)], clock(), WriteOptions::default()).unwrap();
         let (geometry, (state, _)) = (Blocks::geometry(&volume), volume.checkpoint_state());
@@ -179,7 +179,7 @@ impl Table {
         table
     }
 
-    /// What is read of a block is this, whichever copy counts.
+    /// Replaces the content of a block in both copies.
     fn put(self, device: &mut RamDevice, geometry: &Geometry, block: u32, bytes: &[u8]) {
         for second in [false, true] {
             device.write(&Context::default(), self.place(geometry, block, second), Payload::Bytes(bytes)).unwrap();
@@ -191,7 +191,7 @@ fn geometry_of(image: &Image) -> Geometry {
     Blocks::geometry(&WritableVolume::mount(vec![device_of(image)], clock(), WriteOptions::default()).unwrap()).clone()
 }
 
-/// Files that are changed, made and deleted, more of them than the journals have room for.
+/// Changes, makes and deletes more files than the journals have room for.
 fn go_on(device: RamDevice) -> RamDevice {
     let mut volume = WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
     let top = volume.lookup(volume.root(), b"top 1").unwrap();
@@ -211,8 +211,7 @@ fn go_on(device: RamDevice) -> RamDevice {
     unmount(volume)
 }
 
-/// A write of the NAT did not come to pass: its block leads to where nodes were, and knows none
-/// that was made since.
+/// A NAT write was lost: its block leads to old addresses and lacks all newer nodes.
 #[test]
 fn an_old_block_of_the_nat_is_no_harm() {
     let device = volume();
@@ -236,7 +235,7 @@ fn an_old_block_of_the_nat_is_no_harm() {
     }
 }
 
-/// A write of the SIT did not come to pass: by it nodes stand that were deleted.
+/// A SIT write was lost: according to it, deleted nodes are still valid.
 #[test]
 fn an_old_block_of_the_sit_brings_nothing_back() {
     let device = volume();
@@ -264,8 +263,8 @@ fn an_old_block_of_the_sit_brings_nothing_back() {
     assert!(tree(&WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap()) == whole);
 }
 
-/// A page of a file looks like a newer block of a node whose entry is lost, and the SIT has the
-/// file's segment as one of nodes.
+/// A page of a file looks like a newer block of a node with a lost entry, and the SIT says that the
+/// file's segment holds nodes.
 #[test]
 fn a_page_that_looks_like_a_node_is_none() {
     let first = image_of(&volume());
@@ -276,7 +275,7 @@ fn a_page_that_looks_like_a_node_is_none() {
     device_of(&first).read(&Context::default(), place, ReadInto::Bytes(&mut forged)).unwrap();
     let file = InodeNumber(50);
     let size = volume.stat(file).unwrap().size;
-    // Its size, and the checkpoint of its footer.
+    // The size, and the checkpoint in its footer.
     forged[16] ^= 1;
     let large = volume.create(volume.root(), b"large", &NewNode::FILE).unwrap();
     for (version, with_summary) in [(checkpoint, true), (0x7FFF_FFFF, false)] {
@@ -293,7 +292,7 @@ fn a_page_that_looks_like_a_node_is_none() {
         assert!(journal.iter().all(|(known, _)| *known != segment));
         let (block, index) = geometry.sit_block(segment);
         let mut sit = Table::Sit.blocks(&image).swap_remove(block as usize);
-        // The upper bits of the count are the type: of warm nodes.
+        // The upper bits of the count are the type: warm nodes.
         let high = &mut sit[index * size_of::<SitEntry>() + 1];
         *high = *high & 3 | 4 << 2;
         Table::Sit.put(&mut device, &geometry, block, &sit);

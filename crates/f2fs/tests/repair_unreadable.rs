@@ -1,5 +1,4 @@
-//! Repairs of volumes with sectors that cannot be read: what takes their place is written, not
-//! read.
+//! Repairs of volumes with unreadable sectors write the replacements without reading them.
 
 use crate::made::{all_kinds, clock};
 use crate::planted::Planted;
@@ -10,7 +9,7 @@ use nandkit_f2fs::check::{Repair, Waiting};
 use nandkit_f2fs::{BlockAddress, NodeId, SegmentIndex, check, repair};
 use nandkit_units::Lba;
 
-/// A repair of the volume without these blocks; what it comes to is sound without them being read.
+/// Repairs the volume without these blocks; the result is sound without them being read.
 fn repaired_without(planted: &Planted, blocks: &[BlockAddress]) -> (Repair, Planted) {
     let lost = |at: &BlockAddress| {
         DeviceFault::new(Operation::Read, DeviceFaultWhen::Sector(Lba(at.0.into())), ErrorKind::Unreadable)
@@ -37,7 +36,7 @@ fn a_block_of_the_nat_without_nodes_is_written_anew() {
     assert!(repair.blocks.get(&at).is_some_and(|block| block.iter().all(|byte| *byte == 0)));
 }
 
-/// The first page that is given to a directory comes to where nothing can be read.
+/// The new first page of a directory is placed where nothing can be read.
 #[test]
 fn a_page_that_is_given_is_not_read() {
     let mut planted = made_with("extra_attr,inode_checksum", &all_kinds(700));

@@ -1,5 +1,5 @@
-//! Repairs of volumes that lost more than a field: the root directory, quota files, their end;
-//! marks that make files unreadable; nodes among data.
+//! Repairs of volumes that lost more than a field: the root directory, quota files, the end of the
+//! volume; flags that make files unreadable; nodes among data.
 
 use crate::faults::entry_of_many;
 use crate::made::{all_kinds, clock, complaints};
@@ -72,8 +72,8 @@ fn a_root_that_is_lost_is_made_anew_and_its_names_come_back() {
     }
 }
 
-/// `1:12809` of `repair_hostile`: a bitmap of the NAT that names the other copy of its first block,
-/// in which nothing is. All nodes stand.
+/// `1:12809` of `repair_hostile`: the NAT's bitmap selects the other copy of its first block, which
+/// is empty. All nodes still exist.
 #[test]
 fn a_volume_whose_nat_names_the_wrong_copy_is_whole_behind_a_repair() {
     let sound = base("quota,extra_attr,project_quota");
@@ -104,7 +104,7 @@ fn the_superblock_names_no_quota_file_whose_inode_is_lost() {
     }
 }
 
-/// An old copy of a node, whose segment holds data by now: the NAT names it again.
+/// An old copy of a node, whose segment holds data by now, is in the NAT again.
 #[test]
 fn a_node_among_data_is_copied_to_a_segment_of_its_own() {
     let sound = base("extra_attr,inode_checksum");
@@ -119,8 +119,8 @@ fn a_node_among_data_is_copied_to_a_segment_of_its_own() {
     assert_eq!(tree(&mended), tree(&sound));
 }
 
-/// A volume that was cut short has its whole length again; what of files was behind the end is told
-/// by inode, and is holes.
+/// A volume that was cut short gets its full length again; lost parts of files are reported by
+/// inode and become holes.
 #[test]
 fn a_volume_that_was_cut_short_is_whole_and_sound_behind_a_repair() {
     let sound = base("extra_attr,inode_checksum,quota");
@@ -140,7 +140,7 @@ fn a_volume_that_was_cut_short_is_whole_and_sound_behind_a_repair() {
         let scratch = tempfile::tempdir().unwrap();
         cut.write(&scratch.path().join("image"));
         assert_eq!(complaints(&scratch.path().join("image")), Vec::<String>::new(), "{length}");
-        // Whoever lost something is named, or was lost whole.
+        // Every file that lost something is either reported or missing completely.
         let (found, all) = (tree(&cut), tree(&sound));
         let named: Vec<String> = before
             .findings
@@ -150,14 +150,14 @@ fn a_volume_that_was_cut_short_is_whole_and_sound_behind_a_repair() {
         let differs = |path: &&String| found.get(*path).is_some_and(|now| *now != all[*path]);
         let silent: Vec<&String> = found.keys().filter(|path| all.contains_key(*path)).filter(differs).collect();
         println!("{length}: {} of {} entries, {} changed, {} named", found.len(), all.len(), silent.len(), named.len());
-        // One of a file's two names is told.
+        // Only one of a file's two names is reported.
         let is_told = |path: &String| named.contains(&path.replace("/sizes/of-9000000", "/kinds/hard link"));
-        // Without the root's page nobody has a path.
+        // Without the root's page there are no paths.
         assert!(length < 30_000_000 || silent.iter().all(|path| is_told(path)), "{length}: {silent:?}, {named:?}");
     }
 }
 
-/// Android's volumes have the features: one bit makes a plain file one that nobody can read.
+/// Android's volumes have these features: one bit makes a plain file unreadable.
 #[test]
 fn marks_of_encryption_and_verity_without_their_attributes_go() {
     let sound = base("encrypt,verity,extra_attr,inode_checksum");
@@ -171,8 +171,8 @@ fn marks_of_encryption_and_verity_without_their_attributes_go() {
     }
 }
 
-/// A word behind a quota file's end that leads to another file's inode: it was claimed as data, the
-/// file was given up, found sound, named, and given up again.
+/// A word past a quota file's end refers to another file's inode, which was claimed as data: that
+/// file was dropped, found sound, named, and dropped again.
 #[test]
 fn an_address_behind_a_quota_file_takes_nobodys_inode() {
     let sound = base("quota,extra_attr,project_quota");
@@ -203,8 +203,8 @@ fn a_root_that_is_lost_with_the_quota_files_has_its_names_again() {
     assert_eq!(tree(&mended), tree(&sound));
 }
 
-/// A word that leads to an old copy of another page of the same directory, in front of it: its
-/// names go, and not their twins.
+/// A word refers to an old copy of another page of the same directory, before that page: the names
+/// of the copy are removed, not the originals.
 #[test]
 fn of_two_pages_with_the_same_names_the_one_in_its_place_stays() {
     let sound = base("extra_attr,inode_checksum");

@@ -1,4 +1,4 @@
-//! Files that are found by their own nodes where superblocks, checkpoints and tables are lost.
+//! Finds files by their own nodes when superblocks, checkpoints and tables are lost.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,13 +23,13 @@ fn rescued(bytes: &[u8]) -> RescuedVolume<RamDevice> {
     RescuedVolume::find(vec![ram_of_bytes(bytes)], clock()).unwrap()
 }
 
-/// The doubts of inodes that have any.
+/// The doubts of all inodes that have any.
 fn doubts(volume: &RescuedVolume<RamDevice>) -> BTreeMap<u64, Vec<Doubt>> {
     let doubtful = volume.files().filter(|file| !file.doubts.is_empty());
     doubtful.map(|file| (file.inode.0, file.doubts)).collect()
 }
 
-/// A volume without anything before its main area.
+/// A volume without everything before its main area.
 fn without_metadata(planted: &Planted) -> Vec<u8> {
     let mut bytes = planted.bytes.clone();
     bytes[..planted.geometry.main_address().0 as usize * BLOCK].fill(0);
@@ -49,10 +49,10 @@ fn everything_is_found_without_superblock_checkpoint_and_tables() {
         assert_eq!(doubts(&volume), BTreeMap::new(), "{features}");
         assert_eq!(listing::of_volume(&volume), of_sound(&planted), "{features}");
         assert!(volume.notes().iter().any(|note| note.contains("no superblock")), "{:?}", volume.notes());
-        // The beginning of the image is missing: addresses are larger than places.
+        // The start of the image is missing, so addresses are larger than positions.
         let volume = rescued(&bytes[300 * BLOCK..]);
         assert_eq!((doubts(&volume), listing::of_volume(&volume)), (BTreeMap::new(), of_sound(&planted)));
-        // With a superblock its checksums count.
+        // With a superblock, checksums are verified.
         let mut bytes = planted.bytes.clone();
         bytes[2 * BLOCK..planted.geometry.main_address().0 as usize * BLOCK].fill(0);
         let volume = rescued(&bytes);
@@ -72,7 +72,7 @@ fn what_is_lost_or_shared_is_told() {
     let direct = NodeId(planted.word(at, nids + 4));
     let lost = planted.at(direct);
     planted.block(lost).fill(0);
-    // A file's block is also another one's.
+    // A file's block is used by another one too.
     let other = planted.nid("kinds/base.db");
     let shared = planted.page(film, 1);
     planted.set_page(other, 1, shared.0);
@@ -88,7 +88,8 @@ fn what_is_lost_or_shared_is_told() {
         assert_eq!(bytes(nid), [Doubt::Reused { bytes: 4096 }]);
     }
     let (paths, before) = (listing::of_volume(&volume), of_sound(&planted));
-    // The hard links have a name elsewhere, and the two files are below what was their directory.
+    // The hard links have a name elsewhere, and the two files are below a stand-in for their
+    // directory.
     assert_eq!(found.values().filter(|doubts| **doubts == [Doubt::OwnName]).count(), 2, "{found:?}");
     let moved = paths.keys().filter(|path| path.starts_with(&format!("/lost+found/directory {}/", directory.0)));
     assert_eq!(moved.count(), 2, "{:?}", paths.keys());
@@ -158,7 +159,8 @@ fn names_that_no_directory_can_hold_and_circles_lead_nowhere() {
 
 #[test]
 fn damaged_images_are_rescued_in_bounds() {
-    // More by `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all rescue::`.
+    // For more rounds: `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all
+    // rescue::`.
     let mut rounds = Rounds::of(60);
     let (mut volumes, mut names) = (0, 0);
     for round in &mut rounds {

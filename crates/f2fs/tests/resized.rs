@@ -1,4 +1,4 @@
-//! Volumes whose size changed: by resize.f2fs, and by our own resize.
+//! Volumes resized by resize.f2fs and by our own resize.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn a_newer_pack_that_lost_its_first_block_is_damage() {
     assert!(faults.len() == 1 && faults[0].detail.contains("lost its first block"), "{faults:?}");
 }
 
-/// A volume with a planned change of its size in place.
+/// Applies a planned resize to a volume.
 fn applied(bytes: &[u8], plan: &Resize) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes.resize(bytes.len().max(plan.bytes as usize), 0);
@@ -78,7 +78,7 @@ fn shown(bytes: &[u8]) -> Listing {
     listing::of_volume(&F2fs::mount(ram_of_bytes(bytes), clock(), MountOptions::default()).unwrap())
 }
 
-/// An image file with holes where nothing is.
+/// Writes an image file with holes for zeroes.
 fn write_sparse(path: &Path, bytes: &[u8]) {
     let file = std::fs::File::create(path).unwrap();
     file.set_len(bytes.len() as u64).unwrap();
@@ -87,7 +87,7 @@ fn write_sparse(path: &Path, bytes: &[u8]) {
     }
 }
 
-/// fsck.f2fs and our own check find nothing, and all files are there.
+/// Checks that fsck.f2fs and our own check find nothing, and that all files are there.
 fn judged(bytes: &[u8], expected: &Listing, context: &str) {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("i");
@@ -105,8 +105,8 @@ fn volumes_grow_and_shrink_with_all_their_files() {
         let planted = witness::made_with(features, &all_kinds(700));
         let expected = shown(&planted.bytes);
         let mut bytes = planted.bytes.clone();
-        // To shrink moves the logs behind the end, and at last nearly all; to grow beyond what one
-        // block of the SSA's describes moves the main area.
+        // Shrinking moves logs past the new end, and finally nearly everything; growing beyond what
+        // one SSA block describes moves the main area.
         for to in sizes {
             let (next, plan) = resized(&bytes, to * MIB).unwrap_or_else(|error| panic!("{features} {to}: {error}"));
             assert_eq!(next.len() as u64, plan.bytes, "{to}");
@@ -141,7 +141,7 @@ fn what_does_not_fit_names_the_least_size_and_it_does() {
     let bytes = std::fs::read(&path).unwrap();
     let (grown, _) = resized(&bytes, 256 * MIB).unwrap();
     judged(&grown, &shown(&bytes), "grown again");
-    // The same size is nothing to do; more than addresses reach is refused.
+    // The same size changes nothing; more than addresses can reach is refused.
     assert!(resize(planted.device(), clock(), planted.bytes.len() as u64).unwrap().blocks.is_empty());
     assert_eq!(resize(planted.device(), clock(), 17 << 40).unwrap_err().kind, ErrorKind::InvalidArgument);
 }

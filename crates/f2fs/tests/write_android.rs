@@ -1,6 +1,6 @@
-//! Volumes as Android makes them, changed without an option: names without case, verity, encrypted
-//! and compressed inodes, projects, quotas. What is not changed stays as it was, and fsck.f2fs has
-//! nothing to say behind any mount.
+//! Volumes as Android makes them, changed with default options: casefolding, verity, encrypted and
+//! compressed inodes, projects, quotas. Everything else stays unchanged, and fsck.f2fs has no
+//! complaints after any mount.
 
 use crate::writing;
 
@@ -24,7 +24,7 @@ use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, 
 
 const FEATURES: &str = "encrypt,quota,verity,extra_attr,project_quota,casefold,compression";
 
-/// Everything but what the test changes.
+/// A listing of everything except what the test changes.
 fn unchanged(path: &Path) -> Listing {
     let mut listing = listing::of_volume(&mount_file(path).unwrap());
     listing.retain(|path, _| path != "/changed" && !path.starts_with("/changed/"));
@@ -58,7 +58,7 @@ fn set_flag(volume: &mut WritableVolume<FileDevice>, inode: InodeNumber, flag: u
     volume.with_inode(nid(inode), |head| head.flags = (head.flags.get() | flag).into()).unwrap();
 }
 
-/// Names of a directory in which case does not matter.
+/// Works on names of a casefolded directory.
 fn fold(
     image: &ChangedImage<'_>,
     mut volume: WritableVolume<FileDevice>,
@@ -72,18 +72,18 @@ fn fold(
         assert_eq!(kind(volume.create(folded, again.as_bytes(), &NewNode::FILE)), ErrorKind::Exists, "{again}");
     }
     let (replace, old) = (RenameFlags::Replace, "GRÖẞE".as_bytes());
-    // A name that differs in case alone is the same one, as in Linux.
+    // A name that differs only in case is the same one, as in Linux.
     volume.rename((folded, "Größe".as_bytes()), (folded, old), replace).unwrap();
     assert_eq!(lookup(&volume, folded, "größe"), Some(size));
     volume.rename((folded, old), (folded, "ΣΊΣΥΦΟΣ".as_bytes()), replace).unwrap();
     assert_eq!((lookup(&volume, folded, "σίσυφοσ"), lookup(&volume, folded, "größe")), (Some(size), None));
-    // Below it case does not matter either; 400 names are more than an inode holds.
+    // Directories below it are casefolded too; 400 names are more than an inode holds.
     let below = folder(&mut volume, folded, b"Below");
     for number in 0..400 {
         file(&mut volume, below, format!("Имя {number} é").as_bytes());
     }
-    // Of bytes that are no UTF-8 Linux and fsck.f2fs think alike; not of characters later than
-    // Unicode 12.1, nor of what is too long for Linux.
+    // For names that are not UTF-8, Linux and fsck.f2fs agree; not for characters after Unicode
+    // 12.1, nor for names that are too long for Linux.
     for (opaque, agreed) in [(&[0xFF, b'A'][..], true), ("\u{1F6D6}A".as_bytes(), false), (&[b'A'; 255], false)] {
         let made = volume.create(below, opaque, &NewNode::FILE).map_err(|error| error.kind);
         match (image.strict, agreed) {
@@ -105,8 +105,7 @@ fn fold(
     image.remount(volume, "folded names removed")
 }
 
-/// Gives an inode an attribute that users do not see: 9 c of encrypted ones, 11 v of those under
-/// verity.
+/// Gives an inode an attribute that users do not see: 9 c for encryption, 11 v for verity.
 fn plant_attribute(
     volume: &mut WritableVolume<FileDevice>,
     inode: InodeNumber,
@@ -122,7 +121,7 @@ fn plant_attribute(
     volume.with_inode(nid(inode), |head| head.advise |= bit).unwrap();
 }
 
-/// Inodes whose content is not to be touched.
+/// Checks inodes whose content must not be changed.
 fn guard(
     image: &ChangedImage<'_>,
     mut volume: WritableVolume<FileDevice>,
@@ -139,11 +138,11 @@ fn guard(
             made
         })
         .collect();
-    // Where the Merkle tree's descriptor is: version, bytes, place behind the end.
+    // The location of the Merkle tree's descriptor: version, size, offset past the end.
     let descriptor = [&1_u32.to_le_bytes()[..], &256_u32.to_le_bytes(), &65_536_u64.to_le_bytes()].concat();
     plant_attribute(&mut volume, guarded[0], advise::VERITY, (11, b"v"), &descriptor);
     plant_attribute(&mut volume, guarded[1], advise::ENCRYPTED, (9, b"c"), &[1; 28]);
-    // A file of compressed clusters of four pages without any page yet.
+    // A file of compressed clusters of four pages, without any page yet.
     let inline = nandkit_f2fs::layout::inode::inline::DATA;
     let at = WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, compression);
     volume.with_inode_block(nid(guarded[2]), |block| block[at..at + 2].copy_from_slice(&[1, 2])).unwrap();
@@ -177,7 +176,7 @@ fn guard(
     image.remount(volume, "guarded, removed")
 }
 
-/// Apps with data of their own: users, projects, content of all sizes, written anew, cut and
+/// Apps with their own data: users, projects, content of all sizes, rewritten, truncated and
 /// removed.
 fn churn(
     image: &ChangedImage<'_>,
@@ -202,7 +201,7 @@ fn churn(
             }
             pages += volume.inode(made).unwrap().head.blocks.get() - 1;
         }
-        // The directory's names are beyond its inode.
+        // The directory's names exceed its inode.
         pages += volume.inode(app).unwrap().head.blocks.get() - 1;
         let used = volume.quota(QuotaKind::Project, project).unwrap().unwrap().usage;
         assert_eq!((used.inodes, used.bytes), (61, pages * 4096), "round {round}");
@@ -227,7 +226,7 @@ fn change(path: &Path, strict: bool, context: &str) {
     volume = fold(&image, volume, changed);
     volume = guard(&image, volume, changed);
     volume = churn(&image, volume, changed);
-    // Names outside the test's own directory, there and back.
+    // Renames outside the test's own directory, there and back.
     let replace = RenameFlags::Replace;
     volume.rename((root, b"changed"), (root, b"elsewhere"), replace).unwrap();
     volume.rename((root, b"elsewhere"), (root, b"changed"), replace).unwrap();

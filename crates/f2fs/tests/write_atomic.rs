@@ -1,4 +1,5 @@
-//! Atomic writes: a commit is all or nothing at every cut, and what fsck.f2fs and our check say.
+//! Atomic writes: a commit is all or nothing at every cut, and the result is sound to fsck.f2fs and
+//! our check.
 
 use crate::made::{clock, complaints};
 use crate::writing::oracle::{BLOCK, SECTORS, device_of, empty_image, image_of};
@@ -23,8 +24,8 @@ fn content<D: BlockDevice>(volume: &WritableVolume<D>, inode: InodeNumber) -> Ve
     bytes
 }
 
-/// What is written in one draft, over a file of 5 MB with more than one node: in its middle, around
-/// the border of nodes, and behind its end.
+/// The writes of one draft over a file of 5 MB with several nodes: in the middle, around node
+/// borders, and past the end.
 const WRITES: [(u64, usize); 5] =
     [(10_000, 9000), (3_770_000, 30_000), (100, 10), (4_999_000, 90_000), (1 << 20, 4096)];
 
@@ -37,15 +38,15 @@ fn changed(old: &[u8]) -> Vec<u8> {
     new
 }
 
-/// How a scenario goes between the beginning of the draft and its commit.
+/// What a scenario does between starting the draft and committing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Between {
     Nothing,
-    /// A checkpoint has the draft, with a part of its blocks.
+    /// A checkpoint that includes the draft with some of its blocks.
     Checkpoint,
-    /// Another file is fsynced, so that the chain has nodes of others.
+    /// An fsync of another file, so that the chain has its nodes.
     OtherFsync,
-    /// The file itself was made and fsynced since the checkpoint: it is in the chain.
+    /// The file itself was made and fsynced since the checkpoint, so it is in the chain.
     NewFile,
 }
 
@@ -119,7 +120,7 @@ fn a_cut_at_any_request_leaves_the_file_old_or_new() {
                     assert!(done.is_err() || found == new, "{context}: what was committed is lost");
                     seen[usize::from(found == new)] += 1;
                 }
-                // Nobody's draft is left.
+                // No draft is left.
                 let device = unmount(volume);
                 let after = image_of(&device);
                 assert_eq!(findings(device_of(&after)), Vec::<String>::new(), "{context}: check");
@@ -146,7 +147,7 @@ fn prepare_new<D: BlockDevice>(volume: &mut WritableVolume<D>, old: &[u8]) -> na
     Changes::sync(volume, Some(inode))
 }
 
-/// What is committed in one go needs no checkpoint, and leaves the device one marked node.
+/// A commit of a single batch needs no checkpoint and leaves one marked node on the device.
 #[test]
 fn a_commit_is_no_checkpoint() {
     let mut volume =
@@ -168,7 +169,7 @@ fn a_commit_is_no_checkpoint() {
     assert!(content(&volume, inode) == expected);
 }
 
-/// Times of an overwrite that wait for the next sync do not come back over those of a commit.
+/// Pending times of an overwrite do not replace those of a later commit.
 #[test]
 fn a_commit_has_the_last_word_on_times() {
     let clock = clock();

@@ -1,5 +1,5 @@
-//! Power cuts at every request to the device, and within the recoveries behind them: what was
-//! fsynced is there, nothing that was never written is, and the volume is sound.
+//! Power cuts at every request to the device, and within the recoveries after them: everything
+//! fsynced is there, nothing that was never written appears, and the volume is sound.
 
 use crate::writing;
 
@@ -17,8 +17,8 @@ use nandkit_vfs::{Changes, FileSystem, NewNode};
 
 struct Shape {
     features: &'static str,
-    /// The volume has gaps everywhere, its logs stand near the ends of their segments, and they
-    /// fill gaps whatever is free.
+    /// The volume has gaps everywhere, its logs are near the ends of their segments, and they fill
+    /// gaps regardless of free sections.
     gaps: bool,
     options: WriteOptions,
     survivals: &'static [Survival],
@@ -87,8 +87,7 @@ fn shapes() -> Vec<Shape> {
     ]
 }
 
-/// The run up to a cut; the device behind it, and what may be on it. `None` where the run ends
-/// before.
+/// Runs up to a cut; returns the device and what may be on it. `None` if the run ends before.
 fn cut_run(image: &Image, shape: &Shape, plan: DeviceCutPlan) -> Option<(RamDevice, Model)> {
     let device = CutDevice::new(device_of(image), plan);
     let mut model = Model::default();
@@ -114,13 +113,13 @@ fn moment(number: u64) -> DeviceCutMoment {
     [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After][number as usize % 3]
 }
 
-/// Mounts behind a cut, holds it against the model, and goes on: to a second mount that has nothing
-/// to recover.
+/// Mounts after a cut, compares with the model, and continues to a second mount that has nothing to
+/// recover.
 fn judge(device: RamDevice, model: &Model, shape: &Shape, context: &str) -> RamDevice {
     let volume = WritableVolume::mount(vec![device], clock(), shape.options);
     let volume = volume.unwrap_or_else(|error| panic!("{context}: {error}"));
     must_be_possible(&volume, model, context);
-    // The unmount writes the pack that the cut may have left in pieces.
+    // The unmount writes the pack that the cut may have left incomplete.
     let device = writing::unmount(volume);
     let wrong = findings(device_of(&image_of(&device)));
     assert_eq!(wrong, Vec::<String>::new(), "{context}: check");
@@ -130,7 +129,7 @@ fn judge(device: RamDevice, model: &Model, shape: &Shape, context: &str) -> RamD
     volume.abandon().remove(0)
 }
 
-/// The shapes, and with `NANDKIT_ROUNDS=30` so many more of each, by other seeds.
+/// All shapes; with `NANDKIT_ROUNDS=30`, that many more of each with other seeds.
 fn all_shapes() -> Vec<Shape> {
     let more = rounds::count(0);
     let seeded = (1..=more)
@@ -184,7 +183,7 @@ fn cuts_within_the_recovery_lose_nothing() {
     }
 }
 
-/// A mount that ends in a power cut, and the device behind it; `None` where it ends before.
+/// Mounts until a power cut; returns the device, or `None` if the mount ends before.
 fn recovery_cut(image: &Image, plan: DeviceCutPlan, shape: &Shape) -> Option<RamDevice> {
     let shared = SharedDevice::new(CutDevice::new(device_of(image), plan));
     let mounted = WritableVolume::mount(vec![shared.clone()], clock(), shape.options);
@@ -193,7 +192,7 @@ fn recovery_cut(image: &Image, plan: DeviceCutPlan, shape: &Shape) -> Option<Ram
     cut.then(|| shared.into_inner().into_inner().unwrap())
 }
 
-/// A device that its owner can have back from a mount that failed.
+/// A device that its owner can get back after a failed mount.
 #[derive(Clone, Debug)]
 struct SharedDevice<D>(std::sync::Arc<std::sync::Mutex<D>>, nandkit_block::BlockGeometry);
 

@@ -1,4 +1,4 @@
-//! Content of files against a model: random writes, truncations, holes and reservations, over many
+//! File content against a model: random writes, truncations, holes and reservations, over many
 //! mounts. After each, fsck.f2fs and our check find nothing.
 
 use crate::writing;
@@ -23,14 +23,14 @@ use nandkit_units::{Described, Description, Generator, Payload, ReadInto};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, Timestamp};
 use zerocopy::FromZeros;
 
-/// A volume with `files` empty files in its root, made by name as mkfs makes them.
+/// A volume made by our mkfs with `files` files in its root.
 fn make(path: &Path, bytes: u64, files: usize, features: &str) -> Vec<NodeId> {
     use nandkit_vfs::FileKind;
     use nandkit_vfs::source::{MemoryTree, SourceNode};
     let mut builder = MemoryTree::builder();
     for number in 0..files {
         let node = SourceNode::new(FileKind::Regular, 0o644);
-        // Some with content of their own from the start.
+        // Some files have content from the start.
         let content = vec![number as u8 + 1; number % 3 * 3000];
         builder.put(format!("file-{number}").as_bytes(), node, Some(content)).unwrap();
     }
@@ -51,7 +51,7 @@ fn make(path: &Path, bytes: u64, files: usize, features: &str) -> Vec<NodeId> {
     found
 }
 
-/// What each file should hold.
+/// The expected content of each file.
 type Model = BTreeMap<NodeId, Vec<u8>>;
 
 fn content<D: BlockDevice>(volume: &WritableVolume<D>, ino: NodeId) -> Vec<u8> {
@@ -86,7 +86,7 @@ fn bytes_of(random: &mut Random, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// One random operation on volume and model.
+/// Does one random operation on volume and model.
 fn step<D: BlockDevice>(volume: &mut WritableVolume<D>, model: &mut Model, random: &mut Random, largest: u64) {
     let inos: Vec<NodeId> = model.keys().copied().collect();
     let ino = inos[random.below(inos.len() as u64) as usize];
@@ -274,7 +274,7 @@ fn large_files_reach_indirect_nodes_and_are_freed() {
         volume.truncate(files[0], page * 4096).unwrap();
         volume.checkpoint(Reason::Sync).unwrap();
     }
-    // The inode's own content was none.
+    // Its inline content was empty.
     assert_eq!(
         (volume.segments().space.valid_blocks, volume.segments().space.valid_nodes),
         (before.valid_blocks, before.valid_nodes)
@@ -332,8 +332,8 @@ fn inodes_are_made_and_freed() {
     assert_sound(&path, "freed");
 }
 
-/// Overwrites of single pages on a volume that is nearly full, far more than its free space:
-/// collected, or filled gap by gap, and nothing is lost.
+/// Overwrites single pages of a nearly full volume, far more than its free space: sections are
+/// collected or gaps filled, and nothing is lost.
 #[test]
 fn overwrites_of_a_nearly_full_volume_are_collected() {
     let scratch = tempfile::tempdir().unwrap();
@@ -374,7 +374,7 @@ fn overwrites_of_a_nearly_full_volume_are_collected() {
                     let of = |log| if used { usage.used_segments_taken(log) } else { usage.free_segments_taken(log) };
                     nandkit_f2fs::Log::ALL.map(of).iter().sum()
                 };
-                // The free space was written over several times.
+                // The free space was overwritten several times.
                 assert!(taken(true) == 0 || !options.lfs, "gaps are not filled with mode=lfs");
                 assert!(taken(!options.lfs) > 100, "{} and {}", taken(true), taken(false));
                 unmount(volume);
@@ -395,8 +395,7 @@ fn overwrites_of_a_nearly_full_volume_are_collected() {
     }
 }
 
-/// Write-back, checkpoints and background collection when nothing else happens, by the volume's own
-/// clock.
+/// Write-back, checkpoints and background collection in idle time, by the volume's own clock.
 #[test]
 fn idle_times_are_used() {
     let scratch = tempfile::tempdir().unwrap();
@@ -415,7 +414,7 @@ fn idle_times_are_used() {
         volume.write(files[0], page * 4096, Payload::Bytes(&[2; 4096])).unwrap();
     }
     assert!(!volume.work_when_idle().unwrap());
-    // Written back while others are newer: what was not touched since has an age.
+    // Written back while others are newer, so that untouched data has an age.
     clock.advance_to(volume.next_due());
     assert!(volume.work_when_idle().unwrap());
     clock.advance_by(nandkit_units::Nanos::from_secs(400));
@@ -439,8 +438,8 @@ fn idle_times_are_used() {
     assert_sound(&path, "idle");
 }
 
-/// Linux reserves blocks behind the end for a write, and marks the file; behind a power cut they
-/// are no content, and hold what they held before.
+/// Linux reserves blocks past the end for a write and marks the file; after a power cut they hold
+/// old content, which must not appear in the file.
 #[test]
 fn blocks_behind_the_end_that_were_never_written_are_no_content() {
     type Change = fn(&mut WritableVolume<FileDevice>, InodeNumber);

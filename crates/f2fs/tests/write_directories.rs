@@ -1,5 +1,5 @@
-//! Directories of a volume that is written: many names, names of one bucket and of one hash, and
-//! what fsck.f2fs and our check say of them.
+//! Directories of a writable volume: many names, names of one bucket and of one hash, with
+//! fsck.f2fs and our check as judges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,7 @@ use nandkit_f2fs::write::Making;
 use nandkit_units::random::Random;
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, RenameFlags};
 
-/// Directories of thousands of names of all lengths grow, are changed at random, and become empty
-/// again.
+/// Directories of thousands of names of all lengths grow, change at random, and become empty again.
 #[test]
 fn directories_of_thousands_of_names() {
     for (level, features) in [(0, ""), (1, "extra_attr,inode_checksum")] {
@@ -58,7 +57,7 @@ fn directories_of_thousands_of_names() {
         }
         assert_eq!(kind(volume.remove(root, b"many")), ErrorKind::NotEmpty);
         model.keys().for_each(|name| volume.remove(directory, name).unwrap());
-        // Only the block with the dots is left of all.
+        // Only the block with the dots is left.
         assert_eq!(volume.stat(directory).unwrap().allocated % 4096, 0);
         let mut volume = image.remount(volume, "empty again");
         assert!(names(&volume, directory).is_empty());
@@ -68,12 +67,12 @@ fn directories_of_thousands_of_names() {
     }
 }
 
-/// Names whose hashes are the same fill the buckets of their hash, level after level.
+/// Names with colliding hashes fill their buckets, level after level.
 #[test]
 fn names_of_one_bucket() {
     let (image, mut volume, root) = Image::mounted(64 * MIB, "");
     let directory = folder(&mut volume, root, b"d");
-    // The same low bits: the same bucket in the first ten levels. Among them are pairs of one hash.
+    // The same low bits mean the same bucket in the first ten levels. Some pairs have equal hashes.
     let crowd: Vec<Vec<u8>> = (0..3_000_000_u32)
         .map(|number| format!("{number:x}{}", "y".repeat(60)).into_bytes())
         .filter(|name| hash(name) % 1024 == 5)
@@ -93,7 +92,7 @@ fn names_of_one_bucket() {
             volume.remove(directory, name).unwrap();
         }
     }
-    // What comes now goes where the first gap is.
+    // New names go into the first gap.
     for name in crowd.iter().skip(1).step_by(3) {
         file(&mut volume, directory, name);
     }
@@ -103,7 +102,7 @@ fn names_of_one_bucket() {
     assert!(names(&volume, directory).keys().eq(expected));
 }
 
-/// Two names with the very same hash: the second does not hide the first.
+/// Two names with the same hash: the second does not hide the first.
 #[test]
 fn names_of_one_hash() {
     let mut seen = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Devices that fail: a failed write of data is its writer's, and can be tried again; a failed
-//! write of metadata stops the volume, and what the device has is the last checkpoint.
+//! Failing devices: a failed data write is reported to its writer and can be retried; a failed
+//! metadata write stops the volume, and the device keeps the last checkpoint.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -79,7 +79,7 @@ fn a_failed_checkpoint_stops_the_volume() {
         assert_eq!(volume.sync().unwrap_err().kind, ErrorKind::ReadOnly);
         assert_eq!(
             volume.unmount().map(drop).map_err(|(volume, error)| {
-                // It is read as it is in memory still.
+                // Reads still see the state in memory.
                 assert!(volume.lookup(root, b"file").is_ok());
                 error.kind
             }),
@@ -88,7 +88,7 @@ fn a_failed_checkpoint_stops_the_volume() {
     }
 }
 
-/// Whatever request fails, once: the volume goes on or stops, and nothing that was durable is lost.
+/// Any single request may fail once: the volume continues or stops, and nothing durable is lost.
 #[test]
 fn any_failed_write_or_flush_loses_nothing() {
     let (mut stopped, mut went_on) = (0, 0);
@@ -108,8 +108,8 @@ fn any_failed_write_or_flush_loses_nothing() {
                     assert!(matches!(error.kind, ErrorKind::ReadOnly | ErrorKind::NotFound), "{context}: {error}");
                     must_be_possible(&volume, &model, &context);
                 } else {
-                    // What a failed flush was to keep may be lost with the device's cache: nothing
-                    // is acknowledged behind it.
+                    // Data of a failed flush may be lost with the device's cache: nothing is
+                    // acknowledged after it.
                     assert_eq!(operation, Operation::Write, "{context}");
                     went_on += 1;
                     model.observe(&volume);
@@ -127,20 +127,20 @@ fn any_failed_write_or_flush_loses_nothing() {
     assert!(stopped > 20 && went_on > 20, "{stopped} stopped, {went_on} went on");
 }
 
-/// Every event of a device, for who has no device any more.
+/// The events of a device, for code that no longer owns it.
 type Events = Arc<Mutex<Vec<DeviceEvent>>>;
 
-/// What one failed request did.
+/// The effect of one failed request.
 struct Failed {
-    /// Of which kind it was.
+    /// The request that failed.
     event: DeviceEvent,
-    /// Whether anybody was told before the end.
+    /// Whether any caller was told before the end.
     told: bool,
     stopped: bool,
 }
 
-/// Operations until one request has failed, what came of them held against the oracle at once,
-/// behind more operations, and behind a mount. `None` where so many requests never came.
+/// Runs operations until one request has failed, and compares the state with the oracle at once,
+/// after more operations, and after a mount. `None` if there were too few requests.
 fn fail_once<O: Oracle>(
     image: &Image,
     seed: u64,
@@ -163,8 +163,8 @@ fn fail_once<O: Oracle>(
         assert_eq!(error.kind, ErrorKind::ReadOnly, "{context}: {error}");
     } else {
         oracle.judge(&volume, &context);
-        // Not all oracles go on behind an operation that was refused in its middle; the volume
-        // does.
+        // Some oracles cannot continue after an operation that was refused half-way; the volume
+        // can.
         volume.create(volume.root(), b"goes on", &NewNode::FILE).unwrap();
         volume.remove(volume.root(), b"goes on").unwrap();
         volume.sync().unwrap();
@@ -179,7 +179,7 @@ fn fail_once<O: Oracle>(
 type Sink = Box<dyn FnMut(DeviceEvent) + Send>;
 type Traced = WritableVolume<TraceDevice<Failing, Sink>>;
 
-/// Each request of a run fails once, and stops the volume or not by what it was for.
+/// Each request of a run fails once; its cause decides whether the volume stops.
 #[test]
 fn what_a_failed_request_was_for_says_whether_the_volume_stops() {
     let image = empty_image("");
@@ -235,13 +235,13 @@ fn a_device_that_refuses_discards_is_told_no_more() {
     assert_eq!(findings(unmount(volume).into_inner()), Vec::<String>::new());
 }
 
-/// Where a block of data lies that is told by its content.
+/// The sector of a data block that is identified by its content.
 fn sector_of(image: &Image, content: &[u8]) -> Lba {
     Lba(image.iter().find(|(_, bytes)| bytes == content).expect("the block").0)
 }
 
-/// A block that the device never takes is no obstacle: not for its own file, whose page goes
-/// elsewhere, nor for others.
+/// A block that can never be written affects neither its own file, whose page goes elsewhere, nor
+/// others.
 #[test]
 fn a_block_that_is_never_written_keeps_nothing_else_from_being_durable() {
     let mut volume = mount(&empty_image(""), Vec::new());
@@ -258,7 +258,7 @@ fn a_block_that_is_never_written_keeps_nothing_else_from_being_durable() {
     volume.write(NodeId(other.0 as u32), 0, Payload::Bytes(&page(2, 0, 1))).unwrap();
     let error = volume.sync().unwrap_err();
     assert_eq!((error.kind, volume.stopped()), (ErrorKind::Device, None), "{error}");
-    // Tried again the page goes elsewhere; that is no checkpoint, and the other file is durable
+    // The retry writes the page elsewhere; it is no checkpoint, and the other file is durable
     // without it.
     volume.fsync(nid, false).unwrap();
     let device = volume.abandon().remove(0).into_inner();

@@ -1,5 +1,4 @@
-//! Names on volumes that are full: an operation that finds no room leaves all as it was, and
-//! nothing is lost on the way.
+//! Names on full volumes: an operation without room changes nothing, and nothing is lost.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +17,13 @@ use nandkit_vfs::{
     Xattrs,
 };
 
-/// Leaves so many blocks free.
+/// Leaves this many blocks free.
 fn leave(volume: &mut WritableVolume<FileDevice>, blocks: u64) {
     let space = &mut volume.segments_mut().space;
     space.reserved_blocks = space.user_blocks - space.valid_blocks - blocks;
 }
 
-/// All that can be seen of a tree of one level.
+/// Everything visible in a tree of one level.
 fn picture(volume: &WritableVolume<FileDevice>) -> String {
     let mut text = String::new();
     let root = volume.root();
@@ -90,7 +89,7 @@ fn what_finds_no_room_changes_nothing() {
                     refused += 1;
                     assert_eq!(picture(&volume), before, "{error}");
                     let after = volume.segments().space;
-                    // Entries may have left an inode, of which one block at most is the price.
+                    // Entries may have left an inode, which costs at most one block.
                     assert!(after.valid_blocks <= counts.valid_blocks + 2, "{error}");
                     assert_eq!(after.valid_inodes, counts.valid_inodes);
                 }
@@ -109,8 +108,8 @@ fn what_finds_no_room_changes_nothing() {
     }
 }
 
-/// One write-back takes more blocks than there are gaps: what it frees is a gap with the next
-/// checkpoint only, and the nodes of that checkpoint need a section too.
+/// One write-back needs more blocks than there are gaps: the blocks that it frees become gaps only
+/// with the next checkpoint, whose nodes need a section too.
 #[test]
 fn a_write_back_leaves_room_for_the_nodes_of_its_checkpoint() {
     for dirty in [1000, 2000, 3000, 4000, 5000, 6000] {
@@ -130,12 +129,12 @@ fn a_write_back_leaves_room_for_the_nodes_of_its_checkpoint() {
     }
 }
 
-/// Names come, go and move on a volume where every few megabytes a section has to be collected;
-/// directories are among what is moved.
+/// Names come, go and move on a volume where a section must be collected every few megabytes;
+/// directories are among the moved blocks.
 #[test]
 fn names_while_sections_are_collected() {
     let image = Image::new(64 * MIB, "extra_attr,inode_checksum");
-    // Without it gaps are filled, and files overwritten where they stand.
+    // Otherwise gaps are filled, and files overwritten in place.
     let options = WriteOptions { lfs: true, ..WriteOptions::default() };
     let mut volume = mount(image.path(), options);
     let root = volume.root();
@@ -153,7 +152,7 @@ fn names_while_sections_are_collected() {
     for round in 0..12 {
         for step in 0..1200 {
             if step % 100 == 0 {
-                // In the midst of what is dirty; the section is free behind the next checkpoint.
+                // Among dirty data; the section becomes free with the next checkpoint.
                 collected += u32::from(volume.collect_one(Collection::Foreground).unwrap().is_some());
             }
             let place = |random: &mut Random| {
@@ -181,7 +180,7 @@ fn names_while_sections_are_collected() {
                 }
             }
         }
-        // Overwrites of what fills the volume: live blocks and dead ones in each segment.
+        // Overwrites the file that fills the volume, so that each segment has live and dead blocks.
         for _ in 0..60 {
             let page = random.below(at / 4096);
             Changes::write(&mut volume, ballast, page * 4096, Payload::Bytes(&piece[..4096])).unwrap();
@@ -203,14 +202,14 @@ fn names_while_sections_are_collected() {
     assert!(collected > 20, "{collected} sections were collected");
 }
 
-/// A name took the place of one that was removed, and is fsynced on a full volume: the directory as
-/// the checkpoint has it is full, and the recovery finds no block for another page.
+/// A name replaced a removed one and is fsynced on a full volume: the checkpoint's directory is
+/// full, and recovery would find no block for another page.
 #[test]
 fn a_name_whose_recovery_would_find_no_room_is_made_durable_by_a_checkpoint() {
     for free in 0..8 {
         let (image, mut volume, root) = Image::mounted(64 * MIB, "");
         let top = folder(&mut volume, root, b"top");
-        // All slots of the entries in the inode, but for the dots'.
+        // All slots of the inline entries except those of the dots.
         let slots = 180;
         (0..slots).for_each(|number| _ = file(&mut volume, top, format!("{number}").as_bytes()));
         let large = file(&mut volume, root, b"large");

@@ -1,4 +1,4 @@
-//! Damaged images mounted for writing, and changed: errors, never a panic or an endless loop.
+//! Damaged images mounted for writing and changed: errors, never a panic or an endless loop.
 
 use crate::damaged::{Edits, damage};
 use crate::writing::oracle::{Model, device_of, empty_image, image_of, run};
@@ -12,7 +12,7 @@ use nandkit_units::random::Random;
 use nandkit_units::{Clock, Payload};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode, RenameFlags};
 
-/// Changes all sorts of things; errors are fine. Returns how many changes were made.
+/// Makes all kinds of changes; errors are fine. Returns how many succeeded.
 fn change(mut volume: WritableVolume<RamDevice>, random: &mut Random) -> usize {
     let root = volume.root();
     let (mut done, mut names) = (0, Vec::new());
@@ -49,7 +49,8 @@ fn change(mut volume: WritableVolume<RamDevice>, random: &mut Random) -> usize {
 
 #[test]
 fn damaged_images_are_changed_without_a_panic() {
-    // More by `NANDKIT_ROUNDS=5000 cargo test --release -p nandkit-f2fs --test all write_hostile`.
+    // For more rounds: `NANDKIT_ROUNDS=5000 cargo test --release -p nandkit-f2fs --test all
+    // write_hostile`.
     let mut rounds = Rounds::of(250);
     let options = WriteOptions { cached_blocks: 64, ..WriteOptions::default() };
     let whole = WritableVolume::mount(vec![Edits::default().device()], Clock::default(), options).unwrap();
@@ -70,7 +71,7 @@ fn damaged_images_are_changed_without_a_panic() {
     );
 }
 
-/// Chains of fsynced nodes that say what they like.
+/// Chains of fsynced nodes with arbitrary content.
 #[test]
 fn damaged_chains_are_recovered_or_refused() {
     let mut random = Random::new(8, "chains");
@@ -103,8 +104,7 @@ fn damaged_chains_are_recovered_or_refused() {
             } as usize;
             bytes[place] = random.below(256) as u8;
         }
-        // Who only reads: what memory holds is bounded by the chain, and what comes out can be
-        // listed.
+        // For a reader, memory is bounded by the chain, and the result can be listed.
         if let Ok(read) = recovered_several(vec![device_of(&damaged)], Clock::default()) {
             let changed: u64 = read.devices.iter().flat_map(|device| device.changed()).map(|(_, count)| count).sum();
             assert!(changed < 512, "{changed} blocks in memory for a chain of {} nodes", chain.len());

@@ -1,5 +1,5 @@
-//! Content and entries that leave an inode: what was durable in it stays so, and what finds no
-//! room, or a device that refuses, leaves all as it was.
+//! Content and entries that leave an inode: durable content stays durable, and a lack of room or a
+//! failing device leaves everything unchanged.
 
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{BlockDevice, Operation, RamDevice};
@@ -12,7 +12,7 @@ use crate::made::clock;
 use crate::writing::oracle::{device_of, empty_image, image_of};
 use crate::writing::{findings, unmount};
 
-/// What is in the inode at first.
+/// The inline content at first.
 const CONTENT: [u8; 100] = [7; 100];
 
 fn mount<D: BlockDevice>(device: D) -> WritableVolume<D> {
@@ -23,7 +23,7 @@ fn number<D: BlockDevice>(volume: &WritableVolume<D>, name: &[u8]) -> NodeId {
     NodeId(volume.lookup(volume.root(), name).unwrap().0 as u32)
 }
 
-/// A file with its content in the inode, durable.
+/// A file with durable inline content.
 fn with_file<D: BlockDevice>(device: D) -> (WritableVolume<D>, NodeId) {
     let mut volume = mount(device);
     let ino = NodeId(volume.create(volume.root(), b"f", &NewNode::FILE).unwrap().0 as u32);
@@ -42,7 +42,7 @@ fn content<D: BlockDevice>(volume: &WritableVolume<D>) -> Vec<u8> {
 
 type Leave = fn(&mut dyn Leaves, NodeId) -> nandkit_vfs::Result<()>;
 
-/// What makes content leave its inode.
+/// Operations that make content leave its inode.
 const LEAVES: [(&str, Leave); 4] = [
     ("append", |volume, ino| volume.put(ino, 100, 8000)),
     ("hole", |volume, ino| volume.put(ino, 1 << 20, 10)),
@@ -70,8 +70,8 @@ impl<D: BlockDevice> Leaves for WritableVolume<D> {
     }
 }
 
-/// A checkpoint leaves the data of files out: content that only memory had was lost with the next
-/// power cut, and the inode no longer had it.
+/// A checkpoint leaves out file data: content only in memory would be lost with the next power cut,
+/// and the inode would no longer have it.
 #[test]
 fn content_that_left_its_inode_survives_a_checkpoint_that_others_asked_for() {
     for (what, leave) in LEAVES {
@@ -93,7 +93,7 @@ fn content_stays_in_its_inode_where_the_device_does_not_take_it() {
             let (volume, _) = with_file(device_of(&empty_image("")));
             image_of(&unmount(volume))
         };
-        // Writes behind the two of the checkpoint before the first change.
+        // Writes after the two of the checkpoint before the first change.
         let fault = DeviceFault::new(Operation::Write, DeviceFaultWhen::Nth(3), nandkit_block::ErrorKind::Io);
         let mut volume = mount(FaultDevice::new(device_of(&image), vec![fault]));
         let ino = number(&volume, b"f");
@@ -103,7 +103,7 @@ fn content_stays_in_its_inode_where_the_device_does_not_take_it() {
         assert_eq!((inode.head.size.get(), inode.inline_data().is_some()), (100, true), "{what}");
         assert!(inode.head.has_inline(inline::DATA_EXISTS), "{what}");
         assert_eq!(content(&volume), CONTENT, "{what}");
-        // Tried again it goes.
+        // A retry succeeds.
         leave(&mut volume, ino).unwrap();
         assert_eq!(content(&volume), CONTENT, "{what}");
         let volume = mount(unmount(volume).into_inner());
@@ -112,8 +112,8 @@ fn content_stays_in_its_inode_where_the_device_does_not_take_it() {
     }
 }
 
-/// Entries of a directory whose first bucket lies behind the pages of its inode: moving them takes
-/// a node, which a full volume has no room for, or no room but for that.
+/// Entries of a directory whose first bucket is past the pages of its inode: moving them takes a
+/// node, for which a full volume has no room, or room for nothing else.
 #[test]
 fn entries_stay_in_their_inode_where_the_volume_is_full() {
     let mut options = WriteOptions::default();
@@ -148,7 +148,7 @@ fn entries_stay_in_their_inode_where_the_volume_is_full() {
             Err(error) => assert_eq!(error.kind, ErrorKind::NoSpace, "{error}"),
         }
         if volume.inode(directory).unwrap().inline_entries().is_none() {
-            // They have moved, and the new name found no room.
+            // They have moved, and there was no room for the new name.
             break;
         }
         assert_eq!(space(&volume), before, "{refused} blocks more");
@@ -161,7 +161,7 @@ fn entries_stay_in_their_inode_where_the_volume_is_full() {
     assert_eq!(findings(unmount(volume)), Vec::<String>::new());
 }
 
-/// Linux's roll-forward leaves a node of attributes that an fsynced inode no longer has: such an
+/// Linux's roll-forward keeps an attribute node that an fsynced inode no longer has, so such an
 /// fsync is a checkpoint.
 #[test]
 fn an_fsync_behind_the_last_large_attribute_is_a_checkpoint() {

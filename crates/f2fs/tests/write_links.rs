@@ -1,5 +1,5 @@
-//! What becomes of inodes as their names come, go and move: links, the way up, the marks for
-//! roll-forward, files open without a name, and directories that are not changed.
+//! Inodes whose names come, go and move: link counts, paths up, marks for roll-forward, open files
+//! without a name, and directories that must not change.
 
 use crate::writing;
 
@@ -24,7 +24,7 @@ fn head(volume: &WritableVolume<FileDevice>, inode: InodeNumber) -> InodeHead {
     volume.inode_at(nid(inode)).unwrap().head
 }
 
-/// The directory that `..` leads to.
+/// The directory that `..` refers to.
 fn above(volume: &WritableVolume<FileDevice>, directory: InodeNumber) -> u64 {
     let inode = volume.inode_at(nid(directory)).unwrap();
     let page = volume.directory_page(&inode, 0).unwrap();
@@ -39,7 +39,7 @@ fn above(volume: &WritableVolume<FileDevice>, directory: InodeNumber) -> u64 {
 
 #[test]
 fn directories_count_the_ways_up() {
-    // Both with entries in inodes and in blocks.
+    // Both with inline entries and with entries in blocks.
     for inline_entries in [true, false] {
         let image = Image::new(64 * MIB, "");
         let making = Making { inline_entries, ..Making::default() };
@@ -59,7 +59,7 @@ fn directories_count_the_ways_up() {
         assert_eq!(above(&volume, child), root.0);
         assert_eq!([root, b, child, grandchild].map(|inode| links(&volume, inode)), [4, 2, 3, 2]);
         assert_eq!(kind(volume.stat(a)), ErrorKind::NotFound);
-        // A directory and a file change places, then two directories.
+        // Exchanges a directory and a file, then two directories.
         let one = file(&mut volume, b, b"file");
         volume.rename((root, b"a"), (b, b"file"), RenameFlags::Exchange).unwrap();
         assert_eq!([root, b, child].map(|inode| links(&volume, inode)), [3, 3, 3]);
@@ -88,7 +88,7 @@ fn moved_files_are_marked_for_roll_forward() {
     let moved = head(&volume, one);
     assert!(lost(&volume, one));
     assert_eq!((moved.parent.get(), moved.name()), (directory.0 as u32, Some(&b"moved"[..])));
-    // Over another name, parent and name of a file stay as they were.
+    // Renamed over another name, a file keeps its recorded parent and name.
     file(&mut volume, root, b"other");
     volume.rename((directory, b"moved"), (root, b"other"), RenameFlags::Replace).unwrap();
     let over = head(&volume, one);
@@ -157,7 +157,7 @@ fn links_of_all_lengths_survive_a_cut_behind_a_checkpoint() {
             let is_inline = head(&volume, inode).has_inline(inline::DATA);
             assert_eq!(is_inline, inline_data && length <= 3452, "{length}");
         }
-        // Not the data of files, only a checkpoint.
+        // Only a checkpoint, without file data.
         volume.checkpoint(Reason::Sync).unwrap();
         drop(volume.abandon());
         let reader = F2fs::mount(open_to_write(image.path()), clock(), MountOptions::default()).unwrap();
@@ -252,7 +252,7 @@ fn names_without_case() {
     assert_eq!(kind(volume.create(folded, "\u{E9}T\u{C9}".as_bytes(), &NewNode::FILE)), ErrorKind::Exists);
     // Longer than what Linux folds.
     assert_eq!(kind(volume.create(folded, &[b'L'; 255], &NewNode::FILE)), ErrorKind::NotSupported);
-    // What is below is as its directory.
+    // A directory below is casefolded too.
     let below = folder(&mut volume, folded, b"Below");
     let two = file(&mut volume, below, b"Two");
     assert_eq!(volume.lookup(below, b"tWO").unwrap(), two);
@@ -268,7 +268,7 @@ fn names_without_case() {
     assert_eq!(volume.lookup(folded, "\u{E9}t\u{E9}".as_bytes()).unwrap(), summer);
 }
 
-/// Lets an entry of an inline directory lead elsewhere, or nowhere with `None`.
+/// Makes an entry of an inline directory refer to another inode, or removes it with `None`.
 fn plant(volume: &mut WritableVolume<FileDevice>, directory: InodeNumber, name: &[u8], to: Option<InodeNumber>) {
     let inode = volume.inode_at(nid(directory)).unwrap();
     let place = inode.shape.inline.clone();
@@ -295,15 +295,15 @@ fn directories_that_contradict_themselves_are_told() {
     let move_to = |volume: &mut WritableVolume<FileDevice>, place, name: &[u8]| {
         kind(volume.rename((root, b"moved"), (place, name), RenameFlags::Replace))
     };
-    // Up from b is a, up from a is b.
+    // The parent of b is a, and that of a is b.
     plant(&mut volume, a, b"..", Some(b));
     assert_eq!(move_to(&mut volume, b, b"x"), ErrorKind::Corrupt);
-    // Up from a is a file, then nothing.
+    // The parent of a is a file, then missing.
     plant(&mut volume, a, b"..", Some(one));
     assert_eq!(move_to(&mut volume, b, b"x"), ErrorKind::Corrupt);
     plant(&mut volume, a, b"..", None);
     assert_eq!(move_to(&mut volume, b, b"x"), ErrorKind::Corrupt);
-    // An entry of an inode that there is not, and of a node that is none.
+    // An entry for an inode that does not exist, and one for a node that is no inode.
     plant(&mut volume, a, b"file", Some(InodeNumber(90_000)));
     for refused in [
         volume.lookup(a, b"file").map(drop),
@@ -317,7 +317,7 @@ fn directories_that_contradict_themselves_are_told() {
     plant(&mut volume, a, b"b", Some(a));
     assert_ne!(kind(volume.rename((root, b"a"), (b, b"x"), RenameFlags::Replace)), ErrorKind::Device);
     assert_eq!(kind(volume.remove(a, b"b")), ErrorKind::NotEmpty);
-    // Counts at both ends.
+    // Link counts of both directories.
     let two = file(&mut volume, moved, b"two");
     volume.with_inode(nid(two), |head| head.links = u32::MAX.into()).unwrap();
     assert_eq!(kind(volume.link(two, root, b"x")), ErrorKind::TooManyLinks);
@@ -326,7 +326,7 @@ fn directories_that_contradict_themselves_are_told() {
     assert_eq!(names(&volume, moved).len(), 1);
 }
 
-/// Where it is cannot be changed: it stays, and nothing of it has moved.
+/// A directory without a parent entry cannot be moved: it stays, and nothing has changed.
 #[test]
 fn a_directory_without_its_dots_does_not_move() {
     let (_image, mut volume, root) = Image::mounted(64 * MIB, "");

@@ -1,4 +1,4 @@
-//! Mounting for writing: an inode changed, checkpoints, unmounts. fsck.f2fs and our check find
+//! Mounts for writing: an inode changed, checkpoints, unmounts. fsck.f2fs and our check find
 //! nothing, and nothing else changed.
 
 use crate::common;
@@ -36,7 +36,7 @@ fn some_inodes(path: &Path) -> Vec<NodeId> {
     inodes
 }
 
-/// Changes the times of some inodes, over several checkpoints and mounts.
+/// Changes the times of some inodes over several checkpoints and mounts.
 fn change_times(path: &Path, context: &str) {
     assert_sound(path, context);
     let (before, inodes) = (shown(path), some_inodes(path));
@@ -59,7 +59,7 @@ fn change_times(path: &Path, context: &str) {
             }
         }
         if round == 2 {
-            // As if the power had gone behind the checkpoint: node summaries are not in the pack.
+            // As in a power cut after the checkpoint: node summaries are not in the pack.
             volume.checkpoint(Reason::Sync).unwrap();
             assert!(!volume.checkpoint_state().0.head.has(flag::UNMOUNTED));
             drop(volume.abandon());
@@ -74,7 +74,7 @@ fn change_times(path: &Path, context: &str) {
             assert_eq!((stat.accessed, stat.changed), (time(100 + round), time(200 + round)), "{context}");
         }
     }
-    // A mount that changes nothing writes nothing, once the last one ended cleanly.
+    // After a clean unmount, a mount without changes writes nothing.
     unmount(mount(path, WriteOptions::default()));
     let bytes = std::fs::read(path).unwrap();
     unmount(mount(path, WriteOptions::default()));
@@ -156,8 +156,8 @@ fn volumes_on_several_devices_are_changed() {
     }
 }
 
-/// A chain of an earlier mount may begin where the log of warm nodes goes on: its version ends with
-/// the first checkpoint of a mount, which comes before any node.
+/// A chain of an earlier mount may start where the warm node log continues; its version becomes
+/// outdated with the first checkpoint of a mount, which precedes any node.
 #[test]
 fn the_first_change_of_a_mount_is_a_checkpoint_whatever_it_is() {
     let (image, mut volume, root) = Image::mounted(96 * MIB, "extra_attr,quota");

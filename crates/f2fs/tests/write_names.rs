@@ -1,5 +1,5 @@
-//! Names of a volume that is written: the conformance suite of file systems, and random operations
-//! against the model, with fsck.f2fs and our own check after each remount.
+//! Names of a writable volume: the conformance suite of file systems, and random operations against
+//! the model, with fsck.f2fs and our own check after each remount.
 
 use crate::modelled::{CONFIGURATIONS, Maker, agree};
 use nandkit_testkit::fs_suite;
@@ -32,7 +32,7 @@ fn conforms_with_several_buckets_at_first() {
     conforms(3);
 }
 
-/// Few operations for each; 200,000 by `cargo run --release -p nandkit-f2fs --example model`.
+/// Few operations each; for 200,000: `cargo run --release -p nandkit-f2fs --example model`.
 #[test]
 fn agrees_with_the_model() {
     for (seed, configuration) in (1..).zip(CONFIGURATIONS) {

@@ -1,5 +1,5 @@
-//! Power cuts at every request while names come, go and move: behind each the tree is that of the
-//! last checkpoint, with the names of what was fsynced since, and nothing in between.
+//! Power cuts at every request while names come, go and move: after each, the tree is that of the
+//! last checkpoint plus the names fsynced since, and nothing in between.
 
 use crate::writing;
 
@@ -37,7 +37,7 @@ fn shapes() -> [Shape; 3] {
     ]
 }
 
-/// The device behind a cut and what may be on it; `None` where the run ends before.
+/// Runs up to a cut; returns the device and what may be on it. `None` if the run ends before.
 fn cut_run(image: &Image, shape: &Shape, plan: DeviceCutPlan) -> Option<(RamDevice, Known)> {
     let device = CutDevice::new(device_of(image), plan);
     let mut volume = WritableVolume::mount(vec![device], clock(), shape.options).unwrap();

@@ -1,5 +1,5 @@
-//! Volumes with quota files that are written: behind every mount the files say what fsck.f2fs and
-//! our check count; limits are kept before anything changes.
+//! Writable volumes with quota files: after every mount the files match the counts of fsck.f2fs and
+//! our check; limits are enforced before anything changes.
 
 use crate::made::{clock, open_image};
 use crate::planted::Planted;
@@ -31,7 +31,7 @@ fn usage(volume: &mut WritableVolume<FileDevice>, kind: QuotaKind, id: u32) -> (
     (record.usage.inodes, record.usage.bytes / 4096)
 }
 
-/// A directory and all that is made in it belong to a project.
+/// Gives a directory, and everything made in it, a project.
 fn set_project(volume: &mut WritableVolume<FileDevice>, directory: InodeNumber, project: u32) {
     let at = WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, project_id);
     volume.with_inode_block(nid(directory), |block| set_word(block, at, project)).unwrap();
@@ -63,7 +63,7 @@ fn usage_follows_every_change() {
     Links::link(&mut volume, made, root, b"again").unwrap();
     volume.remove(root, b"file").unwrap();
     assert_eq!(usage(&mut volume, Group, 2000), (1, 2));
-    // Open without a name it counts still, and behind a cut no more.
+    // While open without a name it still counts; after a cut it does not.
     volume.retain(made).unwrap();
     volume.remove(root, b"again").unwrap();
     volume.checkpoint(Reason::Sync).unwrap();
@@ -113,7 +113,7 @@ fn projects_are_handed_on_and_not_left() {
     let exchange = RenameFlags::Exchange;
     assert_eq!(kind(volume.rename((inside, b"deep"), (root, b"plain"), exchange)), ErrorKind::CrossDevice);
     volume.rename((inside, b"deep"), (one, b"deep"), replace).unwrap();
-    // Out of it, to where nothing is handed on: it keeps its project.
+    // Moved to a directory that passes on no project, it keeps its own.
     volume.rename((one, b"deep"), (root, b"deep"), replace).unwrap();
     assert_eq!(usage(&mut volume, QuotaKind::Project, 41), (3, 3));
     volume = image.remount(volume, "projects");
@@ -123,8 +123,8 @@ fn projects_are_handed_on_and_not_left() {
     assert_sound(image.path(), "at the end");
 }
 
-/// Random work of many owners, whose ids need more than one block of references and of records,
-/// with remounts and what roll-forward finds.
+/// Random work of many owners, whose ids need several blocks of references and of records, with
+/// remounts and roll-forward.
 #[test]
 fn many_owners_come_and_go() {
     let image = Image::new(96 * MIB, "quota");
@@ -166,7 +166,7 @@ fn many_owners_come_and_go() {
         }
         most = most.max(volume.quotas(QuotaKind::User).unwrap().len());
         if round % 3 == 1 {
-            // New owners of fsynced files, and the power goes.
+            // New owners of fsynced files before a power cut.
             for number in 0..20 {
                 let node = NewNode { uid: 5_000_000 + number + round as u32 * 100, ..NewNode::FILE };
                 let new = volume.create(root, format!("synced {round} {number}").as_bytes(), &node).unwrap();
@@ -201,10 +201,10 @@ fn hard_limits_are_kept_before_anything_changes() {
     Changes::write(&mut volume, foreign, 0, Payload::Bytes(&[3; 40 * 4096])).unwrap();
     limit(&mut volume, Limit { hard: 2, ..NONE }, Limit { hard: 80, ..NONE });
     volume = image.remount(volume, "limits");
-    // A part of a write is taken, as where space runs out.
+    // A write is taken in part, as when space runs out.
     assert_eq!(Changes::write(&mut volume, first, 0, Payload::Bytes(&[1; 30 * 4096])).unwrap(), 20 * 4096);
     assert_eq!(kind(Changes::write(&mut volume, first, 20 * 4096, Payload::Bytes(&[1; 9]))), ErrorKind::QuotaExceeded);
-    // What has blocks is overwritten, holes do not count.
+    // Overwriting allocated blocks is allowed; holes do not count.
     assert_eq!(Changes::write(&mut volume, first, 0, Payload::Bytes(&[2; 4096])).unwrap(), 4096);
     let size = AttributeChange { size: Some(1 << 20), ..AttributeChange::default() };
     volume.set_attributes(first, &size).unwrap();
@@ -229,14 +229,14 @@ fn hard_limits_are_kept_before_anything_changes() {
     let mut content = vec![0; 3000];
     volume.read(second, 0, ReadInto::Bytes(&mut content)).unwrap();
     assert!(content == [1; 3000], "a refused write changed something");
-    // Less again, and there is room.
+    // After truncation there is room again.
     volume.truncate(nid(first), 4096).unwrap();
     Changes::write(&mut volume, second, 0, Payload::Bytes(&[1; 5000])).unwrap();
     volume.remove(root, b"second").unwrap();
     volume.create(root, b"third", &node).unwrap();
     unmount(volume);
     assert_sound(image.path(), "at the end");
-    // A record with limits stays when nothing is used.
+    // A record with limits stays even when nothing is used.
     let options = WriteOptions { limits: false, ..WriteOptions::default() };
     let mut volume = writing::mount(image.path(), options);
     assert_eq!(Changes::write(&mut volume, first, 0, Payload::Bytes(&[1; 30 * 4096])).unwrap(), 30 * 4096);
@@ -270,9 +270,9 @@ fn soft_limits_have_a_grace_time() {
     volume.create(root, b"second", &NewNode { uid: 1000, ..NewNode::FILE }).unwrap();
     time.advance_to(nandkit_units::Nanos::from_secs(week));
     assert_eq!(kind(write(&mut volume, 12, 1)), ErrorKind::QuotaExceeded);
-    // The second inode's time runs since it was made.
+    // The grace time has run since the second inode was made.
     volume.create(root, b"third", &NewNode { uid: 1000, ..NewNode::FILE }).unwrap();
-    // Below the limit it begins anew.
+    // Below the limit the grace time starts anew.
     volume.truncate(nid(made), 3 * 4096).unwrap();
     write(&mut volume, 3, 8).unwrap();
     assert_eq!(until(&mut volume), 1_000_000_000 + 2 * week);
@@ -281,11 +281,11 @@ fn soft_limits_have_a_grace_time() {
     assert_eq!(until(&mut image.mount()), 1_000_000_000 + 2 * week);
 }
 
-/// The first block of the users' quota file, by its magic number.
+/// The first block of the users' quota file, found by its magic number.
 fn quota_block(image: &Image) -> u64 {
     let bytes = std::fs::read(image.path()).unwrap();
     let magic = 0xD9C0_1F11_u32.to_le_bytes();
-    // The last written copy is the one in use: the one that the inode names.
+    // The copy in use is the one that the inode refers to.
     let volume = F2fs::mount(open_image(image.path()), clock(), MountOptions::default()).unwrap();
     let ino = volume.superblock().0.quota_inodes[0].get();
     let inode = volume.inode(InodeNumber(ino.into())).unwrap();
@@ -325,7 +325,7 @@ fn damaged_quota_files_do_not_stop_a_volume_and_are_counted_anew() {
         assert!(!findings(open_image(image.path())).is_empty(), "{what}");
         let mut volume = image.mount();
         assert_eq!(volume.notes().iter().any(|note| note.detail.contains("counted anew")), at_mount, "{what}");
-        // What is not looked at is not found.
+        // Damage that is not read is not found.
         volume.create(root, what.as_bytes(), &NewNode { uid: 77_777, ..NewNode::FILE }).unwrap();
         volume.set_attributes(volume.lookup(root, b"3").unwrap(), &owned(500 + round, 3)).unwrap();
         volume.checkpoint(Reason::Sync).unwrap();
@@ -344,12 +344,12 @@ fn damaged_quota_files_do_not_stop_a_volume_and_are_counted_anew() {
     }
 }
 
-/// Not even an inode that cannot be read stops a volume: nothing of the file is written.
+/// An unreadable inode does not stop a volume either: nothing of the file is written.
 #[test]
 fn a_quota_file_without_an_inode_does_not_stop_a_volume() {
     let image = Image::new(96 * MIB, FEATURES);
     unmount(image.mount());
-    // What its footer says is another node's.
+    // Its footer names another node.
     let planted = Planted::new(std::fs::read(image.path()).unwrap());
     let ino = planted.volume().superblock().0.quota_inodes[0].get();
     edit(&image, planted.at(NodeId(ino)).0.into(), |bytes| bytes[4076..4080].fill(0xEE));
@@ -377,7 +377,7 @@ fn limits_outlive_a_count_anew() {
     assert_eq!((record.bytes.hard, record.usage.inodes), (80, 1));
 }
 
-/// Marked, although they count right: the mark goes with the next unmount.
+/// Files marked as untrusted although they are correct: the mark goes with the next unmount.
 #[test]
 fn marks_that_are_not_true_go() {
     let image = Image::new(96 * MIB, FEATURES);
@@ -395,7 +395,7 @@ fn must_be_marked(image: &Image, marked: bool) {
     assert_eq!(volume.checkpoint_state().0.head.has(checkpoint_flag::QUOTA_NEEDS_FSCK), marked);
 }
 
-/// Where an owner's entry has no room, the file is not made.
+/// If an owner's record has no room, the file is not made.
 #[test]
 fn a_full_volume_takes_no_new_owner() {
     let (image, mut volume, root) = Image::mounted(64 * MIB, FEATURES);

@@ -1,6 +1,6 @@
-//! What fsync and roll-forward carry over: all of a file, over long chains, with and without
-//! content in the inode, attributes, names that were another file's; orphans; and reading without
-//! writing.
+//! What fsync and roll-forward preserve: everything of a file, over long chains, with and without
+//! inline content, attributes, names that belonged to another file; orphans; and recovery for
+//! readers.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ fn mount(device: RamDevice) -> WritableVolume<RamDevice> {
     WritableVolume::mount(vec![device], clock(), options).unwrap()
 }
 
-/// All that there is to know of each entry of the root.
+/// Everything about each entry of the root.
 fn listing(volume: &dyn FileSystem) -> BTreeMap<Vec<u8>, String> {
     let (mut listing, mut entries) = (BTreeMap::new(), Vec::new());
     let all = volume.read_dir(volume.root(), 0, &mut |entry| {
@@ -50,8 +50,8 @@ fn listing(volume: &dyn FileSystem) -> BTreeMap<Vec<u8>, String> {
     listing
 }
 
-/// Mounts behind a cut and judges: as `expected`, without a complaint of fsck.f2fs or check.
-/// Returns the volume mounted once more.
+/// Mounts after a cut and compares with `expected`; fsck.f2fs and the check have no complaints.
+/// Returns the volume, mounted once more.
 fn recover(device: RamDevice, expected: &BTreeMap<Vec<u8>, String>, context: &str) -> WritableVolume<RamDevice> {
     let volume = mount(device);
     assert!(volume.recovered().files > 0, "{context}: {:?}", volume.recovered());
@@ -89,7 +89,8 @@ fn nid(inode: InodeNumber) -> NodeId {
 
 const FEATURES: [&str; 2] = ["", "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr"];
 
-/// Each file is fsynced after each change of it, so that a cut at any time leaves all as it is.
+/// Each file is fsynced after each of its changes, so that a cut at any time leaves everything in
+/// place.
 #[test]
 fn everything_of_a_file_is_carried_over() {
     for features in FEATURES {
@@ -175,7 +176,7 @@ fn a_name_that_was_another_files_is_the_new_ones() {
     volume.write(nid(new), 0, Payload::Bytes(&[2; 5000])).unwrap();
     volume.fsync(nid(new), false).unwrap();
     let mut expected = listing(&volume);
-    // Removed after the fsync, and not made durable: it is there again.
+    // Removed after the fsync, but not durably: it is back.
     let gone = volume.create(root, b"gone", &NewNode::FILE).unwrap();
     volume.write(nid(gone), 0, Payload::Bytes(&[3; 100])).unwrap();
     volume.fsync(nid(gone), false).unwrap();
@@ -184,7 +185,7 @@ fn a_name_that_was_another_files_is_the_new_ones() {
     recover(cut(volume), &expected, "a name twice");
 }
 
-/// Where roll-forward would not do, an fsync is a checkpoint.
+/// If roll-forward is not enough, an fsync is a checkpoint.
 #[test]
 fn some_fsyncs_are_checkpoints() {
     let mut volume = mount(device_of(&empty_image("")));
@@ -257,7 +258,7 @@ fn an_unclean_volume_is_read_recovered_and_stays_as_it_is() {
     compare(&listing(&reader), &expected, "read");
     let device = reader.into_devices().remove(0).into_inner();
     assert!(image_of(&device) == before);
-    // One that ended cleanly is not touched at all.
+    // A cleanly unmounted volume is not touched at all.
     let device = unmount(mount(device));
     let clean = image_of(&device);
     let overlay = recovered(device, clock()).unwrap();
@@ -265,9 +266,9 @@ fn an_unclean_volume_is_read_recovered_and_stays_as_it_is() {
     assert!(image_of(&overlay.into_inner()) == clean);
 }
 
-/// Of the two nodes of a fsync the cut kept the second one alone, so that nothing is recovered. It
-/// has the checkpoint's version still: the next chain must not lead into it, as its blocks are
-/// others' by then.
+/// A cut kept only the second of an fsync's two nodes, so that nothing is recovered. It still has
+/// the checkpoint's version: the next chain must not run into it, since its blocks belong to others
+/// by then.
 #[test]
 fn the_rest_of_a_chain_that_lost_its_beginning_is_never_taken_over() {
     let options = WriteOptions { ipu_policy: Some(0), ordered_fsync: true, ..WriteOptions::default() };
@@ -314,15 +315,15 @@ fn the_rest_of_a_chain_that_lost_its_beginning_is_never_taken_over() {
     assert_sound(&unmount(volume), "behind it");
 }
 
-/// The block of a file's inode in the chain, the first of them or the second.
+/// The block of a file's inode in the chain: the first or the second of them.
 fn in_chain<'a>(image: &'a mut Image, ino: NodeId, name: &'a [u8], which: usize) -> &'a mut Vec<u8> {
     let is_it = |block: &[u8]| block[4072..4076] == ino.0.to_le_bytes() && block[92..].starts_with(name);
     let mut blocks = image.iter_mut().map(|(_, block)| block).filter(|block| is_it(block));
     blocks.nth(which).expect("a node of the chain")
 }
 
-/// Linux's recovery unlinks the directory, whatever is in it. Ours makes a checkpoint of such an
-/// fsync, and gives the directory of a volume that Linux left its number for a name.
+/// Linux's recovery unlinks the directory with all its content. Ours makes a checkpoint instead of
+/// such an fsync, and renames the directory to its number on a volume that Linux left.
 #[test]
 fn a_directory_whose_old_name_a_fsynced_file_has_keeps_what_is_in_it() {
     let mut volume = mount(device_of(&empty_image("")));
@@ -371,8 +372,8 @@ fn a_chain_in_a_circle_is_refused_at_its_second_turn() {
     assert!(error.to_string().contains("in a circle after 3 nodes"), "{error}");
 }
 
-/// An exchange takes a directory's name away as a rename does: what is fsynced under it later is a
-/// checkpoint, too.
+/// An exchange takes away a directory's name like a rename: a later fsync of a file with that name
+/// is a checkpoint too.
 #[test]
 fn a_directory_whose_name_was_exchanged_keeps_what_was_fsynced_in_it() {
     for kept in [false, true] {
@@ -398,8 +399,8 @@ fn a_directory_whose_name_was_exchanged_keeps_what_was_fsynced_in_it() {
     }
 }
 
-/// As Linux can leave it, whose own recovery fails there: the directory is empty at the checkpoint,
-/// and files of the chain are in it.
+/// A state that Linux can leave, and where its own recovery fails: the directory is empty at the
+/// checkpoint, and files of the chain are in it.
 #[test]
 fn an_empty_directory_in_which_files_were_fsynced_is_moved_aside() {
     let mut volume = mount(device_of(&empty_image("")));
@@ -420,7 +421,7 @@ fn an_empty_directory_in_which_files_were_fsynced_is_moved_aside() {
     assert_sound(&unmount(volume), "moved aside");
 }
 
-/// `chattr -i f; rm f`, a new f, fsync: Linux's recovery asks for no marks that the checkpoint has.
+/// `chattr -i f; rm f`, a new f, fsync: Linux's recovery ignores the flags at the checkpoint.
 #[test]
 fn a_recovery_removes_what_was_immutable_at_the_checkpoint() {
     let mut volume = mount(device_of(&empty_image("")));
@@ -439,8 +440,8 @@ fn a_recovery_removes_what_was_immutable_at_the_checkpoint() {
     assert_sound(&unmount(volume), "immutable");
 }
 
-/// A chain that says that a file is compressed now: by its rules it has other addresses, and Linux
-/// fsyncs no such file so.
+/// A chain that says that a file is now compressed: it would have other addresses by its rules, and
+/// Linux does not fsync such a file with marked nodes.
 #[test]
 fn a_chain_of_a_compressed_file_is_refused() {
     let image = empty_image("extra_attr,compression");
@@ -459,7 +460,7 @@ fn a_chain_of_a_compressed_file_is_refused() {
             .files,
         1
     );
-    // Of the blocks of its inode the one that was written last.
+    // The newer of the two blocks of its inode.
     let version = |block: &[u8]| {
         let footer = Footer::of_block(block).filter(|footer| (footer.nid(), footer.ino()) == (nid, nid));
         footer.map(|footer| footer.checkpoint.get() as u32)

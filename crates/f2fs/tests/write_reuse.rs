@@ -1,5 +1,5 @@
-//! Volumes on a card, full of holes and then filled, by each way of treating segments before their
-//! gaps are filled: fsck.f2fs and the check have nothing to say, and every page is there.
+//! Volumes on a card, full of holes and then filled, with each mode of treating segments before
+//! their gaps are filled: fsck.f2fs and the check have no complaints, and every page is there.
 
 use nandkit_block::BlockDevice;
 use nandkit_block::card::{Card, CardSpec, presets};
@@ -16,13 +16,13 @@ use crate::reusing::{MODES, Mode, slow_requests};
 use crate::writing::oracle::{BLOCK, Image, image_of, page, write_image_of};
 use crate::writing::{findings, unmount};
 
-/// Warm and cold data with holes, and what is written into them.
+/// Warm and cold data with holes, and the file written into them.
 const FILES: [&[u8]; 3] = [b"warm.dat", b"cold.avi", b"new.dat"];
 
 /// Blocks of the volumes: 160 MiB.
 const SECTORS: u64 = 40_960;
 
-/// A card of this size.
+/// A card of the volumes' size.
 fn card() -> CardSpec {
     let mut spec = presets::load("card-c").unwrap();
     (spec.geometry.capacity, spec.geometry.sector_size) = (SECTORS * BLOCK as u64, BLOCK as u32);
@@ -50,8 +50,8 @@ impl Work {
         assert_eq!(Changes::write(volume, inode, at, Payload::Bytes(&bytes)).unwrap(), BLOCK);
     }
 
-    /// Two files, of which pages here and there are written again, then a third one in order. Now
-    /// and then one is made durable, and what is idle is collected.
+    /// Writes two files, rewrites pages here and there, then writes a third file in order.
+    /// Occasionally makes one durable and collects in idle time.
     fn fill<D: BlockDevice>(&mut self, volume: &mut WritableVolume<D>) {
         let free = volume.segments().space.free_blocks() as usize;
         let root = volume.root();
@@ -78,7 +78,7 @@ impl Work {
         Changes::sync(volume, None).unwrap();
     }
 
-    /// Every page is as it was written last.
+    /// Checks that every page has its last written version.
     fn judge<V: FileSystem>(&self, volume: &V, context: &str) {
         let mut bytes = vec![0; BLOCK];
         for (file, (name, versions)) in FILES.iter().zip(&self.versions).enumerate() {
@@ -105,7 +105,7 @@ fn filled_by(mode: &Mode) {
     let options = MkfsOptions::default();
     let tree = EmptyTree::new(&options);
     Mkfs::new(&tree, options.clone()).unwrap().write(&mut device, &clock(), &|_| {}).unwrap();
-    // Out of place, so that what is overwritten leaves holes.
+    // Out of place, so that overwriting leaves holes.
     let options = mode.options(WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() });
     let mut volume = WritableVolume::mount(vec![device], clock(), options).unwrap();
     let counters = mode.begin(&mut volume, slow_requests());

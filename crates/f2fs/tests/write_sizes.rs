@@ -1,5 +1,5 @@
-//! Sizes of files and what lies behind their ends, through cuts: what was cut off does not come
-//! back, and what was reserved makes no file longer.
+//! File sizes and bytes past the end, with power cuts: truncated content does not come back, and
+//! reserved blocks lengthen no file.
 
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{Operation, RamDevice};
@@ -18,7 +18,7 @@ fn mount(device: RamDevice) -> WritableVolume<RamDevice> {
     WritableVolume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
 }
 
-/// What the next mount finds where the power goes now.
+/// What the next mount finds after a power cut now.
 fn cut(volume: WritableVolume<RamDevice>) -> WritableVolume<RamDevice> {
     let volume = mount(volume.abandon().remove(0));
     let device = device_of(&image_of(&unmount(volume)));
@@ -32,7 +32,7 @@ fn make(volume: &mut WritableVolume<RamDevice>, name: &[u8], content: &[u8]) -> 
     ino
 }
 
-/// A volume with `f`, durable.
+/// A volume with a durable file `f`.
 fn with_file(length: usize) -> (WritableVolume<RamDevice>, NodeId) {
     let mut volume = mount(device_of(&empty_image("")));
     let ino = make(&mut volume, b"f", &vec![7; length]);
@@ -47,7 +47,7 @@ fn content(volume: &WritableVolume<RamDevice>) -> Vec<u8> {
     bytes
 }
 
-/// A checkpoint, and no data of files.
+/// Makes a checkpoint, without file data.
 fn checkpoint(volume: &mut WritableVolume<RamDevice>) {
     let root = NodeId(volume.root().0 as u32);
     volume.fsync(root, false).unwrap();
@@ -80,7 +80,7 @@ fn what_was_cut_off_does_not_come_back_when_the_file_grows_before_a_cut() {
     assert!(bytes.len() == 9000 && is_seven_then_zero(&bytes, 10), "{bytes:?}");
 }
 
-/// What was cut off was zeroes in memory already, and not on the device.
+/// The truncated bytes were already zeroed in memory, but not on the device.
 #[test]
 fn what_was_overwritten_in_memory_and_cut_off_does_not_come_back() {
     type Zero = fn(&mut WritableVolume<RamDevice>, NodeId);
@@ -100,7 +100,7 @@ fn what_was_overwritten_in_memory_and_cut_off_does_not_come_back() {
     }
 }
 
-/// The page that was to be cleared could not be written: it is tried again before the file grows.
+/// Clearing the page failed on the device: it is retried before the file grows.
 #[test]
 fn what_was_cut_off_does_not_come_back_where_the_device_refuses_a_write() {
     let (volume, ino) = with_file(4096);
@@ -126,8 +126,7 @@ fn what_was_cut_off_does_not_come_back_where_the_device_refuses_a_write() {
     assert!(refused > 3, "{refused}");
 }
 
-/// A file that Linux marked: blocks behind its end were reserved for a write that never came to
-/// pass.
+/// A file marked by Linux: blocks past its end were reserved for a write that never happened.
 #[test]
 fn what_was_reserved_for_a_write_that_never_came_is_no_content() {
     type Grow = fn(&mut WritableVolume<RamDevice>, NodeId);
@@ -158,14 +157,14 @@ fn what_was_reserved_for_a_write_that_never_came_is_no_content() {
     }
 }
 
-/// Something that others left behind the end of a file, by every way in which it grows.
+/// Bytes that others left past the end of a file, for every way in which it can grow.
 #[test]
 fn what_others_left_behind_the_end_is_zero_when_the_file_grows() {
     let (mut volume, ino) = with_file(8192);
     volume.truncate(ino, 8192 - 4000).unwrap();
     volume.sync().unwrap();
     let image = image_of(&unmount(volume));
-    // As Linux leaves it, and earlier versions did: the page is as it was.
+    // As Linux and our earlier versions leave it: the page is unchanged.
     let dirty = |image: &crate::writing::oracle::Image| {
         let mut image = image.clone();
         let mut pages =
@@ -219,7 +218,7 @@ fn what_was_reserved_behind_the_end_makes_no_fsynced_file_longer() {
         volume.truncate(ino, 5000).unwrap();
         volume.fsync(ino, false).unwrap();
         assert_eq!(content(&cut(volume)).len(), 5000, "{length}");
-        // Nor one that a later mount changes.
+        // Nor a file that a later mount changes.
         let (mut volume, ino) = with_file(length);
         volume.allocate_range(ino, 0, 200_000, true).unwrap();
         volume.truncate(ino, 5000).unwrap();

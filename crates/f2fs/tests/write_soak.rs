@@ -24,12 +24,11 @@ fn cuts_on_every_shape_lose_nothing() {
     assert!(counts.iter().all(|(_, count)| *count > 10), "{counts:?}");
 }
 
-/// The new first block of a pack stands before the old last one: that is no damage, although both
-/// are whole.
+/// A pack's new first block with the old last one is no damage, although both are valid.
 #[test]
 fn a_pack_that_a_cut_left_between_its_ends_is_no_fault() {
     let mut medium = MemoryDisk::copy_of(&device_of(&empty_image(""))).unwrap();
-    // Both packs are written, and the last one says that the volume ended cleanly.
+    // Both packs are written, and the last one says that the volume was cleanly unmounted.
     for name in [b"one", b"two"] {
         let mut volume = WritableVolume::mount(vec![medium], clock(), WriteOptions::default()).unwrap();
         volume.create(volume.root(), name, &NewNode::FILE).unwrap();

@@ -1,5 +1,5 @@
-//! `fsync_mode=strict`: a file that was renamed outlives the fsync of a new one that took its old
-//! name, at every cut.
+//! `fsync_mode=strict`: a renamed file survives the fsync of a new file that took its old name, at
+//! every cut.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn options(strict: bool) -> WriteOptions {
     WriteOptions { strict_fsync: strict, ..WriteOptions::default() }
 }
 
-/// A checkpoint has `log` with its old content.
+/// An image whose checkpoint has `log` with its old content.
 fn with_log() -> Image {
     let mut volume = WritableVolume::mount(vec![device_of(&empty_image(""))], clock(), options(true)).unwrap();
     let log = volume.create(volume.root(), b"log", &NewNode::FILE).unwrap();
@@ -27,7 +27,7 @@ fn with_log() -> Image {
     image_of(&unmount(volume))
 }
 
-/// As logs are rotated: the old one gets another name, and a new one is made and fsynced.
+/// Rotates a log: renames the old file, makes a new one and fsyncs it.
 fn rotate<D: BlockDevice>(volume: &mut WritableVolume<D>) -> nandkit_vfs::Result<()> {
     let root = volume.root();
     volume.rename((root, b"log"), (root, b"log.1"), Default::default())?;
@@ -36,7 +36,7 @@ fn rotate<D: BlockDevice>(volume: &mut WritableVolume<D>) -> nandkit_vfs::Result
     Changes::sync(volume, Some(log))
 }
 
-/// First byte of each file that has all of its content.
+/// The first byte of each file whose content is complete.
 fn contents<D: BlockDevice>(volume: &WritableVolume<D>) -> [Option<u8>; 2] {
     [&b"log"[..], b"log.1"].map(|name| {
         let inode = volume.lookup(volume.root(), name).ok()?;
@@ -46,7 +46,7 @@ fn contents<D: BlockDevice>(volume: &WritableVolume<D>) -> [Option<u8>; 2] {
     })
 }
 
-/// What may be there behind a cut at any request, and behind the last one.
+/// The contents that a cut at any request may leave, and those after the last request.
 fn behind_cuts(strict: bool) -> (BTreeSet<[Option<u8>; 2]>, [Option<u8>; 2]) {
     let image = with_log();
     let mut seen = BTreeSet::new();
@@ -85,8 +85,7 @@ fn a_renamed_file_outlives_the_fsync_of_its_successor() {
     assert_eq!(end, after);
 }
 
-/// As Linux has it without the option (f2fs.rst, "fsync_mode"): the old file is lost with the
-/// power.
+/// As in Linux without the option (f2fs.rst, "fsync_mode"): the old file is lost in a power cut.
 #[test]
 fn without_the_option_the_renamed_file_is_lost() {
     let (_, end) = behind_cuts(false);

@@ -1,5 +1,4 @@
-//! Times of overwrites wait in memory (lazytime) until a sync, an fsync, or a change of the inode
-//! takes them along.
+//! Times of overwrites wait in memory (lazytime) until a sync, an fsync, or a change of the inode.
 
 use crate::made::clock;
 use crate::writing::image::nid;
@@ -11,7 +10,7 @@ use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_units::{Clock, Nanos, Payload};
 use nandkit_vfs::{AttributeChange, Changes, FileSystem, InodeNumber, NewNode, Timestamp};
 
-/// A volume with a file of one page of its own, synced; the clock stands a second later.
+/// A synced volume with a file of one page; the clock is one second later.
 fn volume_with_file() -> (WritableVolume<RamDevice>, Clock, InodeNumber) {
     let clock = clock();
     let mut volume =
@@ -44,7 +43,7 @@ fn an_overwrite_is_seen_at_once_and_dirties_no_node() {
     overwrite(&mut volume, file);
     assert_eq!(modified(&volume, file).0 - before.0, 1_000_000_000);
     assert!(volume.has_unsynced(nid(file)));
-    // A page that waits and a time are nothing that a checkpoint knows.
+    // A waiting page and a time are nothing that a checkpoint records.
     assert!(!volume.is_changed());
     volume.checkpoint(Reason::Forced).unwrap();
     assert_eq!(modified(&volume, file).0 - before.0, 1_000_000_000);
@@ -98,7 +97,7 @@ fn a_file_that_is_removed_takes_its_time_with_it() {
     overwrite(&mut volume, file);
     let root = volume.root();
     volume.remove(root, b"file").unwrap();
-    // Its number is free behind a checkpoint, and may be somebody else's.
+    // Its number is free after a checkpoint, and may be reused.
     volume.sync().unwrap();
     let other = volume.create(root, b"other", &NewNode::FILE).unwrap();
     let made = modified(&volume, other);

@@ -1,5 +1,5 @@
-//! Fsyncs in whose middle the power goes: what was durable before is there, whatever part of them
-//! the device kept.
+//! Power cuts in the middle of an fsync: what was durable before is there, whatever part of the
+//! fsync the device kept.
 
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
@@ -15,10 +15,10 @@ use crate::writing::unmount;
 
 type Cut = CutDevice<RamDevice>;
 
-/// Seeds of what survives of a request, for each request.
+/// Seeds of what survives, per request.
 const SEEDS: u64 = 12;
 
-/// A volume as `make` leaves it, with the file `f`.
+/// A volume prepared by `make`, with the file `f`.
 fn image(make: impl FnOnce(&mut WritableVolume<RamDevice>, NodeId)) -> (Image, NodeId) {
     let mut volume =
         WritableVolume::mount(vec![device_of(&empty_image(""))], clock(), WriteOptions::default()).unwrap();
@@ -28,8 +28,8 @@ fn image(make: impl FnOnce(&mut WritableVolume<RamDevice>, NodeId)) -> (Image, N
     (image_of(&unmount(volume)), ino)
 }
 
-/// Does `work` with a cut inside each of its requests, and hands on what the next mount finds.
-/// Returns how many cuts these were.
+/// Does `work` with a cut in each of its requests, and passes on what the next mount finds. Returns
+/// how many cuts there were.
 fn cut_in_each_request(
     image: &Image,
     work: impl Fn(&mut WritableVolume<Cut>) -> Result<()>,
@@ -69,8 +69,7 @@ fn content(volume: &WritableVolume<RamDevice>, ino: NodeId, length: usize) -> Ve
     bytes
 }
 
-/// The inode holds the first of them, a node of their own the rest: a new value of one moves all
-/// the others.
+/// The first attributes are in the inode, the rest in a node: a new value of one moves all others.
 #[test]
 fn attributes_that_nobody_touched_survive() {
     let values = |volume: &mut WritableVolume<RamDevice>, ino: NodeId| {
@@ -98,7 +97,7 @@ fn attributes_that_nobody_touched_survive() {
     assert!(cuts > 60, "{cuts}");
 }
 
-/// The nodes lead to the copies, of which the device may have kept none yet.
+/// The nodes refer to copies of which the device may have kept none yet.
 #[test]
 fn pages_that_the_collector_moved_survive() {
     let (image, ino) = image(|volume, ino| {
@@ -134,7 +133,7 @@ fn content_that_left_its_inode_survives() {
     assert!(cuts > 60, "{cuts}");
 }
 
-/// The page in which the file ends goes to another block.
+/// The page in which the file ends is moved to another block.
 #[test]
 fn what_a_truncation_leaves_survives() {
     let (image, ino) = image(|volume, ino| {
@@ -150,9 +149,8 @@ fn what_a_truncation_leaves_survives() {
     assert!(cuts > 60, "{cuts}");
 }
 
-/// A fsync of which the first node is lost and the marked one is not is none, and stays none: the
-/// first block that the next mount writes to the log of nodes must not lead into what is left of
-/// it.
+/// An fsync whose first node is lost while the marked one survived is incomplete, and stays so: the
+/// first node that the next mount writes must not lead into the rest of it.
 #[test]
 fn a_torn_fsync_is_not_completed_by_a_later_mount() {
     let options = WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() };
@@ -171,8 +169,7 @@ fn a_torn_fsync_is_not_completed_by_a_later_mount() {
     assert_eq!(volume.segments().log_state(Log::WarmNode).next, log.next + 2, "two nodes");
     let mut left = image_of(&volume.abandon().remove(0));
     left.retain(|(sector, _)| *sector != first);
-    // As Linux leaves it: something behind the end of the other file, which is cleared when that
-    // grows.
+    // As Linux leaves it: bytes past the end of the other file, which are cleared when it grows.
     let (_, page) = left.iter_mut().find(|(_, bytes)| bytes[..904] == [7; 904] && bytes[904..] == [0; 3192]).unwrap();
     page.fill(7);
     let mut cuts = 0;

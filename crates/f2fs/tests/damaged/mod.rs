@@ -1,4 +1,4 @@
-//! A volume of f2fs-tools and damage to it.
+//! A volume of f2fs-tools, and ways to damage it.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -17,7 +17,7 @@ use super::common::{mkfs, plant, ram_of_bytes, sload};
 pub const BLOCK: usize = 4096;
 const PACKS: [usize; 2] = [512, 1024];
 
-/// A volume with a tree, and which of its blocks are what.
+/// A volume with a tree, and what its blocks hold.
 pub struct Base {
     pub device: RamDevice,
     pub bytes: Vec<u8>,
@@ -59,7 +59,7 @@ impl Edits {
         self.0.entry(number).or_insert_with(|| base().bytes[number * BLOCK..(number + 1) * BLOCK].to_vec())
     }
 
-    /// Makes both checkpoints' checksums right again, so that what they say is looked at.
+    /// Updates both checkpoints' checksums, so that their content is used.
     pub fn sign(&mut self) {
         for start in PACKS {
             for number in [start, start + base().pack_blocks(start) - 1] {
@@ -112,7 +112,7 @@ pub fn damage(random: &mut Random) -> Edits {
                 let number = pick(random, &base().metadata);
                 edits.block(number)[random.index(BLOCK)] = value as u8;
             }
-            // A word of a node becomes another one's: loops, foreign nodes, addresses outside.
+            // A word of a node takes another's value: loops, nodes of others, addresses outside.
             3 | 4 => {
                 let (from, to) = (pick(random, &base().nodes), pick(random, &base().nodes));
                 let (source, target) = (random.index(BLOCK / 4) * 4, random.index(BLOCK / 4) * 4);

@@ -68,7 +68,7 @@ pub const DIRECTORIES: &[Case] = &[
     ("wrong bucket", Complains, |p| {
         let (many, here, slot, mut name) = entry_of_many(p);
         let old = nandkit_f2fs::testing::directory::hash(&name);
-        // The bucket of a level is the hash modulo a power of two: another last bit is another
+        // The bucket in a level is the hash modulo a power of two: another last bit means another
         // bucket.
         while nandkit_f2fs::testing::directory::hash(&name) & 1 == old & 1 {
             name[0] += 1;
@@ -151,7 +151,7 @@ pub const DIRECTORIES: &[Case] = &[
     }),
 ];
 
-/// Bytes of the name that an inode has in itself.
+/// Length of the name recorded in an inode, in bytes.
 fn entry_length(p: &mut Planted, ino: NodeId) -> usize {
     let here = p.at(ino);
     p.word(here, 88) as usize

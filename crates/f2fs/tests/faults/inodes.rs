@@ -79,7 +79,7 @@ pub const INODES: &[Case] = &[
         let node = NodeId(p.word(here, 76));
         let lost = p.at(node);
         p.head(nid, |head| head.xattr_nid = 0.into());
-        // An attribute went on in the node.
+        // An attribute continued in the node.
         vec![(Unreached, Some(nid), Some(lost)), (Count, Some(nid), Some(here)), (Xattr, Some(nid), None)]
     }),
     ("compressed, on a volume without", Complains, |p| {

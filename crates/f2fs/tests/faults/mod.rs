@@ -1,5 +1,4 @@
-//! Faults that are planted one at a time, by the part of the volume that they are in, and what has
-//! to be found of each.
+//! Faults planted one at a time, grouped by the part of the volume, with the expected findings.
 
 mod directories;
 mod inodes;
@@ -20,10 +19,10 @@ pub use nodes::NODES;
 pub use tables::TABLES;
 pub use volume::VOLUME;
 
-/// What has to be found.
+/// The expected findings: kind, inode, block.
 pub type Expected = Vec<(FindingKind, Option<NodeId>, Option<BlockAddress>)>;
 
-/// Whether fsck.f2fs complains too.
+/// Whether fsck.f2fs reports the fault too.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fsck {
     Complains,
@@ -48,21 +47,21 @@ pub fn at(kind: FindingKind, at: BlockAddress) -> Expected {
     vec![(kind, None, Some(at))]
 }
 
-/// Changes the head of an inode, which is where it has to be found.
+/// Changes the head of an inode; the finding must name the inode and its block.
 pub fn in_head(p: &mut Planted, path: &str, change: impl FnOnce(&mut InodeHead), kind: FindingKind) -> Expected {
     let nid = p.nid(path);
     p.head(nid, change);
     one(kind, nid, p.at(nid))
 }
 
-/// Changes the bytes of an inode, which is where it has to be found.
+/// Changes the bytes of an inode; the finding must name the inode and its block.
 pub fn in_bytes(p: &mut Planted, path: &str, change: impl FnOnce(&mut [u8]), kind: FindingKind) -> Expected {
     let nid = p.nid(path);
     p.inode(nid, change);
     one(kind, nid, p.at(nid))
 }
 
-/// The same of the inode, but at no address.
+/// Removes the block from the expected findings.
 pub fn nowhere(mut expected: Expected) -> Expected {
     expected[0].2 = None;
     expected
@@ -72,7 +71,7 @@ pub fn pack() -> BlockAddress {
     BlockAddress(PACK as u32)
 }
 
-/// The first slot of a name in an area, and where its entry and its name begin.
+/// The first slot of a name in an area, and the offsets of its entry and its name.
 pub fn find(area: &[u8], name: &[u8]) -> (usize, usize, usize) {
     let room = DentryRoom::of(area.len());
     let found = DentryArea::new(area).slots_from(0).find_map(|slot| match slot {
@@ -83,7 +82,7 @@ pub fn find(area: &[u8], name: &[u8]) -> (usize, usize, usize) {
     (slot, room.entries + slot * 11, room.names + slot * 8)
 }
 
-/// A block of the directory `many`, the slot of one of its entries with a name of at least two
+/// A block of the directory `many`, the slot of one of its entries whose name takes at least two
 /// slots, and the name.
 pub fn entry_of_many(planted: &mut Planted) -> (NodeId, BlockAddress, usize, Vec<u8>) {
     let many = planted.nid("many");
@@ -107,7 +106,7 @@ pub fn entry_of_many(planted: &mut Planted) -> (NodeId, BlockAddress, usize, Vec
 pub const ENTRIES: usize = 30;
 pub const NAMES: usize = 2384;
 
-/// An inode in a node segment that no log has.
+/// An inode in a node segment that no log uses.
 pub fn full_node_segment(p: &Planted) -> NodeId {
     let volume = p.volume();
     let many = p.nid("many");
@@ -121,14 +120,14 @@ pub fn full_node_segment(p: &Planted) -> NodeId {
     (0..5000).map(inode).find(|nid| p.has_ssa(at(*nid)) && p.geometry.main(at(*nid)).unwrap().1 > 0).unwrap()
 }
 
-/// The block with the names of a directory that has one: its inode or its first page.
+/// The block with the entries of a directory that has one: its inode or its first page.
 pub fn dentry_block(p: &mut Planted, path: &str) -> BlockAddress {
     let nid = p.nid(path);
     let here = p.at(nid);
     if p.block(here)[3] & inline::DENTRY != 0 { here } else { p.page(nid, 0) }
 }
 
-/// Changes the area of a directory with one area.
+/// Changes the area of a directory that has one.
 pub fn area(p: &mut Planted, path: &str, change: impl FnOnce(&mut [u8])) {
     let nid = p.nid(path);
     let here = p.at(nid);

@@ -1,4 +1,4 @@
-//! Outside tools and images for the tests.
+//! External tools and images for the tests.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -13,8 +13,8 @@ use nandkit_vfs::check::{Finding, Kind};
 use nandkit_vfs::source::{MemoryTree, SourceNode};
 use nandkit_vfs::{FileKind, Timestamp};
 
-/// Opens an image that nobody has for long: a tool that another thread just starts holds this one's
-/// locks on images until it runs.
+/// Opens an image, retrying while another process briefly holds it: a tool that another thread is
+/// starting keeps this thread's locks on images until it runs.
 pub fn patiently<T>(open: impl Fn() -> nandkit_block::Result<T>) -> T {
     for _ in 0..2000 {
         if let Ok(opened) = open() {
@@ -25,18 +25,18 @@ pub fn patiently<T>(open: impl Fn() -> nandkit_block::Result<T>) -> T {
     open().unwrap()
 }
 
-/// Runs a tool of f2fs-tools: its exit status and all that it printed.
+/// Runs a tool of f2fs-tools; returns its exit status and output.
 pub fn run(tool: &str, words: &[&str]) -> (i32, String) {
     let output = judges::tool("f2fs-tools", tool, words).unwrap_or_else(|error| panic!("{error}"));
     (output.status.unwrap_or(-1), output.text())
 }
 
-/// Complaints of fsck.f2fs; none of a sound volume.
+/// The complaints of fsck.f2fs; empty for a sound volume.
 pub fn complaints(image: &Path) -> Vec<String> {
     judges::fsck_f2fs(image).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A clock that nobody watches.
+/// A clock for tests that do not look at the time.
 pub fn clock() -> Clock {
     Clock::starting_at(0)
 }
@@ -47,7 +47,7 @@ pub fn new_image(path: &Path, bytes: u64) -> FileDevice {
     patiently(|| FileDevice::create(path, geometry))
 }
 
-/// An image to read.
+/// Opens an image for reading.
 pub fn open_image(path: &Path) -> FileDevice {
     patiently(|| FileDevice::open(path, 512, Access::ReadOnly))
 }
@@ -59,7 +59,7 @@ pub fn block(image: &FileDevice, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// The blocks in which two images of the same size differ. What both have as holes is not read.
+/// The blocks in which two images of the same size differ. Skips holes in both.
 pub fn differing(a: &FileDevice, b: &FileDevice) -> Vec<u64> {
     let sectors = a.geometry().sectors;
     assert_eq!(sectors, b.geometry().sectors);
@@ -80,7 +80,7 @@ pub fn differing(a: &FileDevice, b: &FileDevice) -> Vec<u64> {
     found
 }
 
-/// Bytes without any order.
+/// Random bytes.
 pub fn bytes(random: &mut Random, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     random.fill(&mut bytes);
@@ -97,7 +97,7 @@ pub fn everything() -> MemoryTree {
     all_kinds(5000)
 }
 
-/// All kinds of files, and a directory of so many: 700 names take several levels of blocks.
+/// All kinds of files, and a directory of `many` names: 700 take several levels of blocks.
 pub fn all_kinds(many: usize) -> MemoryTree {
     let mut random = Random::new(1, "tree");
     let mut builder = MemoryTree::builder();

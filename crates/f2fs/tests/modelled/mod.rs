@@ -1,4 +1,4 @@
-//! Volumes of every configuration for the conformance suite and for random operations against the
+//! Volumes of every configuration, for the conformance suite and for random operations against the
 //! model file system. A remount unmounts, has the image checked, and mounts it again.
 
 #![allow(dead_code, reason = "each user takes its part")]
@@ -25,18 +25,18 @@ use crate::writing::{assert_sound, open_to_write, unmount};
 
 /// 2001-09-09.
 const EPOCH_UNIX_NS: u64 = 1_000_000_000_000_000_000;
-/// Blocks of a small volume that users can have: 3 MiB.
+/// Blocks available to users on a small volume: 3 MiB.
 const SMALL_BLOCKS: u64 = 768;
-/// Blocks that a full volume has for everything but its ballast, when it is made and at each mount
-/// at least.
+/// Blocks that a full volume leaves for everything but its ballast, when it is made and at least at
+/// each mount.
 const LEFT: u64 = 110;
 const LEFT_AT_A_MOUNT: u64 = 20;
 const BALLAST: &[u8] = b"ballast";
 
-/// What the format holds.
+/// The limits of the format.
 const MODEL: ModelOptions = ModelOptions { xattr_value_max: 1000, ..ModelOptions::POSIX };
 
-/// A configuration of a volume, of its mounts, and of what is done on it.
+/// A configuration: of the volume, of its mounts, and of the operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
     pub name: &'static str,
@@ -44,11 +44,11 @@ pub struct Configuration {
     making: Making,
     logs: ActiveLogs,
     lfs: bool,
-    /// Names in the root and below it have no case.
+    /// Directories are casefolded.
     folded: bool,
-    /// Nearly all blocks are a file's that has no name, which is written anew at each mount.
+    /// Nearly all blocks belong to a file without a name, which is rewritten at each mount.
     full: bool,
-    /// Names of large directories.
+    /// The number of names in large directories.
     names: u64,
 }
 
@@ -66,7 +66,7 @@ const OUTSIDE: Making = Making { inline_data: false, inline_entries: false, xatt
 const LEVELED: Making = Making { directory_level: 2, ..PLAIN.making };
 const ALL_EXTRA: &str = "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr,compression";
 
-/// All of them. The first four are also held against the conformance suite.
+/// All configurations. The first four also run the conformance suite.
 pub const CONFIGURATIONS: [Configuration; 14] = [
     PLAIN,
     Configuration { name: "extra attributes", features: ALL_EXTRA, ..PLAIN },
@@ -97,7 +97,7 @@ pub struct Maker {
     small: Mutex<bool>,
     checked: AtomicU32,
     collected: AtomicU64,
-    /// fsck.f2fs and our check look at every remount of this number.
+    /// fsck.f2fs and our check look at every `look_every`th remount.
     look_every: u32,
     mounts: AtomicU32,
 }
@@ -133,7 +133,7 @@ impl Maker {
         let mut volume = WritableVolume::mount(vec![open_to_write(&path)], clock, options).unwrap();
         if *self.small.lock().unwrap() {
             let space = &mut volume.segments_mut().space;
-            // Counted from an empty volume, not from what is in use now.
+            // Counted from an empty volume, not from the current usage.
             space.reserved_blocks = space.user_blocks - SMALL_BLOCKS;
         }
         if self.configuration.full {
@@ -158,7 +158,7 @@ impl Maker {
     }
 }
 
-/// A file without a name that takes all but what is left for the rest, and no more than there is.
+/// Makes a file without a name that takes all free blocks except those left for the rest.
 fn fill(volume: &mut WritableVolume<FileDevice>) {
     let root = volume.root();
     let space = volume.segments().space;
@@ -168,7 +168,7 @@ fn fill(volume: &mut WritableVolume<FileDevice>) {
     let mut offset = 0;
     loop {
         let free = volume.segments().space.free_blocks();
-        // A piece may need a node or three.
+        // A piece may need up to three nodes.
         let blocks = free.saturating_sub(end + 3).min(64);
         if blocks == 0 {
             break;
@@ -216,7 +216,7 @@ impl FsMaker for Maker {
     }
 }
 
-/// Random operations on a volume of the maker's configuration and on the model.
+/// Runs random operations on a volume of the maker's configuration and on the model.
 pub fn agree(maker: &Maker, seed: u64, operations: u32) -> Result<Summary, Box<Disagreement>> {
     let Configuration { folded, full, names, .. } = maker.configuration;
     let mut options = MODEL;
@@ -227,7 +227,7 @@ pub fn agree(maker: &Maker, seed: u64, operations: u32) -> Result<Summary, Box<D
     plan.many_names = names;
     plan.foldable_names = folded;
     if full {
-        // Files that the volume has no room for.
+        // The volume has no room for larger files.
         plan.file_bytes_max = 600_000;
         plan.space_slack = 128 << 10;
     }

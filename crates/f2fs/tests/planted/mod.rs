@@ -1,4 +1,4 @@
-//! A sound volume in memory, in which faults are planted and checksums mended.
+//! A sound volume in memory, in which tests plant faults with valid checksums.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -16,10 +16,10 @@ use nandkit_vfs::FileSystem;
 use zerocopy::{FromBytes, IntoBytes};
 
 pub const BLOCK: usize = 4096;
-/// First block of the pack in use, as mkfs leaves it.
+/// The first block of the pack in use after mkfs.
 pub const PACK: usize = 512;
 
-/// A volume, and what is known of it from when it was sound.
+/// A volume, and what was known of it while it was sound.
 #[derive(Clone)]
 pub struct Planted {
     pub bytes: Vec<u8>,
@@ -38,13 +38,13 @@ impl Planted {
         Self { bytes, geometry, state, uuid, sound: Arc::new(volume) }
     }
 
-    /// Takes over another's state in the memory that is there already, as images are large.
+    /// Copies another one's state into the existing memory, since images are large.
     pub fn become_again(&mut self, other: &Self) {
         self.bytes.clone_from(&other.bytes);
         (self.geometry, self.state) = (other.geometry.clone(), other.state.clone());
     }
 
-    /// The volume as it was when it was sound.
+    /// The volume while it was sound.
     pub fn volume(&self) -> &F2fs<RamDevice> {
         &self.sound
     }
@@ -64,7 +64,7 @@ impl Planted {
         }
     }
 
-    /// The number of the inode at a path.
+    /// The inode number at a path.
     pub fn nid(&self, path: &str) -> NodeId {
         let volume = self.volume();
         let parts = path.split('/').filter(|part| !part.is_empty());
@@ -78,7 +78,7 @@ impl Planted {
         self.volume().entry(nid).unwrap()
     }
 
-    /// Where a node lies.
+    /// The address of a node.
     pub fn at(&self, nid: NodeId) -> BlockAddress {
         BlockAddress(self.entry(nid).address.get())
     }
@@ -95,7 +95,7 @@ impl Planted {
         self.block(at)[byte..byte + 4].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Changes the block of an inode, and makes its checksum right again.
+    /// Changes the block of an inode and updates its checksum.
     pub fn inode(&mut self, nid: NodeId, change: impl FnOnce(&mut [u8])) {
         let at = self.at(nid);
         let seed = checksum_seed(&self.uuid);
@@ -134,7 +134,7 @@ impl Planted {
         block[place..place + 4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Writes a pack of another state in place of the one in use.
+    /// Writes a pack of another state over the one in use.
     pub fn write_state(&mut self, change: impl FnOnce(&mut CheckpointState)) {
         let mut state = self.state.clone();
         change(&mut state);
@@ -145,7 +145,7 @@ impl Planted {
         self.state = state;
     }
 
-    /// Changes a superblock, 0 or 1, and makes its checksum right.
+    /// Changes a superblock, 0 or 1, and updates its checksum.
     pub fn superblock(&mut self, copy: usize, change: impl FnOnce(&mut Superblock)) {
         let place = copy * BLOCK + 1024;
         let (mut superblock, _) = Superblock::read_from_prefix(&self.bytes[place..]).unwrap();
@@ -154,7 +154,7 @@ impl Planted {
         self.bytes[place..place + size_of::<Superblock>()].copy_from_slice(superblock.as_bytes());
     }
 
-    /// The place of a nid's entry in the NAT, for nids that are not in the journal.
+    /// The location of a nid's entry in the NAT, for nids that are not in the journal.
     pub fn nat_place(&self, nid: NodeId) -> (BlockAddress, usize) {
         assert!(self.state.nat_journal.iter().all(|(known, _)| *known != nid), "{nid} is in the journal");
         let (block, index) = self.geometry.nat_block(nid).unwrap();
@@ -170,7 +170,7 @@ impl Planted {
         place.copy_from_slice(entry.as_bytes());
     }
 
-    /// The place of a segment's entry in the SIT, for segments that are not in the journal.
+    /// The location of a segment's entry in the SIT, for segments that are not in the journal.
     pub fn sit_place(&self, at: BlockAddress) -> (BlockAddress, usize) {
         let (segment, _) = self.geometry.main(at).unwrap();
         assert!(self.state.sit_journal.iter().all(|(known, _)| *known != segment), "{segment} is in the journal");
@@ -179,7 +179,7 @@ impl Planted {
         (self.geometry.sit_place(block, second), index * 74)
     }
 
-    /// Changes the SIT entry of the segment of a block.
+    /// Changes the SIT entry of a block's segment.
     pub fn sit(&mut self, of: BlockAddress, change: impl FnOnce(&mut SitEntry)) {
         let (at, byte) = self.sit_place(of);
         let place = &mut self.block(at)[byte..byte + 74];
@@ -188,7 +188,7 @@ impl Planted {
         place.copy_from_slice(entry.as_bytes());
     }
 
-    /// Marks a block as valid or free, and counts it so.
+    /// Marks a block as valid or free, and updates the count.
     pub fn mark(&mut self, at: BlockAddress, valid: bool) {
         let (_, block) = self.geometry.main(at).unwrap();
         self.sit(at, |entry| {
@@ -198,13 +198,13 @@ impl Planted {
         });
     }
 
-    /// Whether the block's summary is in the SSA, and not in the checkpoint.
+    /// Whether the block's summary is in the SSA rather than in the checkpoint.
     pub fn has_ssa(&self, at: BlockAddress) -> bool {
         let (segment, _) = self.geometry.main(at).unwrap();
         self.state.logs.iter().all(|log| log.segment != segment)
     }
 
-    /// Changes the summary of a block, which is in no log's segment.
+    /// Changes the summary of a block that is in no log's segment.
     pub fn summary(&mut self, of: BlockAddress, change: impl FnOnce(&mut SummaryEntry)) {
         assert!(self.has_ssa(of));
         let (segment, block) = self.geometry.main(of).unwrap();
@@ -215,15 +215,15 @@ impl Planted {
         place.copy_from_slice(entry.as_bytes());
     }
 
-    /// The byte in its inode at which an address of a file stands, with 36 bytes of extra
-    /// attributes or those that it has.
+    /// The byte offset of a file's address in its inode, with 36 bytes of extra attributes or those
+    /// that it has.
     pub fn address_byte(&mut self, nid: NodeId, page: usize) -> usize {
         let at = self.at(nid);
         let extra = if self.block(at)[3] & 0x20 != 0 { usize::from(self.block(at)[360]) } else { 0 };
         360 + extra + page * 4
     }
 
-    /// The address of a page that stands in the inode.
+    /// The address of a page, from the inode.
     pub fn page(&mut self, nid: NodeId, page: usize) -> BlockAddress {
         let byte = self.address_byte(nid, page);
         let at = self.at(nid);
@@ -235,8 +235,7 @@ impl Planted {
         self.inode(nid, |block| block[byte..byte + 4].copy_from_slice(&value.to_le_bytes()));
     }
 
-    /// Changes entries in a directory that is in its inode. The area and where entries and names
-    /// begin in it are handed over.
+    /// Changes the entries of an inline directory. `change` receives the area.
     pub fn inline_area(&mut self, nid: NodeId, change: impl FnOnce(&mut [u8])) {
         let geometry = self.geometry.clone();
         self.inode(nid, |block| {

@@ -1,4 +1,4 @@
-//! Ways of treating used segments before their gaps are filled, by their names in specs.
+//! Modes of treating used segments before their gaps are filled, by their names in specs.
 
 #![allow(dead_code, reason = "each user takes its part")]
 
@@ -12,7 +12,7 @@ use nandkit_f2fs::clean::partial_counters::Published;
 use nandkit_f2fs::clean::policy::PolicySearch;
 use nandkit_f2fs::{WritableVolume, WriteOptions};
 
-/// A way.
+/// A mode.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {
     pub name: &'static str,
@@ -22,7 +22,7 @@ pub struct Mode {
     plugs_holes: bool,
     /// Logs never fill holes.
     lfs: bool,
-    /// The collector goes by age, and so do the holes that it fills.
+    /// The collector chooses by age, and so does the choice of holes that it fills.
     by_age: bool,
     /// The device's times are learned.
     learns: bool,
@@ -42,12 +42,12 @@ pub const MODES: [Mode; 8] = [
 ];
 
 impl Mode {
-    /// Whether runs of valid blocks are moved.
+    /// Whether the mode moves runs of valid blocks.
     pub const fn treats(&self) -> bool {
         self.method.is_some()
     }
 
-    /// Whether they are where the device takes no time, so that nothing is learned of it.
+    /// Whether it also does so on a device that takes no time, from which nothing can be learned.
     pub const fn treats_without_time(&self) -> bool {
         self.method.is_some() && !self.learns
     }
@@ -57,7 +57,7 @@ impl Mode {
         !self.lfs
     }
 
-    /// Whether the collector and its targets go by age.
+    /// Whether the collector and its targets are chosen by age.
     pub const fn goes_by_age(&self) -> bool {
         self.by_age
     }
@@ -67,12 +67,12 @@ impl Mode {
         WriteOptions { plugs_holes: self.plugs_holes, lfs: self.lfs, aged_gaps, ..options }
     }
 
-    /// Sets a mounted volume to it; its counters, where it has some.
+    /// Sets up a mounted volume for the mode; returns its counters, if it has any.
     pub fn begin<D: BlockDevice>(&self, volume: &mut WritableVolume<D>, times: RequestTimes) -> Option<Arc<Published>> {
         self.begin_with(volume, times, 1)
     }
 
-    /// The way of reuse with so many segments treated before a checkpoint.
+    /// Like [`Mode::begin`], with this many segments treated before a checkpoint.
     pub fn begin_with<D: BlockDevice>(
         &self,
         volume: &mut WritableVolume<D>,
@@ -92,7 +92,7 @@ impl Mode {
     }
 }
 
-/// A device on which each request takes so long that joining two of them always pays.
+/// The times of a device on which joining two requests always pays off.
 pub fn slow_requests() -> RequestTimes {
     RequestTimes::new(512, |blocks| 100_000 + u64::from(blocks), |blocks| 10_000_000 + 1_000 * u64::from(blocks))
 }

@@ -1,8 +1,8 @@
-//! Power cuts by the thousand: each request of a run, and of the recoveries behind some of its
-//! cuts, is cut once, and what is left is mounted and judged.
+//! Thousands of power cuts: each request of a run, and of the recoveries after some of its cuts, is
+//! cut once, and the result is mounted and judged.
 //!
-//! A seed is a shape of volume and some lives. A life is a mount, random operations, a cut at each
-//! of its requests, and one of these cuts with which the next life begins.
+//! A seed determines a shape of volume and some lives. A life is a mount, random operations, a cut
+//! at each of its requests, and one of these cuts from which the next life starts.
 
 #![allow(dead_code, reason = "each user takes its part")]
 
@@ -24,7 +24,7 @@ use crate::writing::trees::Known;
 use crate::writing::{findings, unmount};
 use shapes::{Shape, Work};
 
-/// What the requests of a volume are for; the rows of the soak's table.
+/// The causes of requests; the rows of the soak's table.
 pub const CAUSES: [&str; 8] = [
     "user data",
     "nodes of an fsync",
@@ -39,8 +39,8 @@ pub const MOMENTS: [DeviceCutMoment; 3] = [DeviceCutMoment::Before, DeviceCutMom
 pub const SURVIVALS: [Survival; 4] = [Survival::None, Survival::Prefix, Survival::Subset, Survival::All];
 const DISCARDS: usize = 6;
 const RECOVERY: usize = 7;
-/// The check sees what every cut of this number has left, before anybody mounts it: the last
-/// checkpoint, whole.
+/// After every `RAW_EVERY`th cut, the check looks at the volume before it is mounted: it holds the
+/// last checkpoint, intact.
 const RAW_EVERY: usize = 4;
 
 fn cause_of(request: &Request) -> usize {
@@ -55,22 +55,22 @@ fn cause_of(request: &Request) -> usize {
     }
 }
 
-/// A cut: its cause by its number in [`CAUSES`], when it came, and what survived it.
+/// A cut: its cause as an index in [`CAUSES`], its moment, and what survived.
 pub type Cut = (usize, DeviceCutMoment, Survival);
 
-/// How much is done.
+/// The extent of a soak.
 #[derive(Clone, Copy, Debug)]
 pub struct Course {
     pub lives: u32,
     pub steps: u32,
-    /// The recovery behind each cut of this number is cut at each of its requests as well.
+    /// After every `recovery_every`th cut, each request of the recovery is cut too.
     pub recovery_every: usize,
-    /// Every cut of this number is shown to fsck.f2fs once it is recovered, counted over all.
+    /// After every `fsck_every`th cut, counted over all seeds, fsck.f2fs sees the recovered volume.
     pub fsck_every: u64,
-    /// Every moment and survival of each request, not one that is drawn.
+    /// Every moment and survival of each request, instead of a random one.
     pub all: bool,
-    /// Ways of treating segments before their gaps are filled, which volumes that are full of gaps
-    /// take in turn; none: every shape, as Linux does it.
+    /// Modes of treating segments before their gaps are filled, used in turn by volumes that are
+    /// full of gaps; empty: every shape, with Linux's behaviour.
     pub modes: &'static [Mode],
 }
 
@@ -81,7 +81,8 @@ impl Course {
         Self { lives: 1, steps: 12, recovery_every: 1, fsck_every: 500, all: true, modes: &[] };
 }
 
-/// Of a life with more requests only some are cut: one with large bursts would be most of a soak.
+/// In a life with more requests only some are cut; otherwise one with large bursts would dominate a
+/// soak.
 const LIFE_CUTS: u64 = 1_000;
 
 /// The rarest cause, of which every request is cut.
@@ -91,16 +92,16 @@ const NODES_OF_AN_FSYNC: usize = 1;
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub cuts: Vec<Cut>,
-    /// Cuts with anything to recover behind them.
+    /// Cuts that left something to recover.
     pub recovered: u64,
-    /// Volumes that fsck.f2fs saw.
+    /// Volumes seen by fsck.f2fs.
     pub seen_by_fsck: u64,
-    /// By mode, cuts and segments that were treated before their gaps were filled.
+    /// By mode, the cuts, and the segments treated before their gaps were filled.
     pub by_mode: BTreeMap<&'static str, (u64, u64)>,
     scratch: Option<std::rc::Rc<tempfile::TempDir>>,
 }
 
-/// Cuts of a seed. Panics where one loses something, with a text that names it.
+/// Cuts a seed's requests. Panics if one loses something, with a message that names it.
 pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
     let shape = shapes::shape_in(seed, course.modes);
     let (medium, filler) = shape.base();
@@ -123,8 +124,8 @@ pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
 /// What is known from a number of requests on.
 type Snapshots<O> = Vec<(usize, O)>;
 
-/// What may be behind a cut at a request: behind it, what was acknowledged before anything else was
-/// begun; else what was under way.
+/// What may be on the device after a cut at a request: after it, what was acknowledged before
+/// anything else began; else what was in progress.
 fn known_at<O>(snapshots: &Snapshots<O>, request: u64, moment: DeviceCutMoment) -> &O {
     let acknowledged = snapshots.iter().find(|(count, _)| *count as u64 == request);
     let under_way = snapshots.iter().rev().find(|(count, _)| (*count as u64) < request);
@@ -149,7 +150,7 @@ impl Soak {
         for life in 0..self.course.lives {
             let mut random = Random::new(self.seed * 1000 + u64::from(life), "soak");
             let (requests, snapshots) = self.live(&medium, oracle.clone(), &mut random, tally);
-            // Few operations may leave nothing to cut.
+            // A few operations may leave nothing to cut.
             assert!(!requests.is_empty() || self.course.all, "seed {}: nothing was written", self.seed);
             if requests.is_empty() {
                 return;
@@ -184,8 +185,8 @@ impl Soak {
         }
     }
 
-    /// Operations until their number is reached; what they asked of the device, and what was known
-    /// meanwhile.
+    /// Runs operations up to their number; returns the requests to the device, and what was known
+    /// in between.
     fn live<O: Oracle>(
         &self,
         medium: &MemoryDisk,
@@ -216,7 +217,7 @@ impl Soak {
         (log.take(), snapshots)
     }
 
-    /// How a request is cut: in every way, or once, and more often for a cause that is rare.
+    /// How a request is cut: in every way, or once, more often if its cause is rare.
     fn plans(&self, at: u64, cause: usize, random: &mut Random) -> Vec<DeviceCutPlan> {
         let survivals = self.shape.survivals;
         if self.course.all {
@@ -238,7 +239,7 @@ impl Soak {
         (0..count).map(plan).collect()
     }
 
-    /// Cuts at each request of the recovery of what a cut has left.
+    /// Cuts each request of the recovery after a cut.
     fn cut_recovery<O: Oracle>(
         &self,
         left: &MemoryDisk,
@@ -260,8 +261,8 @@ impl Soak {
         }
     }
 
-    /// Mounts behind a cut, holds the volume against what is known, checks it, and mounts it once
-    /// more: nothing is left to recover then.
+    /// Mounts after a cut, compares the volume with what is known, checks it, and mounts it once
+    /// more, when nothing is left to recover.
     fn judge<O: Oracle>(&self, left: MemoryDisk, known: &O, context: &str, tally: &mut Tally) {
         if tally.cuts.len().is_multiple_of(RAW_EVERY) {
             assert_eq!(findings(left.clone()), Vec::<String>::new(), "{context}: check, before any mount");

@@ -1,4 +1,4 @@
-//! The volumes of the soak: features, logs, modes, what inodes hold, how full they are.
+//! The volumes of the soak: features, logs, modes, inline content, how full they are.
 
 use std::sync::OnceLock;
 
@@ -17,29 +17,28 @@ use crate::reusing::Mode;
 use crate::writing::oracle::{BLOCK, FILLER, device_of, empty_image, name, page};
 use crate::writing::unmount;
 
-/// What is done on a volume.
+/// The kind of operations on a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     Files,
     Names,
 }
 
-/// A kind of volume, how it is mounted, and which cuts are fair to it: without flushes of data
-/// before nodes (`ordered_fsync`), an fsync promises something only where writes reach the medium
-/// in order.
+/// A kind of volume, its mount options, and the cuts that apply: without flushing data before nodes
+/// (`ordered_fsync`), an fsync only holds if writes reach the medium in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub name: &'static str,
     pub work: Work,
     features: &'static str,
     pub options: WriteOptions,
-    /// A file takes nearly all, and has gaps everywhere.
+    /// One file takes nearly all blocks and has gaps everywhere.
     full: bool,
-    /// Gaps are filled whatever is free.
+    /// Gaps are filled regardless of free sections.
     pub urgent: bool,
     /// Some writes go through drafts that are committed.
     pub drafts: bool,
-    /// Pages that a write of the file that fills the volume has at most.
+    /// The most pages per write of the file that fills the volume.
     pub burst: u64,
     /// How segments are treated before their gaps are filled.
     pub mode: Option<Mode>,
@@ -51,7 +50,7 @@ const IN_ORDER: &[Survival] = &[Survival::Prefix, Survival::None, Survival::All]
 const QUOTAS: &str = "extra_attr,inode_checksum,quota,project_quota";
 const NEWER: &str = "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr";
 
-/// All of them.
+/// All shapes.
 pub fn shapes() -> Vec<Shape> {
     let ordered = WriteOptions {
         ordered_fsync: true,
@@ -101,7 +100,7 @@ pub fn shapes() -> Vec<Shape> {
 const LEFT: u64 = 500;
 
 impl Shape {
-    /// The volume as its runs begin, made once, and how many pages its filler has.
+    /// The volume at the start of a run, made once, and the number of pages in its filler.
     pub fn base(&self) -> (MemoryDisk, u64) {
         static BASES: OnceLock<Vec<OnceLock<(MemoryDisk, u64)>>> = OnceLock::new();
         let count = shapes().len();
@@ -140,14 +139,14 @@ impl Shape {
     }
 }
 
-/// A shape's number in turn.
+/// The shape for a seed, taken in turn.
 pub fn shape_of(seed: u64) -> Shape {
     let shapes = shapes();
     shapes[(seed % shapes.len() as u64) as usize]
 }
 
-/// The same; with modes, of the shapes whose files have gaps everywhere that logs fill, each of
-/// these with each mode in turn.
+/// The shape for a seed. With modes, only shapes full of gaps that logs fill, each with each mode
+/// in turn.
 pub fn shape_in(seed: u64, modes: &[Mode]) -> Shape {
     if modes.is_empty() {
         return shape_of(seed);
@@ -156,10 +155,10 @@ pub fn shape_in(seed: u64, modes: &[Mode]) -> Shape {
     shapes.retain(|shape| shape.full && !shape.options.lfs);
     let (mode, turn) = (modes[(seed % modes.len() as u64) as usize], seed / modes.len() as u64);
     let shape = shapes[(turn % shapes.len() as u64) as usize];
-    // Blocks are not overwritten where they stand: logs fill gaps then.
+    // Blocks are not overwritten in place, so that logs fill gaps.
     let options = mode.options(WriteOptions { ipu_policy: Some(0), ..shape.options });
-    // A segment that was treated has room for hundreds of blocks before the next one is looked at;
-    // and gaps are filled whatever is free.
+    // A treated segment has room for hundreds of blocks before the next one is reviewed; and gaps
+    // are filled regardless of free sections.
     let burst = if mode.treats_without_time() { 256 } else { 0 };
     Shape { options, mode: Some(mode), burst, urgent: mode.fills(), ..shape }
 }

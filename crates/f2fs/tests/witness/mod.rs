@@ -1,4 +1,4 @@
-//! Which bytes of a volume are what: the classes in which damage is counted.
+//! The classes of bytes on a volume for which damage is counted.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use nandkit_vfs::source::MemoryTree;
 use crate::made::{clock, new_image};
 use crate::planted::{BLOCK, PACK, Planted};
 
-/// A class of bytes: the stretches of blocks that hold them.
+/// Classes of bytes: block numbers and byte ranges of each.
 pub type Classes = BTreeMap<&'static str, Vec<(u32, Range<usize>)>>;
 
-/// The two kinds of volumes: with every checksum that the format has, and with none.
+/// The features of the two kinds of volumes: with every checksum of the format, and with none.
 pub const FEATURES: [&str; 2] = ["extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found,quota", ""];
 
 /// A volume with a tree.

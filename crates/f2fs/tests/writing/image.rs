@@ -1,4 +1,4 @@
-//! Empty volumes in images of their own, and what tests do with names.
+//! Empty volumes in their own images, and helpers for names.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use crate::made::{clock, new_image};
 /// A mebibyte.
 pub const MIB: u64 = 1 << 20;
 
-/// An empty volume in an image of its own.
+/// An empty volume in its own image.
 pub struct Image {
     _folder: tempfile::TempDir,
     path: PathBuf,
@@ -34,7 +34,7 @@ impl Image {
         Self { _folder: folder, path }
     }
 
-    /// With its volume, mounted, and the root.
+    /// The image with its volume, mounted, and the root.
     pub fn mounted(bytes: u64, features: &str) -> (Self, WritableVolume<FileDevice>, InodeNumber) {
         let image = Self::new(bytes, features);
         let volume = image.mount();
@@ -58,7 +58,7 @@ impl Image {
     }
 }
 
-/// The names of a directory; each once.
+/// The names of a directory; checks that each occurs once.
 pub fn names<D: BlockDevice>(volume: &WritableVolume<D>, directory: InodeNumber) -> BTreeMap<Vec<u8>, InodeNumber> {
     let mut found = BTreeMap::new();
     let mut sink = |entry: nandkit_vfs::DirectoryEntry<'_>| {
@@ -69,27 +69,27 @@ pub fn names<D: BlockDevice>(volume: &WritableVolume<D>, directory: InodeNumber)
     found
 }
 
-/// A new empty file.
+/// Makes an empty file.
 pub fn file<D: BlockDevice>(volume: &mut WritableVolume<D>, directory: InodeNumber, name: &[u8]) -> InodeNumber {
     volume.create(directory, name, &NewNode::FILE).unwrap()
 }
 
-/// A new directory.
+/// Makes a directory.
 pub fn folder<D: BlockDevice>(volume: &mut WritableVolume<D>, directory: InodeNumber, name: &[u8]) -> InodeNumber {
     volume.create(directory, name, &NewNode::DIRECTORY).unwrap()
 }
 
-/// An inode's count of links.
+/// An inode's link count.
 pub fn links<D: BlockDevice>(volume: &WritableVolume<D>, inode: InodeNumber) -> u32 {
     volume.stat(inode).unwrap().links
 }
 
-/// The number of an inode as F2FS has it.
+/// The F2FS number of an inode.
 pub fn nid(inode: InodeNumber) -> NodeId {
     NodeId(inode.0 as u32)
 }
 
-/// Why something was refused.
+/// The kind of error for which something was refused.
 pub fn kind<T>(result: nandkit_vfs::Result<T>) -> ErrorKind {
     result.err().expect("this must be refused").kind
 }

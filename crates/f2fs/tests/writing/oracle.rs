@@ -1,5 +1,5 @@
-//! Volumes in memory, random operations on their files, and what of them may be there behind a cut
-//! or a fault.
+//! Volumes in memory, random operations on their files, and what may be on them after a cut or a
+//! fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
@@ -16,11 +16,10 @@ use nandkit_vfs::{AtomicWrites, Changes, ErrorKind, FileSystem, FsError, InodeNu
 
 use crate::made::clock;
 
-/// What may be there behind a cut, of a volume on which it does something in steps.
+/// Does steps on a volume, and knows what may be there after a cut.
 pub trait Oracle: Clone {
-    /// One operation. `before` sees what is known once the operation may have happened, before the
-    /// volume is asked for anything that it changes. Errors: those for which nothing more can be
-    /// done.
+    /// Does one operation. `before` sees what is known once the operation may have happened, before
+    /// the volume is asked for any change. Errors: those after which nothing more can be done.
     fn step<D: BlockDevice>(
         &mut self,
         volume: &mut WritableVolume<D>,
@@ -28,27 +27,27 @@ pub trait Oracle: Clone {
         before: &mut dyn FnMut(&Self),
     ) -> Result<()>;
 
-    /// Fails where the volume is none that a cut may leave.
+    /// Fails if a cut could not have left the volume like this.
     fn judge<D: BlockDevice>(&self, volume: &WritableVolume<D>, context: &str);
 
-    /// What was found is all that there may be from now on: behind a recovery.
+    /// Takes the state that was found, after a recovery, as the only possible one.
     fn settle<D: BlockDevice>(&mut self, volume: &WritableVolume<D>);
 }
 
 pub const BLOCK: usize = 4096;
 pub const SECTORS: u64 = 64 << 8;
 pub const FILES: u64 = 9;
-/// Files from here on are small.
+/// Files with this number or a higher one are small.
 const SMALL_FILES: u64 = 7;
-/// A file that fills the volume, where there is one: all its pages are there from the beginning on,
-/// in version 1.
+/// The file that fills the volume, if there is one: all its pages exist from the start, in
+/// version 1.
 pub const FILLER: u64 = 100;
-/// Pages that a write of the filler has at most, as a rule.
+/// The most pages per write of the filler, by default.
 const PIECE: u64 = 4;
-/// Of the filler's pages that were never written again, each look takes one of so many.
+/// Each look checks one in this many of the filler's pages that were never rewritten.
 const STRIPES: u64 = 16;
 
-/// Sectors of a volume that are not zero.
+/// The sectors of a volume that are not zero.
 pub type Image = Vec<(u64, Vec<u8>)>;
 
 pub fn empty_image(features: &str) -> Image {
@@ -74,7 +73,7 @@ pub fn image_of(device: &impl BlockDevice) -> Image {
     image
 }
 
-/// An image file, with holes where the sectors are zero.
+/// Writes an image file, with holes where the sectors are zero.
 pub fn write_image(path: &Path, image: &Image) {
     write_image_of(path, image, SECTORS);
 }
@@ -97,7 +96,7 @@ pub fn device_of_size(image: &Image, sectors: u64) -> RamDevice {
     device
 }
 
-/// A page of a file says whose it is, and which version; version 0 is zeroes.
+/// The content of a page tells its file, number and version; version 0 is zeroes.
 pub fn page(file: u64, number: u64, version: u64) -> Vec<u8> {
     let mut bytes = vec![0; BLOCK];
     if version > 0 {
@@ -111,7 +110,7 @@ pub fn page(file: u64, number: u64, version: u64) -> Vec<u8> {
     bytes
 }
 
-/// What a file may be behind a cut: all that it was since it was last made durable.
+/// What a file may be after a cut: all its states since it was last made durable.
 #[derive(Clone, Debug, Default)]
 pub struct File {
     exists: BTreeSet<bool>,
@@ -121,12 +120,12 @@ pub struct File {
     pages: BTreeMap<u64, Vec<u64>>,
     /// The version of pages that are not in `pages`.
     untouched: u64,
-    /// Pages and versions of a commit under way: all of them are there, or none.
+    /// Pages and versions of a commit in progress: all of them are there, or none.
     together: Vec<(u64, u64)>,
-    /// Versions of which the first page may have so many bytes, and zeroes behind: the file had no
-    /// more when it became longer, and the longer page did not come to the device.
+    /// Versions of which the first page may have only this many bytes, then zeroes: the file was
+    /// that short when it grew, and the longer page did not reach the device.
     short: Vec<(u64, usize)>,
-    /// That of these which the first page has now.
+    /// The one of these that the first page has now.
     short_now: Option<(u64, usize)>,
 }
 
@@ -147,7 +146,7 @@ impl File {
         self.pages.entry(number).or_insert_with(|| vec![untouched]).push(version);
     }
 
-    /// Pages behind the end are zeroes.
+    /// Zeroes the pages past the end.
     fn cut_off(&mut self, size: u64) {
         let cut: Vec<u64> = self.pages.range(size.div_ceil(BLOCK as u64)..).map(|(&number, _)| number).collect();
         cut.into_iter().for_each(|number| self.set(number, 0));
@@ -161,7 +160,7 @@ impl File {
         self.sizes.insert(size);
     }
 
-    /// What is there now, whatever came of an operation that had no room.
+    /// Notes the current state, whatever happened in an operation that had no room.
     fn observe<D: BlockDevice>(&mut self, volume: &WritableVolume<D>, id: u64) {
         self.together.clear();
         let found = volume.lookup(volume.root(), &name(id));
@@ -177,7 +176,7 @@ impl File {
         }
     }
 
-    /// Notes where the first page is a part of a version.
+    /// Notes whether the first page is a part of a version.
     fn observe_short<D: BlockDevice>(&mut self, volume: &WritableVolume<D>, id: u64) {
         if let Ok(ino) = volume.lookup(volume.root(), &name(id))
             && self.size > 0
@@ -193,7 +192,7 @@ impl File {
         }
     }
 
-    /// Fails where a page has none of its versions.
+    /// Fails if a page has none of its possible versions.
     fn judge_page(&self, (id, number): (u64, u64), found: &[u8], context: &str) {
         let versions = self.pages.get(&number).cloned().unwrap_or_else(|| vec![self.untouched]);
         let new = self.exists.contains(&false);
@@ -224,20 +223,20 @@ fn read_page<D: BlockDevice>(volume: &WritableVolume<D>, ino: InodeNumber, numbe
     bytes
 }
 
-/// What is done with a file.
+/// An operation on a file.
 #[derive(Clone, Debug)]
 enum Action {
     Create,
     /// Pages from this one on.
     Write(u64, Vec<u8>),
-    /// Two runs of pages from these on, in a draft.
+    /// Two runs of pages, starting at these, in a draft.
     Commit([(u64, Vec<u8>); 2]),
-    /// All of it anew, in place.
+    /// All of it, rewritten in place.
     Rewrite(Vec<u8>),
-    /// What is behind the end of a file of less than a page, and another page.
+    /// The rest of the page at the end of a file of less than a page, and another page.
     Append(Vec<u8>),
-    /// All of it anew: another file that is renamed over it, made durable before, or left to the
-    /// volume.
+    /// All of it, rewritten as another file that is renamed over it; made durable before that, or
+    /// left to the volume.
     Replace(Vec<u8>, bool),
     Fsync(bool),
     Resize(u64),
@@ -252,11 +251,11 @@ enum Action {
 pub struct Model {
     pub files: BTreeMap<u64, File>,
     version: u64,
-    /// Of the last checkpoint that was seen.
+    /// The version of the last checkpoint that was seen.
     checkpoint: u64,
     /// Some writes go through drafts that are committed.
     drafts: bool,
-    /// Pages that a write of the filler has at most, if more than [`PIECE`].
+    /// The most pages per write of the filler, if more than [`PIECE`].
     burst: u64,
 }
 
@@ -271,7 +270,7 @@ fn new_name(file: u64) -> Vec<u8> {
 pub type Result<T> = std::result::Result<T, FsError>;
 
 impl Model {
-    /// Of a volume that a file of so many pages fills.
+    /// A model of a volume that a file of this many pages fills.
     pub fn with_filler(pages: u64) -> Self {
         let size = pages * BLOCK as u64;
         let filler = File { there: true, size, untouched: 1, ..File::default() };
@@ -281,18 +280,18 @@ impl Model {
         model
     }
 
-    /// With writes that go through drafts, too.
+    /// Adds writes that go through drafts.
     pub fn with_drafts(self) -> Self {
         Self { drafts: true, ..self }
     }
 
-    /// With writes of up to so many pages to the filler.
+    /// Adds writes of up to this many pages to the filler.
     pub fn with_bursts(self, pages: u64) -> Self {
         Self { burst: pages, ..self }
     }
 
-    /// What is there now may be there later: behind an operation that failed on a volume that goes
-    /// on.
+    /// Notes that the current state may also be found later, after an operation that failed on a
+    /// volume that continues.
     pub fn observe<D: BlockDevice>(&mut self, volume: &WritableVolume<D>) {
         for (&id, file) in &mut self.files {
             file.observe(volume, id);
@@ -328,7 +327,7 @@ impl Model {
             return (id, Action::Create);
         }
         let small = id >= SMALL_FILES;
-        // Around what an inode holds.
+        // Around the inline capacity.
         let length = [100, 2000, 3400, 3600, 4000][random.below(5) as usize];
         let action = match what {
             40..45 if self.drafts && !small => {
@@ -355,8 +354,8 @@ impl Model {
         (id, action)
     }
 
-    /// What makes two pages of a small file; none of one that is larger, or is no whole part of a
-    /// version.
+    /// Content that makes a small file two pages long; `None` if it is larger, or not a whole part
+    /// of a version.
     fn append(&mut self, id: u64) -> Option<Vec<u8>> {
         let file = self.files.get(&id)?;
         let version = *file.pages.get(&0)?.last()?;
@@ -365,7 +364,7 @@ impl Model {
         whole.then(|| [&page(id, 0, version)[size..], &self.versions(id, 1..2)].concat())
     }
 
-    /// The action may happen from now on.
+    /// Notes that the action may happen from now on.
     fn begin(&mut self, id: u64, action: &Action) {
         let new = || File { exists: BTreeSet::from([false]), sizes: BTreeSet::from([0]), ..File::default() };
         let file = self.files.entry(id).or_insert_with(new);
@@ -419,11 +418,11 @@ impl Model {
         }
     }
 
-    /// The action was acknowledged.
+    /// Notes that the action was acknowledged.
     fn done<D: BlockDevice>(&mut self, id: u64, action: &Action, volume: &WritableVolume<D>) {
         let version = volume.checkpoint_state().0.head.version.get();
         if std::mem::replace(&mut self.checkpoint, version) != version {
-            // Names are in it as they were before the action, or behind one that changes none.
+            // It has the names as before the action, or as after one that changes none.
             let same = matches!(action, Action::Fsync(_) | Action::Checkpoint | Action::Sync | Action::Collect);
             for (_, file) in self.files.iter_mut().filter(|(other, _)| **other != id || same) {
                 file.exists = BTreeSet::from([file.there]);
@@ -442,7 +441,7 @@ impl Model {
     }
 }
 
-/// Does it. Errors: those of the volume.
+/// Does an action. Errors: those of the volume.
 fn perform<D: BlockDevice>(volume: &mut WritableVolume<D>, id: u64, action: &Action) -> Result<()> {
     let root = volume.root();
     match action {
@@ -494,7 +493,7 @@ fn commit<D: BlockDevice>(volume: &mut WritableVolume<D>, ino: InodeNumber, runs
     done
 }
 
-/// Errors: also `NoSpace` for what was taken in part.
+/// Writes all bytes. Errors: also `NoSpace` if only a part was written.
 fn write_all<D: BlockDevice>(volume: &mut WritableVolume<D>, nid: NodeId, at: u64, bytes: &[u8]) -> Result<()> {
     let taken = volume.write(nid, at, Payload::Bytes(bytes))?;
     if taken < bytes.len() { Err(FsError::new(ErrorKind::NoSpace, "taken in part".to_owned())) } else { Ok(()) }
@@ -512,7 +511,7 @@ impl Oracle for Model {
         before(self);
         match perform(volume, id, &action) {
             Ok(()) => self.done(id, &action, volume),
-            // It happened in part, or not.
+            // It happened in part, or not at all.
             Err(error) if error.kind == ErrorKind::NoSpace && volume.stopped().is_none() => {
                 if let Some(file) = self.files.get_mut(&id) {
                     let together = std::mem::take(&mut file.together);
@@ -540,7 +539,7 @@ impl Oracle for Model {
     }
 }
 
-/// Random operations until the power goes. What returned is in the model.
+/// Runs random operations until the power goes. The model has everything that returned.
 pub fn run<D: BlockDevice>(
     volume: &mut WritableVolume<D>,
     model: &mut Model,

@@ -1,5 +1,5 @@
-//! Random operations on names, and the trees that a cut may leave: that of the last checkpoint,
-//! with the names of what was fsynced since, and nothing in between.
+//! Random operations on names, and the trees that a cut may leave: that of the last checkpoint plus
+//! the names fsynced since, and nothing in between.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -29,7 +29,7 @@ pub fn tree<D: BlockDevice>(volume: &WritableVolume<D>) -> Tree {
     tree
 }
 
-/// An fsync that was no checkpoint: the file and where its name was then.
+/// An fsync that was no checkpoint: the file and where its name was at that time.
 #[derive(Clone, Debug)]
 struct Synced {
     inode: InodeNumber,
@@ -40,23 +40,23 @@ struct Synced {
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     now: Tree,
-    /// That of the last checkpoint, and its version.
+    /// The tree of the last checkpoint, and its version.
     pub durable: Tree,
     version: u64,
     synced: Vec<Synced>,
-    /// The fsync that was under way.
+    /// The fsync in progress.
     syncing: Option<Synced>,
     pub checkpoints: u32,
 }
 
 impl Known {
-    /// Of a volume that was just mounted.
+    /// The state of a volume that was just mounted.
     pub fn of<D: BlockDevice>(volume: &WritableVolume<D>) -> Self {
         let (now, version) = (tree(volume), volume.checkpoint_state().0.head.version.get());
         Self { durable: now.clone(), now, version, ..Self::default() }
     }
 
-    /// The trees that a cut now may leave.
+    /// The trees that a cut may leave now.
     pub fn possible(&self) -> Vec<Tree> {
         let mut all = vec![recovered(&self.durable, &self.synced), self.now.clone()];
         if let Some(syncing) = &self.syncing {
@@ -68,7 +68,7 @@ impl Known {
     fn saw<D: BlockDevice>(&mut self, volume: &WritableVolume<D>) {
         let version = volume.checkpoint_state().0.head.version.get();
         if version != self.version {
-            // Checkpoints come before an operation changes anything, or behind everything.
+            // A checkpoint comes before an operation changes anything, or after everything.
             (self.version, self.durable) = (version, self.now.clone());
             self.synced.clear();
             self.checkpoints += 1;
@@ -76,7 +76,7 @@ impl Known {
     }
 }
 
-/// The tree of a checkpoint with what was fsynced since.
+/// The tree of a checkpoint plus the names fsynced since.
 fn recovered(durable: &Tree, synced: &[Synced]) -> Tree {
     let mut tree = durable.clone();
     for Synced { inode, place } in synced {
@@ -87,7 +87,7 @@ fn recovered(durable: &Tree, synced: &[Synced]) -> Tree {
     tree
 }
 
-/// A directory and a name in it, of which some are long.
+/// A random directory and a name in it, sometimes a long one.
 fn place<D: BlockDevice>(known: &Known, volume: &WritableVolume<D>, random: &mut Random) -> (InodeNumber, Vec<u8>) {
     let is_directory = |inode: &InodeNumber| volume.stat(*inode).is_ok_and(|stat| stat.kind == FileKind::Directory);
     let directories: Vec<InodeNumber> =
@@ -115,8 +115,7 @@ impl Oracle for Known {
         }
         before(self);
         let done = match (choice, some) {
-            // Owners that come and go: where there are quotas, check holds them against what is
-            // there.
+            // Owners come and go: with quotas, the check compares them.
             (0..4, _) => {
                 let node = NewNode { uid: new.1.len() as u32 * 1_000_003, ..NewNode::FILE };
                 volume.create(new.0, &new.1, &node).map(drop)
@@ -129,7 +128,7 @@ impl Oracle for Known {
             (11, _) if random.below(4) == 0 => Changes::sync(volume, None),
             _ => volume.lookup(root, b"absent").map(drop),
         };
-        // A refused operation may have made a checkpoint first, too.
+        // A refused operation may have made a checkpoint first.
         self.saw(volume);
         match done {
             Err(error) if [ErrorKind::Device, ErrorKind::ReadOnly, ErrorKind::Corrupt].contains(&error.kind) => {
