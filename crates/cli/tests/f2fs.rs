@@ -224,7 +224,7 @@ fn what_is_wrong_with_an_image_is_said() {
     let mut bytes = whole.clone();
     bytes[1024..4096].fill(0);
     fs::write(path.join("i"), &bytes).expect("a file");
-    tells(path, &["ls", "i"], 0, "the first superblock is not whole");
+    tells(path, &["ls", "i"], 0, "the first superblock is not valid");
     comes_out_whole(path, &["i"]);
     // None is none.
     bytes[5120..8192].fill(0);
@@ -293,7 +293,7 @@ fn the_segment_map_is_that_of_dump_f2fs() {
         assert!(rows.iter().any(|row| row.contains(letter)), "{letter}: {text}");
     }
     let types = succeeds(path, &["info", "i", "--segments=types"]);
-    assert!(types.contains("? no type that there is") && types.contains("warm data"), "{types}");
+    assert!(types.contains("? invalid type") && types.contains("warm data"), "{types}");
     fs::write(path.join("f"), "nothing").expect("a file");
     assert_eq!(nandkit(path, &["info", "f", "--segments"]).status, Some(2));
     run(path, "mkfs.vfat -C f.img 16384 >/dev/null");

@@ -85,7 +85,7 @@ fn encoded(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses
         DataAddress::At(at) if volume.geometry().main(at).is_some() => Some(byte_of(volume, at)),
         DataAddress::Hole | DataAddress::Reserved => None,
         other => {
-            let detail = format!("page {page} begins a cluster at {:#x}, outside the main area", other.field());
+            let detail = format!("page {page} starts a cluster at {:#x}, outside the main area", other.field());
             return Err(crate::Defect::new(crate::FindingKind::Address, detail).of(inode.nid).into_error());
         }
     };

@@ -96,7 +96,7 @@ impl<B: Blocks + Send, W: Access<B>> MountedVolume<B, W> {
         let nid = NodeId(found.entry.ino.get());
         if nid < NodeId::ROOT || self.entry(nid)?.is_free() {
             let shown = String::from_utf8_lossy(name);
-            let detail = format!("the entry {shown} names inode {}, which there is not", nid.0);
+            let detail = format!("the entry {shown} refers to inode {}, which does not exist", nid.0);
             return Err(Defect::new(FindingKind::Dentry, detail).of(inode.nid).into_error());
         }
         Ok(InodeNumber(u64::from(nid.0)))
@@ -141,13 +141,15 @@ impl<B: Blocks + Send, W: Access<B>> MountedVolume<B, W> {
         read::expect_readable(&inode)?;
         let (size, most) = (inode.head.size.get(), self.geometry().block_size() as u64);
         if size == 0 || size > most {
-            let detail = format!("a link's target of {size} bytes; expected 1 to {most}");
+            let detail = format!("a symlink target of {size} bytes; expected 1 to {most}");
             return Err(Defect::new(FindingKind::Inode, detail).of(inode.nid).into_error());
         }
         let mut target = vec![0; size as usize];
         W::read(self, &inode, 0, &mut target)?;
         if target.contains(&0) {
-            return Err(Defect::new(FindingKind::Inode, "a link's target with NUL in it").of(inode.nid).into_error());
+            return Err(Defect::new(FindingKind::Inode, "a symlink target that contains NUL")
+                .of(inode.nid)
+                .into_error());
         }
         Ok(target)
     }

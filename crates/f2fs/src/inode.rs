@@ -42,7 +42,7 @@ impl Inode {
         };
         let head = InodeHead::of_block(&block)?;
         let Some(kind) = head.file_kind() else {
-            let detail = format!("a mode of {:#o}, which is no kind of file", head.mode.get());
+            let detail = format!("a mode of {:#o}, which is not a valid kind of file", head.mode.get());
             findings(Defect::new(FindingKind::Inode, detail).of(nid));
             return None;
         };

@@ -44,7 +44,7 @@ impl Nids {
             let blocks = device.geometry().nat_blocks();
             // One more than the NAT has: the search may have begun in the middle of a block.
             if searched > blocks {
-                let detail = format!("none of {} numbers of nodes is free", device.geometry().nid_end());
+                let detail = format!("none of {} node numbers is free", device.geometry().nid_end());
                 return Err(FsError::new(ErrorKind::NoSpace, detail));
             }
             searched += self.search(nat, meta, device)?;

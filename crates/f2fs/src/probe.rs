@@ -59,10 +59,10 @@ pub fn probe(beginning: &[u8], _length: u64) -> Option<Likeness> {
         let mut wrong = None;
         match Geometry::from_superblock(&superblock, &mut |finding| wrong = Some(finding.detail)) {
             Some(geometry) if copy == 0 || geometry.block_size() == block_size as usize => {
-                let which = if copy == 0 { "" } else { "; the first superblock is none" };
+                let which = if copy == 0 { "" } else { "; the first superblock is missing" };
                 return Some(Likeness {
                     points: if begins_with_parameter_block(beginning) { SOUND - OVERWRITTEN } else { SOUND },
-                    evidence: vec![format!("at byte {at} stands a superblock of F2FS whose areas fit together{which}")],
+                    evidence: vec![format!("at byte {at}: a superblock of F2FS with consistent areas{which}")],
                     layout: Layout { block_size: geometry.block_size() as u32, ..Layout::default() },
                     extent: Some(0..geometry.main_end() << geometry.log_block_size()),
                 });
@@ -72,7 +72,7 @@ pub fn probe(beginning: &[u8], _length: u64) -> Option<Likeness> {
                 let why = wrong.unwrap_or_default();
                 doubtful = doubtful.or(Some(Likeness {
                     points: DOUBTFUL,
-                    evidence: vec![format!("at byte {at} stands the magic number of F2FS; against it: {why}")],
+                    evidence: vec![format!("at byte {at}: the magic number of F2FS; against it: {why}")],
                     layout: Layout { block_size, ..Layout::default() },
                     extent: None,
                 }));

@@ -24,7 +24,7 @@ pub fn expect_readable(inode: &Inode) -> Result<()> {
         return Err(FsError::new(ErrorKind::NotSupported, detail));
     }
     if inode.head.has_flag(flag::DEVICE_ALIAS) && !inode.is_device_alias() {
-        let detail = format!("inode {} stands for a device, on a volume without the feature device_alias", inode.nid.0);
+        let detail = format!("inode {} is a device alias, on a volume without the feature device_alias", inode.nid.0);
         return Err(FsError::new(ErrorKind::Corrupt, detail));
     }
     Ok(())

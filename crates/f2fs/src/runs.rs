@@ -36,7 +36,7 @@ fn run_of(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses,
     let most = most.min(u64::from(addresses.count));
     let wrong = |detail: String| Err(Defect::new(FindingKind::Address, detail).of(inode.nid).into_error());
     match first {
-        DataAddress::Compressed => wrong(format!("page {page} begins a compressed cluster, where none may begin")),
+        DataAddress::Compressed => wrong(format!("page {page} starts a compressed cluster where none may start")),
         DataAddress::Hole | DataAddress::Reserved => {
             let pages = (1..most).take_while(|&number| addresses.get(number) == first).count() as u64 + 1;
             Ok(Run { pages, at: None, is_hole: first == DataAddress::Hole })

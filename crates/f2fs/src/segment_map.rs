@@ -35,9 +35,7 @@ impl Shown {
                 ". free   0 to 9 valid blocks in tenths, rounded down   # all blocks valid",
                 "open logs: H W C hot, warm and cold data   h w c hot, warm and cold node",
             ],
-            Self::Kind => {
-                &[". free   H W C hot, warm and cold data   h w c hot, warm and cold node   ? no type that there is"]
-            }
+            Self::Kind => &[". free   H W C hot, warm and cold data   h w c hot, warm and cold node   ? invalid type"],
         }
     }
 }

@@ -22,7 +22,7 @@ pub fn area(volume: &(impl Blocks + Nodes), inode: &Inode) -> Result<Vec<u8>> {
     let block = volume.node(nid)?;
     let footer = Footer::of_block(&block);
     if !footer.is_some_and(|footer| footer.ino() == inode.nid && footer.offset() == NodeOffset::XATTR) {
-        let detail = format!("{nid} does not say that it holds this inode's extended attributes");
+        let detail = format!("the footer of {nid} does not claim this inode's extended attributes");
         return Err(Defect::new(FindingKind::Xattr, detail).of(inode.nid).into_error());
     }
     area.extend_from_slice(block.get(..block.len().saturating_sub(FOOTER_BYTES)).unwrap_or_default());
@@ -46,7 +46,7 @@ fn full_name(attribute: &Attribute<'_>) -> Option<Vec<u8>> {
 pub(crate) fn damaged(ino: NodeId, fault: XattrFault) -> FsError {
     let detail = match fault {
         XattrFault::Magic(magic) => format!("extended attributes begin with {magic:#010x}; expected 0xf2f52011"),
-        XattrFault::Overrun(at) => format!("the extended attribute at byte {at} of its area reaches out of it"),
+        XattrFault::Overrun(at) => format!("the extended attribute at byte {at} extends past its area"),
     };
     Defect::new(FindingKind::Xattr, detail).of(ino).into_error()
 }
@@ -87,7 +87,7 @@ fn value_of(inode: &Inode, attribute: &Attribute<'_>) -> Result<Vec<u8>> {
         return Ok(attribute.value.to_vec());
     }
     acl_from_stored(attribute.value).map(|entries| acl::encode(&entries)).ok_or_else(|| {
-        let detail = format!("an access control list of {} bytes that is none", attribute.value.len());
+        let detail = format!("an invalid access control list of {} bytes", attribute.value.len());
         Defect::new(FindingKind::Xattr, detail).of(inode.nid).into_error()
     })
 }

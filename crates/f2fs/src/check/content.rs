@@ -27,11 +27,11 @@ impl Check<'_> {
             }
         };
         let detail = match &target {
-            _ if size == 0 || size > most => format!("a link's target of {size} bytes; expected 1 to {most}"),
+            _ if size == 0 || size > most => format!("a symlink target of {size} bytes; expected 1 to {most}"),
             _ if inode.is_encrypted() => return,
-            None => "a link without a target".into(),
+            None => "a symlink without a target".into(),
             Some(bytes) if bytes.get(..size as usize).is_some_and(|target| !target.contains(&0)) => return,
-            Some(_) => format!("a link's target of {size} bytes that is not whole, or has NUL in it"),
+            Some(_) => format!("a symlink target of {size} bytes that is incomplete or contains NUL"),
         };
         self.report.fault(FindingKind::Inode, of(inode.nid).at(file.expected.at), || detail);
         match self.length_of(inode, target.as_deref()) {

@@ -131,7 +131,7 @@ impl Check<'_> {
                 (entry.slot + 1..entry.slot + slots_of(entry.name.len())).find(|slot| !area.entries.is_used(*slot));
             if let Some(torn) = torn {
                 self.report.fault(FindingKind::Dentry, place, || {
-                    format!("the name in slot {} goes on in slot {torn}, which is free", entry.slot)
+                    format!("the name in slot {} continues in slot {torn}, which is free", entry.slot)
                 });
                 let slots = entry.slot..entry.slot + slots_of(entry.name.len());
                 self.mend_area(area.place(), |bytes| slots.for_each(|slot| lsb_first::set(bytes, slot, true)));
@@ -201,9 +201,8 @@ impl Check<'_> {
         let shown = || String::from_utf8_lossy(entry.name).escape_debug().to_string();
         let mut stays = true;
         if entry.is_dots() || (!encrypted && entry.name.iter().any(|byte| matches!(byte, 0 | b'/'))) {
-            self.report.fault(FindingKind::Dentry, place, || {
-                format!("slot {}: the name \"{}\", which cannot be", entry.slot, shown())
-            });
+            self.report
+                .fault(FindingKind::Dentry, place, || format!("slot {}: the invalid name \"{}\"", entry.slot, shown()));
             stays = false;
         }
         if kind_of(entry.dentry.file_type).is_none() {
@@ -258,7 +257,7 @@ impl Check<'_> {
             let was = if known.inode_type == 0 { known.entry_type } else { known.inode_type };
             if ino == NodeId::ROOT || was == type_of(FileKind::Directory) {
                 self.report.fault(FindingKind::Directory, place, || {
-                    format!("the entry \"{}\" leads to directory {}, which has another name", shown(), ino.0)
+                    format!("the entry \"{}\" refers to directory {}, which has another name", shown(), ino.0)
                 });
             } else if kind != was && kind_of(kind).is_some() {
                 self.report.fault(FindingKind::Dentry, place, || {
@@ -297,7 +296,7 @@ impl Check<'_> {
                 },
                 _ => {
                     self.report.fault(FindingKind::Dentry, place, || {
-                        format!("the entry \"{}\" leads to {ino}, which is part of a file", shown())
+                        format!("the entry \"{}\" refers to {ino}, which is part of a file", shown())
                     });
                     self.mend_remove(area.place(), entry.slot, entry.name.len());
                     return false;
@@ -305,7 +304,7 @@ impl Check<'_> {
             },
             _ => {
                 self.report.fault(FindingKind::Dentry, place, || {
-                    format!("the entry \"{}\" leads to inode {}, which there is not", shown(), ino.0)
+                    format!("the entry \"{}\" refers to inode {}, which does not exist", shown(), ino.0)
                 });
                 self.mend_remove(area.place(), entry.slot, entry.name.len());
                 return false;

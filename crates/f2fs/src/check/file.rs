@@ -168,7 +168,7 @@ impl Check<'_> {
             DataAddress::Compressed => {
                 self.totals.reserved += 1;
                 self.report.fault(FindingKind::Address, of(ino).at(node.at), || {
-                    format!("page {page} begins a compressed cluster, where none may begin")
+                    format!("page {page} starts a compressed cluster where none may start")
                 });
                 self.mend_address(file, node, index);
                 false
@@ -198,7 +198,7 @@ impl Check<'_> {
             return;
         }
         if !head.has_inline(inline::PINNED) {
-            self.report.fault(FindingKind::Inode, of(ino).at(here), || "stands for a device, and is not pinned".into());
+            self.report.fault(FindingKind::Inode, of(ino).at(here), || "a device alias that is not pinned".into());
         }
         file.blocks += blocks.end - blocks.start;
         let mut others = 0_u64;
@@ -209,13 +209,13 @@ impl Check<'_> {
         }
         if others > 0 {
             self.report.fault(FindingKind::Owners, of(ino).at(here), || {
-                format!("{others} blocks of the device that it stands for are somebody else's too")
+                format!("{others} blocks of the device that it is an alias of have other owners too")
             });
         }
         let bytes = file.blocks.saturating_sub(1) << self.geometry.log_block_size();
         if head.size.get() != bytes {
             self.report.fault(FindingKind::Inode, of(ino).at(here), || {
-                format!("a size of {} bytes; the device that it stands for has {bytes}", head.size.get())
+                format!("a size of {} bytes; the device that it is an alias of has {bytes}", head.size.get())
             });
         }
     }
@@ -263,7 +263,7 @@ impl Check<'_> {
         let cluster = page / u64::from(file.inode.cluster);
         if wrong || blocks.is_empty() {
             self.report.fault(FindingKind::Compression, place, || {
-                format!("compressed cluster {cluster}: {} blocks, not in a row behind its mark", blocks.len())
+                format!("compressed cluster {cluster}: {} blocks, not directly after its mark", blocks.len())
             });
             for number in 0..addresses.len() {
                 self.mend_address(file, node, first + number as u16);
@@ -288,7 +288,7 @@ impl Check<'_> {
         if file.behind_end > 0 {
             self.whole = false;
             self.report.fault(FindingKind::CutShort, of(file.inode.nid).at(file.expected.at), || {
-                format!("{} blocks of it lie behind the end of the device", file.behind_end)
+                format!("{} of its blocks are past the end of the device", file.behind_end)
             });
         }
         if !file.whole {
@@ -303,7 +303,7 @@ impl Check<'_> {
         if head.blocks.get() != file.blocks {
             let (have, counted) = (head.blocks.get(), file.blocks);
             self.report
-                .fault(FindingKind::Count, place, || format!("the inode says {have} blocks; {counted} were found"));
+                .fault(FindingKind::Count, place, || format!("the inode counts {have} blocks; {counted} were found"));
             self.mend_head(file.expected.at, |head| head.blocks = counted.into());
         }
         let extent = head.extent;
@@ -313,7 +313,7 @@ impl Check<'_> {
         if counts_pages && !file.inode.is_device_alias() && file.extent_pages != u64::from(extent.length.get()) {
             self.report.fault(FindingKind::Extent, place, || {
                 format!(
-                    "the largest extent is pages {} up to {} at {:#x}; {} of them lie there",
+                    "the largest extent is pages {} up to {} at {:#x}; {} of them are there",
                     extent.page.get(),
                     u64::from(extent.page.get()) + u64::from(extent.length.get()),
                     extent.address.get(),
@@ -327,7 +327,7 @@ impl Check<'_> {
         {
             let (have, saved) = (extra.compressed_blocks.get(), file.saved);
             self.report.fault(FindingKind::Count, place, || {
-                format!("the inode says that compression saved {have} blocks; it saved {saved}")
+                format!("the inode counts {have} blocks saved by compression; it saved {saved}")
             });
             self.mend_inode(file.expected.at, |block| put(block, COMPRESSED_BLOCKS, &saved.to_le_bytes()));
         }
@@ -381,7 +381,7 @@ impl Check<'_> {
             {
                 let pages = file.end_page;
                 self.report.harmless(FindingKind::Inode, place, || {
-                    format!("{size} bytes, and blocks up to page {pages}: a write may have been cut off")
+                    format!("{size} bytes, but blocks up to page {pages}: a write may have been interrupted")
                 });
             }
             _ => {}

@@ -122,7 +122,7 @@ impl Check<'_> {
         let fault = |detail: String, report: &mut report::Draft| report.fault(FindingKind::Inode, subject, || detail);
         let report = &mut self.report;
         if head.blocks.get() == 0 {
-            fault("an inode of no blocks; expected at least its own".into(), report);
+            fault("a block count of 0; expected at least the inode's own".into(), report);
         }
         if head.name_length.get() as usize > NAME_MAX {
             fault(format!("a name of {} bytes; at most {NAME_MAX}", head.name_length.get()), report);
@@ -227,7 +227,7 @@ impl Check<'_> {
         if inode.kind == FileKind::Directory {
             if size != room {
                 report.fault(FindingKind::Inode, subject, || {
-                    format!("a directory in its inode of {size} bytes; there are {room}")
+                    format!("an inline directory of {size} bytes; the inode has room for {room}")
                 });
             }
             return;
@@ -238,7 +238,9 @@ impl Check<'_> {
         }
         let area = inode.block.get(inode.shape.inline.clone()).unwrap_or_default();
         if !head.has_inline(inline::DATA_EXISTS) && !nandkit_units::is_zeroed(area) {
-            report.fault(FindingKind::Inode, subject, || "content in an inode that says it has none".into());
+            report.fault(FindingKind::Inode, subject, || {
+                "inline content in an inode whose flags say there is none".into()
+            });
         }
     }
 
@@ -294,7 +296,7 @@ fn wrong_attributes(inode: &Inode, area: &[u8], has_node: bool) -> (Vec<String>,
                 );
             }
             Err(XattrFault::Overrun(at)) => {
-                wrong.push(format!("the extended attribute at byte {at} of its area reaches out of it"));
+                wrong.push(format!("the extended attribute at byte {at} extends past its area"));
                 return (wrong, Vec::new());
             }
         };
@@ -304,7 +306,7 @@ fn wrong_attributes(inode: &Inode, area: &[u8], has_node: bool) -> (Vec<String>,
         }
     }
     if is_unused(area) && (has_node || !nandkit_units::is_zeroed(area)) {
-        wrong.push("the area of extended attributes begins with zero, and is not empty".to_owned());
+        wrong.push("the area of extended attributes starts with zero but is not empty".to_owned());
     }
     let needed = [(inode.is_encrypted(), index::ENCRYPTION), (inode.head.has_advise(advise::VERITY), index::VERITY)];
     let missing = needed.iter().filter(|(is, what)| *is && !seen.iter().any(|(index, _)| index == what));
@@ -326,7 +328,7 @@ fn wrong_attribute(attribute: &Attribute<'_>) -> Option<String> {
         ));
     }
     if is_acl && acl_from_stored(attribute.value).is_none() {
-        return Some(format!("an access control list of {} bytes that is none", attribute.value.len()));
+        return Some(format!("an invalid access control list of {} bytes", attribute.value.len()));
     }
     let known = [index::USER, index::TRUSTED, index::LUSTRE, index::SECURITY, index::ENCRYPTION, index::VERITY];
     (!is_acl && !known.contains(&attribute.index))

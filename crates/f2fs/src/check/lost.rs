@@ -100,7 +100,7 @@ impl Check<'_> {
         let what = crate::layout::dentry::kind_of(known.inode_type)
             .map_or_else(|| "inode".into(), |kind: FileKind| kind.to_string());
         self.report.fault(FindingKind::Unreached, of(nid).at(here), || {
-            format!("no name leads to this {what} of {} links", known.links)
+            format!("no name refers to this {what} of {} links", known.links)
         });
     }
 
@@ -132,7 +132,7 @@ impl Check<'_> {
                     Some(footer) => lost.push((holds(footer.offset(), n), nid, entry, here)),
                     None => self.report.fault(FindingKind::Nat, at(here), || {
                         format!(
-                            "the NAT has {nid} of inode {} here, which the block is not, and nothing refers to it",
+                            "the NAT has {nid} of inode {} here, but the block is another, and nothing refers to it",
                             entry.ino.get()
                         )
                     }),

@@ -190,7 +190,7 @@ impl<'a> Check<'a> {
         self.find_lost();
         if self.nodes_behind_end > 0 {
             let nodes = self.nodes_behind_end;
-            let detail = || format!("{nodes} nodes and blocks of directories lie behind the end of the device");
+            let detail = || format!("{nodes} nodes and directory blocks are past the end of the device");
             self.report.fault(FindingKind::CutShort, WHOLE_VOLUME, detail);
         }
         self.check_links();

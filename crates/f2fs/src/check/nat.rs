@@ -180,7 +180,7 @@ impl NatTable {
             report.fault(FindingKind::Nat, at(geometry.nat_place(0, second)), || format!("{nid}: {detail}"));
         };
         if let Some(entry) = self.entry(NodeId::NONE).filter(|entry| !entry.is_free()) {
-            fault(report, NodeId::NONE, format!("address {:#x}; nobody may have this nid", entry.address.get()));
+            fault(report, NodeId::NONE, format!("address {:#x}; this nid must be free", entry.address.get()));
         }
         for nid in [NodeId::NODES, NodeId::META] {
             let entry = self.entry(nid).unwrap_or_default();

@@ -106,7 +106,7 @@ fn not_whole(blocks: &dyn Blocks, start: BlockAddress, why: Vec<Defect>, report:
         report.fault(FindingKind::Checkpoint, at(start), || format!("one of two checkpoint packs is damaged: {why}"));
     } else {
         report.harmless(FindingKind::Checkpoint, at(start), || {
-            format!("one of two checkpoint packs is not whole, as a cut leaves it: {why}")
+            format!("one of two checkpoint packs is not valid, as a cut leaves it: {why}")
         });
     }
 }
@@ -116,13 +116,11 @@ fn check_other(blocks: &dyn Blocks, other: &Pack, report: &mut Draft) {
     let mut told = Vec::new();
     let decoded = decode_state(blocks, other, &mut |finding| told.push(finding));
     for finding in told {
-        let detail = format!("the checkpoint pack that is not in use: {}", finding.detail);
+        let detail = format!("the unused checkpoint pack: {}", finding.detail);
         report.take(Defect { detail, at: finding.at.or(Some(other.start)), ..finding });
     }
     if let Err(error) = decoded {
-        report.fault(FindingKind::Unreadable, at(other.start), || {
-            format!("the checkpoint pack that is not in use: {error}")
-        });
+        report.fault(FindingKind::Unreadable, at(other.start), || format!("the unused checkpoint pack: {error}"));
     }
 }
 
@@ -157,12 +155,12 @@ fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Draft) {
         let (user, main) = (head.user_blocks.get(), geometry.main_segments);
         let (reserved, spare) = (head.reserved_segments.get(), head.overprovision_segments.get());
         fault(format!(
-            "{user} blocks for users, {spare} spare segments, {reserved} of them kept, in a main area of {main} segments"
+            "{user} blocks for users, {spare} spare segments, {reserved} of them reserved, in a main area of {main} segments"
         ));
     }
     let known = flag::RESIZING * 2 - 1;
     if head.flags.get() & !known != 0 {
-        fault(format!("flags {:#x}, of which some are unknown", head.flags.get()));
+        fault(format!("flags {:#x}, some of them unknown", head.flags.get()));
     }
     if head.allocation_types.iter().any(|&kind| kind > 1) {
         fault(format!("ways of allocating {:?}; expected 0 or 1", head.allocation_types));
@@ -171,7 +169,7 @@ fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Draft) {
         .into_iter()
         .flat_map(|kind| kind.iter().skip(LOGS_USED).take(LOGS_PER_KIND));
     if !unused.clone().all(|segment| segment.get() == NO_SEGMENT) && !unused.clone().all(|segment| segment.get() == 0) {
-        fault("segments of logs that there are not".into());
+        fault("segments of logs that do not exist".into());
     }
     check_flags(head, report, subject);
 }
@@ -180,8 +178,8 @@ fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Draft) {
 fn check_flags(head: &CheckpointHead, report: &mut Draft, subject: FindingSubject) {
     for (bit, text) in [
         (flag::ERROR, "an error stopped the volume's checkpoints: the last changes may be missing"),
-        (flag::FSCK, "the volume is marked as in need of fsck"),
-        (flag::RESIZING, "a resize was under way"),
+        (flag::FSCK, "the volume is marked as needing fsck"),
+        (flag::RESIZING, "a resize was in progress"),
     ] {
         if head.has(bit) {
             report.fault(FindingKind::State, subject, || text.into());
@@ -189,11 +187,11 @@ fn check_flags(head: &CheckpointHead, report: &mut Draft, subject: FindingSubjec
     }
     // Linux sets this mark whenever it mounts a volume with quota files but without quotas.
     if head.has(flag::QUOTA_NEEDS_FSCK) {
-        report.harmless(FindingKind::State, subject, || "the quota files are marked as in need of fsck".into());
+        report.harmless(FindingKind::State, subject, || "the quota files are marked as needing fsck".into());
     }
     if head.has(flag::DISABLED) {
         report.harmless(FindingKind::State, subject, || {
-            "checkpoints were disabled: what was written since is not part of the volume".into()
+            "checkpoints were disabled: later changes are not part of the volume".into()
         });
     }
     if !head.has(flag::UNMOUNTED) {
@@ -220,7 +218,7 @@ fn check_orphans(blocks: &dyn Blocks, pack: &Pack, state: &CheckpointState, repo
         if u32::from(index.get()) != number + 1 || u32::from(of.get()) != count {
             report.fault(FindingKind::Checkpoint, at(here), || {
                 format!(
-                    "an orphan block says that it is {} of {}; expected {} of {count}",
+                    "an orphan block claims to be {} of {}; expected {} of {count}",
                     index.get(),
                     of.get(),
                     number + 1
@@ -232,19 +230,17 @@ fn check_orphans(blocks: &dyn Blocks, pack: &Pack, state: &CheckpointState, repo
     for orphan in &state.orphans {
         if *orphan <= NodeId::ROOT || !seen.insert(*orphan) {
             report.fault(FindingKind::Checkpoint, at(pack.start), || {
-                format!("the checkpoint has inode {} as deleted and open, or has it twice", orphan.0)
+                format!("the checkpoint lists inode {} as deleted but open, or lists it twice", orphan.0)
             });
         }
     }
     if !state.orphans.is_empty() {
         let number = state.orphans.len();
         report.harmless(FindingKind::State, WHOLE_VOLUME, || {
-            format!("{number} inodes were deleted and still open: the next mount frees them")
+            format!("{number} inodes were deleted but still open: the next mount frees them")
         });
     }
     if geometry.features.has(Features::READ_ONLY) && !state.orphans.is_empty() {
-        report.fault(FindingKind::Checkpoint, at(pack.start), || {
-            "deleted inodes on a volume that is never written".into()
-        });
+        report.fault(FindingKind::Checkpoint, at(pack.start), || "deleted inodes on a read-only volume".into());
     }
 }

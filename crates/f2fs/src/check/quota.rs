@@ -109,7 +109,7 @@ impl Check<'_> {
     pub(super) fn quota_bytes(&mut self, file: &QuotaPages) -> Result<Vec<u8>, String> {
         let size = self.geometry.block_size();
         if file.size > FILE_MAX {
-            return Err(format!("{} bytes; up to {FILE_MAX} are looked at", file.size));
+            return Err(format!("{} bytes; files up to {FILE_MAX} are checked", file.size));
         }
         let mut bytes = vec![0; file.size as usize];
         for pages in file.pages.chunks(BATCH) {

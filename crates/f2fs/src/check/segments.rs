@@ -145,7 +145,7 @@ impl Segments {
             let (block, _) = geometry.sit_block(segment);
             let place = at(geometry.sit_place(block, msb_first::get(&state.sit_map, block as usize)));
             report.fault(FindingKind::Sit, place, || {
-                format!("{segment} says {says} valid blocks; its map has {has}; the journal has another entry")
+                format!("the SIT entry of {segment} counts {says} valid blocks; its map has {has}; the journal has another entry")
             });
         }
     }
@@ -163,7 +163,7 @@ impl Segments {
             let has = count(&known.valid);
             if has != u32::from(known.count) {
                 report.fault(FindingKind::Sit, place(segment), || {
-                    format!("{segment} says {} valid blocks; its map has {has}", known.count)
+                    format!("the SIT entry of {segment} counts {} valid blocks; its map has {has}", known.count)
                 });
             }
             if Log::of(known.kind).is_none() {
@@ -276,7 +276,10 @@ impl Segments {
         for (segment, group) in &self.unmarked {
             let Group { blocks, first, inode } = *group;
             report.fault(FindingKind::Sit, of(inode).at(first), || {
-                format!("{blocks} blocks of {} are in use and free by the SIT, this one first", SegmentIndex(*segment))
+                format!(
+                    "{blocks} blocks of {} are in use but free in the SIT, starting with this one",
+                    SegmentIndex(*segment)
+                )
             });
         }
         for (segment, group) in &self.mixed {
@@ -287,7 +290,7 @@ impl Segments {
                     .get(segment)
                     .and_then(|known| Log::of(known.kind))
                     .map_or_else(String::new, |log| log.to_string());
-                format!("{blocks} blocks of {segment} are not what its type says ({kind}), this one first")
+                format!("{blocks} blocks of {segment} do not match its type ({kind}), starting with this one")
             });
         }
         for (segment, known) in self.each() {
@@ -295,8 +298,9 @@ impl Segments {
             left.iter_mut().zip(&known.claimed).for_each(|(left, claimed)| *left &= !claimed);
             let Some((first, _)) = runs(&left).next() else { continue };
             let first = BlockAddress(geometry.segment_start(segment).0.wrapping_add(first.into()));
-            let detail =
-                || format!("{} blocks of {segment} are valid by the SIT and nobody's, this one first", count(&left));
+            let detail = || {
+                format!("{} blocks of {segment} are valid in the SIT but unused, starting with this one", count(&left))
+            };
             match whole {
                 true => report.fault(FindingKind::Sit, at(first), detail),
                 false => report.harmless(FindingKind::Sit, at(first), detail),
@@ -318,7 +322,7 @@ impl Segments {
             let other = Log::ALL.into_iter().zip(&state.logs).take(index).find(|(_, other)| other.segment == segment);
             if let Some((other, _)) = other {
                 report.fault(FindingKind::Segment, at(next), || {
-                    format!("the {log} log is in {segment}, which the {other} log has")
+                    format!("the {log} log is in {segment}, which the {other} log uses")
                 });
                 continue;
             }
@@ -334,7 +338,9 @@ impl Segments {
                 report.fault(FindingKind::Segment, at(next), || format!("the next block of the {log} log is in use"));
             } else if !here.ssr && (here.next..BLOCKS_PER_SEGMENT as u16).any(used) {
                 report.fault(FindingKind::Segment, at(next), || {
-                    format!("blocks of {segment} are in use behind the next one of the {log} log, which writes one after the other")
+                    format!(
+                        "blocks of {segment} are in use after the next one of the {log} log, which writes sequentially"
+                    )
                 });
             }
         }

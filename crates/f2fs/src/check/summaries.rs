@@ -179,7 +179,7 @@ impl Summaries {
         ] {
             if number > 0 {
                 report.fault(kind, super::report::WHOLE_VOLUME, || {
-                    format!("{number} more {what}, which are not looked at by one")
+                    format!("{number} more {what}, not listed one by one")
                 });
             }
         }
@@ -199,8 +199,8 @@ impl Summaries {
                 _ => claim,
             };
             report.fault(FindingKind::Owners, of(wrong.ino).at(wrong.at), || match wrong.is_node {
-                true => format!("{} is at a block that is somebody else's too", wrong.nid),
-                false => format!("address {} of {} is a block that is somebody else's too", wrong.index, wrong.nid),
+                true => format!("{} is at a block that has another owner too", wrong.nid),
+                false => format!("address {} of {} is a block that has another owner too", wrong.index, wrong.nid),
             });
         }
     }

@@ -95,14 +95,14 @@ pub(super) fn check_features(used: &Superblock, report: &mut Draft) {
     ];
     if !features.has(Features::EXTRA_ATTRIBUTES) && needing.iter().any(|feature| features.has(*feature)) {
         report.fault(FindingKind::Superblock, WHOLE_VOLUME, || {
-            format!("the features {features}, of which one needs extra_attr")
+            format!("the features {features}, one of which needs extra_attr")
         });
     }
     if used.stop_reasons.iter().any(|&count| count != 0) || used.errors.iter().any(|&bits| bits != 0) {
         report.harmless(FindingKind::State, WHOLE_VOLUME, || {
             let stops = used.stop_reasons().into_iter().map(|(reason, count)| format!("{reason} ({count})"));
             let told: Vec<String> = stops.chain(used.errors()).collect();
-            format!("the superblock remembers that Linux met errors on this volume: {}", told.join(", "))
+            format!("the superblock records errors that Linux found on this volume: {}", told.join(", "))
         });
     }
 }

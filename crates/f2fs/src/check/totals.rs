@@ -32,7 +32,7 @@ impl Check<'_> {
                 if links != 0 || known.names != 0 {
                     let names = known.names;
                     self.report.fault(FindingKind::Links, place, || {
-                        format!("deleted and still open by the checkpoint, with {links} links and {names} names; expected none")
+                        format!("deleted but open according to the checkpoint, with {links} links and {names} names; expected none")
                     });
                 }
                 continue;
@@ -51,7 +51,7 @@ impl Check<'_> {
             // If something could not be read, names may be missing.
             if links > expected && !self.whole {
                 self.report.harmless(FindingKind::Links, place, || {
-                    format!("{links} links; {expected} were found, but not all could be looked at")
+                    format!("{links} links; {expected} were found, but not everything could be read")
                 });
             } else if links != expected {
                 self.report.fault(FindingKind::Links, place, || format!("{links} links; expected {expected}: {what}"));

@@ -105,7 +105,7 @@ impl Check<'_> {
         let entry = match self.nat.reach(nid) {
             Reach::First(entry) => entry,
             Reach::Again => {
-                self.report.fault(FindingKind::Tree, of(ino), || format!("{nid} is referred to once more"));
+                self.report.fault(FindingKind::Tree, of(ino), || format!("{nid} is referred to more than once"));
                 return None;
             }
             Reach::Free => {
@@ -114,7 +114,7 @@ impl Check<'_> {
             }
             Reach::Outside => {
                 self.report.fault(FindingKind::Tree, of(ino), || {
-                    format!("a reference to {nid}, which cannot be; nids end at {}", self.geometry.nid_end())
+                    format!("an invalid reference to {nid}; nids end at {}", self.geometry.nid_end())
                 });
                 return None;
             }
@@ -239,7 +239,7 @@ impl Check<'_> {
     fn cut_off(&mut self, file: &mut FileWalk, from: Reference) {
         self.whole = false;
         file.whole = false;
-        self.drop_of(file.inode.nid, || "a node that cannot be had, with all that it led to".into());
+        self.drop_of(file.inode.nid, || "a node that cannot be read, with everything below it".into());
         self.mend_word(from.at, from.byte, from.in_inode, 0);
     }
 

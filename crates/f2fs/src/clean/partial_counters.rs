@@ -91,33 +91,31 @@ impl Published {
 type Row = (&'static str, &'static str, Better, &'static str, fn(&PartialCounters) -> u64);
 
 const ROWS: [Row; 17] = [
-    ("reviewed_segments", "", Better::Neither, "used segments looked at before their gaps were filled", |c| c.segments),
-    ("treated_segments", "", Better::Neither, "of these, those of which runs were moved before", |c| c.treated),
+    ("reviewed_segments", "", Better::Neither, "used segments reviewed before their gaps were filled", |c| c.segments),
+    ("treated_segments", "", Better::Neither, "of these, those from which runs were moved first", |c| c.treated),
     (
         "left_for_checkpoint_segments",
         "",
         Better::Neither,
-        "segments left as they were, since the checkpoint would have cost more than was won",
+        "segments left as they were, since their checkpoint would have cost more than the gain",
         |c| c.left_for_checkpoint,
     ),
     ("left_runs", "", Better::Neither, "runs of valid blocks that stayed (SSR)", |c| c.runs[0]),
-    ("inter_runs", "", Better::Neither, "runs moved to the log of cold data (Inter-GC)", |c| c.runs[1]),
+    ("inter_runs", "", Better::Neither, "runs moved to the cold data log (Inter-GC)", |c| c.runs[1]),
     ("intra_runs", "", Better::Neither, "runs moved within their segment (Intra-GC)", |c| c.runs[2]),
     ("left_blocks", "blocks", Better::Neither, "blocks of runs that stayed", |c| c.blocks[0]),
-    ("inter_blocks", "blocks", Better::Lower, "blocks moved to the log of cold data", |c| c.blocks[1]),
+    ("inter_blocks", "blocks", Better::Lower, "blocks moved to the cold data log", |c| c.blocks[1]),
     ("intra_blocks", "blocks", Better::Lower, "blocks moved within their segment", |c| c.blocks[2]),
-    ("copy_expected_ns", "ns", Better::Lower, "time of the copies, as expected", |c| c.copy_ns[0]),
+    ("copy_expected_ns", "ns", Better::Lower, "expected time of the copies", |c| c.copy_ns[0]),
     ("copy_ns", "ns", Better::Lower, "time of the copies", |c| c.copy_ns[1]),
-    ("checkpoint_expected_ns", "ns", Better::Lower, "time of checkpoints behind treated segments, as expected", |c| {
+    ("checkpoint_expected_ns", "ns", Better::Lower, "expected time of checkpoints after treated segments", |c| {
         c.checkpoint_ns[0]
     }),
-    ("checkpoint_ns", "ns", Better::Lower, "time of checkpoints behind treated segments", |c| c.checkpoint_ns[1]),
-    ("treated_expected_ns", "ns", Better::Lower, "time of treating and filling segments, as expected", |c| {
-        c.treated_ns[0]
-    }),
+    ("checkpoint_ns", "ns", Better::Lower, "time of checkpoints after treated segments", |c| c.checkpoint_ns[1]),
+    ("treated_expected_ns", "ns", Better::Lower, "expected time of treating and filling segments", |c| c.treated_ns[0]),
     ("treated_ns", "ns", Better::Lower, "time of treating and filling segments", |c| c.treated_ns[1]),
-    ("left_expected_ns", "ns", Better::Lower, "time of filling segments that were left, as expected", |c| c.left_ns[0]),
-    ("left_ns", "ns", Better::Lower, "time of filling segments that were left", |c| c.left_ns[1]),
+    ("left_expected_ns", "ns", Better::Lower, "expected time of filling untreated segments", |c| c.left_ns[0]),
+    ("left_ns", "ns", Better::Lower, "time of filling untreated segments", |c| c.left_ns[1]),
 ];
 const RATIOS: &str = "treated_by_expected";
 
@@ -131,7 +129,7 @@ impl Statistics for Published {
     }
 
     fn definitions() -> Vec<StatisticDefinition> {
-        let ratios = "time of treating and filling a segment, by what was expected";
+        let ratios = "time of treating and filling a segment, divided by the expected time";
         let rows = ROWS.iter().map(|(name, unit, better, text, _)| (*name, *unit, *better, *text));
         rows.chain([(RATIOS, "", Better::Lower, ratios)])
             .map(|(name, unit, better, text)| StatisticDefinition {

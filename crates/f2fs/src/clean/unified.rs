@@ -306,16 +306,16 @@ impl UnifiedCounters {
 
 /// Name, unit, text.
 const ROWS: [(&str, &str, &str); 10] = [
-    ("reviewed_segments", "", "used segments looked at before their gaps were filled"),
-    ("treated_segments", "", "of these, those of which runs were moved before"),
-    ("sorted_segments", "", "of these, those remapped away as a whole in the order of files"),
+    ("reviewed_segments", "", "used segments reviewed before their gaps were filled"),
+    ("treated_segments", "", "of these, those from which runs were moved first"),
+    ("sorted_segments", "", "of these, those remapped away as a whole in file order"),
     ("left_runs", "", "runs of valid blocks that stayed"),
-    ("copied_out_runs", "", "runs copied to the log of cold data"),
+    ("copied_out_runs", "", "runs copied to the cold data log"),
     ("copied_within_runs", "", "runs copied within their segment"),
-    ("remapped_out_runs", "", "runs remapped to the log of cold data"),
+    ("remapped_out_runs", "", "runs remapped to the cold data log"),
     ("remapped_within_runs", "", "runs remapped within their segment"),
-    ("left_expected_ns", "ns", "time of filling the segments' gaps as they were, as expected"),
-    ("planned_expected_ns", "ns", "time of the plans that were made, less what reads save, as expected"),
+    ("left_expected_ns", "ns", "expected time of filling the segments' gaps without treatment"),
+    ("planned_expected_ns", "ns", "expected time of the plans, minus what reads save"),
 ];
 
 impl Statistics for UnifiedCounters {

@@ -45,7 +45,7 @@ impl<D: BlockDevice> Devices<D> {
         let expected = geometry.devices.len().max(1);
         if self.parts.len() != expected {
             let detail =
-                format!("{} devices; the volume lies on {expected}, in the superblock's order", self.parts.len());
+                format!("{} devices; the volume is on {expected}, in the superblock's order", self.parts.len());
             return Err(FsError::new(ErrorKind::InvalidArgument, detail));
         }
         let block = geometry.block_size() as u64;
@@ -156,7 +156,7 @@ impl<D: BlockDevice> Devices<D> {
 fn ends_before(at: u64) -> FsError {
     FsError::new(
         ErrorKind::Corrupt,
-        format!("the volume goes on at byte {at}, where its devices end: it was cut short"),
+        format!("the volume continues at byte {at}, where its devices end: it was cut short"),
     )
 }
 

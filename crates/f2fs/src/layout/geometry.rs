@@ -364,7 +364,7 @@ fn check_areas(superblock: &Superblock) -> Result<(), Defect> {
     if superblock.segment_count_checkpoint.get() != 2 || !pair(sit) || !pair(nat) {
         let checkpoint = superblock.segment_count_checkpoint.get();
         return refused(format!(
-            "{checkpoint}, {sit} and {nat} segments of checkpoint, SIT and NAT; expected 2 and even numbers"
+            "{checkpoint}, {sit} and {nat} segments of checkpoint, SIT and NAT; expected 2, even and even"
         ));
     }
     let main = superblock.segment_count_main.get();

@@ -310,7 +310,7 @@ pub fn inode_shape(geometry: &Geometry, features: Features, inode: &[u8]) -> Res
     let xattr_words = match extra {
         Some(extra) if features.has(Features::FLEXIBLE_INLINE_XATTR) => extra.xattr_words.get(),
         None if features.has(Features::FLEXIBLE_INLINE_XATTR) => {
-            return Err(wrong("no extra attributes, which flexible_inline_xattr asks of every inode".into()));
+            return Err(wrong("no extra attributes, which flexible_inline_xattr requires in every inode".into()));
         }
         _ if head.has_inline(inline::XATTR) || head.has_inline(inline::DENTRY) => DEFAULT_XATTR_WORDS,
         _ => 0,

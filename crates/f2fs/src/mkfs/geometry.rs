@@ -68,7 +68,7 @@ impl NewGeometry {
         }
         Self::shape(bytes, options).ok_or_else(|| {
             let needed = smallest(options).map_or_else(
-                || "no size would do with these sections, zones and spare".into(),
+                || "no size works with these sections, zones and spare".into(),
                 |bytes| format!("the smallest with these options has {}", format_bytes(bytes)),
             );
             FsError::new(ErrorKind::NoSpace, format!("a volume of {} is too small; {needed}", format_bytes(bytes)))

@@ -53,7 +53,7 @@ impl LogSegments {
         };
         let full = || FsError::new(ErrorKind::NoSpace, "the logs take more sections than the volume has");
         if !Log::ALL.into_iter().filter(|log| own(*log)).all(|log| take(first(log))) {
-            let shared = format!("two logs begin in one section of {per_section} segments; expected smaller sections");
+            let shared = format!("two logs start in one section of {per_section} segments; expected smaller sections");
             return Err(FsError::new(ErrorKind::InvalidArgument, shared));
         }
         let mut segments: [Vec<u32>; Log::COUNT] = Default::default();

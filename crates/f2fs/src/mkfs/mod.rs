@@ -83,7 +83,7 @@ impl SourceTree for EmptyTree {
     }
 
     fn read(&self, node: usize, _offset: u64, _into: &mut [u8]) -> Result<usize> {
-        Err(FsError::new(ErrorKind::InvalidArgument, format!("node {node} is no regular file")))
+        Err(FsError::new(ErrorKind::InvalidArgument, format!("node {node} is not a regular file")))
     }
 }
 
@@ -138,7 +138,7 @@ impl<'a> Mkfs<'a> {
         }
         let nids = new.nat / 2 * 512 * 455;
         if u64::from(self.plan.next_nid) > nids {
-            return wrong("numbers of nodes", self.plan.next_nid.into(), nids);
+            return wrong("node numbers", self.plan.next_nid.into(), nids);
         }
         let needed = sections_needed(&self.plan.logs, options.features, options.segments_per_section);
         let kept = if reserve { new.reserved.div_ceil(options.segments_per_section.into()) + 1 } else { 0 };

@@ -331,7 +331,7 @@ impl<'a> Plan<'a> {
 
     fn plan_link(&mut self, node: &SourceNode, inode: &mut PlannedInode) -> Result<()> {
         if node.target.is_empty() || node.target.len() > TARGET_MAX {
-            let detail = format!("a link to a path of {} bytes; F2FS holds 1 to {TARGET_MAX}", node.target.len());
+            let detail = format!("a symlink target of {} bytes; F2FS holds 1 to {TARGET_MAX}", node.target.len());
             return Err(FsError::new(ErrorKind::NameTooLong, detail));
         }
         if node.target.len() <= self.inline_bytes(inode, 0) {

@@ -56,7 +56,7 @@ pub fn superblock(new: &NewGeometry, options: &MkfsOptions, quotas: [NodeId; 3])
     match (geometry, found) {
         (Some(geometry), None) => Ok((superblock, geometry)),
         (_, Some(finding)) => Err(finding.into_error()),
-        (None, None) => Err(FsError::new(ErrorKind::InvalidArgument, "no volume can have this shape")),
+        (None, None) => Err(FsError::new(ErrorKind::InvalidArgument, "no volume can have this geometry")),
     }
 }
 

@@ -46,7 +46,7 @@ pub enum Room {
 /// Checks the name of a new entry. Errors: `InvalidName`, `NameTooLong`.
 pub fn check_name(name: &[u8]) -> Result<()> {
     if name.is_empty() || name == b"." || name == b".." || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
-        let detail = "names are not empty, not . or .., and hold no / and no NUL";
+        let detail = "names must not be empty, . or .., and must not contain / or NUL";
         return Err(FsError::new(ErrorKind::InvalidName, detail));
     }
     if name.len() > NAME_MAX {
@@ -90,7 +90,7 @@ pub fn hash_of_new(geometry: &Geometry, directory: &Inode, name: &[u8]) -> Resul
 /// `NotSupported`.
 pub fn expect_plain(directory: &Inode) -> Result<()> {
     if directory.is_encrypted() {
-        let detail = format!("directory {} is encrypted; its names are not changed without the key", directory.nid.0);
+        let detail = format!("directory {} is encrypted; its names cannot be changed without the key", directory.nid.0);
         return Err(FsError::new(ErrorKind::NotSupported, detail));
     }
     Ok(())

@@ -46,7 +46,7 @@ pub(super) fn expect_project<S: InodeStore + ?Sized>(store: &S, directory: &Inod
         return Ok(());
     }
     let detail = format!(
-        "inode {} of project {there} does not get a name in directory {}, where all is of project {here}; a copy of it does",
+        "inode {} of project {there} cannot be linked into directory {}, whose entries belong to project {here}; copy it instead",
         inode.nid.0, directory.nid.0
     );
     Err(FsError::new(ErrorKind::CrossDevice, detail))

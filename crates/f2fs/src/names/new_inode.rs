@@ -124,10 +124,10 @@ fn check(block_size: usize, node: &NewNode<'_>) -> Result<()> {
     let invalid = |text: String| Err(FsError::new(ErrorKind::InvalidArgument, text));
     match node.kind {
         FileKind::Symlink if node.target.is_empty() || node.target.contains(&0) => {
-            invalid("a link's target is not empty and holds no NUL".into())
+            invalid("a symlink target must not be empty or contain NUL".into())
         }
         FileKind::Symlink if node.target.len() >= block_size => {
-            let detail = format!("a link's target of {} bytes; at most {}", node.target.len(), block_size - 1);
+            let detail = format!("a symlink target of {} bytes; at most {}", node.target.len(), block_size - 1);
             Err(FsError::new(ErrorKind::NameTooLong, detail))
         }
         FileKind::BlockDevice | FileKind::CharacterDevice => check_device(node.device),

@@ -82,11 +82,11 @@ fn expect_no_circle<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: Node
     let (mut at, mut seen) = (to, BTreeSet::new());
     while at != NodeId::ROOT {
         if at == moved.nid {
-            let detail = format!("directory {} cannot go into itself", moved.nid.0);
+            let detail = format!("directory {} cannot be moved into itself", moved.nid.0);
             return Err(FsError::new(ErrorKind::InvalidArgument, detail));
         }
         if !seen.insert(at) {
-            let detail = format!("the way up from directory {} goes in a circle", to.0);
+            let detail = format!("the path up from directory {} is a cycle", to.0);
             return Err(Defect::new(FindingKind::Directory, detail).of(to).into_error());
         }
         at = NodeId(find_parent(store, &store.inode_at(at)?)?.entry.ino.get());

@@ -127,7 +127,7 @@ impl NameState {
     /// not retained).
     pub fn release(&mut self, ino: NodeId) -> Result<bool> {
         let Some(count) = self.retained.get_mut(&ino) else {
-            return Err(FsError::new(ErrorKind::InvalidArgument, format!("nobody retains inode {}", ino.0)));
+            return Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {} is not retained", ino.0)));
         };
         *count -= 1;
         let last = *count == 0;

@@ -24,7 +24,7 @@ pub fn key(name: &[u8]) -> Result<(u8, &[u8])> {
     let shown = || String::from_utf8_lossy(name).into_owned();
     match split_name(name) {
         Some((_, rest)) if rest.contains(&0) => {
-            Err(FsError::new(ErrorKind::InvalidArgument, format!("attribute {}: its name holds NUL", shown())))
+            Err(FsError::new(ErrorKind::InvalidArgument, format!("attribute {}: its name contains NUL", shown())))
         }
         // An attribute that no program sees cannot be set either.
         Some((index, rest)) if index != index::LUSTRE => Ok((index, rest)),

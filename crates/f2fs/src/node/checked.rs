@@ -56,11 +56,11 @@ pub(crate) fn check_node(
 /// Decodes the inode in a node's block. Errors: `Corrupt`.
 pub(crate) fn decode_inode(geometry: &Geometry, nid: NodeId, block: Block) -> Result<Inode> {
     if Footer::of_block(&block).is_none_or(|footer| footer.ino() != nid) {
-        return Err(Defect::new(FindingKind::Footer, format!("{nid} is no inode, but part of one")).into_error());
+        return Err(Defect::new(FindingKind::Footer, format!("{nid} is not an inode but part of one")).into_error());
     }
     let mut why = None;
     let decoded = Inode::decode(geometry, nid, block, &mut |finding| why = Some(finding));
     decoded.ok_or_else(|| {
-        why.unwrap_or_else(|| Defect::new(FindingKind::Inode, "an inode that cannot be decoded").of(nid)).into_error()
+        why.unwrap_or_else(|| Defect::new(FindingKind::Inode, "the inode cannot be decoded").of(nid)).into_error()
     })
 }

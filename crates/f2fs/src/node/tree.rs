@@ -147,7 +147,7 @@ fn check_place(block: &[u8], ino: NodeId, nid: NodeId, offset: NodeOffset) -> Re
         _ => {
             let (owner, place) = footer.map_or((0, 0), |footer| (footer.ino.get(), footer.offset().0));
             let detail =
-                format!("{nid} at place {} of its tree says that it is at place {place} of inode {owner}", offset.0);
+                format!("{nid} at position {} of its tree claims to be at position {place} of inode {owner}", offset.0);
             Err(Defect::new(FindingKind::Tree, detail).of(ino).into_error())
         }
     }

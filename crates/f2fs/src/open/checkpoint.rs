@@ -41,7 +41,7 @@ pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<
     // note, not damage.
     if let Some(chosen) = chosen {
         for finding in why {
-            let detail = format!("one of two checkpoint packs is not whole: {}", finding.detail);
+            let detail = format!("one of two checkpoint packs is not valid: {}", finding.detail);
             findings(Defect { kind: FindingKind::Note, detail, ..finding });
         }
         return Ok(chosen);
@@ -50,7 +50,7 @@ pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<
         return Err(error);
     }
     let first = why.into_iter().next().unwrap_or_else(|| Defect::new(FindingKind::Checkpoint, "no pack can be read"));
-    let detail = format!("neither checkpoint pack is whole; of the first: {}", first.detail);
+    let detail = format!("neither checkpoint pack is valid; the first: {}", first.detail);
     Err(Defect { detail, ..first }.into_error())
 }
 
@@ -81,7 +81,7 @@ pub fn read_pack(
         return wrong(format!("a pack of {total} blocks; expected 3 to {BLOCKS_PER_SEGMENT}"));
     }
     let mut last = vec![0; size];
-    let Some(end) = start.checked_add(total - 1) else { return wrong("a pack behind the volume's end".into()) };
+    let Some(end) = start.checked_add(total - 1) else { return wrong("a pack past the volume's end".into()) };
     blocks.read(Cause::Metadata, end, &mut last)?;
     match whole_block(&last) {
         Err(detail) => wrong(format!("its last block: {detail}")),
@@ -94,7 +94,7 @@ pub fn read_pack(
 
 /// The head and the checksum of a checkpoint block, if the checksum is correct.
 pub(crate) fn whole_block(block: &[u8]) -> std::result::Result<(CheckpointHead, u32), String> {
-    let head = CheckpointHead::of_block(block).ok_or("a block of no length")?;
+    let head = CheckpointHead::of_block(block).ok_or("an empty block")?;
     let place = head.checksum_offset.get();
     match (head.stored_checksum(block), head.computed_checksum(block)) {
         (Some(stored), Some(computed)) if stored == computed => Ok((head, stored)),
@@ -102,7 +102,7 @@ pub(crate) fn whole_block(block: &[u8]) -> std::result::Result<(CheckpointHead, 
             Err(format!("the checkpoint's checksum is {stored:#010x}; its bytes give {computed:#010x}"))
         }
         _ => Err(format!(
-            "the checkpoint's checksum stands at byte {place}; expected the last word, or one before the bitmaps"
+            "the checkpoint's checksum is at byte {place}; expected the last word, or one before the bitmaps"
         )),
     }
 }
@@ -154,7 +154,7 @@ fn bitmaps(geometry: &Geometry, pack: &Pack) -> std::result::Result<Maps, String
     let map = |start: usize, bytes: u32| {
         let map = pack.bytes.get(start..).and_then(|rest| rest.get(..bytes as usize));
         map.map(<[u8]>::to_vec)
-            .ok_or_else(|| format!("a bitmap of {bytes} bytes does not fit behind byte {start} of the checkpoint"))
+            .ok_or_else(|| format!("a bitmap of {bytes} bytes does not fit after byte {start} of the checkpoint"))
     };
     Ok((map(places.nat, head.nat_bitmap_bytes.get())?, map(places.sit, head.sit_bitmap_bytes.get())?))
 }

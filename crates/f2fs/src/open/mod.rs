@@ -82,10 +82,10 @@ fn note_state(state: &CheckpointState, findings: Defects<'_>) {
     let mut note = |text: &str| findings(Defect::new(FindingKind::Note, text));
     for (bit, text) in [
         (flag::ERROR, "an error stopped the volume's checkpoints: the last changes may be missing"),
-        (flag::FSCK, "the volume is marked as in need of fsck"),
-        (flag::QUOTA_NEEDS_FSCK, "the quota files are marked as in need of fsck"),
-        (flag::DISABLED, "checkpoints were disabled: what was written since is not shown"),
-        (flag::RESIZING, "a resize was under way"),
+        (flag::FSCK, "the volume is marked as needing fsck"),
+        (flag::QUOTA_NEEDS_FSCK, "the quota files are marked as needing fsck"),
+        (flag::DISABLED, "checkpoints were disabled: later changes are not shown"),
+        (flag::RESIZING, "a resize was in progress"),
     ] {
         if state.head.has(bit) {
             note(text);

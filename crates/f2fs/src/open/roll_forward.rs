@@ -38,7 +38,7 @@ pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointStat
             // The volume was cut short, which is already reported.
             Err(error) if error.kind == ErrorKind::Corrupt => return,
             Err(error) => {
-                let detail = format!("whether data were fsynced after the last checkpoint cannot be told: {error}");
+                let detail = format!("cannot tell whether data was fsynced after the last checkpoint: {error}");
                 findings(Defect::new(FindingKind::Note, detail).at(here));
                 return;
             }

@@ -55,7 +55,7 @@ pub fn choose<D: BlockDevice>(
         if !other.is_whole() && (is_first || chosen == 0) {
             let (bad, used) = if is_first { ("first", "second") } else { ("second", "first") };
             let why = other.findings.first().map_or_else(String::new, |finding| finding.detail.clone());
-            let detail = format!("the {bad} superblock is not whole ({why}); the {used} one is used");
+            let detail = format!("the {bad} superblock is not valid ({why}); the {used} one is used");
             findings(Defect::new(FindingKind::Superblock, detail));
         }
     }

@@ -67,7 +67,7 @@ impl Chain {
             let block = volume.chain_block(here)?;
             let Some(footer) = Footer::of_block(&block).filter(|footer| volume.is_recent(footer)) else { break };
             if footer.next() == here || !seen.insert(here.0) {
-                let detail = format!("the chain of fsynced nodes goes in a circle after {} nodes", chain.nodes.len());
+                let detail = format!("the chain of fsynced nodes becomes a cycle after {} nodes", chain.nodes.len());
                 return Err(Defect::new(FindingKind::State, detail).at(here).into_error());
             }
             chain.add(volume, here, footer, &block)?;

@@ -59,13 +59,15 @@ impl<D: BlockDevice> WritableVolume<D> {
         let mut freed = 0;
         for ino in orphans {
             if ino <= NodeId::ROOT || self.entry(ino)?.is_free() {
-                let detail = "the checkpoint says that this inode was open without a name; there is none";
+                let detail = "the checkpoint lists this inode as open without a name, but it does not exist";
                 self.notes.push(Defect::new(FindingKind::State, detail).of(ino));
                 continue;
             }
             let links = self.inode_at(ino)?.head.links.get();
             if links != 0 {
-                let detail = format!("an inode with {links} names that the checkpoint says has none: it stays");
+                let detail = format!(
+                    "the checkpoint lists this inode as open without a name, but it has {links} names: it stays"
+                );
                 self.notes.push(Defect::new(FindingKind::State, detail).of(ino));
                 continue;
             }

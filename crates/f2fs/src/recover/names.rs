@@ -30,13 +30,13 @@ impl<D: BlockDevice> WritableVolume<D> {
             || self.entry(parent)?.is_free()
             || WritableVolume::inode_at(self, parent)?.kind != FileKind::Directory
         {
-            return wrong(format!("a fsynced file is to be named in inode {}, which is no directory", parent.0));
+            return wrong(format!("an fsynced file is to be named in inode {}, which is not a directory", parent.0));
         }
         let directory = WritableVolume::inode_at(self, parent)?;
         let name = from.head.name().map(<[u8]>::to_vec).unwrap_or_default();
         entries::expect_plain(&directory)?;
         if from.head.has_advise(advise::ENCRYPTED_NAME) {
-            return wrong("the name of a fsynced file is encrypted, and its directory is not".into());
+            return wrong("the name of an fsynced file is encrypted, but its directory is not".into());
         }
         entries::check_name(&name)?;
         match self.find_entry(&directory, &name)? {
@@ -68,12 +68,12 @@ impl<D: BlockDevice> WritableVolume<D> {
             let directory = WritableVolume::inode_at(self, parent)?;
             if self.find_entry(&directory, free.as_bytes())?.is_none() {
                 rename_unasked(self, parent, (name, free.as_bytes()))?;
-                let detail = format!("a file that was fsynced has the name of this directory, which is {free} now");
+                let detail = format!("an fsynced file has the name of this directory, which is now {free}");
                 self.notes.push(Defect::new(FindingKind::State, detail).of(ino));
                 return Ok(());
             }
         }
-        let detail = "a file that was fsynced has the name of this directory, and all others for it are taken";
+        let detail = "an fsynced file has the name of this directory, and all substitutes are taken";
         Err(Defect::new(FindingKind::State, detail).of(ino).into_error())
     }
 }

@@ -85,7 +85,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         if is_plain && here.kind == from.kind && here.shape.count == from.shape.count {
             return Ok(());
         }
-        let detail = format!("a {} that was fsynced as a {} of another shape", here.kind, from.kind);
+        let detail = format!("a {} that was fsynced as a {} with another layout", here.kind, from.kind);
         Err(Defect::new(FindingKind::State, detail).of(from.nid).into_error())
     }
 
@@ -100,7 +100,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.take_inline_data(ino, None)?;
         let here = self.inode_at(ino)?;
         let Some(first) = self.first_page_of(&here, offset) else {
-            let detail = format!("a fsynced node says that it stands at place {} of its tree", offset.0);
+            let detail = format!("an fsynced node claims position {} of its tree", offset.0);
             return Err(Defect::new(FindingKind::Tree, detail).of(ino).at(node.at).into_error());
         };
         let count = here.tree_shape(self.geometry()).direct_addresses as u16;
@@ -154,7 +154,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         let now = self.elapsed_seconds();
         let wanted = match wanted {
             DataAddress::At(at) if self.geometry().main(at).is_none() => {
-                let detail = format!("a fsynced node names {at}, outside the main area");
+                let detail = format!("an fsynced node refers to {at}, outside the main area");
                 return Err(Defect::new(FindingKind::Address, detail).of(ino).into_error());
             }
             wanted => wanted,

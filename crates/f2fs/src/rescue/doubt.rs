@@ -60,16 +60,18 @@ impl Doubt {
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Incomplete { bytes } => write!(f, "{bytes} bytes are lost, and are zeroes here"),
-            Self::Reused { bytes } => write!(f, "{bytes} bytes lie in blocks that something else uses too"),
+            Self::Incomplete { bytes } => write!(f, "{bytes} bytes are lost and read as zeroes"),
+            Self::Reused { bytes } => write!(f, "{bytes} bytes are in blocks that something else uses too"),
             Self::Older => f.write_str("it may be an older state"),
             Self::NoAttributes => f.write_str("its extended attributes are lost"),
-            Self::Size => f.write_str("its size is impossible, and was cut"),
+            Self::Size => f.write_str("its size is impossible and was reduced"),
             Self::Encrypted => f.write_str("it is encrypted"),
             Self::Deleted => f.write_str("it had been deleted"),
             Self::Replaced => f.write_str("it was deleted, and a later file has its number"),
             Self::Unlisted => f.write_str("its directory does not list it: deleted, renamed or replaced"),
-            Self::OwnName => f.write_str("what lists it is lost; the name is the one it was made with"),
+            Self::OwnName => {
+                f.write_str("the directory that lists it is lost; the name is the one recorded in its inode")
+            }
             Self::Unnamed => f.write_str("its name is lost"),
         }
     }

@@ -113,7 +113,9 @@ impl<D: BlockDevice> RescuedVolume<D> {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.scan.superblock.is_none() {
-            notes.push("no superblock is left: the volume's shape and features are inferred from its nodes".to_owned());
+            notes.push(
+                "no superblock is left: the volume's geometry and features are inferred from its nodes".to_owned(),
+            );
         }
         if !self.inodes.contains_key(&NodeId::ROOT) {
             notes.push("the root directory is lost: names come from the files themselves".to_owned());

@@ -58,7 +58,7 @@ impl<D: BlockDevice> Blocks for ScannedBlocks<D> {
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
         let place = u64::from(at.0)
             .checked_sub(self.shift)
-            .ok_or_else(|| FsError::new(ErrorKind::Corrupt, format!("{at} lies before the beginning of the image")))?;
+            .ok_or_else(|| FsError::new(ErrorKind::Corrupt, format!("{at} is before the start of the image")))?;
         let context = Context::default().for_cause(cause).in_area(Area::Main);
         self.devices.read(context, place << self.geometry.log_block_size(), into)
     }

@@ -142,7 +142,7 @@ impl<'a, D: BlockDevice> View<'a, D> {
     fn block(&self, at: BlockAddress) -> Result<Vec<u8>> {
         let mut block = vec![0; self.geometry().block_size()];
         if self.geometry().main(at).is_none() {
-            return Err(FsError::new(ErrorKind::Corrupt, format!("{at} lies outside the main area")));
+            return Err(FsError::new(ErrorKind::Corrupt, format!("{at} is outside the main area")));
         }
         self.read(Cause::Metadata, at, &mut block)?;
         Ok(block)

@@ -56,7 +56,7 @@ impl Segments {
         let chosen = if next.is_none() { Some(self.choose(device, log)?) } else { None };
         if self.sit.in_last_checkpoint(segment, block) == Some(true) || !self.sit.take(segment, block, now) {
             return Err(corrupt(format!(
-                "block {block} of {segment}, where the {log} log stands, is in use; expected a free one"
+                "the next block of the {log} log, block {block} of {segment}, is in use; expected a free one"
             )));
         }
         let open = &mut self.logs[log.index()];
@@ -75,7 +75,7 @@ impl Segments {
         let (segment, block) = Sit::door(&self.geometry, at)?;
         if !self.sit.is_usable(segment, block) {
             return Err(corrupt(format!(
-                "{at} is in use, or was until the next checkpoint; expected a free block to write"
+                "{at} is in use or not writable before the next checkpoint; expected a free block"
             )));
         }
         self.place(device, at, owner, now)
@@ -89,7 +89,7 @@ impl Segments {
     fn place(&mut self, device: &dyn Blocks, at: BlockAddress, owner: Summary, now: u64) -> Result<()> {
         let (segment, block) = Sit::door(&self.geometry, at)?;
         if self.sit.is_valid(segment, block) {
-            return Err(corrupt(format!("{at} is in use; expected a block of nobody")));
+            return Err(corrupt(format!("{at} is in use; expected a free block")));
         }
         let of_nodes = self.sit.kind(segment).is_node();
         let held = self.sit.valid(segment) > 0 || self.sit.valid_at_checkpoint(segment) > 0;

@@ -139,7 +139,7 @@ fn open_log(device: &dyn Blocks, state: &CheckpointState, sit: &Sit, log: Log) -
     let used = if at.ssr { at.next..at.next + 1 } else { at.next..BLOCKS };
     if let Some(block) = used.into_iter().find(|&block| sit.is_valid(at.segment, block)) {
         return refused(format!(
-            "the {log} log stands at block {} of {}, and block {block} is in use",
+            "the {log} log is at block {} of {}, but block {block} is in use",
             at.next, at.segment
         ));
     }

@@ -177,7 +177,10 @@ impl Sit {
         }
         if u32::from(entry.valid_blocks()) != entry.counted_blocks() {
             let (says, has) = (entry.valid_blocks(), entry.counted_blocks());
-            findings(Defect::new(FindingKind::Sit, format!("{segment} says {says} valid blocks; its map has {has}")));
+            findings(Defect::new(
+                FindingKind::Sit,
+                format!("the SIT entry of {segment} counts {says} valid blocks; its map has {has}"),
+            ));
         }
         let kind = entry.log().unwrap_or_else(|| {
             let detail = format!("{segment} is of type {}; expected 0 to 5", entry.raw_type());

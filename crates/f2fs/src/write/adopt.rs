@@ -113,7 +113,7 @@ impl<D: BlockDevice> WritableVolume<D> {
                 return wrong(format!("inode {number} is source and target"));
             }
             if source.inline_data().is_some() && source.head.size.get() > 0 {
-                let detail = format!("the content of inode {number} stands in the inode: it has no page; read it");
+                let detail = format!("the content of inode {number} is inline and has no page; read it instead");
                 return Err(refused(ErrorKind::NotSupported, detail));
             }
             self.expect_no_draft(source.nid)?;
@@ -121,7 +121,7 @@ impl<D: BlockDevice> WritableVolume<D> {
             let (end, source_end) =
                 (place.offset.checked_add(place.length), place.source_offset.checked_add(place.length));
             let (Some(end), Some(source_end)) = (end, source_end) else {
-                return wrong(format!("{} bytes at {}: behind the end of all files", place.length, place.offset));
+                return wrong(format!("{} bytes at {}: past the largest file size", place.length, place.offset));
             };
             self.expect_size(&file, end)?;
             let aligned = place.offset.is_multiple_of(unit) && place.source_offset.is_multiple_of(unit);
@@ -133,14 +133,14 @@ impl<D: BlockDevice> WritableVolume<D> {
             }
             if source_end.div_ceil(unit) > source.head.size.get().div_ceil(unit) {
                 let size = source.head.size;
-                return wrong(format!("up to byte {source_end} of inode {number}, which has {size}"));
+                return wrong(format!("up to byte {source_end} of inode {number}, whose size is {size}"));
             }
             sources.insert(source.nid);
             taken.push(place.offset..end.div_ceil(unit).saturating_mul(unit));
         }
         taken.sort_unstable_by_key(|range| range.start);
         if taken.windows(2).any(|pair| matches!(pair, [one, other] if one.end > other.start)) {
-            return wrong("two places have bytes of the target in common".into());
+            return wrong("two ranges of the target overlap".into());
         }
         Ok(sources.into_iter().collect())
     }
@@ -207,7 +207,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         let at_once = sections * per_section;
         // Room left in the logs' sections is ignored, except that a few pages always fit.
         if blocks > at_once.max(per_section / 2) {
-            let detail = format!("{blocks} blocks at once, where {at_once} are in free sections beside the reserve");
+            let detail = format!("{blocks} blocks at once; the free sections beside the reserve have {at_once}");
             return Err(refused(ErrorKind::NoSpace, detail));
         }
         Ok(())

@@ -42,7 +42,7 @@ impl<D: BlockDevice> WritableVolume<D> {
     /// `InvalidArgument`.
     pub(crate) fn expect_no_draft(&self, ino: NodeId) -> Result<()> {
         if self.writer.drafts.contains_key(&ino) {
-            let detail = format!("inode {} is a draft: it is only written, committed and dropped", ino.0);
+            let detail = format!("inode {} is a draft: it can only be written, committed or dropped", ino.0);
             return Err(FsError::new(ErrorKind::NotSupported, detail));
         }
         self.expect_no_draft_of(ino)
@@ -51,7 +51,7 @@ impl<D: BlockDevice> WritableVolume<D> {
     /// Refuses to change the content of a file that has a draft. Errors: `InvalidArgument`.
     pub(crate) fn expect_no_draft_of(&self, ino: NodeId) -> Result<()> {
         match self.writer.drafts.values().any(|file| *file == ino) {
-            true => Err(wrong(format!("inode {} has a draft, which comes first", ino.0))),
+            true => Err(wrong(format!("inode {} has a draft, which must be committed or dropped first", ino.0))),
             false => Ok(()),
         }
     }
@@ -102,7 +102,7 @@ impl<D: BlockDevice> WritableVolume<D> {
 
     /// The file of a draft. Errors: `InvalidArgument` (the inode is no draft).
     fn expect_draft(&self, draft: NodeId) -> Result<NodeId> {
-        self.drafted(draft).ok_or_else(|| wrong(format!("inode {} is no draft", draft.0)))
+        self.drafted(draft).ok_or_else(|| wrong(format!("inode {} is not a draft", draft.0)))
     }
 
     /// Implements [`nandkit_vfs::AtomicWrites::abort_atomic`].

@@ -239,7 +239,7 @@ impl<D: BlockDevice> WritableVolume<D> {
     /// `IsADirectory`, `NotSupported`.
     pub(crate) fn expect_writable(&self, inode: &Inode) -> Result<()> {
         let refused = |what: &str| {
-            let detail = format!("inode {} is {what}: its content is not written", inode.nid.0);
+            let detail = format!("inode {} is {what}: its content cannot be written", inode.nid.0);
             Err(FsError::new(ErrorKind::NotSupported, detail))
         };
         match inode.kind {

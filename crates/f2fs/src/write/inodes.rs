@@ -86,7 +86,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.expect_running()?;
         let most = orphans_max(self.geometry());
         if self.writer.orphans.len() >= most && !self.writer.orphans.contains(&ino) {
-            let detail = format!("{most} files are open without a name; a checkpoint has room for no more");
+            let detail = format!("{most} open files have no name; a checkpoint has no room for more");
             return Err(FsError::new(ErrorKind::NoSpace, detail));
         }
         self.writer.orphans.insert(ino);
@@ -144,5 +144,5 @@ impl<D: BlockDevice> WritableVolume<D> {
 
 #[cold]
 fn no_inode(ino: NodeId) -> FsError {
-    Defect::new(FindingKind::Footer, format!("{ino} is no inode, but part of one")).into_error()
+    Defect::new(FindingKind::Footer, format!("{ino} is not an inode but part of one")).into_error()
 }

@@ -186,7 +186,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         match &self.writer.stopped {
             None => Ok(()),
             Some(why) => {
-                let detail = format!("the volume is read-only since an error: {why}");
+                let detail = format!("the volume became read-only after an error: {why}");
                 Err(FsError::new(ErrorKind::ReadOnly, detail))
             }
         }

@@ -33,8 +33,8 @@ pub fn obstacle(geometry: &Geometry, state: &CheckpointState) -> Option<String> 
     let features = geometry.features;
     for (feature, why) in [
         (Features::READ_ONLY, "it was made to be read only: it has no summaries and no spare blocks"),
-        (Features::ZONED, "it lies on zoned devices, which are written zone by zone"),
-        (Features::DEVICE_ALIAS, "files of it may stand for whole devices"),
+        (Features::ZONED, "it is on zoned devices, which are written zone by zone"),
+        (Features::DEVICE_ALIAS, "its files may be aliases of whole devices"),
         (Features::PACKED_SSA, "its summaries are packed"),
     ] {
         if features.has(feature) {
@@ -45,12 +45,15 @@ pub fn obstacle(geometry: &Geometry, state: &CheckpointState) -> Option<String> 
         return Some(format!("it has features without a known name: {:#x}", features.unknown()));
     }
     if geometry.block_size() != 4096 {
-        return Some(format!("its blocks have {} bytes; only those of 4096 are written", geometry.block_size()));
+        return Some(format!(
+            "its blocks have {} bytes; only blocks of 4096 bytes can be written",
+            geometry.block_size()
+        ));
     }
     for (bit, why) in [
         (flag::ERROR, "an error stopped its checkpoints; fsck.f2fs or a repair comes first"),
         (flag::DISABLED, "its checkpoints are disabled"),
-        (flag::RESIZING, "a resize of it was under way"),
+        (flag::RESIZING, "a resize was in progress"),
     ] {
         if state.head.has(bit) {
             return Some(why.into());
@@ -75,7 +78,8 @@ impl<D: BlockDevice> WritableVolume<D> {
 
     /// Like [`WritableVolume::mount`], for an opened volume whose findings are `notes`.
     pub(crate) fn from_opened(opened: Opened<D>, options: WriteOptions, mut notes: Vec<crate::Defect>) -> Result<Self> {
-        let refused = |why: String| FsError::new(ErrorKind::NotSupported, format!("the volume is not written: {why}"));
+        let refused =
+            |why: String| FsError::new(ErrorKind::NotSupported, format!("the volume cannot be written: {why}"));
         if let Some(why) = obstacle(&opened.blocks.geometry, &opened.state) {
             return Err(refused(why));
         }

@@ -96,7 +96,7 @@ impl<D: BlockDevice> WritableVolume<D> {
             return;
         }
         if self.state.head.has(flag::QUOTA_NEEDS_FSCK) {
-            self.writer.quotas.distrust("the checkpoint says that they are not to be trusted".into());
+            self.writer.quotas.distrust("the checkpoint marks them as untrusted".into());
             return;
         }
         for kind in QuotaKind::ALL {
@@ -122,8 +122,8 @@ impl<D: BlockDevice> WritableVolume<D> {
     pub(super) fn renew_quotas(&mut self) {
         let Some(why) = self.writer.quotas.untrusted().map(str::to_owned) else { return };
         let note = match self.recount_quotas() {
-            Ok(()) => format!("the quotas are counted anew: {why}"),
-            Err(error) => format!("the quotas are not kept: {error}"),
+            Ok(()) => format!("the quotas were counted anew: {why}"),
+            Err(error) => format!("the quotas are not tracked: {error}"),
         };
         self.notes.push(Defect::new(FindingKind::Note, note));
     }
@@ -137,7 +137,7 @@ impl<D: BlockDevice> WritableVolume<D> {
     /// Stops tracking usage.
     fn distrust_quotas(&mut self, error: &FsError) {
         if self.writer.quotas.distrust(error.to_string()) {
-            let detail = format!("a quota file is damaged, and usage no longer kept: {error}");
+            let detail = format!("a quota file is damaged, and usage is no longer tracked: {error}");
             self.notes.push(Defect::new(FindingKind::Note, detail));
         }
     }
@@ -495,8 +495,8 @@ fn expect_quota_file(inode: &Inode) -> Result<()> {
 fn exceeded(kind: QuotaKind, record: &Record, verdict: Verdict, unit: &str) -> FsError {
     let limit = if unit == "inodes" { &record.inodes } else { &record.bytes };
     let (what, limit) = match verdict {
-        Verdict::Soft(_) => ("was for too long beyond its soft limit", limit.soft),
-        _ => ("would go beyond its limit", limit.hard),
+        Verdict::Soft(_) => ("has exceeded its soft limit for too long", limit.soft),
+        _ => ("would exceed its limit", limit.hard),
     };
     let detail = format!("{} {} {what} of {limit} {unit}", kind.name(), record.id);
     FsError::new(ErrorKind::QuotaExceeded, detail)

@@ -94,7 +94,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         if footer.is_some_and(|footer| footer.ino() == ino && Some(footer.offset()) == offset) {
             return Ok(());
         }
-        let detail = format!("{nid} does not stand in the tree of inode {} where its footer says", ino.0);
+        let detail = format!("{nid} is not where its footer says in the tree of inode {}", ino.0);
         Err(crate::Defect::new(crate::FindingKind::Tree, detail).of(ino).into_error())
     }
 
@@ -213,7 +213,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         while nids.len() < count {
             let next = match self.take_nid() {
                 // A search that wrapped around finds nids that were taken but not entered.
-                Ok(nid) if nids.contains(&nid) => Err(FsError::new(ErrorKind::NoSpace, "no number of a node is free")),
+                Ok(nid) if nids.contains(&nid) => Err(FsError::new(ErrorKind::NoSpace, "no node number is free")),
                 next => next,
             };
             match next {

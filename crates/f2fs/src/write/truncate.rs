@@ -206,7 +206,7 @@ impl<D: BlockDevice> WritableVolume<D> {
         self.expect_size(&inode, end)?;
         self.drop_unwritten(&inode)?;
         if length == 0 {
-            return Err(FsError::new(ErrorKind::InvalidArgument, "a range of no length"));
+            return Err(FsError::new(ErrorKind::InvalidArgument, "an empty range"));
         }
         let block = self.geometry().block_size() as u64;
         let (first, behind) = (offset / block, end.div_ceil(block));

@@ -205,7 +205,7 @@ impl Check<'_> {
             depth = depth.max(found.depth);
             attached.push(*nid);
             if taken.contains(&name) && self.knows_an_older_name(*nid) {
-                self.drop_of(*nid, || "its name: this is one that it had, and may be an older one".into());
+                self.drop_of(*nid, || "its name: the new one is the recorded one, and may be an older one".into());
             }
         }
         if attached.is_empty() {

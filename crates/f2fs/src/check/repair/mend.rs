@@ -225,7 +225,7 @@ impl Check<'_> {
             return;
         }
         self.mender.iter_mut().for_each(|mender| _ = mender.hopeless.insert(nid));
-        self.drop_of(nid, || "the inode, of which nothing can be made".into());
+        self.drop_of(nid, || "the inode, which cannot be decoded".into());
         let place = AreaPlace {
             at: BlockAddress(known.name_block),
             inline: known.has(crate::check::inodes::state::NAME_INLINE),
@@ -248,7 +248,7 @@ impl Check<'_> {
     /// sealed.
     pub fn mend_marks(&mut self, inode: &Inode, without: &[u8]) {
         let Some(at) = self.nat.entry(inode.nid).map(|entry| BlockAddress(entry.address.get())) else { return };
-        self.drop_of(inode.nid, || "the mark of encryption or verity, without the attribute that belongs to it".into());
+        self.drop_of(inode.nid, || "the flag of encryption or verity, whose attribute is missing".into());
         let bits = without.iter().fold(0, |bits, index| {
             bits | if *index == VERITY { advise::VERITY } else { advise::ENCRYPTED | advise::ENCRYPTED_NAME }
         });

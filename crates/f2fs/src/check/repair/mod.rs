@@ -106,7 +106,7 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     let mut waiting = false;
     roll_forward::look(&blocks, &pack, &state, &mut |defect| waiting |= defect.kind == FindingKind::NotReplayed);
     if waiting && waiting_data == Waiting::Refused {
-        let detail = "data that were fsynced after the last checkpoint would be dropped";
+        let detail = "data fsynced after the last checkpoint would be dropped";
         return Err(FsError::new(ErrorKind::NotSupported, detail));
     }
     let before = finished_check(&blocks, &superblock, report);
@@ -119,7 +119,7 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     let found = lost_entries::restore(&overlay, &superblock, &mut state);
     let root_is_new = root::provide(&mut overlay, &superblock, &mut state)?;
     if root_is_new {
-        let detail = "of the root directory nothing was left: it is made anew, and inodes that it had get the names that they know of themselves, which may be older ones of what was renamed over others";
+        let detail = "the root directory is lost: it is made anew, and its inodes get the names that they record, which may be outdated after renames";
         dropped.push(Defect::new(FindingKind::Directory, detail.to_owned()).of(NodeId::ROOT));
     }
     let attached = mend_all(&mut overlay, &mut superblock, &state, &mut dropped, (root_is_new, &deleted))?;
@@ -161,11 +161,11 @@ fn mended(before: &Report, after: &Report, attached: &[NodeId], found: &[NodeId]
     let mut mended: Vec<Finding> = before.faults().filter(|fault| !after.findings.contains(fault)).cloned().collect();
     mended.extend(attached.iter().map(|inode| {
         let detail =
-            format!("inode {} has a name in lost+found, or in the root where there is no such directory", inode.0);
+            format!("inode {} got a name in lost+found, or in the root if there is no such directory", inode.0);
         Finding::new(FindingKind::Orphan, detail)
     }));
     if !found.is_empty() {
-        let detail = format!("{} nodes that the NAT had lost were found by their own blocks", found.len());
+        let detail = format!("{} nodes missing from the NAT were found by their own blocks", found.len());
         mended.push(Finding::new(FindingKind::Nat, detail));
     }
     mended
@@ -191,7 +191,8 @@ fn mend_all(
         if !lost_quotas.is_empty() {
             superblocks::forget_quotas(superblock, &lost_quotas);
             dropped.extend(lost_quotas.into_iter().map(|nid| {
-                let detail = "the quota file and its limits: the inode is lost, and the superblock names none any more";
+                let detail =
+                    "the quota file and its limits: its inode is lost, and the superblock no longer refers to it";
                 Defect::new(FindingKind::Quota, detail.to_owned()).of(nid)
             }));
             continue;
@@ -209,7 +210,7 @@ fn mend_all(
         dropped.extend_from_slice(&mender.dropped);
         overlay.blocks.extend(mender.into_blocks(geometry, seed));
     }
-    Err(FsError::new(ErrorKind::Corrupt, "mending one thing makes another wrong, again and again"))
+    Err(FsError::new(ErrorKind::Corrupt, "the repair does not end: each pass damages something else"))
 }
 
 /// Visits everything once and collects the changes, and the quota files' inodes that cannot be
@@ -249,7 +250,7 @@ fn pass_over(
 fn tell_left_out(check: &Check<'_>, dropped: &mut Vec<Defect>) {
     let left = check.nat.unreached().take(LISTED_MAX as usize);
     dropped.extend(left.map(|(nid, entry)| {
-        Defect::new(FindingKind::Unreached, format!("{nid} of inode {}, to which nothing leads", entry.ino.get()))
+        Defect::new(FindingKind::Unreached, format!("{nid} of inode {}, which nothing refers to", entry.ino.get()))
     }));
 }
 

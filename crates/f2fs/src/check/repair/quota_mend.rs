@@ -27,7 +27,7 @@ impl Check<'_> {
             let Ok(bytes) = self.quota_bytes(&pages) else { continue };
             let mut changed = QuotaBytes(bytes.clone());
             if put_right(&mut changed, kind, &counted).is_err() {
-                self.drop_of(pages.nid, || format!("the limits of {}s: nothing can be made of the file", kind.name()));
+                self.drop_of(pages.nid, || format!("the limits of {}s: the file cannot be read", kind.name()));
                 changed = QuotaBytes(file::of_usages(kind, &counted));
             }
             if changed.0 != bytes {

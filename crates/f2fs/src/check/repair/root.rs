@@ -77,7 +77,7 @@ impl Check<'_> {
     /// Addresses for a root's node and its first page, in segments without claimed blocks.
     fn places_of_root(&self) -> Result<(BlockAddress, BlockAddress)> {
         if self.geometry.features.has(Features::READ_ONLY) {
-            let detail = "there is no root directory, and no place for one on a volume that is never written";
+            let detail = "there is no root directory, and no room for one on a read-only volume";
             return Err(FsError::new(ErrorKind::Corrupt, detail));
         }
         let next = |from| self.segments.free_segment(self.geometry, self.state, from);

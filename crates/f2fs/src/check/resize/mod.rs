@@ -68,14 +68,14 @@ pub fn resize<D: BlockDevice>(device: D, clock: Clock, bytes: u64) -> Result<Res
     devices.arrange(&geometry, &mut |defect| report.take(defect))?;
     let blocks = DeviceBlocks { devices, geometry };
     let Some((pack, state)) = packs::check(&blocks, &mut Draft::default()) else {
-        return Err(FsError::new(ErrorKind::Corrupt, "neither checkpoint pack can be used; a repair comes first"));
+        return Err(FsError::new(ErrorKind::Corrupt, "neither checkpoint pack can be used; repair the volume first"));
     };
     let mut waiting = !state.orphans.is_empty();
     roll_forward::look(&blocks, &pack, &state, &mut |defect| waiting |= defect.kind == FindingKind::NotReplayed);
     refuse(&blocks.geometry, &state, waiting)?;
     let before = finished_check(&blocks, &superblock, report);
     if let Some(fault) = before.faults().next() {
-        let detail = format!("the volume is damaged, and a repair comes first: {fault}");
+        let detail = format!("the volume is damaged; repair it first: {fault}");
         return Err(FsError::new(ErrorKind::Corrupt, detail));
     }
     let mut check = Check::new(&blocks, &superblock, &state, Draft::default());
@@ -96,18 +96,19 @@ pub fn resize<D: BlockDevice>(device: D, clock: Clock, bytes: u64) -> Result<Res
 
 /// Refuses volumes that cannot be resized.
 fn refuse(geometry: &Geometry, state: &CheckpointState, waiting: bool) -> Result<()> {
-    let refused = |why: String| Err(FsError::new(ErrorKind::NotSupported, format!("the volume is not resized: {why}")));
+    let refused =
+        |why: String| Err(FsError::new(ErrorKind::NotSupported, format!("the volume cannot be resized: {why}")));
     if let Some(why) = crate::write::obstacle(geometry, state) {
         return refused(why);
     }
     if geometry.devices.len() > 1 {
-        return refused("it lies on several devices".to_owned());
+        return refused("it is on several devices".to_owned());
     }
     if geometry.segments_per_section != 1 || geometry.sections_per_zone != 1 {
         return refused("its sections or zones have several segments".to_owned());
     }
     if waiting {
-        return refused("it was not unmounted; a mount for changes takes over what waits".to_owned());
+        return refused("it was not unmounted; mount it for writing first".to_owned());
     }
     Ok(())
 }
@@ -116,7 +117,7 @@ fn refuse(geometry: &Geometry, state: &CheckpointState, waiting: bool) -> Result
 fn expect_same(before: &Report, after: &Report) -> Result<()> {
     let wrong = |detail: String| Err(FsError::new(ErrorKind::Corrupt, format!("nothing was changed: {detail}")));
     if let Some(fault) = after.faults().next() {
-        return wrong(format!("the volume of the other size would not be sound: {fault}"));
+        return wrong(format!("the resized volume would not be sound: {fault}"));
     }
     for name in ["files", "directories", "other_inodes", "nodes", "blocks_used"] {
         if before.count(name) != after.count(name) {
@@ -154,7 +155,7 @@ impl Old<'_> {
         }
         let least = shape::bytes(self.superblock, high);
         let detail = format!(
-            "{bytes} bytes are too few for what the volume holds; the least is {least} bytes ({})",
+            "{bytes} bytes are too few for the volume's content; the least is {least} bytes ({})",
             format_bytes(least)
         );
         Err(FsError::new(ErrorKind::NoSpace, detail))

@@ -293,7 +293,7 @@ impl<D: BlockDevice> WritableBlocks<D> {
     pub fn write(&mut self, what: Submission, at: BlockAddress, parts: &[Payload<'_>]) -> Result<()> {
         let (block_size, area) = (self.blocks.geometry.block_size(), self.area(at));
         if parts.iter().any(|part| !part.len().is_multiple_of(block_size)) {
-            let detail = format!("a write at {at} of parts that are no whole blocks of {block_size} bytes");
+            let detail = format!("a write at {at} of parts that are not whole blocks of {block_size} bytes");
             return Err(FsError::new(ErrorKind::InvalidArgument, detail));
         }
         let mut left = (Pieces::total(parts) / block_size) as u64;

@@ -91,7 +91,7 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         if count <= ROOT || u64::from(count) * BLOCK as u64 > size {
             return corrupt(format!("{count} blocks of {BLOCK} bytes in a file of {size} bytes"));
         }
-        for (what, first) in [("without use", header.free_block), ("with room", header.free_entry)] {
+        for (what, first) in [("of unused", header.free_block), ("with room", header.free_entry)] {
             if first.get() >= count || first.get() == ROOT {
                 return corrupt(format!("the list of blocks {what} begins with block {first} of {count}"));
             }
