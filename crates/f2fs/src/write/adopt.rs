@@ -54,7 +54,7 @@ impl<D: BlockDevice> WritableVolume<D> {
     }
 
     /// Implements [`nandkit_vfs::Adopt::adopt`]; the caller sets times.
-    pub(crate) fn adopt_places(&mut self, target: NodeId, places: &[Place]) -> Result<()> {
+    pub(crate) fn adopt_places(&mut self, target: NodeId, places: &[AdoptedRange]) -> Result<()> {
         self.expect_running()?;
         if !self.can_adopt() {
             return Err(refused(ErrorKind::NotSupported, "the volume's device cannot remap single blocks".into()));
@@ -99,7 +99,7 @@ impl<D: BlockDevice> WritableVolume<D> {
     }
 
     /// Refuses unsuitable ranges. Returns the source inodes.
-    fn expect_places(&self, target: NodeId, places: &[Place]) -> Result<Vec<NodeId>> {
+    fn expect_places(&self, target: NodeId, places: &[AdoptedRange]) -> Result<Vec<NodeId>> {
         let file = self.inode_at(target)?;
         self.expect_writable(&file)?;
         let unit = self.geometry().block_size() as u64;
@@ -146,7 +146,7 @@ impl<D: BlockDevice> WritableVolume<D> {
     }
 
     /// The runs of the ranges, and the target's size with them.
-    fn runs_of(&self, places: &[Place]) -> Result<(Vec<Run>, u64)> {
+    fn runs_of(&self, places: &[AdoptedRange]) -> Result<(Vec<Run>, u64)> {
         let unit = self.geometry().block_size() as u64;
         let (mut runs, mut end) = (Vec::new(), 0);
         for place in places {
