@@ -43,7 +43,7 @@ fn with_tree() -> tempfile::TempDir {
 
 const BOTH: [&str; 6] = ["--mount-point", "/system", "--fs-config", "fs_config", "--file-contexts", "file_contexts"];
 
-fn mkfs(path: &Path, image: &str, options: &[&str]) -> crate::common::Outcome {
+fn mkfs(path: &Path, image: &str, options: &[&str]) -> crate::common::ProgramRun {
     let words = [&["mkfs", "f2fs", "--from", "tree", "--size", "100M", "-f", image], options].concat();
     nandkit(path, &words)
 }

@@ -7,15 +7,15 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::mounted::cleaning_dead_mounts;
-use crate::common::{Outcome, nandkit, succeeds};
+use crate::common::{ProgramRun, nandkit, succeeds};
 use serde_json::Value;
 
 /// A script of sh in which `$N` is the program.
-fn sh(directory: &Path, script: &str) -> Outcome {
+fn sh(directory: &Path, script: &str) -> ProgramRun {
     let mut command = Command::new("sh");
     command.args(["-c", script]).current_dir(directory).env("N", env!("CARGO_BIN_EXE_nandkit"));
     let output = command.stdin(Stdio::null()).output().expect("sh runs");
-    Outcome {
+    ProgramRun {
         status: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -9,7 +9,7 @@ use nandkit_f2fs::Blocks;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{BlockAddress, F2fs, MountOptions, WritableVolume, WriteOptions};
 use nandkit_testkit::fs_suite::extents::{self, DeviceMaker};
-use nandkit_testkit::fs_suite::{FsMaker, Volume as Wanted};
+use nandkit_testkit::fs_suite::{FsMaker, VolumeSize};
 use nandkit_units::{Cause, Clock};
 use nandkit_vfs::{ExtentKind, FileKind, FileSystem, InodeNumber};
 
@@ -21,7 +21,7 @@ struct Maker {
 impl FsMaker for Maker {
     type Fs = WritableVolume<RamDevice>;
 
-    fn make(&self, _volume: Wanted) -> Self::Fs {
+    fn make(&self, _volume: VolumeSize) -> Self::Fs {
         let mut device = RamDevice::with_sectors(4096, 96 << 8).unwrap();
         let options = MkfsOptions { features: features_named(self.features).unwrap(), ..MkfsOptions::default() };
         Mkfs::new(&EmptyTree::new(&options), options.clone()).unwrap().write(&mut device, &clock(), &|_| {}).unwrap();

@@ -4,8 +4,8 @@
 
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
-use nandkit_f2fs::{WritableVolume, WriteOptions};
-use nandkit_testkit::durability::{History, Promise, State, found, step};
+use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_testkit::durability::{History, Promise, State, observe, step};
 use nandkit_units::random::Random;
 
 use crate::made::clock;
@@ -50,7 +50,7 @@ fn what_was_synced_survives_cuts_at_every_request() {
             let context = format!("seed {seed}, {plan:?}");
             let volume = WritableVolume::mount(vec![device], clock(), options);
             let volume = volume.unwrap_or_else(|error| panic!("{context}: {error}"));
-            let judged = history.judge(&found(&volume), history.under_way(), PROMISE);
+            let judged = history.judge(&observe(&volume), history.under_way(), PROMISE);
             judged.unwrap_or_else(|wrong| panic!("{context}: {wrong}"));
             let wrong = findings(device_of(&image_of(&unmount(volume))));
             assert_eq!(wrong, Vec::<String>::new(), "{context}: check");

@@ -5,7 +5,7 @@ use crate::common::*;
 use nandkit_block::BlockDevice;
 use nandkit_block::RamDevice;
 use nandkit_fat::{Fat, FatKind, FormatOptions, MountOptions, format};
-use nandkit_testkit::fs_suite::{self, FsMaker, Volume};
+use nandkit_testkit::fs_suite::{self, FsMaker, VolumeSize};
 use nandkit_testkit::listing::contents_of_volume;
 use nandkit_testkit::model_compare::{self, Plan};
 use nandkit_testkit::vfat::Judges;
@@ -21,22 +21,23 @@ struct Maker {
 }
 
 impl Maker {
-    fn device(&self, volume: Volume) -> RamDevice {
+    fn device(&self, volume: VolumeSize) -> RamDevice {
         let (bytes, cluster_size) = match (volume, self.kind) {
-            (Volume::Roomy, FatKind::Fat12) => (60 << 20, Some(16 << 10)),
-            (Volume::Roomy, FatKind::Fat16) => (64 << 20, Some(2048)),
-            (Volume::Roomy, FatKind::Fat32) => (40 << 20, Some(512)),
-            (Volume::Small, FatKind::Fat12) => (1 << 20, Some(1024)),
-            (Volume::Small, FatKind::Fat16) => (3 << 20, Some(512)),
-            (Volume::Small, FatKind::Fat32) => (36 << 20, Some(512)),
+            (VolumeSize::Roomy, FatKind::Fat12) => (60 << 20, Some(16 << 10)),
+            (VolumeSize::Roomy, FatKind::Fat16) => (64 << 20, Some(2048)),
+            (VolumeSize::Roomy, FatKind::Fat32) => (40 << 20, Some(512)),
+            (VolumeSize::Small, FatKind::Fat12) => (1 << 20, Some(1024)),
+            (VolumeSize::Small, FatKind::Fat16) => (3 << 20, Some(512)),
+            (VolumeSize::Small, FatKind::Fat32) => (36 << 20, Some(512)),
         };
         let mut device = ram(512, bytes);
         let options =
             FormatOptions { kind: Some(self.kind), cluster_size, root_entries: 8192, ..FormatOptions::default() };
-        let options = if volume == Volume::Small { FormatOptions { root_entries: 512, ..options } } else { options };
+        let options =
+            if volume == VolumeSize::Small { FormatOptions { root_entries: 512, ..options } } else { options };
         let geometry = format(&mut device, &clock(), &options).unwrap();
-        if volume == Volume::Small && self.kind == FatKind::Fat32 {
-            // FAT32 volumes cannot be small, so all clusters but the first 4,000 are marked bad.
+        if volume == VolumeSize::Small && self.kind == FatKind::Fat32 {
+            // No FAT32 volume is small: all clusters but the first 4,000 are marked bad.
             for copy in 0..geometry.fats {
                 let start = geometry.fat_start(copy) / 512;
                 let mut fat = vec![0; geometry.fat_bytes() as usize];
@@ -54,7 +55,7 @@ impl Maker {
 impl FsMaker for Maker {
     type Fs = Fat<RamDevice>;
 
-    fn make(&self, volume: Volume) -> Self::Fs {
+    fn make(&self, volume: VolumeSize) -> Self::Fs {
         mount(self.device(volume), self.options)
     }
 

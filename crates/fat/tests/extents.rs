@@ -4,7 +4,7 @@ use crate::common::*;
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_fat::{Fat, FatKind, FormatOptions, MountOptions, format};
 use nandkit_testkit::fs_suite::extents::{self, DeviceMaker};
-use nandkit_testkit::fs_suite::{FsMaker, Volume};
+use nandkit_testkit::fs_suite::{FsMaker, VolumeSize};
 use nandkit_units::{Clock, Context, Lba, ReadInto};
 
 struct Maker {
@@ -15,7 +15,7 @@ struct Maker {
 impl FsMaker for Maker {
     type Fs = Fat<RamDevice>;
 
-    fn make(&self, _volume: Volume) -> Self::Fs {
+    fn make(&self, _volume: VolumeSize) -> Self::Fs {
         let (bytes, cluster_size) = match self.kind {
             FatKind::Fat12 => (60 << 20, Some(16 << 10)),
             FatKind::Fat16 => (64 << 20, Some(2048)),

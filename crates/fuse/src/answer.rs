@@ -32,7 +32,7 @@ impl Fault {
 }
 
 /// What work under the lock comes to.
-pub(crate) type Outcome<T> = Result<T, Fault>;
+pub(crate) type FaultResult<T> = Result<T, Fault>;
 
 /// What the kernel is told.
 pub(crate) type Answer<T> = Result<T, Errno>;

@@ -8,7 +8,7 @@ use fuser::{Errno, FileHandle, INodeNo};
 use nandkit_vfs::{AtomicWrites, Changes, InodeNumber};
 
 use crate::Operation;
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, FaultResult};
 use crate::asker::Asker;
 use crate::drafts::Draft;
 use crate::served_volume::{ServedVolume, Volume};
@@ -55,7 +55,7 @@ pub(crate) struct Through {
 
 /// The volume's side of it. Errors: it has none, as Linux's drivers say it of a request that they
 /// do not know.
-fn side(changes: &mut dyn Changes) -> Outcome<&mut dyn AtomicWrites> {
+fn side(changes: &mut dyn Changes) -> FaultResult<&mut dyn AtomicWrites> {
     Ok(changes.atomic_writes().ok_or(Errno::ENOTTY)?)
 }
 

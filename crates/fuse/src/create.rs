@@ -4,7 +4,7 @@ use fuser::{Errno, FileAttr, INodeNo, Request};
 use nandkit_vfs::{Changes, ErrorKind, FileKind, InodeNumber, NewNode, RenameFlags, acl};
 
 use crate::access::inherited;
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, FaultResult};
 use crate::served_volume::ServedVolume;
 use crate::translate::{MODE_BITS, SET_GID};
 use crate::{Operation, Volume};
@@ -60,7 +60,12 @@ impl<V: Volume> ServedVolume<V> {
     }
 
     /// The list that a directory gives to what is made in it.
-    fn default_list(&self, changes: &dyn Changes, directory: InodeNumber, kind: FileKind) -> Outcome<Option<Vec<u8>>> {
+    fn default_list(
+        &self,
+        changes: &dyn Changes,
+        directory: InodeNumber,
+        kind: FileKind,
+    ) -> FaultResult<Option<Vec<u8>>> {
         if !self.features.posix_acls || kind == FileKind::Symlink {
             return Ok(None);
         }
@@ -79,7 +84,7 @@ impl<V: Volume> ServedVolume<V> {
         kind: FileKind,
         access: Option<&[u8]>,
         default: Option<&[u8]>,
-    ) -> Outcome<()> {
+    ) -> FaultResult<()> {
         let default = default.filter(|_| kind == FileKind::Directory);
         if access.is_none() && default.is_none() {
             return Ok(());
@@ -125,7 +130,7 @@ impl<V: Volume> ServedVolume<V> {
 
     /// Retains an inode that the kernel holds and that is about to lose its last name; true where
     /// that was done.
-    fn retain_last(&self, changes: &mut dyn Changes, inode: InodeNumber) -> Outcome<bool> {
+    fn retain_last(&self, changes: &mut dyn Changes, inode: InodeNumber) -> FaultResult<bool> {
         let found = changes.stat(inode)?;
         if (found.links > 1 && found.kind != FileKind::Directory) || changes.open_files().is_none() {
             return Ok(false);

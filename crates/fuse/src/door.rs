@@ -16,7 +16,7 @@ use fuser::{
 use nandkit_units::ReadInto;
 use nandkit_vfs::{AttributeChange, FileKind, FileSystem, InodeNumber};
 
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, FaultResult};
 use crate::atomic::{About, Asked, Through};
 use crate::create::Wanted;
 use crate::listing::is_unreadable;
@@ -130,7 +130,7 @@ fn time(asked: Option<TimeOrNow>) -> Option<nandkit_vfs::Timestamp> {
 
 /// Where the data that begin at `from` end, 0 bytes of them included: the next hole, or the end of
 /// the file.
-fn end_of_data(fs: &dyn FileSystem, inode: InodeNumber, from: u64) -> Outcome<u64> {
+fn end_of_data(fs: &dyn FileSystem, inode: InodeNumber, from: u64) -> FaultResult<u64> {
     let mut at = from;
     while let Some(data) = fs.data_after(inode, at)?.filter(|data| data.start <= at && data.end > at) {
         at = data.end;

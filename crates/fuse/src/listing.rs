@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use nandkit_vfs::{FileKind, FileSystem, InodeNumber};
 
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, FaultResult};
 use crate::served_volume::ServedVolume;
 use crate::translate::{file_type, is_name};
 use crate::{Operation, Volume};
@@ -50,7 +50,7 @@ impl<V: Volume> ServedVolume<V> {
         dots.map(entry).filter(|entry| entry.cookie > from).collect()
     }
 
-    fn part(&self, fs: &dyn FileSystem, directory: InodeNumber, cookie: u64) -> Outcome<Part> {
+    fn part(&self, fs: &dyn FileSystem, directory: InodeNumber, cookie: u64) -> FaultResult<Part> {
         let mut part = Part { entries: Vec::with_capacity(PART), next: None };
         let mut wrong = false;
         fs.read_dir(directory, cookie, &mut |entry| {

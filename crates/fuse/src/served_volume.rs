@@ -9,7 +9,7 @@ use fuser::{Errno, FileAttr, INodeNo, Notifier};
 use nandkit_units::Nanos;
 use nandkit_vfs::{Changes, Features, FileSystem, InodeNumber};
 
-use crate::answer::{Answer, Fault, Outcome};
+use crate::answer::{Answer, Fault, FaultResult};
 use crate::drafts::Drafts;
 use crate::errno::errno;
 use crate::nodes::Nodes;
@@ -106,12 +106,12 @@ impl<V: Volume> ServedVolume<V> {
     }
 
     /// The kernel's number of an inode. Errors: EIO for one that it has no number for.
-    pub(crate) fn outside(&self, inode: InodeNumber) -> Outcome<INodeNo> {
+    pub(crate) fn outside(&self, inode: InodeNumber) -> FaultResult<INodeNo> {
         self.nodes().outside(inode).ok_or(Fault::Door(Errno::EIO))
     }
 
     /// An inode's attributes as the kernel is told them.
-    pub(crate) fn attributes(&self, fs: &dyn FileSystem, inode: InodeNumber) -> Outcome<FileAttr> {
+    pub(crate) fn attributes(&self, fs: &dyn FileSystem, inode: InodeNumber) -> FaultResult<FileAttr> {
         let mut found = fs.stat(inode)?;
         let content = self.content(inode);
         if content != inode {
@@ -122,7 +122,7 @@ impl<V: Volume> ServedVolume<V> {
 
     /// An inode's attributes for an answer that makes the kernel hold it. Called under the lock, so
     /// that nobody takes its last name meanwhile.
-    pub(crate) fn tell(&self, fs: &dyn FileSystem, inode: InodeNumber, parent: InodeNumber) -> Outcome<FileAttr> {
+    pub(crate) fn tell(&self, fs: &dyn FileSystem, inode: InodeNumber, parent: InodeNumber) -> FaultResult<FileAttr> {
         let attributes = self.attributes(fs, inode)?;
         self.nodes().told(inode, parent);
         Ok(attributes)
@@ -175,7 +175,7 @@ impl<V: Volume> ServedVolume<V> {
     }
 
     /// Does work that must not take the process along, whatever happens in it.
-    fn caught<T>(&self, operation: Operation, work: impl FnOnce() -> Outcome<T>) -> Answer<T> {
+    fn caught<T>(&self, operation: Operation, work: impl FnOnce() -> FaultResult<T>) -> Answer<T> {
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(Fault::Door(errno))) => Err(errno),
@@ -191,7 +191,11 @@ impl<V: Volume> ServedVolume<V> {
     }
 
     /// A request that changes nothing.
-    pub(crate) fn read<T>(&self, operation: Operation, work: impl FnOnce(&dyn FileSystem) -> Outcome<T>) -> Answer<T> {
+    pub(crate) fn read<T>(
+        &self,
+        operation: Operation,
+        work: impl FnOnce(&dyn FileSystem) -> FaultResult<T>,
+    ) -> Answer<T> {
         self.read_counted(operation, |_| 0, work)
     }
 
@@ -200,7 +204,7 @@ impl<V: Volume> ServedVolume<V> {
         &self,
         operation: Operation,
         bytes: impl FnOnce(&T) -> u64,
-        work: impl FnOnce(&dyn FileSystem) -> Outcome<T>,
+        work: impl FnOnce(&dyn FileSystem) -> FaultResult<T>,
     ) -> Answer<T> {
         if !matches!(self.options.timing, Timing::Arrivals { .. }) {
             let volume = self.for_reading();
@@ -220,7 +224,7 @@ impl<V: Volume> ServedVolume<V> {
     pub(crate) fn change<T>(
         &self,
         operation: Operation,
-        work: impl FnOnce(&mut dyn Changes) -> Outcome<T>,
+        work: impl FnOnce(&mut dyn Changes) -> FaultResult<T>,
     ) -> Answer<T> {
         self.change_counted(operation, |_| 0, work)
     }
@@ -230,7 +234,7 @@ impl<V: Volume> ServedVolume<V> {
         &self,
         operation: Operation,
         bytes: impl FnOnce(&T) -> u64,
-        work: impl FnOnce(&mut dyn Changes) -> Outcome<T>,
+        work: impl FnOnce(&mut dyn Changes) -> FaultResult<T>,
     ) -> Answer<T> {
         if self.options.read_only {
             return Err(Errno::EROFS);

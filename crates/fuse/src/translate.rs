@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use nandkit_vfs::{Attributes, FileKind, Timestamp};
 
-use crate::answer::Outcome;
+use crate::answer::FaultResult;
 use crate::options::Owner;
 
 /// The set-user-id bit.
@@ -79,7 +79,12 @@ pub(crate) fn time_inside(time: SystemTime) -> Timestamp {
 
 /// Attributes as the kernel has them. Errors: EIO for a size that it would refuse, and with it
 /// whatever else it asked for.
-pub(crate) fn attributes(inode: INodeNo, of: &Attributes, block_size: u32, owner: Option<Owner>) -> Outcome<FileAttr> {
+pub(crate) fn attributes(
+    inode: INodeNo,
+    of: &Attributes,
+    block_size: u32,
+    owner: Option<Owner>,
+) -> FaultResult<FileAttr> {
     if i64::try_from(of.size).is_err() {
         return Err(Errno::EIO.into());
     }

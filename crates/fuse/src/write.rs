@@ -5,7 +5,7 @@ use nandkit_units::Payload;
 use nandkit_vfs::{AttributeChange, Attributes, Changes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, acl};
 
 use crate::access::{is_plain, mode_of, with_mode};
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, FaultResult};
 use crate::served_volume::ServedVolume;
 use crate::translate::{MODE_BITS, SET_GID, SET_UID};
 use crate::{Operation, Volume};
@@ -52,7 +52,7 @@ impl<V: Volume> ServedVolume<V> {
     }
 
     /// Takes away the rights that a program's content gave it.
-    fn drop_rights(&self, changes: &mut dyn Changes, inode: InodeNumber, mode_too: bool) -> Outcome<()> {
+    fn drop_rights(&self, changes: &mut dyn Changes, inode: InodeNumber, mode_too: bool) -> FaultResult<()> {
         if self.features.xattrs {
             let given = changes.xattrs().is_some_and(|xattrs| xattrs.xattr(inode, CAPABILITY).is_ok());
             if given && let Some(xattrs) = changes.xattr_changes() {
@@ -115,7 +115,7 @@ impl<V: Volume> ServedVolume<V> {
         inode: InodeNumber,
         before: &Attributes,
         change: &AttributeChange,
-    ) -> Outcome<()> {
+    ) -> FaultResult<()> {
         if let Some(mode) = change.mode.filter(|mode| self.features.posix_acls && mode & 0o777 != before.mode & 0o777) {
             let list = changes.xattrs().map(|xattrs| xattrs.xattr(inode, acl::ACCESS));
             match list {
@@ -219,7 +219,7 @@ impl<V: Volume> ServedVolume<V> {
 }
 
 /// The names that can be told; a name with a NUL would be two.
-fn xattr_names(fs: &dyn FileSystem, inode: InodeNumber) -> Outcome<Vec<Vec<u8>>> {
+fn xattr_names(fs: &dyn FileSystem, inode: InodeNumber) -> FaultResult<Vec<Vec<u8>>> {
     let names = fs.xattrs().ok_or(Errno::EOPNOTSUPP)?.xattr_names(inode)?;
     Ok(names.into_iter().filter(|name| !name.is_empty() && !name.contains(&0)).collect())
 }
@@ -242,7 +242,7 @@ fn set_access(
     inode: InodeNumber,
     value: &[u8],
     is_in_group: impl FnOnce(u32) -> bool,
-) -> Outcome<()> {
+) -> FaultResult<()> {
     let entries = acl::parse(value)?;
     let before = changes.stat(inode)?;
     let xattrs = changes.xattr_changes().ok_or(Errno::EOPNOTSUPP)?;
@@ -265,7 +265,7 @@ fn set_access(
 }
 
 /// Where owners are shown as somebody else, only what is shown can be asked for.
-fn refuse_other(asked: Option<u32>, shown: Option<u32>, stored: u32) -> Outcome<()> {
+fn refuse_other(asked: Option<u32>, shown: Option<u32>, stored: u32) -> FaultResult<()> {
     match asked {
         Some(asked) if asked != shown.unwrap_or(stored) => Err(Errno::EPERM.into()),
         _ => Ok(()),

@@ -8,7 +8,7 @@ use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
 use nandkit_testkit::flash_memory::{StrictFlash, nor};
-use nandkit_testkit::fs_suite::{self, FsMaker, Volume};
+use nandkit_testkit::fs_suite::{self, FsMaker, VolumeSize};
 use nandkit_testkit::model_compare::{self, Kind, Plan};
 use nandkit_testkit::rounds;
 use nandkit_units::{Clock, FlashGeometry};
@@ -38,11 +38,11 @@ struct Maker {
 impl FsMaker for Maker {
     type Fs = Jffs2<StrictFlash>;
 
-    fn make(&self, volume: Volume) -> Self::Fs {
+    fn make(&self, volume: VolumeSize) -> Self::Fs {
         let bytes = match volume {
-            Volume::Roomy => 48 << 20,
-            // Enough blocks for the ones that are held in reserve.
-            Volume::Small => (2 << 20).max(24 * self.erase_size),
+            VolumeSize::Roomy => 48 << 20,
+            // Enough blocks for those that are kept.
+            VolumeSize::Small => (2 << 20).max(24 * self.erase_size),
         };
         formatted((self.geometry)(bytes / self.erase_size), &self.options)
     }
@@ -155,7 +155,11 @@ fn agrees_with_the_model() {
 fn a_check_of_an_aged_volume_finds_nothing_but_remains() {
     for (seed, (name, mut maker)) in makers().into_iter().enumerate() {
         maker.checks = Some(Checked::default());
-        let plan = Plan { volume: Volume::Small, file_bytes_max: 40_000, ..Plan::new(seed as u64 + 7, 10_000, MODEL) };
+        let plan = Plan {
+            volume_size: VolumeSize::Small,
+            file_bytes_max: 40_000,
+            ..Plan::new(seed as u64 + 7, 10_000, MODEL)
+        };
         match model_compare::run(&maker, &plan) {
             Ok(summary) => assert_eq!(summary.operations, 10_000),
             Err(disagreement) => panic!("{name}:\n{disagreement}"),

@@ -7,7 +7,7 @@ use nandkit_jffs2::write::{CompressionMode, Draws, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_testkit::clock;
 use nandkit_testkit::durability::flash_cuts::Run;
-use nandkit_testkit::durability::{History, State, found, shown, step};
+use nandkit_testkit::durability::{History, State, describe, observe, step};
 use nandkit_testkit::flash_memory::{StrictFlash, nor};
 use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, FlashGeometry, Nanos};
@@ -96,8 +96,8 @@ fn agrees(mut fs: Jffs2<StrictFlash>, options: &MountOptions, history: &History,
     let state = history.now();
     for round in 0..2 {
         fs.catalogue().recount().unwrap();
-        let found = found(&fs);
-        assert!(state.is(&found), "{what}, round {round}: {:?}, expected {state:?}", shown(&found));
+        let found = observe(&fs);
+        assert!(state.is(&found), "{what}, round {round}: {:?}, expected {state:?}", describe(&found));
         if round == 0 {
             fs.sync(None).unwrap();
             fs = Jffs2::mount(fs.into_flash(), clock(), options.clone()).unwrap();

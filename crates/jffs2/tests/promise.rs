@@ -7,13 +7,13 @@ use nandkit_flash::Flash;
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_testkit::clock;
 use nandkit_testkit::durability::flash_cuts::{FormatOnFlash, Run};
-use nandkit_testkit::durability::{Promise, found, shown};
+use nandkit_testkit::durability::{Promise, describe, observe};
 use nandkit_testkit::flash_memory::StrictFlash;
 use nandkit_units::FlashGeometry;
 use nandkit_vfs::Result;
 
 impl FormatOnFlash for Mount {
-    type Volume<D: Flash> = Jffs2<D>;
+    type Mounted<D: Flash> = Jffs2<D>;
 
     fn mount<D: Flash>(&self, device: D) -> Result<Jffs2<D>> {
         Jffs2::mount(device, clock(), self.0.clone())
@@ -25,8 +25,8 @@ impl FormatOnFlash for Mount {
         volume.catalogue().recount().unwrap_or_else(|error| panic!("{what}: {error}, {:?}", volume.damage()));
         let other = MountOptions { use_summaries: !self.0.use_summaries, read_only: true, ..self.0.clone() };
         let other = Self(other).mount(mounted_from.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
-        let (one, two) = (found(volume), found(&other));
-        assert!(one == two, "{what}: by the other way {:#?}\n{:#?}", shown(&one), shown(&two));
+        let (one, two) = (observe(volume), observe(&other));
+        assert!(one == two, "{what}: by the other way {:#?}\n{:#?}", describe(&one), describe(&two));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::time::Instant;
 
-use nandkit_block::{BlockError, Result as Outcome};
+use nandkit_block::{BlockError, Result as BlockResult};
 use nandkit_units::Done;
 
 use crate::export::{Export, error_number};
@@ -142,7 +142,7 @@ impl<T: Transport> Client<'_, T> {
     }
 
     /// The reply to a request that brings no data back.
-    fn conclude(&mut self, request: &Request, done: Outcome<Option<Done>>) -> io::Result<()> {
+    fn conclude(&mut self, request: &Request, done: BlockResult<Option<Done>>) -> io::Result<()> {
         let durable = |done: Option<Done>| match (done, request.has(command_flag::FUA)) {
             (Some(done), true) if !matches!(request.command, command::FLUSH | command::WRITE) => {
                 Ok(Some(done.and(self.export.flush()?)))
@@ -186,8 +186,8 @@ impl<T: Transport> Client<'_, T> {
     }
 
     /// Takes a write's data part by part; all of it, also when the device refuses.
-    fn write(&mut self, request: &Request) -> io::Result<Outcome<Option<Done>>> {
-        let mut result: Outcome<Option<Done>> = Ok(None);
+    fn write(&mut self, request: &Request) -> io::Result<BlockResult<Option<Done>>> {
+        let mut result: BlockResult<Option<Done>> = Ok(None);
         for (offset, length) in pieces(request) {
             self.buffer.resize(length, 0);
             self.wire.read(&mut self.buffer)?;

@@ -83,19 +83,19 @@ struct Connected {
 type Cut = Box<dyn Fn() + Send>;
 
 /// A client's place among the connected, until it is dropped.
-struct Place<'a>(&'a Connected, u64);
+struct ConnectionSlot<'a>(&'a Connected, u64);
 
 impl Connected {
     fn count(&self) -> usize {
         self.cuts.lock().unwrap_or_else(PoisonError::into_inner).1.len()
     }
 
-    fn enter(&self, cut: Cut) -> Place<'_> {
+    fn enter(&self, cut: Cut) -> ConnectionSlot<'_> {
         let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
         let number = cuts.0;
         cuts.0 += 1;
         cuts.1.push((number, cut));
-        Place(self, number)
+        ConnectionSlot(self, number)
     }
 
     /// Waits for them to end, and cuts those off that do not.
@@ -109,7 +109,7 @@ impl Connected {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ConnectionSlot<'_> {
     fn drop(&mut self) {
         let mut cuts = self.0.cuts.lock().unwrap_or_else(PoisonError::into_inner);
         cuts.1.retain(|(number, _)| *number != self.1);

@@ -78,12 +78,12 @@ fn requests_that_few_clients_make_do_what_they_say() {
 
 /// A device that counts how it was made to keep what was written.
 #[derive(Default)]
-struct Kept {
+struct WriteCounts {
     durable_writes: AtomicU64,
     flushes: AtomicU64,
 }
 
-struct Counting(RamDevice, Arc<Kept>);
+struct Counting(RamDevice, Arc<WriteCounts>);
 
 impl BlockDevice for Counting {
     fn geometry(&self) -> &BlockGeometry {
@@ -111,13 +111,13 @@ impl BlockDevice for Counting {
 
 #[test]
 fn a_write_with_fua_is_the_devices_durable_write_and_flushes_only_where_sectors_are_written_in_part() {
-    let kept = Arc::new(Kept::default());
-    let device = Counting(RamDevice::with_sectors(4096, 1024).unwrap(), kept.clone());
+    let written = Arc::new(WriteCounts::default());
+    let device = Counting(RamDevice::with_sectors(4096, 1024).unwrap(), written.clone());
     let mut client = Client::ready(&Arc::new(Export::new(Box::new(device), "disk", "")), false);
     let mut counts = |flags, offset, length: u32| {
         client.request(flags, command::WRITE, offset, length, &vec![3; length as usize]);
         assert_eq!(client.simple(), 0);
-        (kept.durable_writes.load(Ordering::Relaxed), kept.flushes.load(Ordering::Relaxed))
+        (written.durable_writes.load(Ordering::Relaxed), written.flushes.load(Ordering::Relaxed))
     };
     assert_eq!(counts(0, 0, 8192), (0, 0));
     assert_eq!(counts(command_flag::FUA, 4096, 8192), (1, 0));

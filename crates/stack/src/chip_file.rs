@@ -58,7 +58,7 @@ pub enum Keep {
     AtSync,
 }
 
-struct Kept<S> {
+struct ChipInFile<S> {
     chip: ChipImage<S, JournalledFile>,
     keep: Keep,
 }
@@ -100,7 +100,7 @@ impl<S: Store> EmulatedChip for NandChip<S> {
     }
 }
 
-impl<S: Store> EmulatedChip for Kept<S> {
+impl<S: Store> EmulatedChip for ChipInFile<S> {
     fn save(&mut self) -> FlashResult<Done> {
         self.chip.sync(&Context::default())
     }
@@ -130,7 +130,7 @@ impl<S: Store> EmulatedChip for Kept<S> {
     }
 }
 
-impl<S: Store> Flash for Kept<S> {
+impl<S: Store> Flash for ChipInFile<S> {
     fn geometry(&self) -> &FlashGeometry {
         self.chip.geometry()
     }
@@ -389,7 +389,7 @@ fn boxed<S: Store + 'static>(
     image: Result<ChipImage<S, JournalledFile>, ImageError>,
     keep: Keep,
 ) -> Result<Box<dyn EmulatedChip>, ImageError> {
-    image.map(|chip| Box::new(Kept { chip, keep }) as Box<dyn EmulatedChip>)
+    image.map(|chip| Box::new(ChipInFile { chip, keep }) as Box<dyn EmulatedChip>)
 }
 
 fn load(path: &Path, file: JournalledFile, store: StoreKind, keep: Keep) -> Result<Box<dyn EmulatedChip>, StackError> {

@@ -8,7 +8,7 @@ use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip, FailureScript, PageOrder};
 use nandkit_testkit::clock;
 use nandkit_testkit::durability::flash_cuts::{FormatOnFlash, Run};
-use nandkit_testkit::durability::{History, Promise, State, found, shown, step};
+use nandkit_testkit::durability::{History, Promise, State, describe, observe, step};
 use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Cause};
 use nandkit_vfs::{Changes, Result};
@@ -43,7 +43,7 @@ fn options(separation: &str) -> MountOptions {
 struct Mount(MountOptions);
 
 impl FormatOnFlash for Mount {
-    type Volume<D: Flash> = Jffs2<D>;
+    type Mounted<D: Flash> = Jffs2<D>;
 
     fn mount<D: Flash>(&self, device: D) -> Result<Jffs2<D>> {
         Jffs2::mount(device, clock(), self.0.clone())
@@ -54,7 +54,7 @@ impl FormatOnFlash for Mount {
         volume.catalogue().recount().unwrap_or_else(|error| panic!("{what}: {error}"));
         let other = MountOptions { use_summaries: !self.0.use_summaries, read_only: true, ..self.0.clone() };
         let other = Self(other).mount(mounted_from.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert!(found(volume) == found(&other), "{what}: by the other way {:#?}", shown(&found(&other)));
+        assert!(observe(volume) == observe(&other), "{what}: by the other way {:#?}", describe(&observe(&other)));
     }
 }
 
@@ -91,11 +91,11 @@ fn programs_and_erases_that_fail_lose_nothing() {
                 failures.0 += counters.program_failures;
                 failures.1 += counters.retired;
                 fs = Jffs2::mount(fs.into_flash(), clock(), options.clone()).expect("mounts again");
-                let (state, found) = (history.now(), found(&fs));
+                let (state, found) = (history.now(), observe(&fs));
                 assert!(
                     state.is(&found),
                     "seed {seed}, {separation}, step {number}: {:?}, expected {state:?}",
-                    shown(&found)
+                    describe(&found)
                 );
                 fs.catalogue().recount().expect("sums fit their nodes");
             }

@@ -43,7 +43,7 @@ const SMALL_LAYOUTS: [&str; 2] = ["linux-hamming-512-16", "smartmedia-512-16"];
 type Files = Vec<(String, Vec<u8>)>;
 
 /// A volume in a dump, by its data bytes.
-struct Volume {
+struct PlantedVolume {
     format: &'static str,
     start: usize,
     end: usize,
@@ -53,7 +53,7 @@ struct Volume {
 struct Dump {
     /// Data; the OOB is put between when the dump is stored.
     bytes: Vec<u8>,
-    volumes: Vec<Volume>,
+    volumes: Vec<PlantedVolume>,
     /// NAND, and how its pages lie on it; else there is no OOB.
     nand: Option<Nand>,
     /// A partition table in front names all volumes.
@@ -358,11 +358,11 @@ fn add(dump: &mut Dump, format: &'static str, volume: (usize, Vec<u8>), files: F
     dump.bytes.resize(dump.bytes.len().next_multiple_of(erase_size), 0xFF);
     let start = dump.bytes.len();
     dump.bytes.extend(bytes);
-    dump.volumes.push(Volume { format, start, end: dump.bytes.len(), files });
+    dump.volumes.push(PlantedVolume { format, start, end: dump.bytes.len(), files });
 }
 
 /// The region of a volume whose ends are not proven, which is told.
-fn doubtful<'a>(path: &Path, regions: &'a [RegionInfo], volume: &Volume) -> Option<&'a RegionInfo> {
+fn doubtful<'a>(path: &Path, regions: &'a [RegionInfo], volume: &PlantedVolume) -> Option<&'a RegionInfo> {
     regions.iter().filter(|region| !region.doubts.is_empty()).find(|region| {
         let options = OpenOptions { region: Some(region.name.clone()), ..OpenOptions::default() };
         image::open(path, &options).is_ok_and(|opened| content(opened.fs(), &volume.files[0].0).is_some())
@@ -387,7 +387,12 @@ fn content(fs: &dyn FileSystem, name: &str) -> Option<Vec<u8>> {
 
 /// Changes a volume until it is full, or some times: `true` where all bytes outside of it are as
 /// they were.
-fn changes_stay_inside(path: &Path, options: &OpenOptions, volume: &Volume, dump: &Stored) -> Result<(), String> {
+fn changes_stay_inside(
+    path: &Path,
+    options: &OpenOptions,
+    volume: &PlantedVolume,
+    dump: &Stored,
+) -> Result<(), String> {
     let how =
         ChangeOptions { compression: None, now: nandkit_vfs::Timestamp(1_700_000_000_000_000_000), for_good: false };
     let mut changing = match ChangingImage::open(path, options, &how) {
@@ -430,7 +435,7 @@ impl Stored {
 
     /// Whether all is as it was in front of a volume, in bad blocks and behind it. Behind a volume
     /// that no table names its own blank blocks may go on: what is not blank is as it was.
-    fn is_same_outside(&self, volume: &Volume, after: &[u8]) -> Result<(), String> {
+    fn is_same_outside(&self, volume: &PlantedVolume, after: &[u8]) -> Result<(), String> {
         let (start, end) = (self.dump.place(volume.start), self.dump.place(volume.end));
         let mut outside = vec![0..start, self.end_of_blank(end)..self.file.len()];
         outside.extend(self.dump.bad());
@@ -535,7 +540,7 @@ fn nand_dump(layout: &str) -> Dump {
     let files = vec![("file".to_owned(), noise(&mut random, 6000))];
     let (bytes, oob) = jffs2_on_nand(&mut random, &files, &nand);
     nand.oob = oob;
-    let volume = Volume { format: "jffs2", start: 0, end: bytes.len(), files };
+    let volume = PlantedVolume { format: "jffs2", start: 0, end: bytes.len(), files };
     Dump { bytes, volumes: vec![volume], nand: Some(nand), has_table: false }
 }
 

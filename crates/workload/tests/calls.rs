@@ -15,9 +15,9 @@ use nandkit_workload::{Inputs, OperationKind};
 
 /// A file in memory.
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+struct MemoryFile(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Shared {
+impl Write for MemoryFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -28,7 +28,7 @@ impl Write for Shared {
     }
 }
 
-impl Inputs for Shared {
+impl Inputs for MemoryFile {
     fn open(&self, _: &str) -> std::io::Result<Box<dyn Read + Send>> {
         Ok(Box::new(std::io::Cursor::new(self.0.lock().unwrap().clone())))
     }
@@ -104,7 +104,7 @@ fn work(fs: &mut dyn Changes, clock: &Clock, arrived: &dyn Fn(Nanos)) {
 
 #[test]
 fn what_was_recorded_leaves_the_same_tree_and_counts() {
-    let (clock, file) = (Clock::default(), Shared::default());
+    let (clock, file) = (Clock::default(), MemoryFile::default());
     let model = model_on(Clock::default());
     let root = model.root();
     let recorder = Arc::new(CallRecorder::begin(Box::new(file.clone()), clock.clone(), Nanos::ZERO, root).unwrap());
@@ -143,7 +143,7 @@ fn what_was_recorded_leaves_the_same_tree_and_counts() {
 
 #[test]
 fn another_answer_than_recorded_ends_the_replay() {
-    let (clock, file) = (Clock::default(), Shared::default());
+    let (clock, file) = (Clock::default(), MemoryFile::default());
     let model = model_on(Clock::default());
     let root = model.root();
     let recorder = Arc::new(CallRecorder::begin(Box::new(file.clone()), clock, Nanos::ZERO, root).unwrap());

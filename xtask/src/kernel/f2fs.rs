@@ -16,7 +16,7 @@ use crate::process;
 const VOLUME_MIB: u64 = 512;
 
 /// How a volume is made and mounted.
-struct Volume {
+struct VolumeRecipe {
     name: &'static str,
     mkfs: &'static str,
     mount: &'static str,
@@ -24,11 +24,11 @@ struct Volume {
     first: &'static str,
 }
 
-const fn volume(name: &'static str, mkfs: &'static str, mount: &'static str) -> Volume {
-    Volume { name, mkfs, mount, first: "" }
+const fn volume(name: &'static str, mkfs: &'static str, mount: &'static str) -> VolumeRecipe {
+    VolumeRecipe { name, mkfs, mount, first: "" }
 }
 
-const VOLUMES: [Volume; 10] = [
+const VOLUMES: [VolumeRecipe; 10] = [
     volume("plain", "", "rw"),
     volume(
         "extra",
@@ -53,9 +53,9 @@ const VOLUMES: [Volume; 10] = [
         "-O extra_attr,compression",
         "compress_algorithm=lzo-rle,compress_log_size=8,compress_extension=*",
     ),
-    Volume { first: FOLDED, ..volume("casefold", "-O extra_attr,casefold -C utf8", "rw") },
+    VolumeRecipe { first: FOLDED, ..volume("casefold", "-O extra_attr,casefold -C utf8", "rw") },
     // As Android makes userdata; Linux keeps limits, too.
-    Volume {
+    VolumeRecipe {
         first: PROJECTS,
         ..volume(
             "android",
@@ -201,7 +201,7 @@ impl LinuxWrites<'_> {
         let mut guest = Guest::new(&self.trial.kernel, "f2fs-changed").share(&self.trial.work).timeout(TIMEOUT);
         guest = guest.module("quota_v2").module("f2fs");
         let volumes = || VOLUMES.iter();
-        for Volume { name, mount, .. } in volumes() {
+        for VolumeRecipe { name, mount, .. } in volumes() {
             let image = self.trial.image(name);
             let mut words = Command::new(&changer);
             words.arg(&image).args([self.seed.to_string().as_str(), "4000", "everywhere"]);
@@ -218,7 +218,7 @@ impl LinuxWrites<'_> {
         let ours: Vec<_> =
             volumes().map(|volume| list(lister, &self.trial.image(volume.name), &[])).collect::<Result<_>>()?;
         guest.run(&script)?.success()?;
-        for (Volume { name, .. }, (ours, _)) in volumes().zip(ours) {
+        for (VolumeRecipe { name, .. }, (ours, _)) in volumes().zip(ours) {
             let linux = self.trial.manifest(name, "changed")?;
             linux.must_equal(&ours, &format!("{name}, changed by nandkit: as Linux lists it / as nandkit does"))?;
             fsck_f2fs(&self.trial.image(name)).with_context(|| format!("{name}, mounted by Linux once more"))?;
@@ -252,8 +252,8 @@ impl LinuxWrites<'_> {
         Ok(())
     }
 
-    fn script(&self, volume: &Volume, letter: char) -> String {
-        let Volume { name, mkfs, mount, first } = volume;
+    fn script(&self, volume: &VolumeRecipe, letter: char) -> String {
+        let VolumeRecipe { name, mkfs, mount, first } = volume;
         let (seed, mib) = (self.seed, self.mib);
         format!(
             "mkfs.f2fs -q -f {mkfs} /dev/vd{letter}\nmount -t f2fs -o {mount} /dev/vd{letter} /mnt\ncd /mnt\n{first}{WORK}\

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::build::Kernel;
-use super::guest::{Guest, Outcome};
+use super::guest::{Guest, GuestRun};
 use super::manifest::Manifest;
 
 /// A flash of the guest.
@@ -172,7 +172,7 @@ impl Done {
 
 /// Boots once and does the jobs one after the other. `work` is a directory for the images and
 /// listings: a directory for each job.
-pub fn run(kernel: &Kernel, work: &Path, jobs: &[Job], timeout: Duration) -> Result<(Vec<Done>, Outcome)> {
+pub fn run(kernel: &Kernel, work: &Path, jobs: &[Job], timeout: Duration) -> Result<(Vec<Done>, GuestRun)> {
     let mut guest = Guest::new(kernel, "jffs2").share(work).module("jffs2").timeout(timeout);
     let mut script = "step() { read -r up rest </proc/uptime; echo \"$up s: $*\"; }\n".to_owned();
     let mut disk = 'a';
@@ -283,7 +283,7 @@ fn script_of(number: usize, job: &Job, disk: char) -> String {
     script
 }
 
-fn collect(place: &Path, number: usize, job: &Job, outcome: &Outcome) -> Result<Done> {
+fn collect(place: &Path, number: usize, job: &Job, outcome: &GuestRun) -> Result<Done> {
     let listing = |name: &str| Manifest::of_file(&place.join(name));
     let churned = job.churn.map(|_| listing("churned")).transpose()?;
     let remounted = job.churn.map(|_| listing("remounted")).transpose()?;

@@ -14,14 +14,14 @@ use serde_json::Value;
 
 /// What a call of nandkit gave.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ProgramRun {
     pub status: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
 /// Calls nandkit with these arguments in a directory.
-pub fn nandkit(directory: &Path, arguments: &[&str]) -> Outcome {
+pub fn nandkit(directory: &Path, arguments: &[&str]) -> ProgramRun {
     let output = Command::new(env!("CARGO_BIN_EXE_nandkit"))
         .args(arguments)
         .current_dir(directory)
@@ -29,7 +29,7 @@ pub fn nandkit(directory: &Path, arguments: &[&str]) -> Outcome {
         .env("NOISE", noise::file())
         .output()
         .expect("the binary runs");
-    Outcome {
+    ProgramRun {
         status: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("UTF-8"),
@@ -64,7 +64,7 @@ pub fn json(directory: &Path, arguments: &[&str]) -> Value {
 
 /// Calls nandkit and expects an exit status.
 #[track_caller]
-pub fn exits(directory: &Path, arguments: &[&str], status: i32) -> Outcome {
+pub fn exits(directory: &Path, arguments: &[&str], status: i32) -> ProgramRun {
     let outcome = nandkit(directory, arguments);
     assert_eq!(outcome.status, Some(status), "{arguments:?}: {}{}", outcome.stdout, outcome.stderr);
     outcome
@@ -72,7 +72,7 @@ pub fn exits(directory: &Path, arguments: &[&str], status: i32) -> Outcome {
 
 /// Calls nandkit and expects an exit status and a part of what is told on standard error.
 #[track_caller]
-pub fn tells(directory: &Path, arguments: &[&str], status: i32, part: &str) -> Outcome {
+pub fn tells(directory: &Path, arguments: &[&str], status: i32, part: &str) -> ProgramRun {
     let outcome = exits(directory, arguments, status);
     assert!(outcome.stderr.contains(part), "{part:?} is not in {arguments:?}: {}", outcome.stderr);
     outcome

@@ -13,8 +13,8 @@ use nandkit_f2fs::layout::inode::flag;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::write::ActiveLogs;
 use nandkit_f2fs::write::Making;
-use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
-use nandkit_testkit::fs_suite::{FsMaker, Volume as Size};
+use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_testkit::fs_suite::{FsMaker, VolumeSize};
 use nandkit_testkit::model_compare::{Disagreement, Plan, Summary, run};
 use nandkit_units::{Clock, Payload};
 use nandkit_vfs::model::ModelOptions;
@@ -185,8 +185,8 @@ fn fill(volume: &mut WritableVolume<FileDevice>) {
 impl FsMaker for Maker {
     type Fs = WritableVolume<FileDevice>;
 
-    fn make(&self, size: Size) -> Self::Fs {
-        *self.small.lock().unwrap() = size == Size::Small;
+    fn make(&self, size: VolumeSize) -> Self::Fs {
+        *self.small.lock().unwrap() = size == VolumeSize::Small;
         let (path, clock) = self.make_image();
         if self.configuration.folded {
             let mut volume = WritableVolume::mount(vec![open_to_write(&path)], clock, WriteOptions::default()).unwrap();

@@ -16,13 +16,13 @@ use nandkit_vfs::probe::Likeness;
 
 pub mod build;
 pub mod container;
+pub mod detected;
 pub mod emulate;
 mod error;
 pub mod extents;
 pub mod f2fs;
 pub mod fact;
 pub mod fat;
-pub mod found;
 pub mod history;
 pub mod jffs2;
 mod on_sectors;
@@ -35,11 +35,11 @@ pub mod sectors;
 pub mod volume;
 
 pub use build::{BuildVolume, Built};
+pub use detected::{DetectedFormat, Detection, View};
 pub use emulate::{EmulateFormat, FormatSpec};
 pub use error::FormatError;
 pub use extents::PlacedExtent;
 pub use fact::Fact;
-pub use found::{Detection, Found, View};
 pub use history::{DeletedContent, DeletedName, FileVersion, OldContent};
 pub use options::{BadMarks, ByteOrder, ChangeOptions, CodePage, OobLayoutChoice, OpenOptions, Swap};
 pub use repaired::{RepairedImage, write_sparse};
@@ -98,7 +98,7 @@ pub trait Format: Sync {
 
     /// Everything that a part of an image may be of this format, by any layout that the options
     /// leave open.
-    fn probe(&self, view: &View<'_>) -> Vec<Found>;
+    fn probe(&self, view: &View<'_>) -> Vec<DetectedFormat>;
 
     /// How surely a device of `length` bytes that begins so holds a volume; asked of formats on
     /// sectors.
@@ -182,7 +182,7 @@ pub trait ChangeFormat: Sync {
     }
 
     /// Opens a volume for changes.
-    fn open(&self, image: Image, found: &Found, how: &Changing<'_>) -> Result<OpenedForChanges, FormatError>;
+    fn open(&self, image: Image, found: &DetectedFormat, how: &Changing<'_>) -> Result<OpenedForChanges, FormatError>;
 
     /// Mounts the volume on a device in memory for changes; `None` where that is not offered.
     fn mount_on_blocks(
@@ -197,7 +197,7 @@ pub trait ChangeFormat: Sync {
 /// What a format has for images that are repaired.
 pub trait RepairFormat: Sync {
     /// The image without what is provably bad.
-    fn repair(&self, image: Image, found: &Found, how: &Opening<'_>) -> Result<Repaired, FormatError>;
+    fn repair(&self, image: Image, found: &DetectedFormat, how: &Opening<'_>) -> Result<Repaired, FormatError>;
 }
 
 impl fmt::Debug for dyn Format + '_ {

@@ -8,7 +8,7 @@ use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement};
 use nandkit_units::FlashKind;
 use nandkit_vfs::probe::{Depth, SURE};
 
-use super::found::{Found, View, Within};
+use super::detected::{DetectedFormat, View, Within};
 use super::{FORMATS, MediumKind, OpenOptions};
 
 /// Detections that are told, beside those that differ from the first in the erase size alone.
@@ -52,12 +52,12 @@ impl RegionInfo {
 }
 
 /// Everything that a part of an image may be, the likeliest first.
-pub(crate) fn look(image: &Image, within: Within, options: &OpenOptions) -> Vec<Found> {
+pub(crate) fn look(image: &Image, within: Within, options: &OpenOptions) -> Vec<DetectedFormat> {
     look_at(&View { image, within, options, depth: Depth::Thorough })
 }
 
-fn look_at(view: &View<'_>) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
+fn look_at(view: &View<'_>) -> Vec<DetectedFormat> {
+    let mut found: Vec<DetectedFormat> = Vec::new();
     for medium in [MediumKind::Blocks, MediumKind::Flash] {
         let asked = FORMATS.iter().filter(|format| format.medium() == medium);
         found.extend(asked.flat_map(|format| format.probe(view)));
@@ -115,7 +115,7 @@ pub(crate) fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
 }
 
 /// The layout by which the regions of a whole dump are looked for: the likeliest.
-pub(crate) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions) -> ImageLayout {
+pub(crate) fn base_layout(image: &Image, found: &[DetectedFormat], options: &OpenOptions) -> ImageLayout {
     // What surely is a file system on blocks stands in no pages with OOB, whatever flash shows
     // behind it in pages that happen to fit the length.
     let is_on_blocks = is_sure(found) && found.first().is_some_and(|best| best.format.medium() == MediumKind::Blocks);
@@ -148,7 +148,7 @@ pub(crate) fn region_list(
     image: &Image,
     device: &DumpFlash,
     options: &OpenOptions,
-    whole: &[Found],
+    whole: &[DetectedFormat],
 ) -> Vec<(Region, RegionInfo)> {
     // Several tables, or texts, often name the same part.
     let mut known: BTreeMap<(u64, u64), Option<&'static str>> = BTreeMap::new();
@@ -238,6 +238,6 @@ pub(crate) fn is_in_a_table(region: &Region) -> bool {
 
 /// Whether the whole is so surely of a format that regions that only show by their content do not
 /// count.
-pub(crate) fn is_sure(found: &[Found]) -> bool {
+pub(crate) fn is_sure(found: &[DetectedFormat]) -> bool {
     found.first().is_some_and(|best| best.score >= SURE && !best.claims.several)
 }

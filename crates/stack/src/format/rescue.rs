@@ -3,7 +3,7 @@
 use nandkit_flash_image::Image;
 use nandkit_vfs::{FileKind, FileSystem, InodeNumber};
 
-use super::found::Within;
+use super::detected::Within;
 use super::{FormatError, Opening};
 
 /// What a format has for images whose superblocks or tables are lost.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use nandkit_flash_image::Image;
 
 use super::FormatError;
-use super::found::Found;
+use super::detected::DetectedFormat;
 
 /// What a format has for volumes whose size is changed.
 pub trait ResizeFormat: Sync {
     /// What is to be changed so that a volume has so many bytes at most. Nothing is changed.
     /// Errors: a size that does not do, with the least that does; a volume that cannot be resized.
-    fn plan(&self, image: &Image, found: &Found, bytes: u64) -> Result<ResizePlan, FormatError>;
+    fn plan(&self, image: &Image, found: &DetectedFormat, bytes: u64) -> Result<ResizePlan, FormatError>;
 }
 
 /// A planned change of a volume's size.

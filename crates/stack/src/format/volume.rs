@@ -11,9 +11,9 @@ use nandkit_vfs::check::Finding;
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, Result};
 use serde_json::Value;
 
+use super::detected::DetectedFormat;
 use super::extents::{self, PlacedExtent};
 use super::fact::Fact;
-use super::found::Found;
 use super::history::History;
 use super::sectors::DumpSectors;
 use super::{FormatError, OpenOptions};
@@ -33,12 +33,12 @@ pub struct Dump {
     /// The part.
     pub device: DumpFlash,
     /// How it was recognised.
-    pub found: Found,
+    pub found: DetectedFormat,
 }
 
 impl Medium {
     /// A part of a file.
-    pub(crate) fn dump(device: DumpFlash, found: Found) -> Self {
+    pub(crate) fn dump(device: DumpFlash, found: DetectedFormat) -> Self {
         Self::Dump(Box::new(Dump { device, found }))
     }
 

@@ -11,7 +11,7 @@ use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, Timestamp};
 
 use super::choose::{Selected, choose};
 use super::is_chip;
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::{
     BEGINNING, ChangeFormat, ChangeOptions, Changing, ChangingVolume, OpenOptions, container, titles, wrong,
 };
@@ -161,7 +161,7 @@ pub(super) fn refuse_chips(path: &Path, options: &OpenOptions) -> Result<(), Sta
 
 /// What can be changed, and how.
 pub(super) struct Changeable {
-    pub found: Found,
+    pub found: DetectedFormat,
     pub format: &'static dyn ChangeFormat,
     pub notes: Vec<String>,
 }
@@ -210,7 +210,7 @@ pub(super) fn harmful(bad: &[Finding], volume: &dyn ChangingVolume) -> Vec<Findi
 
 /// Refuses an image that does not tell its erase size: by a wrong one it can be read, but what is
 /// written by it does not fit the flash.
-fn refuse_unproven(path: &Path, options: &OpenOptions, found: &Found) -> Result<(), StackError> {
+fn refuse_unproven(path: &Path, options: &OpenOptions, found: &DetectedFormat) -> Result<(), StackError> {
     if options.erase_size.is_some() || found.fit == Fit::Proven {
         return Ok(());
     }
@@ -223,14 +223,14 @@ fn refuse_unproven(path: &Path, options: &OpenOptions, found: &Found) -> Result<
 }
 
 /// Makes an image as long as the flash that it is a part of, by erased bytes.
-fn grow(path: &Path, image: &mut Image, found: &Found) -> Result<(), StackError> {
+fn grow(path: &Path, image: &mut Image, found: &DetectedFormat) -> Result<(), StackError> {
     check_size(path, found)?;
     image.lengthen(found.layout.offset.saturating_add(found.layout.size.unwrap_or(0)));
     Ok(())
 }
 
 /// Refuses flash that is longer than any.
-pub(super) fn check_size(path: &Path, found: &Found) -> Result<(), StackError> {
+pub(super) fn check_size(path: &Path, found: &DetectedFormat) -> Result<(), StackError> {
     let size = found.layout.size.unwrap_or(0);
     if size > SIZE_MAX {
         let detail = format!("`size`: {size} bytes with their OOB; expected at most {SIZE_MAX}");

@@ -11,7 +11,7 @@ use nandkit_vfs::probe::Fit;
 use super::oob_layout::resolved;
 use super::swap;
 use crate::StackError;
-use crate::format::found::{Found, Within};
+use crate::format::detected::{DetectedFormat, Within};
 use crate::format::recognise::{self, RegionInfo, base_layout, look, region_list, within_regions};
 use crate::format::{FORMATS, MediumKind, OpenOptions, titles, wrong};
 
@@ -20,7 +20,7 @@ const NAMED_MAX: usize = 12;
 
 /// What is to be opened.
 pub(super) struct Selected {
-    pub found: Found,
+    pub found: DetectedFormat,
     pub region: Option<RegionInfo>,
     pub notes: Vec<String>,
 }

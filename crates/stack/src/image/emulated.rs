@@ -14,7 +14,7 @@ use super::choose::choose;
 use super::is_chip;
 use super::open::{dump, read};
 use crate::crash::{CrashChip, Existing};
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::sectors::{DumpSectors, SECTOR_SIZE};
 use crate::format::{MediumKind, OpenOptions, wrong};
 use crate::{DeviceSpec, FsSpec, FtlSpec, Mounted, Stack, StackError, StackSpec, presets};
@@ -29,7 +29,7 @@ const PIECE: usize = 64 << 10;
 
 /// An image that is to be brought onto a chip.
 pub struct EmulatedImage {
-    found: Found,
+    found: DetectedFormat,
     device: DumpFlash,
     /// What people should know besides: a sentence each.
     pub notes: Vec<String>,

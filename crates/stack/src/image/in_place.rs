@@ -14,7 +14,7 @@ use nandkit_vfs::{Changes, FileSystem};
 
 use super::change::{Changeable, changeable, check_size, clock_from, harmful, refuse_chips};
 use crate::StackError;
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::{ChangeOptions, Changing, ChangingVolume, OpenOptions, wrong};
 
 /// Bytes by which a file is made longer at once.
@@ -102,7 +102,7 @@ impl ImageInPlace {
 /// The image again, with its file as long as the flash that `size` names: what is behind its end is
 /// blank. The file is made longer before anything else is written; a crash in between leaves blank
 /// bytes behind the volume.
-fn lengthened(path: &Path, image: Image, found: &Found, in_file: bool) -> Result<Image, StackError> {
+fn lengthened(path: &Path, image: Image, found: &DetectedFormat, in_file: bool) -> Result<Image, StackError> {
     let end = found.layout.offset.saturating_add(found.layout.size.unwrap_or(0));
     let length = image.bytes().len() as u64;
     if end <= length {

@@ -11,7 +11,7 @@ use super::oob_layout::resolved;
 use super::open::{opening, read};
 use super::swap;
 use crate::StackError;
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::recognise::{RegionInfo, base_layout, is_sure, look, region_list};
 use crate::format::{Medium, MediumKind, OpenOptions, wrong};
 
@@ -88,7 +88,12 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
 }
 
 /// How many files have content in parts of a split image that were not given.
-fn files_left_out(path: &Path, image: &Image, best: &Found, options: &OpenOptions) -> Result<usize, StackError> {
+fn files_left_out(
+    path: &Path,
+    image: &Image,
+    best: &DetectedFormat,
+    options: &OpenOptions,
+) -> Result<usize, StackError> {
     let stretches = left_out::stretches(image, best.layout.offset, options);
     if stretches.is_empty() {
         return Ok(0);
@@ -100,7 +105,7 @@ fn files_left_out(path: &Path, image: &Image, best: &Found, options: &OpenOption
 
 /// Whether a dump is made of regions, so that nothing can be said of the whole as of one volume: a
 /// table says so, what shows is surer than the whole, or the file begins with something else.
-fn is_divided(image: &Image, found: &[Found], regions: &[RegionInfo]) -> bool {
+fn is_divided(image: &Image, found: &[DetectedFormat], regions: &[RegionInfo]) -> bool {
     let covers_all = |region: &RegionInfo| region.offset == 0 && region.size >= image.bytes().len() as u64;
     let begins_otherwise = found.first().is_some_and(|best| best.claims.begins_otherwise);
     let openable = |region: &&RegionInfo| region.opens_as.is_some();

@@ -11,7 +11,7 @@ use nandkit_vfs::{FileSystem, InodeNumber, Result as FsResult};
 use super::choose::{Selected, choose};
 use super::swap::swapped;
 use super::{chip, is_chip, left_out};
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::recognise::RegionInfo;
 use crate::format::{
     BEGINNING, Checked, DeletedName, Detection, FileVersion, Medium, OldContent, OpenOptions, OpenVolume, Opening,
@@ -160,11 +160,11 @@ pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<(Image, Vec<Str
 }
 
 /// The part of an image that was found, for reading.
-pub(super) fn dump(path: &Path, image: Image, found: &Found) -> Result<DumpFlash, StackError> {
+pub(super) fn dump(path: &Path, image: Image, found: &DetectedFormat) -> Result<DumpFlash, StackError> {
     let device = DumpFlash::new(image, found.layout.clone()).map_err(|error| wrong(path, error))?;
     Ok(device.into_read_only())
 }
 
-fn medium(path: &Path, image: Image, found: &Found) -> Result<Medium, StackError> {
+fn medium(path: &Path, image: Image, found: &DetectedFormat) -> Result<Medium, StackError> {
     Ok(Medium::dump(dump(path, image, found)?, found.clone()))
 }

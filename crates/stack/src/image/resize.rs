@@ -13,7 +13,7 @@ use nandkit_units::{Context, Lba, Payload, is_zeroed};
 
 use super::change::{Changeable, changeable, refuse_chips};
 use crate::StackError;
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::resize::ResizePlan;
 use crate::format::sectors::DumpSectors;
 use crate::format::{ChangeOptions, OpenOptions, named, titles, wrong};
@@ -45,7 +45,7 @@ pub struct Resized {
 /// An image that is open for a change of size, and what is to be changed.
 struct Opened {
     image: Image,
-    found: Found,
+    found: DetectedFormat,
     plan: ResizePlan,
     notes: Vec<String>,
 }
@@ -129,7 +129,7 @@ fn expect_room(path: &Path, opened: &Opened, length: u64, bytes: u64, is_whole: 
 }
 
 /// Brings all changes to the file, all or none. How many bytes there were.
-fn apply(path: &Path, image: Image, found: &Found, plan: &ResizePlan) -> Result<u64, StackError> {
+fn apply(path: &Path, image: Image, found: &DetectedFormat, plan: &ResizePlan) -> Result<u64, StackError> {
     let failed = |error: nandkit_block::BlockError| wrong(path, error.detail);
     let tail = tail(&image, found, plan);
     let dump = DumpFlash::new(image, found.layout.clone()).map_err(|error| wrong(path, error))?;
@@ -150,7 +150,7 @@ fn apply(path: &Path, image: Image, found: &Found, plan: &ResizePlan) -> Result<
 }
 
 /// Pieces behind the volume as it was that are to be zeroes, since the plan takes them for such.
-fn tail(image: &Image, found: &Found, plan: &ResizePlan) -> Vec<u64> {
+fn tail(image: &Image, found: &DetectedFormat, plan: &ResizePlan) -> Vec<u64> {
     let end = plan.bytes.min(plan.bytes_before.saturating_add(TAIL_MAX));
     let pieces = (plan.bytes_before..end).step_by(PIECE as usize);
     let holds = |at: &u64| {

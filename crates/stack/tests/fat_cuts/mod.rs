@@ -148,10 +148,10 @@ impl Case {
             let mut random = Random::new(self.seed * 1_000_000 + at, "moment");
             let moment = any_moment(&mut random);
             let mut what = format!("{self:?}, cut at {at}@{moment}");
-            let (mut watched, seen) = watch(CutFlash::new(base.clone(), CutPlan::at(at, moment)));
+            let (mut watched, log) = watch(CutFlash::new(base.clone(), CutPlan::at(at, moment)));
             let history = self.work(&mut watched);
             let mut flash = watched.into_parts().0;
-            cuts.push(seen.cut(at, moment));
+            cuts.push(log.cut(at, moment));
             flash.power_on();
             flash.set_plan(CutPlan::None);
             if at % 2 == 0 {
@@ -160,8 +160,8 @@ impl Case {
                     let moment = any_moment(&mut random);
                     what = format!("{what}, the repair at {}@{moment}", first + step);
                     flash.set_plan(CutPlan::at(first + step, moment));
-                    let (cut, seen) = self.repair(flash);
-                    cuts.push(seen.cut(step, moment));
+                    let (cut, log) = self.repair(flash);
+                    cuts.push(log.cut(step, moment));
                     flash = cut;
                 }
             }
@@ -171,19 +171,19 @@ impl Case {
     }
 
     /// Mounts and leaves it at that.
-    fn repair(&self, flash: CutFlash<ContentChip>) -> (CutFlash<ContentChip>, Seen) {
-        let (mut watched, seen) = watch(flash);
+    fn repair(&self, flash: CutFlash<ContentChip>) -> (CutFlash<ContentChip>, StepLog) {
+        let (mut watched, log) = watch(flash);
         if let Ok(device) = BlockMapFtl::attach(&mut watched, self.options()) {
             drop(Fat::mount(device, clock(), self.mount));
         }
-        (watched.into_parts().0, seen)
+        (watched.into_parts().0, log)
     }
 
     /// Which step of a repair is to be cut, the first being 1; each other time one of FAT's own, of
     /// which there are few.
     fn step_of_repair(&self, flash: CutFlash<ContentChip>, random: &mut Random) -> Option<u64> {
-        let seen = self.repair(flash).1;
-        let steps = seen.steps();
+        let log = self.repair(flash).1;
+        let steps = log.steps();
         let fats = (1..).zip(&steps).filter(|(_, step)| step.1.device_cause.is_none()).map(|(number, _)| number);
         let fats: Vec<u64> = fats.collect();
         match steps.len() {
@@ -219,9 +219,9 @@ type Watched = TraceFlash<CutFlash<ContentChip>, Box<dyn FnMut(FlashEvent) + Sen
 
 /// Programs, copies and erases since the watch began, as the chip counts them: what, and why.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<(Operation, Context)>>>);
+struct StepLog(Arc<Mutex<Vec<(Operation, Context)>>>);
 
-impl Seen {
+impl StepLog {
     fn steps(&self) -> Vec<(Operation, Context)> {
         self.0.lock().unwrap().clone()
     }
@@ -233,14 +233,14 @@ impl Seen {
     }
 }
 
-fn watch(flash: CutFlash<ContentChip>) -> (Watched, Seen) {
-    let seen = Seen::default();
-    let noted = seen.clone();
+fn watch(flash: CutFlash<ContentChip>) -> (Watched, StepLog) {
+    let log = StepLog::default();
+    let noted = log.clone();
     let sink = move |event: FlashEvent| {
         let operation = event.action.operation();
         if matches!(operation, Operation::Program | Operation::Copy | Operation::Erase) {
             noted.0.lock().unwrap().push((operation, event.context));
         }
     };
-    (TraceFlash::new(flash, Box::new(sink)), seen)
+    (TraceFlash::new(flash, Box::new(sink)), log)
 }

@@ -11,19 +11,19 @@ use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Cause, Context, Done, PageAddress};
 use nandkit_vfs::FileSystem;
 
-use super::{History, Promise, State, found, step};
+use super::{History, Promise, State, observe, step};
 
 /// A format as a run mounts it.
 pub trait FormatOnFlash: Clone + Debug {
     /// A mounted volume.
-    type Volume<D: Flash>: FileSystem;
+    type Mounted<D: Flash>: FileSystem;
 
     /// Mounts a device that was formatted. Errors: those of the format.
-    fn mount<D: Flash>(&self, device: D) -> nandkit_vfs::Result<Self::Volume<D>>;
+    fn mount<D: Flash>(&self, device: D) -> nandkit_vfs::Result<Self::Mounted<D>>;
 
     /// Fails where a volume contradicts itself, or another look at what it was mounted from. A
     /// message begins with `what`.
-    fn contradicts_nothing<D: Flash + Clone>(&self, volume: &Self::Volume<D>, mounted_from: &D, what: &str);
+    fn contradicts_nothing<D: Flash + Clone>(&self, volume: &Self::Mounted<D>, mounted_from: &D, what: &str);
 }
 
 /// A cut: in which operation of the device, why the volume asked for that, and when.
@@ -184,7 +184,7 @@ impl<F: FormatOnFlash> Run<F> {
             let what = format!("{self:?}, depth {depth}, cut {number} {cut:?}");
             let kept = device.clone();
             let fs = self.format.mount(device).unwrap_or_else(|error| panic!("{what}: {error}"));
-            let found = found(&fs);
+            let found = observe(&fs);
             let judged = history.judge(&found, operation, self.promise);
             let state = judged.unwrap_or_else(|wrong| panic!("{what}: {wrong}"));
             self.format.contradicts_nothing(&fs, &kept, &what);

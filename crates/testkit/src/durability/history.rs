@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::found::{Found, FoundNode, shown};
+use super::observed::{ObservedNode, ObservedTree, describe};
 use super::state::{Node, PAGE, State, XATTRS, page, value_of};
 
 /// What a format promises of a power cut.
@@ -74,7 +74,7 @@ impl History {
 
     /// The state in which a cut during an operation left a volume. Errors: it breaks the promise,
     /// and how.
-    pub fn judge(&self, found: &Found, operation: usize, promise: Promise) -> Result<State, String> {
+    pub fn judge(&self, found: &ObservedTree, operation: usize, promise: Promise) -> Result<State, String> {
         let (first, last) = self.operations[operation];
         let states = &self.states[first..=last];
         for (at, state) in states.iter().enumerate().rev() {
@@ -90,20 +90,20 @@ impl History {
             },
         };
         let then: String = states[1..].iter().map(|state| format!("{state:?}\n")).collect();
-        Err(format!("operation {operation}: {wrong}\nfound {:#?}\nfirst {:?}\nthen {then}", shown(found), states[0]))
+        Err(format!("operation {operation}: {wrong}\nfound {:#?}\nfirst {:?}\nthen {then}", describe(found), states[0]))
     }
 }
 
 impl State {
     /// Whether a volume holds just this.
-    pub fn is(&self, found: &Found) -> bool {
+    pub fn is(&self, found: &ObservedTree) -> bool {
         fits(self, found, None)
     }
 }
 
 /// Whether a volume holds just this; one page of one file may be as in `next` up to a place.
-fn fits(state: &State, found: &Found, next: Option<&State>) -> bool {
-    let node = |(number, found): (&usize, &FoundNode)| {
+fn fits(state: &State, found: &ObservedTree, next: Option<&State>) -> bool {
+    let node = |(number, found): (&usize, &ObservedNode)| {
         let node = &state.nodes[number];
         let pages = next.and_then(|next| next.nodes.get(number)).map(|node| &node.pages);
         (node.directory, node.mode) == (found.directory, found.mode)
@@ -133,7 +133,7 @@ fn is_between(bytes: &[u8], pages: &[u32], next: &[u32]) -> bool {
 }
 
 /// The state that pieces of these make.
-fn mixed(found: &Found, states: &[State]) -> Result<State, String> {
+fn mixed(found: &ObservedTree, states: &[State]) -> Result<State, String> {
     for name in states.iter().flat_map(|state| state.names.keys()).filter(|name| !found.names.contains_key(*name)) {
         if states.iter().all(|state| state.names.contains_key(name)) {
             return Err(format!("{name:?} is gone"));
@@ -159,7 +159,7 @@ fn mixed(found: &Found, states: &[State]) -> Result<State, String> {
 
 /// What pieces of these make of a file or directory; `None` where it has a piece that none of them
 /// had.
-fn mixed_node(node: &FoundNode, known: &[&Node]) -> Option<Node> {
+fn mixed_node(node: &ObservedNode, known: &[&Node]) -> Option<Node> {
     // A file that comes to be in these states has no size before.
     let lengths: Vec<usize> = known.iter().map(|known| known.pages.len() * PAGE).collect();
     let sized = lengths.iter().min() <= Some(&node.bytes.len()) && Some(&node.bytes.len()) <= lengths.iter().max();
@@ -213,15 +213,15 @@ mod tests {
     }
 
     /// What a volume in a state shows.
-    fn show(state: &State) -> Found {
-        let node = |node: &Node| FoundNode {
+    fn show(state: &State) -> ObservedTree {
+        let node = |node: &Node| ObservedNode {
             directory: node.directory,
             mode: node.mode,
             xattrs: node.xattrs.iter().map(|(name, value)| (*name, value_of(*value))).collect(),
             bytes: node.pages.iter().flat_map(|version| page(*version)).collect(),
         };
         let nodes = state.nodes.iter().map(|(number, of)| (*number, node(of))).collect();
-        Found { names: state.names.clone(), nodes }
+        ObservedTree { names: state.names.clone(), nodes }
     }
 
     /// A file "a" of two pages that is synced; then its pages are written, one by one, and it is
@@ -239,7 +239,7 @@ mod tests {
 
     /// Which of both promises a volume keeps behind a cut in the last operation: in order, synced
     /// only.
-    fn kept(found: &Found) -> (bool, bool) {
+    fn kept(found: &ObservedTree) -> (bool, bool) {
         let history = history();
         let keeps = |promise| history.judge(found, history.under_way(), promise).is_ok();
         (keeps(Promise::InOrder), keeps(Promise::SyncedOnly))

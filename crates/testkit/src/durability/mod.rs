@@ -12,13 +12,13 @@
 
 pub mod cut;
 pub mod flash_cuts;
-mod found;
 mod history;
+mod observed;
 mod operations;
 pub mod per_file;
 mod state;
 
-pub use found::{Found, FoundNode, found, shown};
 pub use history::{History, Promise};
+pub use observed::{ObservedNode, ObservedTree, describe, observe};
 pub use operations::step;
 pub use state::{Node, State};

@@ -6,8 +6,8 @@ use nandkit_units::Payload;
 use nandkit_units::random::Random;
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Result};
 
-use super::found::inodes;
 use super::history::History;
+use super::observed::inodes;
 use super::state::{Name, Node, PAGE, ROOT, XATTRS, page, value_of, xattr_name};
 
 /// One random operation, on the volume and on what is known of it. `false`: the volume is full.

@@ -5,7 +5,7 @@ use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AtomicWrites, AttributeChange, ErrorKind, InodeNumber};
 
 use super::Check;
-use super::bench::{Bench, Outcome, fails, ok, pattern};
+use super::bench::{Bench, CheckResult, fails, ok, pattern};
 use crate::violation::ensure;
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
@@ -31,7 +31,7 @@ fn has_drafts(bench: &mut Bench<'_>) -> bool {
 }
 
 /// The capability of a file system that was found to have it.
-fn atomic<'a>(bench: &'a mut Bench<'_>) -> Outcome<&'a mut dyn AtomicWrites> {
+fn atomic<'a>(bench: &'a mut Bench<'_>) -> CheckResult<&'a mut dyn AtomicWrites> {
     bench.changes().atomic_writes().ok_or_else(|| "atomic writes are gone".to_owned())
 }
 
@@ -40,7 +40,7 @@ fn name(number: usize) -> Vec<u8> {
 }
 
 /// A file of a case with a draft in which its changes are made: file, draft, what each holds.
-fn drafted(bench: &mut Bench<'_>, number: usize) -> Outcome<(InodeNumber, InodeNumber, Vec<u8>, Vec<u8>)> {
+fn drafted(bench: &mut Bench<'_>, number: usize) -> CheckResult<(InodeNumber, InodeNumber, Vec<u8>, Vec<u8>)> {
     let (size, writes) = CASES[number];
     let old = pattern(size, number as u64);
     let inode = bench.file(&name(number), &old)?;
@@ -57,7 +57,7 @@ fn drafted(bench: &mut Bench<'_>, number: usize) -> Outcome<(InodeNumber, InodeN
     Ok((inode, draft, old, new))
 }
 
-fn drafts_apart(bench: &mut Bench<'_>) -> Outcome {
+fn drafts_apart(bench: &mut Bench<'_>) -> CheckResult {
     let has = has_drafts(bench);
     ensure!(has == bench.features.atomic_writes, "features and capability differ about atomic writes: {has}");
     if !has {
@@ -78,7 +78,7 @@ fn drafts_apart(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn drafts_committed(bench: &mut Bench<'_>) -> Outcome {
+fn drafts_committed(bench: &mut Bench<'_>) -> CheckResult {
     if !has_drafts(bench) {
         return Ok(());
     }
@@ -101,7 +101,7 @@ fn drafts_committed(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn drafts_aborted(bench: &mut Bench<'_>) -> Outcome {
+fn drafts_aborted(bench: &mut Bench<'_>) -> CheckResult {
     if !has_drafts(bench) {
         return Ok(());
     }
@@ -118,7 +118,7 @@ fn drafts_aborted(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn drafts_refused(bench: &mut Bench<'_>) -> Outcome {
+fn drafts_refused(bench: &mut Bench<'_>) -> CheckResult {
     if !has_drafts(bench) {
         return Ok(());
     }
@@ -142,7 +142,7 @@ fn drafts_refused(bench: &mut Bench<'_>) -> Outcome {
     fails(atomic(bench)?.commit_atomic(draft), &[ErrorKind::NotFound], "a commit of a draft that is gone")
 }
 
-fn drafts_mounted_again(bench: &mut Bench<'_>) -> Outcome {
+fn drafts_mounted_again(bench: &mut Bench<'_>) -> CheckResult {
     if !has_drafts(bench) {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use nandkit_vfs::acl::{self, AclEntry, AclSubject};
 use nandkit_vfs::{AttributeChange, FileKind, InodeNumber, NewNode, RenameFlags, Timestamp};
 
 use super::Check;
-use super::bench::{Bench, Outcome, fails, ok, pattern, show};
+use super::bench::{Bench, CheckResult, fails, ok, pattern, show};
 use crate::violation::ensure;
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
@@ -20,7 +20,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("remount", remount),
 ];
 
-fn modes_and_owners(bench: &mut Bench<'_>) -> Outcome {
+fn modes_and_owners(bench: &mut Bench<'_>) -> CheckResult {
     let node = NewNode { mode: 0o4751, uid: 1000, gid: 70_000, ..NewNode::FILE };
     let file = bench.create(bench.root, b"file", &node)?;
     let (permissions, owners) = (bench.features.permissions, bench.features.owners);
@@ -52,7 +52,7 @@ fn modes_and_owners(bench: &mut Bench<'_>) -> Outcome {
 /// 2024-02-29T12:34:57.123456789Z, odd in every unit.
 const ODD_TIME: i64 = 1_709_210_097_123_456_789;
 
-fn times(bench: &mut Bench<'_>) -> Outcome {
+fn times(bench: &mut Bench<'_>) -> CheckResult {
     let file = bench.file(b"file", b"content")?;
     let step = i64::try_from(bench.features.modified_step_ns.max(1)).map_err(|error| error.to_string())?;
     let expected = Timestamp(ODD_TIME - ODD_TIME.rem_euclid(step));
@@ -78,7 +78,7 @@ fn times(bench: &mut Bench<'_>) -> Outcome {
 
 /// Writes and resizes bring the time of modification up to the clock; a change of other attributes
 /// does not.
-fn times_move(bench: &mut Bench<'_>) -> Outcome {
+fn times_move(bench: &mut Bench<'_>) -> CheckResult {
     let file = bench.file(b"file", b"content")?;
     let now = bench.stat(file)?.modified;
     let old = AttributeChange { modified: Some(Timestamp(ODD_TIME / 2)), ..Default::default() };
@@ -102,11 +102,11 @@ fn times_move(bench: &mut Bench<'_>) -> Outcome {
 
 /// Names that come, go and move bring their directory's time of modification up to the clock. (The
 /// root may have no place for one.)
-fn directory_times_move(bench: &mut Bench<'_>) -> Outcome {
+fn directory_times_move(bench: &mut Bench<'_>) -> CheckResult {
     let (one, other) = (bench.directory(bench.root, b"one")?, bench.directory(bench.root, b"other")?);
     let now = bench.stat(one)?.modified;
     let old = AttributeChange { modified: Some(Timestamp(ODD_TIME / 2)), ..Default::default() };
-    type Step = fn(&mut Bench<'_>, InodeNumber, InodeNumber) -> Outcome;
+    type Step = fn(&mut Bench<'_>, InodeNumber, InodeNumber) -> CheckResult;
     let steps: [(&str, [bool; 2], Step); 5] = [
         ("a new file", [true, false], |bench, one, _| bench.create(one, b"a", &NewNode::FILE).map(|_| ())),
         ("a new directory", [true, false], |bench, one, _| bench.directory(one, b"d").map(|_| ())),
@@ -134,7 +134,7 @@ fn directory_times_move(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn xattrs(bench: &mut Bench<'_>) -> Outcome {
+fn xattrs(bench: &mut Bench<'_>) -> CheckResult {
     let file = bench.file(b"file", b"content")?;
     if !bench.features.xattrs {
         ensure!(bench.fs().xattrs().is_none(), "features say no extended attributes, but there is the capability");
@@ -169,7 +169,7 @@ fn xattrs(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// The same name in three name spaces, on inodes of all kinds.
-fn xattr_name_spaces(bench: &mut Bench<'_>) -> Outcome {
+fn xattr_name_spaces(bench: &mut Bench<'_>) -> CheckResult {
     if !bench.features.xattrs {
         return Ok(());
     }
@@ -203,7 +203,7 @@ fn xattr_name_spaces(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn access_control_lists(bench: &mut Bench<'_>) -> Outcome {
+fn access_control_lists(bench: &mut Bench<'_>) -> CheckResult {
     if !bench.features.xattrs {
         ensure!(!bench.features.posix_acls, "access control lists are extended attributes, of which features say none");
         return Ok(());
@@ -253,7 +253,7 @@ fn access_control_lists(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// A file, a directory, and what else the format holds, in the root directory.
-fn one_of_each_kind(bench: &mut Bench<'_>) -> Outcome<Vec<(&'static [u8], InodeNumber)>> {
+fn one_of_each_kind(bench: &mut Bench<'_>) -> CheckResult<Vec<(&'static [u8], InodeNumber)>> {
     let (symlinks, nodes) = (bench.features.symlinks, bench.features.device_nodes);
     let mut made = Vec::new();
     for (name, kind, held) in [
@@ -273,7 +273,7 @@ fn one_of_each_kind(bench: &mut Bench<'_>) -> Outcome<Vec<(&'static [u8], InodeN
 }
 
 /// Owners, modes and times of what is no regular file.
-fn attributes_of_all_kinds(bench: &mut Bench<'_>) -> Outcome {
+fn attributes_of_all_kinds(bench: &mut Bench<'_>) -> CheckResult {
     let (permissions, owners) = (bench.features.permissions, bench.features.owners);
     if !(permissions && owners) {
         return Ok(());
@@ -301,7 +301,7 @@ fn attributes_of_all_kinds(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// A whole tree, kept in a model, is the same after sync and remount.
-fn remount(bench: &mut Bench<'_>) -> Outcome {
+fn remount(bench: &mut Bench<'_>) -> CheckResult {
     use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
     use nandkit_vfs::path::{CompareOptions, CopyOptions, compare_trees, copy_tree};
     let mut place = bench.root;

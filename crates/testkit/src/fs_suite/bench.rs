@@ -11,7 +11,7 @@ use nandkit_vfs::{
     VolumeStatus,
 };
 
-use super::{FsMaker, Volume};
+use super::{FsMaker, VolumeSize};
 
 /// A volume that can be mounted again, whatever its type.
 pub(super) trait Subject {
@@ -27,7 +27,7 @@ pub(super) struct Mounted<'a, M: FsMaker> {
 }
 
 impl<'a, M: FsMaker> Mounted<'a, M> {
-    pub(super) fn new(maker: &'a M, volume: Volume) -> Self {
+    pub(super) fn new(maker: &'a M, volume: VolumeSize) -> Self {
         Self { maker, fs: Some(maker.make(volume)) }
     }
 }
@@ -46,7 +46,7 @@ impl<M: FsMaker> Subject for Mounted<'_, M> {
     }
 }
 
-pub(super) type Outcome<T = ()> = Result<T, String>;
+pub(super) type CheckResult<T = ()> = Result<T, String>;
 
 /// A check's view of the volume.
 pub(super) struct Bench<'a> {
@@ -56,7 +56,7 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn new(subject: &'a mut dyn Subject) -> Outcome<Self> {
+    pub(super) fn new(subject: &'a mut dyn Subject) -> CheckResult<Self> {
         let root = subject.fs().root();
         let features = subject.fs().volume().map_err(|error| format!("volume: {error}"))?.features;
         if subject.changes().is_none() {
@@ -73,34 +73,39 @@ impl<'a> Bench<'a> {
         self.subject.changes().expect("Bench::new found it writable")
     }
 
-    pub(super) fn volume(&self) -> Outcome<VolumeStatus> {
+    pub(super) fn volume(&self) -> CheckResult<VolumeStatus> {
         ok(self.fs().volume(), "volume")
     }
 
     /// Syncs and mounts again.
-    pub(super) fn remount(&mut self) -> Outcome {
+    pub(super) fn remount(&mut self) -> CheckResult {
         ok(self.changes().sync(None), "sync of everything")?;
         self.subject.remount();
         self.root = self.fs().root();
         Ok(())
     }
 
-    pub(super) fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Outcome<InodeNumber> {
+    pub(super) fn create(
+        &mut self,
+        directory: InodeNumber,
+        name: &[u8],
+        node: &NewNode<'_>,
+    ) -> CheckResult<InodeNumber> {
         ok(self.changes().create(directory, name, node), format_args!("create {}", show(name)))
     }
 
     /// A new file in the root directory with this content.
-    pub(super) fn file(&mut self, name: &[u8], content: &[u8]) -> Outcome<InodeNumber> {
+    pub(super) fn file(&mut self, name: &[u8], content: &[u8]) -> CheckResult<InodeNumber> {
         let inode = self.create(self.root, name, &NewNode::FILE)?;
         self.write(inode, 0, content)?;
         Ok(inode)
     }
 
-    pub(super) fn directory(&mut self, parent: InodeNumber, name: &[u8]) -> Outcome<InodeNumber> {
+    pub(super) fn directory(&mut self, parent: InodeNumber, name: &[u8]) -> CheckResult<InodeNumber> {
         self.create(parent, name, &NewNode::DIRECTORY)
     }
 
-    pub(super) fn write(&mut self, inode: InodeNumber, offset: u64, data: &[u8]) -> Outcome {
+    pub(super) fn write(&mut self, inode: InodeNumber, offset: u64, data: &[u8]) -> CheckResult {
         let count = ok(
             self.changes().write(inode, offset, Payload::Bytes(data)),
             format_args!("write of {} bytes at {offset}", data.len()),
@@ -117,26 +122,26 @@ impl<'a> Bench<'a> {
     }
 
     /// Takes away a name in the root directory.
-    pub(super) fn remove(&mut self, name: &[u8], what: &str) -> Outcome {
+    pub(super) fn remove(&mut self, name: &[u8], what: &str) -> CheckResult {
         let root = self.root;
         ok(self.changes().remove(root, name), format_args!("{what} ({})", show(name)))
     }
 
-    pub(super) fn resize(&mut self, inode: InodeNumber, size: u64) -> Outcome<Attributes> {
+    pub(super) fn resize(&mut self, inode: InodeNumber, size: u64) -> CheckResult<Attributes> {
         let change = AttributeChange { size: Some(size), ..Default::default() };
         ok(self.changes().set_attributes(inode, &change), format_args!("size to {size}"))
     }
 
-    pub(super) fn stat(&self, inode: InodeNumber) -> Outcome<Attributes> {
+    pub(super) fn stat(&self, inode: InodeNumber) -> CheckResult<Attributes> {
         ok(self.fs().stat(inode), format_args!("stat of inode {}", inode.0))
     }
 
-    pub(super) fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Outcome<InodeNumber> {
+    pub(super) fn lookup(&self, directory: InodeNumber, name: &[u8]) -> CheckResult<InodeNumber> {
         ok(self.fs().lookup(directory, name), format_args!("lookup of {}", show(name)))
     }
 
     /// What the file holds; its size in `stat` must be that of what can be read.
-    pub(super) fn content(&self, inode: InodeNumber) -> Outcome<Vec<u8>> {
+    pub(super) fn content(&self, inode: InodeNumber) -> CheckResult<Vec<u8>> {
         let size = self.stat(inode)?.size;
         let mut bytes = vec![0xEE; size as usize + 100];
         let count = ok(self.fs().read(inode, 0, ReadInto::Bytes(&mut bytes)), "read of the whole file")?;
@@ -147,7 +152,7 @@ impl<'a> Bench<'a> {
         Ok(bytes)
     }
 
-    pub(super) fn expect_content(&self, inode: InodeNumber, expected: &[u8], when: &str) -> Outcome {
+    pub(super) fn expect_content(&self, inode: InodeNumber, expected: &[u8], when: &str) -> CheckResult {
         let found = self.content(inode)?;
         if found.len() != expected.len() {
             return Err(format!("{when}: {} bytes, expected {}", found.len(), expected.len()));
@@ -159,7 +164,12 @@ impl<'a> Bench<'a> {
     }
 
     /// Entries behind a cookie, at most `count`, with their cookies, in the order of the listing.
-    pub(super) fn list(&self, directory: InodeNumber, cookie: u64, count: usize) -> Outcome<Vec<(u64, OwnedEntry)>> {
+    pub(super) fn list(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        count: usize,
+    ) -> CheckResult<Vec<(u64, OwnedEntry)>> {
         let mut found = Vec::new();
         let listing = self.fs().read_dir(directory, cookie, &mut |entry| {
             found.push((entry.cookie, OwnedEntry { name: entry.name.to_vec(), inode: entry.inode, kind: entry.kind }));
@@ -173,14 +183,14 @@ impl<'a> Bench<'a> {
     }
 
     /// All names of a directory, sorted.
-    pub(super) fn names(&self, directory: InodeNumber) -> Outcome<Vec<Vec<u8>>> {
+    pub(super) fn names(&self, directory: InodeNumber) -> CheckResult<Vec<Vec<u8>>> {
         let mut names: Vec<Vec<u8>> =
             self.list(directory, 0, usize::MAX)?.into_iter().map(|(_, entry)| entry.name).collect();
         names.sort();
         Ok(names)
     }
 
-    pub(super) fn expect_names(&self, directory: InodeNumber, expected: &[&[u8]], when: &str) -> Outcome {
+    pub(super) fn expect_names(&self, directory: InodeNumber, expected: &[&[u8]], when: &str) -> CheckResult {
         let names = self.names(directory)?;
         let shown = |names: &mut dyn Iterator<Item = &[u8]>| names.map(show).collect::<Vec<_>>().join(" ");
         if names.iter().map(Vec::as_slice).ne(expected.iter().copied()) {
@@ -192,7 +202,7 @@ impl<'a> Bench<'a> {
 }
 
 /// The value, or a message with what was done.
-pub(super) fn ok<T>(result: Result<T, FsError>, what: impl std::fmt::Display) -> Outcome<T> {
+pub(super) fn ok<T>(result: Result<T, FsError>, what: impl std::fmt::Display) -> CheckResult<T> {
     result.map_err(|error| format!("{what}: {error}"))
 }
 
@@ -201,7 +211,7 @@ pub(super) fn fails<T: Debug>(
     result: Result<T, FsError>,
     kinds: &[ErrorKind],
     what: impl std::fmt::Display,
-) -> Outcome {
+) -> CheckResult {
     match result {
         Err(error) if kinds.contains(&error.kind) => Ok(()),
         Err(error) => Err(format!("{what}: {error}; expected {kinds:?}")),

@@ -7,7 +7,7 @@ use nandkit_vfs::ErrorKind::{FileTooBig, InvalidArgument, IsADirectory};
 use nandkit_vfs::{AttributeChange, InodeNumber};
 
 use super::Check;
-use super::bench::{Bench, Outcome, fails, ok, pattern};
+use super::bench::{Bench, CheckResult, fails, ok, pattern};
 use crate::violation::ensure;
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("data_ranges", data_ranges),
 ];
 
-fn write_and_read(bench: &mut Bench<'_>) -> Outcome {
+fn write_and_read(bench: &mut Bench<'_>) -> CheckResult {
     for (index, length) in [1, 15, 511, 512, 513, 4095, 4096, 4097, 70_000].into_iter().enumerate() {
         let data = pattern(length, index as u64);
         let file = bench.file(format!("file{index}").as_bytes(), &data)?;
@@ -40,7 +40,7 @@ fn write_and_read(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn read_at_the_end(bench: &mut Bench<'_>) -> Outcome {
+fn read_at_the_end(bench: &mut Bench<'_>) -> CheckResult {
     let data = pattern(1000, 1);
     let file = bench.file(b"file", &data)?;
     for (offset, length) in
@@ -60,7 +60,7 @@ fn read_at_the_end(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn overwrite_inside(bench: &mut Bench<'_>) -> Outcome {
+fn overwrite_inside(bench: &mut Bench<'_>) -> CheckResult {
     let mut expected = pattern(20_000, 1);
     let file = bench.file(b"file", &expected)?;
     for (round, (offset, length)) in
@@ -74,7 +74,7 @@ fn overwrite_inside(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn gap_reads_zero(bench: &mut Bench<'_>) -> Outcome {
+fn gap_reads_zero(bench: &mut Bench<'_>) -> CheckResult {
     // What was freed must not show in the gap.
     let old = bench.file(b"old", &pattern(200_000, 3))?;
     ok(bench.changes().sync(Some(old)), "sync of a file")?;
@@ -96,7 +96,7 @@ fn gap_reads_zero(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn truncate(bench: &mut Bench<'_>) -> Outcome {
+fn truncate(bench: &mut Bench<'_>) -> CheckResult {
     let mut expected = pattern(30_000, 1);
     let file = bench.file(b"file", &expected)?;
     for size in [30_000, 29_999, 12_345, 20_000, 4096, 8192, 4095, 4097, 1, 600, 0, 5000, 100, 100_000, 0] {
@@ -114,7 +114,7 @@ fn truncate(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(file, b"aga\0\0", "cut off, mounted again and grown")
 }
 
-fn append(bench: &mut Bench<'_>) -> Outcome {
+fn append(bench: &mut Bench<'_>) -> CheckResult {
     let file = bench.file(b"file", b"")?;
     let mut expected = Vec::new();
     for (round, length) in [1, 100, 411, 1, 3583, 4096, 5000, 1, 12_000].into_iter().enumerate() {
@@ -132,7 +132,7 @@ fn append(bench: &mut Bench<'_>) -> Outcome {
 
 /// Small writes across every power of two: sectors, clusters, pages and blocks of all formats end
 /// at one.
-fn boundaries(bench: &mut Bench<'_>) -> Outcome {
+fn boundaries(bench: &mut Bench<'_>) -> CheckResult {
     let size = (1 << 18) + 64;
     let mut expected = pattern(size, 1);
     let file = bench.file(b"file", &expected)?;
@@ -156,7 +156,7 @@ fn boundaries(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// Larger than what 12 direct pointers, one indirect block or one node of a tree holds.
-fn big_file(bench: &mut Bench<'_>) -> Outcome {
+fn big_file(bench: &mut Bench<'_>) -> CheckResult {
     const PIECE: usize = 100_003;
     const PIECES: u64 = 90;
     let file = bench.file(b"file", b"")?;
@@ -177,7 +177,7 @@ fn big_file(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(file, &expected, "a big file cut off")
 }
 
-fn described_content(bench: &mut Bench<'_>) -> Outcome {
+fn described_content(bench: &mut Bench<'_>) -> CheckResult {
     let file = bench.file(b"file", b"")?;
     let description = Description { record: 5, version: 2, offset: 0, generator: Generator::Record };
     let described = Payload::Described(Described { description, length: 9000 });
@@ -194,7 +194,7 @@ fn described_content(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn file_too_big(bench: &mut Bench<'_>) -> Outcome {
+fn file_too_big(bench: &mut Bench<'_>) -> CheckResult {
     let max = bench.volume()?.file_size_max;
     let file = bench.file(b"file", b"content")?;
     let data = Payload::Bytes(b"xy");
@@ -207,7 +207,7 @@ fn file_too_big(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(file, b"content", "after writes that are too far")
 }
 
-fn content_of_other_kinds(bench: &mut Bench<'_>) -> Outcome {
+fn content_of_other_kinds(bench: &mut Bench<'_>) -> CheckResult {
     let directory = bench.directory(bench.root, b"directory")?;
     let mut bytes = [0; 8];
     fails(bench.fs().read(directory, 0, ReadInto::Bytes(&mut bytes)), &[IsADirectory], "read of a directory")?;
@@ -225,7 +225,7 @@ fn content_of_other_kinds(bench: &mut Bench<'_>) -> Outcome {
     fails(symlinks.read_link(directory), &[InvalidArgument], "read_link of a directory")
 }
 
-fn allocation(bench: &mut Bench<'_>) -> Outcome {
+fn allocation(bench: &mut Bench<'_>) -> CheckResult {
     let mut expected = pattern(50_000, 1);
     let file = bench.file(b"file", &expected)?;
     let Some(allocation) = bench.changes().allocation() else { return Ok(()) };
@@ -252,7 +252,7 @@ fn allocation(bench: &mut Bench<'_>) -> Outcome {
 
 /// What is told to hold data are ranges within the file, in ascending order; all else reads as
 /// zeroes.
-fn data_ranges(bench: &mut Bench<'_>) -> Outcome {
+fn data_ranges(bench: &mut Bench<'_>) -> CheckResult {
     let far = if bench.features.holes { (bench.volume()?.file_size_max / 2).min(1 << 26) } else { 100_000 };
     let size = far + 100_000;
     let file = bench.file(b"file", b"start")?;
@@ -283,7 +283,7 @@ fn data_ranges(bench: &mut Bench<'_>) -> Outcome {
     fails(bench.fs().data_after(directory, 0), &[IsADirectory], "data of a directory")
 }
 
-fn all_zero(bench: &Bench<'_>, file: InodeNumber, range: Range<u64>, bytes: &mut [u8]) -> Outcome {
+fn all_zero(bench: &Bench<'_>, file: InodeNumber, range: Range<u64>, bytes: &mut [u8]) -> CheckResult {
     let mut at = range.start;
     while at < range.end {
         let wanted = (range.end - at).min(bytes.len() as u64) as usize;

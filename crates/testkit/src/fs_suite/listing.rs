@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nandkit_vfs::{FileKind, NewNode};
 
 use super::Check;
-use super::bench::{Bench, Outcome, ok, show};
+use super::bench::{Bench, CheckResult, ok, show};
 use crate::violation::ensure;
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
@@ -15,7 +15,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("many_entries", many_entries),
 ];
 
-fn listing(bench: &mut Bench<'_>) -> Outcome {
+fn listing(bench: &mut Bench<'_>) -> CheckResult {
     let directory = bench.directory(bench.root, b"directory")?;
     bench.expect_names(directory, &[], "a new directory")?;
     let file = bench.create(directory, b"file", &NewNode::FILE)?;
@@ -34,7 +34,7 @@ fn name(number: usize) -> Vec<u8> {
     format!("entry number {number}").into_bytes()
 }
 
-fn cookies(bench: &mut Bench<'_>) -> Outcome {
+fn cookies(bench: &mut Bench<'_>) -> CheckResult {
     let directory = bench.directory(bench.root, b"directory")?;
     for number in 0..50 {
         bench.create(directory, &name(number), &NewNode::FILE)?;
@@ -60,7 +60,7 @@ fn cookies(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// Entries are removed and added between two parts of a listing; all others show exactly once.
-fn cookies_while_changing(bench: &mut Bench<'_>) -> Outcome {
+fn cookies_while_changing(bench: &mut Bench<'_>) -> CheckResult {
     let directory = bench.directory(bench.root, b"directory")?;
     for number in 0..60 {
         bench.create(directory, &name(number), &NewNode::FILE)?;
@@ -90,7 +90,7 @@ fn cookies_while_changing(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn many_entries(bench: &mut Bench<'_>) -> Outcome {
+fn many_entries(bench: &mut Bench<'_>) -> CheckResult {
     const COUNT: usize = 1100;
     let directory = bench.directory(bench.root, b"directory")?;
     for number in 0..COUNT {

@@ -32,7 +32,7 @@ use bench::{Bench, Mounted};
 
 /// How large a volume a check wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Volume {
+pub enum VolumeSize {
     /// At least 32 MiB for files and 3,000 of them.
     Roomy,
     /// From 64 KiB to 4 MiB for files, so that it can be filled quickly.
@@ -45,7 +45,7 @@ pub trait FsMaker {
     type Fs: FileSystem;
 
     /// A new, empty, mounted file system whose clock starts after the year 2000.
-    fn make(&self, volume: Volume) -> Self::Fs;
+    fn make(&self, volume: VolumeSize) -> Self::Fs;
 
     /// What the next mount shows after the file system is left as it is. The suite syncs before
     /// where it counts on the content.
@@ -65,10 +65,10 @@ pub struct ModelMaker(
 impl FsMaker for ModelMaker {
     type Fs = ModelFileSystem;
 
-    fn make(&self, volume: Volume) -> ModelFileSystem {
+    fn make(&self, volume: VolumeSize) -> ModelFileSystem {
         let blocks = match volume {
-            Volume::Roomy => 1 << 16,
-            Volume::Small => 100,
+            VolumeSize::Roomy => 1 << 16,
+            VolumeSize::Small => 100,
         };
         // 2001-09-09, so that formats which begin in 1980 can hold it.
         ModelFileSystem::new(self.0.with_capacity(blocks), Clock::starting_at(1_000_000_000_000_000_000))
@@ -87,11 +87,11 @@ impl FsMaker for ModelMaker {
 type Check = fn(&mut Bench<'_>) -> Result<(), String>;
 
 /// All checks: name, volume, function.
-fn checks() -> impl Iterator<Item = (&'static str, Volume, Check)> {
+fn checks() -> impl Iterator<Item = (&'static str, VolumeSize, Check)> {
     let names = [names::CHECKS, renames::CHECKS, removal::CHECKS, listing::CHECKS];
     let files = [content::CHECKS, attributes::CHECKS, atomic::CHECKS];
-    let roomy = names.into_iter().chain(files).flatten().map(|(name, check)| (*name, Volume::Roomy, *check));
-    roomy.chain(space::CHECKS.iter().map(|(name, check)| (*name, Volume::Small, *check)))
+    let roomy = names.into_iter().chain(files).flatten().map(|(name, check)| (*name, VolumeSize::Roomy, *check));
+    roomy.chain(space::CHECKS.iter().map(|(name, check)| (*name, VolumeSize::Small, *check)))
 }
 
 /// The names of all checks, in the order in which they run.

@@ -8,7 +8,7 @@ use nandkit_vfs::path::link_target;
 use nandkit_vfs::{FileKind, NewNode};
 
 use super::Check;
-use super::bench::{Bench, Outcome, fails, ok, show};
+use super::bench::{Bench, CheckResult, fails, ok, show};
 use crate::violation::ensure;
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
@@ -23,7 +23,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("symlinks", symlinks),
 ];
 
-fn create_and_lookup(bench: &mut Bench<'_>) -> Outcome {
+fn create_and_lookup(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     ensure!(bench.stat(root)?.kind == FileKind::Directory, "the root is no directory");
     ensure!(bench.names(root)?.is_empty(), "a new volume is not empty");
@@ -43,7 +43,7 @@ fn create_and_lookup(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn create_refuses_existing(bench: &mut Bench<'_>) -> Outcome {
+fn create_refuses_existing(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let file = bench.file(b"name", b"content")?;
     for node in [NewNode::FILE, NewNode::DIRECTORY] {
@@ -55,7 +55,7 @@ fn create_refuses_existing(bench: &mut Bench<'_>) -> Outcome {
     fails(bench.changes().create(file, b"x", &NewNode::FILE), &[NotADirectory], "create in a regular file")
 }
 
-fn names_refused(bench: &mut Bench<'_>) -> Outcome {
+fn names_refused(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let file = bench.file(b"file", b"")?;
     for name in [&b""[..], b".", b"..", b"a/b", b"/", b"file/", b"nul\0", b"\0"] {
@@ -75,7 +75,7 @@ fn names_refused(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_names(root, &[b"file"], "after refused names")
 }
 
-fn names_long(bench: &mut Bench<'_>) -> Outcome {
+fn names_long(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let longest = (bench.volume()?.name_max as usize).min(255);
     ensure!(longest > 0, "name_max is 0");
@@ -107,7 +107,7 @@ fn names_long(bench: &mut Bench<'_>) -> Outcome {
 
 /// Names that only some formats hold: taken as they are, or refused as `InvalidName`, never
 /// changed.
-fn names_odd(bench: &mut Bench<'_>) -> Outcome {
+fn names_odd(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let odd: [&[u8]; 16] = [
         b"\xFF\xFE\x80",
@@ -146,7 +146,7 @@ fn names_odd(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_names(bench.root, &taken, "odd names after a remount")
 }
 
-fn names_case(bench: &mut Bench<'_>) -> Outcome {
+fn names_case(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let upper = bench.create(root, b"Name.Txt", &NewNode::FILE)?;
     if bench.features.case_sensitive {
@@ -166,7 +166,7 @@ fn names_case(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_names(root, &[], "after a remove in another case")
 }
 
-fn lookup_in_a_file(bench: &mut Bench<'_>) -> Outcome {
+fn lookup_in_a_file(bench: &mut Bench<'_>) -> CheckResult {
     let file = bench.file(b"file", b"content")?;
     fails(bench.fs().lookup(file, b"x"), &[NotADirectory], "lookup in a regular file")?;
     let listing = bench.fs().read_dir(file, 0, &mut |_| std::ops::ControlFlow::Continue(()));
@@ -177,7 +177,7 @@ fn lookup_in_a_file(bench: &mut Bench<'_>) -> Outcome {
     fails(result, &[NotADirectory], "rename into a regular file")
 }
 
-fn kinds(bench: &mut Bench<'_>) -> Outcome {
+fn kinds(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     for (name, kind, held) in [
         (&b"symlink"[..], FileKind::Symlink, bench.features.symlinks),
@@ -215,7 +215,7 @@ fn kinds(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// Targets come back as they were given: any bytes, long ones, paths that lead nowhere.
-fn symlinks(bench: &mut Bench<'_>) -> Outcome {
+fn symlinks(bench: &mut Bench<'_>) -> CheckResult {
     if !bench.features.symlinks {
         return Ok(());
     }

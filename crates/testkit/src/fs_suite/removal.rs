@@ -5,7 +5,7 @@ use nandkit_vfs::ErrorKind::{Exists, IsADirectory, NotEmpty, NotFound};
 use nandkit_vfs::{AttributeChange, FileKind, NewNode};
 
 use super::Check;
-use super::bench::{Bench, Outcome, fails, ok, pattern};
+use super::bench::{Bench, CheckResult, fails, ok, pattern};
 use crate::violation::ensure;
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
@@ -19,7 +19,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("retained_directory", retained_directory),
 ];
 
-fn remove(bench: &mut Bench<'_>) -> Outcome {
+fn remove(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     for name in [&b"a"[..], b"b", b"c"] {
         bench.file(name, name)?;
@@ -34,7 +34,7 @@ fn remove(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_names(bench.root, &[b"a", b"b", b"c"], "after a remove, mounted again")
 }
 
-fn remove_directory(bench: &mut Bench<'_>) -> Outcome {
+fn remove_directory(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let directory = bench.directory(root, b"directory")?;
     bench.directory(directory, b"inner")?;
@@ -46,7 +46,7 @@ fn remove_directory(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_names(root, &[], "after the last remove")
 }
 
-fn stale_inodes(bench: &mut Bench<'_>) -> Outcome {
+fn stale_inodes(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let file = bench.file(b"file", b"content")?;
     let directory = bench.directory(root, b"directory")?;
@@ -71,7 +71,7 @@ fn stale_inodes(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn hard_links(bench: &mut Bench<'_>) -> Outcome {
+fn hard_links(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let file = bench.file(b"a", b"content")?;
     let directory = bench.directory(root, b"directory")?;
@@ -100,7 +100,7 @@ fn hard_links(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// What is neither file nor directory takes a second name too.
-fn hard_links_of_other_kinds(bench: &mut Bench<'_>) -> Outcome {
+fn hard_links_of_other_kinds(bench: &mut Bench<'_>) -> CheckResult {
     let (root, features) = (bench.root, bench.features);
     if !features.hard_links {
         return Ok(());
@@ -122,7 +122,7 @@ fn hard_links_of_other_kinds(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn retained_file(bench: &mut Bench<'_>) -> Outcome {
+fn retained_file(bench: &mut Bench<'_>) -> CheckResult {
     if bench.changes().open_files().is_none() {
         return Ok(());
     }
@@ -152,7 +152,7 @@ fn retained_file(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(kept, &data, "after a release of a file with a name")
 }
 
-fn retained_replaced(bench: &mut Bench<'_>) -> Outcome {
+fn retained_replaced(bench: &mut Bench<'_>) -> CheckResult {
     if bench.changes().open_files().is_none() {
         return Ok(());
     }
@@ -167,7 +167,7 @@ fn retained_replaced(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(bench.lookup(bench.root, b"old")?, b"new content", "after a remount with a retained file")
 }
 
-fn retained_directory(bench: &mut Bench<'_>) -> Outcome {
+fn retained_directory(bench: &mut Bench<'_>) -> CheckResult {
     if bench.changes().open_files().is_none() {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use nandkit_vfs::ErrorKind::{Exists, InvalidArgument, IsADirectory, NotADirector
 use nandkit_vfs::{InodeNumber, RenameFlags, Result};
 
 use super::Check;
-use super::bench::{Bench, Outcome, fails, ok};
+use super::bench::{Bench, CheckResult, fails, ok};
 use crate::violation::ensure;
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
@@ -29,7 +29,7 @@ fn replace(bench: &mut Bench<'_>, from: (InodeNumber, &str), to: (InodeNumber, &
     rename(bench, from, to, RenameFlags::Replace)
 }
 
-fn rename_moves(bench: &mut Bench<'_>) -> Outcome {
+fn rename_moves(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let file = bench.file(b"a", b"content")?;
     let directory = bench.directory(root, b"directory")?;
@@ -46,7 +46,7 @@ fn rename_moves(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(bench.lookup(directory, b"c")?, b"content", "after renames, mounted again")
 }
 
-fn rename_directory(bench: &mut Bench<'_>) -> Outcome {
+fn rename_directory(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let (a, b) = (bench.directory(root, b"a")?, bench.directory(root, b"b")?);
     let child = bench.directory(a, b"child")?;
@@ -62,7 +62,7 @@ fn rename_directory(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_names(bench.lookup(bench.root, b"a")?, &[b"grandchild"], "the moved directory, mounted again")
 }
 
-fn rename_over_file(bench: &mut Bench<'_>) -> Outcome {
+fn rename_over_file(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let (a, b) = (bench.file(b"a", b"content of a")?, bench.file(b"b", b"of b")?);
     ok(replace(bench, (root, "a"), (root, "b")), "rename over a file")?;
@@ -72,7 +72,7 @@ fn rename_over_file(bench: &mut Bench<'_>) -> Outcome {
     fails(bench.fs().stat(b), &[NotFound], "stat of a file that was replaced")
 }
 
-fn rename_over_directory(bench: &mut Bench<'_>) -> Outcome {
+fn rename_over_directory(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let (a, b) = (bench.directory(root, b"a")?, bench.directory(root, b"b")?);
     bench.directory(a, b"in a")?;
@@ -89,7 +89,7 @@ fn rename_over_directory(bench: &mut Bench<'_>) -> Outcome {
     fails(replace(bench, (a, "in a"), (root, "b")), &[NotEmpty], "rename over the directory that holds it")
 }
 
-fn rename_kind_mismatch(bench: &mut Bench<'_>) -> Outcome {
+fn rename_kind_mismatch(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     bench.file(b"file", b"content")?;
     bench.directory(root, b"directory")?;
@@ -98,7 +98,7 @@ fn rename_kind_mismatch(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_names(root, &[b"directory", b"file"], "after refused renames")
 }
 
-fn rename_into_itself(bench: &mut Bench<'_>) -> Outcome {
+fn rename_into_itself(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let a = bench.directory(root, b"a")?;
     let b = bench.directory(a, b"b")?;
@@ -110,7 +110,7 @@ fn rename_into_itself(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_names(c, &[], "after refused renames")
 }
 
-fn rename_same_name(bench: &mut Bench<'_>) -> Outcome {
+fn rename_same_name(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let file = bench.file(b"a", b"content")?;
     bench.directory(root, b"d")?;
@@ -120,7 +120,7 @@ fn rename_same_name(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(file, b"content", "after renames to the same name")
 }
 
-fn rename_missing(bench: &mut Bench<'_>) -> Outcome {
+fn rename_missing(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let file = bench.file(b"a", b"content")?;
     fails(replace(bench, (root, "none"), (root, "a")), &[NotFound], "rename of a missing name over a file")?;
@@ -129,7 +129,7 @@ fn rename_missing(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(file, b"content", "after refused renames")
 }
 
-fn rename_no_replace(bench: &mut Bench<'_>) -> Outcome {
+fn rename_no_replace(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let (a, b) = (bench.file(b"a", b"of a")?, bench.file(b"b", b"of b")?);
     let result = rename(bench, (root, "a"), (root, "b"), RenameFlags::NoReplace);
@@ -140,7 +140,7 @@ fn rename_no_replace(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_names(root, &[b"b", b"c"], "after a rename without replacing")
 }
 
-fn rename_exchange(bench: &mut Bench<'_>) -> Outcome {
+fn rename_exchange(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let file = bench.file(b"a", b"of a")?;
     let directory = bench.directory(root, b"directory")?;
@@ -168,7 +168,7 @@ fn rename_exchange(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// Two names of one inode: POSIX says that nothing happens.
-fn rename_over_link(bench: &mut Bench<'_>) -> Outcome {
+fn rename_over_link(bench: &mut Bench<'_>) -> CheckResult {
     let root = bench.root;
     let file = bench.file(b"a", b"content")?;
     let Some(links) = bench.changes().links() else { return Ok(()) };

@@ -5,7 +5,7 @@ use nandkit_vfs::ErrorKind::NoSpace;
 use nandkit_vfs::NewNode;
 
 use super::Check;
-use super::bench::{Bench, Outcome, fails, ok, pattern};
+use super::bench::{Bench, CheckResult, fails, ok, pattern};
 use crate::violation::ensure;
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
@@ -19,7 +19,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
 const ROUNDS_MAX: u64 = 20_000;
 
 /// Appends to a file until nothing fits; returns what was taken.
-fn fill(bench: &mut Bench<'_>, name: &[u8], seed: u64) -> Outcome<Vec<u8>> {
+fn fill(bench: &mut Bench<'_>, name: &[u8], seed: u64) -> CheckResult<Vec<u8>> {
     let file = bench.create(bench.root, name, &NewNode::FILE)?;
     let mut taken = Vec::new();
     for round in 0..ROUNDS_MAX {
@@ -39,7 +39,7 @@ fn fill(bench: &mut Bench<'_>, name: &[u8], seed: u64) -> Outcome<Vec<u8>> {
     Err("a volume that should be small does not fill up".into())
 }
 
-fn full_volume(bench: &mut Bench<'_>) -> Outcome {
+fn full_volume(bench: &mut Bench<'_>) -> CheckResult {
     let survivor = pattern(5000, 99);
     bench.file(b"survivor", &survivor)?;
     let taken = fill(bench, b"filler", 1)?;
@@ -69,7 +69,7 @@ fn full_volume(bench: &mut Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn space_comes_back(bench: &mut Bench<'_>) -> Outcome {
+fn space_comes_back(bench: &mut Bench<'_>) -> CheckResult {
     let before = bench.volume()?;
     ensure!(before.blocks_free <= before.blocks, "{} of {} blocks are free", before.blocks_free, before.blocks);
     let mut after_first = None;
@@ -107,7 +107,7 @@ fn space_comes_back(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// A file far larger than the volume, most of it never written.
-fn sparse(bench: &mut Bench<'_>) -> Outcome {
+fn sparse(bench: &mut Bench<'_>) -> CheckResult {
     let far = (bench.volume()?.file_size_max / 2).min(1 << 26);
     let before = bench.volume()?;
     let room = before.blocks.saturating_mul(u64::from(before.block_size));
@@ -148,7 +148,7 @@ fn sparse(bench: &mut Bench<'_>) -> Outcome {
 }
 
 /// Names until nothing fits: each is whole or not there.
-fn full_of_names(bench: &mut Bench<'_>) -> Outcome {
+fn full_of_names(bench: &mut Bench<'_>) -> CheckResult {
     let directory = bench.directory(bench.root, b"directory")?;
     let filled = fill(bench, b"filler", 1)?;
     let mut made = Vec::new();

@@ -267,7 +267,7 @@ struct Pair<'a, M: FsMaker> {
 
 impl<'a, M: FsMaker> Pair<'a, M> {
     fn new(maker: &'a M, plan: &'a Plan) -> Self {
-        let fs = maker.make(plan.volume);
+        let fs = maker.make(plan.volume_size);
         let model = ModelFileSystem::new(plan.options.with_capacity(u64::MAX >> 20), maker.clock(&fs));
         let (fs, model) = (Some(Side::new(fs)), Side::new(model));
         Self { maker, plan, fs, model, summary: Summary::default(), slowest: Nanos::ZERO }

@@ -26,14 +26,14 @@ use std::fmt;
 
 use nandkit_vfs::model::{ModelOptions, NameRule};
 
-use crate::fs_suite::{FsMaker, Volume};
+use crate::fs_suite::{FsMaker, VolumeSize};
 
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Seed of the operations.
     pub seed: u64,
-    /// How many.
+    /// Operations to run.
     pub operations: u32,
     /// What the model can hold: the same as the file system under test. The capacity is the model's
     /// own and ample.
@@ -43,7 +43,7 @@ pub struct Plan {
     /// Whole trees are compared after so many operations, after each remount and at the end.
     pub compare_every: u32,
     /// The volume.
-    pub volume: Volume,
+    pub volume_size: VolumeSize,
     /// Largest offset and size of a file.
     pub file_bytes_max: u64,
     /// `NoSpace` is believed where fewer bytes than this, besides those to be written, are free.
@@ -65,7 +65,7 @@ impl Plan {
             options,
             weights: Kind::USUAL.to_vec(),
             compare_every: 100,
-            volume: Volume::Roomy,
+            volume_size: VolumeSize::Roomy,
             file_bytes_max: 150_000,
             space_slack: 128 << 10,
             many_names: 0,

@@ -33,7 +33,7 @@ fn a_full_volume_is_followed() {
     for options in [ModelOptions::POSIX, ModelOptions::FAT] {
         let mut met = 0;
         for seed in 0..6 {
-            let plan = Plan { volume: Volume::Small, space_slack: 8192, ..Plan::new(seed, 1000, options) };
+            let plan = Plan { volume_size: VolumeSize::Small, space_slack: 8192, ..Plan::new(seed, 1000, options) };
             met += run(&ModelMaker(options), &plan).unwrap().no_space;
         }
         assert!(met > 50, "only {met} operations met a full volume");

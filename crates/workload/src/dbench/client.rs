@@ -6,7 +6,7 @@ use nandkit_units::random::Random;
 
 use super::Dbench;
 use super::grammar::{Disposition, Load, LoadLine, LoadOperation, Offset, PathNumber, Status};
-use super::names::{Found, Names, Node};
+use super::names::{Names, Node, PathLookup};
 use crate::error::{Result, WorkloadError};
 use crate::inputs::Inputs;
 use crate::script::Script;
@@ -114,13 +114,13 @@ fn behind_loop(load: &Load, first: usize) -> usize {
 
 /// What the clients have made, and how an operation changes it.
 #[derive(Debug)]
-struct Volume {
+struct ClientTree {
     names: Names,
 }
 
 /// Looks up what is there of a path.
-fn look_up(found: Found, script: &mut Script) {
-    let (Found::There(node) | Found::In(node) | Found::Beneath(node)) = found;
+fn look_up(found: PathLookup, script: &mut Script) {
+    let (PathLookup::There(node) | PathLookup::In(node) | PathLookup::Beneath(node)) = found;
     if node != Node::ROOT {
         script.open(node.slot());
     }
@@ -130,10 +130,10 @@ fn missing(path: &[String], expected: &'static str) -> std::result::Result<(), W
     Err((format!("\\{} is not there", path.join("\\")), expected))
 }
 
-impl Volume {
+impl ClientTree {
     fn parent(&self, path: &[String]) -> Node {
         match path.split_last().map(|(_, parents)| self.names.find(parents)) {
-            Some(Found::There(node)) => node,
+            Some(PathLookup::There(node)) => node,
             _ => Node::ROOT,
         }
     }
@@ -149,7 +149,7 @@ impl Volume {
 
     /// Makes a file or directory; the file that is there, if any.
     fn make(&mut self, path: &[String], is_directory: bool, script: &mut Script) -> Option<Node> {
-        let (Found::In(parent), Some(name)) = (self.names.find(path), path.last()) else { return None };
+        let (PathLookup::In(parent), Some(name)) = (self.names.find(path), path.last()) else { return None };
         let node = self.names.make(parent, name, is_directory);
         if is_directory {
             script.make_directory(node.slot(), parent.slot(), name.as_bytes());
@@ -170,8 +170,8 @@ impl Volume {
         let found = self.names.find(path);
         let node = match found {
             _ if status == Status::Fails => None,
-            Found::There(node) => Some(node),
-            Found::In(_) if disposition.creates || is_directory => {
+            PathLookup::There(node) => Some(node),
+            PathLookup::In(_) if disposition.creates || is_directory => {
                 return Ok(self.make(path, is_directory, script));
             }
             _ => None,
@@ -193,17 +193,17 @@ impl Volume {
     }
 
     fn rename(&mut self, from: &[String], to: &[String], script: &mut Script) -> std::result::Result<(), Wrong> {
-        let (Found::There(node), Some(old), Some(new)) = (self.names.find(from), from.last(), to.last()) else {
+        let (PathLookup::There(node), Some(old), Some(new)) = (self.names.find(from), from.last(), to.last()) else {
             return missing(from, "the path of a file or directory");
         };
         let parent = match self.names.find(to) {
-            Found::There(same) if same == node => return Ok(()),
-            Found::There(other) if !self.names.is_directory(other) => {
+            PathLookup::There(same) if same == node => return Ok(()),
+            PathLookup::There(other) if !self.names.is_directory(other) => {
                 let parent = self.parent(to);
                 self.remove((parent, new, other), script);
                 parent
             }
-            Found::In(parent) if !to.starts_with(from) => parent,
+            PathLookup::In(parent) if !to.starts_with(from) => parent,
             _ => {
                 return Err((format!("\\{} cannot be its name", to.join("\\")), "a name in a directory that is there"));
             }
@@ -216,7 +216,7 @@ impl Volume {
 
     /// Removes a file, or with `is_directory` an empty directory.
     fn unlink(&mut self, path: &[String], is_directory: bool, script: &mut Script) -> std::result::Result<(), Wrong> {
-        let (Found::There(node), Some(name)) = (self.names.find(path), path.last()) else {
+        let (PathLookup::There(node), Some(name)) = (self.names.find(path), path.last()) else {
             return missing(path, "an operation before that makes it, or a status that says so");
         };
         if self.names.is_directory(node) != is_directory || !self.names.is_empty(node) {
@@ -229,7 +229,7 @@ impl Volume {
     }
 
     fn delete_tree(&mut self, path: &[String], script: &mut Script) {
-        let Found::There(top) = self.names.find(path) else { return };
+        let PathLookup::There(top) = self.names.find(path) else { return };
         for (parent, name, node) in self.names.beneath(top) {
             self.remove((parent, &name, node), script);
         }
@@ -267,7 +267,7 @@ fn path_of(load: &Load, client: usize, number: PathNumber) -> Vec<String> {
 
 /// Does one operation of a client. Errors: what the load has wrong; nothing is done then.
 fn apply(
-    volume: &mut Volume,
+    volume: &mut ClientTree,
     client: &mut Client,
     (load, line): (&Load, LoadLine),
     script: &mut Script,
@@ -308,12 +308,12 @@ fn apply(
         Of::MakeDirectory { path: number } => {
             let parts = path(number);
             match volume.names.find(&parts) {
-                Found::There(_) => Ok(()),
-                Found::In(_) => {
+                PathLookup::There(_) => Ok(()),
+                PathLookup::In(_) => {
                     volume.make(&parts, true, script);
                     Ok(())
                 }
-                Found::Beneath(_) => {
+                PathLookup::Beneath(_) => {
                     missing(parts.split_last().map_or(&[], |(_, above)| above), "a directory above it")
                 }
             }
@@ -325,7 +325,7 @@ fn apply(
 
 /// Operations on what is open.
 fn with_handle(
-    volume: &mut Volume,
+    volume: &mut ClientTree,
     client: &mut Client,
     (operation, status): (LoadOperation, Status),
     script: &mut Script,
@@ -382,7 +382,7 @@ impl<'a> Trial<'a> {
     /// The most bytes that the client's files have at a time. Errors: an operation that cannot
     /// succeed as its status says, by its line.
     pub fn run(mut self, file: &str, operations: u64, inputs: &dyn Inputs) -> Result<u64> {
-        let mut volume = Volume { names: Names::new() };
+        let mut volume = ClientTree { names: Names::new() };
         let mut script = Script::default();
         let fill = self.load.fill as u64;
         while let Some(line) = self.client.next(self.load) {
@@ -408,7 +408,7 @@ pub(crate) struct Clients {
     load: Load,
     /// Operations of each client at most, those of the fill among them; 0: no limit.
     operations: u64,
-    volume: Volume,
+    volume: ClientTree,
     clients: Vec<Client>,
 }
 
@@ -416,7 +416,7 @@ impl Clients {
     pub(super) fn new(load: Load, spec: &Dbench, seed: u64) -> Self {
         let clients = (1..=spec.clients as usize).map(|number| Client::new(number, spec.loops, seed)).collect();
         let operations = if spec.operations == 0 { 0 } else { spec.operations.saturating_add(load.fill as u64) };
-        Self { load, operations, volume: Volume { names: Names::new() }, clients }
+        Self { load, operations, volume: ClientTree { names: Names::new() }, clients }
     }
 }
 

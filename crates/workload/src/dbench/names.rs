@@ -41,7 +41,7 @@ pub(super) struct Names {
 
 /// How far a path leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PathLookup {
     There(Node),
     /// Only the last part is missing; the directory.
     In(Node),
@@ -86,19 +86,19 @@ impl Names {
         }
     }
 
-    pub fn find(&self, path: &[String]) -> Found {
+    pub fn find(&self, path: &[String]) -> PathLookup {
         let mut at = Node::ROOT;
         for (number, part) in path.iter().enumerate() {
             let Some(children) = self.entry(at).and_then(|entry| entry.children.as_ref()) else {
-                return Found::Beneath(at);
+                return PathLookup::Beneath(at);
             };
             match children.get(part) {
                 Some(child) => at = *child,
-                None if number + 1 == path.len() => return Found::In(at),
-                None => return Found::Beneath(at),
+                None if number + 1 == path.len() => return PathLookup::In(at),
+                None => return PathLookup::Beneath(at),
             }
         }
-        Found::There(at)
+        PathLookup::There(at)
     }
 
     fn children(&mut self, directory: Node) -> Option<&mut BTreeMap<String, Node>> {

@@ -46,7 +46,7 @@ pub struct Guest<'a> {
 
 /// What came of a guest whose kernel stayed whole.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct GuestRun {
     /// The script's exit status.
     pub status: i32,
     /// What the script printed, standard error included.
@@ -57,7 +57,7 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-impl Outcome {
+impl GuestRun {
     /// The output of a script that ended with status 0; otherwise an error that holds output and
     /// log.
     pub fn success(self) -> Result<Self> {
@@ -122,7 +122,7 @@ impl<'a> Guest<'a> {
     /// Boots, runs the script with busybox's `sh -e`, and ends. An error where the machine did not
     /// end by itself in time, or where the kernel found itself broken; then the logs stay in the
     /// directory that the error names.
-    pub fn run(&self, script: &str) -> Result<Outcome> {
+    pub fn run(&self, script: &str) -> Result<GuestRun> {
         let job = self.prepare(script)?;
         let start = Instant::now();
         let ended = self.boot(&job, || false).and_then(|()| self.judge(&job, start.elapsed()));
@@ -234,7 +234,7 @@ impl<'a> Guest<'a> {
     }
 
     /// Reads what the guest left in the job folder.
-    fn judge(&self, job: &Path, took: Duration) -> Result<Outcome> {
+    fn judge(&self, job: &Path, took: Duration) -> Result<GuestRun> {
         let (output, log) = (text(&job.join("output")), text(&job.join("log")));
         if let Some(line) = log.lines().chain(text(&job.join("console")).lines()).find(|line| is_trouble(line)) {
             bail!("the kernel found itself broken: {line}");
@@ -244,7 +244,7 @@ impl<'a> Guest<'a> {
             bail!("the kernel found itself broken: tainted {tainted}");
         }
         let status = text(&job.join("status")).trim().parse().context("a module could not be loaded")?;
-        Ok(Outcome { status, output, log, took })
+        Ok(GuestRun { status, output, log, took })
     }
 }
 

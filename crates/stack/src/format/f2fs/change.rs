@@ -12,13 +12,13 @@ use super::F2fsFormat;
 use super::devices::{device_names, told};
 use super::recovery::{Reader, boxed};
 use crate::MountedFileSystem;
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::on_sectors::{OnSectors, shared};
 use crate::format::sectors::DumpSectors;
 use crate::format::{ChangeFormat, Changing, FormatError, OpenedForChanges, clock_at};
 
 impl ChangeFormat for F2fsFormat {
-    fn open(&self, image: Image, found: &Found, how: &Changing<'_>) -> Result<OpenedForChanges, FormatError> {
+    fn open(&self, image: Image, found: &DetectedFormat, how: &Changing<'_>) -> Result<OpenedForChanges, FormatError> {
         let bad = damage(&image, &found.layout)?;
         let mut sectors = DumpSectors::new(DumpFlash::new(image, found.layout.clone())?);
         let held = if how.in_place { sectors.hold() } else { Arc::default() };

@@ -31,9 +31,9 @@ use toml::Table;
 
 use self::recovery::Mounted;
 use self::spec::F2fsSpec;
+use super::detected::{Claims, DetectedFormat, View, is_left_over};
 use super::emulate::{EmulateFormat, FormatSpec};
 use super::extents::PlacedExtent;
-use super::found::{Claims, Found, View, is_left_over};
 use super::history::History;
 use super::sectors::DumpSectors;
 use super::{
@@ -69,7 +69,7 @@ impl Format for F2fsFormat {
         Keeps { history: true, extents: true, segments: true }
     }
 
-    fn probe(&self, view: &View<'_>) -> Vec<Found> {
+    fn probe(&self, view: &View<'_>) -> Vec<DetectedFormat> {
         let file_bytes = view.image.bytes().len() as u64;
         let Ok(layout) = DumpSectors::layout_of_blocks(file_bytes, view.within.0, view.within.1) else {
             return Vec::new();
@@ -81,7 +81,7 @@ impl Format for F2fsFormat {
         let described = format!("blocks of {} bytes", likeness.layout.block_size);
         let sure = likeness.points >= SURE;
         let fills = usize::try_from(end).ok().and_then(|end| bytes.get(end..)).is_none_or(is_left_over);
-        let mut found = Found::on_blocks(&FORMAT, likeness, layout, described);
+        let mut found = DetectedFormat::on_blocks(&FORMAT, likeness, layout, described);
         if end > length {
             let note = format!("the volume has {end} bytes, of which {length} are in the image");
             found.detection.notes.push(note);

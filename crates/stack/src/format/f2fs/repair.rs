@@ -10,17 +10,17 @@ use nandkit_vfs::check::Repair;
 use super::F2fsFormat;
 use super::devices::{device_names, told};
 use super::recovery::{self, Mounted, all_boxed, replay, shared};
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::{Checked, FormatError, Opening, RepairFormat, Repaired, RepairedImage, clock_at};
 
 impl RepairFormat for F2fsFormat {
-    fn repair(&self, image: Image, found: &Found, how: &Opening<'_>) -> Result<Repaired, FormatError> {
+    fn repair(&self, image: Image, found: &DetectedFormat, how: &Opening<'_>) -> Result<Repaired, FormatError> {
         repaired(image, found, how)
     }
 }
 
 /// The image with its volume repaired.
-fn repaired(image: Image, found: &Found, how: &Opening<'_>) -> Result<Repaired, FormatError> {
+fn repaired(image: Image, found: &DetectedFormat, how: &Opening<'_>) -> Result<Repaired, FormatError> {
     if !how.options.devices.is_empty() {
         return Err(refused("the volume lies on several devices; expected one on one device".to_owned()));
     }

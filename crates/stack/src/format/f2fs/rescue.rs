@@ -7,7 +7,7 @@ use nandkit_vfs::{ErrorKind, FileSystem};
 use super::F2fsFormat;
 use super::devices::{device_names, told};
 use super::recovery::{Reader, all_boxed, shared};
-use crate::format::found::Within;
+use crate::format::detected::Within;
 use crate::format::rescue::{Doubt, RescueFormat, RescuedFile, RescuedFiles};
 use crate::format::sectors::DumpSectors;
 use crate::format::{FormatError, Opening};

@@ -5,13 +5,13 @@ use nandkit_flash_image::Image;
 use super::F2fsFormat;
 use super::devices::{device_names, told};
 use super::recovery::boxed;
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::resize::{ResizeFormat, ResizePlan};
 use crate::format::sectors::DumpSectors;
 use crate::format::{FormatError, clock_at};
 
 impl ResizeFormat for F2fsFormat {
-    fn plan(&self, image: &Image, found: &Found, bytes: u64) -> Result<ResizePlan, FormatError> {
+    fn plan(&self, image: &Image, found: &DetectedFormat, bytes: u64) -> Result<ResizePlan, FormatError> {
         let view = image.view(found.layout.clone())?;
         let names = device_names(&view);
         if !names.is_empty() {

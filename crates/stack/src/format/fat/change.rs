@@ -6,13 +6,13 @@ use nandkit_fat::{Fat, MountOptions};
 use nandkit_flash_image::{DumpFlash, Image};
 
 use super::{FatFormat, repairs};
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::on_sectors::{OnSectors, shared};
 use crate::format::sectors::DumpSectors;
 use crate::format::{ChangeFormat, Changing, FormatError, OpenedForChanges};
 
 impl ChangeFormat for FatFormat {
-    fn open(&self, image: Image, found: &Found, how: &Changing<'_>) -> Result<OpenedForChanges, FormatError> {
+    fn open(&self, image: Image, found: &DetectedFormat, how: &Changing<'_>) -> Result<OpenedForChanges, FormatError> {
         let mut sectors = DumpSectors::new(DumpFlash::new(image, found.layout.clone())?);
         let held = if how.in_place { sectors.hold() } else { Arc::default() };
         let (mut device, sectors) = shared(sectors);

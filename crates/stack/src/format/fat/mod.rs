@@ -17,8 +17,8 @@ use nandkit_vfs::probe::Likeness;
 use toml::Table;
 
 use self::spec::FatSpec;
+use super::detected::{Claims, DetectedFormat, View, is_left_over};
 use super::emulate::{EmulateFormat, FormatSpec};
-use super::found::{Claims, Found, View, is_left_over};
 use super::history::History;
 use super::sectors::DumpSectors;
 use super::{ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo};
@@ -48,15 +48,15 @@ impl Format for FatFormat {
         Keeps { history: true, extents: true, ..Keeps::default() }
     }
 
-    fn probe(&self, view: &View<'_>) -> Vec<Found> {
+    fn probe(&self, view: &View<'_>) -> Vec<DetectedFormat> {
         let Ok(layout) = DumpSectors::layout(view.within.0, view.within.1) else { return Vec::new() };
         let Some(bytes) = view.bytes(&layout) else { return Vec::new() };
         let length = bytes.len() as u64;
         let Some(likeness) = nandkit_fat::probe(bytes, length) else { return Vec::new() };
         let behind = likeness.extent.as_ref().and_then(|extent| bytes.get(usize::try_from(extent.end).ok()?..));
         let fills = likeness.extent.is_some() && behind.is_none_or(is_left_over);
-        let found = Found::on_blocks(&FORMAT, likeness, layout, "sectors".to_owned());
-        vec![Found { claims: Claims { whole_image: fills, ..Claims::default() }, ..found }]
+        let found = DetectedFormat::on_blocks(&FORMAT, likeness, layout, "sectors".to_owned());
+        vec![DetectedFormat { claims: Claims { whole_image: fills, ..Claims::default() }, ..found }]
     }
 
     fn likeness(&self, beginning: &[u8], length: u64) -> Option<Likeness> {

@@ -16,7 +16,7 @@ use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, InodeNumber, Result};
 
 use super::dump_handle::DumpHandle;
 use super::{Jffs2Format, bad_blocks, cleanmarker_on_nand, refuse_mixed, refuse_old_magic};
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::{ByteOrder, ChangeFormat, Changing, ChangingVolume, FormatError, OpenVolume, OpenedForChanges};
 use crate::{MountedFileSystem, suggest};
 
@@ -54,7 +54,7 @@ impl ChangeFormat for Jffs2Format {
     fn open(
         &self,
         image: Image,
-        found: &Found,
+        found: &DetectedFormat,
         how: &Changing<'_>,
     ) -> std::result::Result<OpenedForChanges, FormatError> {
         let compression = compression(how.compression.unwrap_or("zlib"))?;
@@ -110,7 +110,7 @@ impl ChangingVolume for OnDump {
 /// there were some.
 fn mount(
     device: DumpFlash,
-    found: &Found,
+    found: &DetectedFormat,
     how: &Changing<'_>,
     compression: CompressionMode,
 ) -> std::result::Result<OnDump, FormatError> {

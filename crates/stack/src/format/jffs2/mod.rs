@@ -26,8 +26,8 @@ use nandkit_vfs::{FileSystem, InodeNumber};
 use toml::Table;
 
 use self::spec::Jffs2Spec;
+use super::detected::{DetectedFormat, View};
 use super::emulate::{EmulateFormat, FormatSpec};
-use super::found::{Found, View};
 use super::history::History;
 use super::{
     ByteOrder, ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenOptions, OpenVolume, Opened, Opening,
@@ -65,7 +65,7 @@ impl Format for Jffs2Format {
         Keeps { history: true, ..Keeps::default() }
     }
 
-    fn probe(&self, view: &View<'_>) -> Vec<Found> {
+    fn probe(&self, view: &View<'_>) -> Vec<DetectedFormat> {
         probe::found(&FORMAT, view)
     }
 
@@ -209,7 +209,11 @@ fn every_node(options: &OpenOptions) -> OpenOptions {
 }
 
 /// Mounts a dump for reading.
-fn mount_dump(device: DumpFlash, found: &Found, options: &OpenOptions) -> Result<Jffs2<Box<dyn Flash>>, FormatError> {
+fn mount_dump(
+    device: DumpFlash,
+    found: &DetectedFormat,
+    options: &OpenOptions,
+) -> Result<Jffs2<Box<dyn Flash>>, FormatError> {
     if options.byte_order.is_none() {
         refuse_mixed(&device)?;
     }

@@ -10,7 +10,7 @@ use nandkit_vfs::probe::{Depth, SURE};
 
 use super::volumes::{end_with_a_block, volumes};
 use crate::format::OpenOptions;
-use crate::format::found::Within;
+use crate::format::detected::Within;
 use crate::format::recognise::asked_for;
 
 /// The largest erase size that is tried for OOB behind blocks.
@@ -29,7 +29,7 @@ const THOROUGH_MAX: usize = 4;
 
 /// A way of lying in the file, and what is found if a dump is read by it.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ProbedPlacement {
     /// A layout of this placement for the whole file; its erase size says nothing but with the OOB
     /// behind blocks.
     pub layout: ImageLayout,
@@ -42,7 +42,7 @@ pub(super) struct Seen {
     whole_pages: bool,
 }
 
-impl Seen {
+impl ProbedPlacement {
     fn of(image: &Image, within: Within, layout: ImageLayout, depth: Depth, options: &OpenOptions) -> Option<Self> {
         let device = view(image, within, &layout)?;
         let page_size = match layout.oob {
@@ -94,73 +94,87 @@ pub(super) fn view(image: &Image, within: Within, layout: &ImageLayout) -> Optio
 
 /// Everything that shows nodes of JFFS2. Cost: a glance by every placement, and all of the part, up
 /// to some 64 MiB, by the few that show most.
-pub(super) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
+pub(super) fn probed_placements(
+    image: &Image,
+    within: Within,
+    options: &OpenOptions,
+    depth: Depth,
+) -> Vec<ProbedPlacement> {
     let mut found = look(image, within, usual(options), options, depth);
     keep_convincing(&mut found);
-    if depth == Depth::Thorough && !found.iter().any(Seen::is_clean) {
+    if depth == Depth::Thorough && !found.iter().any(ProbedPlacement::is_clean) {
         found.extend(look(image, within, after_blocks(image.bytes(), options), options, depth));
         keep_convincing(&mut found);
     }
     // The OOB behind a block of small pages looks like that of one large page.
-    if depth == Depth::Thorough && !found.iter().any(Seen::is_clean) {
+    if depth == Depth::Thorough && !found.iter().any(ProbedPlacement::is_clean) {
         let marked = look(image, within, by_marker(image.bytes(), options), options, depth);
-        found.extend(marked.into_iter().filter(|seen| seen.probe.oob_markers() > 0));
+        found.extend(marked.into_iter().filter(|placement| placement.probe.oob_markers() > 0));
     }
     found
 }
 
 /// Leaves out each placement with an OOB of which nothing shows, unless it makes the way from node
 /// to node better and loses no node on it: a wrong one may cut out just what stands between nodes.
-fn keep_convincing(found: &mut Vec<Seen>) {
-    let has_oob = |seen: &Seen| seen.layout.oob != OobPlacement::None;
+fn keep_convincing(found: &mut Vec<ProbedPlacement>) {
+    let has_oob = |placement: &ProbedPlacement| placement.layout.oob != OobPlacement::None;
     // A wrong placement may show a few nodes without anything between them, where it is free to
     // leave out the rest.
-    if found.iter().any(|seen| !seen.volumes.is_empty()) {
-        let most = found.iter().map(|seen| seen.probe.node_bytes()).max().unwrap_or(0).max(1);
-        for seen in found.iter_mut() {
-            seen.share = u32::try_from(1000 * seen.probe.node_bytes() / most).unwrap_or(1000);
+    if found.iter().any(|placement| !placement.volumes.is_empty()) {
+        let most = found.iter().map(|placement| placement.probe.node_bytes()).max().unwrap_or(0).max(1);
+        for placement in found.iter_mut() {
+            placement.share = u32::try_from(1000 * placement.probe.node_bytes() / most).unwrap_or(1000);
         }
     }
-    let plain = found.iter().find(|seen| !has_oob(seen));
+    let plain = found.iter().find(|placement| !has_oob(placement));
     let Some((quality, nodes)) = plain.map(|plain| (plain.quality(), plain.probe.node_bytes())) else { return };
-    found.retain(|seen| {
+    found.retain(|placement| {
         // Of a dump that ends within a page more nodes have to show: such a placement may as well
         // cut out the blank flash between the few nodes that there are.
-        let least = nodes + u64::from(!seen.whole_pages);
-        let is_better = seen.quality() > (quality + OOB_MARGIN).max(SURE) && seen.probe.node_bytes() >= least;
-        !has_oob(seen) || seen.probe.oob_markers() > 0 || is_better
+        let least = nodes + u64::from(!placement.whole_pages);
+        let is_better = placement.quality() > (quality + OOB_MARGIN).max(SURE) && placement.probe.node_bytes() >= least;
+        !has_oob(placement) || placement.probe.oob_markers() > 0 || is_better
     });
 }
 
-fn look(image: &Image, within: Within, layouts: Vec<ImageLayout>, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
+fn look(
+    image: &Image,
+    within: Within,
+    layouts: Vec<ImageLayout>,
+    options: &OpenOptions,
+    depth: Depth,
+) -> Vec<ProbedPlacement> {
     // What the options say is longer than the file is blank behind it.
     let length = (image.bytes().len() as u64).max(within.0.saturating_add(within.1.unwrap_or(0)));
     let layouts = layouts.into_iter().map(|layout| known_blocks(layout, options));
     let glanced = layouts.filter(|layout| length >= layout.stored_page()).filter_map(|layout| {
         let plain = layout.oob == OobPlacement::None && depth == Depth::Thorough;
-        let seen = Seen::of(image, within, layout.clone(), if plain { depth } else { Depth::Glance }, options)?;
-        Some((seen.probe.quality(), seen))
+        let placement =
+            ProbedPlacement::of(image, within, layout.clone(), if plain { depth } else { Depth::Glance }, options)?;
+        Some((placement.probe.quality(), placement))
     });
-    let mut glanced: Vec<(u32, Seen)> = glanced.collect();
+    let mut glanced: Vec<(u32, ProbedPlacement)> = glanced.collect();
     // Little content fits blocks of many sizes; the right one has its cleanmarkers where they are
     // to be.
-    let markers = |seen: &Seen| match seen.layout.oob {
-        OobPlacement::AfterBlock => seen.probe.oob_markers(),
+    let markers = |placement: &ProbedPlacement| match placement.layout.oob {
+        OobPlacement::AfterBlock => placement.probe.oob_markers(),
         _ => 0,
     };
-    glanced.sort_by_key(|(quality, seen)| std::cmp::Reverse((*quality, markers(seen))));
+    glanced.sort_by_key(|(quality, placement)| std::cmp::Reverse((*quality, markers(placement))));
     if depth == Depth::Glance {
-        return glanced.into_iter().map(|(_, seen)| seen).collect();
+        return glanced.into_iter().map(|(_, placement)| placement).collect();
     }
     // A glance and a thorough look do not compare: what lies without OOB has had the latter, and
     // stays.
     let (plain, mut with_oob): (Vec<_>, Vec<_>) =
-        glanced.into_iter().partition(|(_, seen)| seen.layout.oob == OobPlacement::None);
+        glanced.into_iter().partition(|(_, placement)| placement.layout.oob == OobPlacement::None);
     let best = with_oob.first().map_or(0, |(quality, _)| *quality);
     with_oob.retain(|(quality, _)| *quality >= best / 2);
     with_oob.truncate(THOROUGH_MAX);
-    let thorough = with_oob.into_iter().filter_map(|(_, seen)| Seen::of(image, within, seen.layout, depth, options));
-    plain.into_iter().map(|(_, seen)| seen).chain(thorough).collect()
+    let thorough = with_oob
+        .into_iter()
+        .filter_map(|(_, placement)| ProbedPlacement::of(image, within, placement.layout, depth, options));
+    plain.into_iter().map(|(_, placement)| placement).chain(thorough).collect()
 }
 
 /// A layout with what the options know of its blocks, which are of the size that was asked for

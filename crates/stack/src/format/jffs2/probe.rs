@@ -5,8 +5,8 @@ use nandkit_flash_image::{ImageLayout, OobPlacement, detect};
 use nandkit_jffs2::probe::begins_with_node;
 use nandkit_units::FlashKind;
 
-use super::placement::{self, Seen, sized};
-use crate::format::found::{Claims, Detection, Found, View};
+use super::placement::{self, ProbedPlacement, sized};
+use crate::format::detected::{Claims, DetectedFormat, Detection, View};
 use crate::format::{BEGINNING, ByteOrder, Format};
 
 /// Points that a layout with OOB has of its length alone.
@@ -15,14 +15,14 @@ const OOB_POINTS: u32 = 60;
 const OOB_DOUBT: u32 = 30;
 
 /// Every layout by which nodes show.
-pub(super) fn found(format: &'static dyn Format, view: &View<'_>) -> Vec<Found> {
-    let claims = |seen: &Seen| Claims {
-        begins_otherwise: begins_otherwise(view, &seen.layout) && seen.volumes.len() != 1,
-        several: seen.volumes.len() > 1,
+pub(super) fn found(format: &'static dyn Format, view: &View<'_>) -> Vec<DetectedFormat> {
+    let claims = |placement: &ProbedPlacement| Claims {
+        begins_otherwise: begins_otherwise(view, &placement.layout) && placement.volumes.len() != 1,
+        several: placement.volumes.len() > 1,
         ..Claims::default()
     };
-    let seen = placement::seen(view.image, view.within, view.options, view.depth);
-    seen.iter().flat_map(|seen| by_size(format, view, claims(seen), seen)).collect()
+    let placements = placement::probed_placements(view.image, view.within, view.options, view.depth);
+    placements.iter().flat_map(|placement| by_size(format, view, claims(placement), placement)).collect()
 }
 
 /// Whether the image begins with something else, read by the layout where that decodes pages.
@@ -40,23 +40,28 @@ fn begins_otherwise(view: &View<'_>, layout: &ImageLayout) -> bool {
 }
 
 /// A placement with each erase size that fits, or with the one that was asked for.
-fn by_size(format: &'static dyn Format, view: &View<'_>, claims: Claims, seen: &Seen) -> Vec<Found> {
+fn by_size(
+    format: &'static dyn Format,
+    view: &View<'_>,
+    claims: Claims,
+    placement: &ProbedPlacement,
+) -> Vec<DetectedFormat> {
     let (within, options) = (view.within, view.options);
-    let mut sizes = options.erase_size.map_or_else(|| seen.probe.erase_sizes().to_vec(), |asked| vec![asked]);
-    if seen.layout.oob != OobPlacement::None {
-        sizes.retain(|size| size.is_multiple_of(seen.layout.page_size.max(1)));
+    let mut sizes = options.erase_size.map_or_else(|| placement.probe.erase_sizes().to_vec(), |asked| vec![asked]);
+    if placement.layout.oob != OobPlacement::None {
+        sizes.retain(|size| size.is_multiple_of(placement.layout.page_size.max(1)));
     }
     let Some(first) = sizes.first() else { return Vec::new() };
-    let judged = detect::judge(view.image.bytes(), sized(&seen.layout, *first));
-    let marked = judged.points > OOB_POINTS || seen.probe.oob_markers() > 0;
+    let judged = detect::judge(view.image.bytes(), sized(&placement.layout, *first));
+    let marked = judged.points > OOB_POINTS || placement.probe.oob_markers() > 0;
     // OOB of which nothing shows is less likely than none.
-    let doubt = if seen.layout.oob == OobPlacement::None || marked { 0 } else { OOB_DOUBT };
+    let doubt = if placement.layout.oob == OobPlacement::None || marked { 0 } else { OOB_DOUBT };
     let mut found = Vec::new();
     for (place, size) in (0_u32..).zip(&sizes) {
-        let likeness = seen.probe.likeness(*size, place);
-        let score = (likeness.points * seen.share / 1000).saturating_sub(doubt).max(1);
-        let layout = sized(&seen.layout, *size);
-        let part = match seen.volumes.as_slice() {
+        let likeness = placement.probe.likeness(*size, place);
+        let score = (likeness.points * placement.share / 1000).saturating_sub(doubt).max(1);
+        let layout = sized(&placement.layout, *size);
+        let part = match placement.volumes.as_slice() {
             [one] => layout.region(within.0 + one.range.start, Some(one.range.end - one.range.start)),
             _ if within == (0, None) => Ok(layout),
             _ => layout.region(within.0, within.1),
@@ -69,7 +74,7 @@ fn by_size(format: &'static dyn Format, view: &View<'_>, claims: Claims, seen: &
             _ => (ByteOrder::Little, "little"),
         };
         let mut notes = vec![format!("{name}-endian")];
-        if seen.probe.summaries() > 0 {
+        if placement.probe.summaries() > 0 {
             notes.push("holds summaries".to_owned());
         }
         let is_nand = layout.kind == FlashKind::Nand;
@@ -78,21 +83,21 @@ fn by_size(format: &'static dyn Format, view: &View<'_>, claims: Claims, seen: &
             points: score.saturating_add(judged.points),
             why,
             notes,
-            layout: described(&layout, seen),
+            layout: described(&layout, placement),
             erase_size: layout.block_size,
             erase_sizes: likeness.layout.erase_sizes,
             page_size: if is_nand { layout.page_size } else { 0 },
             oob_size: layout.oob_size,
             byte_order: Some(order),
         };
-        found.push(Found {
+        found.push(DetectedFormat {
             format,
             layout,
             score,
-            fit: seen.probe.fit(*size),
+            fit: placement.probe.fit(*size),
             claims,
-            doubts: doubts(seen),
-            left_out: ends(seen, view),
+            doubts: doubts(placement),
+            left_out: ends(placement, view),
             detection,
         });
     }
@@ -100,19 +105,19 @@ fn by_size(format: &'static dyn Format, view: &View<'_>, claims: Claims, seen: &
 }
 
 /// The layout in words. That this is NOR is said where cleanmarkers in the data prove it.
-fn described(layout: &ImageLayout, seen: &Seen) -> String {
-    if layout.kind == FlashKind::Nand || seen.probe.has_markers_in_data() {
+fn described(layout: &ImageLayout, placement: &ProbedPlacement) -> String {
+    if layout.kind == FlashKind::Nand || placement.probe.has_markers_in_data() {
         return layout.describe();
     }
     format!("no OOB, {} blocks", nandkit_units::format_bytes(layout.block_size.into()))
 }
 
 /// What is not the volume's, where the part holds more than it.
-fn ends(seen: &Seen, view: &View<'_>) -> Vec<String> {
-    let [one] = seen.volumes.as_slice() else { return Vec::new() };
+fn ends(placement: &ProbedPlacement, view: &View<'_>) -> Vec<String> {
+    let [one] = placement.volumes.as_slice() else { return Vec::new() };
     let (start, end) = (view.within.0 + one.range.start, view.within.0 + one.range.end);
     let told = format!("the volume is {start:#x} to {end:#x}; what is before and behind it is left as it is");
-    let mark = (seen.layout.oob == OobPlacement::None).then(|| end_mark(view.image.bytes(), start)).flatten();
+    let mark = (placement.layout.oob == OobPlacement::None).then(|| end_mark(view.image.bytes(), start)).flatten();
     [told].into_iter().chain(one.doubts.iter().cloned()).chain(mark).collect()
 }
 
@@ -132,6 +137,6 @@ fn end_mark(bytes: &[u8], start: u64) -> Option<String> {
     })
 }
 
-fn doubts(seen: &Seen) -> Vec<String> {
-    seen.volumes.iter().flat_map(|volume| volume.doubts.iter().cloned()).collect()
+fn doubts(placement: &ProbedPlacement) -> Vec<String> {
+    placement.volumes.iter().flat_map(|volume| volume.doubts.iter().cloned()).collect()
 }

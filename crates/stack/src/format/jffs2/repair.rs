@@ -3,11 +3,11 @@
 use nandkit_flash_image::{DumpFlash, Image};
 
 use super::{Jffs2Format, bad_blocks, every_node, mount_dump, refuse_old_magic};
-use crate::format::found::Found;
+use crate::format::detected::DetectedFormat;
 use crate::format::{Checked, FormatError, Opening, RepairFormat, Repaired, RepairedImage};
 
 impl RepairFormat for Jffs2Format {
-    fn repair(&self, image: Image, found: &Found, how: &Opening<'_>) -> Result<Repaired, FormatError> {
+    fn repair(&self, image: Image, found: &DetectedFormat, how: &Opening<'_>) -> Result<Repaired, FormatError> {
         let copy = Image::from_bytes(image.bytes().to_vec(), None)?;
         let (mut output, _) = bad_blocks::weighed(DumpFlash::new(copy, found.layout.clone())?);
         let (device, bad) = bad_blocks::weighed(DumpFlash::new(image, found.layout.clone())?.into_read_only());

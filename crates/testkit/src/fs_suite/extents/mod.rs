@@ -16,8 +16,8 @@ use nandkit_vfs::{
     AttributeChange, ErrorKind, ExtentKind, Extents, FileExtent, FileSystem, InodeNumber, NewNode, all_extents,
 };
 
-use super::bench::{Outcome, fails, ok, pattern};
-use super::{FsMaker, Volume};
+use super::bench::{CheckResult, fails, ok, pattern};
+use super::{FsMaker, VolumeSize};
 use crate::violation::{Violations, ensure, guarded};
 
 pub use planted::{ExtentFault, Planted, PlantedMaker};
@@ -52,7 +52,7 @@ pub fn judge(fs: &dyn FileSystem, inode: InodeNumber, read: ReadDevice<'_>) -> R
 }
 
 /// Each extent as it is told, in its order.
-fn walk(extents: &dyn Extents, inode: InodeNumber) -> Outcome<Vec<FileExtent>> {
+fn walk(extents: &dyn Extents, inode: InodeNumber) -> CheckResult<Vec<FileExtent>> {
     let mut all: Vec<FileExtent> = Vec::new();
     let mut behind = 0;
     while let Some(extent) = ok(extents.extent_after(inode, behind), format_args!("extent_after {behind}"))? {
@@ -102,7 +102,7 @@ fn judge_content(
     size: u64,
     extent: &FileExtent,
     read: ReadDevice<'_>,
-) -> Outcome {
+) -> CheckResult {
     let length = extent.end().min(size).saturating_sub(extent.offset) as usize;
     let (mut content, mut device) = (vec![0xEE; length], vec![0xDD; length]);
     let count = ok(fs.read(inode, extent.offset, ReadInto::Bytes(&mut content)), "read of an extent")?;
@@ -121,7 +121,7 @@ fn judge_content(
     Ok(())
 }
 
-type Check<M> = fn(&M, &mut <M as FsMaker>::Fs) -> Outcome;
+type Check<M> = fn(&M, &mut <M as FsMaker>::Fs) -> CheckResult;
 
 /// The names of all checks, in the order in which they run.
 pub const CHECK_NAMES: [&str; 5] = ["pieces", "holes", "allocated", "changes", "refusals"];
@@ -131,29 +131,29 @@ pub fn run<M: DeviceMaker>(maker: &M) -> Result<(), Violations> {
     let checks: [Check<M>; 5] = [pieces, holes, allocated, changes, refusals];
     let mut found = Vec::new();
     for (name, check) in CHECK_NAMES.into_iter().zip(checks) {
-        found.extend(guarded(name, "file system", || check(maker, &mut maker.make(Volume::Roomy))));
+        found.extend(guarded(name, "file system", || check(maker, &mut maker.make(VolumeSize::Roomy))));
     }
     Violations::or_ok(found)
 }
 
-fn file<F: FileSystem>(fs: &mut F, name: &[u8]) -> Outcome<InodeNumber> {
+fn file<F: FileSystem>(fs: &mut F, name: &[u8]) -> CheckResult<InodeNumber> {
     let root = fs.root();
     ok(fs.changes().ok_or("mounted read-only")?.create(root, name, &NewNode::FILE), "create")
 }
 
-fn write<F: FileSystem>(fs: &mut F, inode: InodeNumber, offset: u64, bytes: &[u8]) -> Outcome {
+fn write<F: FileSystem>(fs: &mut F, inode: InodeNumber, offset: u64, bytes: &[u8]) -> CheckResult {
     let changes = fs.changes().ok_or("mounted read-only")?;
     let count = ok(changes.write(inode, offset, Payload::Bytes(bytes)), format_args!("write at {offset}"))?;
     ensure!(count == bytes.len(), "a write of {} bytes took {count}", bytes.len());
     Ok(())
 }
 
-fn sync<F: FileSystem>(fs: &mut F) -> Outcome {
+fn sync<F: FileSystem>(fs: &mut F) -> CheckResult {
     ok(fs.changes().ok_or("mounted read-only")?.sync(None), "sync")
 }
 
 /// Judges some files as they are, and once all is durable.
-fn judge_all<M: DeviceMaker>(maker: &M, fs: &mut M::Fs, files: &[InodeNumber]) -> Outcome {
+fn judge_all<M: DeviceMaker>(maker: &M, fs: &mut M::Fs, files: &[InodeNumber]) -> CheckResult {
     for durable in [false, true] {
         for inode in files {
             let read = |at: u64, into: &mut [u8]| maker.read_device(fs, at, into);
@@ -168,7 +168,7 @@ fn judge_all<M: DeviceMaker>(maker: &M, fs: &mut M::Fs, files: &[InodeNumber]) -
 }
 
 /// Files of all sizes, two of them written in turns, so that each is in pieces.
-fn pieces<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> Outcome {
+fn pieces<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> CheckResult {
     let mut files = Vec::new();
     for (number, length) in [0, 1, 60, 4096, 4097, 70_000, 3_000_000].into_iter().enumerate() {
         let inode = file(fs, format!("whole-{number}").as_bytes())?;
@@ -187,7 +187,7 @@ fn pieces<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> Outcome {
 }
 
 /// Files with holes, where the format has any.
-fn holes<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> Outcome {
+fn holes<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> CheckResult {
     let inode = file(fs, b"sparse")?;
     for (number, offset) in [0, 8192, 100_000, 131_072, 900_000, 5_000_000].into_iter().enumerate() {
         write(fs, inode, offset, &pattern(5000, number as u64))?;
@@ -205,7 +205,7 @@ fn holes<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> Outcome {
 }
 
 /// Space that was allocated ahead, within the size and behind it.
-fn allocated<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> Outcome {
+fn allocated<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> CheckResult {
     let inode = file(fs, b"allocated")?;
     let changes = fs.changes().ok_or("mounted read-only")?;
     let Some(allocation) = changes.allocation() else { return Ok(()) };
@@ -217,7 +217,7 @@ fn allocated<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> Outcome {
 }
 
 /// What is overwritten, cut off and grown has its new places.
-fn changes<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> Outcome {
+fn changes<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> CheckResult {
     let inode = file(fs, b"changed")?;
     write(fs, inode, 0, &pattern(200_000, 1))?;
     sync(fs)?;
@@ -232,7 +232,7 @@ fn changes<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> Outcome {
 }
 
 /// What has no extents, and what lies behind the last one.
-fn refusals<M: DeviceMaker>(_maker: &M, fs: &mut M::Fs) -> Outcome {
+fn refusals<M: DeviceMaker>(_maker: &M, fs: &mut M::Fs) -> CheckResult {
     let (root, inode) = (fs.root(), file(fs, b"file")?);
     write(fs, inode, 0, &pattern(5000, 1))?;
     let gone = file(fs, b"gone")?;

@@ -9,7 +9,7 @@ use nandkit_vfs::{
     Result, Symlinks, VolumeStatus,
 };
 
-use super::super::{FsMaker, ModelMaker, Volume};
+use super::super::{FsMaker, ModelMaker, VolumeSize};
 use super::DeviceMaker;
 
 /// What is wrong.
@@ -80,7 +80,7 @@ pub struct PlantedMaker {
 impl FsMaker for PlantedMaker {
     type Fs = Planted;
 
-    fn make(&self, volume: Volume) -> Planted {
+    fn make(&self, volume: VolumeSize) -> Planted {
         let model = ModelMaker(ModelOptions::POSIX).make(volume);
         Planted { model, fault: self.fault, old: Default::default() }
     }

@@ -14,7 +14,7 @@ use nandkit_vfs::{
     Timestamp, VolumeStatus, Xattrs,
 };
 
-use crate::fs_suite::{FsMaker, ModelMaker, Volume};
+use crate::fs_suite::{FsMaker, ModelMaker, VolumeSize};
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,7 +238,7 @@ pub struct PlantedMaker(
 impl FsMaker for PlantedMaker {
     type Fs = PlantedFs;
 
-    fn make(&self, volume: Volume) -> PlantedFs {
+    fn make(&self, volume: VolumeSize) -> PlantedFs {
         let model = ModelMaker(self.0).make(volume);
         let (cut, leaked) = (BTreeMap::new(), BTreeSet::new());
         PlantedFs { model, fault: self.1, cut, leaked, drafted: None, drafts: Vec::new() }
@@ -461,7 +461,7 @@ mod tests {
     impl FsMaker for WrappedMaker {
         type Fs = Wrapped<ModelFileSystem, Silent>;
 
-        fn make(&self, volume: Volume) -> Self::Fs {
+        fn make(&self, volume: VolumeSize) -> Self::Fs {
             Wrapped::new(self.0.make(volume), Silent)
         }
 

@@ -96,7 +96,7 @@ pub struct Claims {
 
 /// A format and a layout by which a part of an image can be opened.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct DetectedFormat {
     /// The format.
     pub format: &'static dyn Format,
     /// The layout, the part's place included.
@@ -115,7 +115,7 @@ pub struct Found {
     pub detection: Detection,
 }
 
-impl Found {
+impl DetectedFormat {
     /// A volume on sectors, which knows neither erase blocks nor pages.
     pub(crate) fn on_blocks(
         format: &'static dyn Format,

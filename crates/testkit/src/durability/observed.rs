@@ -10,7 +10,7 @@ use super::state::{Name, PAGE, ROOT, XATTRS, xattr_name};
 
 /// A file or directory as a volume shows it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FoundNode {
+pub struct ObservedNode {
     /// Whether it is a directory.
     pub directory: bool,
     pub(super) mode: u16,
@@ -20,11 +20,11 @@ pub struct FoundNode {
 
 /// What a volume holds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct ObservedTree {
     /// Names, and the numbers of what they are of.
     pub names: BTreeMap<Name, usize>,
     /// Files and directories by their numbers.
-    pub nodes: BTreeMap<usize, FoundNode>,
+    pub nodes: BTreeMap<usize, ObservedNode>,
 }
 
 /// The inodes of a volume, by their numbers in the model.
@@ -50,9 +50,9 @@ pub(super) fn inodes(fs: &dyn FileSystem) -> BTreeMap<usize, InodeNumber> {
 /// # Panics
 ///
 /// Where it cannot be read, or counts other links than there are.
-pub fn found(fs: &dyn FileSystem) -> Found {
+pub fn observe(fs: &dyn FileSystem) -> ObservedTree {
     let inodes = inodes(fs);
-    let mut found = Found { names: BTreeMap::new(), nodes: BTreeMap::new() };
+    let mut found = ObservedTree { names: BTreeMap::new(), nodes: BTreeMap::new() };
     for (number, inode) in &inodes {
         let stat = fs.stat(*inode).unwrap();
         let directory = stat.kind == FileKind::Directory;
@@ -68,7 +68,7 @@ pub fn found(fs: &dyn FileSystem) -> Found {
             assert_eq!(fs.read(*inode, 0, ReadInto::Bytes(&mut bytes)).unwrap(), bytes.len());
         }
         let xattrs = xattrs(fs, *inode);
-        found.nodes.insert(*number, FoundNode { directory, mode: stat.mode, xattrs, bytes });
+        found.nodes.insert(*number, ObservedNode { directory, mode: stat.mode, xattrs, bytes });
     }
     for (number, inode) in inodes.iter().filter(|(number, _)| !found.nodes[number].directory) {
         let links = found.names.values().filter(|of| *of == number).count();
@@ -88,10 +88,10 @@ fn xattrs(fs: &dyn FileSystem, inode: InodeNumber) -> BTreeMap<u64, Vec<u8>> {
 }
 
 /// Names, attributes, sizes, and the versions that pages begin and end with: for a message.
-pub fn shown(found: &Found) -> Vec<String> {
+pub fn describe(found: &ObservedTree) -> Vec<String> {
     let word = |bytes: Option<&[u8; 4]>| bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes));
     let ends = |page: &[u8]| (word(page.first_chunk()), word(page.last_chunk()));
-    let show = |(number, node): (&usize, &FoundNode)| {
+    let show = |(number, node): (&usize, &ObservedNode)| {
         let xattrs: Vec<_> = node.xattrs.iter().map(|(name, value)| (name, word(value.first_chunk()))).collect();
         let pages: Vec<_> = node.bytes.chunks(PAGE).map(ends).collect();
         format!("{number}: {:o} {xattrs:?} {} {pages:?}", node.mode, node.bytes.len())
