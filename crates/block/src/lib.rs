@@ -161,7 +161,7 @@ pub trait BlockDevice: Send + Sync {
 /// A run of consecutive sectors that are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The number of sectors.
+    /// Sectors in the extent.
     pub sectors: u64,
     /// Whether they may hold anything other than zeroes.
     pub holds: bool,

@@ -10,7 +10,7 @@ pub(crate) const MOST: usize = 256;
 /// The state at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// The instant.
+    /// Simulated instant of the sample.
     pub at: Nanos,
     /// Segments by state.
     pub states: SegmentStates,

@@ -9,7 +9,7 @@ pub enum WriteBack {
     /// After each operation.
     #[default]
     Through,
-    /// Later, by these limits.
+    /// Dirty sectors stay in memory until a limit is reached.
     Back {
         /// Write after an operation that leaves more dirty sectors than this.
         dirty_limit: usize,

@@ -44,7 +44,7 @@ pub struct Patch {
     pub first_mask: u8,
     /// Bits to change in the last byte.
     pub last_mask: u8,
-    /// The phase in which it is written.
+    /// The phase of the flush in which it is written.
     pub phase: Phase,
     /// The new bytes.
     pub bytes: [u8; 32],

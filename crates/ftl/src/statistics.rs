@@ -76,7 +76,7 @@ pub enum RecyclingKind {
 pub struct RecyclingEvent {
     /// The logical block.
     pub lbn: u32,
-    /// The kind of recycling.
+    /// How the block was recycled.
     pub kind: RecyclingKind,
     /// Pages that a migration copied or would have copied.
     pub p: u32,

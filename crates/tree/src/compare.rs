@@ -17,7 +17,7 @@ pub enum TreeDifference {
     /// The name has the same inode as an earlier name in only one of the trees, or as different
     /// earlier names.
     SameInode {
-        /// The path of the name.
+        /// Path of the entry.
         path: Vec<u8>,
         /// The earlier name in the first tree.
         first: Option<Vec<u8>>,

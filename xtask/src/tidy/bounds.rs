@@ -54,10 +54,13 @@ pub const CIRCLES: &[AllowedCircle] = &[
     circle("theory", &["hot_cold", "mixed", "separated"], "one population, and the two answers for it"),
 ];
 
-/// The longest comment line that is not counted.
+/// The longest line of a comment, and of prose in a document, that is not counted.
 pub const COMMENT_COLUMNS: usize = 100;
 /// Longer ones: lines of tables, and of examples that a wrap would break.
 pub const LONG_COMMENTS_MAX: usize = 44;
+/// Longer lines of prose in documents. The aim is none but addresses and lists that a wrap would
+/// break.
+pub const LONG_PROSE_MAX: usize = 32;
 /// Doc comments that begin with "The same", which says nothing where they are read alone.
 pub const SAME_DOCS_MAX: usize = 151;
 

@@ -30,8 +30,8 @@ use anyhow::Result;
 use crate::options::Options;
 use crate::process;
 use bounds::{
-    CIRCLES, COMMENT_COLUMNS, FORMATS, JUDGES_ELSEWHERE_MAX, LONG_COMMENTS_MAX, PATHS_OUTSIDE_MAX, PUBLIC_MODULES_MAX,
-    PUBLIC_MODULES_MORE, SAME_DOCS_MAX, SUBJECT_COLUMNS, SUBJECTS_SINCE,
+    CIRCLES, COMMENT_COLUMNS, FORMATS, JUDGES_ELSEWHERE_MAX, LONG_COMMENTS_MAX, LONG_PROSE_MAX, PATHS_OUTSIDE_MAX,
+    PUBLIC_MODULES_MAX, PUBLIC_MODULES_MORE, SAME_DOCS_MAX, SUBJECT_COLUMNS, SUBJECTS_SINCE,
 };
 use tree::Tree;
 
@@ -96,10 +96,10 @@ fn may_fall(what: &str, count: usize, bound: usize) -> Option<Violation> {
     (count < bound).then(|| Violation::new(BOUNDS, 0, format!("{what}: {count}, the bound of {bound} may fall")))
 }
 
-type Found = Vec<(&'static str, Vec<Violation>)>;
+type Findings = Vec<(&'static str, Vec<Violation>)>;
 
 /// What each rule finds, and the notes: places worth a look that fail nothing.
-fn apply(root: &Path) -> Result<(Found, Vec<Violation>)> {
+fn apply(root: &Path) -> Result<(Findings, Vec<Violation>)> {
     let tree = Tree::read(root)?;
     let metadata = process::output(&mut process::cargo(&["metadata", "--format-version", "1", "--locked"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
@@ -122,6 +122,8 @@ fn apply(root: &Path) -> Result<(Found, Vec<Violation>)> {
         ("modules", homes::check_modules(&tree)),
         ("comments", prose::check_columns(&tree, COMMENT_COLUMNS, LONG_COMMENTS_MAX)),
         ("docs", prose::check_same(&tree, SAME_DOCS_MAX)),
+        ("vague docs", prose::check_vague(&tree)),
+        ("prose", prose::check_documents(&tree, COMMENT_COLUMNS, LONG_PROSE_MAX)),
         ("subjects", subjects::check(&subjects::read(root, SUBJECTS_SINCE), SUBJECT_COLUMNS)),
     ];
     let mut notes = lengths::notes(&tree);
@@ -130,6 +132,6 @@ fn apply(root: &Path) -> Result<(Found, Vec<Violation>)> {
     notes.extend(faces::notes(&tree, PUBLIC_MODULES_MORE));
     notes.extend(circles::notes(&tree, CIRCLES));
     notes.extend(homes::notes(&tree, JUDGES_ELSEWHERE_MAX, PATHS_OUTSIDE_MAX));
-    notes.extend(prose::notes(&tree, (COMMENT_COLUMNS, LONG_COMMENTS_MAX), SAME_DOCS_MAX));
+    notes.extend(prose::notes(&tree, COMMENT_COLUMNS, (LONG_COMMENTS_MAX, LONG_PROSE_MAX, SAME_DOCS_MAX)));
     Ok((found, notes))
 }

@@ -8,7 +8,7 @@ use super::spec::Pattern;
 /// Requests of one kind and access pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatternCounters {
-    /// The number of requests.
+    /// Requests of this pattern.
     pub requests: u64,
     /// Bytes of these requests.
     pub bytes: u64,

@@ -26,9 +26,9 @@ pub enum DeviceCutMoment {
 /// Which writes since the last flush are on the medium after the cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Survival {
-    /// None of them.
+    /// No write survives.
     None,
-    /// All of them.
+    /// Every write survives.
     All,
     /// The first writes, in order; their number is random.
     Prefix,

@@ -14,7 +14,7 @@ pub enum DeviceFaultWhen {
     Nth(u64),
     /// Requests that touch this sector.
     Sector(Lba),
-    /// All requests.
+    /// Every matching request fails.
     Always,
 }
 

@@ -31,7 +31,7 @@ const KINDS: usize = RequestKind::ALL.len();
 /// Successful requests of one kind and cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestCounters {
-    /// The number of requests.
+    /// Requests of this kind.
     pub requests: u64,
     /// Bytes read, written, trimmed or remapped.
     pub bytes: u64,

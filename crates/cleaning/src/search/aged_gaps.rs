@@ -21,7 +21,7 @@ impl AgedGaps {
 /// A used segment with gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgedSegment {
-    /// The segment's number.
+    /// Number of the segment.
     pub segment: u32,
     /// The mean time of its changes, in seconds.
     pub modified: u64,

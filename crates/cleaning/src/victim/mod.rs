@@ -134,7 +134,7 @@ pub enum Reason {
 pub struct Choice {
     /// The block to clean.
     pub block: u32,
-    /// The reason.
+    /// Reason for the choice.
     pub reason: Reason,
     /// Blocks whose figures the policy examines for this choice with the data structures that its
     /// authors describe: 1 for the head of a list, `d` for d-choices, all for greedy. Used to

@@ -16,7 +16,7 @@ const RUN: usize = 256;
 pub struct LiveBlock {
     /// Its address.
     pub from: BlockAddress,
-    /// The inode that owns it.
+    /// The inode that owns the block.
     pub inode: NodeId,
     /// Its page in the file.
     pub page: u32,

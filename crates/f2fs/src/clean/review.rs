@@ -16,7 +16,7 @@ use crate::segments::sit::{BLOCKS, runs};
 pub struct HoleRun {
     /// The first block.
     pub start: u16,
-    /// The number of blocks.
+    /// Blocks in the run.
     pub length: u16,
 }
 
@@ -25,7 +25,7 @@ pub struct HoleRun {
 pub struct LivePage {
     /// Its address.
     pub from: BlockAddress,
-    /// The inode that owns it.
+    /// The inode that owns the page.
     pub inode: NodeId,
     /// Its page in the file.
     pub page: u32,

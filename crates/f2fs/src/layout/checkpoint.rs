@@ -160,7 +160,7 @@ pub struct OrphanBlock<'a>(pub &'a [u8]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct OrphanTail {
-    /// Reserved.
+    /// Reserved; kept as read.
     pub reserved: U32,
     /// The index of this block, from 1.
     pub index: U16,

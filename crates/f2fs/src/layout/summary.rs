@@ -52,7 +52,7 @@ pub struct SummaryFooter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct NatJournalEntry {
-    /// The nid.
+    /// The node whose NAT entry follows.
     pub nid: U32,
     /// The entry that overrides the one in the NAT.
     pub entry: NatEntry,
@@ -62,7 +62,7 @@ pub struct NatJournalEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SitJournalEntry {
-    /// The segment.
+    /// The segment whose SIT entry follows.
     pub segment: U32,
     /// The entry that overrides the one in the SIT.
     pub entry: SitEntry,

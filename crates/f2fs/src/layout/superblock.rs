@@ -108,7 +108,7 @@ pub struct Superblock {
     pub stop_reasons: [u8; 32],
     /// A bit per kind of corruption found.
     pub errors: [u8; 16],
-    /// Reserved.
+    /// Reserved; kept as read.
     pub reserved: [u8; 258],
     /// Covers the bytes before it, only with [`Features::CHECKSUM`].
     pub checksum: U32,

@@ -36,7 +36,7 @@ pub enum Room {
     Inline,
     /// In a page.
     Page {
-        /// The location.
+        /// Placement of the new entry.
         at: Placement,
         /// Whether the page was a hole and got a block for the entry.
         new: bool,

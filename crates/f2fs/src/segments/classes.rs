@@ -28,7 +28,7 @@ impl ActiveLogs {
 /// The writer's hint of how long a file's data will live (RWH_WRITE_LIFE_*).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LifeHint {
-    /// A short time.
+    /// The data lives shortly.
     Short,
     /// No hint, or neither short nor extreme.
     #[default]

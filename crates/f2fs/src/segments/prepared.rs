@@ -7,7 +7,7 @@ use crate::ids::{Log, SegmentIndex};
 /// A segment reserved for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preparation {
-    /// The segment.
+    /// The segment that is kept for the log.
     pub segment: SegmentIndex,
     /// The log.
     pub log: Log,

@@ -10,13 +10,13 @@ use crate::segments::classes::ActiveLogs;
 /// Bits of `ipu_policy`: when an allocated block is overwritten in place (segment.h;
 /// f2fs-writing.md, "In place or out of place").
 pub mod ipu {
-    /// Overwrites in place always.
+    /// Every time.
     pub const FORCE: u32 = 1;
     /// Overwrites in place when SSR is needed.
     pub const SSR: u32 = 1 << 1;
     /// Overwrites in place when utilisation exceeds [`super::WriteOptions::min_ipu_util`].
     pub const UTILIZATION: u32 = 1 << 2;
-    /// Overwrites in place when both [`SSR`] and [`UTILIZATION`] hold.
+    /// When both of the last two conditions hold.
     pub const SSR_UTILIZATION: u32 = 1 << 3;
     /// Overwrites in place in an fdatasync, or in an fsync of few pages.
     pub const FSYNC: u32 = 1 << 4;

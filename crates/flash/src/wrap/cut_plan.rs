@@ -58,7 +58,7 @@ pub enum CutPlan {
     /// No cut.
     #[default]
     None,
-    /// One cut.
+    /// A single cut.
     At(Cut),
     /// A cut at every multiple of `n`; none if `n` is 0.
     EveryNth {
@@ -105,7 +105,7 @@ pub struct CutOutcome {
     pub cut: Cut,
     /// The operation that was cut: a program, a copy or an erase.
     pub operation: Operation,
-    /// The page or block of the operation.
+    /// Address of the page that was cut.
     pub at: PageAddress,
 }
 

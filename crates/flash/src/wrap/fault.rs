@@ -16,7 +16,7 @@ pub enum FaultWhen {
     Page(PageAddress),
     /// Operations on any page of this block, and on the block.
     Block(BlockIndex),
-    /// All operations.
+    /// Every matching operation fails.
     Always,
 }
 
@@ -47,7 +47,7 @@ pub struct Fault {
     pub operation: Operation,
     /// Which operations of that kind.
     pub when: FaultWhen,
-    /// The effect.
+    /// What the fault does.
     pub effect: FaultEffect,
     /// Most times it strikes.
     pub times: u64,

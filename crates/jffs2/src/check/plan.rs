@@ -52,7 +52,7 @@ pub(super) struct Whole {
 pub(super) struct Attached {
     /// A node that proves its existence.
     pub(super) at: NodeAddress,
-    /// The inode's number.
+    /// The inode that gets the name.
     pub(super) inode: Ino,
     /// Its new path, with a leading `/`.
     pub(super) path: Vec<u8>,

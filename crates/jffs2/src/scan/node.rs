@@ -25,7 +25,7 @@ pub(crate) enum What {
     Ghost(Box<What>),
     /// An inode node.
     Inode {
-        /// The inode's number.
+        /// The inode that owns the node.
         inode: Ino,
         /// Its version.
         version: u32,
@@ -41,7 +41,7 @@ pub(crate) enum What {
     },
     /// A reference to an attribute.
     Xref {
-        /// The inode with the reference.
+        /// The inode that owns the node.
         inode: Ino,
         /// The attribute's number.
         id: u32,

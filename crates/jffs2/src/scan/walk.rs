@@ -8,7 +8,7 @@ use crate::layout::{ALIGNMENT, ByteOrder, HEADER_SIZE, Header, HeaderFault, MAGI
 pub(crate) enum Stretch {
     /// A node with a valid header that ends inside the block.
     Node {
-        /// Offset of the node.
+        /// Offset of the first byte.
         start: u32,
         /// Offset of the next stretch.
         end: u32,
@@ -29,7 +29,7 @@ pub(crate) enum Stretch {
         /// Offset just past the last byte.
         end: u32,
     },
-    /// Anything else.
+    /// Bytes that are neither a node nor free flash.
     Junk {
         /// Offset of the first byte.
         start: u32,

@@ -52,7 +52,7 @@ impl RequestTime {
 pub struct Series {
     /// Reads or writes.
     pub direction: Direction,
-    /// Where.
+    /// Which offsets the requests address.
     pub placing: Placing,
     /// By ascending size.
     pub points: Vec<RequestTime>,

@@ -48,7 +48,7 @@ pub trait Judged {
 
 /// The checks in one setting or reading.
 pub struct Verdict<J> {
-    /// Which.
+    /// The setting or reading that is judged.
     pub of: J,
     /// Its checks.
     pub checks: Vec<Check>,

@@ -34,7 +34,7 @@ pub enum PageOrder {
     /// Never back; pages may be left out.
     #[default]
     Ascending,
-    /// Any.
+    /// Pages of a block may be programmed in any order.
     Any,
 }
 

@@ -53,7 +53,7 @@ impl Default for ExtractOptions {
 /// A remark about a path of the tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
-    /// The path, without a leading `/`.
+    /// Path of the entry.
     pub path: Vec<u8>,
     /// The remark, with its reason.
     pub reason: String,

@@ -98,7 +98,7 @@ impl Description {
 pub struct Described {
     /// The described bytes.
     pub description: Description,
-    /// The number of bytes.
+    /// Length in bytes.
     pub length: u32,
 }
 

@@ -53,7 +53,7 @@ impl CompareOptions {
 pub struct Difference {
     /// The path relative to the roots of the comparison.
     pub path: Vec<u8>,
-    /// The kind of the difference.
+    /// Kind of the difference.
     pub kind: DifferenceKind,
 }
 

@@ -103,24 +103,24 @@ pub struct OwnedEntry {
 pub enum Step<'a> {
     /// A name and its inode.
     Entry {
-        /// The entry's path.
+        /// Path of the entry.
         path: &'a [u8],
-        /// The entry's attributes.
+        /// Attributes of the entry.
         attributes: &'a Attributes,
     },
     /// The walk leaves a directory that it entered. All entries below it were visited, or the step
     /// before reported that it cannot be listed.
     Leave {
-        /// The directory's path.
+        /// Path of the directory.
         path: &'a [u8],
         /// The directory.
         inode: InodeNumber,
     },
     /// Something unreadable or impossible; the walk continues after it.
     Problem {
-        /// The path of the problem.
+        /// Path of the entry.
         path: &'a [u8],
-        /// The problem.
+        /// Why the entry cannot be read.
         error: &'a FsError,
     },
 }

@@ -64,7 +64,7 @@ pub struct CameTo {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entries {
-    /// How many.
+    /// Number of entries.
     pub entries: u64,
     /// Whether who listed them wanted no more.
     pub stopped: bool,

@@ -43,7 +43,7 @@ pub enum Atomicity {
 /// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// The cause reported to the device.
+    /// Why the request was made.
     pub cause: Cause,
     /// The log, reported to the device as a stream; `None` for metadata areas.
     pub log: Option<Log>,

@@ -23,7 +23,7 @@ const ABOUT: f64 = 0.05;
 const NEARLY_ALL: f64 = 0.9;
 /// Hardly used.
 const HARDLY: f64 = 0.1;
-/// Only.
+/// The share from which a claim says "only".
 const ONLY: f64 = 0.99;
 /// The model's error, as the median.
 const MODEL_ERROR: f64 = 0.05;

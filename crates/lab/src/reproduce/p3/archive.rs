@@ -50,7 +50,7 @@ pub enum Files {
     },
     /// So many with the sizes of a tree of Linux.
     Linux {
-        /// How many.
+        /// Number of files.
         count: u64,
     },
 }

@@ -32,7 +32,7 @@ const PAGE: u32 = 4096;
 pub struct Dies {
     /// The device, without a file system.
     pub stack: StackSpec,
-    /// How many.
+    /// Number of writers.
     pub writers: u64,
     /// Pages of a piece.
     pub pages: u64,

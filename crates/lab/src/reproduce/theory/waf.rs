@@ -17,7 +17,7 @@ pub const PAGES_PER_BLOCK: u32 = 64;
 pub enum Victim {
     /// The one written longest ago.
     Fifo,
-    /// Any.
+    /// A block at random.
     Random,
     /// The one with the fewest valid pages of so many drawn.
     Among(u32),

@@ -55,7 +55,7 @@ pub struct Jffs2Build {
 pub enum OobOf {
     /// Those of the device.
     Device,
-    /// These.
+    /// These sizes, whatever the device has.
     Pages {
         /// Data bytes of a page.
         page_size: u32,
