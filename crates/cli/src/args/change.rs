@@ -7,23 +7,24 @@ use clap::Args;
 
 use super::image::{ImageArguments, owner};
 
-/// The image that is changed, and how.
+/// The image to change, and the options of every command that changes one.
 #[derive(Debug, Args)]
 pub struct ChangeArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// How new data are compressed in JFFS2: zlib (the default), lzo, rtime, none; priority for the
-    /// first of lzo, zlib, rtime that helps, as Linux does; size for the smallest.
+    /// Compression of new data in JFFS2: zlib (the default), lzo, rtime, none; priority for the
+    /// first of lzo, zlib, rtime that helps, as in Linux; size for the smallest result.
     #[arg(long, value_name = "NAME")]
     pub compress: Option<String>,
-    /// Say what would change, and change nothing.
+    /// Show what would change, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Change an image although parts of it are damaged; what can still be read of those may go.
+    /// Change an image even if parts of it are damaged; data that is still readable in those parts
+    /// may be lost.
     #[arg(long)]
     pub even_if_damaged: bool,
-    /// Print what was changed as JSON, and nothing else, on standard output.
+    /// Print the changes as JSON, and nothing else, on standard output.
     #[arg(long)]
     pub json: bool,
 }
@@ -31,8 +32,8 @@ pub struct ChangeArguments {
 /// Arguments of `put`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Owner, mode, time and extended attributes come along. A file that is there already keeps its inode and its other names. With -r what is in DIR goes into PATH: directories of the same name are
-shared, anything else of the same name is replaced. An image that is shorter than its flash has no room; --size makes it as long as the flash.
+    after_help = "Owner, mode, time and extended attributes are copied. An existing file keeps its inode and its other names. With -r the content of DIR goes into PATH: directories of the same name are
+merged, anything else of the same name is replaced. An image that is shorter than its flash has no free space; --size extends it to the size of the flash.
 
 Examples:
   nandkit put dump.bin passwd /etc/passwd
@@ -47,16 +48,16 @@ pub struct PutArguments {
     /// A file, or - for standard input; with -r a directory or a tar archive.
     #[arg(value_name = "FILE|-|DIR|TAR")]
     pub source: PathBuf,
-    /// The path in the image; a file goes into it where it is a directory.
+    /// The path in the image; if it is a directory, the file goes into it.
     #[arg(value_name = "PATH")]
     pub path: OsString,
-    /// A whole tree.
+    /// Put a whole tree.
     #[arg(short = 'r', long)]
     pub recursive: bool,
-    /// Everything belongs to this user and group.
+    /// Set the owner and group of everything that is put.
     #[arg(long, value_name = "UID:GID", value_parser = owner)]
     pub owner: Option<(u32, u32)>,
-    /// The file's mode, in octal.
+    /// Mode of the file, in octal.
     #[arg(long, value_name = "MODE", value_parser = octal, conflicts_with = "recursive")]
     pub mode: Option<u16>,
     /// Leave out extended attributes.
@@ -66,13 +67,13 @@ pub struct PutArguments {
 
 fn octal(text: &str) -> Result<u16, String> {
     let mode = u16::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
-    mode.ok_or_else(|| format!("\"{text}\" is no octal mode; expected 644, 4755"))
+    mode.ok_or_else(|| format!("\"{text}\" is no octal mode; expected a number such as 644 or 4755"))
 }
 
 /// Arguments of `get`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Mode and time come along, with -r all that `nandkit extract --path` brings. Exit status 1 where the file is damaged; then nothing is written.
+    after_help = "Mode and time are copied, with -r everything that `nandkit extract --path` copies. If the file is damaged, nothing is written and the exit status is 1.
 
 Examples:
   nandkit get dump.bin /etc/passwd
@@ -87,18 +88,18 @@ pub struct GetArguments {
     /// The file, or with -r the directory.
     #[arg(value_name = "PATH")]
     pub path: String,
-    /// Where it goes: a file, a directory, or - for standard output; by default the present
-    /// directory. With -r a directory that is empty or not there.
+    /// The destination: a file, a directory, or - for standard output; default: the current
+    /// directory. With -r a directory that is empty or does not exist.
     #[arg(value_name = "TARGET")]
     pub target: Option<PathBuf>,
-    /// A directory with all below it.
+    /// Get a directory with everything below it.
     #[arg(short = 'r', long)]
     pub recursive: bool,
-    /// A content that was replaced or deleted and is still there, by its number in the list of
-    /// `nandkit cat --versions`.
+    /// Get an older version that is still on the flash, by its number in the list of `nandkit cat
+    /// --versions`.
     #[arg(long, value_name = "N", conflicts_with = "recursive")]
     pub version: Option<u64>,
-    /// Replace a file that exists; with -r write into a directory that holds something.
+    /// Replace an existing file; with -r write into a directory that is not empty.
     #[arg(long)]
     pub force: bool,
 }
@@ -110,13 +111,13 @@ pub struct RmArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub change: ChangeArguments,
-    /// What goes.
+    /// The files or directories to remove.
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<OsString>,
-    /// Directories with all below them.
+    /// Remove directories with everything below them.
     #[arg(short = 'r', long)]
     pub recursive: bool,
-    /// A path that is not there is no error.
+    /// Ignore paths that do not exist.
     #[arg(short = 'f', long)]
     pub force: bool,
 }
@@ -128,10 +129,10 @@ pub struct MvArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub change: ChangeArguments,
-    /// What is moved, and last its new path, or the directory that it goes into.
+    /// The files to move, followed by the new path or the target directory.
     #[arg(value_name = "FROM... TO", required = true, num_args = 2..)]
     pub paths: Vec<OsString>,
-    /// Refuse to replace what has the path already.
+    /// Refuse to replace an existing file.
     #[arg(short = 'n', long)]
     pub no_replace: bool,
 }
@@ -146,10 +147,10 @@ pub struct MkdirArguments {
     /// The directories.
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<OsString>,
-    /// Also those above; one that exists is no error.
+    /// Create missing parent directories; existing directories are no error.
     #[arg(short = 'p', long)]
     pub parents: bool,
-    /// Their mode, in octal; 755 by default.
+    /// Mode of the directories, in octal; default: 755.
     #[arg(short = 'm', long, value_name = "MODE", value_parser = octal, default_value = "755", hide_default_value = true)]
     pub mode: u16,
 }
@@ -163,23 +164,23 @@ pub struct LnArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub change: ChangeArguments,
-    /// What the new name leads to: a path of the image, with -s any text.
+    /// The target of the link: a path in the image, or any text with -s.
     #[arg(value_name = "TARGET")]
     pub target: OsString,
-    /// The new name, or the directory that it goes into.
+    /// The new name, or the directory that gets it.
     #[arg(value_name = "PATH")]
     pub path: OsString,
-    /// A symbolic link.
+    /// Make a symbolic link.
     #[arg(short = 's', long)]
     pub symbolic: bool,
-    /// Replace what has the name already.
+    /// Replace an existing file.
     #[arg(short = 'f', long)]
     pub force: bool,
 }
 
 /// Arguments of `chmod`.
 #[derive(Debug, Args)]
-#[command(after_help = "Clauses that name nobody are about all; there is no umask.
+#[command(after_help = "A clause without u, g or o applies to all three; no umask is applied.
 
 Examples:
   nandkit chmod dump.bin 4755 /bin/su
@@ -192,10 +193,10 @@ pub struct ChmodArguments {
     /// Octal (644), or clauses (u+x,go-w).
     #[arg(value_name = "MODE", allow_hyphen_values = true)]
     pub mode: String,
-    /// What gets it.
+    /// The files and directories to change.
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<OsString>,
-    /// Directories with all below them.
+    /// Change directories with everything below them.
     #[arg(short = 'R', long)]
     pub recursive: bool,
 }
@@ -203,7 +204,7 @@ pub struct ChmodArguments {
 /// Arguments of `chown`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Names are those of /etc/passwd and /etc/group in the image, or on this machine where the image has none. The mode stays as it is.
+    after_help = "Names are looked up in /etc/passwd and /etc/group of the image, or of this machine if the image has none. The mode does not change.
 
 Examples:
   nandkit chown dump.bin 0:0 /etc/passwd
@@ -216,10 +217,10 @@ pub struct ChownArguments {
     /// USER, USER:GROUP, :GROUP, or USER: for the user's own group; numbers or names.
     #[arg(value_name = "USER:GROUP")]
     pub owner: String,
-    /// What gets it.
+    /// The files and directories to change.
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<OsString>,
-    /// Directories with all below them.
+    /// Change directories with everything below them.
     #[arg(short = 'R', long)]
     pub recursive: bool,
 }
@@ -234,16 +235,16 @@ pub struct SetfattrArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub change: ChangeArguments,
-    /// What gets it.
+    /// The files and directories to change.
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<OsString>,
     /// The attribute, with its prefix: user., trusted., security.
     #[arg(short = 'n', long, value_name = "NAME", required_unless_present = "remove", conflicts_with = "remove")]
     pub name: Option<OsString>,
-    /// Its value: text, or 0x and hexadecimal digits; empty by default.
+    /// The value: text, or 0x and hexadecimal digits; default: empty.
     #[arg(short = 'v', long, value_name = "VALUE", requires = "name", allow_hyphen_values = true)]
     pub value: Option<OsString>,
-    /// Take this attribute away.
+    /// Remove this attribute.
     #[arg(short = 'x', long, value_name = "NAME")]
     pub remove: Option<OsString>,
 }

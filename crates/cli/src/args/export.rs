@@ -7,24 +7,24 @@ use clap::{Args, ValueEnum};
 use super::image::ImageArguments;
 
 const EXAMPLES: &str = "The forms:
-  nandwrite      data alone; bad blocks and the erased end are left out (also for U-Boot's nand write and nand write.trimffs)
-  nandwrite-oob  each page's OOB behind its data; bad blocks and the erased end are left out
-  u-boot-raw     the same, bad blocks included, for nand write.raw, which skips none
-  programmer     every block with its OOB where the image has one, as a chip is read and written outside of its board
-  nor, raw       data alone, every block; the bytes of what is no flash, out of their wrapper
-  fastboot       the same as an Android sparse image
-Blocks that are marked bad in the image are left out where the tool skips those of the device that it writes: what was behind them moves forward, as it does there.
+  nandwrite      data without OOB; bad blocks and the erased end are left out (also for U-Boot's nand write and nand write.trimffs)
+  nandwrite-oob  each page with its OOB after it; bad blocks and the erased end are left out
+  u-boot-raw     each page with its OOB after it, bad blocks included, for nand write.raw, which skips none
+  programmer     every block, with its OOB if the image has one, for a programmer of bare chips
+  nor, raw       data of every block without OOB; for images that are not flash, the unpacked bytes
+  fastboot       like raw, packed as an Android sparse image
+Blocks marked bad in the image are left out for tools that skip the bad blocks of the target device; the data after them moves forward, as it does there.
 
 Examples:
-  nandkit export dump.bin out.bin                              for nandwrite, or as the bytes of a NOR chip or a disk
+  nandkit export dump.bin out.bin                              for nandwrite, or the bytes of a NOR chip or a disk
   nandkit export dump.bin out.bin --for nandwrite-oob
   nandkit export dump.bin out.bin --overlay changes            with the changes of an overlay
   nandkit export flash.bin rootfs.bin --region rootfs
   nandkit export flash.bin kernel.bin --region kernel          any region, whatever it holds
-  nandkit export part.0 data.img --join part.1,part.2          the volume that parts of a sparse image make
-  nandkit export data.img data.simg --for fastboot             an Android sparse image again";
+  nandkit export part.0 data.img --join part.1,part.2          the volume of a split sparse image
+  nandkit export data.img data.simg --for fastboot             back to an Android sparse image";
 
-/// For whom an image is.
+/// The tool that an image is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Tool {
     /// nandwrite, and U-Boot's nand write and nand write.trimffs.
@@ -35,9 +35,9 @@ pub enum Tool {
     UBootRaw,
     /// A programmer of bare NAND chips.
     Programmer,
-    /// A NOR chip, by whatever tool.
+    /// Any tool that writes a NOR chip.
     Nor,
-    /// Whatever takes the bytes as they are, as `dd` and disks do.
+    /// Any tool that takes the bytes as they are, such as `dd`.
     Raw,
     /// fastboot and simg2img: an Android sparse image.
     Fastboot,
@@ -53,10 +53,11 @@ pub struct ExportArguments {
     /// The new file.
     #[arg(value_name = "OUT")]
     pub out: PathBuf,
-    /// The tool that is to write it; by default nandwrite for NAND, nor for NOR, raw for sectors.
+    /// The tool that will write the file; default: nandwrite for NAND, nor for NOR, raw for
+    /// sectors.
     #[arg(long = "for", value_name = "TOOL")]
     pub tool: Option<Tool>,
-    /// Replace OUT.
+    /// Replace an existing OUT.
     #[arg(long)]
     pub force: bool,
     /// Print JSON, and nothing else, on standard output.

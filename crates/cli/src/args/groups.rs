@@ -21,11 +21,11 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("This program", &["doctor", "completions", "man", "help"]),
 ];
 
-/// Columns of a command's name in the list, with the gap behind it.
+/// Width of the column of command names in the list, gap included.
 const NAME_COLUMNS: usize = 13;
 
-/// The command line, whose help lists the commands by group. clap has headings for options alone,
-/// so the list is part of the template.
+/// The command line, with a help that lists the commands by group. clap has headings only for
+/// options, so that the list is part of the template.
 pub fn command() -> Command {
     let command = Arguments::command();
     let styles = Styles::default();

@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 use nandkit_stack::image::{BadMarks, ByteOrder, CodePage, OobLayoutChoice, OpenOptions, Swap};
 use nandkit_units::parse_size;
 
-const ANDROID: &str = "Android's files about the tree";
+const ANDROID: &str = "Android metadata files of the tree";
 
-/// A number of bytes: `4096`, `128K`, `128KiB`, `0x20000`.
+/// Parses a number of bytes: `4096`, `128K`, `128KiB`, `0x20000`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).map_err(|_| format!("\"{text}\" is no hexadecimal number")),
@@ -22,20 +22,20 @@ pub(super) fn bytes32(text: &str) -> Result<u32, String> {
 }
 
 pub(super) fn pages(text: &str) -> Result<(u32, u32), String> {
-    let wrong = || format!("\"{text}\" is no page with its OOB; expected bytes, as 2048+64");
+    let wrong = || format!("\"{text}\" is no page size with an OOB size; expected bytes such as 2048+64");
     let (page, oob) = text.split_once('+').ok_or_else(wrong)?;
     Ok((bytes32(page)?, bytes32(oob)?))
 }
 
 pub(super) fn owner(text: &str) -> Result<(u32, u32), String> {
-    let wrong = || format!("\"{text}\" is no owner; expected UID:GID in numbers, as 0:0");
+    let wrong = || format!("\"{text}\" is no owner; expected numbers UID:GID such as 0:0");
     let (uid, gid) = text.split_once(':').ok_or_else(wrong)?;
-    // chown(2) takes the last number for "as it was": it is nobody's.
+    // chown(2) reads the largest number as "do not change", so that it cannot be an owner.
     let number = |text: &str| text.parse().ok().filter(|number| *number != u32::MAX).ok_or_else(wrong);
     Ok((number(uid)?, number(gid)?))
 }
 
-/// The order of bytes in numbers.
+/// Byte order of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Endian {
@@ -44,7 +44,7 @@ pub enum Endian {
 }
 
 impl Endian {
-    /// As the stack has it.
+    /// The stack's type for it.
     pub const fn order(self) -> ByteOrder {
         match self {
             Self::Little => ByteOrder::Little,
@@ -53,77 +53,77 @@ impl Endian {
     }
 }
 
-const WHERE: &str = "Where in the image, and how it lies there (found out where not said)";
+const WHERE: &str = "Which part of the image, and its layout (detected unless given)";
 
-/// The image, and what is known of it.
+/// The image, and what the caller knows about it.
 #[derive(Clone, Debug, Args)]
 pub struct ImageArguments {
-    /// The image: a dump of flash or a volume, also compressed, as an Android sparse image, a qcow2
-    /// disk or a text of a console; or a chip that a run has kept in a file.
+    /// The image: a flash dump or a volume, raw, compressed, as an Android sparse image, as a qcow2
+    /// disk or as console text (a hex dump); or an emulated chip that a run saved to a file.
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
     /// A region of a whole-device dump, by name or number; `nandkit info` lists them.
     #[arg(long, value_name = "NAME|N", conflicts_with_all = ["offset", "size"], help_heading = WHERE)]
     pub region: Option<String>,
-    /// First byte of the part that is meant (OOB not counted): 1M, 0x100000.
+    /// Start of the part to use, in bytes without OOB: 1M, 0x100000.
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = WHERE)]
     pub offset: Option<u64>,
-    /// Bytes of the part that is meant.
+    /// Length of the part to use, in bytes without OOB.
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = WHERE)]
     pub size: Option<u64>,
-    /// Bytes of an erase block, OOB not counted.
+    /// Erase block size in bytes, without OOB.
     #[arg(long, value_name = "BYTES", value_parser = bytes32, help_heading = WHERE)]
     pub erase_size: Option<u32>,
-    /// Bytes of a NAND page, OOB not counted.
+    /// NAND page size in bytes, without OOB.
     #[arg(long, value_name = "BYTES", value_parser = bytes32, help_heading = WHERE)]
     pub page_size: Option<u32>,
-    /// OOB bytes that follow each page in the image; 0 for none.
+    /// OOB bytes after each page in the image; 0 for none.
     #[arg(long, value_name = "BYTES", value_parser = bytes32, help_heading = WHERE)]
     pub oob_size: Option<u32>,
-    /// Where pages keep data, ECC and OOB: the name of a layout, or a TOML file that describes one;
-    /// none reads them as they stand. Without it the layout is found by the ECC.
+    /// How a page stores data, ECC and OOB: the name of a layout, a TOML file that describes one,
+    /// or none to read pages as they are. Default: detected by the ECC.
     #[arg(long, value_name = "NAME|FILE", help_heading = WHERE)]
     pub oob_layout: Option<OobLayoutChoice>,
-    /// Which bytes of the OOB mark bad blocks: ignore, page0 (the first page alone), last (the last
-    /// page), byte=N. Without it whole content outweighs a mark.
+    /// Which OOB bytes mark bad blocks: ignore, page0 (only the first page), last (the last page),
+    /// byte=N. By default a marked block with intact content counts as good.
     #[arg(long, value_name = "WHICH", help_heading = WHERE)]
     pub bad_marks: Option<BadMarks>,
-    /// Erase blocks that the dump leaves out, as `nanddump --bb=skipbad` does with bad ones: 3,17;
-    /// needs --erase-size.
+    /// Erase blocks missing from the dump, such as the bad blocks that `nanddump --bb=skipbad`
+    /// skips: 3,17. Needs --erase-size.
     #[arg(long, value_name = "N,...", value_delimiter = ',', requires = "erase_size", help_heading = WHERE)]
     pub missing_blocks: Vec<u32>,
-    /// The order of bytes in numbers.
+    /// Byte order of numbers.
     #[arg(long, value_name = "ORDER", help_heading = WHERE)]
     pub endian: Option<Endian>,
-    /// The code page of short names of FAT, as mount -o codepage= has it: 437, 850, 866, 932, 936;
-    /// an unknown one lists all.
+    /// Code page of FAT short names, as for mount -o codepage=: 437, 850, 866, 932, 936; an unknown
+    /// value lists all of them.
     #[arg(long, value_name = "PAGE", default_value = "437", hide_default_value = true, help_heading = WHERE)]
     pub codepage: CodePage,
-    /// Do not believe summaries: look at every node.
+    /// Ignore JFFS2 summaries and read every node.
     #[arg(long, help_heading = WHERE)]
     pub no_summary: bool,
-    /// The files of all devices but the first of an F2FS volume that lies on several, in the order
-    /// in which it names them.
+    /// The other devices of an F2FS volume that spans several, in the order in which the volume
+    /// lists them.
     #[arg(long, value_name = "FILE,...", value_delimiter = ',', help_heading = WHERE)]
     pub devices: Vec<PathBuf>,
-    /// Show an F2FS volume that was not unmounted as its last checkpoint has it, without what was
-    /// fsynced after it.
+    /// Show an F2FS volume that was not unmounted as of its last checkpoint, without data fsynced
+    /// later.
     #[arg(long, help_heading = WHERE)]
     pub no_recovery: bool,
-    /// Further files of the same image: the other parts of a split Android sparse image in any
-    /// order; else what follows IMAGE, in order, as mtd partitions and split parts do.
+    /// Further files of the same image: the other parts of a split Android sparse image, in any
+    /// order; otherwise the files that follow IMAGE, in order (mtd partitions, split parts).
     #[arg(long, value_name = "FILE,...", value_delimiter = ',', help_heading = WHERE)]
     pub join: Vec<PathBuf>,
-    /// The bytes of each 16 or 32 bits of the dump are swapped: put them right.
+    /// Undo a byte swap within each 16 or 32 bits of the dump.
     #[arg(long, value_name = "16|32", help_heading = WHERE)]
     pub swap: Option<Swap>,
-    /// Lay the changes of this file over the image, as `mount --overlay` keeps them.
+    /// Apply the changes of this overlay file on top of the image (see `mount --overlay`).
     #[arg(long, value_name = "FILE", help_heading = WHERE)]
     pub overlay: Option<PathBuf>,
 }
 
 impl ImageArguments {
-    /// As the stack takes them.
+    /// The stack's options for opening the image.
     pub fn options(&self) -> OpenOptions {
         OpenOptions {
             region: self.region.clone(),
@@ -161,14 +161,14 @@ pub struct InfoArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// Show each segment of an F2FS volume as a character: how full it is, or of which type.
+    /// Show each segment of an F2FS volume as one character: how full it is, or its type.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "fill")]
     pub segments: Option<SegmentsName>,
-    /// Show where a file lies: its runs of bytes, their places in the volume and, of F2FS, their
+    /// Show where a file is stored: its extents, their positions in the volume and, for F2FS, their
     /// segments.
     #[arg(long, value_name = "PATH")]
     pub extents: Option<String>,
-    /// Columns of what --segments shows; without it those of the terminal.
+    /// Width of the output of --segments in columns; default: the terminal's.
     #[arg(long, value_name = "N", requires = "segments")]
     pub width: Option<u16>,
     /// Print JSON, and nothing else, on standard output.
@@ -176,12 +176,12 @@ pub struct InfoArguments {
     pub json: bool,
 }
 
-/// What `info --segments` shows of a segment.
+/// What `info --segments` shows about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SegmentsName {
-    /// Valid blocks in tenths.
+    /// Share of valid blocks, in tenths.
     Fill,
-    /// Hot, warm and cold data and nodes.
+    /// Type: hot, warm or cold, data or nodes.
     Types,
 }
 
@@ -196,19 +196,19 @@ pub struct LsArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// What to list; by default the root directory.
+    /// The file or directory to list; default: the root directory.
     #[arg(value_name = "PATH", default_value = "/", hide_default_value = true)]
     pub path: String,
-    /// Modes, numbers of links, owners, sizes or device numbers, times in UTC, targets of links.
+    /// Show modes, link counts, owners, sizes or device numbers, times in UTC, and link targets.
     #[arg(short = 'l', long)]
     pub long: bool,
-    /// Also what is below, with whole paths.
+    /// List subdirectories too, with full paths.
     #[arg(short = 'R', long)]
     pub recursive: bool,
-    /// Extended attributes too, SELinux labels among them, as getfattr(1) writes values.
+    /// Show extended attributes, including SELinux labels, with values as getfattr(1) prints them.
     #[arg(long, conflicts_with = "deleted")]
     pub xattrs: bool,
-    /// Names that were deleted or replaced and are still on the flash.
+    /// List deleted and replaced names that are still on the flash.
     #[arg(long)]
     pub deleted: bool,
     /// Print JSON, and nothing else, on standard output.
@@ -219,7 +219,7 @@ pub struct LsArguments {
 /// Arguments of `cat`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What of a file is damaged comes as zeroes, with a message that says where and why, and exit status 1.
+    after_help = "Damaged parts of a file are written as zeroes; a message says where and why, and the exit status is 1.
 
 Examples:
   nandkit cat dump.bin /etc/passwd
@@ -233,11 +233,10 @@ pub struct CatArguments {
     /// The file.
     #[arg(value_name = "PATH")]
     pub path: String,
-    /// A content that was replaced or deleted and is still on the flash, by its number in the list
-    /// of --versions.
+    /// Write an older version that is still on the flash, by its number in the list of --versions.
     #[arg(long, value_name = "N")]
     pub version: Option<u64>,
-    /// List the contents that are still on the flash, the present one last.
+    /// List the versions of the content that are still on the flash, the current one last.
     #[arg(long, conflicts_with = "version")]
     pub versions: bool,
     /// Print the list as JSON, and nothing else, on standard output.
@@ -245,18 +244,18 @@ pub struct CatArguments {
     pub json: bool,
 }
 
-/// Android's files about a tree: what `mkfs f2fs` reads and `extract` writes.
+/// Android's metadata files of a tree: `mkfs f2fs` reads them, `extract` writes them.
 #[derive(Debug, Default, Args)]
 pub struct AndroidOptions {
-    /// Owners, permissions and capabilities by path, as Android's fs_config has them: lines of
-    /// PATH UID GID MODE [capabilities=MASK].
+    /// Owners, permissions and capabilities by path in Android's fs_config format: lines of PATH
+    /// UID GID MODE [capabilities=MASK].
     #[arg(long, value_name = "FILE", help_heading = ANDROID)]
     pub fs_config: Option<PathBuf>,
-    /// SELinux labels by pattern, as Android's file_contexts has them: lines of
-    /// a pattern, perhaps a kind (`-d`, `--`), and a label.
+    /// SELinux labels by pattern in Android's file_contexts format: lines of a pattern, an optional
+    /// file type (`-d`, `--`) and a label.
     #[arg(long, value_name = "FILE", help_heading = ANDROID)]
     pub file_contexts: Option<PathBuf>,
-    /// Where the tree is mounted on the device, with which paths in both files begin.
+    /// Mount point of the tree on the device; the paths in both files begin with it.
     #[arg(long, value_name = "PATH", default_value = "/", hide_default_value = true, help_heading = ANDROID)]
     pub mount_point: String,
 }
@@ -264,8 +263,8 @@ pub struct AndroidOptions {
 /// Arguments of `getfattr`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Values are text in quotes, or 0x and hexadecimal digits; a zero byte at the end of a text is not shown.
-Exit status 1 where an attribute that was asked for is not there.
+    after_help = "Values are printed as quoted text, without a trailing zero byte, or as 0x and hexadecimal digits.
+Exit status 1 if a requested attribute does not exist.
 
 Examples:
   nandkit getfattr system.img /bin/sh
@@ -275,10 +274,10 @@ pub struct GetfattrArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// What is looked at. A link itself, not what it leads to.
+    /// The files. Of a symbolic link, the link itself is read.
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<String>,
-    /// Only this attribute, with its prefix: user., trusted., security.
+    /// Show only this attribute, with its prefix: user., trusted., security.
     #[arg(short = 'n', long, value_name = "NAME")]
     pub name: Option<String>,
     /// Print JSON, and nothing else, on standard output.
@@ -289,8 +288,8 @@ pub struct GetfattrArguments {
 /// Arguments of `extract`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Names that lead out of DIR are refused by name. What the user's rights do not allow (owners, devices) is left out with a message; so are sockets in an \
-archive, which holds none, as with GNU tar. Damaged parts of files become zeroes. Exit status 1 where anything was refused, is damaged or has lost its name.
+    after_help = "Names that lead out of DIR are refused and listed. Owners and devices that the user may not create are left out with a message; so are sockets in an \
+archive, as with GNU tar. Damaged parts of files are written as zeroes. Exit status 1 if anything was refused, is damaged or has lost its name.
 
 Examples:
   nandkit extract dump.bin out
@@ -304,26 +303,25 @@ pub struct ExtractArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// The directory; made where it is missing, and empty unless --merge is given.
+    /// The target directory. It is created if missing, and must be empty unless --merge is given.
     #[arg(value_name = "DIR", required_unless_present = "to_tar", conflicts_with = "to_tar")]
     pub directory: Option<PathBuf>,
-    /// Write a tar archive instead, to FILE or with - to standard output: with owners, devices and
-    /// attributes whatever the user's rights.
+    /// Write a tar archive instead, to FILE or with - to standard output. It holds owners, devices
+    /// and attributes, whatever the user's rights.
     #[arg(long, value_name = "FILE|-")]
     pub to_tar: Option<PathBuf>,
-    /// Keep holes of files in the archive, as `tar --sparse` does: GNU tar, libarchive, Python and
-    /// Go read that, BusyBox does not. Without it their zeroes are written.
+    /// Store holes of files as holes, as `tar --sparse` does. GNU tar, libarchive, Python and Go
+    /// can read that, BusyBox cannot. By default holes are written as zeroes.
     #[arg(long, short = 'S', requires = "to_tar")]
     pub sparse: bool,
-    /// Only this directory of the image, and what is below it.
+    /// Extract only this directory of the image, with everything below it.
     #[arg(long, value_name = "PATH", default_value = "/", hide_default_value = true)]
     pub path: String,
-    /// Into a directory that holds something; files of the same name are replaced. With --to-tar:
-    /// replace FILE.
+    /// Write into a directory that is not empty; files of the same name are replaced. With
+    /// --to-tar: replace FILE.
     #[arg(long, visible_alias = "force")]
     pub merge: bool,
-    /// Leave owners as they come; by default they are set if the user is root. An archive has them
-    /// in any case.
+    /// Do not set owners; by default root sets them. An archive always holds them.
     #[arg(long, conflicts_with = "to_tar")]
     pub no_owners: bool,
     /// Leave out extended attributes.
@@ -342,7 +340,7 @@ pub struct ExtractArguments {
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status 1 where anything is witnessed to be damaged.
+#[command(after_help = "Exit status 1 if damage is found.
 
 Examples:
   nandkit check dump.bin
@@ -353,8 +351,8 @@ pub struct CheckArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// Write an image of JFFS2 or F2FS without what is provably bad to OUT, which must not exist.
-    /// What is whole and has lost its name gets one in lost+found.
+    /// Write a repaired JFFS2 or F2FS image to OUT, which must not exist. It leaves out what is
+    /// provably bad; intact files that lost their name appear in lost+found.
     #[arg(long, value_name = "OUT")]
     pub repair: Option<PathBuf>,
     /// Print JSON, and nothing else, on standard output.

@@ -1,4 +1,4 @@
-//! The commands and their options: help texts, completions and the man page come from here.
+//! The commands and their options. Help texts, completions and the man pages are made from them.
 
 mod calibrate;
 mod change;
@@ -63,20 +63,20 @@ pub enum Command {
     Compare(CompareArguments),
     /// Run an experiment, or a grid of them, from a TOML file.
     Run(RunArguments),
-    /// List the device presets, or one with each figure's source.
+    /// List the device presets, or show one with the source of each figure.
     Devices(DevicesArguments),
-    /// Measure a device's times by request size; make a card file.
+    /// Measure how a device's time depends on the request size; make a card file.
     Calibrate(CalibrateArguments),
-    /// Measure a paper's claims, and print its figures beside ours.
+    /// Measure a paper's claims, and print its figures beside the measured ones.
     Reproduce(ReproduceArguments),
-    /// Make a table and a page of records, or of two sets of them.
+    /// Make a table and an HTML page from run records, or compare two sets of records.
     Report(ReportArguments),
-    /// List the workloads, or one with its parameters.
+    /// List the workloads, or show one with its parameters.
     Workloads(WorkloadsArguments),
-    /// Say what an image is, and show the evidence.
+    /// Identify an image, and show the evidence.
     ///
-    /// The image is a dump, a volume, or a chip that runs have kept in a file. The report holds its
-    /// layout, its regions and its volume.
+    /// The image is a flash dump, a volume, or an emulated chip that a run saved to a file. The
+    /// report shows its layout, its regions and its volume.
     Info(InfoArguments),
     /// List the files of an image.
     Ls(LsArguments),
@@ -84,38 +84,38 @@ pub enum Command {
     Cat(CatArguments),
     /// Write all files of an image into a directory or a tar archive.
     Extract(ExtractArguments),
-    /// Tar that reads many files in few large requests.
+    /// A tar that reads many files with few large requests.
     ///
     /// nandkit qtar cf ARCHIVE DIR|IMAGE, xf ARCHIVE DIR, tf ARCHIVE.
     Qtar(QtarArguments),
-    /// Check an image, and repair it into a new one.
+    /// Check an image; write a repaired copy.
     ///
-    /// The exit status is 1 where something is wrong.
+    /// The exit status is 1 if anything is damaged.
     Check(CheckArguments),
     /// Save the files of an F2FS volume that has lost its tables.
     ///
-    /// It reads volumes whose superblocks, checkpoints or tables are lost, and says how sure each
-    /// file is.
+    /// It reads volumes whose superblocks, checkpoints or tables are lost, and says how certain
+    /// each file is.
     Rescue(RescueArguments),
     /// Change the size of a volume in an image.
     ///
-    /// The volume has its old size or its new one, whatever happens meanwhile.
+    /// If it is interrupted, the volume has its old size or its new one, nothing in between.
     Resize(ResizeArguments),
     /// Make an image, empty or from a directory or a tar archive.
     Mkfs(MkfsArguments),
     /// Serve an emulated disk, or a file, over NBD.
     Serve(ServeArguments),
-    /// Run a program on an emulated device, and say what it cost.
+    /// Run a program on an emulated device, and report what it cost.
     ///
-    /// The report has write amplification by cause, erases, latencies and device time.
+    /// The report shows write amplification by cause, erases, latencies and device time.
     Exec(ExecArguments),
-    /// Write an image as nandwrite, U-Boot, fastboot etc. take it.
+    /// Convert an image for nandwrite, U-Boot, fastboot and other tools.
     Export(ExportArguments),
     /// Mount an image as a directory.
     Mount(MountArguments),
-    /// Apply, discard or list changes kept beside an image.
+    /// Apply, discard or list the changes stored in an overlay file.
     Overlay(OverlayArguments),
-    /// Unmount an image, and wait until everything is in it.
+    /// Unmount an image, and wait until all changes are written.
     Umount(UmountArguments),
     /// Put a file or a tree into an image.
     Put(PutArguments),
@@ -139,9 +139,9 @@ pub enum Command {
     Setfattr(SetfattrArguments),
     /// List the cleaning policies.
     Policies(PoliciesArguments),
-    /// Say what this machine offers, and what to install.
+    /// Check which helper programs and devices this machine has.
     ///
-    /// It removes mounts that a killed process has left, too (--clean).
+    /// With --clean it also removes mounts that a killed process left behind.
     Doctor(DoctorArguments),
     /// Print a completion script for a shell.
     #[command(after_help = "Example:\n  nandkit completions bash > ~/.local/share/bash-completion/completions/nandkit")]
@@ -160,10 +160,10 @@ pub enum Command {
   nandkit man overlay apply > page.1 && man ./page.1
   nandkit man --dir ~/.local/share/man/man1            nandkit.1, nandkit-mount.1, nandkit-overlay-apply.1 ...")]
 pub struct ManArguments {
-    /// The command, in its words: mount, or overlay apply.
+    /// The command, such as mount or overlay apply.
     #[arg(value_name = "COMMAND")]
     pub command: Vec<String>,
-    /// Write the pages of all commands into this directory, which is made where it is not there.
+    /// Write the pages of all commands into this directory; it is created if missing.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     pub dir: Option<PathBuf>,
 }
@@ -174,8 +174,8 @@ pub struct ManArguments {
   nandkit doctor
   nandkit doctor --clean")]
 pub struct DoctorArguments {
-    /// Unmount what nandkit mounted and whose process has gone, and remove the directories on which
-    /// a killed `exec` had mounted.
+    /// Unmount images whose nandkit process has ended, and remove the mount directories of killed
+    /// `exec` commands.
     #[arg(long)]
     pub clean: bool,
     /// Print JSON.
@@ -183,47 +183,48 @@ pub struct DoctorArguments {
     pub json: bool,
 }
 
-/// How a result is printed.
+/// Output options of a result.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct Format {
-    /// Print JSON, and nothing else, on standard output.
+    /// Print only JSON on standard output.
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,
-    /// Print one line of comma-separated values for each run.
+    /// Print one line of comma-separated values per run.
     #[arg(long)]
     pub csv: bool,
 }
 
-/// A form of a printed comparison.
+/// Output format of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Printed {
-    /// For a terminal.
+    /// Text for a terminal.
     Text,
-    /// Markdown, for an issue or a page.
+    /// Markdown, for an issue or a web page.
     Md,
-    /// A line of comma-separated values for each run.
+    /// One line of comma-separated values per run.
     Csv,
     /// JSON.
     Json,
 }
 
-/// More threads than any machine has processors only cost memory.
+/// Largest number of threads accepted: more than any machine has processors, and they would only
+/// cost memory.
 const THREADS_MAX: usize = 1024;
 
-/// A number of threads.
+/// Parses a number of threads; 0 means one per processor.
 pub(crate) fn threads(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number <= THREADS_MAX);
     number.ok_or_else(|| format!("expected 0 to {THREADS_MAX}, with 0 for one thread for each processor"))
 }
 
-/// How runs are made.
+/// How runs are executed and stored.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Running {
-    /// Threads; without it one for each processor. The results do not depend on it.
+    /// Number of threads; default: one per processor. The results do not depend on it.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = threads)]
     pub jobs: usize,
-    /// Keep the records in DIR/runs.jsonl; runs whose records are there already, made by this build
-    /// from the same inputs, are not made again. Other records go to DIR/runs-old.jsonl.
+    /// Store the records in DIR/runs.jsonl. A run that is already there is skipped if this build
+    /// made it from the same inputs; records of other builds or inputs move to DIR/runs-old.jsonl.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -234,61 +235,61 @@ const COMPARE_EXAMPLES: &str = "Examples:
   nandkit compare --device slc-256m --log-blocks 4 --workload postmark-small
   nandkit compare --workload tree:/usr/share/doc
   nandkit compare --fs none --workload trace:disk.csv
-  nandkit compare --device-file card.nand --ftl fast --workload phone     one run on a chip that lives in card.nand
+  nandkit compare --device-file card.nand --ftl fast --workload phone     one run on the chip saved in card.nand
   nandkit compare --csv > figures.csv
-  nandkit compare one.json other.json                                     records of exec --json and run --out side by side";
+  nandkit compare one.json other.json                                     compare records of exec --json and run --out";
 
 /// Arguments of `compare`.
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArguments {
-    /// Compare these records instead of running anything: files of `exec --json` and of
-    /// `run --out`, a record on each line; - for standard input.
+    /// Compare these records instead of running anything: files written by `exec --json` and `run
+    /// --out`, one record a line; - for standard input.
     #[arg(value_name = "RECORDS", conflicts_with_all = ["fs", "ftl", "policy", "log_blocks", "device", "device_file", "host", "workloads", "precondition", "seeds", "no_verify", "jobs", "out"])]
     pub records: Vec<PathBuf>,
     /// File systems: f2fs, fat, jffs2, model, or none for workloads on blocks. Without --device and
-    /// translation layers each of the first three stands where it belongs: see the guide on
-    /// comparing.
+    /// --ftl, each of the first three runs on the device it is made for (docs/guide/comparing.md).
     #[arg(long, value_name = "FS,...", value_delimiter = ',')]
     pub fs: Vec<String>,
     /// Translation layers: block-map, fast, page-map, or none on a device in memory or a card;
-    /// without it block-map and fast on chips, a drive's own on drives.
+    /// default: block-map and fast on chips, the drive's own on drives.
     #[arg(long, value_name = "FTL,...", value_delimiter = ',')]
     pub ftl: Vec<String>,
-    /// Recycling policies of block-map, all by default: see `nandkit policies`.
+    /// Recycling policies of block-map; default: all of them (see `nandkit policies`).
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',')]
     pub policy: Vec<String>,
-    /// Log blocks of the translation layer.
+    /// Number of log blocks of the translation layer.
     #[arg(long, value_name = "N")]
     pub log_blocks: Option<u32>,
     /// The device: a preset (see `nandkit devices`), a chip's spec or a card file (.toml), or ram.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// Keep the chip in FILE, from run to run: made if there is none, else it must be the chip
-    /// asked for (without --device any). Takes one run at a time.
+    /// Keep the emulated chip in FILE from run to run. FILE is created if missing; otherwise its
+    /// chip must match --device, if given. Allows only one run at a time.
     #[arg(long, value_name = "FILE")]
     pub device_file: Option<String>,
-    /// The host's memory, alike for every file system: none (each has what its own options say),
-    /// or cache=4M,dirty=1M,sync_ms=5000,request_ns=0, which is the default.
+    /// The host's cache, the same for every file system:
+    /// cache=4M,dirty=1M,sync_ms=5000,request_ns=0 (the default), or none, which leaves each file
+    /// system the cache of its own options.
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
-    /// A workload, NAME or NAME:key=value,...; see `nandkit workloads`. May be given several times.
+    /// A workload, NAME or NAME:key=value,... (see `nandkit workloads`). May be repeated.
     #[arg(long = "workload", value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
-    /// What happens before the measurement. Of file systems: none, or used (files fill 70 % of the
-    /// room, which is overwritten once in them at random; the default where no device is named). Of
-    /// blocks: none, fill (every sector is written once), or steady (then the workload runs until
-    /// its write amplification has settled and is known).
+    /// Preparation before the measurement. For file systems: none, or used (files fill 70 % of the
+    /// space and are then overwritten once at random; the default if no device is named). For
+    /// blocks: none, fill (every sector is written once), or steady (fill, then the workload runs
+    /// until its write amplification has settled).
     #[arg(long, value_name = "HOW")]
     pub precondition: Option<String>,
-    /// Metrics as columns, in place of those that people decide by: names and dotted paths, as
-    /// `run --metrics` takes them.
+    /// Metrics to show as columns instead of the default ones: names and dotted paths, as in `run
+    /// --metrics`.
     #[arg(long, value_name = "METRIC,...", value_delimiter = ',')]
     pub metrics: Vec<String>,
-    /// Runs of each combination, with seeds 1, 2, ...; by default 2, and 1 with --device-file.
+    /// Runs of each combination, with seeds 1, 2, ...; default: 2, or 1 with --device-file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: Option<u64>,
-    /// Do not read everything back at the end of each run.
+    /// Skip the read-back of all data at the end of each run.
     #[arg(long)]
     pub no_verify: bool,
     #[command(flatten)]
@@ -297,7 +298,7 @@ pub struct CompareArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub format: Format,
-    /// How the result is printed: text, md (Markdown), csv or json.
+    /// Output format: text, md (Markdown), csv or json.
     #[arg(long = "format", value_name = "FORMAT", conflicts_with_all = ["json", "csv"])]
     pub printed: Option<Printed>,
     #[command(flatten)]
@@ -327,24 +328,20 @@ An experiment:
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub struct RunArguments {
-    /// The experiment.
+    /// The experiment file.
     #[arg(value_name = "SPEC.toml")]
     pub spec: PathBuf,
-    /// Lays a value over the spec's; may be given several times.
+    /// Override a value of the spec. May be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// Short for --set stack.device.file=FILE: keep the chip in FILE, from run to run. Takes one
-    /// run at a time.
+    /// Short for --set stack.device.file=FILE: keep the emulated chip in FILE from run to run.
+    /// Allows only one run at a time.
     #[arg(long, value_name = "FILE")]
     pub device_file: Option<String>,
-    /// Run this seed instead of the spec's.
+    /// Use this seed instead of the spec's seeds.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Write the operations of the chip into FILE, for Perfetto (ui.perfetto.dev): tracks of its
-    /// dies, its channels, and the layers' causes. Takes one run at a time.
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
-    /// The columns of the table: metrics or dotted paths of a record.
+    /// Columns of the table: metrics or dotted paths of a record.
     #[arg(long, value_name = "METRIC,...", value_delimiter = ',')]
     pub metrics: Vec<String>,
     #[command(flatten)]
@@ -364,7 +361,7 @@ pub struct RunArguments {
 pub struct DevicesArguments {
     /// The device to show.
     pub name: Option<String>,
-    /// Print JSON, and nothing else, on standard output.
+    /// Print only JSON on standard output.
     #[arg(long)]
     pub json: bool,
 }
@@ -375,18 +372,19 @@ pub struct DevicesArguments {
     after_help = "Examples:\n  nandkit reproduce P1\n  nandkit reproduce P2\n  nandkit reproduce P4.3 --json\n  nandkit reproduce theory\n  nandkit reproduce --quick"
 )]
 pub struct ReproduceArguments {
-    /// A paper (P1, P2, P3, P4) or one claim of it (P4.3); theory, closed forms and mean fields beside
-    /// simulation, or one row of it (theory.fifo-0.07); without it everything.
+    /// A paper (P1, P2, P3, P4) or one of its claims (P4.3); theory, which compares simulations with
+    /// closed forms and mean-field models, or one of its rows (theory.fifo-0.07). Default:
+    /// everything.
     #[arg(value_name = "CLAIM")]
     pub what: Option<String>,
-    /// Fewer seeds and smaller workloads. Verdicts of such a run do not count: those on record are
-    /// shown.
+    /// Use fewer seeds and smaller workloads. The verdicts of such a run do not count; the recorded
+    /// ones are shown.
     #[arg(long)]
     pub quick: bool,
-    /// Print each claim's figures, tables and causes before the table of all.
+    /// Print each claim's figures, tables and causes before the table of all claims.
     #[arg(short, long)]
     pub verbose: bool,
-    /// Print JSON, and nothing else, on standard output.
+    /// Print only JSON on standard output.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -403,7 +401,7 @@ pub struct ReproduceArguments {
 pub struct WorkloadsArguments {
     /// The workload to show.
     pub name: Option<String>,
-    /// Print JSON, and nothing else, on standard output.
+    /// Print only JSON on standard output.
     #[arg(long)]
     pub json: bool,
 }
@@ -412,7 +410,7 @@ pub struct WorkloadsArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  nandkit policies")]
 pub struct PoliciesArguments {
-    /// Print JSON, and nothing else, on standard output.
+    /// Print only JSON on standard output.
     #[arg(long)]
     pub json: bool,
 }

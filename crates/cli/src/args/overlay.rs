@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-const EXAMPLES: &str = "An overlay is made by nandkit mount IMAGE DIR --overlay FILE, and by put and its sisters with --overlay FILE. It is sparse: du tells its room. Every command that reads images takes --overlay FILE, too.
+const EXAMPLES: &str = "An overlay is made by nandkit mount IMAGE DIR --overlay FILE, and by put, rm, mv and the other changing commands with --overlay FILE. The file is sparse: du shows the space it takes. Every command that reads images accepts --overlay FILE too.
 
 Examples:
   nandkit mount dump.bin mnt --overlay changes && vi mnt/etc/passwd && nandkit umount mnt
@@ -16,15 +16,15 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct OverlayArguments {
-    /// What becomes of it.
+    /// What to do with the overlay.
     #[command(subcommand)]
     pub action: OverlayAction,
 }
 
-/// What is done with an overlay.
+/// What to do with an overlay.
 #[derive(Debug, Subcommand)]
 pub enum OverlayAction {
-    /// Bring the changes into the image, all or none, and remove the overlay.
+    /// Write the changes into the image, all or none, and remove the overlay.
     #[command(after_help = "Example:\n  nandkit overlay apply dump.bin changes")]
     Apply {
         /// The image for which the overlay was made.
@@ -34,27 +34,26 @@ pub enum OverlayAction {
         #[arg(value_name = "FILE")]
         overlay: PathBuf,
     },
-    /// Forget the changes: remove the overlay.
+    /// Discard the changes: remove the overlay.
     #[command(after_help = "Example:\n  nandkit overlay discard changes")]
     Discard {
         /// The overlay.
         #[arg(value_name = "FILE")]
         overlay: PathBuf,
     },
-    /// List the files that the changes concern: A added, D deleted, M changed, T of another type;
-    /// exit status 1 where there are any.
+    /// List the changed files: A added, D deleted, M modified, T type changed; exit status 1 if
+    /// there are any.
     #[command(
         after_help = "Example:\n  nandkit overlay diff dump.bin changes --region rootfs\n  nandkit overlay diff dump.bin changes --json"
     )]
     Diff {
-        /// The image for which the overlay was made, and where in it.
+        /// The image for which the overlay was made, and the part of it to compare.
         #[command(flatten)]
         image: Box<super::image::ImageArguments>,
         /// The overlay.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Print the changes as JSON, a path and a letter for each, and nothing else, on standard
-        /// output.
+        /// Print only JSON on standard output: a path and a letter per change.
         #[arg(long)]
         json: bool,
     },

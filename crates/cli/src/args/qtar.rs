@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 use super::ImageArguments;
 use super::image::bytes;
 
-const EXAMPLES: &str = "Archives are those of `nandkit extract --to-tar`. Of a directory, files are read ahead in the order in which they lie on the disk, by several threads, and each is one version of the file \
-or told. Of a chip that a run has kept in a file, with F2FS on a layer that can remap, all files become one by remapping, in memory, and that is read in large requests. Exit status 1 where anything was \
-refused, is damaged, was changed or has gone.
+const EXAMPLES: &str = "Archives have the format of `nandkit extract --to-tar`. Files of a directory are read ahead in disk order by several threads; a file that changes while it is read \
+is reported. On an emulated chip saved to a file, with F2FS on a translation layer that can remap, all files are joined into one by remapping in memory, and that one is read in large requests. Exit status 1 if anything was \
+refused, damaged, changed or removed meanwhile.
 
 Examples:
   nandkit qtar cf photos.tar photos
@@ -22,18 +22,18 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct QtarArguments {
-    /// What is done with the archive.
+    /// What to do with the archive.
     #[command(subcommand)]
     pub action: QtarAction,
 }
 
-/// What is done with an archive.
+/// What to do with an archive.
 #[derive(Debug, Subcommand)]
 pub enum QtarAction {
-    /// Make an archive of a directory, or of an image's files.
+    /// Make an archive from a directory or an image.
     #[command(name = "cf")]
     Create(Box<QtarCreateArguments>),
-    /// Write an archive's files into a directory.
+    /// Extract an archive into a directory.
     #[command(name = "xf")]
     Extract(QtarExtractArguments),
     /// List an archive.
@@ -42,7 +42,7 @@ pub enum QtarAction {
         after_help = "Examples:\n  nandkit qtar tf home.tar\n  zstd -dc linux.tar.zst | nandkit qtar tf -"
     )]
     List {
-        /// The archive, also compressed, or - for standard input.
+        /// The archive, plain or compressed; - for standard input.
         #[arg(value_name = "ARCHIVE|-")]
         archive: PathBuf,
         /// Print JSON, and nothing else, on standard output.
@@ -54,7 +54,7 @@ pub enum QtarAction {
 /// Arguments of `qtar cf`.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("image", |arg| arg.value_name("DIR|IMAGE").help("A directory of this host, or an image: as every command that reads images takes them")),
+    mut_arg("image", |arg| arg.value_name("DIR|IMAGE").help("A directory of this host, or an image as in every other command")),
     after_help = "Examples:
   nandkit qtar cf photos.tar photos --exclude .cache
   nandkit qtar cf - /usr/src/linux | zstd > linux.tar.zst
@@ -68,14 +68,14 @@ pub struct QtarCreateArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// Of an image only this directory, and what is below it.
+    /// Archive only this directory of the image, with everything below it.
     #[arg(long, value_name = "PATH")]
     pub path: Option<String>,
-    /// Of a directory leave out this path of it, and what is below it; may be given several times.
+    /// Leave out this path of the directory, with everything below it. May be repeated.
     #[arg(long, value_name = "PATH")]
     pub exclude: Vec<String>,
-    /// Keep holes of files in the archive, as `tar --sparse` does. Without it their zeroes are
-    /// written.
+    /// Store holes of files as holes, as `tar --sparse` does. By default holes are written as
+    /// zeroes.
     #[arg(long, short = 'S')]
     pub sparse: bool,
     /// Leave out extended attributes.
@@ -84,13 +84,13 @@ pub struct QtarCreateArguments {
     /// Refuse symbolic links that lead out of the archive.
     #[arg(long)]
     pub inward_links_only: bool,
-    /// Read the files one by one, as tar does: to compare with.
+    /// Read the files one by one as tar does, for comparison.
     #[arg(long)]
     pub one_by_one: bool,
-    /// Bytes of memory for what is read ahead, 1M at least.
+    /// Memory for reading ahead, in bytes; at least 1M.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "128M")]
     pub memory: u64,
-    /// Replace ARCHIVE where it is there.
+    /// Replace an existing ARCHIVE.
     #[arg(long)]
     pub force: bool,
     /// Print the report as JSON, and nothing else, on standard output.
@@ -100,22 +100,22 @@ pub struct QtarCreateArguments {
 
 /// Arguments of `qtar xf`.
 #[derive(Debug, Args)]
-#[command(after_help = "Names that lead out of DIR are refused by name.
+#[command(after_help = "Names that lead out of DIR are refused and listed.
 
 Examples:
   nandkit qtar xf home.tar out
   nandkit qtar xf linux.tar.zst out --no-owners")]
 pub struct QtarExtractArguments {
-    /// The archive, also compressed, or - for standard input.
+    /// The archive, plain or compressed; - for standard input.
     #[arg(value_name = "ARCHIVE|-")]
     pub archive: PathBuf,
-    /// The directory; made where it is missing, and empty unless --merge is given.
+    /// The target directory. It is created if missing, and must be empty unless --merge is given.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Into a directory that holds something; files of the same name are replaced.
+    /// Write into a directory that is not empty; files of the same name are replaced.
     #[arg(long)]
     pub merge: bool,
-    /// Leave owners as they come; by default they are set if the user is root.
+    /// Do not set owners; by default root sets them.
     #[arg(long)]
     pub no_owners: bool,
     /// Leave out extended attributes.

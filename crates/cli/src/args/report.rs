@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// The page of a result.
+/// Options for the HTML page of a result.
 #[derive(Clone, Debug, Default, Args)]
 pub struct PageOptions {
-    /// Write the result as a page, too: one file with plots and tables that needs no network.
+    /// Also write the result as an HTML page: one file with plots and tables that needs no network.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Replace FILE of --html where it exists.
+    /// Replace an existing FILE of --html.
     #[arg(long, requires = "html")]
     pub force: bool,
 }
@@ -21,13 +21,13 @@ pub struct PageOptions {
   nandkit report results/runs.jsonl --html page.html
   nandkit report one.json other.json
   nandkit report after.jsonl --against before.jsonl --html changes.html
-  nandkit report claims.json --html claims.html            what reproduce --json printed")]
+  nandkit report claims.json --html claims.html            the output of reproduce --json")]
 pub struct ReportArguments {
-    /// Records of runs, or claims: what `run --out`, `exec --json`, `run --json`, `compare --json`
-    /// and `reproduce --json` write; - for standard input.
+    /// Records of runs or claims, as written by `run --out`, `exec --json`, `run --json`, `compare
+    /// --json` and `reproduce --json`; - for standard input.
     #[arg(value_name = "RECORDS", required = true)]
     pub records: Vec<PathBuf>,
-    /// Records from before: say what has changed since.
+    /// Older records to compare with: report what has changed since.
     #[arg(long, value_name = "RECORDS")]
     pub against: Vec<PathBuf>,
     #[command(flatten)]

@@ -9,9 +9,9 @@ use super::ImageArguments;
 /// Arguments of `rescue`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "For F2FS. Every block that says that it is a node counts, the newest of each; names come from the directories that are found, else from the files themselves. What has no \
-directory any more is in lost+found. A file is unsure where parts of it are lost (they become zeroes), where something else uses its blocks too, where it may be an older state, or \
-where its directory does not list it. The image is only read. Exit status 1 where anything is missing or unsure, 2 where no file is found.
+    after_help = "For F2FS. All node blocks on the device are collected, and the newest version of each node is used. Names come from the directories that are found, otherwise from the inodes. Files without \
+a directory go to lost+found. A file is uncertain if parts of it are lost (they become zeroes), if another file uses its blocks too, if it may be an older version, or \
+if its directory does not list it. The image does not change. Exit status 1 if anything is missing or uncertain, 2 if no file is found.
 
 Examples:
   nandkit rescue userdata.img out
@@ -21,10 +21,10 @@ pub struct RescueArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// The directory; made where it is missing, and else empty.
+    /// The target directory. It is created if missing, and must be empty.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Leave owners as they come; by default they are set if the user is root.
+    /// Do not set owners; by default root sets them.
     #[arg(long)]
     pub no_owners: bool,
     /// Leave out extended attributes.

@@ -8,22 +8,22 @@ use nandkit_stack::format::f2fs::build::F2fsBuild;
 use super::{Asked, TreeOptions};
 use crate::args::image::{AndroidOptions, bytes, bytes32, owner};
 
-const TREE: &str = "What the tree is to be";
-const VOLUME: &str = "What the volume is to be";
+const TREE: &str = "Options of the tree";
+const VOLUME: &str = "Options of the volume";
 
-/// Sets of features that go together.
+/// Sets of features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FeatureSet {
-    /// What Android's volumes have: encrypt, extra_attr, project_quota, quota, verity; with `-O ro`
-    /// no others.
+    /// The features of Android's volumes: encrypt, extra_attr, project_quota, quota, verity; none
+    /// of these with `-O ro`.
     Android,
 }
 
 /// Arguments of `mkfs f2fs`; the short options are those of mkfs.f2fs.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --from the volume is empty: block for block that of mkfs.f2fs 1.15 with the same options, but for the version strings in the superblocks, and for the count of free segments where sections have several, which mkfs.f2fs gets wrong (its checkpoints differ in it), and for what users get where zones are so large that its volumes are refused. All times of a file are that of its modification; later ones than SOURCE_DATE_EPOCH, \
-where it is set, become that time. An identity that is not given is made from the tree, so that the same tree makes the same image.
+    after_help = "Without --from the volume is empty and equals that of mkfs.f2fs 1.15 with the same options block for block, with three exceptions: the version strings in the superblocks; the count of free segments if a section has several segments, which mkfs.f2fs gets wrong; and the space for users if zones are so large that Linux refuses the volumes of mkfs.f2fs. All times of a file are set to its modification time; times after SOURCE_DATE_EPOCH, \
+if it is set, become that time. Without -U the UUID is computed from the tree, so that the same tree gives the same image.
 
 Examples:
   nandkit mkfs f2fs --from rootfs image.f2fs
@@ -40,69 +40,70 @@ pub struct F2fsArguments {
     /// The tree: a directory, or a tar archive (plain, gzip, zstd or xz; - for standard input).
     #[arg(long, value_name = "DIR|TAR", required_unless_present = "size")]
     pub from: Option<PathBuf>,
-    /// Replace an image that exists.
+    /// Replace an existing image.
     #[arg(short = 'f', long)]
     pub force: bool,
-    /// Write an Android sparse image, as `fastboot flash` takes it.
+    /// Write an Android sparse image for `fastboot flash`.
     #[arg(long)]
     pub sparse: bool,
-    /// Bytes of the volume; without it the smallest that holds the tree and on which Linux can
-    /// write.
+    /// Size of the volume in bytes; default: the smallest size that holds the tree and that Linux
+    /// can write to.
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = VOLUME)]
     pub size: Option<u64>,
-    /// Label.
+    /// Volume label.
     #[arg(short = 'l', long, value_name = "TEXT", default_value = "", hide_default_value = true, help_heading = VOLUME)]
     pub label: String,
-    /// Identity; without it one made from the tree.
+    /// UUID of the volume; default: computed from the tree.
     #[arg(short = 'U', long, value_name = "UUID", help_heading = VOLUME)]
     pub uuid: Option<String>,
     /// Features: encrypt, extra_attr, project_quota, inode_checksum, flexible_inline_xattr, quota,
     /// inode_crtime, lost_found, verity, sb_checksum, casefold, compression, ro.
     #[arg(short = 'O', long, value_name = "NAME,...", value_delimiter = ',', help_heading = VOLUME)]
     pub features: Vec<String>,
-    /// Features that go together, beside those of -O.
+    /// A set of features, in addition to those of -O.
     #[arg(short = 'g', long, value_name = "SET", help_heading = VOLUME)]
     pub defaults: Option<FeatureSet>,
-    /// Segments of a section; 1 by default.
+    /// Segments per section; default: 1.
     #[arg(short = 's', long, value_name = "N", help_heading = VOLUME)]
     pub segments_per_section: Option<u32>,
-    /// Sections of a zone; 1 by default.
+    /// Sections per zone; default: 1.
     #[arg(short = 'z', long, value_name = "N", help_heading = VOLUME)]
     pub sections_per_zone: Option<u32>,
-    /// Spare in per cent; without it what leaves the most room.
+    /// Overprovisioning in per cent; default: the value that leaves the most space.
     #[arg(short = 'o', long, value_name = "PERCENT", help_heading = VOLUME)]
     pub overprovision: Option<f64>,
-    /// Further extensions of files that are seldom written.
+    /// Additional extensions of files that are seldom written (cold).
     #[arg(short = 'e', long, value_name = "EXT,...", value_delimiter = ',', help_heading = VOLUME)]
     pub cold_extensions: Vec<String>,
-    /// Further extensions of files that are often written.
+    /// Additional extensions of files that are often written (hot).
     #[arg(short = 'E', long, value_name = "EXT,...", value_delimiter = ',', help_heading = VOLUME)]
     pub hot_extensions: Vec<String>,
-    /// Bytes of a sector that the superblock names; 512 by default.
+    /// Sector size in bytes, as stored in the superblock; default: 512.
     #[arg(short = 'w', long, value_name = "BYTES", value_parser = bytes32, help_heading = VOLUME)]
     pub sector_size: Option<u32>,
-    /// The volume's first sector on its disk, in units of 512 bytes: zones are aligned to the disk.
+    /// First sector of the volume on its disk, in units of 512 bytes; zones are aligned to the
+    /// disk.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = VOLUME)]
     pub start_sector: u64,
-    /// Room for nodes in a fifth of all blocks.
+    /// Reserve space in the tables for nodes in a fifth of all blocks.
     #[arg(short = 'i', long, help_heading = VOLUME)]
     pub extended_node_bitmap: bool,
-    /// Node logs at the end of the volume, data logs at its beginning.
+    /// Place node logs at the end of the volume and data logs at its start.
     #[arg(short = 'a', long, help_heading = VOLUME)]
     pub heap: bool,
-    /// Encoding of names where case does not matter: utf8 or utf8:strict.
+    /// Encoding of file names for case-insensitive directories: utf8 or utf8:strict.
     #[arg(short = 'C', long, value_name = "ENCODING", help_heading = VOLUME)]
     pub encoding: Option<String>,
-    /// Times of what no tree gives, in seconds since 1970; 0 by default.
+    /// Time of everything that is not from the tree, in seconds since 1970; default: 0.
     #[arg(short = 'T', long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true, help_heading = VOLUME)]
     pub time: u64,
-    /// Owner and group of an empty volume's root; 0:0 by default.
+    /// Owner and group of the root directory of an empty volume; default: 0:0.
     #[arg(short = 'R', long, value_name = "UID:GID", value_parser = owner, conflicts_with = "from", help_heading = VOLUME)]
     pub root_owner: Option<(u32, u32)>,
     /// Leave out extended attributes.
     #[arg(long, requires = "from", help_heading = TREE)]
     pub no_xattrs: bool,
-    /// Nodes and owners that the tree lacks: a table as mkfs.jffs2 takes it.
+    /// Device nodes and owners missing from the tree: a table in the format of mkfs.jffs2.
     #[arg(long, value_name = "FILE", requires = "from", help_heading = TREE)]
     pub device_table: Option<PathBuf>,
     #[command(flatten)]
@@ -111,19 +112,19 @@ pub struct F2fsArguments {
     /// Both --squash-uids and --squash-perms.
     #[arg(long, requires = "from", help_heading = TREE)]
     pub squash: bool,
-    /// Everything belongs to user 0 and group 0.
+    /// Set owner and group of everything to 0.
     #[arg(long, requires = "from", help_heading = TREE)]
     pub squash_uids: bool,
-    /// Group and others may not write, and nothing is set-user-id or set-group-id.
+    /// Remove write permission of group and others, set-user-id and set-group-id.
     #[arg(long, requires = "from", help_heading = TREE)]
     pub squash_perms: bool,
-    /// Everything belongs to this user and group.
+    /// Set owner and group of everything.
     #[arg(long, value_name = "UID:GID", value_parser = owner, requires = "from", conflicts_with_all = ["squash", "squash_uids"], help_heading = TREE)]
     pub owner: Option<(u32, u32)>,
-    /// Leave out this path of the tree, with all below it. May be given several times.
+    /// Leave out this path of the tree, with everything below it. May be repeated.
     #[arg(long, value_name = "PATH", requires = "from", help_heading = TREE)]
     pub exclude: Vec<String>,
-    /// All times are 1970-01-01.
+    /// Set all times to 1970-01-01.
     #[arg(long, requires = "from", help_heading = TREE)]
     pub faketime: bool,
     /// Print the report as JSON, and nothing else, on standard output.
@@ -132,7 +133,7 @@ pub struct F2fsArguments {
 }
 
 impl F2fsArguments {
-    /// What is asked for.
+    /// The volume to make.
     pub fn asked(&self) -> Asked<'_> {
         Asked {
             image: &self.image,
@@ -155,8 +156,8 @@ impl F2fsArguments {
         }
     }
 
-    /// Those of `-g android` are those of mkfs.f2fs 1.15 (f2fs_format_main.c,
-    /// `add_default_options`).
+    /// The features of -O and -g. The set of `-g android` is that of mkfs.f2fs 1.15
+    /// (f2fs_format_main.c, `add_default_options`).
     fn features(&self) -> Vec<String> {
         let asked = &self.features;
         let set: &[&str] = match self.defaults {

@@ -9,10 +9,10 @@ use nandkit_stack::format::fat::spec::{FatSpec, FatTypeName};
 use super::{Asked, TreeOptions};
 use crate::args::image::{bytes, bytes32};
 
-const TREE: &str = "What the tree is to be";
-const VOLUME: &str = "What the volume is to be";
+const TREE: &str = "Options of the tree";
+const VOLUME: &str = "Options of the volume";
 
-/// Bits of an entry of the FAT.
+/// Width of a FAT entry in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FatBits {
     /// FAT12.
@@ -29,7 +29,7 @@ pub enum FatBits {
 /// Arguments of `mkfs fat`; the short options are those of mkfs.vfat.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "FAT holds files and directories: symbolic links, devices and sockets of the tree are left out and counted, owners and modes but for read-only are lost, and a hard link becomes a file of its own.
+    after_help = "FAT holds only files and directories: symbolic links, devices and sockets of the tree are left out and counted; owners and modes are lost, except read-only; each hard link becomes a separate file.
 
 Examples:
   nandkit mkfs fat --size 16M image.fat
@@ -43,25 +43,26 @@ pub struct FatArguments {
     /// The tree: a directory, or a tar archive (plain, gzip, zstd or xz; - for standard input).
     #[arg(long, value_name = "DIR|TAR")]
     pub from: Option<PathBuf>,
-    /// Replace an image that exists.
+    /// Replace an existing image.
     #[arg(long)]
     pub force: bool,
-    /// Bytes of the volume.
+    /// Size of the volume in bytes.
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = VOLUME)]
     pub size: u64,
-    /// Bits of an entry of the FAT; by default as mkfs.vfat chooses for the size.
+    /// Bits of a FAT entry; default: the choice of mkfs.vfat for the size.
     #[arg(short = 'F', long, value_name = "BITS", help_heading = VOLUME)]
     pub bits: Option<FatBits>,
-    /// Bytes of a cluster, a power of two up to 32 KiB; by default as the size asks for.
+    /// Cluster size in bytes, a power of two up to 32 KiB; default: chosen by the size of the
+    /// volume.
     #[arg(short = 's', long, value_name = "BYTES", value_parser = bytes32, help_heading = VOLUME)]
     pub cluster_size: Option<u32>,
-    /// Label of up to 11 characters.
+    /// Volume label, up to 11 characters.
     #[arg(short = 'n', long, value_name = "TEXT", default_value = "", hide_default_value = true, help_heading = VOLUME)]
     pub label: String,
-    /// Serial number in hexadecimal digits; 0 by default.
+    /// Serial number in hexadecimal digits; default: 0.
     #[arg(short = 'i', long, value_name = "HEX", value_parser = serial, default_value = "0", hide_default_value = true, help_heading = VOLUME)]
     pub volume_id: u32,
-    /// Leave out this path of the tree, with all below it. May be given several times.
+    /// Leave out this path of the tree, with everything below it. May be repeated.
     #[arg(long, value_name = "PATH", requires = "from", help_heading = TREE)]
     pub exclude: Vec<String>,
     /// Print the report as JSON, and nothing else, on standard output.
@@ -75,7 +76,7 @@ fn serial(text: &str) -> Result<u32, String> {
 }
 
 impl FatArguments {
-    /// What is asked for.
+    /// The volume to make.
     pub fn asked(&self) -> Asked<'_> {
         Asked {
             image: &self.image,

@@ -8,13 +8,13 @@ use nandkit_stack::format::jffs2::build::{Jffs2Build, OobOf};
 use super::{Asked, TreeOptions};
 use crate::args::image::{Endian, bytes, bytes32, owner, pages};
 
-const TREE: &str = "What the tree is to be";
-const IMAGE: &str = "What the image is to be";
+const TREE: &str = "Options of the tree";
+const IMAGE: &str = "Options of the image";
 
 /// Arguments of `mkfs jffs2`; the short options are those of mkfs.jffs2.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "All times of a file are that of its modification; later ones than SOURCE_DATE_EPOCH, where it is set, become that time.
+    after_help = "All times of a file are set to its modification time; times after SOURCE_DATE_EPOCH, if it is set, become that time.
 
 Examples:
   nandkit mkfs jffs2 --from rootfs image.jffs2
@@ -31,76 +31,76 @@ pub struct Jffs2Arguments {
     /// The tree: a directory, or a tar archive (plain, gzip, zstd or xz; - for standard input).
     #[arg(short = 'r', long, value_name = "DIR|TAR")]
     pub from: PathBuf,
-    /// Replace an image that exists.
+    /// Replace an existing image.
     #[arg(long)]
     pub force: bool,
-    /// The chip that the image is for (see `nandkit devices`): its erase size and kind.
+    /// The chip that the image is for (see `nandkit devices`): sets the erase block size and the
+    /// flash type.
     #[arg(long, value_name = "PRESET", help_heading = IMAGE)]
     pub device: Option<String>,
-    /// Bytes of an erase block; 64 KiB without --device.
+    /// Erase block size in bytes; 64 KiB without --device.
     #[arg(short = 'e', long, visible_alias = "eraseblock", value_name = "BYTES", value_parser = bytes32, help_heading = IMAGE)]
     pub erase_size: Option<u32>,
-    /// Bytes of the page of the system that mounts it: most bytes of a file in a node; 4096 by
-    /// default.
+    /// Page size of the system that mounts the image, in bytes: the most file data in one node;
+    /// default: 4096.
     #[arg(short = 's', long, visible_alias = "pagesize", value_name = "BYTES", value_parser = bytes32, help_heading = IMAGE)]
     pub page_size: Option<u32>,
-    /// The order of bytes in numbers, that of the system that mounts it; little by default.
+    /// Byte order of the system that mounts the image; default: little.
     #[arg(long, value_name = "ORDER", help_heading = IMAGE)]
     pub endian: Option<Endian>,
-    /// Compressions, in the order in which they are tried: zlib, lzo, rtime, none; zlib,rtime by
-    /// default.
+    /// Compressions in the order in which they are tried: zlib, lzo, rtime, none; default:
+    /// zlib,rtime.
     #[arg(short = 'x', long, value_name = "NAME,...", value_delimiter = ',', help_heading = IMAGE)]
     pub compress: Vec<String>,
-    /// How hard to compress; 3 by default. 9 takes many times as long for an image a few percent
+    /// Compression level; default: 3. Level 9 takes many times as long for an image a few per cent
     /// smaller.
     #[arg(long, value_name = "1..9", value_parser = clap::value_parser!(u8).range(1..=9), help_heading = IMAGE)]
     pub level: Option<u8>,
-    /// Try all compressions for each piece, and take the smallest result.
+    /// Try all compressions for each piece of data, and keep the smallest result.
     #[arg(long, help_heading = IMAGE)]
     pub smallest: bool,
-    /// No cleanmarkers in the blocks, as NAND has it.
+    /// Write no cleanmarkers into the blocks, as needed on NAND.
     #[arg(short = 'n', long, conflicts_with = "cleanmarker_size", help_heading = IMAGE)]
     pub no_cleanmarkers: bool,
-    /// Bytes of a cleanmarker.
+    /// Size of a cleanmarker in bytes.
     #[arg(short = 'c', long, visible_alias = "cleanmarker", value_name = "BYTES", value_parser = bytes32, help_heading = IMAGE)]
     pub cleanmarker_size: Option<u32>,
-    /// Each page is followed by its OOB, as `nandwrite --oob` takes it and `nanddump --oob` makes
-    /// it: cleanmarkers where Linux has them, all else 0xFF. The page and its OOB in bytes; those
-    /// of --device without them.
+    /// Write each page with its OOB after it, as `nandwrite --oob` and `nanddump --oob` do:
+    /// cleanmarkers where Linux puts them, all else 0xFF. The sizes are in bytes; default: those of
+    /// --device.
     #[arg(long, value_name = "PAGE+OOB", value_parser = pages, num_args = 0..=1, require_equals = true, conflicts_with = "cleanmarker_size", help_heading = IMAGE)]
     pub oob: Option<Option<(u32, u32)>>,
-    /// Each block but the last ends in a summary, by which Linux mounts faster, as sumtool makes
-    /// them.
+    /// End each block but the last with a summary, as sumtool does; Linux then mounts faster.
     #[arg(long, help_heading = IMAGE)]
     pub summary: bool,
-    /// Fill the image up to this many bytes with 0xFF, the OOB not counted.
+    /// Pad the image with 0xFF to this many bytes, OOB not counted.
     #[arg(short = 'p', long, visible_alias = "pad", value_name = "BYTES", value_parser = bytes, help_heading = IMAGE)]
     pub size: Option<u64>,
     /// Leave out extended attributes.
     #[arg(long, help_heading = IMAGE)]
     pub no_xattrs: bool,
-    /// Nodes and owners that the tree lacks: a table as mkfs.jffs2 takes it.
+    /// Device nodes and owners missing from the tree: a table in the format of mkfs.jffs2.
     #[arg(short = 'D', long, visible_alias = "devtable", value_name = "FILE", help_heading = TREE)]
     pub device_table: Option<PathBuf>,
     /// Both --squash-uids and --squash-perms.
     #[arg(short = 'q', long, help_heading = TREE)]
     pub squash: bool,
-    /// Everything belongs to user 0 and group 0.
+    /// Set owner and group of everything to 0.
     #[arg(short = 'U', long, help_heading = TREE)]
     pub squash_uids: bool,
-    /// Group and others may not write, and nothing is set-user-id or set-group-id.
+    /// Remove write permission of group and others, set-user-id and set-group-id.
     #[arg(short = 'P', long, help_heading = TREE)]
     pub squash_perms: bool,
-    /// Everything belongs to this user and group.
+    /// Set owner and group of everything.
     #[arg(long, value_name = "UID:GID", value_parser = owner, conflicts_with_all = ["squash", "squash_uids"], help_heading = TREE)]
     pub owner: Option<(u32, u32)>,
-    /// Leave out this path of the tree, with all below it. May be given several times.
+    /// Leave out this path of the tree, with everything below it. May be repeated.
     #[arg(long, value_name = "PATH", help_heading = TREE)]
     pub exclude: Vec<String>,
-    /// All times are 1970-01-01.
+    /// Set all times to 1970-01-01.
     #[arg(short = 'f', long, help_heading = TREE)]
     pub faketime: bool,
-    /// Threads that compress; without it one for each processor. The image does not depend on it.
+    /// Number of compression threads; default: one per processor. The image does not depend on it.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = crate::args::threads)]
     pub threads: usize,
     /// Print the report as JSON, and nothing else, on standard output.
@@ -109,7 +109,7 @@ pub struct Jffs2Arguments {
 }
 
 impl Jffs2Arguments {
-    /// What is asked for.
+    /// The volume to make.
     pub fn asked(&self) -> Asked<'_> {
         Asked {
             image: &self.image,

@@ -1,4 +1,4 @@
-//! The options of `mkfs`: one file a format, each of which says what it asks for in common terms.
+//! The options of `mkfs`: a file for each format, which translates its options into [`Asked`].
 
 mod f2fs;
 mod fat;
@@ -22,19 +22,19 @@ pub struct MkfsArguments {
     pub format: MkfsFormat,
 }
 
-/// The formats of which images can be made.
+/// The formats that `mkfs` can make.
 #[derive(Debug, Subcommand)]
 pub enum MkfsFormat {
-    /// A JFFS2 image: the same tree and options, the same bytes.
+    /// Make a JFFS2 image; the same tree and options give the same bytes.
     Jffs2(Box<jffs2::Jffs2Arguments>),
-    /// An F2FS volume, empty or with a tree: the same tree and options, the same bytes.
+    /// Make an F2FS volume, empty or with a tree; the same tree and options give the same bytes.
     F2fs(Box<f2fs::F2fsArguments>),
-    /// A FAT volume, empty or with a tree: the same tree and options, the same bytes.
+    /// Make a FAT volume, empty or with a tree; the same tree and options give the same bytes.
     Fat(Box<fat::FatArguments>),
 }
 
 impl MkfsFormat {
-    /// What is asked for, whatever the format.
+    /// The volume to make, in terms common to all formats.
     pub fn asked(&self) -> Asked<'_> {
         match self {
             Self::Jffs2(arguments) => arguments.asked(),
@@ -44,7 +44,7 @@ impl MkfsFormat {
     }
 }
 
-/// A volume that is to be made.
+/// A volume to make.
 pub struct Asked<'a> {
     /// The image.
     pub image: &'a Path,
@@ -62,7 +62,7 @@ pub struct Asked<'a> {
     pub build: Box<dyn BuildVolume>,
 }
 
-/// The tree of a volume that is to be made.
+/// The tree of a volume to make.
 pub struct TreeOptions<'a> {
     /// A directory or an archive; `None` for an empty volume.
     pub from: Option<&'a Path>,
