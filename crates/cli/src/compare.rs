@@ -1,4 +1,4 @@
-//! `nandkit compare`: the main job.
+//! `nandkit compare`: compares stacks on workloads.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -18,13 +18,13 @@ use crate::run::{check_layers, check_metrics, to_json};
 use crate::stacks::Compared;
 use crate::{output, report, session, stacks};
 
-/// The workloads of a comparison in which none is named: PostMark with large files and a mail
-/// server, then P4's three embedded workloads. Each outgrows the host's memory or syncs.
+/// The default workloads: PostMark with large files and a mail server, then P4's three embedded
+/// workloads. Each exceeds the host's memory or syncs.
 const DEFAULT_WORKLOADS: [&str; 5] = ["postmark-large", "varmail", "fax", "phone", "event-recorder"];
 
 const DEFAULT_SEEDS: u64 = 2;
 
-/// Compares stacks on workloads, or records that are there.
+/// Compares stacks on workloads, or existing records.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     check_metrics(&arguments.metrics)?;
     report::check(&arguments.page)?;
@@ -34,7 +34,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     report::write(&arguments.page, || page("Comparison", &records, &notes))
 }
 
-/// The records of these files.
+/// Reads the records of these files.
 fn read(files: &[PathBuf]) -> Result<Vec<RunRecord>, Failure> {
     let mut records = Vec::new();
     for file in files {
@@ -46,14 +46,16 @@ fn read(files: &[PathBuf]) -> Result<Vec<RunRecord>, Failure> {
         };
         let found = found.map_err(|error| wrong(error.to_string()))?;
         if found.is_empty() {
-            return Err(wrong("no record in it; expected lines of exec --json or run --out".to_owned()));
+            return Err(wrong(
+                "the file holds no record; expected lines written by exec --json or run --out".to_owned(),
+            ));
         }
         records.extend(found);
     }
     Ok(records)
 }
 
-/// The records of the runs, and what is to be said of their stacks.
+/// Runs the comparison; returns the records, and notes about the stacks.
 fn measure(arguments: &CompareArguments) -> Result<(Vec<RunRecord>, Vec<String>), Failure> {
     let Compared { stacks, mut notes, precondition: by_itself } = stacks::stacks(arguments)?;
     let names: Vec<&str> = match arguments.workloads.as_slice() {
@@ -66,7 +68,7 @@ fn measure(arguments: &CompareArguments) -> Result<(Vec<RunRecord>, Vec<String>)
         .map(|text| workload(text, restricted))
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::Input(format!("--workload: {error}")))?;
-    // A chip in a file takes one run at a time.
+    // A chip in a file allows one run at a time.
     let by_default = if arguments.device_file.is_some() { 1 } else { DEFAULT_SEEDS };
     let seeds: Vec<u64> = (1..=arguments.seeds.unwrap_or(by_default)).collect();
     let runs = Experiment::product(&stacks, &workloads, &seeds)?;
@@ -79,7 +81,7 @@ fn measure(arguments: &CompareArguments) -> Result<(Vec<RunRecord>, Vec<String>)
     Ok((session::run(&Experiment::new("", runs)?, &arguments.running)?, notes))
 }
 
-/// The form that the options ask for.
+/// The requested output format.
 fn printed(arguments: &CompareArguments) -> Printed {
     match (arguments.printed, &arguments.format) {
         (Some(printed), _) => printed,
@@ -132,7 +134,7 @@ fn show_json(records: &[RunRecord], notes: &[String]) -> Result<(), Failure> {
     }))
 }
 
-/// The definitions: those of every record, and of what the file systems of these records count.
+/// The metrics of every record, and those of the file systems in these records.
 fn metrics(records: &[RunRecord]) -> Vec<serde_json::Value> {
     let mut all = legend().as_array().cloned().unwrap_or_default();
     for format in FORMATS {
@@ -144,8 +146,8 @@ fn metrics(records: &[RunRecord]) -> Vec<serde_json::Value> {
     all
 }
 
-/// A directory that is copied to FAT gets names that FAT can hold, on all stacks of the comparison
-/// alike, unless the user says how names are to be.
+/// Parses a workload. If FAT takes part, files copied from a directory get names that FAT can hold,
+/// on all stacks alike, unless the user sets the names.
 fn workload(text: &str, restricted: bool) -> Result<WorkloadSpec, SpecError> {
     let (mut spec, given) = WorkloadSpec::parse_with_keys(text)?;
     if restricted && matches!(spec, WorkloadSpec::Tree(_)) && !given.contains(&"names") {

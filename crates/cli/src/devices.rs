@@ -56,7 +56,7 @@ fn all(as_json: bool) -> Result<(), Failure> {
     if as_json { output::json(&list.into()) } else { output::text(&table.text()) }
 }
 
-/// A device with its figures: key, value, source.
+/// A device with its figures.
 struct Shown {
     name: String,
     title: String,
@@ -92,7 +92,7 @@ fn shown(name: &str) -> Result<Shown, Failure> {
     Ok(Shown { name: chip.name, title: chip.title, capacity, figures })
 }
 
-/// Why a role is played by the card that it names, and which others could play it.
+/// Why a role uses its card, and which other cards could serve.
 fn reasons(role: &CardRole) -> String {
     let mut text = format!("\nplayed by {}: {}\n", role.preset, role.reason);
     for (name, why) in &role.alternatives {

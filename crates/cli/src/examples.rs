@@ -1,4 +1,4 @@
-//! Every command line that the documentation shows is one that the program takes.
+//! Tests that the program accepts every command line in the documentation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,12 @@ use clap::{CommandFactory, Parser};
 
 use crate::args::Arguments;
 
-/// The arguments of a line that shows a command, without what a shell or the reader adds: `nandkit info card.nand > out   what it is`.
+/// The arguments in a line that shows a command, without redirections and remarks: `nandkit info
+/// card.nand > out a remark`.
 fn command(line: &str) -> Option<Vec<String>> {
     let line = line.trim().trim_start_matches("$ ").trim_start_matches("# ").trim_start();
     let rest = line.strip_prefix("nandkit ")?;
-    // A remark stands after a wide gap or a #.
+    // A remark follows after a wide gap or a #.
     let end =
         ["   ", " #", " > ", " >> ", " < ", " | ", " &", "\t", " 2>"].iter().filter_map(|mark| rest.find(mark)).min();
     let rest = rest.get(..end.unwrap_or(rest.len()))?;
@@ -31,7 +32,7 @@ fn check(text: &str, place: &str) -> usize {
     seen
 }
 
-/// The lines within ``` of a page.
+/// The lines of a page inside fenced blocks.
 fn fenced(text: &str) -> String {
     text.split("```").skip(1).step_by(2).collect::<Vec<_>>().join("\n")
 }

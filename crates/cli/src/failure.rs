@@ -1,19 +1,19 @@
-//! Why a command ends without success, and with which exit status.
+//! Why a command failed, and its exit status.
 
 use nandkit_lab::{LabError, SpecError};
 
-/// Why a command ends without success.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
     /// A check or a claim failed: exit status 1.
     Check(String),
-    /// The input is unusable (what, where, what would be right): exit status 2.
+    /// The input is unusable: exit status 2. The message says what, where, and what was expected.
     Input(String),
-    /// Stopped by Ctrl-C: exit status 130, as shells have it.
+    /// Stopped by Ctrl-C: exit status 130, as in shells.
     Stopped(String),
-    /// Another process said why: this exit status, no message.
+    /// The reason was already reported: this exit status, no message.
     Told(u8),
-    /// Whoever reads our output went away: no message, exit status 0.
+    /// The reader of the output closed the pipe: no message, exit status 0.
     ReaderGone,
 }
 
@@ -29,7 +29,7 @@ impl Failure {
         }
     }
 
-    /// What to tell.
+    /// The message, if there is one.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Check(message) | Self::Input(message) | Self::Stopped(message) => Some(message),

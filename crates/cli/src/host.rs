@@ -1,4 +1,5 @@
-//! The clock and memory of the host, for the `host_*` fields of records and for the time left.
+//! Clock and memory of the host, for the `host_*` fields of records and for estimates of the time
+//! left.
 
 use std::path::Path;
 use std::time::Instant;
@@ -22,7 +23,8 @@ impl HostMeter for Host {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// `VmHWM` of /proc/self/status (proc_pid_status(5)), in KiB there; 0 on systems without it.
+    /// Peak memory: `VmHWM` of /proc/self/status (proc_pid_status(5)), which is in KiB; 0 on
+    /// systems without it.
     fn peak_bytes(&self) -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -31,11 +33,11 @@ impl HostMeter for Host {
     }
 }
 
-/// A word for the program that runs, another one for every build: length and CRC-32 of its file.
-/// None where the file cannot be read.
+/// A string that identifies the running build: length and CRC-32 of its file. `None` if the file
+/// cannot be read.
 pub fn program() -> Option<String> {
-    // Where the file was replaced meanwhile, its name leads to another program; Linux still knows
-    // the one that runs.
+    // If the file was replaced meanwhile, its path leads to another program; /proc/self/exe is
+    // still the running one.
     let running = Path::new("/proc/self/exe");
     let path = if running.exists() { running.to_path_buf() } else { std::env::current_exe().ok()? };
     let bytes = std::fs::read(path).ok()?;

@@ -1,5 +1,5 @@
-//! The directories on which `exec` mounts: who uses one holds its lock, so that those of killed
-//! processes can be told from the others.
+//! The mount directories of `exec`. A process that uses one holds its lock, so that the directories
+//! of killed processes can be told from the others.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,29 +9,29 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
-/// How their names begin, in the directory for temporary files: as nothing else of this project's
-/// does, since other programs' directories are empty too for a moment after they were made.
+/// Prefix of their names in the directory for temporary files. Nothing else may use it: other
+/// programs' new directories are empty for a moment too, and would be taken for leftovers.
 const PREFIX: &str = "nandkit-exec-";
 
-/// A directory to mount on; it goes when this is dropped, or is told to be left over once the
-/// process has gone.
+/// A directory to mount on. It is removed on drop; if the process is killed, it becomes a leftover.
 pub struct MountDirectory {
     directory: TempDir,
-    /// Its lock is let go with it. Opened before the mount, it keeps nobody from unmounting.
+    /// The lock, released on drop. It is opened before the mount, so that it does not keep the
+    /// mount busy.
     _lock: File,
 }
 
-/// A directory that was just made has no lock for a moment: a look at what was left may hold it, or
-/// remove it. Each time another one is made.
+/// Attempts to make a directory. A new directory has no lock for a moment, in which a search for
+/// leftovers may lock or remove it.
 const TRIES: u32 = 100;
 
 impl MountDirectory {
-    /// Makes one. Errors: the directory for temporary files cannot be written.
+    /// Makes a directory. Error: the directory for temporary files cannot be written.
     pub fn new() -> io::Result<Self> {
         Self::first_of(|| tempfile::Builder::new().prefix(PREFIX).tempdir())
     }
 
-    /// The first of those made that nobody else has taken.
+    /// Makes directories until one is not taken by another process.
     fn first_of(mut make: impl FnMut() -> io::Result<TempDir>) -> io::Result<Self> {
         for _ in 0..TRIES {
             let directory = make()?;
@@ -47,13 +47,13 @@ impl MountDirectory {
         self.directory.path()
     }
 
-    /// Leaves it where it is.
+    /// Keeps the directory after drop.
     pub fn keep(self) {
         let _ = self.directory.keep();
     }
 }
 
-/// The lock of a directory that is still where it was; none where another process holds it.
+/// Locks a directory; `None` if another process holds the lock or the directory was replaced.
 fn locked(path: &Path) -> Option<File> {
     let file = File::open(path).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -61,17 +61,17 @@ fn locked(path: &Path) -> Option<File> {
     ((here.dev(), here.ino()) == (held.dev(), held.ino())).then_some(file)
 }
 
-/// An empty directory that a killed process of this user has left, on which nothing is mounted.
+/// An empty directory left by a killed process of this user, without a mount.
 pub struct LeftDirectory {
     /// Where it is.
     pub path: PathBuf,
-    /// As long as it is held nobody else takes the directory.
+    /// Keeps other processes from taking the directory.
     _lock: File,
 }
 
 impl LeftDirectory {
-    /// Removes it, where its owner did not. Errors: the directory for temporary files cannot be
-    /// written.
+    /// Removes the directory, unless its owner already did. Error: the directory for temporary
+    /// files cannot be written.
     pub fn remove(&self) -> io::Result<()> {
         match fs::remove_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -80,7 +80,7 @@ impl LeftDirectory {
     }
 }
 
-/// All that are left.
+/// All leftover directories of this user.
 pub fn directories() -> Vec<LeftDirectory> {
     directories_in(&std::env::temp_dir())
 }
@@ -96,7 +96,7 @@ fn directories_in(folder: &Path) -> Vec<LeftDirectory> {
 
 fn left_at(path: PathBuf, device: u64) -> Option<LeftDirectory> {
     let user = rustix::process::geteuid().as_raw();
-    // A mount has another device, and one that nobody answers an error.
+    // A mount point has another device number; a mount without a process gives an error.
     let found = fs::symlink_metadata(&path).ok()?;
     let ours = found.is_dir() && found.uid() == user && found.dev() == device;
     let is_empty = ours && fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_none());
@@ -108,7 +108,7 @@ fn left_at(path: PathBuf, device: u64) -> Option<LeftDirectory> {
 mod tests {
     use super::*;
 
-    /// `doctor` of one process ended the `exec` of another, now and then.
+    /// Covers a race: `doctor` in one process removed the new directory of `exec` in another.
     #[test]
     fn a_directory_that_a_clean_up_took_before_it_was_locked_is_made_anew() {
         let folder = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! `nandkit man`: a page for each command.
+//! `nandkit man`: prints or writes man pages.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::args::{ManArguments, command};
 use crate::failure::Failure;
 use crate::output;
 
-/// Prints a page, or writes them all.
+/// Prints a page, or writes all pages into a directory.
 pub fn man(arguments: &ManArguments) -> Result<(), Failure> {
     match &arguments.dir {
         Some(folder) => write_all(folder),
@@ -24,7 +24,7 @@ fn write_all(folder: &Path) -> Result<(), Failure> {
 
 fn print(words: &[String]) -> Result<(), Failure> {
     let mut whole = command().disable_help_subcommand(true);
-    // Commands get their whole names by it.
+    // This gives subcommands their full names.
     whole.build();
     let mut command = &whole;
     for word in words {

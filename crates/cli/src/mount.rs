@@ -1,4 +1,4 @@
-//! `nandkit mount`: an image as a directory.
+//! `nandkit mount`: mounts an image as a directory.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -13,18 +13,18 @@ use crate::args::MountArguments;
 use crate::failure::Failure;
 use crate::{image as images, output, stop};
 
-/// What the process in the background says once programs can use the mount.
+/// Printed by the background process once the mount is usable.
 const READY: &str = "mounted";
-/// Set for the process in the background.
+/// Environment variable that marks the background process.
 const IN_BACKGROUND: &str = "NANDKIT_IN_BACKGROUND";
-/// When changes reach the image that nobody asked to be synced.
+/// When changes without a sync reach the image.
 const COMMIT: CommitLimit = CommitLimit { bytes: 32 << 20, every: Duration::from_secs(5) };
-/// Reads go in parallel; a change has the volume for itself.
+/// Number of request threads. Reads run in parallel; a change locks the volume.
 const THREADS: usize = 4;
-/// Bytes of the image's file in this process's memory.
+/// Most bytes of the image file to keep in this process's memory.
 const RESIDENT: u64 = 16 << 20;
 
-/// What is mounted.
+/// The mounted image.
 enum Mounted {
     Reading(Box<OpenImage>),
     InPlace(Box<ImageInPlace>),
@@ -46,12 +46,12 @@ impl Volume for Mounted {
     }
 }
 
-/// Mounts; in the background, unless told otherwise.
+/// Mounts an image, in the background unless --foreground is given.
 pub fn mount(arguments: &MountArguments) -> Result<(), Failure> {
     if arguments.foreground || is_in_background() {
         return serve(arguments);
     }
-    // What can be said at once needs no other process.
+    // These errors can be reported without starting the background process.
     let refused = |error: nandkit_fuse::MountError| Failure::Input(error.to_string());
     check_device().map_err(refused)?;
     check_mount_point(&arguments.point).map_err(refused)?;
@@ -62,7 +62,8 @@ fn is_in_background() -> bool {
     std::env::var_os(IN_BACKGROUND).is_some()
 }
 
-/// Starts the same command once more, and waits until it has mounted, or failed and said why.
+/// Starts the same command again as the background process, and waits until it has mounted or
+/// failed.
 fn in_background() -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::Input(format!("cannot go into the background: {error}"));
     let mut child = Command::new("/proc/self/exe")
@@ -83,11 +84,11 @@ fn in_background() -> Result<(), Failure> {
     Err(match status.code() {
         Some(1) => Failure::Told(1),
         Some(_) => Failure::Told(2),
-        None => Failure::Check(format!("the process in the background was ended: {status}")),
+        None => Failure::Check(format!("the background process was ended: {status}")),
     })
 }
 
-/// Opens, mounts, and answers until the end.
+/// Opens and mounts the image, and serves requests until it is unmounted.
 fn serve(arguments: &MountArguments) -> Result<(), Failure> {
     let refused = |error: nandkit_fuse::MountError| Failure::Input(error.to_string());
     if !arguments.foreground {
@@ -97,14 +98,14 @@ fn serve(arguments: &MountArguments) -> Result<(), Failure> {
     check_device().map_err(refused)?;
     let point = check_mount_point(&arguments.point).map_err(refused)?;
     let (volume, options) = open(arguments)?;
-    // A signal that arrives while it is mounted waits for that.
+    // A signal that arrives during mounting waits until that is done.
     let unmounter = Arc::new(OnceLock::new());
     unmount_on_signal(Arc::clone(&unmounter));
     let mut session = Session::mount(volume, &point, options).map_err(refused)?;
     let teller = session.take_teller();
     let _ = unmounter.set(session.unmounter());
     if arguments.foreground {
-        // Where nobody reads it, the mount is there nevertheless.
+        // A failure to print does not end the mount.
         let _ = output::text(&format!("{} at {}\n", arguments.image.image.display(), point.display()));
     } else {
         let mut out = std::io::stdout().lock();
@@ -116,11 +117,11 @@ fn serve(arguments: &MountArguments) -> Result<(), Failure> {
     }
     let ended = session.run();
     let closed = match ended.volume {
-        // What is half changed in memory is not brought to the image.
-        _ if ended.broken => Some("the image is as it was at the last sync".to_owned()),
+        // A half-finished change in memory is not written to the image.
+        _ if ended.broken => Some("the image has its state of the last sync".to_owned()),
         Some(Mounted::InPlace(mut image)) => image.close().map_err(|error| error.to_string()).err(),
         Some(Mounted::Reading(_)) => None,
-        None => Some("a request did not end".to_owned()),
+        None => Some("a request did not finish".to_owned()),
     };
     let trouble: Vec<String> = ended.trouble.into_iter().chain(closed).collect();
     let trouble = trouble.join("; ");
@@ -133,7 +134,7 @@ fn serve(arguments: &MountArguments) -> Result<(), Failure> {
     }
 }
 
-/// The first signal unmounts, a second one ends the process at once.
+/// The first signal unmounts; a second one ends the process at once.
 fn unmount_on_signal(unmounter: Arc<OnceLock<Unmounter>>) {
     let last = Arc::clone(&unmounter);
     let first = move || {
@@ -141,25 +142,25 @@ fn unmount_on_signal(unmounter: Arc<OnceLock<Unmounter>>) {
         match unmounter.unmount() {
             Ok(true) => {}
             Ok(false) => output::message(&format!(
-                "{} is in use: it has no name any more, and goes on until its last user has gone; a second Ctrl-C gives up what was not synced",
+                "{} is in use: it was detached and ends when its last user is done; a second Ctrl-C discards changes that were not synced",
                 unmounter.point().display()
             )),
             Err(error) => output::message(&format!("cannot unmount {}: {error}", unmounter.point().display())),
         }
     };
     stop::at_signal(first, move || {
-        // No mount is left behind that nobody answers.
+        // Do not leave a mount without a process behind.
         let _ = last.get().map(Unmounter::detach);
     });
 }
 
-/// As the image is opened: a mount may last for days, and what it read of the image's file then
-/// stays with the kernel, not with this process.
+/// The options to open the image with. A mount may last for days; memory for the image file is
+/// limited, and the kernel caches the rest.
 fn for_long(arguments: &MountArguments) -> OpenOptions {
     OpenOptions { resident_max: Some(RESIDENT), ..arguments.image.options() }
 }
 
-/// The image and how it is served.
+/// Opens the image; returns it with the options of the session.
 fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
     let owner = (arguments.uid.is_some() || arguments.gid.is_some())
         .then_some(Owner { uid: arguments.uid, gid: arguments.gid });
@@ -179,14 +180,14 @@ fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
         images::tell_damage(&damage);
         if !arguments.even_if_damaged && images::is_in_danger(&damage) {
             return Err(Failure::Check(format!(
-                "{}: the image is damaged, and was not mounted for changes; expected a sound one (check --repair makes one), --even-if-damaged, or no --rw",
+                "{}: the image is damaged, and was not mounted for changes; expected a sound image (check --repair makes one), --even-if-damaged, or no --rw",
                 path.display()
             )));
         }
     }
     if image.is_full() {
         output::message(&format!(
-            "{}: the volume has no room for changes, but what a removal frees; expected --size with the length of the flash where it goes on behind the image, or mkfs with a larger --size",
+            "{}: the volume has no free space except what removals free; expected --size with the size of the flash if that is larger than the image, or mkfs with a larger --size",
             path.display()
         ));
     }

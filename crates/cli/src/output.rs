@@ -1,4 +1,4 @@
-//! Standard output: what a terminal can show, and readers that go away.
+//! Standard output and error: terminal capabilities, closed pipes, and escaping.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -8,7 +8,7 @@ use nandkit_report::Style;
 
 use crate::failure::Failure;
 
-/// Writes to standard output. A reader that went away (`| head`) ends the command quietly.
+/// Writes to standard output. If the reader closed the pipe (`| head`), the command ends quietly.
 pub fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {
@@ -27,12 +27,12 @@ pub fn json(value: &serde_json::Value) -> Result<(), Failure> {
     text(&format!("{value:#}\n"))
 }
 
-/// Writes a message to standard error. Where nobody reads it (`2>&1 | head`) there is nobody left
-/// to tell.
+/// Writes a message to standard error. Errors are ignored: if standard error is closed (`2>&1 |
+/// head`), nothing can be reported.
 ///
-/// Messages quote names and lines of files: what would steer a terminal, or turn the direction of
-/// its text, is escaped. Line feeds and tabs are left, since our own messages and TOML's have them:
-/// a name with a line feed makes two lines.
+/// Messages quote names and lines of files, so that terminal control characters and text direction
+/// marks are escaped. Line feeds and tabs are kept, since messages of nandkit and of the TOML
+/// parser have them; a name with a line feed makes two lines.
 pub fn message(text: &str) {
     let _ = writeln!(io::stderr().lock(), "nandkit: {}", harmless(text));
 }
@@ -52,8 +52,8 @@ fn harmless(text: &str) -> String {
     shown
 }
 
-/// What standard output can show: bars in Unicode on a terminal that speaks UTF-8, emphasis where
-/// it is wanted. Files and pipes get plain ASCII.
+/// The style for standard output: Unicode bars on a UTF-8 terminal, and emphasis unless it is
+/// disabled. Files and pipes get plain ASCII.
 pub fn style() -> Style {
     if !io::stdout().is_terminal() || !is_emphasis_wanted() {
         return Style::PLAIN;
@@ -63,18 +63,18 @@ pub fn style() -> Style {
     Style { unicode: locale.contains("utf-8") || locale.contains("utf8"), colour: true, markdown: false }
 }
 
-/// Emphasis in help texts and in errors of the command line. Clap alone would emphasize on a dumb
-/// terminal too where `CI` is set.
+/// Whether clap may emphasize help texts and errors. Clap alone would also do so on a dumb terminal
+/// if `CI` is set.
 pub fn emphasis_of_help() -> ColorChoice {
     if is_emphasis_wanted() { ColorChoice::Auto } else { ColorChoice::Never }
 }
 
-/// Whether neither `NO_COLOR` (no-color.org) nor a dumb terminal speaks against emphasis.
+/// Whether emphasis is allowed: not with `NO_COLOR` (no-color.org) or on a dumb terminal.
 fn is_emphasis_wanted() -> bool {
     variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// A variable of the environment that says something: an empty one does not.
+/// An environment variable; `None` if it is empty.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }

@@ -1,4 +1,4 @@
-//! `nandkit overlay`: what becomes of changes beside an image.
+//! `nandkit overlay`: applies, discards or lists the changes in an overlay file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::failure::Failure;
 use crate::image as images;
 use crate::output;
 
-/// Differences that are listed.
+/// Largest number of differences that are listed.
 const DIFFERENCES_MAX: usize = 100_000;
 
-/// Applies, discards or shows.
+/// Applies, discards or lists the changes of an overlay.
 pub fn overlay(arguments: &OverlayArguments) -> Result<(), Failure> {
     match &arguments.action {
         OverlayAction::Apply { image, overlay } => {

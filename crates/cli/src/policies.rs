@@ -10,7 +10,7 @@ use crate::args::PoliciesArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// What is listed: where it is set, its name, what it does, and its options.
+/// A policy: its kind, name, description and options.
 struct Entry {
     kind: &'static str,
     name: &'static str,
@@ -40,7 +40,7 @@ fn entries() -> Vec<Entry> {
     recycling.chain(victims).chain([search]).chain(schemes).collect()
 }
 
-/// Lists the policies: of recycling, of choosing what is cleaned, of keeping data apart.
+/// Lists the policies of recycling, victim selection and data separation.
 pub fn policies(arguments: &PoliciesArguments) -> Result<(), Failure> {
     let entries = entries();
     if arguments.json {
@@ -56,13 +56,17 @@ pub fn policies(arguments: &PoliciesArguments) -> Result<(), Failure> {
     }
     let mut text = String::new();
     for (kind, title, where_) in [
-        (RECYCLING, "policy", "what it does with a full log block (block-map: --policy, or policy in [stack.ftl])"),
+        (RECYCLING, "policy", "what happens to a full log block (block-map: --policy, or policy in [stack.ftl])"),
         (
             VICTIM,
             "victim",
             "which block is cleaned next (page-map: victim in [stack.ftl]; JFFS2: in [stack.fs]; F2FS, which section: victim and background_victim in [stack.fs])",
         ),
-        (SEPARATION, "separation", "what is written apart (page-map: separation in [stack.ftl]; JFFS2: in [stack.fs])"),
+        (
+            SEPARATION,
+            "separation",
+            "which data is written to separate blocks (page-map: separation in [stack.ftl]; JFFS2: in [stack.fs])",
+        ),
     ] {
         let mut table = Table::new([(title, Align::Left), (where_, Align::Left), ("options", Align::Left)]);
         for entry in entries.iter().filter(|entry| entry.kind == kind) {
@@ -74,6 +78,6 @@ pub fn policies(arguments: &PoliciesArguments) -> Result<(), Failure> {
         }
         text += &table.text();
     }
-    text += "\nOptions follow the name: victim = \"d-choices:d=5\"; what each takes: --json\n";
+    text += "\nOptions follow the name: victim = \"d-choices:d=5\"; --json lists the options of each policy\n";
     output::text(&text)
 }

@@ -1,4 +1,4 @@
-//! The progress bar: on standard error, and only when that is a terminal.
+//! The progress bar. It appears on standard error, and only if that is a terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use nandkit_lab::Progress;
 
 const STEPS: u64 = 1000;
 
-/// A bar for an experiment, or for files that are written.
+/// A progress bar for an experiment, or for writing files.
 pub struct Bar {
     bar: ProgressBar,
 }
 
 impl Bar {
-    /// A bar; invisible where standard error is no terminal.
+    /// Makes a bar; it is invisible if standard error is not a terminal.
     pub fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { bar: ProgressBar::hidden() };
@@ -26,7 +26,7 @@ impl Bar {
         Self { bar }
     }
 
-    /// Shows how far it is.
+    /// Shows the progress of an experiment.
     pub fn show(&self, progress: &Progress) {
         if self.bar.is_hidden() {
             return;
@@ -36,7 +36,7 @@ impl Bar {
         self.bar.set_message(format!("{} of {} runs{left}", progress.finished, progress.total));
     }
 
-    /// Shows how much of something is done.
+    /// Shows `done` of `total`, with a message.
     pub fn show_share(&self, done: u64, total: u64, message: impl FnOnce() -> String) {
         if self.bar.is_hidden() {
             return;
@@ -45,7 +45,7 @@ impl Bar {
         self.bar.set_message(message());
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }

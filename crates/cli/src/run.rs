@@ -17,11 +17,11 @@ use crate::tracing::Tracing;
 use crate::{output, report, session};
 
 const METRICS: [&str; 5] = ["write_mb_per_s", "read_mb_per_s", "waf", "erases", "latency_ns.write.p99"];
-/// What is told besides where reads go before other operations of their dies.
+/// Metrics shown in addition if reads may overtake other operations of their die.
 const OF_DIES: [&str; 3] =
     ["layers.dies.die_reads_ahead", "layers.dies.die_suspensions", "layers.dies.die_reads_in_flight"];
 
-/// What a record holds besides its metrics, each with dotted paths below it.
+/// The parts of a record besides its metrics; dotted paths lead into them.
 const GROUPS: [&str; 7] = [
     "bytes_programmed_by_area",
     "bytes_programmed_by_cause",
@@ -37,13 +37,13 @@ const ERASES: [&str; 6] = ["min", "p10", "p50", "p90", "max", "never"];
 const LATENCIES: [&str; 5] = ["count", "p50", "p99", "p999", "max"];
 const PHASES: [&str; 3] = ["format", "fill", "age"];
 
-/// Refuses metrics that no record has, as far as that can be told before a run: what stands below
-/// `layers` depends on the stack.
+/// Refuses unknown metrics before a run. Paths below `layers` depend on the stack and are checked
+/// by [`check_layers`].
 pub fn check_metrics(asked: &[String]) -> Result<(), Failure> {
     asked.iter().try_for_each(|path| check_path(path, path))
 }
 
-/// Checks the part `rest` of the path `whole` that stands below the record or a phase.
+/// Checks `rest`, the part of the path `whole` below the record or a phase.
 fn check_path(whole: &str, rest: &str) -> Result<(), Failure> {
     let unknown = |what: &str, name: &str, known: &[&str]| {
         let told = suggest::unknown(what, name, known);
@@ -79,7 +79,7 @@ fn check_path(whole: &str, rest: &str) -> Result<(), Failure> {
     }
 }
 
-/// Refuses what could not be told before: paths below `layers` that none of the records has.
+/// Refuses paths below `layers` that none of the records has. They are known only after the run.
 pub fn check_layers(asked: &[String], records: &[RunRecord]) -> Result<(), Failure> {
     let is_open = |path: &str| path.strip_prefix("layers.").is_some();
     match asked.iter().find(|path| is_open(path) && !records.iter().any(|record| has_path(record, path))) {
@@ -125,15 +125,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     check_layers(&arguments.metrics, &records)
 }
 
-/// Begins the trace of an experiment of one run.
-fn traced(path: &Path, experiment: &Experiment) -> Result<Tracing, Failure> {
-    match experiment.runs() {
-        [run] => Tracing::begin(path, &run.stack),
-        runs => Err(Failure::Input(format!("--trace: {} runs; expected one, see --set and --seed", runs.len()))),
-    }
-}
-
-/// The columns where none were asked for.
+/// The default columns.
 fn usual_metrics(records: &[RunRecord]) -> Vec<&'static str> {
     let has_queues = records.iter().any(|record| record.layers.contains_key("dies"));
     METRICS.into_iter().chain(OF_DIES.into_iter().filter(|_| has_queues)).collect()

@@ -1,4 +1,4 @@
-//! `nandkit serve`: a block device over NBD.
+//! `nandkit serve`: serves a block device over NBD.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +20,10 @@ use crate::host::Host;
 use crate::stacks::{Single, named_device};
 use crate::{output, stacks, stop, summary};
 
-/// Bytes of the sectors of a file that is served.
+/// Sector size of a served file, in bytes.
 const FILE_SECTOR: u32 = 512;
 
-/// What is served, and what is left to do with it afterwards.
+/// The served device, and what is needed to close it.
 struct Served {
     device: Box<dyn BlockDevice>,
     title: String,
@@ -31,14 +31,14 @@ struct Served {
     started: Nanos,
 }
 
-/// The stack below an emulated device, with its figures from before it was served.
+/// The stack below an emulated device, with its counters from before it was served.
 struct Emulated {
     mounted: Mounted,
     below: Below,
     run: ProgramRun,
 }
 
-/// Counts what clients ask for.
+/// Counts the requests of clients.
 #[derive(Default)]
 struct Counter(Mutex<Seen>);
 
@@ -48,7 +48,7 @@ impl Observer for Counter {
     }
 }
 
-/// How many clients there were.
+/// Counts of clients.
 #[derive(Default)]
 struct Clients {
     all: AtomicU64,
@@ -60,19 +60,19 @@ impl Clients {
     fn ended(&self, ended: &Ended) {
         if *ended == Ended::TurnedAway {
             if self.turned_away.fetch_add(1, Ordering::Relaxed) == 0 {
-                output::message("too many clients: new ones are turned away (--clients)");
+                output::message("too many clients: new ones are refused (--clients)");
             }
             return;
         }
         self.all.fetch_add(1, Ordering::Relaxed);
         if let Ended::Dropped(why) = ended {
             self.dropped.fetch_add(1, Ordering::Relaxed);
-            output::message(&format!("a client was dropped: {why}"));
+            output::message(&format!("a client was disconnected: {why}"));
         }
     }
 }
 
-/// Serves until Ctrl-C or SIGTERM, or with `--once` until the last client went.
+/// Serves until Ctrl-C or SIGTERM, or with `--once` until the last client disconnects.
 pub fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let Served { device, title, stack, started } = match &arguments.image {
         Some(path) => file(path, arguments)?,
@@ -115,15 +115,13 @@ fn bind(arguments: &ServeArguments, latency: Latency) -> Result<Server, Failure>
         (None, port) => Endpoint::Tcp(arguments.address, port.unwrap_or(0)),
     };
     Server::bind(&endpoint, options).map_err(|error| {
-        Failure::Input(format!(
-            "cannot listen on {endpoint}: {error}; expected an address of this machine that is free"
-        ))
+        Failure::Input(format!("cannot listen on {endpoint}: {error}; expected a free address of this machine"))
     })
 }
 
 impl Emulated {
-    /// Closes the stack, a chip in a file with it, and says what it did. Errors: what was served is
-    /// not safe.
+    /// Closes the stack, saves a chip in a file, and returns the record. Error: the written data
+    /// could not be saved.
     fn end(self, now: Nanos, seen: &Seen, host: &Host) -> Result<RunRecord, Failure> {
         let Self { mounted, below, run } = self;
         below.clock.advance_to(now);
@@ -133,7 +131,7 @@ impl Emulated {
     }
 }
 
-/// Says what was done.
+/// Prints the statistics.
 fn finish(
     arguments: &ServeArguments,
     clients: &Clients,
@@ -149,8 +147,8 @@ fn finish(
         });
         return output::text(&format!("{told}\n"));
     }
-    let turned_away = if turned_away > 0 { format!("; {turned_away} more turned away") } else { String::new() };
-    output::message(&format!("clients: {all}, {dropped} of them dropped{turned_away}"));
+    let turned_away = if turned_away > 0 { format!("; {turned_away} more refused") } else { String::new() };
+    output::message(&format!("clients: {all}, {dropped} of them disconnected by the server{turned_away}"));
     match record {
         Some(record) => {
             summary::lines(record, "by clients", None).iter().for_each(|line| output::message(line));
@@ -163,7 +161,7 @@ fn finish(
     Ok(())
 }
 
-/// Says that clients can connect.
+/// Prints that clients can connect.
 fn ready(json: bool, shown: &str, title: &str, capacity: u64) -> Result<(), Failure> {
     if json {
         return output::text(&format!("{}\n", json!({"listening": shown, "device": title, "bytes": capacity})));
@@ -175,10 +173,8 @@ fn file(path: &Path, arguments: &ServeArguments) -> Result<Served, Failure> {
     let unpacked = unpacked_device(path).map_err(|error| Failure::Input(format!("--image: {}", error.detail)))?;
     if let Some(device) = unpacked {
         if arguments.rw {
-            let detail = format!(
-                "--rw: the image of {} is inside another form, which is only read; expected no --rw",
-                path.display()
-            );
+            let detail =
+                format!("--rw: {} is packed in a format that nandkit can only read; expected no --rw", path.display());
             return Err(Failure::Input(detail));
         }
         return Ok(Served { device, title: path.display().to_string(), stack: None, started: Nanos::ZERO });
@@ -190,7 +186,7 @@ fn file(path: &Path, arguments: &ServeArguments) -> Result<Served, Failure> {
         std::fs::metadata(path).map(|file| file.len() % u64::from(FILE_SECTOR)).ok().filter(|part| *part > 0)
     {
         output::message(&format!(
-            "--image: the last sector of {} has {part} bytes: zeroes follow for clients, and nothing is written behind the file's end",
+            "--image: the last sector of {} has {part} bytes: clients read zeroes after them, and nothing is written after the end of the file",
             path.display()
         ));
     }
@@ -211,32 +207,34 @@ fn emulated(arguments: &ServeArguments) -> Result<Served, Failure> {
     let stack =
         Stack::build_keeping(&spec, arguments.seed, Keep::AtSync).map_err(|error| Failure::Input(error.to_string()))?;
     let (mounted, below) = stack.lift();
-    // What it took to find out what is on the chip is no request's.
+    // The time to find out what is on the chip does not count for any request.
     let started = below.clock.now();
     let Mounted::Blocks(blocks) = &mounted else {
-        return Err(Failure::Input("stack.fs: a file system is no block device; expected none".to_string()));
+        return Err(Failure::Input(
+            "stack.fs: a file system cannot be served as a block device; expected none".to_string(),
+        ));
     };
     let device = Box::new(blocks.clone());
     let run = ProgramRun::begin(&below, &spec, arguments.seed, vec!["serve".to_owned()]);
     Ok(Served { device, title: spec.title(), stack: Some(Emulated { mounted, below, run }), started })
 }
 
-/// The layer that wrote the chip in `--state`: where `--ftl` names none, it is the one that goes
-/// on. Errors: a file system on the bare flash, which every layer would erase.
+/// The translation layer that wrote the chip in `--state`; it continues unless `--ftl` names one.
+/// Error: a file system on the bare flash, which every layer would erase.
 fn layer_in_file(arguments: &ServeArguments) -> Result<Option<&'static str>, Failure> {
     let Some(state) = arguments.state.as_deref().map(Path::new).filter(|path| path.exists()) else { return Ok(None) };
     match chip_owner(state).map_err(|error| Failure::Input(format!("--state: {}", error.detail)))? {
         ChipOwner::Layer(kind) => Ok(Some(kind)),
         ChipOwner::Nobody => Ok(None),
         ChipOwner::Volume(name) => Err(Failure::Input(format!(
-            "--state: the chip in {} holds {name} on the bare flash, which a translation layer would erase; expected a chip that was served, or a new file (nandkit ls and mount open this one)",
+            "--state: the chip in {} holds {name} on the bare flash, which a translation layer would erase; expected a chip that was served before, or a new file (nandkit ls and mount can open this one)",
             state.display()
         ))),
     }
 }
 
-/// The device: with `--state` alone whatever chip is in the file, or the usual one where there is
-/// no file.
+/// The device. With `--state` alone it is the chip in the file, or the default chip if there is no
+/// file.
 fn device(arguments: &ServeArguments) -> Result<DeviceSpec, Failure> {
     let Some(state) = &arguments.state else {
         return named_device(arguments.device.as_deref().unwrap_or(DEFAULT_DEVICE));
@@ -249,7 +247,7 @@ fn device(arguments: &ServeArguments) -> Result<DeviceSpec, Failure> {
             Ok(DeviceSpec::Chip { preset, store, chip, file: Some(state.clone()), interface })
         }
         _ => Err(Failure::Input(
-            "--state: a device in memory has no state to keep; expected a chip as --device, or --image FILE --rw"
+            "--state: a device in memory cannot be kept in a file; expected a chip as --device, or --image FILE --rw"
                 .to_string(),
         )),
     }

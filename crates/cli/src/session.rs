@@ -1,4 +1,4 @@
-//! What the commands that run experiments share: the host's clock, Ctrl-C, the progress bar.
+//! Shared parts of the commands that run experiments: the host's clock, Ctrl-C, the progress bar.
 
 use nandkit_lab::{Experiment, Options, RunSpec};
 use nandkit_record::{LayerValue, RunRecord};
@@ -10,8 +10,8 @@ use crate::failure::Failure;
 use crate::host::Host;
 use crate::progress::Bar;
 
-/// Runs an experiment with a progress bar. The first Ctrl-C lets it end with what is finished, a
-/// second one ends it at once.
+/// Runs an experiment with a progress bar. The first Ctrl-C ends it with the finished runs; a
+/// second one ends the process at once.
 pub fn run(experiment: &Experiment, running: &Running) -> Result<Vec<RunRecord>, Failure> {
     run_tapped(experiment, running, None)
 }
@@ -28,7 +28,7 @@ pub fn run_tapped(
     Ok(records)
 }
 
-/// Says of a run whose device was to settle that it has not.
+/// A warning for a run whose device should have reached a steady state and has not.
 fn unsettled(record: &RunRecord) -> Option<String> {
     let steady = record.layers.get("steady")?;
     let figure = |name: &str| steady.get(name).and_then(LayerValue::as_f64);
@@ -39,13 +39,12 @@ fn unsettled(record: &RunRecord) -> Option<String> {
     let (mean, half_width) = (shown(figure("steady_waf_mean")), shown(figure("steady_waf_half_width_95")));
     let turnovers = shown(figure("steady_turnovers_before"));
     Some(format!(
-        "{} on {}, seed {}: not settled after {turnovers} times what the device holds; WAF {mean}, give or take {half_width}, is no steady figure",
+        "{} on {}, seed {}: not settled after writing {turnovers} times the capacity; WAF {mean} +- {half_width} is not a steady value",
         record.workload, record.stack, record.seed
     ))
 }
 
-/// Looks up the chips of which only the file is named, so that the records say what they were made
-/// on.
+/// Fills in the spec of chips given only by their file, so that the records name the device.
 fn resolved(experiment: &Experiment) -> Result<Experiment, Failure> {
     let mut runs = Vec::with_capacity(experiment.runs().len());
     for run in experiment.runs() {
@@ -57,7 +56,7 @@ fn resolved(experiment: &Experiment) -> Result<Experiment, Failure> {
     Ok(Experiment::new(experiment.name.clone(), runs)?)
 }
 
-/// Calls `work` with options for the lab.
+/// Calls `work` with the options of the lab.
 pub fn with_options<T>(running: &Running, work: impl FnOnce(&Options<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
     with_tap(running, None, work)
 }
@@ -71,7 +70,7 @@ fn with_tap<T>(
     let host = Host::start();
     let bar = Bar::new();
     let show = |progress: &nandkit_lab::Progress| bar.show(progress);
-    // Only records that are kept need to know what made them.
+    // Only stored records need the identity of the build.
     let program = running.out.as_ref().and_then(|_| crate::host::program());
     let options = Options {
         jobs: running.jobs,
@@ -88,7 +87,7 @@ fn with_tap<T>(
     bar.clear();
     outcome.map_err(|failure| match (failure, &running.out) {
         (Failure::Stopped(message), Some(out)) => Failure::Stopped(format!(
-            "{message}; they are kept in {}: the same command goes on from there",
+            "{message}; they are stored in {}: run the same command to continue",
             out.display()
         )),
         (failure, _) => failure,

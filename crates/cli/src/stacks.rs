@@ -1,4 +1,4 @@
-//! From the options of `compare` to stacks.
+//! Makes stacks from the options of `compare` and of commands with a single stack.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -15,25 +15,25 @@ fn input<E: Display>(option: &str) -> impl Fn(E) -> Failure + '_ {
     move |error| Failure::Input(format!("{option}: {error}"))
 }
 
-/// What is compared where nothing is named.
+/// The default file systems.
 const DEFAULT_FILE_SYSTEMS: [&str; 3] = ["f2fs", "fat", "jffs2"];
-/// What is compared on a bare chip that is named.
+/// The default file systems on a named bare chip.
 const ON_A_CHIP: [&str; 2] = ["fat", "jffs2"];
-/// The card on which file systems for block devices meet where no device is named: of class 10, and
-/// of those of P5's table the one in the middle.
+/// The default card for file systems on block devices: a class 10 card, in the middle of those in
+/// P5's table.
 const DEFAULT_CARD: &str = "sd-pny-10";
-/// Bytes of the chip, and of the card, where no device is named: a partition as boards have it,
-/// small enough to be used up before each run.
+/// Capacity of the default chip and card in bytes: the size of a typical partition on a board,
+/// small enough to fill before each run.
 const DEFAULT_CAPACITY: i64 = 256 << 20;
 
-/// The device, in a file where one is named.
+/// The device of the options, in a file if --device-file names one.
 fn device(arguments: &CompareArguments) -> Result<DeviceSpec, Failure> {
     let named = arguments.device.as_deref().map(named_device).transpose()?;
     match (named, arguments.device_file.clone()) {
         (None, None) => named_device(DEFAULT_DEVICE),
         (None, Some(file)) => Ok(DeviceSpec::Kept { file }),
         (Some(DeviceSpec::Ram { .. } | DeviceSpec::Card { .. }), Some(_)) => Err(input("--device-file")(
-            "a device in memory is kept in no file; expected a chip as --device".to_string(),
+            "a device in memory cannot be kept in a file; expected a chip as --device".to_string(),
         )),
         (Some(DeviceSpec::Chip { preset, store, chip, interface, .. }), file @ Some(_)) => {
             Ok(DeviceSpec::Chip { preset, store, chip, file, interface })
@@ -42,7 +42,7 @@ fn device(arguments: &CompareArguments) -> Result<DeviceSpec, Failure> {
     }
 }
 
-/// A preset, `ram`, or a chip's spec in a file.
+/// The device of a name: a preset, `ram`, or a spec file.
 pub fn named_device(name: &str) -> Result<DeviceSpec, Failure> {
     if !name.ends_with(".toml") {
         return DeviceSpec::preset(name).map_err(input("--device"));
@@ -51,14 +51,14 @@ pub fn named_device(name: &str) -> Result<DeviceSpec, Failure> {
         Failure::Input(format!("--device: cannot read {name}: {error}; expected a chip's spec or a card file, as in specs/devices and specs/cards"))
     })?;
     if nandkit_stack::nests_too_deep(&text) {
-        return Err(Failure::Input(format!("--device: {name}: tables in tables without end; expected a chip's spec")));
+        return Err(Failure::Input(format!("--device: {name}: tables are nested too deeply; expected a chip's spec")));
     }
     let table: Table = toml::from_str(&text)
         .map_err(|error| Failure::Input(format!("--device: {name}: {}", error.to_string().trim_end())))?;
     table.try_into().map_err(|error: toml::de::Error| Failure::Input(format!("--device: {name}: {}", error.message())))
 }
 
-/// Whether a translation layer writes updates into log blocks.
+/// Whether a translation layer has log blocks.
 fn has_logs(kind: &str) -> bool {
     matches!(kind, "block-map" | "fast")
 }
@@ -69,14 +69,14 @@ const fn has_no_layer(device: &DeviceSpec) -> bool {
 }
 
 fn layers(arguments: &CompareArguments, device: &DeviceSpec) -> Result<Vec<FtlSpec>, Failure> {
-    // Memory and cards have none, drives their own.
+    // Devices in memory and cards have no layer; drives have their own.
     let names_none = arguments.policy.is_empty() && arguments.log_blocks.is_none();
     if arguments.ftl.is_empty() && names_none && !device.shows_flash() {
         return Ok(vec![device.default_layer()]);
     }
     let kinds = match arguments.ftl.as_slice() {
         [] if has_no_layer(device) => vec!["none".to_string()],
-        // Who names policies asks for the layer that has them.
+        // Only block-map has policies, so that --policy selects it.
         [] if !arguments.policy.is_empty() => vec!["block-map".to_string()],
         [] => vec!["block-map".to_string(), "fast".to_string()],
         kinds => kinds.to_vec(),
@@ -117,17 +117,17 @@ fn layers(arguments: &CompareArguments, device: &DeviceSpec) -> Result<Vec<FtlSp
     Ok(layers)
 }
 
-/// The stacks of a comparison, and what is to be said of them.
+/// The stacks of a comparison, with notes about them.
 pub struct Compared {
     pub stacks: Vec<StackSpec>,
-    /// Sentences for people.
+    /// Notes to print, a sentence each.
     pub notes: Vec<String>,
-    /// What happens before each run where the options do not say it.
+    /// The default preparation before each run.
     pub precondition: Precondition,
 }
 
-/// Every combination of the file systems and translation layers asked for, on the device, or on
-/// those that suit each file system. All have the same host.
+/// All combinations of the requested file systems and translation layers, on the device or on the
+/// default device of each file system. All have the same host.
 pub fn stacks(arguments: &CompareArguments) -> Result<Compared, Failure> {
     let names_layers = !arguments.ftl.is_empty() || !arguments.policy.is_empty() || arguments.log_blocks.is_some();
     let names_device = arguments.device.is_some() || arguments.device_file.is_some();
@@ -143,8 +143,8 @@ pub fn stacks(arguments: &CompareArguments) -> Result<Compared, Failure> {
     Ok(compared)
 }
 
-/// Each file system where it belongs: those for block devices on a card and on a chip with the
-/// page-mapped layer, those for flash on the same chip bare.
+/// The default stacks: file systems for block devices run on a card, and on a chip with the
+/// page-mapped layer; file systems for flash run on the same chip without a layer.
 fn where_each_belongs(names: &[String]) -> Result<Vec<StackSpec>, Failure> {
     let DeviceSpec::Chip { chip: whole, .. } = named_device(DEFAULT_DEVICE)? else {
         return Err(Failure::Input(format!("{DEFAULT_DEVICE} is no chip")));
@@ -172,7 +172,7 @@ fn where_each_belongs(names: &[String]) -> Result<Vec<StackSpec>, Failure> {
     Ok(stacks)
 }
 
-/// A preset with another size.
+/// A preset with a different capacity.
 fn part_of(preset: &str, key: &str, size: i64) -> Result<DeviceSpec, Failure> {
     let geometry = Table::from_iter([(key.to_string(), Value::Integer(size))]);
     let table = Table::from_iter([
@@ -182,7 +182,7 @@ fn part_of(preset: &str, key: &str, size: i64) -> Result<DeviceSpec, Failure> {
     table.try_into().map_err(|error: toml::de::Error| Failure::Input(format!("{preset}: {}", error.message())))
 }
 
-/// Which file system stands where, and why.
+/// Notes on which file system runs on which device, and why.
 fn place_notes(stacks: &[StackSpec]) -> Vec<String> {
     let mut notes = Vec::new();
     let kinds = |on_flash: bool| {
@@ -197,17 +197,17 @@ fn place_notes(stacks: &[StackSpec]) -> Vec<String> {
     let (on_blocks, on_flash) = (kinds(false), kinds(true));
     if !on_blocks.is_empty() {
         notes.push(format!(
-            "{on_blocks}: for block devices, so on the chip {DEFAULT_DEVICE} under the page-mapped layer, as an SSD has it, and on the memory card {DEFAULT_CARD}, whose flash nobody sees (no WAF, no erases)."
+            "{on_blocks}: made for block devices; runs on the chip {DEFAULT_DEVICE} with the page-mapped layer, as in an SSD, and on the memory card {DEFAULT_CARD}, whose flash is hidden (no WAF, no erases)."
         ));
     }
     if !on_flash.is_empty() {
-        notes.push(format!("{on_flash}: for flash itself, so on the same chip without a layer."));
+        notes.push(format!("{on_flash}: made for bare flash; runs on the same chip without a layer."));
     }
     notes
 }
 
-/// The host of all stacks with a file system: the one asked for, else the default one, as each
-/// would else have the memory that suits it.
+/// Sets the host of all stacks with a file system: the requested one or the default. Without this
+/// each file system would have a cache of its own size.
 fn put_host(arguments: &CompareArguments, compared: &mut Compared) -> Result<(), Failure> {
     let host = match arguments.host.as_deref() {
         Some("none") => None,
@@ -218,23 +218,24 @@ fn put_host(arguments: &CompareArguments, compared: &mut Compared) -> Result<(),
         compared.stacks.iter_mut().filter(|stack| stack.fs != FsSpec::None && stack.fs != FsSpec::Model).collect();
     with_files.iter_mut().for_each(|stack| stack.host = host);
     if !with_files.is_empty() {
-        let none = || "No host: each file system has the memory that its own options say.".to_string();
+        let none = || "No host cache: each file system has the cache of its own options.".to_string();
         compared.notes.push(host.map_or_else(none, |host| host.told()));
     }
     Ok(())
 }
 
-/// Every combination of the file systems and translation layers asked for, on the one device.
+/// All combinations of the requested file systems and translation layers on one device.
 fn on_the_device(arguments: &CompareArguments, names_layers: bool) -> Result<Vec<StackSpec>, Failure> {
     let device = device(arguments)?;
     let file_systems: Vec<FsSpec> = match arguments.fs.as_slice() {
-        // Who names layers asks for a file system that has one; a chip in a file holds one volume.
+        // Named layers ask for a file system that can use one, and a chip in a file holds one
+        // volume.
         [] if !device.shows_flash() || names_layers || arguments.device_file.is_some() => vec![FsSpec::default()],
         [] => ON_A_CHIP.map(FsSpec::kind).into_iter().collect::<Result<_, _>>().map_err(input("--fs"))?,
         names => names.iter().map(|name| FsSpec::kind(name)).collect::<Result<_, _>>().map_err(input("--fs"))?,
     };
     if names_layers && file_systems.iter().all(FsSpec::is_on_flash) {
-        let detail = "--ftl, --policy, --log-blocks: the file systems asked for work on flash itself; expected none of these options, or fat among --fs";
+        let detail = "--ftl, --policy, --log-blocks: the requested file systems work on bare flash; expected none of these options, or fat among --fs";
         return Err(Failure::Input(detail.to_string()));
     }
     let above_layers = layers(arguments, &device)?;
@@ -245,7 +246,7 @@ fn on_the_device(arguments: &CompareArguments, names_layers: bool) -> Result<Vec
             let stack = StackSpec { device: device.clone(), ftl: ftl.clone(), fs: fs.clone(), host: None };
             stack.check().map_err(|error| Failure::Input(error.to_string()))?;
             stacks.push(stack);
-            // The model file system stands on nothing: once is enough.
+            // The model file system uses no device: once is enough.
             if *fs == FsSpec::Model {
                 break;
             }
@@ -254,7 +255,7 @@ fn on_the_device(arguments: &CompareArguments, names_layers: bool) -> Result<Vec
     Ok(stacks)
 }
 
-/// One stack as options describe it.
+/// The options that describe one stack.
 pub struct Single<'a> {
     pub fs: FsSpec,
     pub device: DeviceSpec,
@@ -262,12 +263,12 @@ pub struct Single<'a> {
     pub settings: &'a [String],
 }
 
-/// The stack that the options describe: on a chip with a translation layer, unless the file system
-/// works on flash itself, or in memory.
+/// Makes the stack of the options: on a chip with a translation layer, unless the file system works
+/// on bare flash or the device is in memory.
 pub fn single(options: &Single<'_>) -> Result<StackSpec, Failure> {
     let Single { fs, device, ftl, settings } = options;
     nandkit_lab::single_stack(device.clone(), *ftl, fs.clone(), settings).map_err(|error| match error.at {
-        // What was said by an option of that name.
+        // These keys come from options of the same name.
         "ftl" | "set" => Failure::Input(format!("--{}: {}", error.at, error.detail)),
         _ => Failure::Input(error.to_string()),
     })

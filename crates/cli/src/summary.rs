@@ -1,14 +1,14 @@
-//! What a stack did while a program or clients used it, for people.
+//! A text summary of what a stack did while a program or clients used it.
 
 use nandkit_record::{LayerValue, RunRecord};
 use nandkit_units::{Nanos, format_bytes};
 use nandkit_vfs::VolumeStatus;
 
-/// Causes and kinds of requests that are told.
+/// Largest number of causes and of request kinds that are shown.
 const TOLD_MAX: usize = 6;
 
-/// What requests waited for inside the page-mapped layer, and what it did in idle times, in the
-/// measured phase; nothing where nothing is to be told.
+/// Lines on what requests waited for inside the page-mapped layer, and on its work in idle times,
+/// in the measured phase; none if there was neither.
 pub fn stalls(record: &RunRecord) -> Vec<String> {
     let Some(layer) = record.layers.get("ftl") else { return Vec::new() };
     let count = |name: &str| layer.get(name).and_then(LayerValue::as_f64).unwrap_or(0.0) as u64;
@@ -17,7 +17,7 @@ pub fn stalls(record: &RunRecord) -> Vec<String> {
     let (erases, cleaning) = (count("ftl_stalls_by_erases"), count("ftl_stalls_by_cleaning"));
     if erases + cleaning > 0 {
         lines.push(format!(
-            "stalls: {cleaning} requests waited for cleaning ({}), {erases} for erases alone ({}), some request for {}",
+            "stalls: {cleaning} requests waited for cleaning ({}), {erases} for erases alone ({}), at least one request waited for {}",
             time("ftl_stalls_by_cleaning_ns"),
             time("ftl_stalls_by_erases_ns"),
             time("ftl_stalled_ns"),
@@ -26,7 +26,7 @@ pub fn stalls(record: &RunRecord) -> Vec<String> {
     let (cleanings, moves) = (count("ftl_idle_cleanings"), count("ftl_idle_moves"));
     if cleanings + moves > 0 {
         lines.push(format!(
-            "in idle times: {cleanings} superblocks cleaned, {moves} moved in {}; {} ended after the next request had come ({} in all)",
+            "in idle times: {cleanings} superblocks cleaned, {moves} moved in {}; {} ended after the next request arrived ({} in all)",
             time("ftl_idle_work_ns"),
             count("ftl_idle_overruns"),
             time("ftl_idle_overruns_ns"),
@@ -35,7 +35,7 @@ pub fn stalls(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// What a stack did, line by line. `passed`: which bytes are counted, in words.
+/// The lines of the summary. `passed` says which bytes are counted.
 pub fn lines(record: &RunRecord, passed: &str, space: Option<&VolumeStatus>) -> Vec<String> {
     let figures = &record.figures;
     let time = |ns: u64| Nanos(ns).to_string();

@@ -1,10 +1,10 @@
-//! Texts that a user hands in: specs and tables.
+//! Reads text files of the user: specs and tables.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Bytes of a spec or a table at the most: what is larger is something else.
+/// Largest size of a spec or a table in bytes; a larger file is not one.
 const TEXT_MAX: u64 = 16 << 20;
 
 /// Reads a spec.
@@ -12,7 +12,7 @@ pub fn read_spec(path: &Path) -> io::Result<String> {
     String::from_utf8(read_text(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
-/// Reads a text of a sensible size, from a file or from a pipe: the shell's `<(...)` is one.
+/// Reads a text of at most [`TEXT_MAX`] bytes from a file or a pipe, such as the shell's `<(...)`.
 pub fn read_text(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path)?.take(TEXT_MAX + 1).read_to_end(&mut text)?;

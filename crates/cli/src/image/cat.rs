@@ -14,9 +14,9 @@ use crate::output;
 
 /// Bytes read at once.
 const CHUNK: usize = 1 << 20;
-/// Bytes that are read by themselves where a chunk cannot be read.
+/// Bytes of a separate read when a chunk cannot be read as a whole.
 const UNIT: usize = 4096;
-/// Versions that a message lists.
+/// Largest number of versions that a message lists.
 const LISTED_MAX: usize = 20;
 
 /// Writes a file of an image to standard output.
@@ -37,22 +37,22 @@ pub fn cat(arguments: &CatArguments) -> Result<(), Failure> {
         return Err(Failure::Input(format!("{place}: this is a {what}; expected a file")));
     }
     let mut problems = content(fs, inode, attributes.size, &place)?;
-    // What was found on the way, of this file or of nobody knows which.
+    // Damage seen while reading, of this file or of an unknown one.
     let concerns = |found: Option<InodeNumber>| found.is_none_or(|found| found == inode);
     for (owner, finding) in witnessed(&image).iter().filter(|(owner, _)| concerns(*owner)) {
-        let whose = if owner.is_some() { "" } else { "perhaps of this file: " };
+        let whose = if owner.is_some() { "" } else { "possibly in this file: " };
         problems.push(format!("{place}: {whose}{}", finding_line(finding)));
     }
     tell(&problems);
-    verdict(&arguments.image, problems.len(), ("the file is damaged", "things are wrong with the file"))
+    verdict(&arguments.image, problems.len(), ("the file is damaged", "problems in the file"))
 }
 
 fn place(arguments: &CatArguments) -> String {
     format!("{}: {}", arguments.image.image.display(), show(arguments.path.trim_start_matches('/').as_bytes()))
 }
 
-/// Delivers a content as far as it can be read; returns what was wrong with the rest, which is
-/// delivered as zeroes.
+/// Writes the readable part of a file, with zeroes for the rest, and returns what was wrong with
+/// the rest.
 fn content(fs: &dyn FileSystem, inode: InodeNumber, size: u64, place: &str) -> Result<Vec<String>, Failure> {
     let mut problems: Vec<String> = Vec::new();
     let mut buffer = vec![0; CHUNK];
@@ -97,33 +97,33 @@ fn content(fs: &dyn FileSystem, inode: InodeNumber, size: u64, place: &str) -> R
     Ok(problems)
 }
 
-/// The message for a path that is not there: where it was taken away, how it can be had; where
-/// names are lost, that it may be among them.
+/// The message for a missing path. For a deleted file it says how to get the old content; if names
+/// are lost, it says that the path may be among them.
 fn missing(arguments: &CatArguments, image: &OpenImage, error: &FsError) -> Failure {
     let place = place(arguments);
     let was = if error.kind == ErrorKind::NotFound { deleted_inode(arguments, image) } else { None };
     if let Some(was) = was {
         let rest = match was.content {
-            Some(DeletedContent { readable: 0, size: 1.., .. }) => "and others use the bytes of its content now",
-            _ => "and something of what it was is still there; expected --versions or --version N",
+            Some(DeletedContent { readable: 0, size: 1.., .. }) => "and its blocks are used by other files now",
+            _ => "and some of its content is still on the flash; expected --versions or --version N",
         };
         return Failure::Input(format!("{place}: {} (inode {}), {rest}", was.fate(image), was.inode.0));
     }
-    let detail = format!("{place}: {error}; `nandkit ls` lists what is there");
+    let detail = format!("{place}: {error}; `nandkit ls` lists the files");
     absent(&arguments.image, image, Failure::Input(detail))
 }
 
-/// The inode that last had a path and has lost it.
-struct Former {
+/// The inode that had a path last and no longer has it.
+struct FormerInode {
     inode: InodeNumber,
-    /// It has another name now.
+    /// Whether it has another name now.
     lives: bool,
-    /// How much of its content is left, where that is known without reading it.
+    /// How much of its content is left, if known without reading it.
     content: Option<DeletedContent>,
 }
 
-impl Former {
-    /// What became of the name.
+impl FormerInode {
+    /// What happened to the file, in words.
     fn fate(&self, image: &OpenImage) -> String {
         if !self.lives {
             return "the file was deleted".to_owned();
@@ -135,7 +135,7 @@ impl Former {
     }
 }
 
-/// A path of an inode, the first in the order of a listing. Cost: up to a walk over all names.
+/// The first path of an inode in listing order. Cost: up to a walk over all names.
 fn path_of(fs: &dyn FileSystem, inode: InodeNumber) -> Option<Vec<u8>> {
     let mut found = None;
     let walked = walk(fs, fs.root(), &mut |step| {
@@ -150,19 +150,19 @@ fn path_of(fs: &dyn FileSystem, inode: InodeNumber) -> Option<Vec<u8>> {
     walked.ok().and(found)
 }
 
-/// The inode that last had this path and has lost it.
-fn deleted_inode(arguments: &CatArguments, image: &OpenImage) -> Option<Former> {
+/// The inode that had this path last and no longer has it.
+fn deleted_inode(arguments: &CatArguments, image: &OpenImage) -> Option<FormerInode> {
     let names = image.deleted()?.ok()?;
     let path: Vec<&str> = arguments.path.split('/').filter(|name| !name.is_empty()).collect();
     let path = path.join("/").into_bytes();
     let of_path = names.into_iter().filter(|name| deleted::place(name) == path);
     let last =
         of_path.max_by_key(|name| (name.deleted, name.content.map_or(0, |content| content.readable), name.inode))?;
-    Some(Former { inode: last.inode, lives: last.lives, content: last.content })
+    Some(FormerInode { inode: last.inode, lives: last.lives, content: last.content })
 }
 
-/// The inode at the path now, or that was there last.
-fn any_inode(arguments: &CatArguments, image: &OpenImage) -> Result<(InodeNumber, Option<Former>), Failure> {
+/// The inode at the path, or the last one that was there.
+fn any_inode(arguments: &CatArguments, image: &OpenImage) -> Result<(InodeNumber, Option<FormerInode>), Failure> {
     match resolve(image.fs(), arguments.path.as_bytes(), Follow::Last) {
         Ok(inode) => Ok((inode, None)),
         Err(error) => match deleted_inode(arguments, image) {
@@ -176,7 +176,7 @@ fn keeps_none(arguments: &CatArguments, image: &OpenImage) -> Failure {
     let path = arguments.image.image.display();
     let expected = formats_that_keep(|keeps| keeps.history);
     Failure::Input(format!(
-        "{path}: nandkit finds no old contents of {}; expected an image of {expected}",
+        "{path}: nandkit cannot find old versions in {}; expected an image of {expected}",
         image.format
     ))
 }
@@ -224,7 +224,7 @@ fn versions(arguments: &CatArguments, image: &OpenImage) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Numbers for a message: all of them where these are few.
+/// The numbers for a message, shortened to [`LISTED_MAX`].
 fn listed(numbers: &[u64]) -> String {
     let shown: Vec<String> = numbers.iter().take(LISTED_MAX).map(u64::to_string).collect();
     match (shown.as_slice(), numbers.last()) {
@@ -236,8 +236,8 @@ fn listed(numbers: &[u64]) -> String {
     }
 }
 
-/// The last of the versions that were written at one time with a version: mkfs writes a file whole,
-/// one node behind the other, and each says the size that the file gets in the end.
+/// The last version of the same write as `number`: mkfs writes a file node by node, and each node
+/// already holds the final size.
 fn last_of_write(versions: &[FileVersion], number: u64) -> u64 {
     let from = versions.iter().position(|version| version.number == number).unwrap_or(versions.len());
     let follows = |pair: &[FileVersion]| match pair {
@@ -252,7 +252,7 @@ fn last_of_write(versions: &[FileVersion], number: u64) -> u64 {
     versions.get(from + more).map_or(number, |version| version.number)
 }
 
-/// Writes what a file held at one of its versions.
+/// Writes an older version of a file to standard output.
 fn old(arguments: &CatArguments, image: &OpenImage, number: u64) -> Result<(), Failure> {
     let content = old_content(arguments, image, number)?;
     output::bytes(&content.bytes)?;
@@ -261,14 +261,14 @@ fn old(arguments: &CatArguments, image: &OpenImage, number: u64) -> Result<(), F
     verdict(&arguments.image, lost.len(), ("a part of that version is lost", "parts of that version are lost"))
 }
 
-/// What is lost of a version, a line each.
+/// The lost parts of a version, one line each.
 pub fn lost(arguments: &CatArguments, content: &OldContent) -> Vec<String> {
     let place = place(arguments);
     let line = |(start, end): &(u64, u64)| format!("{place}: bytes {start} to {end} of that version are lost");
     content.lost.iter().map(line).collect()
 }
 
-/// What a file held at one of its versions; says which that is.
+/// The content of a file at one of its versions; prints a message that names the version.
 pub fn old_content(arguments: &CatArguments, image: &OpenImage, number: u64) -> Result<OldContent, Failure> {
     let place = place(arguments);
     let (inode, former) = any_inode(arguments, image)?;
@@ -278,21 +278,21 @@ pub fn old_content(arguments: &CatArguments, image: &OpenImage, number: u64) -> 
     if !numbers.is_empty() && !numbers.contains(&number) {
         let expected = listed(&numbers);
         return Err(Failure::Input(format!(
-            "{place}: --version {number} is not there; expected {expected}; --versions tells more of them"
+            "{place}: version {number} does not exist; expected {expected}; --versions shows their details"
         )));
     }
     let content_at = |number: u64| {
         let content = image.content_at(inode, number).ok_or_else(|| keeps_none(arguments, image))?;
-        content.map_err(|error| Failure::Input(format!("{place}: {error}; --versions lists what is there")))
+        content.map_err(|error| Failure::Input(format!("{place}: {error}; --versions lists the versions")))
     };
     let mut content = content_at(number)?;
     let last = last_of_write(&versions, number);
     if !content.lost.is_empty() && last > number {
-        // What is not there yet at that version is not lost if the rest of the same write has it.
+        // Content that this version lacks is not lost if later nodes of the same write hold it.
         let whole = content_at(last)?;
         if whole.lost.is_empty() {
             output::message(&format!(
-                "{place}: version {number} is a part of what was written at one time as versions up to {last}, which is delivered"
+                "{place}: version {number} is part of a single write up to version {last}, whose content is written"
             ));
             content = whole;
         }

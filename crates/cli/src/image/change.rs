@@ -1,5 +1,5 @@
-//! The commands that change an image: on a copy in memory, which takes the file's place when all
-//! went well, or goes into an overlay, or by a journal into a large file.
+//! The commands that change an image. They work on a copy in memory, which replaces the file on
+//! success; with an overlay the changes go there, and into a large file they go through a journal.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,13 +24,13 @@ use crate::failure::Failure;
 use crate::output;
 use crate::stop::{Undo, Unfinished};
 
-/// An argument as the bytes that the shell gave.
+/// An argument as the bytes that the shell passed.
 #[cfg(unix)]
 pub fn bytes(argument: &OsString) -> &[u8] {
     std::os::unix::ffi::OsStrExt::as_bytes(argument.as_os_str())
 }
 
-/// The time of what is made or changed: the present, or `SOURCE_DATE_EPOCH`.
+/// The time stamp of changes: the current time, or `SOURCE_DATE_EPOCH`.
 pub fn now() -> Result<Timestamp, Failure> {
     if let Some(time) = source_date_epoch()? {
         return Ok(time);
@@ -39,8 +39,8 @@ pub fn now() -> Result<Timestamp, Failure> {
     Ok(Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)))
 }
 
-/// Opens an image, lets `work` change it, brings it to its place and reports. An error of `work`
-/// leaves the file as it was.
+/// Opens an image, lets `work` change it, writes the result and reports. An error of `work` leaves
+/// the file unchanged.
 pub fn change(
     arguments: &ChangeArguments,
     work: impl FnOnce(&mut Editor<'_>) -> Result<(), TreeError>,
@@ -50,14 +50,15 @@ pub fn change(
     let mut kept = false;
     let done = change_image(arguments, work, &mut kept);
     if let (Err(_), Some(overlay), false) = (&done, new, kept) {
-        // Nothing is in it, unless another command was quicker. Where it cannot be removed it is as
-        // good as none.
+        // The overlay is empty, unless another command was quicker. One that cannot be removed does
+        // no harm.
         discard_unused_overlay(&arguments.image.image, &overlay);
     }
     done
 }
 
-/// `kept`: the changes are durable, whatever fails behind that.
+/// Does the work of [`change`]. `kept` becomes true once the changes are durable, even if a later
+/// step fails.
 fn change_image(
     arguments: &ChangeArguments,
     work: impl FnOnce(&mut Editor<'_>) -> Result<(), TreeError>,
@@ -67,7 +68,7 @@ fn change_image(
     let options = ChangeOptions { compression: arguments.compress.clone(), now: now()?, for_good: !arguments.dry_run };
     let mut image = ChangingImage::open(path, &arguments.image.options(), &options).map_err(input)?;
     tell_notes(path, &image.notes);
-    // Counting what is free reads all inodes, without which damaged data are not known of.
+    // Counting the free space reads all inodes, which reveals damaged data.
     let before = image.free();
     refuse_damaged(arguments, &image)?;
     let mut editor = Editor::new(image.changes());
@@ -106,7 +107,8 @@ fn change_image(
     Ok(())
 }
 
-/// The collector takes damaged nodes away, and with them what could still be had of them.
+/// Refuses a damaged image: garbage collection would remove damaged nodes with the data still
+/// readable in them.
 fn refuse_damaged(arguments: &ChangeArguments, image: &ChangingImage) -> Result<(), Failure> {
     let damage = image.damage();
     if damage.is_empty() {
@@ -117,49 +119,49 @@ fn refuse_damaged(arguments: &ChangeArguments, image: &ChangingImage) -> Result<
         return Ok(());
     }
     Err(Failure::Check(format!(
-        "{}: the image is damaged, and nothing was changed; expected a sound one (check --repair makes one), or --even-if-damaged",
+        "{}: the image is damaged, and nothing was changed; expected a sound image (check --repair makes one), or --even-if-damaged",
         arguments.image.image.display()
     )))
 }
 
-/// How an image stores what is put into it.
+/// Properties of the image that an error message mentions.
 #[derive(Clone, Copy)]
 struct Stored {
     compressed: bool,
-    /// The flash may be larger than the file.
+    /// Whether the flash may be larger than the file.
     fills_up: bool,
 }
 
-/// A full volume is told with what was asked for and what there is.
+/// The failure for an error. For a full volume it adds the requested and the free space.
 fn failed(path: &Path, error: TreeError, (asked, free): (u64, u64), how: Stored) -> Failure {
     let full = matches!(&error, TreeError::Node { source, .. } if source.kind == ErrorKind::NoSpace);
     let path = path.display();
     if full {
         let stored = match (asked, how.compressed) {
             (0, _) => ";".to_owned(),
-            (asked, true) => format!("; {} of files were to be stored (before compression), and", format_bytes(asked)),
-            (asked, false) => format!("; {} of files were to be stored, and", format_bytes(asked)),
+            (asked, true) => format!("; the files take {} (before compression), and", format_bytes(asked)),
+            (asked, false) => format!("; the files take {}, and", format_bytes(asked)),
         };
-        let or = if how.fills_up { ", or --size where the flash is larger than the file" } else { "" };
+        let or = if how.fills_up { ", or --size if the flash is larger than the file" } else { "" };
         let free = format_bytes(free);
         return Failure::Input(format!(
-            "{path}: {error}{stored} {free} are free. Nothing was changed. Expected less to store{or}"
+            "{path}: {error}{stored} {free} are free. Nothing was changed. Expected less data{or}"
         ));
     }
     Failure::Input(format!("{path}: {error}. Nothing was changed"))
 }
 
-/// Brings changes to their place, all or none.
+/// Writes the changes to their destination, all or none.
 fn bring(changed: &mut ChangedImage) -> Result<(), Failure> {
     if changed.is_replacement() {
         return replace(changed);
     }
-    // Ctrl-C waits until they are there.
+    // Ctrl-C waits until they are written.
     let ((), unfinished) = Unfinished::begin(|| Ok(((), Box::new(|| ()) as Undo)))?;
     unfinished.finish(|| changed.keep()).map_err(input)
 }
 
-/// Brings the bytes to the file's place: whole, or not at all.
+/// Replaces the file with the new bytes atomically.
 fn replace(changed: &ChangedImage) -> Result<(), Failure> {
     let path = &changed.file;
     let mut file = NewFile::begin_again(path)?;
@@ -186,12 +188,12 @@ pub fn rm(arguments: &RmArguments) -> Result<(), Failure> {
     })
 }
 
-/// Renames or moves.
+/// Renames or moves files and directories.
 pub fn mv(arguments: &MvArguments) -> Result<(), Failure> {
     let Some((to, from)) = arguments.paths.split_last() else { return Ok(()) };
     change(&arguments.change, |editor| {
         if from.len() > 1 && !editor.is_directory(bytes(to)) {
-            let what = "several things go into a directory, and this is none".to_owned();
+            let what = "this is not a directory; several files can only be moved into a directory".to_owned();
             return Err(TreeError::Target { path: show(bytes(to)), what });
         }
         from.iter().try_for_each(|from| editor.rename(bytes(from), bytes(to), arguments.no_replace))
@@ -244,7 +246,7 @@ pub fn setfattr(arguments: &SetfattrArguments) -> Result<(), Failure> {
     })
 }
 
-/// Text as it is, or bytes in hexadecimal, as setfattr(1) takes them.
+/// An attribute value in the form of setfattr(1): plain text, or 0x and hexadecimal digits.
 fn attribute_value(text: &[u8]) -> Result<Vec<u8>, String> {
     let Some(digits) = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")) else { return Ok(text.to_vec()) };
     let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
@@ -257,13 +259,13 @@ fn attribute_value(text: &[u8]) -> Result<Vec<u8>, String> {
     pairs.collect::<Option<Vec<u8>>>().ok_or_else(wrong)
 }
 
-/// `USER:GROUP` as numbers.
+/// Parses `USER:GROUP` and looks up the numbers of names.
 fn owner(fs: &dyn FileSystem, text: &str) -> Result<OwnerChange, String> {
     let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
     let entry = if user.is_empty() { None } else { Some(find(fs, "etc/passwd", user)?) };
     let gid = match group {
         None => None,
-        // As in chown(1), a user with a colon and no group means the user's own.
+        // As in chown(1), a user with a colon and no group means the user's own group.
         Some("") => match &entry {
             Some((_, Some(gid))) => Some(*gid),
             _ => return Err(format!("the group of \"{user}\" is not known; expected USER:GROUP")),
@@ -273,13 +275,14 @@ fn owner(fs: &dyn FileSystem, text: &str) -> Result<OwnerChange, String> {
     Ok(OwnerChange { uid: entry.map(|(uid, _)| uid), gid })
 }
 
-/// The number of a name and, for users, of the group: as the image's own file says, or this
-/// machine's where the image has none (passwd(5), group(5)).
+/// The number of a name and, for users, of the group, from the image's own file, or this machine's
+/// if the image has none (passwd(5), group(5)).
 fn find(fs: &dyn FileSystem, file: &str, name: &str) -> Result<(u32, Option<u32>), String> {
     if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) {
-        // chown(2) takes the last number of 32 bits for "as it was": it is nobody's.
+        // chown(2) reads the largest 32-bit number as "do not change", so that it cannot be an
+        // owner.
         let number = name.parse().ok().filter(|number| *number != u32::MAX);
-        let wrong = || format!("\"{name}\" is no number of an owner; expected at most {}", u32::MAX - 1);
+        let wrong = || format!("\"{name}\" is too large for an owner; expected at most {}", u32::MAX - 1);
         return Ok((number.ok_or_else(wrong)?, None));
     }
     let content = match read_file(fs, file.as_bytes()) {

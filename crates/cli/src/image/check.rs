@@ -14,7 +14,7 @@ use crate::args::CheckArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// Findings about a repaired image that are listed.
+/// Largest number of findings about a repaired image that are listed.
 const LEFT_TOLD: usize = 20;
 
 /// Checks the file system of an image.
@@ -31,8 +31,7 @@ fn tell_notes(arguments: &CheckArguments, checked: &Checked) {
     super::tell_notes(&arguments.image.image, &checked.report.notes);
 }
 
-/// Writes an image without what is provably bad. Exit status 1 where something was: the file may
-/// have lost what it held.
+/// Writes a repaired image. Exit status 1 if anything was damaged, since data may be lost.
 fn repair(arguments: &CheckArguments, target: &Path) -> Result<(), Failure> {
     NewFile::check(target, false, None)?;
     let repaired = image::repair(&arguments.image.image, &arguments.image.options()).map_err(input)?;
@@ -52,7 +51,7 @@ fn repair(arguments: &CheckArguments, target: &Path) -> Result<(), Failure> {
     verdict
 }
 
-/// What a repaired image holds, and what is left that no repair brings back.
+/// The content of a repaired image, and the damage that no repair can undo.
 struct HeldByRepaired {
     files: u64,
     directories: u64,
@@ -81,7 +80,7 @@ impl HeldByRepaired {
         Ok(Self { files, directories, content_bytes, left })
     }
 
-    /// Whether nothing but bytes of files is missing.
+    /// Whether only file data is missing.
     fn is_sound(&self) -> bool {
         self.left.iter().all(|finding| finding.kind == MISSING_DATA)
     }
@@ -95,9 +94,9 @@ impl HeldByRepaired {
             format_bytes(self.content_bytes)
         );
         text += match (self.left.as_slice(), self.is_sound()) {
-            ([], _) => "; nothing is wrong with it\n",
-            (_, true) => "; its structure is sound, and these data are lost for good:\n",
-            _ => "; still wrong with it:\n",
+            ([], _) => "; no damage found\n",
+            (_, true) => "; its structure is sound, but these data are lost:\n",
+            _ => "; remaining damage:\n",
         };
         text.extend(self.left.iter().take(LEFT_TOLD).map(|finding| format!("  {}\n", finding_line(finding))));
         if self.left.len() > LEFT_TOLD {
@@ -115,7 +114,7 @@ impl HeldByRepaired {
     }
 }
 
-/// A repair, and what its image holds, or why that cannot be opened.
+/// A repair with the content of the repaired image, or with the reason why that cannot be opened.
 type RepairTold<'a> = (&'a Repaired, &'a Result<HeldByRepaired, String>);
 
 fn report(arguments: &CheckArguments, checked: &Checked, told: Option<RepairTold<'_>>) -> Result<(), Failure> {
@@ -157,7 +156,7 @@ fn report(arguments: &CheckArguments, checked: &Checked, told: Option<RepairTold
         }
         output::text(&text)?;
     }
-    // What is whole and finds no place is lost as well.
+    // Intact items that found no place in the repaired image are lost as well.
     let left_out =
         repaired.map_or(0, |repaired| repaired.dropped.iter().filter(|dropped| dropped.kind == image::NO_ROOM).count());
     let damaged = checked.report.findings.iter().filter(|finding| !finding.is_harmless()).count() + left_out;
@@ -165,10 +164,10 @@ fn report(arguments: &CheckArguments, checked: &Checked, told: Option<RepairTold
         && checked.report.findings.iter().all(|finding| finding.is_harmless() || finding.kind == MISSING_DATA);
     if is_missing_alone {
         let what = (
-            "data of a file are missing; the structure is sound",
-            "times data of files are missing; the structure is sound",
+            "data of one file is missing; the structure is sound",
+            "pieces of file data are missing; the structure is sound",
         );
         return verdict(&arguments.image, damaged, what);
     }
-    verdict(&arguments.image, damaged, ("something is wrong with the volume", "things are wrong with the volume"))
+    verdict(&arguments.image, damaged, ("one problem in the volume", "problems in the volume"))
 }

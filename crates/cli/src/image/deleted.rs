@@ -11,13 +11,12 @@ use crate::args::LsArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// Names that were deleted or replaced and are still on the flash. Errors: a format that keeps
-/// none.
+/// Deleted and replaced names that are still on the flash. Error: the format keeps none.
 pub fn names(image: &OpenImage, shown: &std::path::Path) -> Result<Vec<DeletedName>, Failure> {
     match image.deleted() {
         Some(names) => names.map_err(|error| Failure::Check(format!("{}: {error}", shown.display()))),
         None => Err(Failure::Input(format!(
-            "{}: nandkit finds no deleted names of {}; expected an image of {}",
+            "{}: nandkit cannot find deleted names in {}; expected an image of {}",
             shown.display(),
             image.format,
             formats_that_keep(|keeps| keeps.history)
@@ -25,13 +24,13 @@ pub fn names(image: &OpenImage, shown: &std::path::Path) -> Result<Vec<DeletedNa
     }
 }
 
-/// Where a name was: its path, or where the directory has none any more, its name below the
-/// directory's number.
+/// The former path of a name; if its directory has no path any more, the name below the directory's
+/// inode number.
 pub fn place(name: &DeletedName) -> Vec<u8> {
     name.path.clone().unwrap_or_else(|| [format!("<inode {}>/", name.parent.0).as_bytes(), &name.name].concat())
 }
 
-/// Lists them.
+/// Lists the deleted names of an image.
 pub fn list(arguments: &LsArguments, image: &OpenImage) -> Result<(), Failure> {
     let below: Vec<u8> = arguments.path.split('/').filter(|name| !name.is_empty()).collect::<Vec<_>>().join("/").into();
     let inside = |name: &DeletedName| {
@@ -39,7 +38,7 @@ pub fn list(arguments: &LsArguments, image: &OpenImage) -> Result<(), Failure> {
         below.is_empty() || path == below || path.starts_with(&[below.as_slice(), b"/"].concat())
     };
     let names = names(image, &arguments.image.image)?;
-    // By path; of one path the oldest first.
+    // Sorted by path, then from old to new.
     let mut sorted: BTreeMap<(Vec<u8>, u64), DeletedName> = BTreeMap::new();
     for name in names.into_iter().filter(inside) {
         sorted.insert((place(&name), name.at), name);
@@ -56,13 +55,13 @@ pub fn list(arguments: &LsArguments, image: &OpenImage) -> Result<(), Failure> {
     output::text(&sorted.values().map(line).collect::<String>())
 }
 
-/// How much of a content can be had, and how sure that is.
+/// How much of a deleted content is readable, and how certain that is.
 fn content_text(content: &DeletedContent) -> String {
     let DeletedContent { size, readable, doubt } = content;
     let readable = match *readable {
         all if all == *size => format!("{size} bytes"),
-        0 => return format!(", {size} bytes, which others use now"),
-        part => format!("{part} of {size} bytes, others use the rest now"),
+        0 => return format!(", {size} bytes, overwritten by other files"),
+        part => format!("{part} of {size} bytes, the rest overwritten by other files"),
     };
     let doubt = doubt.map_or_else(String::new, |doubt| format!("; not sure: {doubt}"));
     format!(", {readable}{doubt}")

@@ -23,7 +23,7 @@ const fn form(tool: Tool) -> ExportForm {
     }
 }
 
-/// What a form of an image is written with.
+/// The command line that writes the exported file to a device.
 fn advice(tool: Tool, told: &Exported, ecc: bool, out: &str) -> Option<String> {
     let pages = told.bytes / u64::from(told.page_size + told.oob_size).max(1);
     Some(match tool {
@@ -31,7 +31,7 @@ fn advice(tool: Tool, told: &Exported, ecc: bool, out: &str) -> Option<String> {
             "flash_erase -j /dev/mtdN 0 0 && nandwrite --skip-all-ffs /dev/mtdN {out}, or nand erase.part PART; nand write.trimffs ADDRESS PART {:#x}",
             told.bytes
         ),
-        // Without --noecc the kernel would put its own ECC over that of the file.
+        // Without --noecc the kernel would overwrite the ECC of the file with its own.
         Tool::NandwriteOob if ecc => {
             format!("flash_erase /dev/mtdN 0 0 && nandwrite --noecc --oob /dev/mtdN {out}")
         }
@@ -42,7 +42,7 @@ fn advice(tool: Tool, told: &Exported, ecc: bool, out: &str) -> Option<String> {
     })
 }
 
-/// A new file in which blocks of zeroes are holes.
+/// A writer that leaves holes for blocks of zeroes.
 struct WithHoles<'a> {
     file: &'a File,
     at: u64,
@@ -67,7 +67,7 @@ impl Write for WithHoles<'_> {
     }
 }
 
-/// Writes an image in the form that a tool takes.
+/// Writes an image in the form that a tool needs.
 pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     NewFile::check(&arguments.out, arguments.force, Some("--force"))?;
     let _lock = NewFile::lock(&arguments.out)?;
@@ -82,7 +82,7 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     };
     let tool = arguments.tool.unwrap_or(usual);
     let mut form = form(tool);
-    // A chip that was read without its OOB is written without.
+    // A dump without OOB is written without OOB.
     form.oob &= tool != Tool::Programmer || image.has_oob();
     if form.oob && !image.has_oob() {
         return Err(Failure::Input(format!(
@@ -92,7 +92,7 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     }
     if image.is_plain() && !matches!(tool, Tool::Nor | Tool::Raw | Tool::Fastboot) {
         return Err(Failure::Input(format!(
-            "--for: {} holds no file system for flash there, and its bytes are copied as they are; expected --for raw, --for fastboot, or none",
+            "--for: {} holds no file system for flash there, so its bytes are copied unchanged; expected --for raw, --for fastboot, or no --for",
             path.display()
         )));
     }
@@ -137,17 +137,17 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     };
     let packed = packed_bytes.map_or_else(String::new, |bytes| format!(", {bytes} as an Android sparse image"));
     output::message(&match image.is_plain() {
-        true => format!("{} bytes, as they are in the image{packed}", told.bytes),
+        true => format!("{} bytes, unchanged{packed}", told.bytes),
         false => format!("{} blocks, {} bytes{bad}{erased}{corrected}{packed}", told.blocks, told.bytes),
     });
     if form.bad_blocks && image.has_bad_blocks() {
         output::message(
-            "bad blocks are included, with their marks: this is for the chip of which the image is, and for no other",
+            "bad blocks are included with their marks: write this file only to the chip that the image was read from",
         );
     }
     if told.uncorrectable > 0 {
         output::message(&format!(
-            "{} code words have more wrong bits than their ECC corrects, and are written as they are",
+            "{} code words have more bit errors than their ECC can correct, and are written unchanged",
             told.uncorrectable
         ));
     }

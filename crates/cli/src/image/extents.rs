@@ -12,14 +12,14 @@ use super::{absent, open};
 use crate::args::ImageArguments;
 use crate::failure::Failure;
 
-/// Where a file lies.
+/// Where a file is stored.
 pub struct Extents {
     path: String,
     size: u64,
     all: Vec<PlacedExtent>,
 }
 
-/// Looks a file's extents up.
+/// Looks up the extents of a file.
 pub fn of(arguments: &ImageArguments, path: &str) -> Result<Extents, Failure> {
     let image = open(arguments)?;
     let place = || format!("{}: --extents {}", arguments.image.display(), show(path.as_bytes()).replacen("//", "/", 1));
@@ -30,7 +30,7 @@ pub fn of(arguments: &ImageArguments, path: &str) -> Result<Extents, Failure> {
     let all = image.extents(inode).ok_or_else(|| {
         let format = image.format;
         Failure::Input(format!(
-            "{}: this is {format}, where places are not told; expected an image of {}",
+            "{}: this is {format}, for which nandkit cannot show extents; expected an image of {}",
             place(),
             formats_that_keep(|keeps| keeps.extents)
         ))
@@ -38,7 +38,7 @@ pub fn of(arguments: &ImageArguments, path: &str) -> Result<Extents, Failure> {
     Ok(Extents { path: path.to_owned(), size, all: all.map_err(failed)? })
 }
 
-/// A line for each extent, behind one for the file.
+/// A line about the file, then one for each extent.
 pub fn text(extents: &Extents) -> String {
     let count = extents.all.len();
     let mut text = format!(
@@ -70,7 +70,7 @@ fn cells(placed: &PlacedExtent) -> [String; 5] {
     let segment = placed.segments.as_ref().map_or_else(String::new, |segments| {
         let last = segments.end.saturating_sub(1);
         let range = if last == segments.start { String::new() } else { format!("-{last}") };
-        format!("{}{range}, {}", segments.start, placed.kind.unwrap_or("of no known type"))
+        format!("{}{range}, {}", segments.start, placed.kind.unwrap_or("of unknown type"))
     });
     let at = extent.address.map_or_else(|| "-".to_owned(), |address| format!("{address:#x}"));
     [extent.offset.to_string(), extent.length.to_string(), at, extent.kind.name().to_owned(), segment]

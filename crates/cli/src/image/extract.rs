@@ -84,21 +84,21 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     verdict(
         &arguments.image,
         wrong.len() + missing,
-        ("not all of it could be extracted", "things could not be extracted as they were"),
+        ("one item could not be extracted unchanged", "items could not be extracted unchanged"),
     )
 }
 
-/// Android's files that are written besides.
+/// Android metadata files to write in addition.
 struct AndroidTargets<'a> {
     arguments: &'a ExtractArguments,
     mount_point: Vec<u8>,
 }
 
-/// Writes one of them as text, of a tree that is mounted at a path.
+/// Makes the text of one of them for a tree that is mounted at a path.
 type TextOf = fn(&dyn SourceTree, &[u8]) -> AndroidText;
 
 impl<'a> AndroidTargets<'a> {
-    /// Errors: a file that exists, unless files are replaced.
+    /// Checks the targets. Error: a file exists and may not be replaced.
     fn new(arguments: &'a ExtractArguments) -> Result<Self, Failure> {
         let options = &arguments.android;
         for file in [&options.fs_config, &options.file_contexts].into_iter().flatten() {
@@ -107,7 +107,7 @@ impl<'a> AndroidTargets<'a> {
         Ok(Self { arguments, mount_point: android_mount_point(options)? })
     }
 
-    /// Writes what is asked for; what the files have no words for.
+    /// Writes the requested files; returns what their formats cannot express.
     fn write(&self, tree: &MountedTree<'_>) -> Result<Vec<String>, Failure> {
         let options = &self.arguments.android;
         let mut unsaid = Vec::new();
@@ -126,9 +126,9 @@ impl<'a> AndroidTargets<'a> {
     }
 }
 
-/// How many files, directories and links the host refused, for whatever cause: those are told among
-/// what was skipped. Devices and the like, and single attributes, ask for rights that not everybody
-/// has: leaving them out is no failure.
+/// The number of files, directories and links that the host refused; they are reported as skipped.
+/// Devices and single attributes need rights that few users have, so that leaving them out is not
+/// counted.
 pub(super) fn missing(tree: &dyn SourceTree, report: &ExtractReport) -> usize {
     let first_names = |kind| {
         let nodes = tree.nodes().iter().filter(|node| node.kind == kind && node.hard_link_of.is_none());
@@ -142,7 +142,7 @@ pub(super) fn missing(tree: &dyn SourceTree, report: &ExtractReport) -> usize {
     (missing as usize).saturating_sub(report.refused.len() + report.damaged.len())
 }
 
-/// What was found damaged in the image, with the paths of the files concerned.
+/// Damage found in the image, with the paths of the affected files.
 fn findings(image: &OpenImage, tree: &MountedTree<'_>) -> Vec<Finding> {
     if image.damage().is_empty() {
         return Vec::new();
@@ -156,7 +156,7 @@ fn findings(image: &OpenImage, tree: &MountedTree<'_>) -> Vec<Finding> {
     damage(image, &paths)
 }
 
-/// How the arguments want a tree written into a directory.
+/// The options for writing a tree into a directory.
 fn extracting(arguments: &ExtractArguments) -> ExtractOptions {
     ExtractOptions {
         merge: arguments.merge,
@@ -167,8 +167,8 @@ fn extracting(arguments: &ExtractArguments) -> ExtractOptions {
     }
 }
 
-/// Writes a tree into a directory, which a stop leaves as it was before. Errors: a target that
-/// cannot be used; the host can take no more.
+/// Writes a tree into a directory; after Ctrl-C the directory is as before. Errors: the target is
+/// unusable; the host is full.
 pub(super) fn directory_of(
     tree: &dyn SourceTree,
     directory: &Path,
@@ -194,24 +194,24 @@ pub(super) fn directory_of(
     unfinished.finish(|| report).map_err(tree_input)
 }
 
-/// Refuses what can be no target before anything is made.
+/// Refuses an unusable target before anything is written.
 pub(super) fn refuse_unusable(directory: &Path, merge: bool) -> Result<(), Failure> {
     let shown = directory.display();
     match std::fs::symlink_metadata(directory) {
         Ok(_) if !directory.is_dir() => {
-            Err(Failure::Input(format!("{shown}: this is no directory; expected an empty one, or none")))
+            Err(Failure::Input(format!("{shown}: this is not a directory; expected an empty directory or a new path")))
         }
         Ok(_) if !merge && std::fs::read_dir(directory).is_ok_and(|mut list| list.next().is_some()) => {
             Err(Failure::Input(format!(
-                "{shown}: the directory holds something; expected an empty one, or none, or --merge to write into this one"
+                "{shown}: the directory is not empty; expected an empty directory, a new path, or --merge to write into this one"
             )))
         }
         _ => Ok(()),
     }
 }
 
-/// Takes away what a stopped extraction has made; the target was empty or not there. Threads that
-/// are in the middle of a file may still add to it.
+/// Removes the output of a stopped extraction whose target was empty or missing. It tries several
+/// times, since threads in the middle of a file may still add to it.
 fn remove_again(target: &Path, keep: bool) {
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(50));
@@ -229,10 +229,10 @@ fn remove_again(target: &Path, keep: bool) {
     }
 }
 
-/// Writes an archive.
+/// A function that writes an archive.
 pub(super) type Packer<'a> = dyn Fn(&mut dyn Write) -> nandkit_tree::Result<ExtractReport> + 'a;
 
-/// An archive in a file, or with `-` on standard output.
+/// Writes an archive to a file, or for `-` to standard output.
 pub(super) fn archive(path: &Path, replace: bool, pack: &Packer<'_>) -> Result<ExtractReport, Failure> {
     if path == Path::new("-") {
         return archive_to_stdout(pack);
@@ -259,9 +259,9 @@ fn archive_to_stdout(pack: &Packer<'_>) -> Result<ExtractReport, Failure> {
 }
 
 pub(super) fn summary(report: &ExtractReport) -> String {
-    let owners = if report.owners { "" } else { "; owners are the user's" };
+    let owners = if report.owners { "" } else { "; owned by the user" };
     format!(
-        "{} files, {} directories, {} links, {} hard links, {} devices and others, {}{owners}\n",
+        "{} files, {} directories, {} links, {} hard links, {} special files, {}{owners}\n",
         report.files,
         report.directories,
         report.symlinks,

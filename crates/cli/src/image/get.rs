@@ -21,7 +21,7 @@ use crate::output;
 /// Bytes read at once.
 const CHUNK: usize = 1 << 20;
 
-/// Takes a chunk and where it stands in the file.
+/// Receives a chunk and its offset in the file.
 type Deliver<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), Failure>;
 
 /// Gets a file or a directory out of an image.
@@ -58,7 +58,7 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
     }
     let damaged = |detail: String| {
         Failure::Check(format!(
-            "{place}: the file is damaged, and nothing was written: {detail}; `nandkit cat` delivers the rest"
+            "{place}: the file is damaged, and nothing was written: {detail}; `nandkit cat` writes the readable part"
         ))
     };
     let target = arguments.target.as_deref().unwrap_or(Path::new("."));
@@ -73,7 +73,7 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
         owned.map_or(Ok(()), |(_, finding)| Err(damaged(finding_line(&finding))))
     };
     if holes == Holes::Written {
-        // All of it is looked at first: nothing is delivered of what is damaged.
+        // The whole file is read first, so that nothing of a damaged file is written.
         read(&mut |_, _| Ok(()))?;
         let mut delivered = 0;
         read(&mut |offset, chunk| {
@@ -94,13 +94,13 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
     file.keep(arguments.force)
 }
 
-/// Gets what a file held at one of its versions: whole, or not at all.
+/// Gets an older version of a file, complete or not at all.
 fn old(arguments: GetArguments, image: &OpenImage, number: u64) -> Result<(), Failure> {
     let GetArguments { image: of, path, target, force, .. } = arguments;
     let asked = CatArguments { image: of, path, version: Some(number), versions: false, json: false };
     let content = cat::old_content(&asked, image, number)?;
     if let Some(lost) = cat::lost(&asked, &content).first() {
-        return Err(Failure::Check(format!("{lost}, and nothing was written; `nandkit cat` delivers the rest")));
+        return Err(Failure::Check(format!("{lost}, and nothing was written; `nandkit cat` writes the readable part")));
     }
     let target = target.unwrap_or_else(|| PathBuf::from("."));
     if target == Path::new("-") {
@@ -116,7 +116,7 @@ fn old(arguments: GetArguments, image: &OpenImage, number: u64) -> Result<(), Fa
 }
 
 /// Reads a file of `size` bytes chunk by chunk, without its holes. Errors: those of `deliver`;
-/// `damaged` where a part cannot be read.
+/// `damaged` if a part cannot be read.
 fn chunks(
     fs: &dyn FileSystem,
     inode: InodeNumber,
@@ -144,7 +144,7 @@ fn chunks(
     Ok(())
 }
 
-/// Delivers a hole.
+/// Writes zeroes for a hole.
 fn zeroes(mut length: u64) -> Result<(), Failure> {
     let zeroes = vec![0; length.min(CHUNK as u64) as usize];
     while length > 0 {
@@ -159,7 +159,8 @@ fn last_name(path: &str) -> &str {
     path.rsplit('/').find(|name| !name.is_empty()).unwrap_or("root")
 }
 
-/// Mode and time. The owner is the user, so that set-user-id and set-group-id do not come along.
+/// Sets mode and time. The file belongs to the user, so that set-user-id and set-group-id are
+/// dropped.
 fn set_attributes(file: &std::fs::File, attributes: &Attributes) -> std::io::Result<()> {
     #[cfg(unix)]
     {

@@ -1,5 +1,5 @@
-//! `nandkit info`: what an image is and what it holds. Each fact is defined once, here or by the
-//! volume's format, and printed as a line and as JSON.
+//! `nandkit info`: identifies an image and shows its content. Each fact is defined once, here or by
+//! the volume's format, and is printed as a line and as JSON.
 
 use nandkit_record::ErasesPerBlock;
 use nandkit_stack::image::fact::{self, or_none};
@@ -15,10 +15,10 @@ use crate::args::{InfoArguments, SegmentsName};
 use crate::failure::Failure;
 use crate::output;
 
-/// Bad blocks that a line names.
+/// Largest number of bad blocks that a line names.
 const BAD_BLOCKS_TOLD: usize = 20;
 
-/// Says what an image is and what it holds.
+/// Prints what an image is and what it holds.
 pub fn info(arguments: &InfoArguments) -> Result<(), Failure> {
     let (path, options) = (&arguments.image.image, arguments.image.options());
     let found = image::inspect(path, &options).map_err(input)?;
@@ -28,12 +28,12 @@ pub fn info(arguments: &InfoArguments) -> Result<(), Failure> {
         Image::Chip(chip) => chip_facts(chip),
         Image::Dump(dump) => dump_facts(dump),
     };
-    // What other parts of the image hold is missing here, as for every command that reads.
+    // As for every command that reads, content in other parts of the image counts as missing.
     let elsewhere = match &found {
         Image::Chip(_) => 0,
         Image::Dump(dump) => dump.files_in_other_parts,
     };
-    let what = ("content of a file is in another part", "files have content in other parts");
+    let what = ("content of one file is in another part", "files have content in other parts");
     let verdict = || verdict(&arguments.image, elsewhere, what);
     if arguments.json {
         facts.extend(segments.iter().map(|segments| Fact::member("segment_map", segments.json())));
@@ -77,7 +77,7 @@ fn dump_facts(dump: &DumpSummary) -> Vec<Fact> {
             facts.extend(best.why.iter().map(|why| Fact::line("because", why.as_str())));
         }
         None => {
-            let none = "none that can be opened as it is; see the regions";
+            let none = "none that can be opened directly; see the regions";
             facts.push(Fact::new("file system", none, "volume", Value::Null));
         }
     }
@@ -93,13 +93,13 @@ fn dump_facts(dump: &DumpSummary) -> Vec<Fact> {
     facts
 }
 
-/// What a volume says of itself: its lines, and its members in an object of their own.
+/// The facts of a volume: its lines, and its JSON members in an object.
 fn volume_facts(volume: &[Fact]) -> Vec<Fact> {
     let lines = fact::lines(volume).map(|(label, text)| Fact::line(label, text));
     lines.chain([Fact::member("volume", fact::json(volume))]).collect()
 }
 
-/// What the ECC says: the layout, and how many bits of how many code words.
+/// The ECC statistics: layout, code words, corrected and uncorrectable bits.
 fn ecc_facts(report: &EccReport) -> [Fact; 2] {
     let (layout, programmed) = (&report.layout, report.codewords - report.erased);
     let text = format!(

@@ -11,12 +11,12 @@ use crate::args::LsArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// One name.
+/// A listed name.
 struct Row {
     path: Vec<u8>,
     attributes: Attributes,
     target: Option<Vec<u8>>,
-    /// Names and values, where they are asked for.
+    /// Names and values of extended attributes, if requested.
     xattrs: Option<Vec<(String, String)>>,
 }
 
@@ -41,14 +41,14 @@ pub fn ls(arguments: &LsArguments) -> Result<(), Failure> {
     tell(&problems);
     tell_way_out(&arguments.image, witnessed.iter().map(|(_, finding)| finding));
     let what = match is_damaged {
-        true => ("it is damaged, and names may be missing", "damaged places; names may be missing"),
-        false => ("not all of it is listed", "things are not listed"),
+        true => ("the image is damaged, and names may be missing", "damaged places; names may be missing"),
+        false => ("one item is not listed", "items are not listed"),
     };
     verdict(&arguments.image, problems.len(), what)
 }
 
-/// What is listed, what of it could not be, and how much of the latter are limits of nandkit's and
-/// no damage.
+/// The listed rows, the problems, and how many of the problems are limits of nandkit rather than
+/// damage.
 fn rows(arguments: &LsArguments, image: &OpenImage) -> Result<(Vec<Row>, Vec<String>, usize), Failure> {
     let (fs, path) = (image.fs(), arguments.path.as_bytes());
     let failed = |error: nandkit_vfs::FsError| {
@@ -90,7 +90,7 @@ fn rows(arguments: &LsArguments, image: &OpenImage) -> Result<(Vec<Row>, Vec<Str
     Ok((rows, problems, limits))
 }
 
-/// `drwxr-xr-x`, as ls(1) has it.
+/// The mode in the form of ls(1): `drwxr-xr-x`.
 pub fn mode_text(attributes: &Attributes) -> String {
     let kind = match attributes.kind {
         FileKind::Regular => '-',
@@ -152,7 +152,7 @@ fn long(rows: &[Row]) -> String {
     text
 }
 
-/// A line for each attribute of a row, where they are asked for.
+/// A line for each extended attribute of a row, if requested.
 fn xattr_lines(row: &Row) -> String {
     row.xattrs.iter().flatten().map(|(name, value)| format!("    {name}={value}\n")).collect()
 }

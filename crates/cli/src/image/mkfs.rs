@@ -1,4 +1,4 @@
-//! `nandkit mkfs`: a tree becomes a volume of any format that makes them.
+//! `nandkit mkfs`: makes a volume of any format from a tree.
 
 use nandkit_stack::image::{BuildVolume, Built, Fact, SPARSE_BLOCK, fact, pack_sparse};
 use nandkit_tree::{AdjustedTree, show};
@@ -14,14 +14,14 @@ use crate::failure::Failure;
 use crate::output;
 use crate::progress::Bar;
 
-/// The largest image that commands unpack (docs/guide/f2fs.md).
+/// The largest sparse image that the commands can unpack, in bytes (docs/guide/f2fs.md).
 const SPARSE_BYTES_MAX: u64 = 1 << 40;
 
 /// Makes an image.
 pub fn mkfs(arguments: &MkfsArguments) -> Result<(), Failure> {
     let asked = arguments.format.asked();
     NewFile::check(asked.image, asked.force, Some("--force"))?;
-    // Nobody changes the image meanwhile, whose changes would be lost.
+    // The lock keeps others from changing the image meanwhile; their changes would be lost.
     let _lock = NewFile::lock(asked.image)?;
     asked.build.check().map_err(input)?;
     check_sparse(&asked)?;
@@ -44,7 +44,7 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<(), Failure> {
     output::text(&format!("{}: {}{packed}\n", asked.image.display(), built.line))
 }
 
-/// The tree with all that the options change in it; `None` for an empty volume.
+/// The tree with the changes of the options applied; `None` for an empty volume.
 fn tree(options: &TreeOptions<'_>) -> Result<Option<AdjustedTree<Source>>, Failure> {
     let adjustments = adjustments(options)?;
     let table = options.device_table.map(device_table).transpose()?;
@@ -57,7 +57,7 @@ fn tree(options: &TreeOptions<'_>) -> Result<Option<AdjustedTree<Source>>, Failu
     Ok(Some(tree))
 }
 
-/// Sparse images hold whole blocks.
+/// Checks the size of a sparse image, which holds whole blocks.
 fn check_sparse(asked: &Asked<'_>) -> Result<(), Failure> {
     let wrong = |expected: &str| {
         let size = asked.size.unwrap_or_default();
@@ -65,12 +65,12 @@ fn check_sparse(asked: &Asked<'_>) -> Result<(), Failure> {
     };
     match asked.size.filter(|_| asked.sparse == Some(true)) {
         Some(size) if !size.is_multiple_of(SPARSE_BLOCK) => wrong(&format!("a multiple of {SPARSE_BLOCK}")),
-        Some(size) if size > SPARSE_BYTES_MAX => wrong("at most 1T, which is what is unpacked again"),
+        Some(size) if size > SPARSE_BYTES_MAX => wrong("at most 1T, the largest size that nandkit can unpack again"),
         _ => Ok(()),
     }
 }
 
-/// Packs the volume into a second file, which gets the image's name; returns how many bytes it has.
+/// Packs the volume into a second file, which becomes the image; returns its size in bytes.
 fn pack(volume: &NewFile, asked: &Asked<'_>) -> Result<u64, Failure> {
     let mut file = NewFile::begin(asked.image)?;
     let bytes = pack_sparse(volume.unfinished_path(), file.file()).map_err(input)?;
@@ -89,7 +89,8 @@ fn build(asked: &dyn BuildVolume, tree: Option<&dyn SourceTree>, file: &NewFile)
     built.map_err(input)
 }
 
-/// Says of how many files the time is another one than it was, and which the first of them is.
+/// Reports how many files got a different time because the format cannot hold theirs, and the first
+/// of them.
 fn tell_clamped(tree: &dyn SourceTree, asked: &dyn BuildVolume) {
     let nodes = tree.nodes();
     let is_clamped = |node: &SourceNode| !asked.holds_time(node.modified);

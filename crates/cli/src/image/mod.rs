@@ -50,15 +50,15 @@ use crate::args::ImageArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// Findings that are told one by one on standard error; `nandkit check` tells all.
+/// Largest number of findings that a command prints on standard error; `nandkit check` prints all.
 const TOLD_MAX: usize = 20;
 
-/// The message begins with the path: the key in a spec would say less.
+/// The failure of the stack's error. The message begins with the path, not with the key of a spec.
 pub fn input(error: StackError) -> Failure {
     Failure::Input(with_flags(&error.detail))
 }
 
-/// Keys of options, as the library's messages have them in backticks, and their flags.
+/// Option names that the library's messages hold in backticks, and their flags.
 const FLAGS: [(&str, &str); 24] = [
     ("bad_marks", "--bad-marks"),
     ("byte_order", "--endian"),
@@ -86,7 +86,7 @@ const FLAGS: [(&str, &str); 24] = [
     ("uuid", "--uuid"),
 ];
 
-/// A message of the library with its options as the command line calls them.
+/// A message of the library with the flags of the command line instead of option names.
 pub fn with_flags(message: &str) -> String {
     FLAGS.iter().fold(message.to_owned(), |text, (key, flag)| text.replace(&format!("`{key}`"), flag))
 }
@@ -95,31 +95,31 @@ fn tree_input(error: TreeError) -> Failure {
     Failure::Input(error.to_string())
 }
 
-/// Opens the image, and says what people should know about how.
+/// Opens the image with the options of its arguments, and prints notes about it.
 pub fn open(arguments: &ImageArguments) -> Result<OpenImage, Failure> {
     open_as(arguments, &arguments.options())
 }
 
-/// The same, as [`ImageArguments::options`] say it or a little otherwise.
+/// Opens the image with these options, usually [`ImageArguments::options`] with changes.
 pub fn open_as(arguments: &ImageArguments, options: &OpenOptions) -> Result<OpenImage, Failure> {
     let image = image::open(&arguments.image, options).map_err(input)?;
     tell_notes(&arguments.image, &image.notes);
     Ok(image)
 }
 
-/// What people should know about an image, a line each.
+/// Prints the notes about an image, one line each.
 pub fn tell_notes(path: &Path, notes: &[String]) {
     for note in notes {
         output::message(&format!("{}: {}", path.display(), with_flags(note)));
     }
 }
 
-/// A path or name of an image without a leading `/`, with what steers a terminal escaped.
+/// A path or name of an image without a leading `/`, with terminal control characters escaped.
 fn shown(path: &[u8]) -> String {
     show(path).split_off(1)
 }
 
-/// A path for JSON: text, and where that is not all the bytes themselves in hexadecimal.
+/// Adds a path to JSON: as text and, if that loses information, also as bytes in hexadecimal.
 pub fn path_json(path: &[u8], into: &mut serde_json::Map<String, Value>) {
     into.insert("path".to_owned(), format!("/{}", String::from_utf8_lossy(path)).into());
     if std::str::from_utf8(path).is_err() {
@@ -128,7 +128,7 @@ pub fn path_json(path: &[u8], into: &mut serde_json::Map<String, Value>) {
     }
 }
 
-/// One line on a finding: where, what, of which files.
+/// A finding as one line: where, what, and which files are affected.
 fn finding_line(finding: &Finding) -> String {
     let at = finding.offset.map_or_else(String::new, |offset| format!("{offset:#010x}: "));
     let harmless = if finding.is_harmless() { "harmless " } else { "" };
@@ -155,12 +155,12 @@ fn finding_json(finding: &Finding) -> Value {
     value
 }
 
-/// What was found damaged, with the paths that lead to the inodes concerned.
+/// The damage found, with the paths of the affected inodes.
 fn damage(image: &OpenImage, paths: &BTreeMap<InodeNumber, Vec<Vec<u8>>>) -> Vec<Finding> {
-    // Of an inode with a long path there may be very many: the finding names the inode in any case.
+    // An inode with long paths may have very many of them; the finding names the inode in any case.
     let mut budget = PathBudget::default();
     let with_paths = |(inode, finding): (Option<InodeNumber>, Finding)| {
-        // A name that is lost is known to its finding alone.
+        // Only the finding itself knows a lost name.
         if !finding.paths.is_empty() {
             return finding;
         }
@@ -171,14 +171,14 @@ fn damage(image: &OpenImage, paths: &BTreeMap<InodeNumber, Vec<Vec<u8>>>) -> Vec
     image.damage().into_iter().map(with_paths).collect()
 }
 
-/// What mounting and all reading until now witness as lost, with the inode that it belongs to where
-/// that is known. Every command that reads asks here, so that all judge alike.
+/// The losses seen by mounting and by all reads so far, with the inode if it is known. Every
+/// command that reads uses this, so that all judge alike.
 fn witnessed(image: &OpenImage) -> Vec<(Option<InodeNumber>, Finding)> {
     image.damage().into_iter().filter(|(_, finding)| !finding.is_harmless()).collect()
 }
 
-/// The failure for a path that is not there. Where names are lost it may be among them, and the
-/// image is to blame: exit status 1.
+/// The failure for a missing path. If names are lost, the path may be one of them: then the image
+/// is at fault and the exit status is 1.
 fn absent(arguments: &ImageArguments, image: &OpenImage, failure: Failure) -> Failure {
     let witnessed: Vec<Finding> = witnessed(image).into_iter().map(|(_, finding)| finding).collect();
     if witnessed.is_empty() {
@@ -187,20 +187,20 @@ fn absent(arguments: &ImageArguments, image: &OpenImage, failure: Failure) -> Fa
     tell(&witnessed.iter().map(finding_line).collect::<Vec<_>>());
     tell_way_out(arguments, &witnessed);
     let what = failure.message().unwrap_or_default();
-    Failure::Check(format!("{what}; the image is damaged, and the path may be among what is lost"))
+    Failure::Check(format!("{what}; the image is damaged, and the path may be among the lost names"))
 }
 
-/// Says how what is whole and has no path can be had, where there is any.
+/// Prints how to get intact files that have no path, if there are any.
 fn tell_way_out<'a>(arguments: &ImageArguments, findings: impl IntoIterator<Item = &'a Finding>) {
     if findings.into_iter().any(|finding| finding.kind == ORPHAN) {
         output::message(&format!(
-            "what has no path is in lost+found of the image OUT after `nandkit check --repair OUT {}`",
+            "`nandkit check --repair OUT {}` writes an image OUT that has files without a path in lost+found",
             arguments.image.display()
         ));
     }
 }
 
-/// Tells findings on standard error, up to a number.
+/// Prints findings on standard error, at most [`TOLD_MAX`].
 fn tell(lines: &[String]) {
     for line in lines.iter().take(TOLD_MAX) {
         output::message(line);
@@ -210,17 +210,17 @@ fn tell(lines: &[String]) {
     }
 }
 
-/// Whether changes may make it worse: of bytes that are nowhere nothing more can go.
+/// Whether changes may make the damage worse. Missing data cannot get worse.
 pub fn is_in_danger(damage: &[Finding]) -> bool {
     damage.iter().any(|finding| finding.kind != MISSING_DATA)
 }
 
-/// Tells what is damaged.
+/// Prints the damage.
 pub fn tell_damage(damage: &[Finding]) {
     tell(&damage.iter().map(|finding| format!("damaged {}", finding_line(finding))).collect::<Vec<_>>());
 }
 
-/// Exit status 1 with the number of what is wrong; success where that is 0.
+/// Exit status 1 and a message with the number of problems; success if there are none.
 fn verdict(arguments: &ImageArguments, count: usize, what: (&str, &str)) -> Result<(), Failure> {
     let path = arguments.image.display();
     match count {

@@ -1,4 +1,5 @@
-//! A file that is there whole or not at all: written under another name in its folder, and renamed.
+//! A file that appears complete or not at all: it is written under a temporary name in its folder
+//! and then renamed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
@@ -10,10 +11,10 @@ use tempfile::{Builder, NamedTempFile};
 use crate::failure::Failure;
 use crate::stop::{Undo, Unfinished};
 
-/// Bytes of a name on most file systems.
+/// Longest file name on most file systems, in bytes.
 const NAME_MAX: usize = 255;
 
-/// A file that has not got its name yet.
+/// A file that does not have its final name yet.
 pub struct NewFile {
     file: NamedTempFile,
     path: PathBuf,
@@ -44,7 +45,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// `.NAME.nandkit-new`; none where that is longer than names may be.
+/// The temporary name `.NAME.nandkit-new`; `None` if it would be too long.
 fn temporary_name(path: &Path) -> Option<OsString> {
     let mut name = OsString::from(".");
     name.push(path.file_name()?);
@@ -53,14 +54,14 @@ fn temporary_name(path: &Path) -> Option<OsString> {
 }
 
 impl NewFile {
-    /// Refuses a target that exists, unless it may be replaced, for which the command may have an
-    /// option.
+    /// Refuses an existing target unless `replace` is set. `option` is the flag that allows
+    /// replacing, for the message.
     pub fn check(path: &Path, replace: bool, option: Option<&str>) -> Result<(), Failure> {
         match path.symlink_metadata() {
             Ok(found) if found.is_dir() => {
                 Err(Failure::Input(format!("{}: this is a directory; expected the path of a file", path.display())))
             }
-            // It would become a regular file, device or not.
+            // Renaming would turn a device into a regular file.
             Ok(found) if !found.is_file() && !found.is_symlink() => Err(Failure::Input(format!(
                 "{}: this is a device, a pipe or a socket; expected the path of a regular file",
                 path.display()
@@ -73,8 +74,9 @@ impl NewFile {
         }
     }
 
-    /// Locks a file that is to be replaced as those do who change it, until what is returned is
-    /// dropped; nothing where none is there. Error: another process has it open.
+    /// Locks a file before it is replaced, with the lock of the commands that change images. The
+    /// lock is held until the result is dropped; `None` if the file does not exist. Error: another
+    /// process has it open.
     pub fn lock(path: &Path) -> Result<Option<File>, Failure> {
         loop {
             let file = match File::open(path) {
@@ -84,7 +86,7 @@ impl NewFile {
             };
             match file.try_lock() {
                 Ok(()) => {}
-                // Some network file systems know no locks; that is no reason to refuse.
+                // Some network file systems have no locks; that is no reason to refuse.
                 Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
                 Err(TryLockError::Error(error)) => return Err(failed(path, "lock it", error)),
                 Err(TryLockError::WouldBlock) => {
@@ -92,20 +94,20 @@ impl NewFile {
                     return Err(Failure::Input(detail));
                 }
             }
-            // Who held the lock may have put another file in its place.
+            // The previous holder of the lock may have replaced the file.
             if is_at(&file, path) {
                 return Ok(Some(file));
             }
         }
     }
 
-    /// Begins a file. From now on Ctrl-C takes it away.
+    /// Begins a file. From now on Ctrl-C removes it.
     pub fn begin(path: &Path) -> Result<Self, Failure> {
         Self::begin_as(path, None)
     }
 
-    /// Begins a file under this name in its folder, which nothing may have; else under one that
-    /// nobody has.
+    /// Begins a file under this temporary name, which must be free; without a name, under a unique
+    /// one.
     fn begin_as(path: &Path, name: Option<&OsStr>) -> Result<Self, Failure> {
         let folder = folder(path);
         let mut builder = Builder::new();
@@ -116,22 +118,22 @@ impl NewFile {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            // Less what the user's umask takes away, as for any new file.
+            // The user's umask applies, as for any new file.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
         let (file, unfinished) = Unfinished::begin(|| {
             let file = builder.tempfile_in(folder).map_err(|error| failed(path, "make a file in its folder", error))?;
             let temporary = file.path().to_path_buf();
-            // Nobody is left to tell where it fails.
+            // A failure cannot be reported any more.
             let undo: Undo = Box::new(move || drop(std::fs::remove_file(temporary)));
             Ok((file, undo))
         })?;
         Ok(Self { file, path: path.to_path_buf(), unfinished })
     }
 
-    /// A file that is to replace one that exists, which the caller has locked, with its owner and
-    /// permissions. Its name until then is made of that one's: whoever has the lock knows that one
-    /// of this name is what a process left that was killed, and takes it away.
+    /// Begins a file that will replace an existing one, with its owner and permissions. The caller
+    /// holds the lock of that one. The temporary name is derived from its name: the holder of the
+    /// lock knows that an existing file of that name was left by a killed process, and removes it.
     pub fn begin_again(path: &Path) -> Result<Self, Failure> {
         let name = temporary_name(path);
         if let Some(left) =
@@ -162,17 +164,17 @@ impl NewFile {
         self.file.as_file_mut()
     }
 
-    /// Where it is until it has its name.
+    /// Its temporary path.
     pub fn unfinished_path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Gives the file its name.
+    /// Gives the file its final name.
     pub fn keep(self, replace: bool) -> Result<(), Failure> {
         let Self { file, path, unfinished } = self;
-        // Where files cannot be locked, somebody else may have taken its name.
+        // Without locks, another process may have replaced the temporary file.
         if !is_at(file.as_file(), file.path()) {
-            return Err(failed(&path, "give the finished file its name", "somebody else has replaced it"));
+            return Err(failed(&path, "give the finished file its name", "another process has replaced it"));
         }
         file.as_file().sync_all().map_err(|error| failed(&path, "write", error))?;
         let kept = unfinished.finish(|| if replace { file.persist(&path) } else { file.persist_noclobber(&path) });

@@ -30,7 +30,7 @@ pub fn put(arguments: &PutArguments) -> Result<(), Failure> {
     };
     if from == Path::new("-") {
         let node = attributes(SourceNode::new(FileKind::Regular, 0o644).at(now()?));
-        // What is said of it counts for a file that is there, too.
+        // --owner and --mode apply to an existing file too.
         let keep = arguments.owner.is_none() && arguments.mode.is_none();
         return change(&arguments.change, |editor| {
             if editor.is_directory(path) {

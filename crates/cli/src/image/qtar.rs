@@ -26,14 +26,14 @@ use crate::args::{QtarAction, QtarArguments, QtarCreateArguments, QtarExtractArg
 use crate::failure::Failure;
 use crate::output;
 
-/// Less memory has no room for a window and what is read beside it.
+/// Least memory in bytes: room for a window and the reads beside it.
 const MEMORY_MIN: u64 = 1 << 20;
 
-/// Reads at a time from a directory. More than there are processors: while one waits for the disk,
-/// another is on its way.
+/// Concurrent reads from a directory. There are more than processors, since most of them wait for
+/// the disk.
 const THREADS: usize = 8;
 
-/// The wall clock, as times of files go by it.
+/// The wall clock, for comparison with the times of files.
 const CLOCK: HostClock = HostClock {
     now: || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -42,7 +42,7 @@ const CLOCK: HostClock = HostClock {
     wait: |time| std::thread::sleep(std::time::Duration::from_nanos(time.0)),
 };
 
-/// Makes, takes apart or lists a tar archive.
+/// Makes, extracts or lists a tar archive.
 pub fn qtar(arguments: &QtarArguments) -> Result<(), Failure> {
     match &arguments.action {
         QtarAction::Create(arguments) => create(arguments),
@@ -54,12 +54,12 @@ pub fn qtar(arguments: &QtarArguments) -> Result<(), Failure> {
 /// An archive that was made, and how its files were read.
 struct Made {
     report: ExtractReport,
-    /// A sentence.
+    /// How the files were read, as a sentence.
     way: String,
     details: Value,
-    /// Whether it is a way that was not asked for.
+    /// Whether it is a fallback that was not asked for.
     falls_back: bool,
-    /// What of the image is damaged.
+    /// Damage found in the image.
     findings: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ fn create(arguments: &QtarCreateArguments) -> Result<(), Failure> {
     finish(arguments, &made)
 }
 
-/// What can be told before anything is read.
+/// Refuses unusable arguments before anything is read.
 fn refuse(arguments: &QtarCreateArguments) -> Result<(), Failure> {
     let wrong = |detail: String| Err(Failure::Input(detail));
     let to_stdout = arguments.archive == Path::new("-");
@@ -112,7 +112,10 @@ fn refuse(arguments: &QtarCreateArguments) -> Result<(), Failure> {
         return exclude.map_or(Ok(()), |path| wrong(detail(path)));
     }
     if let Some(path) = &arguments.path {
-        return wrong(format!("--path {path}: {} is a directory; expected the path within it, alone", from.display()));
+        return wrong(format!(
+            "--path {path}: {} is a directory; expected its subdirectory as the argument, without --path",
+            from.display()
+        ));
     }
     if let Some(option) = arguments.image.options().first_given() {
         let detail = format!("`{option}`: {} is a directory; expected no option of images", from.display());
@@ -128,7 +131,7 @@ fn finish(arguments: &QtarCreateArguments, made: &Made) -> Result<(), Failure> {
     wrong.extend(list("damaged", &made.report.damaged));
     wrong.extend(made.findings.iter().cloned());
     tell(&wrong);
-    let what = ("not all of it is in the archive as it was", "things are not in the archive as they were");
+    let what = ("one item is not in the archive unchanged", "items are not in the archive unchanged");
     verdict(&arguments.image, wrong.len(), what)
 }
 
@@ -141,7 +144,7 @@ fn packing(arguments: &QtarCreateArguments) -> PackOptions {
     PackOptions { holes: holes(arguments), xattrs, inward_links_only }
 }
 
-/// A directory of this host, in the order in which its files lie.
+/// Archives a directory of this host, in disk order.
 fn of_directory(arguments: &QtarCreateArguments) -> Result<Made, Failure> {
     let exclude = arguments.exclude.iter().map(|path| path.as_bytes().to_vec()).collect();
     let directory = DirectoryOptions { exclude, no_xattrs: arguments.no_xattrs, keeps_going: true };
@@ -160,7 +163,7 @@ fn of_directory(arguments: &QtarCreateArguments) -> Result<Made, Failure> {
     let order = match counted.placed {
         placed if placed == counted.ahead => "of their physical blocks".to_owned(),
         0 => "of their inodes".to_owned(),
-        placed => format!("of their physical blocks as far as these are told, for {placed}"),
+        placed => format!("of their physical blocks, known for {placed} of them"),
     };
     let way = format!("{} files were read ahead in the order {order}, {} streamed", counted.ahead, counted.streamed);
     let details = json!({
@@ -174,7 +177,7 @@ fn of_directory(arguments: &QtarCreateArguments) -> Result<Made, Failure> {
     Ok(Made { report, way, details, falls_back: false, findings: Vec::new() })
 }
 
-/// The tree of a volume, and where it begins in it.
+/// The requested part of a volume's tree.
 fn mounted<'a>(
     arguments: &QtarCreateArguments,
     fs: &'a dyn nandkit_vfs::FileSystem,
@@ -194,7 +197,7 @@ fn with_notes(mut report: ExtractReport, refused: &[Note], damaged: &[Note]) -> 
     report
 }
 
-/// A chip's volume: through the remap library where its device can.
+/// Archives the volume of an emulated chip, through the remap library if its device can remap.
 fn of_chip(arguments: &QtarCreateArguments, mut chip: LiveChip) -> Result<Made, Failure> {
     let (clock, requests) = (chip.clock.clone(), chip.requests.clone());
     let began = (clock.now(), requests.snapshot());
@@ -219,7 +222,7 @@ fn of_chip(arguments: &QtarCreateArguments, mut chip: LiveChip) -> Result<Made, 
     let counted = tree.delete().map_err(failed)?;
     let device = Device::since(&began, clock.now(), &requests.snapshot());
     let way = format!(
-        "{} files, {}, were shared into one in {} groups and read in {} pieces, {} by themselves; {device}",
+        "{} files, {}, were joined into one in {} groups and read in {} pieces, {} files were read separately; {device}",
         counted.files_shared,
         format_bytes(counted.bytes_shared),
         counted.groups,
@@ -240,7 +243,7 @@ fn of_chip(arguments: &QtarCreateArguments, mut chip: LiveChip) -> Result<Made, 
     Ok(Made { report, way, details, falls_back: false, findings: Vec::new() })
 }
 
-/// An image whose device cannot remap.
+/// Archives an image, whose device cannot remap.
 fn of_image(arguments: &QtarCreateArguments) -> Result<Made, Failure> {
     let image = open(&arguments.image)?;
     let tree = mounted(arguments, image.fs())?;
@@ -251,7 +254,8 @@ fn of_image(arguments: &QtarCreateArguments) -> Result<Made, Failure> {
     Ok(one_by_one(arguments, with_notes(report, tree.refused(), tree.damaged()), None, findings))
 }
 
-/// The report of files that were read as tar reads them: told where nobody asked for it.
+/// The result for files that were read one by one, as tar does; it is reported as a fallback unless
+/// --one-by-one asked for it.
 fn one_by_one(
     arguments: &QtarCreateArguments,
     report: ExtractReport,
@@ -259,7 +263,7 @@ fn one_by_one(
     findings: Vec<String>,
 ) -> Made {
     let falls_back = !arguments.one_by_one;
-    let why = if falls_back { "nothing can be remapped here: " } else { "" };
+    let why = if falls_back { "this device cannot remap: " } else { "" };
     let mut way = format!("{why}the files were read one by one, in requests of up to 1 MiB");
     let mut details = json!({"way": "one-by-one"});
     if let (Some(device), Some(details)) = (device, details.as_object_mut()) {
@@ -269,7 +273,7 @@ fn one_by_one(
     Made { report, way, details, falls_back, findings }
 }
 
-/// What an emulated device did.
+/// Requests and time of an emulated device.
 struct Device {
     time: Nanos,
     reads: u64,
@@ -291,11 +295,11 @@ impl Device {
 impl std::fmt::Display for Device {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let seconds = self.time.as_secs_f64();
-        write!(f, "{seconds:.3} s of the device's time, {} reads, {} remap commands", self.reads, self.remaps)
+        write!(f, "{seconds:.3} s of device time, {} reads, {} remap commands", self.reads, self.remaps)
     }
 }
 
-/// The archive in a file, or with `-` on standard input.
+/// Reads an archive from a file, or for `-` from standard input.
 fn read(from: &Path, no_xattrs: bool) -> Result<TarArchive, Failure> {
     let options = ArchiveOptions { no_xattrs, ..ArchiveOptions::default() };
     let read = if from == Path::new("-") {
@@ -329,7 +333,7 @@ fn extract(arguments: &QtarExtractArguments) -> Result<(), Failure> {
     tell(&wrong);
     match wrong.len() + missing(&tree, &report) {
         0 => Ok(()),
-        count => Err(Failure::Check(format!("{}: {count} things could not be extracted", arguments.archive.display()))),
+        count => Err(Failure::Check(format!("{}: {count} items could not be extracted", arguments.archive.display()))),
     }
 }
 

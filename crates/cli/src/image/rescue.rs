@@ -14,14 +14,14 @@ use crate::args::RescueArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// A file that was found, and the paths that it got.
+/// A rescued file, and the paths it got.
 struct PlacedFile {
     file: RescuedFile,
     paths: Vec<Vec<u8>>,
 }
 
 impl PlacedFile {
-    /// What is missing or unsure of it, a line; `None` where it is sure.
+    /// A line about what is missing or uncertain; `None` for a certain file.
     fn line(&self) -> Option<String> {
         let doubts: Vec<&str> = self.file.doubts.iter().map(|doubt| doubt.detail.as_str()).collect();
         let path = self.paths.first().map_or_else(|| format!("inode {}", self.file.inode.0), |path| shown(path));
@@ -46,7 +46,7 @@ impl PlacedFile {
     }
 }
 
-/// Writes what is left of a volume into a directory.
+/// Writes the rescued files of a volume into a directory.
 pub fn rescue(arguments: &RescueArguments) -> Result<(), Failure> {
     refuse_unusable(&arguments.directory, false)?;
     let rescued = image::rescue(&arguments.image.image, &arguments.image.options()).map_err(input)?;
@@ -69,10 +69,10 @@ pub fn rescue(arguments: &RescueArguments) -> Result<(), Failure> {
     tell_all(arguments, &rescued, &files, &report)?;
     let unsure = files.iter().filter(|file| !file.file.doubts.is_empty()).count();
     let wrong = unsure + absent + report.refused.len() + report.damaged.len();
-    verdict(&arguments.image, wrong, ("one thing is missing or unsure", "things are missing or unsure"))
+    verdict(&arguments.image, wrong, ("one file is missing or uncertain", "files are missing or uncertain"))
 }
 
-/// All files that were found, with their paths in the directory.
+/// All rescued files with their paths in the directory.
 fn placed(rescued: &RescuedImage, tree: &MountedTree<'_>) -> Vec<PlacedFile> {
     let mut paths: BTreeMap<InodeNumber, Vec<Vec<u8>>> = BTreeMap::new();
     for index in 0..tree.nodes().len() {

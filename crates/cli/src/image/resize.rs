@@ -26,5 +26,5 @@ pub fn resize(arguments: &ResizeArguments) -> Result<(), Failure> {
     }
     let [before, now, moved, changed] =
         [resized.bytes_before, resized.bytes, resized.bytes_moved, resized.bytes_changed].map(format_bytes);
-    output::text(&format!("{before} before, {now} now; {moved} were moved, {changed} of the file changed\n"))
+    output::text(&format!("{before} before, {now} now; {moved} moved, {changed} of the file changed\n"))
 }

@@ -1,4 +1,4 @@
-//! Where trees come from: directories and archives, with what `mkfs` changes in them.
+//! Sources of trees: directories and archives, and the changes that `mkfs` applies.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,9 +18,9 @@ use crate::args::{AndroidOptions, TreeOptions};
 use crate::failure::Failure;
 use crate::output;
 
-/// The tree as it comes, but for the times of the last read and of the last change of attributes:
-/// these become that of modification. They change when a tree is read or copied, archives do not
-/// hold them, and the same tree is to give the same image.
+/// A source tree whose access and change times are replaced by the modification time. Reading or
+/// copying a tree changes those times and archives do not hold them, but the same tree must give
+/// the same image.
 pub struct Source {
     tree: Box<dyn SourceTree + Send>,
     nodes: Vec<SourceNode>,
@@ -48,7 +48,8 @@ impl SourceTree for Source {
     }
 }
 
-/// A directory, a tar archive, or with `-` one from standard input. `option` names it in messages.
+/// Opens a directory, a tar archive, or for `-` an archive on standard input. `option` names it in
+/// messages.
 pub fn source(from: &Path, exclude: &[String], no_xattrs: bool, option: &str) -> Result<Source, Failure> {
     let archive = ArchiveOptions { no_xattrs, ..ArchiveOptions::default() };
     if from == Path::new("-") {
@@ -65,17 +66,15 @@ pub fn source(from: &Path, exclude: &[String], no_xattrs: bool, option: &str) ->
     })
 }
 
-/// Says which of the paths that are to be left out are in no tree.
+/// Reports excluded paths that do not exist in the tree.
 pub(super) fn tell_excluded(exclude: &[String], from: &Path, source: &Source) {
     for path in exclude.iter().filter(|path| !is_there(from, source, path)) {
-        output::message(&format!(
-            "--exclude {}: nothing of this path is in the tree, and nothing is left out for it",
-            shown(path.as_bytes())
-        ));
+        output::message(&format!("--exclude {}: the tree has no such path", shown(path.as_bytes())));
     }
 }
 
-/// Whether what is to be left out is in the tree. A directory's is not read at all.
+/// Whether an excluded path exists. A directory is asked directly, since its excluded part was not
+/// read.
 fn is_there(from: &Path, source: &Source, excluded: &str) -> bool {
     let Ok(names) = components(excluded.as_bytes()) else { return false };
     if from != Path::new("-") && from.is_dir() {
@@ -92,12 +91,12 @@ fn is_there(from: &Path, source: &Source, excluded: &str) -> bool {
     !names.is_empty() && !places.is_empty()
 }
 
-/// The table of nodes and owners in a file.
+/// Reads a table of device nodes and owners.
 pub fn device_table(path: &Path) -> Result<DeviceTable, Failure> {
     parsed(path, "--device-table", DeviceTable::parse)
 }
 
-/// Android's files that say what a tree is to be; `None` where none is given.
+/// Reads Android's metadata files of a tree; `None` if none is given.
 pub fn android(options: &AndroidOptions) -> Result<Option<AndroidFiles>, Failure> {
     let mount_point = android_mount_point(options)?;
     if options.fs_config.is_none() && options.file_contexts.is_none() {
@@ -108,20 +107,20 @@ pub fn android(options: &AndroidOptions) -> Result<Option<AndroidFiles>, Failure
     Ok(Some(AndroidFiles { mount_point, fs_config: fs_config.transpose()?, file_contexts: contexts.transpose()? }))
 }
 
-/// Where Android's files have a tree mounted.
+/// The mount point that the paths in Android's files begin with.
 pub fn android_mount_point(options: &AndroidOptions) -> Result<Vec<u8>, Failure> {
     let failed = |error: nandkit_vfs::FsError| Failure::Input(format!("--mount-point: {}", error.detail));
     nandkit_tree::android::mount_point(&options.mount_point).map_err(failed)
 }
 
-/// What a file of an option says.
+/// Reads and parses the file of an option.
 fn parsed<T>(path: &Path, option: &str, parse: fn(&[u8]) -> nandkit_tree::Result<T>) -> Result<T, Failure> {
     let failed = |what: String| Failure::Input(format!("{option} {}: {what}", path.display()));
     let text = crate::texts::read_text(path).map_err(|error| failed(format!("cannot read the file: {error}")))?;
     parse(&text).map_err(|error| failed(error.to_string()))
 }
 
-/// What is changed in a tree before it becomes a volume.
+/// The changes to a tree before it becomes a volume.
 pub fn adjustments(tree: &TreeOptions<'_>) -> Result<Adjustments, Failure> {
     Ok(Adjustments {
         exclude: tree.exclude.iter().map(|path| path.as_bytes().to_vec()).collect(),
@@ -135,7 +134,7 @@ pub fn adjustments(tree: &TreeOptions<'_>) -> Result<Adjustments, Failure> {
     })
 }
 
-/// The latest time that an image may hold, where the environment says one (reproducible-builds.org,
+/// The latest time that an image may hold, from the environment (reproducible-builds.org,
 /// "SOURCE_DATE_EPOCH specification").
 pub fn source_date_epoch() -> Result<Option<Timestamp>, Failure> {
     let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|text| !text.is_empty()) else { return Ok(None) };

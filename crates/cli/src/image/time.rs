@@ -1,10 +1,10 @@
-//! Times for people, in UTC.
+//! Times as text, in UTC.
 
 use nandkit_vfs::Timestamp;
 
 const DAY: i64 = 86_400;
 
-/// `2021-03-04 05:06:07`.
+/// A time as text: `2021-03-04 05:06:07`.
 pub fn utc(time: Timestamp) -> String {
     let seconds = time.0.div_euclid(1_000_000_000);
     let (day, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
@@ -12,10 +12,10 @@ pub fn utc(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar: years begin in
-/// March here, so that a leap day is a year's last.
+/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar. The computation
+/// begins years in March, so that a leap day is the last of its year.
 const fn date(day: i64) -> (i64, i64, i64) {
-    // Days from 0000-03-01, and 400 years have 146,097 of them.
+    // Days since 0000-03-01; 400 years have 146,097 days.
     let day = day + 719_468;
     let (cycle, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

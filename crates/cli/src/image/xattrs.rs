@@ -10,8 +10,8 @@ use crate::args::GetfattrArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// Names and values of an inode's attributes, sorted, as getfattr(1) writes them; what could not be
-/// read is told in `problems`.
+/// Names and values of an inode's attributes in the form of getfattr(1), sorted; errors go to
+/// `problems`.
 pub(super) fn pairs(fs: &dyn FileSystem, inode: InodeNumber, problems: &mut Vec<String>) -> Vec<(String, String)> {
     let all = fs.xattrs().map_or_else(|| Ok(Vec::new()), |xattrs| xattrs.all_xattrs(inode));
     let all = all.unwrap_or_else(|error| {
@@ -29,8 +29,8 @@ pub(super) fn pairs(fs: &dyn FileSystem, inode: InodeNumber, problems: &mut Vec<
     pairs
 }
 
-/// A value as text in quotes, or as bytes in hexadecimal: `setfattr -v` takes the second, and the
-/// first without its quotes. A zero byte at the end of a text is not shown, as with getfattr(1).
+/// A value as quoted text, or as bytes in hexadecimal. `setfattr -v` accepts the hexadecimal form,
+/// and the text without quotes. A zero byte at the end of a text is not shown, as in getfattr(1).
 fn value_text(value: &[u8]) -> String {
     let text = std::str::from_utf8(value.strip_suffix(b"\0").unwrap_or(value)).ok();
     match text.filter(|text| !text.chars().any(char::is_control)) {
@@ -39,7 +39,7 @@ fn value_text(value: &[u8]) -> String {
     }
 }
 
-/// The attributes of a file as an object of JSON.
+/// The attributes of a file as a JSON object.
 pub(super) fn json(pairs: &[(String, String)]) -> Value {
     pairs.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect::<Map<_, _>>().into()
 }
