@@ -43,7 +43,7 @@ fn without_a_device_each_file_system_stands_where_it_belongs_and_the_output_says
     assert!(value["metrics"].to_string().contains("layers.fs.valid_blocks_over_time"));
     let directory = tempfile::tempdir().expect("a directory");
     let text = succeeds(directory.path(), &[&["compare"], &SHORT[..]].concat());
-    assert!(text.contains("The host: 4 MiB") && text.contains("for flash itself"), "{text}");
+    assert!(text.contains("The host: 4 MiB") && text.contains("made for bare flash"), "{text}");
 }
 
 /// What was written reaches the device in the measured phase under every file system, whoever

@@ -229,7 +229,7 @@ fn what_is_wrong_with_an_image_is_said() {
     // None is none.
     bytes[5120..8192].fill(0);
     fs::write(path.join("i"), &bytes).expect("a file");
-    tells(path, &["ls", "i"], 2, "holds no format that is known");
+    tells(path, &["ls", "i"], 2, "holds no known format");
     // A magic number, and areas that do not fit.
     bytes[1024..4096].copy_from_slice(&whole[1024..4096]);
     bytes[1024 + 88] ^= 0xFF;

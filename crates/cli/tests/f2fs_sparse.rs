@@ -58,7 +58,7 @@ fn sparse_images_are_read_like_others_and_not_changed() {
         exits(path, words, 2);
     }
     let outcome = nandkit(path, &["rm", "i.simg", "/app/large"]);
-    assert!(outcome.stderr.contains("Android sparse image, which is only read"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("Android sparse image, which can only be read"), "{}", outcome.stderr);
     assert_eq!(fs::read(path.join("i.simg")).expect("an image"), before);
     // A FAT volume goes the same way, and one at an offset.
     run(path, "mkfs.vfat -C f 16384 >/dev/null && (head -c 1048576 /dev/zero; cat f) > g && img2simg g g.simg");

@@ -213,7 +213,7 @@ fn fat_images_are_shown_and_checked() {
     let mut short = fat_image();
     short.truncate(16 * 512);
     fs::write(path.join("f.img"), &short).expect("writes");
-    assert!(succeeds(path, &["info", "f.img"]).contains("are here: files behind them cannot be read"));
+    assert!(succeeds(path, &["info", "f.img"]).contains("are in the image: files after them cannot be read"));
     refused(path, &["check", "f.img"], &["f.img"]);
 }
 

@@ -226,7 +226,7 @@ fn damage_is_told_with_file_offset_and_cause_and_the_rest_is_delivered() {
     assert!(fs::read(path.join("i.jffs2")).expect("reads") == bad, "the image is as it was");
     let end: Vec<&str> = outcome.stdout.lines().rev().take(2).collect();
     let told =
-        end[1].starts_with("r.jffs2 holds ") && end[1].contains("its structure is sound, and these data are lost");
+        end[1].starts_with("r.jffs2 holds ") && end[1].contains("its structure is sound, but these data are lost");
     assert!(told && end[0].contains("missing data") && end[0].contains("/noise"), "{end:?}");
     // The same for programs.
     let outcome = exits(path, &["check", "i.jffs2", "--repair", "j.jffs2", "--json"], 1);

@@ -259,7 +259,7 @@ fn an_image_is_not_changed_unless_that_was_asked_for() {
         for (arguments, expected) in [
             (["mount", "i", "file"], "no directory"),
             (["mount", "absent", "mnt"], "absent"),
-            (["mount", "file", "mnt"], "no format that is known"),
+            (["mount", "file", "mnt"], "no known format"),
         ] {
             tells(path, &arguments, 2, expected);
         }

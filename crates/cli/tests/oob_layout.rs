@@ -123,7 +123,7 @@ fn layouts_that_do_not_fit_are_refused_and_nothing_is_written() {
             "the spans take 2108 bytes of a page; expected 2112 bytes",
         ),
         (&["export", "plain", "out", "--oob-layout", "there-is-none.toml"], "cannot read the layout"),
-        (&["export", "plain", "out", "--oob-layout", "gpmi-bch18-4096-256"], "expected a layout of these"),
+        (&["export", "plain", "out", "--oob-layout", "gpmi-bch18-4096-256"], "expected a layout for these"),
         (&["info", "plain", "--oob-layout", "linux-bch8-4096-224", "--page-size", "2K"], "expected no other"),
         (&["check", "plain", "--oob-layout", "short.toml"], "the spans take"),
     ] {

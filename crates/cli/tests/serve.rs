@@ -195,7 +195,7 @@ fn what_cannot_be_served_is_refused() {
         (&["--device", "ram", "--socket", "file"], "cannot listen"),
         (&["--device", "ram", "--socket", "no/s"], "cannot listen"),
         (&["--device", "ram", "--set", "workload.x=1", "--socket", "s"], "stack."),
-        (&["--device", "ram", "--state", "ram.nand", "--socket", "s"], "no state to keep"),
+        (&["--device", "ram", "--state", "ram.nand", "--socket", "s"], "cannot be kept in a file"),
         (&["--state", "odd.img", "--socket", "s"], "NANDKJRN"),
     ] {
         tells(path, &[&["serve"], arguments].concat(), 2, expected);

@@ -1,4 +1,4 @@
-//! The allocation rules of translation layers, by name.
+//! Names of the allocation rules of translation layers.
 
 use nandkit_cleaning::allocation::AllocationRule;
 use serde::{Deserialize, Serialize};

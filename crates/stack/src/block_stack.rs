@@ -27,7 +27,7 @@ use crate::{
     VictimName,
 };
 
-/// The device of a stack as its host sees it: requests may cost the host something.
+/// Builds the device of a stack as its host sees it, with the host's cost per request.
 pub(crate) fn block_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceHandle, StackError> {
     let device = behind_interface(spec, seed, frame)?;
     match frame.host.map_or(0, |host| host.request_ns) {
@@ -36,7 +36,7 @@ pub(crate) fn block_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Res
     }
 }
 
-/// The device with its translation layer, behind the host interface of a drive.
+/// Builds the device with its translation layer and the host interface of a drive.
 fn behind_interface(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceHandle, StackError> {
     let layer = layer_stack(spec, seed, frame)?;
     let DeviceSpec::Chip { interface: Some(interface), .. } = &spec.device else { return Ok(layer) };
@@ -45,7 +45,7 @@ fn behind_interface(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<De
     Ok(DeviceHandle::new(watch("interface", link, frame)))
 }
 
-/// Lets records hold what a device counts.
+/// Adds the counters of a device to the records.
 fn watch<D: Statistics + 'static>(name: &str, device: D, frame: &mut Frame) -> Arc<Mutex<D>> {
     let device = Arc::new(Mutex::new(device));
     frame.watch(name, Arc::clone(&device) as Arc<dyn Statistics>);
@@ -69,7 +69,7 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceH
         }
         DeviceSpec::Chip { store, chip, file, .. } => (*store, chip, file),
     };
-    // Without a file system a sector is a page, as the layer has it.
+    // Without a file system the layer's sector size applies, a page.
     let sector_size = if spec.is_block_device() { 0 } else { chip.geometry.page_size.min(SECTOR_MAX) };
     let ftl = &spec.ftl;
     let above = Above { ftl, sector_size, seed, is_new: true, may_be_left: false };
@@ -83,8 +83,9 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceH
         return in_file(Above { may_be_left, ..above }, chip, new_file, frame);
     }
     match (store, ftl) {
-        // The largest devices: layer and chip are compiled together, without a call between them.
-        (StoreKind::Shadow, FtlSpec::PageMap(spec)) if frame.tap.is_none() => {
+        // For the largest devices, layer and chip are compiled together, without dynamic calls
+        // between them.
+        (StoreKind::Shadow, FtlSpec::PageMap(spec)) => {
             page_map(&above, spec, StatsFlash::new(made::<ShadowStore>(chip, seed, frame)?), frame)
                 .map(|(device, _)| device)
         }
@@ -99,15 +100,15 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceH
     }
 }
 
-/// What stands on a chip.
+/// The layers to put on a chip.
 struct Above<'a> {
     ftl: &'a FtlSpec,
     sector_size: u32,
     seed: u64,
-    /// Whether the chip was made for this stack, so that there is nothing on it.
+    /// Whether the chip is new and therefore empty.
     is_new: bool,
-    /// Whether the chip is found again even where this stack is never closed: the process was
-    /// killed, or the power cut. What was flushed must be there then.
+    /// Whether the chip may be reopened without this stack being closed, after a kill or a power
+    /// cut. Flushed data must survive that.
     may_be_left: bool,
 }
 
@@ -128,7 +129,7 @@ fn in_file(
     new_file: chip_file::NewFile,
     frame: &mut Frame,
 ) -> Result<DeviceHandle, StackError> {
-    // Ages of data go on where the last run ended.
+    // The clock continues where the last run ended, so that data keep their age.
     frame.clock.advance_to(chip.last_instant());
     frame.started = frame.clock.now();
     frame.watch_dies(chip.queue_statistics());
@@ -138,7 +139,7 @@ fn in_file(
         let saved = close(clock)?.inner_mut().save();
         saved
             .map(|_| ())
-            .map_err(|error| StackError::new("stack.device.file", format!("cannot keep the chip: {error}")))
+            .map_err(|error| StackError::new("stack.device.file", format!("cannot save the chip: {error}")))
     });
     frame.keeping = Some(Keeping { closing, new_file });
     Ok(device)
@@ -147,7 +148,7 @@ fn in_file(
 /// Closes a layer, and returns the chip below it.
 type CloseLayer<F> = Box<dyn FnOnce(&Clock) -> Result<F, StackError> + Send>;
 
-/// A handle on a layer, and its end, to which no handle may be left.
+/// A handle on a layer, and the function that closes it, which needs all handles dropped.
 fn with_end<L, F>(
     layer: Arc<Mutex<L>>,
     close: fn(L, &Context) -> BlockResult<(F, Done)>,
@@ -169,10 +170,10 @@ where
     (handle, close)
 }
 
-/// A chip of any kind, with counters: each layer is compiled once for all of them.
+/// A chip of any kind, with counters; dynamic, so that each layer is compiled only once.
 type AnyChip = StatsFlash<Box<dyn EmulatedChip>>;
 
-/// Puts the layer on a chip: formatted on a new one, else with what is there.
+/// Puts the layer on a chip: formats a new chip, or recovers from an existing one.
 fn attach(
     above: &Above<'_>,
     flash: AnyChip,
@@ -274,7 +275,7 @@ fn fast_options(spec: &FastSpec, sector_size: u32) -> FastOptions {
     FastOptions {
         capacity: capacity(spec.spare_blocks, spec.capacity),
         sector_size: if spec.sector_size > 0 { spec.sector_size } else { sector_size },
-        // The spec counts the sequential log block too, so that both layers have as much flash for
+        // The spec includes the sequential log block, so that both layers have the same flash for
         // logs.
         log_blocks: spec.log_blocks.saturating_sub(1),
         map_pages_per_recycling: spec.map_pages,

@@ -1,4 +1,4 @@
-//! From a spec to a running stack, and to its orderly end.
+//! Builds a running stack from a spec, and closes it.
 
 use std::sync::Arc;
 
@@ -19,28 +19,28 @@ use crate::{FsSpec, StackError, StackSpec};
 pub struct Stack {
     /// The clock that all layers share.
     pub clock: Clock,
-    /// When the stack was built: zero, or on a chip from a file the end of its last run.
+    /// The simulated instant at which the stack was built: zero, or for a chip from a file the end
+    /// of its last run.
     pub started: Nanos,
     /// The top of the stack.
     pub mounted: Mounted,
     /// The counters of the layers below.
     pub watched: Watched,
-    /// What is left to do for a chip in a file.
+    /// Pending work for a chip in a file.
     keeping: Option<Keeping>,
 }
 
 impl Stack {
-    /// Builds the stack: the device as it comes from the factory, the translation layer formatted,
-    /// the file system made and mounted. `seed` decides the faults of the device.
+    /// Builds the stack: a device in factory state, a formatted translation layer, and a new
+    /// mounted file system. `seed` determines the faults of the device.
     ///
-    /// A device in a file is opened where there is one: the translation layer recovers from what is
-    /// there, and a volume that is there is mounted. See [`Stack::close`].
+    /// If the file of a device exists, the device is opened: the translation layer recovers, and an
+    /// existing volume is mounted. See [`Stack::close`].
     pub fn build(spec: &StackSpec, seed: u64) -> Result<Self, StackError> {
         Self::build_keeping(spec, seed, Keep::AtEnd)
     }
 
-    /// The same, with a chip's file that follows the chip as `keep` says; without such a file as
-    /// [`Stack::build`].
+    /// Builds the stack like [`Stack::build`]; `keep` says when a chip's file is written.
     pub fn build_keeping(spec: &StackSpec, seed: u64, keep: Keep) -> Result<Self, StackError> {
         Self::build_given(spec, seed, keep, None, None)
     }
@@ -51,9 +51,8 @@ impl Stack {
         Self::build_given(spec, seed, Keep::AtEnd, None, Some(tap))
     }
 
-    /// A stack on a chip that is somebody else's as well. Its end leaves the chip as it is.
-    /// Errors: a volume where there should be none, or none where there should be one, besides
-    /// those of [`Stack::build`].
+    /// Builds a stack on a chip that the caller shares and keeps. Errors: those of
+    /// [`Stack::build`]; an unexpected or a missing volume.
     pub fn build_on(spec: &StackSpec, seed: u64, chip: CrashChip, expected: Existing) -> Result<Self, StackError> {
         Self::build_given(spec, seed, Keep::AtEnd, Some((Box::new(chip), expected)), None)
     }
@@ -100,27 +99,26 @@ impl Stack {
         Ok(Self { clock, started, mounted, watched, keeping })
     }
 
-    /// Ends in good order: unmounts, closes the translation layer, and keeps the chip where it has
-    /// a file. A stack that is dropped instead leaves the file as it was before, and one that it
-    /// made is gone: as if it had never been built. At [`Keep::AtSync`] it leaves what the last
-    /// sync brought there.
+    /// Closes the stack: unmounts, closes the translation layer, and saves the chip if it has a
+    /// file. If the stack is dropped instead, the file is unchanged, and a new file is removed; at
+    /// [`Keep::AtSync`] the file has the state of the last sync.
     pub fn close(self) -> Result<(), StackError> {
         let (mounted, below) = self.lift();
         below.close(mounted)
     }
 
-    /// Takes the top off, for somebody who uses it elsewhere. It is closed with [`Below::close`].
+    /// Separates the top from the layers below, for use elsewhere. [`Below::close`] closes both.
     pub fn lift(self) -> (Mounted, Below) {
         let Self { clock, started, mounted, watched, keeping } = self;
         (mounted, Below { clock, started, watched, keeping })
     }
 }
 
-/// A stack without its top, which somebody else has.
+/// The layers of a stack below its top.
 pub struct Below {
     /// The clock that all layers share.
     pub clock: Clock,
-    /// When the stack was built.
+    /// The simulated instant at which the stack was built.
     pub started: Nanos,
     /// The counters of the layers below.
     pub watched: Watched,
@@ -128,7 +126,7 @@ pub struct Below {
 }
 
 impl Below {
-    /// As [`Stack::close`], with the top of the same stack.
+    /// Closes the stack like [`Stack::close`]; `mounted` is its top.
     pub fn close(self, mounted: Mounted) -> Result<(), StackError> {
         let Self { clock, watched, keeping, .. } = self;
         let Some(Keeping { closing, new_file }) = keeping else { return Ok(()) };
@@ -138,7 +136,7 @@ impl Below {
             }
             Mounted::Blocks(blocks) => drop(blocks),
         }
-        // The counters hold the layer too.
+        // The counters also hold a reference to the layer.
         drop(watched);
         closing(&clock)?;
         new_file.keep()

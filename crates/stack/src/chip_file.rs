@@ -1,9 +1,8 @@
-//! A chip that is kept in a file between runs.
+//! Emulated chips saved in files.
 //!
-//! The file of an experiment changes once, at the orderly end of a run: all pages that the run
-//! changed, in one atomic flush. A run that fails or is stopped leaves it as it was; to the chip it
-//! is as if the run had never been. What is served to others changes with each of their flushes
-//! ([`Keep`]).
+//! The file of an experiment changes once, at the orderly end of a run: one atomic flush writes all
+//! pages that the run changed. A run that fails or is stopped leaves the file unchanged. The file
+//! of a served device changes with each flush of a client ([`Keep`]).
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -23,38 +22,39 @@ use crate::{StackError, StoreKind};
 
 /// The first bytes of a journalled file.
 const MAGIC: &[u8; 8] = b"NANDKJRN";
-/// Bytes of a sector of the file that holds a chip.
+/// Sector size of the file that holds a chip, in bytes.
 const SECTOR_SIZE: u32 = 4096;
-/// How many differing figures a message names.
+/// Largest number of differing figures that a message names.
 const DIFFERENCES_SHOWN: usize = 4;
 
-/// An emulated chip in memory or in a file, of any store.
+/// An emulated chip with any store, in memory or in a file.
 pub trait EmulatedChip: Flash {
-    /// Brings everything that changed to the file; of a chip in memory nothing is kept.
+    /// Writes all changes to the file; for a chip in memory it does nothing.
     fn save(&mut self) -> FlashResult<Done>;
-    /// When its last operation ended.
+    /// The simulated instant at which its last operation ended.
     fn last_instant(&self) -> Nanos;
     /// The chip's seed.
     fn seed(&self) -> u64;
-    /// The erase count of every block.
+    /// The erase counts of all blocks.
     fn erase_counts(&self) -> Vec<u32>;
-    /// How many blocks are bad.
+    /// The number of bad blocks.
     fn bad_blocks(&self) -> u32;
-    /// How many pages are programmed.
+    /// The number of programmed pages.
     fn programmed_pages(&self) -> u64;
-    /// What reads moved of other operations, where they go before them.
+    /// Statistics of operations that reads overtook; `None` unless reads have priority.
     fn queue_statistics(&self) -> Option<Arc<QueueStatistics>>;
 }
 
-/// When a chip's file follows the chip.
+/// When changes of a chip are written to its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// At the orderly end of the stack, in one step: whatever fails before leaves the file as it
-    /// was, and a new one is not made. For experiments.
+    /// At the orderly end of the stack, in one step. After an earlier failure the file is
+    /// unchanged, and a new one is not created. For experiments.
     #[default]
     AtEnd,
-    /// With each sync of the layers above, in a time that what changed decides and not the size of
-    /// the chip; a new file has its name from the start. For devices whose users trust in flushes.
+    /// With each sync of the layers above, in a time that depends on the changes and not on the
+    /// size of the chip. A new file has its name from the start. For devices whose users rely on
+    /// flushes.
     AtSync,
 }
 
@@ -63,13 +63,13 @@ struct ChipInFile<S> {
     keep: Keep,
 }
 
-/// A chip in memory: nothing of it outlives the run.
+/// A chip in memory, which is lost at the end of the run.
 impl<S: Store> EmulatedChip for NandChip<S> {
     fn save(&mut self) -> FlashResult<Done> {
         Ok(Done::immediately(&Context::default()))
     }
 
-    /// The clock is its stack's: the chip was made with it.
+    /// Zero: the chip was made together with the clock of its stack.
     fn last_instant(&self) -> Nanos {
         Nanos::ZERO
     }
@@ -155,9 +155,9 @@ impl<S: Store> Flash for ChipInFile<S> {
         self.chip.mark_bad(context, block)
     }
 
-    /// At [`Keep::AtEnd`] nothing: to the layers above the chip is the medium, and the file follows
-    /// with [`EmulatedChip::save`]. A file system syncs thousands of times in a run, and each would
-    /// cost the host two flushes of its disk.
+    /// Writes the file at [`Keep::AtSync`] and does nothing at [`Keep::AtEnd`], where
+    /// [`EmulatedChip::save`] writes it. A file system syncs thousands of times in a run, and each
+    /// sync would cost the host two flushes of its disk.
     fn sync(&mut self, context: &Context) -> FlashResult<Done> {
         match self.keep {
             Keep::AtEnd => Ok(Done::immediately(context)),
@@ -174,9 +174,9 @@ impl<S: Store> Flash for ChipInFile<S> {
     }
 }
 
-/// A new file under a temporary name in the folder of its own, which it gets once it is complete.
-/// Until then it goes again: what failed leaves nothing behind, and what was killed leaves nothing
-/// that could be taken for a chip.
+/// A new file under a temporary name in its folder; it gets its own name once it is complete.
+/// Dropped before that, it is removed: a failed run leaves nothing behind, and a killed one leaves
+/// no file that could be taken for a chip.
 #[derive(Debug, Default)]
 pub(crate) struct NewFile(Option<Unfinished>);
 
@@ -187,7 +187,7 @@ struct Unfinished {
 }
 
 impl NewFile {
-    /// Gives the file its name now where it is not to wait for the end.
+    /// Gives the file its name now at [`Keep::AtSync`].
     pub(crate) fn named(self, keep: Keep) -> Result<Self, StackError> {
         match keep {
             Keep::AtEnd => Ok(self),
@@ -195,19 +195,19 @@ impl NewFile {
         }
     }
 
-    /// Gives the file its name.
+    /// Gives the file its final name.
     pub(crate) fn keep(mut self) -> Result<(), StackError> {
         let Some(Unfinished { temporary, path }) = self.0.clone() else { return Ok(()) };
         let (temporary, path) = (&*temporary, &*path);
-        // Another process may have made one meanwhile.
+        // Another process may have made such a file meanwhile.
         if is_there(path) {
-            return Err(wrong(path, "the file was made by somebody else during the run; expected that there is none"));
+            return Err(wrong(path, "another process made this file during the run; expected a path without a file"));
         }
         fs::rename(temporary, path)
             .map_err(|error| wrong(path, format!("cannot rename {} to it: {error}", temporary.display())))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         self.0 = None;
-        // The name outlives a crash of the host before anything is said to be durable.
+        // Make the name durable before any data is reported as durable.
         File::open(folder)
             .and_then(|folder| folder.sync_all())
             .map_err(|error| wrong(path, format!("cannot make its name durable: {error}")))
@@ -217,36 +217,36 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(unfinished) = &self.0 {
-            // There is nobody left to tell; the file holds a chip that was never used.
+            // An error cannot be reported any more; the file holds a chip that was never used.
             let _ = fs::remove_file(&unfinished.temporary);
         }
     }
 }
 
-/// Whether the name is taken, be it by a link that leads nowhere.
+/// Whether the name is taken, also by a dangling link.
 fn is_there(path: &Path) -> bool {
     !fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// The name that a file has until it is complete.
+/// The temporary name of a file that is not complete.
 fn temporary_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(".new");
     PathBuf::from(name)
 }
 
-/// Removes what a killed process has left under the temporary name. One that is at work holds a
-/// lock on it.
+/// Removes a temporary file left by a killed process. A running process holds a lock on its file.
 fn remove_leftover(temporary: &Path) -> Result<(), StackError> {
     if !temporary.try_exists().unwrap_or(false) {
         return Ok(());
     }
     let found = beginning(temporary, MAGIC.len() as u64)?;
     if !found.is_empty() && !is_device_file(&found) {
-        let detail = "the chip is made under this name first, and here is another file; expected that there is none";
+        let detail =
+            "nandkit needs this name for a temporary file, and another file has it; expected no file of this name";
         return Err(wrong(temporary, detail));
     }
-    // A file that is too damaged to be opened is in nobody's use.
+    // A file that is too damaged to be opened is not in use.
     match JournalledFile::open(temporary, Access::ReadWrite) {
         Err(error) if error.kind == ErrorKind::Io => return Err(refused(temporary, &error)),
         _ => {}
@@ -258,7 +258,7 @@ fn wrong(path: &Path, detail: impl std::fmt::Display) -> StackError {
     StackError::new("stack.device.file", format!("{}: {detail}", path.display()))
 }
 
-/// The message of a block device's refusal, which may hold the path already.
+/// The error of a block device, whose message may already hold the path.
 fn refused(path: &Path, error: &BlockError) -> StackError {
     let source = error.source.as_ref().map_or_else(String::new, |source| format!(": {source}"));
     let shown = path.display().to_string();
@@ -277,7 +277,7 @@ fn unusable(path: &Path, error: &ImageError) -> StackError {
 pub(crate) fn beginning(path: &Path, bytes: u64) -> Result<Vec<u8>, StackError> {
     let unreadable = |error| wrong(path, format!("cannot read the file: {error}"));
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(wrong(path, "this is no plain file; expected the path of one"));
+        return Err(wrong(path, "this is not a regular file; expected the path of a regular file"));
     }
     let mut found = Vec::new();
     File::open(path).and_then(|file| file.take(bytes).read_to_end(&mut found)).map_err(unreadable)?;
@@ -295,7 +295,7 @@ fn open_file(path: &Path, access: Access) -> Result<JournalledFile, StackError> 
         let shown = found.escape_ascii();
         return Err(wrong(
             path,
-            format!("the file begins with \"{shown}\", expected \"NANDKJRN\": a chip that nandkit has put there"),
+            format!("the file begins with \"{shown}\"; expected \"NANDKJRN\", a chip saved by nandkit"),
         ));
     }
     JournalledFile::open(path, access).map_err(|error| refused(path, &error))
@@ -320,7 +320,7 @@ fn store_of(path: &Path, header: &Header) -> Result<StoreKind, StackError> {
     }
 }
 
-/// Chips that keep addresses only are neither made in files nor opened from them.
+/// The error for a chip with the address store, which cannot be in a file.
 fn in_memory_only(path: &Path) -> StackError {
     wrong(path, "its store keeps addresses only: such chips are in memory only; expected content, described or shadow")
 }
@@ -331,7 +331,7 @@ fn spec_in(path: &Path, header: &Header) -> Result<ChipSpec, StackError> {
     Ok(spec)
 }
 
-/// The chip that a file holds, and its store.
+/// Reads the spec and the store of the chip in a file.
 pub(crate) fn spec_of(path: &Path) -> Result<(ChipSpec, StoreKind), StackError> {
     let file = open_file(path, Access::ReadOnly)?;
     let header = header(path, &file)?;
@@ -348,7 +348,7 @@ fn flatten(into: &mut Vec<(String, String)>, prefix: &str, table: &Table) {
     }
 }
 
-/// The figures of a chip by name; what it is called is none of them.
+/// The figures of a chip by name, without its name and texts.
 fn figures(chip: &ChipSpec) -> Vec<(String, String)> {
     let plain = ChipSpec { name: String::new(), title: String::new(), sources: Default::default(), ..chip.clone() };
     let mut figures = Vec::new();
@@ -358,7 +358,8 @@ fn figures(chip: &ChipSpec) -> Vec<(String, String)> {
     figures
 }
 
-/// Refuses another chip or store than the one asked for, naming the first differences.
+/// Refuses a chip or store that differs from the requested one; the message names the first
+/// differences.
 fn check_same(path: &Path, found: (&ChipSpec, StoreKind), asked: (&ChipSpec, StoreKind)) -> Result<(), StackError> {
     let mut differences = Vec::new();
     if found.1 != asked.1 {
@@ -379,7 +380,7 @@ fn check_same(path: &Path, found: (&ChipSpec, StoreKind), asked: (&ChipSpec, Sto
     differences.truncate(DIFFERENCES_SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let detail = format!(
-        "the file holds another chip: {}{more}; expected the same, another file, or no device but the file",
+        "the file holds another chip: {}{more}; expected the same chip, another file, or only the file without a device",
         differences.join(", ")
     );
     Err(wrong(path, detail))
@@ -403,8 +404,7 @@ fn load(path: &Path, file: JournalledFile, store: StoreKind, keep: Keep) -> Resu
     chip.map_err(|error| unusable(path, &error))
 }
 
-/// Opens the chip of a file for looking at it: nothing reaches the file, whatever is done with the
-/// chip.
+/// Opens the chip of a file for inspection; changes of the chip never reach the file.
 pub(crate) fn look(path: &Path) -> Result<(ChipSpec, StoreKind, Box<dyn EmulatedChip>), StackError> {
     let file = open_file(path, Access::ReadOnly)?;
     let header = header(path, &file)?;
@@ -412,8 +412,8 @@ pub(crate) fn look(path: &Path) -> Result<(ChipSpec, StoreKind, Box<dyn Emulated
     Ok((spec, store, load(path, file, store, Keep::AtEnd)?))
 }
 
-/// Opens the chip of a file, which must be this one, or makes it with this seed where there is no
-/// such file.
+/// Opens the chip of a file, which must have this spec, or makes a new file with this spec and
+/// seed.
 pub(crate) fn open_or_create(
     path: &Path,
     chip: &ChipSpec,
@@ -423,19 +423,17 @@ pub(crate) fn open_or_create(
 ) -> Result<(Box<dyn EmulatedChip>, NewFile), StackError> {
     match path.try_exists() {
         Ok(true) => {
-            // A reader's look comes first, so that a file that cannot be used is not changed by
-            // being opened.
+            // Read the spec first, so that opening does not change an unusable file.
             let (found, found_store) = spec_of(path)?;
             check_same(path, (&found, found_store), (chip, store))?;
             let file = open_file(path, Access::ReadWrite)?;
             Ok((load(path, file, store, keep)?, NewFile::default()))
         }
-        Ok(false) if is_there(path) => Err(wrong(
-            path,
-            "a symbolic link to a file that does not exist; expected a chip's file, or nothing of this name",
-        )),
+        Ok(false) if is_there(path) => {
+            Err(wrong(path, "this is a symbolic link to a missing file; expected a chip's file, or an unused name"))
+        }
         Ok(false) => create(path, chip, store, seed, keep),
-        Err(error) => Err(wrong(path, format!("cannot tell whether there is such a file: {error}"))),
+        Err(error) => Err(wrong(path, format!("cannot tell whether the file exists: {error}"))),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Handles on one emulated chip: the layer above and whoever keeps the chip hold it together. They
-//! hand on no capabilities (copies inside the chip, several planes).
+//! Handles on one emulated chip, shared by the layer above and the owner of the chip. They do not
+//! offer optional capabilities (copies inside the chip, several planes).
 
 use std::sync::{Arc, Mutex};
 
@@ -10,8 +10,8 @@ use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress
 use crate::chip_file::EmulatedChip;
 use crate::device_handle::lock;
 
-/// A handle on a chip in a file, which its stack brings there at the end. What the file system
-/// syncs stays in memory until then, so that a run that is given up leaves the file as it was.
+/// A handle on a chip whose stack saves it to a file at the end. Until then syncs of the file
+/// system stay in memory, so that an aborted run leaves the file unchanged.
 #[derive(Clone)]
 pub(crate) struct ChipHandle {
     geometry: FlashGeometry,

@@ -1,5 +1,5 @@
-//! The translation layer that a chip in a file holds, and who wrote the chip: no layer and no file
-//! system works on what another one wrote.
+//! Finds the translation layer or the file system that wrote a chip in a file. No other one can use
+//! the chip.
 
 use std::path::Path;
 
@@ -16,20 +16,20 @@ use crate::{FtlSpec, StackError};
 /// A translation layer on a chip.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Layer {
-    /// The chip holds none.
+    /// The chip holds no layer.
     None,
-    /// One that can be opened.
+    /// A layer that can be opened.
     Known {
-        /// As in specs.
+        /// The name in specs.
         kind: &'static str,
-        /// Whether it was closed in good order; always for page-map, whose starts are all alike.
+        /// Whether it was closed properly; always true for page-map, whose starts are all alike.
         clean: bool,
     },
-    /// The chip holds something that no layer opens: why.
+    /// The chip holds data that no layer can open, and why.
     Unknown(String),
 }
 
-/// As little kept back as can be: then all that the host wrote is inside.
+/// Options with the smallest reserve, so that all sectors written by the host are visible.
 pub(crate) fn block_map_options() -> BlockMapOptions {
     BlockMapOptions {
         log_blocks: 1,
@@ -39,7 +39,7 @@ pub(crate) fn block_map_options() -> BlockMapOptions {
     }
 }
 
-/// The same for the other layer.
+/// The options of FAST with the smallest reserve.
 pub(crate) fn fast_options() -> FastOptions {
     FastOptions {
         log_blocks: 1,
@@ -49,16 +49,17 @@ pub(crate) fn fast_options() -> FastOptions {
     }
 }
 
-/// A chip as the layers of stacks know it, so that none is compiled for another type.
+/// The chip as the type that the layers of stacks use, so that no layer is compiled for another
+/// type.
 pub(crate) fn any(chip: &ChipHandle) -> StatsFlash<Box<dyn EmulatedChip>> {
     StatsFlash::new(Box::new(chip.clone()))
 }
 
-/// Finds out which layer is on the chip. What its recovery changes stays.
+/// Finds the layer on the chip. Changes by its recovery remain on the chip in memory.
 pub(crate) fn layer_on(chip: &ChipHandle, clock: &Clock) -> Layer {
     let context = Context::at(clock.now());
-    // Its journal is proof; the others go by what each page says of itself.
-    // Each of its starts replays the journal, and none has to mend anything.
+    // The journal of page-map is proof; the other layers are recognised by the tags of their pages.
+    // Each start of page-map replays the journal, and none has to repair anything.
     let error = match PageMapFtl::attach_at(any(chip), PageMapOptions::default(), &context) {
         Ok(_) => return Layer::Known { kind: "page-map", clean: true },
         Err(error) => error,
@@ -77,16 +78,16 @@ pub(crate) fn layer_on(chip: &ChipHandle, clock: &Clock) -> Layer {
     }
 }
 
-/// The format whose volume is on the bare flash.
+/// The format of a volume on the bare flash, if there is one.
 pub(crate) fn format_on(chip: &dyn EmulatedChip, clock: &Clock) -> Option<&'static dyn Format> {
     let context = Context::at(clock.now());
     FORMATS.iter().copied().find(|format| format.is_on_chip(chip, &context))
 }
 
-/// Who wrote a chip, as far as that decides who may go on with it.
+/// Who wrote a chip, and may therefore continue to use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChipOwner {
-    /// Nobody is known: the chip is empty, or holds what nobody opens.
+    /// Unknown: the chip is empty, or holds data that nothing can open.
     Nobody,
     /// A translation layer, by its name in specs.
     Layer(&'static str),
@@ -104,8 +105,8 @@ impl ChipOwner {
     }
 }
 
-/// Who wrote the chip in a file. The file stays as it is. Errors: the file holds no chip, or a
-/// damaged one. Cost: the chip is loaded, and its layer recovered in memory.
+/// Finds who wrote the chip in a file. The file does not change. Errors: the file holds no chip, or
+/// a damaged one. Cost: the chip is loaded, and its layer recovered in memory.
 pub fn chip_owner(path: &Path) -> Result<ChipOwner, StackError> {
     let (_, _, chip) = chip_file::look(path)?;
     let clock = clock_at(chip.last_instant().get());
@@ -113,7 +114,7 @@ pub fn chip_owner(path: &Path) -> Result<ChipOwner, StackError> {
         return Ok(ChipOwner::Volume(format.name()));
     }
     let chip = ChipHandle::new(chip);
-    // A journal is proof of its layer, also where a damage keeps it from being opened.
+    // A journal proves its layer even if damage keeps it from being opened.
     if PageMapFtl::has_journal(&any(&chip), &Context::at(clock.now())) {
         return Ok(ChipOwner::Layer("page-map"));
     }
@@ -123,8 +124,8 @@ pub fn chip_owner(path: &Path) -> Result<ChipOwner, StackError> {
     })
 }
 
-/// Refuses a layer, or with `None` a file system on the bare flash, on a chip that another one
-/// wrote. A file that does not exist yet is nobody's.
+/// Refuses a layer, or for `None` a file system on bare flash, on a chip that another one wrote. A
+/// missing file is accepted.
 pub(crate) fn check_owner(path: &Path, layer: Option<&FtlSpec>) -> Result<(), StackError> {
     if !path.exists() {
         return Ok(());
@@ -140,7 +141,7 @@ pub(crate) fn check_owner(path: &Path, layer: Option<&FtlSpec>) -> Result<(), St
     }
     let wanted = layer.map_or("a file system on the bare flash", FtlSpec::name);
     let detail = format!(
-        "the chip in {} was written by {}, and {wanted} is to use it, which would erase what is there; expected the one that wrote it, or another file",
+        "the chip in {} was written by {}; {wanted} would erase its data; expected the writer of the chip, or another file",
         path.display(),
         owner.told()
     );

@@ -1,4 +1,4 @@
-//! Stacks whose power goes in the middle of their work: a chip that outlives the layers on it.
+//! Stacks with power cuts: a chip that survives the layers on it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::device_handle::lock;
 pub use crate::frame::Existing;
 use crate::{DeviceSpec, StackError, StackSpec};
 
-/// A chip in memory whose power goes when it is told to. Clones are handles on the same chip.
+/// A chip in memory whose power can be cut at a chosen step. Clones are handles on the same chip.
 #[derive(Clone)]
 pub struct CrashChip {
     geometry: FlashGeometry,
@@ -25,22 +25,23 @@ struct Under {
     flash: CutFlash<ContentChip>,
     /// When its last operation ended.
     last: Nanos,
-    /// Once the power is gone, requests wait for [`CrashChip::release`], so that nobody above
-    /// learns of the cut who would not live to learn of it.
+    /// After the cut, requests wait for [`CrashChip::release`], so that layers above do not see
+    /// errors that they would not live to see after a real power cut.
     holds: bool,
 }
 
 impl CrashChip {
-    /// The chip of a stack as it comes from the factory. Errors: a stack without a chip in memory.
+    /// Makes the chip of a stack in factory state. Error: the stack has no chip in memory.
     pub fn new(spec: &StackSpec, seed: u64) -> Result<Self, StackError> {
         match &spec.resolved()?.device {
             DeviceSpec::Chip { chip, file: None, .. } => Self::of(chip, seed),
             DeviceSpec::Chip { file: Some(_), .. } | DeviceSpec::Kept { .. } => {
-                let detail = "an image and power cuts leave a chip's file alone; expected a chip in memory";
+                let detail =
+                    "images and power cuts need a chip in memory, not one in a file; expected a chip in memory";
                 Err(StackError::new("stack.device", detail))
             }
             DeviceSpec::Ram { .. } | DeviceSpec::Card { .. } => {
-                let detail = "memory, and a card in memory, take no image and have no programs and erases to cut; expected a chip";
+                let detail = "a device in memory has no flash: it takes no image, and has no programs and erases to cut; expected a chip";
                 Err(StackError::new("stack.device", detail))
             }
         }
@@ -62,27 +63,28 @@ impl CrashChip {
         lock(&self.chip)
     }
 
-    /// A chip of its own in the same state, its power on. Cost: what the two write from then on.
+    /// An independent copy of the chip, with its power on. Cost: the pages that either one writes
+    /// from then on.
     #[must_use]
     pub fn snapshot(&self) -> Self {
         let under = self.under();
         Self::around(under.flash.inner().clone(), under.last)
     }
 
-    /// How many programs, copies and erases there were.
+    /// The number of programs, copies and erases so far.
     pub fn steps(&self) -> u64 {
         self.under().flash.steps()
     }
 
-    /// Cuts the power at the `step`-th program, copy or erase of its life. From then on requests
-    /// wait, also the one that met the cut, until [`CrashChip::release`].
+    /// Cuts the power at the `step`-th program, copy or erase of the chip's life. From then on all
+    /// requests, including the interrupted one, wait until [`CrashChip::release`].
     pub fn cut_at(&self, step: u64, moment: CutMoment) {
         let mut under = self.under();
         under.flash.set_plan(CutPlan::At(Cut { step, moment }));
         under.holds = true;
     }
 
-    /// Lets requests fail from now on that wait, or would.
+    /// Makes waiting and later requests fail instead of wait.
     pub fn release(&self) {
         self.under().holds = false;
         self.released.notify_all();
@@ -93,19 +95,19 @@ impl CrashChip {
         self.under().flash.is_off()
     }
 
-    /// The cut that was made.
+    /// The cut that happened, if any.
     pub fn outcome(&self) -> Option<CutOutcome> {
         self.under().flash.outcomes().last().copied()
     }
 
-    /// The power comes back, and stays.
+    /// Turns the power on and cancels planned cuts.
     pub fn power_on(&self) {
         let mut under = self.under();
         under.flash.set_plan(CutPlan::None);
         under.flash.power_on();
     }
 
-    /// Does one operation; where the power is gone with or before it, the answer waits.
+    /// Runs one operation. If the power is off before or after it, the answer waits.
     fn operate(&self, operation: impl FnOnce(&mut CutFlash<ContentChip>) -> FlashResult<Done>) -> FlashResult<Done> {
         let mut under = self.under();
         let done = operation(&mut under.flash).inspect(|done| under.last = under.last.max(done.completed));

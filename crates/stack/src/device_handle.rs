@@ -1,4 +1,4 @@
-//! Handles on one block device: its stack, a file system and a driver hold it together.
+//! Handles on one block device, shared by its stack, a file system and a driver.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,26 +8,26 @@ use nandkit_block::{
 };
 use nandkit_units::{Content, Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, Ticket};
 
-/// A handle on a block device of any type; clones are handles on the same device, and requests
-/// through them follow one another. A stack can be closed when all handles are gone.
-/// Cost of a request: an uncontended lock and one dynamic call.
+/// A handle on a block device of any type. Clones are handles on the same device, and requests
+/// through them are serialized. A stack can be closed when all handles are dropped. Cost of a
+/// request: an uncontended lock and one dynamic call.
 #[derive(Clone)]
 pub struct DeviceHandle {
     geometry: BlockGeometry,
     trims: bool,
     is_paced: bool,
-    /// A unit of 0: the device remaps nothing.
+    /// A unit of 0 means that the device cannot remap.
     remap_limits: RemapLimits,
     device: Arc<Mutex<dyn BlockDevice>>,
 }
 
-/// Locks; a device whose user panicked is still a device.
+/// Locks the device, also after a panic of another user.
 pub(crate) fn lock<D: ?Sized>(device: &Mutex<D>) -> MutexGuard<'_, D> {
     device.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl DeviceHandle {
-    /// A handle on a device that its maker may keep, for its counters or its end.
+    /// Makes a handle; the caller may keep the device for its counters or to close it.
     pub(crate) fn new<D: BlockDevice + 'static>(device: Arc<Mutex<D>>) -> Self {
         let device: Arc<Mutex<dyn BlockDevice>> = device;
         let (geometry, trims, is_paced, remap_limits) = {
@@ -38,7 +38,7 @@ impl DeviceHandle {
         Self { geometry, trims, is_paced, remap_limits, device }
     }
 
-    /// Does work on the device, which is locked meanwhile: one lock for any number of requests.
+    /// Runs `work` on the locked device: one lock for any number of requests.
     pub fn locked<T>(&self, work: impl FnOnce(&mut dyn BlockDevice) -> T) -> T {
         work(&mut *lock(&self.device))
     }

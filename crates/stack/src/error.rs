@@ -1,12 +1,12 @@
-//! Why a stack, or an image, cannot be had.
+//! Errors of specs, stacks and images.
 
-/// A stack that cannot be: which parts do not fit, and what would be right.
+/// Why a stack cannot be built or an image cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {detail}")]
 pub struct StackError {
-    /// The part, as in the spec: `stack.ftl`.
+    /// The key of the part in the spec: `stack.ftl`.
     pub at: &'static str,
-    /// What is wrong with it, and what would be right.
+    /// What is wrong, and what was expected.
     pub detail: String,
 }
 
@@ -20,23 +20,23 @@ impl StackError {
 /// In what way a value of a spec is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecErrorKind {
-    /// A name that nobody knows: of a preset, of a kind, of a key.
+    /// An unknown name of a preset, kind or key.
     Unknown,
-    /// It cannot be read as what is wanted there.
+    /// The value has the wrong form or type.
     Form,
-    /// It is outside what is possible.
+    /// The value is out of range.
     Range,
-    /// It does not go with another value.
+    /// The value conflicts with another one.
     Conflict,
 }
 
-/// A value of a spec that cannot be, before anything is built of it.
+/// An invalid value in a spec, found before anything is built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct SpecError {
     /// In what way it is wrong.
     pub kind: SpecErrorKind,
-    /// The key, its value, and what would be right.
+    /// The key, its value, and what was expected.
     pub detail: String,
 }
 
@@ -45,7 +45,7 @@ impl SpecError {
         Self { kind: SpecErrorKind::Unknown, detail: detail.into() }
     }
 
-    /// What a reader of the value says of it.
+    /// An error of the kind [`SpecErrorKind::Form`] from a parser's message.
     pub(crate) fn form(detail: impl ToString) -> Self {
         Self { kind: SpecErrorKind::Form, detail: detail.to_string() }
     }
@@ -58,7 +58,7 @@ impl SpecError {
         Self { kind: SpecErrorKind::Conflict, detail: detail.into() }
     }
 
-    /// Puts the table that holds the key before it.
+    /// Adds the name of the table in front of the key.
     pub(crate) fn within(self, table: &str) -> Self {
         Self { detail: format!("in {table}: {}", self.detail), ..self }
     }

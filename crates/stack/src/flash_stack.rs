@@ -1,4 +1,4 @@
-//! The chip of a stack with a file system on flash itself.
+//! The chip of a stack with a file system on bare flash.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::{DeviceSpec, StackError, StackSpec, StoreKind};
 pub(crate) fn flash_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<WatchedFlash, StackError> {
     let (store, chip, file) = match &spec.device {
         DeviceSpec::Chip { store, chip, file, .. } => (*store, chip, file),
-        _ => return Err(StackError::new("stack.device", "this file system works on flash; expected a chip")),
+        _ => return Err(StackError::new("stack.device", "this file system works on bare flash; expected a chip")),
     };
     let flash = match (frame.given.take(), file) {
         (Some(chip), _) => in_file(chip, chip_file::NewFile::default(), frame),
@@ -60,7 +60,7 @@ fn in_file(chip: Box<dyn EmulatedChip>, new_file: chip_file::NewFile, frame: &mu
     let mut kept = chip.clone();
     let closing = Box::new(move |_: &Clock| {
         let saved = kept.save().map(|_| ());
-        saved.map_err(|error| StackError::new("stack.device.file", format!("cannot keep the chip: {error}")))
+        saved.map_err(|error| StackError::new("stack.device.file", format!("cannot save the chip: {error}")))
     });
     frame.keeping = Some(Keeping { closing, new_file });
     Box::new(chip)

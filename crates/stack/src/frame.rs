@@ -1,4 +1,4 @@
-//! What the layers of a stack share while they are built.
+//! State shared by the layers of a stack while they are built.
 
 use std::sync::Arc;
 
@@ -12,55 +12,55 @@ use crate::chip_file::{EmulatedChip, Keep, NewFile};
 use crate::tap::FlashTap;
 use crate::{DeviceSpec, FtlSpec, HostSpec, StackError};
 
-/// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts: FAT's time stamps need
+/// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts; FAT's time stamps need
 /// one.
 pub(crate) const EPOCH_UNIX_NS: u64 = 1_577_836_800 * 1_000_000_000;
 
 /// Counters that may be read while the stack is in use.
 #[derive(Default)]
 pub struct Watched {
-    /// The flash device's, where there is one.
+    /// Counters of the flash device, if there is one.
     pub flash: Option<Arc<FlashCounters>>,
-    /// Those of the block device under a file system, where there is one.
+    /// Counters of the block device under a file system, if there is one.
     pub block: Option<Arc<DeviceCounters>>,
-    /// Each other layer's own, with the layer's name.
+    /// Counters of each other layer, with the layer's name.
     pub layers: Vec<(String, Arc<dyn Statistics>)>,
 }
 
-/// What a stack expects on a chip that it is given.
+/// What a stack expects on a given chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// Nothing: it is made.
+    /// A blank chip: the volume is made.
     Nothing,
-    /// Its volume, which is mounted, and never made anew.
+    /// A volume, which is mounted and never made anew.
     Volume,
 }
 
-/// Closes the translation layer and brings the chip to its file.
+/// Closes the translation layer and saves the chip to its file.
 pub(crate) type Closing = Box<dyn FnOnce(&Clock) -> Result<(), StackError> + Send>;
 
-/// What is left to do for a chip in a file, and the file if this stack made it.
+/// Pending work for a chip in a file, and the file if this stack made it.
 pub(crate) struct Keeping {
     pub closing: Closing,
     pub new_file: NewFile,
 }
 
-/// What the layers leave with the stack while they are built.
+/// Inputs and results of building the layers of a stack.
 pub struct Frame {
     pub(crate) clock: Clock,
     pub(crate) started: Nanos,
     pub(crate) watched: Watched,
     pub(crate) keep: Keep,
-    /// The host's memory.
+    /// The host's cache.
     pub(crate) host: Option<HostSpec>,
-    /// The card that the stack stands on, where it does.
+    /// The memory card, if the stack is on one.
     pub(crate) card: Option<Box<CardSpec>>,
-    /// The device and its layer, as the spec has them.
+    /// The device and its layer, from the spec.
     pub(crate) parts: (DeviceSpec, FtlSpec),
-    /// A chip that is there already; it outlives the stack.
+    /// An existing chip, which survives the stack.
     pub(crate) given: Option<Box<dyn EmulatedChip>>,
-    /// What is expected on that chip; its volume is seen from its root, and not from a directory of
-    /// this run's own.
+    /// What is expected on that chip. Its volume is seen from its root, not from a separate
+    /// directory for the run.
     pub(crate) expected: Option<Existing>,
     pub(crate) keeping: Option<Keeping>,
     /// Hears of every operation of the chip.
@@ -68,23 +68,23 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Records hold what a layer counts, under its name.
+    /// Adds the counters of a layer to the records, under its name.
     pub(crate) fn watch(&mut self, name: &str, layer: Arc<dyn Statistics>) {
         self.watched.layers.push((name.to_string(), layer));
     }
 
-    /// Records tell what reads moved on the dies of a chip, where they go before other operations.
+    /// Adds the statistics of reads that overtook other operations on the dies of a chip.
     pub(crate) fn watch_dies(&mut self, statistics: Option<Arc<QueueStatistics>>) {
         if let Some(statistics) = statistics {
             self.watch("dies", statistics);
         }
     }
 
-    /// Refuses a chip with, or without, a volume where the other was expected.
+    /// Refuses an unexpected or a missing volume on the chip.
     pub(crate) fn expect(&self, is_there: bool) -> Result<(), StackError> {
         match (self.expected, is_there) {
             (Some(Existing::Volume), false) => {
-                Err(StackError::new("stack.fs", "the volume is gone: what should be its beginning is blank"))
+                Err(StackError::new("stack.fs", "the volume is gone: its beginning is blank"))
             }
             (Some(Existing::Nothing), true) => Err(StackError::new("stack.fs", "the chip is not blank")),
             _ => Ok(()),

@@ -15,10 +15,9 @@ use crate::suggest;
 /// of that kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FsSpec {
-    /// None: workloads on blocks run on the device itself.
+    /// No file system: block workloads run directly on the device.
     None,
-    /// The model file system in memory, which has no device: what takes no time and cannot go
-    /// wrong.
+    /// The model file system in memory, without a device: it takes no time and never fails.
     Model,
     /// A format, with its options.
     Format(Box<dyn FormatSpec>),
@@ -82,17 +81,17 @@ impl FsSpec {
         }
     }
 
-    /// Whether it works on flash itself, without a translation layer.
+    /// Whether it works on bare flash, without a translation layer.
     pub fn is_on_flash(&self) -> bool {
         matches!(self, Self::Format(spec) if spec.format().medium() == MediumKind::Flash)
     }
 
-    /// Whether names are bound more than POSIX binds them: by case, by characters.
+    /// Whether file names are more restricted than in POSIX, by case or characters.
     pub fn restricts_names(&self) -> bool {
         matches!(self, Self::Format(spec) if spec.format().emulate().is_some_and(|format| format.restricts_names()))
     }
 
-    /// In few words, for people; the parts joined by ` | `.
+    /// A short text, its parts joined by ` | `.
     pub fn title(&self) -> String {
         match self {
             Self::None => "no file system".to_string(),
@@ -132,7 +131,7 @@ mod tests {
             ("kind = 'vfat'", "did you mean \"fat\""),
             ("kind = 'btrfs'", "expected one of: f2fs, fat, jffs2, model, none"),
             ("cache_sectrs = 3", "did you mean `cache_sectors`"),
-            // No sector of the cache is ever dirty: there is nothing to prefer.
+            // An unknown option: FAT's cache has no replacement policy to choose.
             ("cache_sectors = 3\nreplacement = 'clean-first'", "unknown"),
             ("cluster_size = 1000", "power of two"),
             ("root_entries = 0", "root_entries is 0"),
@@ -153,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Specs and records of version 0.1 before the names meant one thing each.
+    /// Names from specs and records of version 0.1.
     #[test]
     fn old_keys_and_names_of_victims_become_the_present_ones() {
         for (old, now) in [

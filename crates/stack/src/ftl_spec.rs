@@ -8,7 +8,7 @@ use crate::SpecError;
 use crate::named::{overlay, table_or_name, take, whole};
 use crate::{AllocationName, PageMapSpec, suggest};
 
-/// Which recycling policy a block-mapped translation layer follows (P4).
+/// The recycling policy of a block-mapped translation layer (P4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PolicyName {
     /// Always merge.
@@ -17,11 +17,11 @@ pub enum PolicyName {
     /// Migrate while that costs less per page than a merge.
     #[serde(rename = "merge+migration")]
     MergeMigration,
-    /// The same, with at most `limit` migrations in a row.
+    /// Like merge+migration, but with at most `limit` migrations in a row.
     #[serde(rename = "limit")]
     Limit,
-    /// As many migrations in a row as make the cost per page over all of them and the merge least,
-    /// from the growth of valid pages measured on line.
+    /// The number of migrations in a row that minimises the cost per page of the whole cycle, merge
+    /// included; predicted from the measured growth of valid pages.
     #[default]
     #[serde(rename = "macroscopic")]
     Macroscopic,
@@ -41,14 +41,14 @@ impl PolicyName {
         }
     }
 
-    /// One line for people.
+    /// A description in one line.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Merge => "always merge a full log block with its data block",
             Self::MergeMigration => "migrate a full log block while fewer than half of its pages are valid, else merge",
             Self::Limit => "as merge+migration, but merge after at most Np/2 migrations in a row",
             Self::Macroscopic => {
-                "measure on line how valid pages grow with migrations, and merge where the cost per page of the whole cycle is least"
+                "measure how valid pages grow with each migration, and merge when the cost per page of the whole cycle is lowest"
             }
         }
     }
@@ -65,18 +65,18 @@ pub enum AlphaName {
     Regression,
 }
 
-/// Which log block is given up when another logical block needs one.
+/// Which log block is recycled when another logical block needs one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VictimName {
-    /// The one that was written longest ago.
+    /// The least recently written one.
     #[default]
     LeastRecentlyWritten,
-    /// The one that was opened first.
+    /// The oldest one.
     Fifo,
     /// The one with the fewest valid pages.
     FewestValid,
-    /// One after the other.
+    /// In turn.
     RoundRobin,
 }
 
@@ -85,13 +85,13 @@ pub enum VictimName {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum FtlSpec {
-    /// None: the device is a block device already.
+    /// No layer: the device already is a block device.
     None,
-    /// Blocks mapped, with log blocks that are merged or migrated (P4).
+    /// Block mapping, with log blocks that are merged or migrated (P4).
     BlockMap(BlockMapSpec),
     /// Log blocks shared by all data blocks (FAST).
     Fast(FastSpec),
-    /// Pages mapped one by one, superblocks cleaned.
+    /// Page mapping, with cleaning of superblocks.
     PageMap(PageMapSpec),
 }
 
@@ -103,31 +103,31 @@ pub struct BlockMapSpec {
     pub log_blocks: u32,
     /// What to do with a full log block.
     pub policy: PolicyName,
-    /// Most migrations in a row under the policy `limit`, and under `macroscopic` while nothing is
-    /// known of the growth; 0 stands for half of the pages of a block.
+    /// Largest number of migrations in a row under the policy `limit`, and under `macroscopic`
+    /// until the growth is measured; 0 stands for half of the pages of a block.
     pub limit: u32,
     /// How the policy `macroscopic` measures.
     pub alpha: AlphaName,
     /// Pages of the map that each recycling writes.
     pub map_pages: u32,
-    /// Bytes of a sector, 512 to the page size; 0 stands for the page, or for the largest sector
-    /// that the file system can use.
+    /// Sector size in bytes, from 512 to the page size; 0 stands for the page, or for the largest
+    /// sector that the file system can use.
     pub sector_size: u32,
-    /// Whether a log block that holds the first pages of its block in order is completed with the
-    /// rest instead of merged.
+    /// Whether a log block that holds the first pages of its block in order is filled up with the
+    /// remaining pages instead of merged.
     pub partial_merge: bool,
-    /// Which log block is given up when another logical block needs one.
+    /// Which log block is recycled when another logical block needs one.
     pub victim: VictimName,
     /// Which free block is used next.
     pub allocation: AllocationName,
-    /// Erases by which a data block may lag behind the most worn block before a merge moves its
-    /// content there; 0 for never.
+    /// Difference of erase counts to the most worn block from which a merge moves the content of a
+    /// data block there; 0 for never.
     pub wear_threshold: u32,
-    /// Blocks of the chip that the host does not see; 0 stands for what the layer needs and 2 % of
+    /// Spare blocks, which the host does not see; 0 stands for the needs of the layer plus 2 % of
     /// the chip.
     pub spare_blocks: u32,
-    /// Bytes that the host sees, a number or a text as "64M"; 0 stands for all but the spare
-    /// blocks.
+    /// Capacity for the host in bytes, a number or a text such as "64M"; 0 stands for all but the
+    /// spare blocks.
     #[serde(deserialize_with = "crate::named::size")]
     pub capacity: u64,
     /// A logical block whose recyclings the record lists (`ftl_trace`); none by default.
@@ -155,7 +155,7 @@ impl Default for BlockMapSpec {
     }
 }
 
-/// What the layers with log blocks have in common.
+/// Options common to the layers with log blocks.
 struct Common {
     allocation: AllocationName,
     spare_blocks: u32,
@@ -165,7 +165,7 @@ struct Common {
 }
 
 impl Common {
-    /// The parts of a title for what is not as usual.
+    /// Adds the parts of a title for options that differ from the default.
     fn tell(&self, add: &mut dyn FnMut(String)) {
         if self.allocation == AllocationName::Fifo {
             add("free blocks fifo".to_string());
@@ -225,19 +225,20 @@ impl BlockMapSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FastSpec {
-    /// Bytes of a sector; 0 stands for a page, or what the file system on top can have.
+    /// Sector size in bytes; 0 stands for the page, or for the largest sector that the file system
+    /// can use.
     pub sector_size: u32,
-    /// Log blocks, the one for sequential writes included.
+    /// Log blocks, including the one for sequential writes.
     pub log_blocks: u32,
     /// Pages of the map that each merge writes.
     pub map_pages: u32,
     /// Which free block is used next.
     pub allocation: AllocationName,
-    /// Blocks of the chip that the host does not see; 0 stands for what the layer needs and 2 % of
+    /// Spare blocks, which the host does not see; 0 stands for the needs of the layer plus 2 % of
     /// the chip.
     pub spare_blocks: u32,
-    /// Bytes that the host sees, a number or a text as "64M"; 0 stands for all but the spare
-    /// blocks.
+    /// Capacity for the host in bytes, a number or a text such as "64M"; 0 stands for all but the
+    /// spare blocks.
     #[serde(deserialize_with = "crate::named::size")]
     pub capacity: u64,
 }
@@ -281,13 +282,13 @@ impl FtlSpec {
         Self::from_table(Table::from_iter([("kind".to_string(), name.into())]))
     }
 
-    /// The layer that a table says, where what it leaves out is that of a drive's own layer, if it
-    /// names that kind or none.
+    /// The layer of a table. If the table names no kind or that of the drive's own layer, missing
+    /// options come from the latter.
     pub(crate) fn over(layer: Option<Table>, table: Table) -> Result<Self, SpecError> {
         let kind_of = |table: &Table| table.get("kind").cloned();
         match layer {
             Some(mut layer) if !table.contains_key("kind") || kind_of(&table) == kind_of(&layer) => {
-                // The one stands for the other.
+                // Each of the two keys replaces the other.
                 if table.contains_key("capacity") {
                     layer.remove("spare");
                 }
@@ -336,7 +337,7 @@ impl FtlSpec {
         | Self::Fast(FastSpec { spare_blocks: 1.., capacity: 1.., .. }) = self
         {
             return Err(SpecError::conflict(
-                "both spare_blocks and capacity are set; expected one of them, the other follows",
+                "both spare_blocks and capacity are set; expected only one of them, which determines the other",
             ));
         }
         Ok(())
@@ -352,7 +353,7 @@ impl FtlSpec {
         }
     }
 
-    /// In few words, for people; the parts joined by ` | `.
+    /// A short text, its parts joined by ` | `.
     pub fn title(&self) -> String {
         match self {
             Self::None => "no translation layer".to_string(),

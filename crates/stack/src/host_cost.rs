@@ -1,5 +1,5 @@
-//! What each request to a block device costs its host: processor time of file system, block layer
-//! and driver, one request after the other (docs/design/11-host-model.md).
+//! The host's processor time for each request to a block device, in file system, block layer and
+//! driver, one request at a time (docs/design/11-host-model.md).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,8 +10,8 @@ use nandkit_units::{
 
 use crate::device_handle::DeviceHandle;
 
-/// A device whose host has one processor for its requests: each occupies it for so long before it
-/// goes out.
+/// A device whose host has one processor for its requests; each request occupies it for a fixed
+/// time before it is sent.
 pub(crate) struct HostCost {
     below: DeviceHandle,
     request: Nanos,
@@ -20,11 +20,11 @@ pub(crate) struct HostCost {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// When the processor has done with the requests until now.
+    /// The instant at which the processor is done with the requests so far.
     free: Nanos,
     requests: u64,
     time: Nanos,
-    /// What requests waited for it.
+    /// Total time that requests waited for the processor.
     wait: Nanos,
 }
 
@@ -37,7 +37,7 @@ impl HostCost {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The request as it reaches the device.
+    /// The context of the request when it reaches the device.
     fn out(&self, context: &Context) -> Context {
         let mut state = self.lock();
         let start = context.issued.max(state.free);

@@ -1,4 +1,4 @@
-//! The host of a stack: what its memory does for files, alike for every file system.
+//! The host of a stack: its file cache, the same for every file system.
 
 use nandkit_units::{Nanos, format_bytes};
 use serde::{Deserialize, Serialize};
@@ -7,33 +7,32 @@ use toml::{Table, Value};
 use crate::SpecError;
 use crate::named::whole;
 
-/// The memory of the host, and what requests cost it. Without it, a file system has the memory that
-/// its own options say.
+/// The host's cache and its cost per request. Without it, a file system has the cache of its own
+/// options.
 ///
-/// It stands in for those options: FAT's sector cache, with data and written back; F2FS's pages.
-/// JFFS2 writes through, as Linux's does: it gets the rule of time alone.
+/// It replaces those options: FAT's sector cache (with data, written back) and F2FS's pages. JFFS2
+/// writes through, as in Linux, and takes only `sync_ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
-    /// Bytes of clean content that are kept. In a spec also as "4M".
+    /// Cache for clean data in bytes; in a spec also a text such as "4M".
     #[serde(deserialize_with = "crate::named::size")]
     pub cache: u64,
-    /// Bytes that wait to be written, beyond which some are.
+    /// Largest amount of dirty data in bytes; beyond it, data are written.
     #[serde(deserialize_with = "crate::named::size")]
     pub dirty: u64,
-    /// In simulated milliseconds: so long after a change everything is made durable by a sync; 0
-    /// for never.
+    /// Simulated milliseconds after a change until a sync makes everything durable; 0 for never.
     pub sync_ms: u64,
-    /// Nanoseconds of the host's processor that each request to a block device costs, whatever its
-    /// size; 0: none, as on bare flash.
+    /// Nanoseconds of processor time per request to a block device, whatever its size; 0: none, as
+    /// on bare flash.
     #[serde(skip_serializing_if = "is_free")]
     pub request_ns: u64,
 }
 
-/// More than any host takes for a request: 10 ms.
+/// Largest accepted `request_ns`: 10 ms, more than any host needs.
 const REQUEST_NS_MAX: u64 = 10_000_000;
 
-/// Records of hosts whose requests cost nothing say nothing of it.
+/// Whether requests cost nothing; records then leave the field out.
 fn is_free(request_ns: &u64) -> bool {
     *request_ns == 0
 }
@@ -45,8 +44,8 @@ impl Default for HostSpec {
 }
 
 impl HostSpec {
-    /// Reads options as `cache=4M,dirty=1M,sync_ms=5000`, or `default`; what is left out is the
-    /// default. Errors: a sentence.
+    /// Parses options such as `cache=4M,dirty=1M,sync_ms=5000`, or `default`; missing options have
+    /// their defaults.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let mut table = Table::new();
         for part in text.split(',').filter(|part| !part.is_empty() && text != "default") {
@@ -63,10 +62,10 @@ impl HostSpec {
         Ok(host)
     }
 
-    /// What it does, in sentences for people.
+    /// A description in sentences.
     pub fn told(&self) -> String {
         let sync = match self.sync_ms {
-            0 => "Nothing is synced by time.".to_string(),
+            0 => "There is no periodic sync.".to_string(),
             ms => format!("A sync makes everything durable {ms} ms after a change, and at the end of each phase."),
         };
         let request = match self.request_ns {
@@ -74,18 +73,18 @@ impl HostSpec {
             ns => format!(" Each request to a block device costs {ns} ns of its processor."),
         };
         format!(
-            "The host: {} of its memory hold what was read or written, of which {} may wait to be written (jffs2 writes at once, as in Linux). {sync}{request}",
+            "The host: {} of memory cache what was read or written; up to {} of it may be dirty (jffs2 writes at once, as in Linux). {sync}{request}",
             format_bytes(self.cache),
             format_bytes(self.dirty)
         )
     }
 
-    /// How long after a change everything is durable; `None` for never.
+    /// Time after a change until everything is durable; `None` for never.
     pub fn sync_after(&self) -> Option<Nanos> {
         (self.sync_ms > 0).then(|| Nanos::from_millis(self.sync_ms))
     }
 
-    /// So many units of `size` bytes hold `bytes`, at least one.
+    /// The number of units of `size` bytes that hold `bytes`; at least one.
     pub(crate) fn units(bytes: u64, size: u32) -> usize {
         usize::try_from(bytes / u64::from(size.max(1))).unwrap_or(usize::MAX).max(1)
     }

@@ -1,5 +1,5 @@
-//! A file system seen from one of its directories: each further run on a volume that is there
-//! already works in a directory of its own.
+//! A file system seen from one of its directories, so that each further run on an existing volume
+//! works in a directory of its own.
 
 use std::ops::{ControlFlow, Range};
 
@@ -12,14 +12,14 @@ use nandkit_vfs::{
 
 use crate::mounted::MountedFileSystem;
 
-/// `root` is the directory; everything else is as it is.
+/// A file system whose root is the directory `root`.
 struct InDirectory<F> {
     fs: F,
     root: InodeNumber,
 }
 
-/// The file system itself where its root is empty; else with a new directory `run-2`, `run-3`, ...
-/// as its root. What earlier runs left stays.
+/// Returns the file system itself if its root is empty, otherwise with a new directory `run-2`,
+/// `run-3`, ... as its root. Files of earlier runs are kept.
 pub(crate) fn for_next_run<F: MountedFileSystem + Changes + 'static>(mut fs: F) -> Result<Box<dyn MountedFileSystem>> {
     let root = fs.root();
     let mut is_empty = true;

@@ -13,20 +13,20 @@ pub enum Mounted {
     Blocks(DeviceHandle),
 }
 
-/// A file system that knows an orderly end.
+/// A file system that can be unmounted.
 pub trait MountedFileSystem: FileSystem {
-    /// What its mount found lost, or had to take away, that an unfinished change does not explain:
-    /// a sentence each.
+    /// Losses found by the mount, a sentence each; those explained by an unfinished change are left
+    /// out.
     fn losses(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Makes everything durable and leaves the volume as one that needs no repair.
+    /// Makes all changes durable and leaves a volume that needs no repair.
     fn unmount(&mut self) -> nandkit_vfs::Result<()>;
 }
 
 impl MountedFileSystem for ModelFileSystem {
-    /// Nothing of it outlives the run.
+    /// The model file system is lost at the end of the run.
     fn unmount(&mut self) -> nandkit_vfs::Result<()> {
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Values that a spec may write as a name or as a table: `ftl = "fast"` is
-//! `ftl = { kind = "fast" }`.
+//! Values that a spec may give as a name or as a table: `ftl = "fast"` means `ftl = { kind = "fast"
+//! }`.
 
 use crate::SpecError;
 use nandkit_cleaning::victim;
@@ -26,8 +26,8 @@ pub(crate) fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<
     Ok(Some(read))
 }
 
-/// Reads all of a table. Where that fails, the message names the key whose value does not fit,
-/// which serde's own does not.
+/// Reads a whole table. The error names the key whose value does not fit, which serde's own message
+/// does not.
 pub(crate) fn whole<T: DeserializeOwned>(table: Table) -> Result<T, SpecError> {
     let told = |error: toml::de::Error| crate::suggest::explain(error.message());
     let error = match table.clone().try_into::<T>() {
@@ -47,30 +47,30 @@ pub(crate) fn whole<T: DeserializeOwned>(table: Table) -> Result<T, SpecError> {
     Err(SpecError::form(told(error)))
 }
 
-/// Reads the name of a victim policy with its options; an old name becomes the present one.
+/// Reads the name of a victim policy with its options; old names become current ones.
 pub(crate) fn victim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     String::deserialize(deserializer).map(|name| current_victim(&name))
 }
 
-/// A victim policy with its options, by the present name.
+/// A victim policy with its options under its current name.
 pub(crate) fn current_victim(policy: &str) -> String {
     let (name, options) = policy.split_at(policy.find(':').unwrap_or(policy.len()));
     format!("{}{options}", victim::current_name(name))
 }
 
-/// Reads a number of bytes, or a text as "64M".
+/// Reads a number of bytes, or a text such as "64M".
 pub(crate) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let bytes = match Value::deserialize(deserializer)? {
         Value::Integer(bytes) => {
             u64::try_from(bytes).map_err(|_| SpecError::range(format!("found {bytes}, expected bytes")))
         }
         Value::String(text) => nandkit_units::parse_size(&text).map_err(SpecError::form),
-        other => Err(SpecError::form(format!("found {other}, expected a number of bytes, or a text as \"64M\""))),
+        other => Err(SpecError::form(format!("found {other}, expected a number of bytes, or a text such as \"64M\""))),
     };
     bytes.map_err(D::Error::custom)
 }
 
-/// Lays `over` on `base`: tables are merged, all else is replaced.
+/// Merges `over` into `base`: tables are merged, other values replaced.
 pub(crate) fn overlay(base: &mut Table, over: Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {

@@ -17,63 +17,62 @@ pub struct PageMapSpec {
     /// The over-provisioning: (physical - user) / user, where the pages of open and of reserved
     /// superblocks are physical ones too.
     pub spare: f64,
-    /// Bytes that the host sees, a number or a text as "64M"; 0: by `spare`.
+    /// Capacity for the host in bytes, a number or a text such as "64M"; 0: determined by `spare`.
     #[serde(deserialize_with = "crate::named::size")]
     pub capacity: u64,
-    /// Bytes of a logical page, 512 to the page size; 0 stands for the page, or for the largest
-    /// sector that the file system can use.
+    /// Logical page size in bytes, from 512 to the page size; 0 stands for the page, or for the
+    /// largest sector that the file system can use.
     pub sector_size: u32,
     /// Which superblock is cleaned next: a victim policy by name, with its options: `greedy`,
     /// `fifo`, `random`, `d-choices:d=5`, `cost-benefit`.
     #[serde(deserialize_with = "crate::named::victim")]
     pub victim: String,
-    /// What is written to a superblock of its own: a separation by name, with its options:
-    /// `user-moved` (what cleaning moves), `none`, `sepbit`, `known:below=5000`.
+    /// Which data go to separate superblocks: a separation by name, with its options: `user-moved`
+    /// (data moved by cleaning), `none`, `sepbit`, `known:below=5000`.
     pub separation: String,
-    /// Whether the layer writes what a device needs to be found again: a journal and pages of the
-    /// map, whose programs count. Without it nothing but the host's pages and copies is written, as
-    /// closed forms have it.
+    /// Whether the layer writes a journal and pages of the map, from which it recovers after a
+    /// restart; their programs count. Without it only host pages and copies are written, as
+    /// closed-form models assume.
     pub journal: bool,
-    /// Logical pages, written by the host or moved, between two checkpoints; 0 stands for an eighth
-    /// of the host's.
+    /// Logical pages written or moved between two checkpoints; 0 stands for an eighth of the host's
+    /// pages.
     pub checkpoint_every: u64,
-    /// The most logical pages that may share what was written under another address (remap); 0
-    /// stands for one in 64 of the host's.
+    /// Largest number of logical pages that share the data of another address (remap); 0 stands for
+    /// 1/64 of the host's pages.
     pub aliases: u32,
-    /// Bytes of the device's memory in which host writes wait until they fill pages of the chip, a
-    /// number or a text as "1M"; 0: each write goes to flash at once.
+    /// Write buffer in the device's memory, in bytes or a text such as "1M": host writes wait there
+    /// until they fill pages of the chip. 0: each write goes to flash at once.
     #[serde(deserialize_with = "crate::named::size")]
     pub write_buffer: u64,
-    /// Bytes of the device's memory for the map, a number or a text as "1M": the directory of the
-    /// map's pages, and those of them that fit beside it; the others are read from flash when they
-    /// are needed. 0: the whole map is in memory.
+    /// Memory for the map, in bytes or a text such as "1M": it holds the directory of map pages and
+    /// as many map pages as fit; the others are read from flash when needed. 0: the whole map is in
+    /// memory.
     #[serde(deserialize_with = "crate::named::size")]
     pub mapping_cache: u64,
-    /// Reads of a block since its erase after which what it holds is moved, with the next change of
-    /// the device; 0: never.
+    /// Reads of a block since its erase after which its data are moved, with the next change of the
+    /// device; 0: never.
     pub read_refresh: u32,
-    /// Seconds of simulated time after which what a block holds is moved, with the next change of
+    /// Seconds of simulated time after which the data of a block are moved, with the next change of
     /// the device; 0: never.
     pub retention_refresh_s: u64,
-    /// Static wear levelling: the greatest difference of erase counts that is left alone; data that
-    /// rest on blocks worn less are moved to worn ones. 0: never.
+    /// Static wear levelling: the largest difference of erase counts that is tolerated. Beyond it,
+    /// cold data move from less worn to more worn blocks. 0: never.
     pub leveling_threshold: u32,
-    /// Milliseconds in which nothing was asked after which the layer works by itself: it cleans,
-    /// makes checkpoints that are due, refreshes and levels; 0: never.
+    /// Milliseconds without a request after which the layer works in the background: it cleans,
+    /// makes due checkpoints, refreshes and levels wear; 0: never.
     pub idle_after_ms: f64,
-    /// Free superblocks that are enough in idle times; 0 stands for a quarter of those that could
-    /// be free beyond the ones that always are.
+    /// Free superblocks at which idle cleaning stops; 0 stands for a quarter of those that can
+    /// become free beyond the reserve.
     pub idle_free: u32,
-    /// The least share of a superblock's pages that cleaning it in idle times must win; 0 stands
-    /// for the mean share of all superblocks when the host has filled the device.
+    /// Smallest share of a superblock's pages that idle cleaning must free; 0 stands for the mean
+    /// share of all superblocks when the host has filled the device.
     pub idle_gain: f64,
-    /// Whether capacitors save the write buffer when the power goes: a flush then waits for
-    /// nothing.
+    /// Whether capacitors save the write buffer at a power loss, so that a flush need not wait.
     pub power_loss_protection: bool,
     /// Which free superblock is used next.
     pub allocation: AllocationName,
-    /// Blocks of a superblock, each on another die: a power of two up to the number of dies; 0
-    /// stands for all dies, as far as they are a power of two.
+    /// Blocks per superblock, each on a different die: a power of two up to the number of dies; 0
+    /// stands for the largest such power.
     pub stripe: u32,
 }
 
@@ -103,7 +102,7 @@ impl Default for PageMapSpec {
     }
 }
 
-/// The greatest spare: a hundredth of the flash for the host.
+/// Largest value of `spare`: the host gets about 1 % of the flash.
 const SPARE_MAX: f64 = 100.0;
 
 /// The longest time after which idle work begins.
@@ -118,7 +117,7 @@ impl PageMapSpec {
         if policy.rule.needs_lists() {
             let name = &self.victim;
             return Err(SpecError::conflict(format!(
-                "victim: {name} takes the head of a list of blocks, which this layer does not keep; expected another, as fifo or greedy"
+                "victim: {name} takes the head of a list of blocks, which this layer does not keep; expected another policy, such as fifo or greedy"
             )));
         }
         Ok(policy)
@@ -133,14 +132,14 @@ impl PageMapSpec {
         self.scheme()?;
         if !(self.spare > 0.0 && self.spare <= SPARE_MAX) {
             return Err(SpecError::range(format!(
-                "spare is {}; expected a ratio above 0 and up to {SPARE_MAX}, as 0.07",
+                "spare is {}; expected a ratio above 0 and up to {SPARE_MAX}, such as 0.07",
                 self.spare
             )));
         }
         let by_default = Self::default().spare;
         if self.capacity > 0 && (self.spare - by_default).abs() > f64::EPSILON {
             return Err(SpecError::conflict(
-                "both spare and capacity are set; expected one of them, the other follows",
+                "both spare and capacity are set; expected only one of them, which determines the other",
             ));
         }
         if self.stripe != 0 && !self.stripe.is_power_of_two() {
@@ -152,18 +151,19 @@ impl PageMapSpec {
         if self.retention_refresh_s > RETENTION_MAX_S {
             let seconds = self.retention_refresh_s;
             return Err(SpecError::range(format!(
-                "retention_refresh_s is {seconds}; expected 0, never, or up to {RETENTION_MAX_S}, a hundred years"
+                "retention_refresh_s is {seconds}; expected 0 (never) or up to {RETENTION_MAX_S} (a hundred years)"
             )));
         }
         self.check_idle()?;
         if self.mapping_cache > 0 && !self.journal {
-            let what = "mapping_cache is set and journal = false; expected journal = true, which keeps the map's pages on flash, or mapping_cache = 0, the whole map in memory";
+            let what = "mapping_cache is set but journal = false; expected journal = true, which writes map pages to flash, or mapping_cache = 0, which keeps the whole map in memory";
             return Err(SpecError::range(what));
         }
         Ok(())
     }
 
-    /// How many superblocks can be free is known when the stack is built, which refuses the others.
+    /// Checks the idle options. The upper limit of `idle_free` depends on the chip and is checked
+    /// when the stack is built.
     fn check_idle(&self) -> Result<(), SpecError> {
         let (after, free, gain) = (self.idle_after_ms, self.idle_free, self.idle_gain);
         if !(after == 0.0 || (1e-3..=IDLE_MAX_MS).contains(&after)) {
@@ -173,21 +173,21 @@ impl PageMapSpec {
         }
         if !(0.0..=1.0).contains(&gain) {
             return Err(SpecError::range(format!(
-                "idle_gain is {gain}; expected a share of a superblock's pages from 0, by the spare, to 1"
+                "idle_gain is {gain}; expected a share of a superblock's pages from 0 (determined by the spare) to 1"
             )));
         }
         if after == 0.0 && (free > 0 || gain > 0.0) {
             let key = if free > 0 { "idle_free" } else { "idle_gain" };
             return Err(SpecError::conflict(format!(
-                "{key} is set and idle_after_ms is not; expected idle_after_ms above 0, as 10, or {key} left out: without it the layer does nothing by itself"
+                "{key} is set but idle_after_ms is not, so that the layer never works in idle times; expected idle_after_ms above 0, such as 10, or no {key}"
             )));
         }
         Ok(())
     }
 
-    /// Refuses a cache of the map that is certainly too small for a device of at least so many
-    /// bytes, whose logical pages have so many where the spec does not say. What only the chip in
-    /// use knows is refused when the stack is built.
+    /// Refuses a mapping cache that is certainly too small for a device of at least `bytes`.
+    /// `sector_size` is the logical page size unless the spec sets one. Limits that depend on the
+    /// chip are checked when the stack is built.
     pub(crate) fn check_cache(&self, bytes: u64, sector_size: u32) -> Result<(), SpecError> {
         let sector_size = u64::from(if self.sector_size > 0 { self.sector_size } else { sector_size }).max(512);
         let user = if self.capacity > 0 { self.capacity } else { (bytes as f64 / (1.0 + self.spare)) as u64 };
@@ -198,7 +198,7 @@ impl PageMapSpec {
         }
         let told = nandkit_units::format_bytes(self.mapping_cache);
         Err(SpecError::range(format!(
-            "mapping_cache is {told}; expected at least {least} bytes: the directory of {map_pages} map pages takes {}, and two map pages of {sector_size} must fit beside it",
+            "mapping_cache is {told}; expected at least {least} bytes: the directory of {map_pages} map pages takes {}, and two map pages of {sector_size} must fit in addition",
             4 * map_pages
         )))
     }
@@ -251,8 +251,8 @@ impl PageMapSpec {
         title
     }
 
-    /// The layer's options in a run with this seed, where the file system above can use sectors of
-    /// so many bytes; 0: of any size.
+    /// The layer's options for a run with this seed. `sector_size` is the largest sector that the
+    /// file system can use; 0: any size.
     pub(crate) fn options(&self, seed: u64, sector_size: u32) -> Result<PageMapOptions, SpecError> {
         Ok(PageMapOptions {
             spare: if self.capacity > 0 { Spare::Capacity(self.capacity) } else { Spare::Ratio(self.spare) },

@@ -1,4 +1,4 @@
-//! The devices that ship with nandkit: chips, memory cards, and drives ([`crate::ssds`]).
+//! The device presets of nandkit: chips, memory cards, and drives ([`crate::ssds`]).
 
 use crate::SpecError;
 use nandkit_block::card::{self, CardSpec};
@@ -6,7 +6,7 @@ use nandkit_nand_sim::{ChipSpec, presets};
 
 pub use nandkit_nand_sim::Figure;
 
-/// P4's device, which every comparison of translation layers starts from.
+/// The default device: that of paper P4, with which comparisons of translation layers start.
 pub const DEFAULT_DEVICE: &str = "k9l8g08u0m";
 
 /// The names of all chips, in the order in which they are shown.
@@ -14,24 +14,24 @@ pub fn names() -> Vec<&'static str> {
     presets::all().iter().map(|(name, _)| *name).collect()
 }
 
-/// The chip of this name, with the source of each of its figures. An unknown name is answered with
-/// the nearest right one.
+/// The chip of this name, with the source of each of its figures. The error for an unknown name
+/// suggests the nearest known one.
 pub fn chip(name: &str) -> Result<ChipSpec, SpecError> {
     presets::load(name).map_err(SpecError::form)
 }
 
-/// A chip's text, in which each figure stands with its source.
+/// The TOML text of a chip, with the source of each figure.
 pub fn text(name: &str) -> Option<&'static str> {
     presets::all().into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| text)
 }
 
-/// The names of all memory cards that are known by their times, in the order in which they are
-/// shown. Cards built from parts are drives: [`crate::ssds::names`].
+/// The names of all memory cards that are described by request times, in the order in which they
+/// are shown. Cards built from parts are drives: [`crate::ssds::names`].
 pub fn cards() -> Vec<&'static str> {
     card::presets::names().collect()
 }
 
-/// The card of this name, where there is one.
+/// The card of this name, if it exists.
 pub fn card(name: &str) -> Option<CardSpec> {
     card::presets::load(name).ok()
 }

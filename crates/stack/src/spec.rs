@@ -9,24 +9,24 @@ use crate::named::table_or_name;
 use crate::presets::DEFAULT_DEVICE;
 use crate::{DeviceSpec, FsSpec, FtlSpec, HostSpec, StackError, StoreKind};
 
-/// A stack: a device, a translation layer on it, a file system on that. Everything may be left out
-/// and has a default.
+/// A stack: a device, a translation layer on it, a file system on that. Every part is optional and
+/// has a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct StackSpec {
     /// The device.
     pub device: DeviceSpec,
-    /// The translation layer; none below a file system that works on flash itself.
+    /// The translation layer; none below a file system that works on bare flash.
     pub ftl: FtlSpec,
     /// The file system.
     pub fs: FsSpec,
-    /// The host's memory, alike for every file system; without it each has what its own options
-    /// say.
+    /// The host's cache, the same for every file system; `None`: each file system has the cache of
+    /// its own options.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
 }
 
-/// A stack as it is written: what is left out depends on the rest.
+/// A stack as written in a spec: the defaults of missing parts depend on the others.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -38,7 +38,7 @@ struct Written {
     host: Option<HostSpec>,
 }
 
-/// A layer as it is written: what it leaves out depends on the device.
+/// A layer as written in a spec: the defaults of missing options depend on the device.
 struct WrittenLayer(Table);
 
 impl<'de> Deserialize<'de> for WrittenLayer {
@@ -62,8 +62,7 @@ impl TryFrom<Written> for StackSpec {
 }
 
 fn default_device() -> DeviceSpec {
-    // The preset ships with the crate and is read by its tests; the chip that stands in for it here
-    // is never used.
+    // Tests read the shipped preset, so that the fallback is never used.
     DeviceSpec::preset(DEFAULT_DEVICE).unwrap_or_default()
 }
 
@@ -74,8 +73,8 @@ impl Default for StackSpec {
 }
 
 impl StackSpec {
-    /// Refuses parts that do not fit together. What only the running parts know (a file system too
-    /// large for its device) is refused by [`crate::Stack::build`].
+    /// Refuses parts that do not fit together. Limits known only to the running parts (a file
+    /// system too large for its device) are checked by [`crate::Stack::build`].
     pub fn check(&self) -> Result<(), StackError> {
         if self.fs == FsSpec::Model {
             return Ok(());
@@ -164,12 +163,12 @@ impl StackSpec {
         Ok(Self { device: self.device.resolved()?, ..self.clone() })
     }
 
-    /// The file in which its device is kept.
+    /// The file that its device is saved in.
     pub fn device_file(&self) -> Option<&str> {
         if self.fs == FsSpec::Model { None } else { self.device.file() }
     }
 
-    /// Whether reads deliver what was written: not on a store of tags or addresses.
+    /// Whether reads return the written data; false for stores of tags or addresses.
     pub fn keeps_content(&self) -> bool {
         self.fs == FsSpec::Model || !matches!(self.device, DeviceSpec::Chip { store, .. } if !store.keeps_content())
     }
@@ -179,7 +178,7 @@ impl StackSpec {
         self.fs == FsSpec::None
     }
 
-    /// The stack in one line for people: its parts from the top down, joined by ` | `.
+    /// The stack as one line of text: its parts from the top down, joined by ` | `.
     pub fn title(&self) -> String {
         if self.fs == FsSpec::Model {
             return self.fs.title();
@@ -194,12 +193,11 @@ impl StackSpec {
     }
 }
 
-/// A store that no file system can run on.
+/// The error for a store that no file system can run on.
 fn without_content(store: StoreKind) -> StackError {
     let name = store.name();
-    let detail = format!(
-        "the store \"{name}\" keeps no content, and a file system needs its own; expected content or described"
-    );
+    let detail =
+        format!("the store \"{name}\" keeps no content, which a file system needs; expected content or described");
     StackError::new("stack.device.store", detail)
 }
 

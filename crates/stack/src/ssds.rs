@@ -1,5 +1,5 @@
-//! The drives that ship with nandkit, and memory cards built from parts: a chip array, a host
-//! interface and a translation layer, each figure with its source.
+//! The drive presets of nandkit, and memory cards built from parts: a chip array, a host interface
+//! and a translation layer, each figure with its source.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,11 @@ const ALL: [(&str, &str); 7] = [
     ("card-parts-page-map", include_str!("../../../specs/cards/card-parts-page-map.toml")),
 ];
 
-/// The sections of a drive that are no chip's.
+/// The sections of a drive that a chip does not have.
 const INTERFACE: &str = "interface";
 const FTL: &str = "ftl";
 
-/// A drive: what its chips are, what lies between it and its host, and the layer that it has unless
-/// a stack names another.
+/// A drive: its chips, its host interface, and its default translation layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SsdPreset {
     /// The chip array.
@@ -35,9 +34,9 @@ pub struct SsdPreset {
     pub interface: HostLinkSpec,
     /// The translation layer.
     pub ftl: FtlSpec,
-    /// What its file says of the layer, without the rest that follows from defaults.
+    /// The layer's table from its file, without defaults.
     layer: Table,
-    /// Where the figures of interface and layer come from, as [`ChipSpec::sources`].
+    /// Sources of the figures of interface and layer, in the form of [`ChipSpec::sources`].
     sources: BTreeMap<String, String>,
 }
 
@@ -46,20 +45,20 @@ pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|(name, _)| *name).collect()
 }
 
-/// The drive of this name, where there is one. Errors: a file that is no drive's; those that ship
-/// are.
+/// The drive of this name, if it exists. Error: its file is not a valid drive, which does not
+/// happen for shipped files.
 pub fn load(name: &str) -> Option<Result<SsdPreset, SpecError>> {
     ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| SsdPreset::from_toml(text))
 }
 
-/// What the file of the drive of this name says of its layer.
+/// The layer's table in the file of this drive.
 pub(crate) fn layer(name: &str) -> Option<Table> {
     load(name).and_then(Result::ok).map(|drive| drive.layer)
 }
 
 impl SsdPreset {
-    /// Reads a drive: a chip's spec with the sections `interface` and `ftl`. Errors: a sentence
-    /// that says which key, what it is, what would be right.
+    /// Reads a drive: a chip's spec with the sections `interface` and `ftl`. Error: names the key,
+    /// its value, and what was expected.
     fn from_toml(text: &str) -> Result<Self, SpecError> {
         let mut table: Table = toml::from_str(text).map_err(|error| SpecError::form(error.to_string().trim_end()))?;
         let interface = interface_of(take(&mut table, INTERFACE)?.unwrap_or_default())?;
@@ -93,7 +92,7 @@ impl SsdPreset {
     }
 }
 
-/// Whether a source is of the interface or of the layer.
+/// Whether a source belongs to the interface or the layer.
 fn is_own(key: &str) -> bool {
     [INTERFACE, FTL].contains(&key.split('.').next().unwrap_or_default())
 }

@@ -1,26 +1,26 @@
-//! Messages about unknown names, with the nearest right one.
+//! Messages about unknown names that suggest the nearest known one.
 
 use nandkit_units::suggest::{expected_in_words, nearest};
 
-/// A sentence for a name that does not exist: the nearest right one, or all there are.
+/// A sentence about an unknown name that suggests the nearest known one and lists all.
 pub fn unknown(what: &str, name: &str, candidates: &[&str]) -> String {
     let all = candidates.join(", ");
     match nearest(name, candidates.iter().copied()) {
-        Some(near) => format!("unknown {what} \"{name}\"; did you mean \"{near}\"? There are: {all}"),
+        Some(near) => format!("unknown {what} \"{name}\"; did you mean \"{near}\"? Known: {all}"),
         None => format!("unknown {what} \"{name}\"; expected one of: {all}"),
     }
 }
 
-/// Adds the nearest right name to a message of serde's about an unknown field or variant; other
-/// messages stay as they are, also one that has it.
+/// Adds the nearest known name to serde's message about an unknown field or variant. Other
+/// messages, and messages that already have a suggestion, are returned unchanged.
 ///
-/// serde says: unknown field `x`, expected one of `a`, `b` (or: expected `a`).
+/// The form of serde's message: unknown field `x`, expected one of `a`, `b` (or: expected `a`).
 pub fn explain(message: &str) -> String {
-    // What serde says of a number where one of several names is wanted.
+    // serde's message for a number where one of several names is expected.
     if message.contains("expected string only") {
         return "expected a name in quotes".to_string();
     }
-    // A number of another kind: serde names it as Rust does.
+    // serde names the expected number type in Rust terms.
     if let Some((said, what)) = message.trim_end().rsplit_once("expected ")
         && expected_in_words(what) != what
     {
@@ -69,7 +69,7 @@ mod tests {
     fn unknown_names_come_with_all_there_are() {
         assert_eq!(
             unknown("policy", "limt", &["merge", "limit"]),
-            "unknown policy \"limt\"; did you mean \"limit\"? There are: merge, limit"
+            "unknown policy \"limt\"; did you mean \"limit\"? Known: merge, limit"
         );
     }
 }

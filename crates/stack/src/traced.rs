@@ -8,7 +8,7 @@ use nandkit_units::{StatisticValue, Statistics};
 
 use crate::device_handle::lock;
 
-/// How many recyclings of all blocks a traced run keeps.
+/// Largest number of recyclings, over all blocks, that a traced run keeps.
 pub(crate) const EVENTS: usize = 1 << 22;
 
 /// Collects `p` of each recycling of one logical block since the start of the run: the pages that a

@@ -151,7 +151,7 @@ fn a_chunk_of_a_sparse_image_is_told_and_all_of_them_are_one_image() {
     let taken = fs::metadata(path.join("again.simg")).expect("is there").len();
     assert!(taken < 8 << 20, "{taken} bytes");
     refuses(path, &["export", "v.img", "no", "--for", "nandwrite"], &["no file system for flash", "--for fastboot"]);
-    refuses(path, &["export", "v.img", "no", "--oob-layout", "linux-bch4-2048-64"], &["sectors and no flash"]);
+    refuses(path, &["export", "v.img", "no", "--oob-layout", "linux-bch4-2048-64"], &["which has no OOB"]);
     run(path, "mkfs.vfat -C odd 1023 > /dev/null");
     refuses(path, &["export", "odd", "no", "--for", "fastboot"], &["blocks of 4096"]);
     assert!(!path.join("no").exists());
@@ -248,8 +248,8 @@ fn swapped_dumps_are_named_and_read() {
     }
     refuses(path, &["ls", "s16", "--swap", "8"], &["16 or 32"]);
     fs::write(path.join("noise"), code(60_000)).expect("writes");
-    refuses(path, &["ls", "noise", "--swap", "16"], &["no volume shows", "expected no --swap"]);
-    refuses(path, &["ls", "noise"], &["holds no format that is known"]);
+    refuses(path, &["ls", "noise", "--swap", "16"], &["no volume is found", "expected no --swap"]);
+    refuses(path, &["ls", "noise"], &["holds no known format"]);
 }
 
 /// `md.b` as U-Boot prints it.

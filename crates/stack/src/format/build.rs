@@ -1,4 +1,4 @@
-//! Volumes that are made from trees.
+//! Making volumes from trees.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use nandkit_vfs::source::SourceTree;
 use super::fact::Fact;
 use crate::StackError;
 
-/// A volume that is to be made: a format with all its options.
+/// A volume to make: a format with all its options.
 pub trait BuildVolume {
-    /// Refuses options that cannot be, before anything is read or written.
+    /// Refuses invalid options before anything is read or written.
     fn check(&self) -> Result<(), StackError>;
 
-    /// Makes an existing plain file, whatever it holds, a volume with a tree, or an empty one.
-    /// `progress` hears how many bytes of files are done. Errors: an option that cannot be, a tree
-    /// that the format cannot hold (which path), a volume that is too small, or larger than its
-    /// device; then what the tree and the file say.
+    /// Overwrites an existing regular file with a volume that holds the tree, or with an empty
+    /// volume. `progress` is called with the number of file bytes written. Errors: an invalid
+    /// option; a tree that the format cannot hold (names the path); a volume that is too small, or
+    /// larger than its device; errors of the tree and of the file.
     fn build(
         &self,
         tree: Option<&dyn SourceTree>,
@@ -24,21 +24,21 @@ pub trait BuildVolume {
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Built, StackError>;
 
-    /// Whether the volume holds this time as it is.
+    /// Whether the volume can hold this time exactly.
     fn holds_time(&self, _time: Timestamp) -> bool {
         true
     }
 
-    /// Which times it does not hold, in words.
+    /// The times that it cannot hold, in words.
     fn times_not_held(&self) -> &'static str {
         ""
     }
 }
 
-/// A volume that was made.
+/// The result of making a volume.
 pub struct Built {
-    /// What it came to, in a line.
+    /// A summary in one line.
     pub line: String,
-    /// The same for programs.
+    /// The summary as JSON members.
     pub facts: Vec<Fact>,
 }

@@ -1,11 +1,11 @@
-//! What a part of an image may be: what formats are asked, and what they answer.
+//! Types of format detection: what a format is asked about, and what it answers.
 
 use nandkit_flash_image::{Image, ImageLayout};
 use nandkit_vfs::probe::{Depth, Fit, Likeness};
 
 use super::{ByteOrder, Format, OpenOptions};
 
-/// A stretch of data bytes: first, and how many; all the rest without a number.
+/// A range of data bytes: the first, and their number; `None` means up to the end.
 pub type Within = (u64, Option<u64>);
 
 /// A part of an image that a format is asked about.
@@ -14,9 +14,9 @@ pub struct View<'a> {
     pub image: &'a Image,
     /// The part.
     pub within: Within,
-    /// What the caller knows of the image.
+    /// What the caller knows about the image.
     pub options: &'a OpenOptions,
-    /// How much is to be looked through.
+    /// How thoroughly to search.
     pub depth: Depth,
 }
 
@@ -30,33 +30,34 @@ impl<'a> View<'a> {
     }
 }
 
-/// What an image, or a region of one, may be.
+/// A possible format of an image or a region, with its evidence, for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detection {
     /// The format's name: `fat`.
     pub format: &'static str,
-    /// How likely: of 1000 for the format, and up to 200 more for the layout.
+    /// Likelihood: up to 1000 points for the format, and up to 200 more for the layout.
     pub points: u32,
-    /// What speaks for it, a sentence each.
+    /// The evidence, a sentence each.
     pub why: Vec<String>,
-    /// What follows for opening it, a sentence each.
+    /// Consequences for opening it, a sentence each.
     pub notes: Vec<String>,
     /// The layout in words.
     pub layout: String,
-    /// Data bytes of an erase block; 0 where the format knows none.
+    /// Erase size in bytes without OOB; 0 for formats without erase blocks.
     pub erase_size: u32,
-    /// All erase sizes that the content fits, the likeliest first: one where the content proves it.
+    /// All erase sizes that fit the content, the most likely first; a single one if the content
+    /// proves it.
     pub erase_sizes: Vec<u32>,
-    /// Data bytes of a NAND page; 0 where there are none.
+    /// NAND page size in bytes without OOB; 0 if there are no pages.
     pub page_size: u32,
-    /// OOB bytes of a page in the dump.
+    /// OOB bytes per page in the dump.
     pub oob_size: u32,
-    /// The order of bytes in numbers, where the format has two.
+    /// Byte order of numbers, for formats with two.
     pub byte_order: Option<ByteOrder>,
 }
 
 impl Detection {
-    /// What tells placements apart.
+    /// The properties by which placements differ.
     pub(crate) fn describes(&self) -> (&'static str, u32, u32, bool) {
         (self.format, self.page_size, self.oob_size, self.layout.ends_with("after each block"))
     }
@@ -68,55 +69,55 @@ impl Detection {
     }
 }
 
-/// Bytes behind a volume that partitioning leaves over: the rest of an alignment, which is blank,
-/// or of a track, whatever it holds.
+/// Bytes after a volume that partitioning may leave over: the blank rest of an alignment, or the
+/// rest of a track with any content.
 const BEHIND_VOLUME: usize = 1 << 20;
 const TRACK: usize = 63 * 512;
 
-/// Whether what stands behind a volume on blocks is what partitioning leaves over, so that the
-/// volume is the whole image.
+/// Whether the bytes after a volume on blocks are left over by partitioning, so that the volume is
+/// the whole image.
 pub(super) fn is_left_over(behind: &[u8]) -> bool {
     let is_blank = || nandkit_units::is_erased(behind) || nandkit_units::is_zeroed(behind);
     behind.len() < TRACK || behind.len() < BEHIND_VOLUME && is_blank()
 }
 
-/// What a format claims of the image beside being found in it.
+/// What a format claims about an image in addition to being detected.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claims {
-    /// The volume is the whole image: what its files hold is nobody's region, and is not read, a
-    /// terabyte perhaps.
+    /// The volume is the whole image, so that its content is not searched for regions: it may be a
+    /// terabyte.
     pub whole_image: bool,
-    /// What stands in its files is no flash, so that no format on flash is looked for in the part.
+    /// The part holds no flash content, so that formats on flash are not tried.
     pub ends_search: bool,
-    /// The part holds several volumes of the format, none of which is the whole of it.
+    /// The part holds several volumes of the format, none of which fills it.
     pub several: bool,
-    /// The image begins with something else, so that the volume cannot be the whole of it.
+    /// The image begins with something else, so that the volume cannot fill it.
     pub begins_otherwise: bool,
 }
 
-/// A format and a layout by which a part of an image can be opened.
+/// A detected format and layout, by which a part of an image can be opened.
 #[derive(Clone, Debug)]
 pub struct DetectedFormat {
     /// The format.
     pub format: &'static dyn Format,
-    /// The layout, the part's place included.
+    /// The layout, with the position of the part.
     pub layout: ImageLayout,
     /// The format's own points.
     pub score: u32,
     /// How its erase size fits.
     pub fit: Fit,
-    /// What it claims beside.
+    /// Further claims about the image.
     pub claims: Claims,
-    /// What is not proven of its ends, a sentence each.
+    /// Doubts about its borders, a sentence each.
     pub doubts: Vec<String>,
-    /// What of the part is not its own, though it is not blank: a sentence each.
+    /// Bytes of the part that are not blank and do not belong to it, a sentence each.
     pub left_out: Vec<String>,
-    /// The same for people.
+    /// The detection for reports.
     pub detection: Detection,
 }
 
 impl DetectedFormat {
-    /// A volume on sectors, which knows neither erase blocks nor pages.
+    /// A volume on sectors, without erase blocks and pages.
     pub(crate) fn on_blocks(
         format: &'static dyn Format,
         likeness: Likeness,

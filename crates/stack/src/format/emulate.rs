@@ -19,19 +19,19 @@ use crate::in_directory::for_next_run;
 use crate::mounted::MountedFileSystem;
 use crate::{DeviceSpec, FtlSpec};
 
-/// What a format has for stacks on emulated devices.
+/// The operations of a format for stacks on emulated devices.
 pub trait EmulateFormat: Sync {
-    /// Reads the format's options: the table of a spec without its key `kind`.
-    /// Errors: an unknown key, or a value that cannot be, with what would be right.
+    /// Reads the format's options from a spec's table without its key `kind`. Errors: an unknown
+    /// key or an invalid value, with what was expected.
     fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, SpecError>;
 
-    /// Whether names are bound more than POSIX binds them: by case, by characters.
+    /// Whether file names are more restricted than in POSIX, by case or characters.
     fn restricts_names(&self) -> bool {
         false
     }
 
-    /// What the values mean that its volumes count ([`nandkit_units::Statistics::definitions`]);
-    /// none where their names alone say it.
+    /// Definitions of the statistics of its volumes ([`nandkit_units::Statistics::definitions`]);
+    /// empty if their names suffice.
     fn statistics(&self) -> Vec<StatisticDefinition> {
         Vec::new()
     }
@@ -39,34 +39,34 @@ pub trait EmulateFormat: Sync {
 
 /// The options of one format in the spec of a stack.
 pub trait FormatSpec: SpecValue + fmt::Debug + Send + Sync {
-    /// The format whose options they are.
+    /// The format of these options.
     fn format(&self) -> &'static dyn Format;
 
-    /// In few words, for people; the parts joined by ` | `.
+    /// A short text, its parts joined by ` | `.
     fn title(&self) -> String;
 
-    /// Refuses a device, or its layer, that these options cannot go with, and files that they name
-    /// and that cannot be used. Nothing is made.
+    /// Refuses a device or layer that conflicts with these options, and unusable files named by
+    /// them. Nothing is built.
     fn check_device(&self, _device: &DeviceSpec, _ftl: &FtlSpec) -> Result<(), StackError> {
         Ok(())
     }
 
-    /// Takes over the byte order of an image's numbers, where it shows one.
+    /// Sets the byte order to that of an image, if the image shows one.
     fn set_byte_order(&mut self, _order: Option<ByteOrder>) {}
 
-    /// Makes the volume on a block device, or mounts the one that is there; the counters go to
-    /// `frame`. `seed` decides what the file system draws. Errors: a volume that is not the one
-    /// asked for, a device that is too small, what the device fails with.
+    /// Makes the volume on a block device, or mounts the existing one; the counters go to `frame`.
+    /// `seed` seeds the random choices of the file system. Errors: another volume than the
+    /// requested one, a device that is too small, an error of the device.
     fn mount_on_blocks(
         &self,
         _device: WatchedBlocks,
         _seed: u64,
         _frame: &mut Frame,
     ) -> Result<Box<dyn MountedFileSystem>, StackError> {
-        Err(StackError::new("stack.device", "this file system works on flash; expected a chip"))
+        Err(StackError::new("stack.device", "this file system works on bare flash; expected a chip"))
     }
 
-    /// Makes the volume on flash, or mounts the one that is there; otherwise as
+    /// Makes the volume on flash, or mounts the existing one; otherwise like
     /// [`FormatSpec::mount_on_blocks`].
     fn mount_on_flash(
         &self,
@@ -78,24 +78,24 @@ pub trait FormatSpec: SpecValue + fmt::Debug + Send + Sync {
     }
 }
 
-/// A block device below a file system, with counters. It is of no type that is known, so that each
-/// file system is compiled once for all devices.
+/// A block device below a file system, with counters. It is a trait object, so that each file
+/// system is compiled only once.
 pub type WatchedBlocks = Box<dyn BlockDevice>;
 
 /// A chip below a file system.
 pub struct WatchedFlash {
     /// The chip, with counters.
     pub flash: Box<dyn Flash>,
-    /// How many programs the part allows for a page between two erases.
+    /// Programs that the chip allows per page between two erases.
     pub partial_programs: u32,
 }
 
-/// What each [`FormatSpec`] does as a value.
+/// Value operations of a [`FormatSpec`]: copy, comparison, serialization.
 pub trait SpecValue: Any {
     /// A copy.
     fn boxed(&self) -> Box<dyn FormatSpec>;
 
-    /// Whether the other are options of this type, with equal values.
+    /// Whether `other` has this type and equal values.
     fn equals(&self, other: &dyn FormatSpec) -> bool;
 
     /// All options, in the order of their definition.
@@ -128,24 +128,23 @@ impl PartialEq for dyn FormatSpec {
     }
 }
 
-/// An error of a file system that is made or mounted.
+/// The error of making or mounting a file system.
 pub(crate) fn wrong(error: FsError) -> StackError {
     StackError::new("stack.fs", error.to_string())
 }
 
 impl Frame {
-    /// Whether there is a volume on a block device: in a file, any of its first `bytes` is written.
-    /// Data that are no volume of the format may be somebody's: they count as one, and no format is
-    /// made over them. Errors: the device fails; a volume where none is expected, or none where one
-    /// is.
+    /// Whether a block device holds a volume: for a device in a file, any written byte among the
+    /// first `bytes` counts. Unknown data may be of value, so that they count as a volume and are
+    /// not formatted over. Errors: the device fails; the volume is unexpected or missing.
     pub(crate) fn finds_volume(&self, device: &WatchedBlocks, bytes: u32) -> Result<bool, StackError> {
         let is_there = self.keeping.is_some() && !is_blank(device, bytes, &self.clock)?;
         self.expect(is_there)?;
         Ok(is_there)
     }
 
-    /// The top of a stack with this file system. A further run on a volume works in a directory of
-    /// its own, since workloads expect an empty one.
+    /// The top of a stack with this file system. A further run on an existing volume works in a
+    /// separate directory, since workloads expect an empty one.
     pub(crate) fn top<F>(&self, fs: F, was_there: bool) -> Result<Box<dyn MountedFileSystem>, StackError>
     where
         F: MountedFileSystem + Changes + 'static,

@@ -1,4 +1,4 @@
-//! Why a format cannot do what was asked of it.
+//! Errors of formats.
 
 use std::path::Path;
 
@@ -9,22 +9,22 @@ use nandkit_vfs::{ErrorKind, FsError};
 use super::wrong;
 use crate::StackError;
 
-/// Why a format cannot do what was asked of it. Options are named by their keys, in backticks: a
-/// door prints them as its users know them.
+/// Why an operation of a format failed. Messages name options by their keys in backticks; the user
+/// interface replaces them by its own names.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// An option that does not fit the volume, or has no meaning for it.
+    /// An option that does not fit the volume, or does not apply to it.
     #[error("`{key}`: {detail}")]
     Option {
-        /// The option's key: a field of [`super::OpenOptions`], or the name of what was asked for.
+        /// The option's key: a field of [`super::OpenOptions`], or the name of the operation.
         key: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// What is wrong with it, and what was expected.
         detail: String,
     },
-    /// What the file system says of its volume.
+    /// An error of the file system.
     #[error(transparent)]
     Volume(#[from] FsError),
-    /// What the file system says, in a sentence that tells what can be done.
+    /// An error of the file system, with a sentence about what to do.
     #[error("{detail}")]
     Told {
         /// The kind of the file system's error.
@@ -32,17 +32,16 @@ pub enum FormatError {
         /// The sentence.
         detail: String,
     },
-    /// The device below the volume fails.
+    /// An error of the device below the volume.
     #[error("{}", .0.detail)]
     Device(#[from] BlockError),
-    /// The image cannot be read by the layout that was found.
+    /// The image cannot be read by the detected layout.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The bytes are no volume that this format can work on: what they are, and what would be
-    /// right.
+    /// The format cannot work on these bytes: what they are, and what was expected.
     #[error("{0}")]
     Unfit(String),
-    /// A further file of the volume; the message names it.
+    /// An error about a further file of the volume; the message names it.
     #[error("{}", .0.detail)]
     File(#[from] StackError),
 }

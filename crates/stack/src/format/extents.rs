@@ -1,18 +1,18 @@
-//! Where files of an image lie in it.
+//! Where files are stored in an image.
 
 use std::ops::Range;
 
 use nandkit_vfs::{FileExtent, FileSystem, InodeNumber, Result, all_extents};
 
-/// An extent of a file; its address counts from the beginning of the part that was opened. `None`
-/// also for what only a recovery in memory has put somewhere.
+/// An extent of a file. Its address is counted from the start of the opened part; it is `None` for
+/// holes and for data that only a recovery in memory has placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedExtent {
     /// The extent.
     pub extent: FileExtent,
-    /// Of a format with segments: those of the main area in which it lies.
+    /// The segments of the main area that hold it, for formats with segments.
     pub segments: Option<Range<u32>>,
-    /// The type of the first of them.
+    /// The type of the first of these segments.
     pub kind: Option<&'static str>,
 }
 

@@ -1,37 +1,37 @@
-//! What an image says of itself: each fact is a line for people and members for programs, defined
-//! in one place.
+//! Facts about an image. Each fact is a line of text and members of a JSON object, defined in one
+//! place.
 
 use serde_json::{Map, Value};
 
-/// One thing that an image says of itself. A line may gather several members: `FAT16, sectors of
-/// 512 bytes` is one for people, and two for programs.
+/// A fact about an image. A line may cover several JSON members: `FAT16, sectors of 512 bytes` is
+/// one line and two members.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
-    /// What stands before the line.
+    /// The label of the line.
     pub label: &'static str,
-    /// The line; `None` for what only programs are told.
+    /// The text of the line; `None` for a fact that is only in JSON.
     pub text: Option<String>,
-    /// The members of a JSON object that say the same: key and value.
+    /// The JSON members of the fact: keys and values.
     pub members: Vec<(&'static str, Value)>,
 }
 
 impl Fact {
-    /// A line, and the one member that says the same.
+    /// A line, and one JSON member with the same meaning.
     pub fn new(label: &'static str, text: impl Into<String>, key: &'static str, value: impl Into<Value>) -> Self {
         Self::line(label, text).and(key, value)
     }
 
-    /// A line for people alone.
+    /// A line without a JSON member.
     pub fn line(label: &'static str, text: impl Into<String>) -> Self {
         Self { label, text: Some(text.into()), members: Vec::new() }
     }
 
-    /// A member for programs alone.
+    /// A JSON member without a line.
     pub fn member(key: &'static str, value: impl Into<Value>) -> Self {
         Self { label: "", text: None, members: vec![(key, value.into())] }
     }
 
-    /// The same line with one more member.
+    /// Adds a JSON member to the fact.
     #[must_use]
     pub fn and(mut self, key: &'static str, value: impl Into<Value>) -> Self {
         self.members.push((key, value.into()));
@@ -50,7 +50,7 @@ pub fn lines(facts: &[Fact]) -> impl Iterator<Item = (&'static str, &str)> {
     facts.iter().filter_map(|fact| Some((fact.label, fact.text.as_deref()?)))
 }
 
-/// A text that may be empty, for people.
+/// The text, or `none` if it is empty.
 pub fn or_none(text: &str) -> String {
     if text.is_empty() { "none".to_owned() } else { text.to_owned() }
 }

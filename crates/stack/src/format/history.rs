@@ -1,84 +1,84 @@
-//! What was, as far as it is still on the flash.
+//! Old versions of files and deleted names that are still on the flash.
 
 use nandkit_vfs::{FileKind, InodeNumber, Timestamp};
 
-/// A state of a file of which something is still on the flash: each write made one.
+/// A version of a file whose data is at least partly still on the flash. Each write makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileVersion {
-    /// Counts up.
+    /// Number of the version; later ones are larger.
     pub number: u64,
-    /// The data byte of the part of the image that was opened where it stands.
+    /// Its position: a data byte counted from the start of the opened part of the image.
     pub at: u64,
-    /// First byte of the file that was written.
+    /// First byte of the file that the version wrote.
     pub offset: u64,
-    /// Bytes that were written; 0 where only attributes were changed.
+    /// Bytes that the version wrote; 0 if only attributes changed.
     pub length: u64,
-    /// Bytes of the file at that time.
+    /// Size of the file at that time, in bytes.
     pub size: u64,
     /// Time of modification.
     pub modified: Timestamp,
-    /// Whether what was written is whole.
+    /// Whether the written data is intact.
     pub intact: bool,
 }
 
-/// A file's content as it was.
+/// The content of a file at one of its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldContent {
-    /// The version: the highest that is still there up to the one asked for.
+    /// The version: the highest one on the flash up to the requested number.
     pub number: u64,
     /// Time of modification.
     pub modified: Timestamp,
     /// The content; lost ranges are zeroes.
     pub bytes: Vec<u8>,
-    /// Ranges that are lost: start and the byte behind. One that reaches to the end may be left out
-    /// of the content.
+    /// Lost ranges: start and end (exclusive). One that reaches the end of the file may be missing
+    /// from the content.
     pub lost: Vec<(u64, u64)>,
-    /// What speaks against the rest being what the file held, where that is not sure.
+    /// Why the rest may not be the file's content; `None` if it is certain.
     pub doubt: Option<&'static str>,
 }
 
-/// A name that is no more.
+/// A deleted or replaced name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedName {
-    /// The path without a leading `/`, where the directory still has one.
+    /// The path without a leading `/`; `None` if the directory has no path any more.
     pub path: Option<Vec<u8>>,
     /// The name.
     pub name: Vec<u8>,
     /// The directory that held it.
     pub parent: InodeNumber,
-    /// The inode that was so called.
+    /// The inode that had this name.
     pub inode: InodeNumber,
-    /// What it was.
+    /// Its file type.
     pub kind: FileKind,
-    /// The data byte of the part of the image that was opened where the name stands.
+    /// Position of the name: a data byte counted from the start of the opened part of the image.
     pub at: u64,
-    /// When it was taken away, where that is known.
+    /// When it was deleted, if known.
     pub deleted: Option<Timestamp>,
-    /// How much of a file's content can still be had; `None` where only reading it tells.
+    /// How much of the file's content is still readable; `None` if only reading can tell.
     pub content: Option<DeletedContent>,
-    /// The inode has another name now: it was renamed, or this was one of several.
+    /// Whether the inode has another name now: it was renamed, or this was one of several names.
     pub lives: bool,
 }
 
 /// What is left of a deleted file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeletedContent {
-    /// Bytes that the file had.
+    /// Size of the file in bytes.
     pub size: u64,
     /// Bytes that can be read.
     pub readable: u64,
-    /// What speaks against these being the file's, where that is not sure.
+    /// Why these may not be the file's bytes; `None` if it is certain.
     pub doubt: Option<&'static str>,
 }
 
-/// What a format keeps of the past.
+/// Access to old versions and deleted names that a format keeps.
 pub trait History {
-    /// The states of a file of which something is still on the flash, the present one last. Errors:
+    /// The versions of a file that are still on the flash, the current one last. Errors:
     /// `NotFound`, `Device`.
     fn versions(&self, inode: InodeNumber) -> nandkit_vfs::Result<Vec<FileVersion>>;
 
-    /// What a file held at one of its versions. Errors: `NotFound`, `InvalidArgument` (no file),
-    /// `Device`.
+    /// The content of a file at one of its versions. Errors: `NotFound`, `InvalidArgument` (not a
+    /// regular file), `Device`.
     fn content_at(&self, inode: InodeNumber, number: u64) -> nandkit_vfs::Result<OldContent>;
 
     /// Names that were deleted or replaced and are still on the flash. Errors: `Device`.

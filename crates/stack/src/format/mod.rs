@@ -1,7 +1,7 @@
-//! One door for formats: what the stack and the image commands need of a file system, behind one
-//! trait and one table.
+//! The interface to file-system formats: one trait and one table for all that the stack and the
+//! image commands need.
 //!
-//! The cut is explained in `docs/design/12-formats.md`.
+//! `docs/design/12-formats.md` explains the design.
 
 use std::fmt;
 use std::path::Path;
@@ -53,82 +53,82 @@ pub use volume::{
 use crate::frame::EPOCH_UNIX_NS;
 use crate::{MountedFileSystem, StackError};
 
-/// Bytes in which a file's kind is recognised.
+/// Bytes at the beginning of a file that identify its kind.
 pub(crate) const BEGINNING: u64 = 512;
 
-/// The formats that can be opened. Of those that stand on sectors, the first one says why unknown
-/// bytes are no volume.
+/// The formats that can be opened. The first format on sectors explains why unknown bytes are not a
+/// volume.
 pub static FORMATS: &[&dyn Format] = &[&fat::FORMAT, &f2fs::FORMAT, &jffs2::FORMAT];
 
-/// What a volume of a format stands on.
+/// The medium of a format's volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediumKind {
-    /// Sectors that can be written again.
+    /// Rewritable sectors.
     Blocks,
     /// Pages in erase blocks.
     Flash,
 }
 
-/// What volumes of a format tell beside their files.
+/// Information that volumes of a format offer besides their files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keeps {
-    /// Older contents and deleted names.
+    /// Old versions of files and deleted names.
     pub history: bool,
-    /// Where files lie.
+    /// Extents of files.
     pub extents: bool,
     /// A table of segments.
     pub segments: bool,
 }
 
-/// One file-system format. A method that answers `None` says that the format does not offer this.
+/// A file-system format. A method that returns `None` means that the format does not support the
+/// operation.
 pub trait Format: Sync {
     /// The key of specs, options and JSON: `f2fs`.
     fn name(&self) -> &'static str;
 
-    /// The name in sentences: `F2FS`.
+    /// The name for messages: `F2FS`.
     fn title(&self) -> &'static str;
 
-    /// What its volumes stand on.
+    /// The medium of its volumes.
     fn medium(&self) -> MediumKind;
 
-    /// What its volumes tell beside their files.
+    /// Information that its volumes offer besides their files.
     fn keeps(&self) -> Keeps {
         Keeps::default()
     }
 
-    /// Everything that a part of an image may be of this format, by any layout that the options
-    /// leave open.
+    /// Detects this format in a part of an image, by every layout that the options allow.
     fn probe(&self, view: &View<'_>) -> Vec<DetectedFormat>;
 
-    /// How surely a device of `length` bytes that begins so holds a volume; asked of formats on
-    /// sectors.
+    /// How likely a device of `length` bytes with this beginning holds a volume; only for formats
+    /// on sectors.
     fn likeness(&self, _beginning: &[u8], _length: u64) -> Option<Likeness> {
         None
     }
 
-    /// Whether a chip holds a volume on its bare flash; asked of formats on flash.
+    /// Whether a chip holds a volume on its bare flash; only for formats on flash.
     fn is_on_chip(&self, _chip: &dyn Flash, _context: &Context) -> bool {
         false
     }
 
-    /// What recognises the beginning of a volume inside a dump.
+    /// The probe that recognises the beginning of a volume inside a dump.
     fn signature(&self) -> Option<SignatureProbe> {
         None
     }
 
-    /// The volumes in a dump of a format whose volumes do not tell their length: where each begins,
-    /// with its proven bytes as its size.
+    /// The volumes in a dump, for formats whose volumes do not store their length: the start of
+    /// each, and its proven size.
     fn volumes(&self, _device: &DumpFlash) -> Vec<(u64, Signature)> {
         Vec::new()
     }
 
-    /// Where a volume in a dump begins that stands on both sides of a place, as one does where the
-    /// dump leaves out blocks in front of a partition.
+    /// The start of a volume that extends over both sides of `place`, which happens if the dump
+    /// leaves out blocks before a partition.
     fn crosses(&self, _device: &DumpFlash, _place: u64) -> Option<u64> {
         None
     }
 
-    /// The fewest bytes that a part has that begins so; 0 where nothing is known.
+    /// Smallest size of a part with this beginning, in bytes; 0 if unknown.
     fn bytes_min(&self, _beginning: &[u8]) -> u64 {
         0
     }
@@ -136,47 +136,47 @@ pub trait Format: Sync {
     /// Opens a volume for reading.
     fn open(&self, medium: Medium, how: &Opening<'_>) -> Result<Opened, FormatError>;
 
-    /// What a volume says of itself.
+    /// Facts about a volume.
     fn info(&self, medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError>;
 
     /// Checks a volume.
     fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError>;
 
-    /// Changes in images.
+    /// Support for changes in images.
     fn change(&self) -> Option<&dyn ChangeFormat> {
         None
     }
 
-    /// Repairs of images.
+    /// Support for repairs of images.
     fn repair(&self) -> Option<&dyn RepairFormat> {
         None
     }
 
-    /// Changes of a volume's size.
+    /// Support for resizing a volume.
     fn resize(&self) -> Option<&dyn ResizeFormat> {
         None
     }
 
-    /// Rescues from images of which no volume can be opened.
+    /// Support for rescues from images whose volume cannot be opened.
     fn rescue(&self) -> Option<&dyn RescueFormat> {
         None
     }
 
-    /// Its options in a spec, and its mount on an emulated device.
+    /// Support for emulated devices: options in a spec, and mounting.
     fn emulate(&self) -> Option<&dyn EmulateFormat> {
         None
     }
 }
 
-/// What a format has for images that are changed.
+/// The operations of a format that changes images.
 pub trait ChangeFormat: Sync {
     /// Whether new data can be stored compressed.
     fn compresses(&self) -> bool {
         false
     }
 
-    /// Whether the option `size` names the flash of which the image is a part, so that a shorter
-    /// image becomes longer by erased bytes.
+    /// Whether the option `size` means the size of the flash, so that a shorter image is extended
+    /// with erased bytes.
     fn fills_up(&self) -> bool {
         false
     }
@@ -184,7 +184,7 @@ pub trait ChangeFormat: Sync {
     /// Opens a volume for changes.
     fn open(&self, image: Image, found: &DetectedFormat, how: &Changing<'_>) -> Result<OpenedForChanges, FormatError>;
 
-    /// Mounts the volume on a device in memory for changes; `None` where that is not offered.
+    /// Mounts the volume on a device in memory for changes; `None` if that is not supported.
     fn mount_on_blocks(
         &self,
         _device: Box<dyn BlockDevice>,
@@ -194,9 +194,9 @@ pub trait ChangeFormat: Sync {
     }
 }
 
-/// What a format has for images that are repaired.
+/// The operations of a format that repairs images.
 pub trait RepairFormat: Sync {
-    /// The image without what is provably bad.
+    /// Makes a repaired image, without what is provably bad.
     fn repair(&self, image: Image, found: &DetectedFormat, how: &Opening<'_>) -> Result<Repaired, FormatError>;
 }
 
@@ -206,7 +206,7 @@ impl fmt::Debug for dyn Format + '_ {
     }
 }
 
-/// The options of the format that a stack has where its spec names none.
+/// The options of the default format of stacks.
 pub(crate) fn default_spec() -> Box<dyn FormatSpec> {
     Box::new(fat::spec::FatSpec::default())
 }
@@ -216,7 +216,7 @@ pub fn named(name: &str) -> Option<&'static dyn Format> {
     FORMATS.iter().copied().find(|format| format.name() == name)
 }
 
-/// The titles of the formats that offer something, in words: `FAT, F2FS or JFFS2`.
+/// The titles of the formats that support something, in words: `FAT, F2FS or JFFS2`.
 pub(crate) fn titles(offer: impl Fn(&dyn Format) -> bool) -> String {
     let titles: Vec<&str> = FORMATS.iter().filter(|format| offer(**format)).map(|format| format.title()).collect();
     match titles.split_last() {
@@ -226,46 +226,45 @@ pub(crate) fn titles(offer: impl Fn(&dyn Format) -> bool) -> String {
     }
 }
 
-/// The titles of the formats that keep something, in words.
+/// The titles of the formats that offer some information, in words.
 pub fn formats_that_keep(what: impl Fn(Keeps) -> bool) -> String {
     titles(|format| what(format.keeps()))
 }
 
-/// The kind of finding that tells of something whole to which no path leads any more; a repair
-/// gives it one.
+/// The kind of finding about an intact file or directory without a path; a repair gives it one.
 pub const ORPHAN: &str = "orphan";
 
-/// The kind of finding that tells of bytes of a file that are nowhere: the structure around them is
-/// sound, and nothing more can be lost of them.
+/// The kind of finding about missing file data: the structure around it is sound, and nothing more
+/// can be lost.
 pub const MISSING_DATA: &str = "missing data";
 
-/// The kind of what a repair left out because the image has no room for it.
+/// The kind of finding about items that a repair left out because the image has no free space for
+/// them.
 pub const NO_ROOM: &str = "no room";
 
-/// The check of an image's volume.
+/// The result of checking an image's volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// The format's name: `fat`.
     pub format: &'static str,
-    /// What is wrong, and what there is. Offsets are counted from the beginning of the part that
-    /// was opened.
+    /// Findings and counts. Offsets are counted from the beginning of the opened part.
     pub report: Report,
 }
 
 /// A repaired image.
 #[derive(Debug)]
 pub struct Repaired {
-    /// What was wrong before.
+    /// The result of the check before the repair.
     pub checked: Checked,
-    /// Nodes that were kept.
+    /// Number of nodes that were kept.
     pub kept: u64,
-    /// What was put right in them.
+    /// Repairs within the kept nodes.
     pub mended: Vec<Finding>,
-    /// What was left out.
+    /// Items that were left out.
     pub dropped: Vec<Finding>,
-    /// What is wrong with the repaired image.
+    /// Remaining damage of the repaired image.
     pub remaining: Vec<Finding>,
-    /// The whole image, what is outside the part that was opened as it was.
+    /// The whole image; bytes outside the opened part are unchanged.
     pub image: RepairedImage,
 }
 

@@ -1,4 +1,4 @@
-//! Volumes on sectors of a dump that are changed.
+//! Volumes on sectors of a dump, open for changes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,14 +11,14 @@ use super::volume::{ChangingVolume, OpenVolume};
 use crate::MountedFileSystem;
 use crate::device_handle::DeviceHandle;
 
-/// A volume, and the sectors on which it holds a handle: they are given back at its end.
+/// A volume, and the sectors that it works on, which are returned at the end.
 pub(super) struct OnSectors<V> {
     volume: V,
     sectors: Arc<Mutex<DumpSectors>>,
 }
 
-/// Sectors as any block device, so that each file system is compiled once for all devices, and as
-/// what they are.
+/// Sectors as a trait object, so that each file system is compiled only once, and as their own
+/// type.
 pub(super) fn shared(sectors: DumpSectors) -> (Box<dyn BlockDevice>, Arc<Mutex<DumpSectors>>) {
     let sectors = Arc::new(Mutex::new(sectors));
     (Box::new(DeviceHandle::new(Arc::clone(&sectors))), sectors)

@@ -1,4 +1,4 @@
-//! Which part of an image is meant, and how its bytes lie.
+//! Options that choose a part of an image and describe its layout.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use crate::SpecError;
 pub use nandkit_codec::code_page::CodePage;
 pub use nandkit_flash_image::detect::ByteOrder;
 
-/// Which part of an image is to be opened, and what is known of it that detection need not find
-/// out. The default leaves all to detection.
+/// Which part of an image to open, and what is known about its layout. By default everything is
+/// detected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
     /// A region's name, or its number in the list of regions.
     pub region: Option<String>,
-    /// First data byte of the part (OOB not counted).
+    /// First data byte of the part, OOB not counted.
     pub offset: Option<u64>,
     /// Data bytes of the part.
     pub size: Option<u64>,
@@ -30,41 +30,40 @@ pub struct OpenOptions {
     pub page_size: Option<u32>,
     /// OOB bytes that follow each page in the image; 0 for none.
     pub oob_size: Option<u32>,
-    /// Where pages keep data, ECC and OOB.
+    /// How pages store data, ECC and OOB.
     pub oob_layout: OobLayoutChoice,
-    /// Which bytes of the OOB mark bad blocks; `None`: those of the convention, where whole content
-    /// does not outweigh them.
+    /// Which OOB bytes mark bad blocks; `None`: those of the convention, unless the block has
+    /// intact content.
     pub bad_marks: Option<BadMarks>,
-    /// Erase blocks that the dump leaves out, as `nanddump --bb=skipbad` does with bad ones:
-    /// counted from the flash's beginning. Needs
-    /// `erase_size`.
+    /// Erase blocks missing from the dump, such as the bad blocks that `nanddump --bb=skipbad`
+    /// skips, counted from the beginning of the flash. Needs `erase_size`.
     pub missing_blocks: Vec<u32>,
     /// The order of bytes in numbers.
     pub byte_order: Option<ByteOrder>,
-    /// The code page of short names: only FAT has it.
+    /// Code page of short names; only for FAT.
     pub code_page: CodePage,
-    /// Scan every node although the image holds summaries.
+    /// Ignore summaries and scan every node; only for JFFS2.
     pub no_summaries: bool,
-    /// The files of all devices but the first of a volume that lies on several, in the order in
-    /// which its superblock names them: only F2FS has that.
+    /// The other devices of a volume that spans several, in the order in which its superblock lists
+    /// them; only for F2FS.
     pub devices: Vec<PathBuf>,
-    /// Further files of the same image: the other parts of a split Android sparse image in any
-    /// order, else what follows the first file, in order.
+    /// Further files of the same image: the other parts of a split Android sparse image, in any
+    /// order; otherwise the files that follow the first one, in order.
     pub join: Vec<PathBuf>,
-    /// In which units the bytes of the dump are swapped.
+    /// The unit in which the bytes of the dump are swapped.
     pub swap: Option<Swap>,
-    /// A file with changes that are laid over the image.
+    /// An overlay file whose changes are applied on top of the image.
     pub overlay: Option<PathBuf>,
-    /// Show an F2FS volume as its last checkpoint has it, without what was fsynced behind it.
+    /// Show an F2FS volume as of its last checkpoint, without data fsynced later.
     pub no_recovery: bool,
-    /// So many bytes of the image's file stay in this process's memory at the most: for who has an
-    /// image open for long. Without it, as many as were read.
+    /// Largest number of bytes of the image file to keep in this process's memory, for images that
+    /// are open for long. `None`: all bytes that were read.
     pub resident_max: Option<u64>,
 }
 
 impl OpenOptions {
-    /// The key of the first option given that says something about a dump of flash, which a chip of
-    /// nandkit's knows itself.
+    /// The key of the first given option that describes a flash dump. For an emulated chip such
+    /// options are wrong, since its file has the geometry.
     pub fn first_given(&self) -> Option<&'static str> {
         [
             (self.region.is_some(), "region"),
@@ -87,16 +86,15 @@ impl OpenOptions {
     }
 }
 
-/// Where the pages of a dump keep data, ECC and OOB.
+/// How the pages of a dump store data, ECC and OOB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OobLayoutChoice {
-    /// By the shipped layout by which the code words of the dump are right; as they stand in the
-    /// dump where none is.
+    /// By the known layout whose ECC fits the dump; as stored if none fits.
     #[default]
     Detect,
-    /// As they stand in the dump: nothing is corrected.
+    /// As stored in the dump, without correction.
     AsStored,
-    /// By the shipped layout of this name, or by that in the TOML file of this path.
+    /// By the known layout of this name, or by the layout in the TOML file of this path.
     Named(String),
     /// By this layout.
     Known(Arc<OobLayout>),
@@ -116,11 +114,11 @@ impl FromStr for OobLayoutChoice {
 /// Which bytes of a dump's OOB mark bad blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadMarks {
-    /// None: what stands there is something else.
+    /// No byte is a mark.
     Ignore,
-    /// The convention's byte of the first page.
+    /// The conventional byte, only in the first page.
     FirstPage,
-    /// The convention's byte of the last page.
+    /// The conventional byte in the last page.
     LastPage,
     /// This byte of the OOB, in the first two pages.
     Byte(u32),
@@ -143,16 +141,16 @@ impl FromStr for BadMarks {
 /// In which units the bytes of a dump are swapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swap {
-    /// The two bytes of each 16 bits.
+    /// The two bytes of each 16 bits are swapped.
     Bits16,
-    /// The four bytes of each 32 bits are in the reverse order.
+    /// The four bytes of each 32 bits are in reverse order.
     Bits32,
 }
 
 impl Swap {
     pub(crate) const ALL: [Self; 2] = [Self::Bits16, Self::Bits32];
 
-    /// Bits of the unit.
+    /// Size of the unit in bits.
     pub const fn bits(self) -> u32 {
         match self {
             Self::Bits16 => 16,
@@ -160,7 +158,7 @@ impl Swap {
         }
     }
 
-    /// A command that puts the bytes right.
+    /// A command that restores the byte order.
     pub(crate) const fn tool(self) -> &'static str {
         match self {
             Self::Bits16 => "dd conv=swab if=DUMP of=IMAGE",
@@ -179,7 +177,7 @@ impl FromStr for Swap {
 }
 
 impl OpenOptions {
-    /// A layout with what the options know of its blocks.
+    /// Applies the missing blocks, bad-block marks and OOB layout of the options to a layout.
     pub(crate) fn with_blocks(&self, layout: ImageLayout) -> ImageLayout {
         let marker = match self.bad_marks {
             None => layout.marker,
@@ -203,15 +201,15 @@ impl OpenOptions {
     }
 }
 
-/// How an image is changed.
+/// Options for changing an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeOptions {
-    /// How new data are compressed, in formats that compress: `none`, `zlib`, `lzo`, `rtime`,
-    /// `priority` (Linux's order) or `size` (the smallest). `None` for zlib, which every kernel
-    /// with JFFS2 reads unless it was configured not to.
+    /// Compression of new data, for formats that compress: `none`, `zlib`, `lzo`, `rtime`,
+    /// `priority` (Linux's order) or `size` (the smallest result). `None` for zlib, which every
+    /// kernel with JFFS2 reads unless it was configured without it.
     pub compression: Option<String>,
-    /// The present: the time of what is made or changed.
+    /// The current time, for the time stamps of changes.
     pub now: Timestamp,
-    /// Whether the file is locked and may be replaced; else the changes are only tried.
+    /// Whether the file is locked and may be replaced; otherwise the changes are only tried.
     pub for_good: bool,
 }

@@ -1,4 +1,4 @@
-//! What a dump is: every format is asked about the whole of it, or about one of its regions.
+//! Detection of formats in a dump or in one of its regions.
 
 use std::collections::BTreeMap;
 
@@ -11,47 +11,48 @@ use nandkit_vfs::probe::{Depth, SURE};
 use super::detected::{DetectedFormat, View, Within};
 use super::{FORMATS, MediumKind, OpenOptions};
 
-/// Detections that are told, beside those that differ from the first in the erase size alone.
+/// Largest number of detections that are reported, besides those that differ from the first only in
+/// the erase size.
 const TOLD_MAX: usize = 4;
 
-/// Points from which a layout with OOB is taken where no format shows: the length of whole blocks,
-/// or half of the marks. Less is chance.
+/// Points from which a layout with OOB is accepted without a detected format: a length of whole
+/// blocks, or half of the marks. Fewer points may be chance.
 const OOB_POINTS_MIN: u32 = 60;
 
 /// A region of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionInfo {
-    /// Its number, by which it can be opened.
+    /// Its number, usable as `region`.
     pub number: usize,
-    /// Its name, by which it can be opened.
+    /// Its name, usable as `region`.
     pub name: String,
     /// First data byte.
     pub offset: u64,
     /// Data bytes.
     pub size: u64,
-    /// What it holds, as far as its source tells.
+    /// Its content, as far as its source says.
     pub kind: String,
-    /// How it is known.
+    /// The source of this information.
     pub source: String,
-    /// Whether a table names it, rather than the content showing it.
+    /// Whether a partition table lists it; otherwise its content shows it.
     pub in_table: bool,
-    /// The format as which it can be opened.
+    /// The format of its volume, if it can be opened.
     pub opens_as: Option<&'static str>,
-    /// What is doubtful about it.
+    /// Notes about it.
     pub notes: Vec<String>,
-    /// What is not proven of its ends: nothing is changed in it then, unless the options say where
-    /// it lies.
+    /// Doubts about its borders. With doubts nothing is changed in it, unless the options give its
+    /// position.
     pub doubts: Vec<String>,
 }
 
 impl RegionInfo {
-    /// What who opens it is told.
+    /// Notes and doubts, for messages when it is opened.
     pub fn told(&self) -> Vec<String> {
         self.notes.iter().chain(&self.doubts).cloned().collect()
     }
 }
 
-/// Everything that a part of an image may be, the likeliest first.
+/// All formats detected in a part of an image, the most likely first.
 pub(crate) fn look(image: &Image, within: Within, options: &OpenOptions) -> Vec<DetectedFormat> {
     look_at(&View { image, within, options, depth: Depth::Thorough })
 }
@@ -66,7 +67,7 @@ fn look_at(view: &View<'_>) -> Vec<DetectedFormat> {
             return found;
         }
     }
-    // Of the placements only the likeliest are told, but all sizes of the likeliest one.
+    // Only the most likely placements are kept, but all erase sizes of the first one.
     let first = found.first().map(|found| found.detection.describes());
     let mut others = 0;
     found.retain(|found| {
@@ -76,12 +77,12 @@ fn look_at(view: &View<'_>) -> Vec<DetectedFormat> {
     found
 }
 
-/// The layouts of the whole that the options leave open. Cost: some thousand pages looked at.
+/// The possible layouts of the whole dump within the options. Cost: reads some thousand pages.
 fn candidates(image: &Image, options: &OpenOptions) -> Vec<Candidate> {
     let mut found = detect::candidates(image.bytes());
     found.retain(|candidate| agrees(&candidate.layout, options));
     if let Some(layout) = asked_for(options).filter(|asked| !found.iter().any(|known| known.layout == *asked)) {
-        found.insert(0, Candidate { layout, points: 0, evidence: vec!["the layout is the one asked for".to_owned()] });
+        found.insert(0, Candidate { layout, points: 0, evidence: vec!["the layout was requested".to_owned()] });
     }
     found
 }
@@ -92,14 +93,13 @@ fn agrees(layout: &ImageLayout, options: &OpenOptions) -> bool {
         && options.oob_size.is_none_or(|size| size == layout.oob_size)
 }
 
-/// The layout that the options name, with what they leave out as is usual; `None` where they name
-/// nothing.
+/// The layout of the options, with usual values for what they leave out; `None` if they give none.
 pub(crate) fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
     let oob = options.oob_size.filter(|size| *size > 0);
     let page = match (options.page_size, oob) {
         (Some(page), _) => Some(page),
-        // 16 bytes of OOB for every 512 of data: include/linux/mtd/nand.h has it so for the usual
-        // parts.
+        // 16 bytes of OOB per 512 bytes of data, as for the usual chips in
+        // include/linux/mtd/nand.h.
         (None, Some(oob)) => Some(oob.saturating_mul(32).clamp(512, 16_384).next_power_of_two()),
         (None, None) => None,
     };
@@ -114,10 +114,10 @@ pub(crate) fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
     }
 }
 
-/// The layout by which the regions of a whole dump are looked for: the likeliest.
+/// The most likely layout of a whole dump, used to find its regions.
 pub(crate) fn base_layout(image: &Image, found: &[DetectedFormat], options: &OpenOptions) -> ImageLayout {
-    // What surely is a file system on blocks stands in no pages with OOB, whatever flash shows
-    // behind it in pages that happen to fit the length.
+    // A certain file system on blocks excludes pages with OOB, even if flash content after it and
+    // the length happen to fit.
     let is_on_blocks = is_sure(found) && found.first().is_some_and(|best| best.format.medium() == MediumKind::Blocks);
     let fits = |layout: &ImageLayout| !is_on_blocks || layout.oob == OobPlacement::None;
     if let Some(best) = found.iter().find(|found| found.detection.erase_size > 0 && fits(&found.layout)) {
@@ -131,26 +131,26 @@ pub(crate) fn base_layout(image: &Image, found: &[DetectedFormat], options: &Ope
         best.layout.oob != OobPlacement::None && best.points >= OOB_POINTS_MIN && fits(&best.layout)
     };
     let with_oob = detect::by_layout(&candidates).into_iter().next().filter(is_shown);
-    // Without OOB all sizes read the same; 512 bytes divide every length.
+    // Without OOB the page size does not matter for reading.
     with_oob.map_or_else(|| ImageLayout::nor(4096), |best| best.layout.clone())
 }
 
-/// The options for a look into a region of a dump with this layout: where the dump has no OOB, none
-/// is tried inside a region, whose offsets count the bytes of the file.
+/// The options for detection in a region of a dump with this layout. If the dump has no OOB, none
+/// is tried inside a region, since region offsets count the bytes of the file.
 pub(crate) fn within_regions(options: &OpenOptions, layout: &ImageLayout) -> OpenOptions {
     let oob_size = options.oob_size.or((layout.oob == OobPlacement::None).then_some(0));
     OpenOptions { oob_size, ..options.clone() }
 }
 
-/// The regions of a dump, and what each can be opened as; where the whole is one volume, those of a
-/// partition table alone.
+/// The regions of a dump, each with its format. If the whole dump is one volume, only the regions
+/// of a partition table are listed.
 pub(crate) fn region_list(
     image: &Image,
     device: &DumpFlash,
     options: &OpenOptions,
     whole: &[DetectedFormat],
 ) -> Vec<(Region, RegionInfo)> {
-    // Several tables, or texts, often name the same part.
+    // Several tables or texts often list the same part.
     let mut known: BTreeMap<(u64, u64), Option<&'static str>> = BTreeMap::new();
     let options = &within_regions(options, device.layout());
     let told = |(number, region): (usize, Region)| {
@@ -185,17 +185,17 @@ pub(crate) fn region_list(
     told
 }
 
-/// Notes the regions of a table in front of which more of their volume stands: the dump left out
-/// blocks before them, so that all behind moved forward, or the table is another flash's.
+/// Adds a note to regions of a table whose volume begins before them: the dump leaves out earlier
+/// blocks, so that everything after them moved forward, or the table belongs to another flash.
 fn note_crossed(device: &DumpFlash, regions: &mut [(Region, RegionInfo)]) {
     let begins: Vec<u64> =
         regions.iter().filter(|(region, _)| is_in_a_table(region)).map(|(region, _)| region.offset).collect();
     for (region, info) in regions.iter_mut().filter(|(region, _)| is_in_a_table(region) && region.offset > 0) {
         let Some(format) = FORMATS.iter().find(|format| Some(format.name()) == info.opens_as) else { continue };
-        // One that begins where a partition does may be that partition's own.
+        // A volume that begins where a partition begins may belong to that partition.
         if format.crosses(device, region.offset).is_some_and(|start| !begins.contains(&start)) {
             info.notes.push(format!(
-                "more of this volume stands directly before {:#x}, where the table lets it begin: the dump seems to leave out blocks before that; \
+                "this volume begins before {:#x}, its start in the table: the dump seems to leave out blocks before that; \
                  `missing_blocks` says which, or `offset` where the volume begins",
                 region.offset
             ));
@@ -203,17 +203,17 @@ fn note_crossed(device: &DumpFlash, regions: &mut [(Region, RegionInfo)]) {
     }
 }
 
-/// What an image, or a part of it, shows without a word about regions.
+/// What an image or a part of it shows without a region being chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// A volume of this format, which opens.
+    /// A volume of this format, which can be opened.
     Volume(&'static str),
-    /// Regions of which none opens.
+    /// Regions, none of which can be opened.
     Regions,
 }
 
-/// What the part of an image shows that `offset` and `size` name; `None` for nothing. Cost: a look
-/// at the whole, and at each region.
+/// What the part of an image at `offset` and `size` shows; `None` if nothing is detected. Cost:
+/// detection in the whole part and in each region.
 pub(crate) fn shown(image: &Image, options: &OpenOptions) -> Option<Shown> {
     let within = (options.offset.unwrap_or(0), options.size);
     let options = &OpenOptions { region: None, ..options.clone() };
@@ -227,7 +227,7 @@ pub(crate) fn shown(image: &Image, options: &OpenOptions) -> Option<Shown> {
     opens.or_else(|| (!regions.is_empty()).then_some(Shown::Regions))
 }
 
-/// Whether a region stands in a table, rather than being read off the content.
+/// Whether a region comes from a table, not from its content.
 pub(crate) fn is_in_a_table(region: &Region) -> bool {
     match region.source {
         RegionSource::Mbr | RegionSource::Gpt | RegionSource::Esp32 => true,
@@ -236,7 +236,7 @@ pub(crate) fn is_in_a_table(region: &Region) -> bool {
     }
 }
 
-/// Whether the whole is so surely of a format that regions that only show by their content do not
+/// Whether the whole is certainly of one format, so that regions found only by content do not
 /// count.
 pub(crate) fn is_sure(found: &[DetectedFormat]) -> bool {
     found.first().is_some_and(|best| best.score >= SURE && !best.claims.several)

@@ -1,4 +1,4 @@
-//! A repaired image, as it is to be written.
+//! Writes a repaired image.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 use nandkit_flash_image::Image;
 
-/// Bytes that are written at once; such of them as are all zero become a hole.
+/// Bytes written at once; a piece of zeroes becomes a hole.
 const PIECE: usize = 64 << 10;
 
-/// The whole of a repaired image, what is outside the part that was opened as it was.
+/// A whole repaired image; bytes outside the opened part are unchanged.
 #[derive(Debug)]
 pub struct RepairedImage(Content);
 
 #[derive(Debug)]
 enum Content {
-    /// All bytes.
+    /// The bytes of the image.
     Bytes(Vec<u8>),
-    /// The image as it was, and what is put over it, by byte; later ones over earlier ones. And how
-    /// long it is at least.
+    /// The original image, patches by offset (later ones override earlier ones), and the minimum
+    /// length.
     Patched(Box<Image>, Vec<(u64, Arc<[u8]>)>, u64),
 }
 
@@ -29,13 +29,13 @@ impl RepairedImage {
         Self(Content::Bytes(bytes))
     }
 
-    /// An image with something put over it, by byte; later ones over earlier ones. It is so long at
-    /// least, with zeroes behind what it was.
+    /// An image with patches by offset (later ones override earlier ones). It is extended with
+    /// zeroes to the minimum length.
     pub(crate) fn patched(image: Image, patches: Vec<(u64, Arc<[u8]>)>, least: u64) -> Self {
         Self(Content::Patched(Box::new(image), patches, least))
     }
 
-    /// Writes it to an empty file. Errors: those of the file.
+    /// Writes the image to an empty file. Errors: those of the file.
     pub fn write_to(&self, file: &mut File) -> std::io::Result<()> {
         let (image, patches, least) = match &self.0 {
             Content::Bytes(bytes) => return file.write_all(bytes),
@@ -49,8 +49,8 @@ impl RepairedImage {
     }
 }
 
-/// Writes bytes from the beginning of a new file on; zeroes become holes, and a file that is longer
-/// stays so. Errors: those of the file.
+/// Writes bytes to a new file from its beginning. Zeroes become holes; a longer file keeps its
+/// length. Errors: those of the file.
 pub fn write_sparse(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
     let length = file.metadata()?.len();
     file.set_len(length.max(bytes.len() as u64))?;

@@ -1,4 +1,4 @@
-//! Files of images of which no volume can be opened any more.
+//! Rescue of files from images whose volume cannot be opened.
 
 use nandkit_flash_image::Image;
 use nandkit_vfs::{FileKind, FileSystem, InodeNumber};
@@ -6,43 +6,43 @@ use nandkit_vfs::{FileKind, FileSystem, InodeNumber};
 use super::detected::Within;
 use super::{FormatError, Opening};
 
-/// What a format has for images whose superblocks or tables are lost.
+/// The rescue operation of a format, for images whose superblocks or tables are lost.
 pub trait RescueFormat: Sync {
-    /// The files that a part of an image holds, found by their own blocks. Errors: the part holds
-    /// none, or it cannot be read.
+    /// Finds the files in a part of an image by their own blocks. Errors: the part holds none, or
+    /// cannot be read.
     fn rescue(&self, image: Image, within: Within, how: &Opening<'_>) -> Result<Box<dyn RescuedFiles>, FormatError>;
 }
 
-/// Files that were found by their own blocks.
+/// Files found by their own blocks.
 pub trait RescuedFiles: Send + Sync {
-    /// The tree that they make.
+    /// The tree of the files.
     fn fs(&self) -> &dyn FileSystem;
 
-    /// Everything that was found, by inode; what speaks against it is known for each.
+    /// All rescued inodes, each with its doubts.
     fn files(&self) -> Vec<RescuedFile>;
 
-    /// What people should know of the whole: a sentence each.
+    /// Notes about the rescue, a sentence each.
     fn notes(&self) -> Vec<String>;
 }
 
-/// An inode that was found by its own blocks.
+/// An inode found by its own blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RescuedFile {
     /// Its number in the file system.
     pub inode: InodeNumber,
-    /// What it is.
+    /// Its file type.
     pub kind: FileKind,
-    /// Bytes of its content.
+    /// Size of its content in bytes.
     pub size: u64,
-    /// Why it may not be what it was; nothing where it is sure.
+    /// Reasons why it may not be the original; empty if it is certain.
     pub doubts: Vec<Doubt>,
 }
 
-/// Why a rescued file may not be what it was.
+/// A reason why a rescued file may not be the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// A short name for programs: `incomplete`.
+    /// A short name for JSON: `incomplete`.
     pub kind: &'static str,
-    /// A sentence for people.
+    /// An explanation in a sentence.
     pub detail: String,
 }

@@ -1,4 +1,4 @@
-//! Volumes in images whose size is changed.
+//! Resizing of volumes in images.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use nandkit_flash_image::Image;
 use super::FormatError;
 use super::detected::DetectedFormat;
 
-/// What a format has for volumes whose size is changed.
+/// The resize operation of a format.
 pub trait ResizeFormat: Sync {
-    /// What is to be changed so that a volume has so many bytes at most. Nothing is changed.
-    /// Errors: a size that does not do, with the least that does; a volume that cannot be resized.
+    /// Plans the change of a volume to at most `bytes`, and changes nothing. Errors: the size is
+    /// too small (the error names the smallest possible one); the volume cannot be resized.
     fn plan(&self, image: &Image, found: &DetectedFormat, bytes: u64) -> Result<ResizePlan, FormatError>;
 }
 
 /// A planned change of a volume's size.
 pub struct ResizePlan {
-    /// What is put over the volume, by its byte.
+    /// Bytes to write over the volume, by offset.
     pub patches: Vec<(u64, Arc<[u8]>)>,
-    /// Bytes of the volume as it is.
+    /// Current size of the volume in bytes.
     pub bytes_before: u64,
-    /// Bytes of the volume once the patches are in place.
+    /// Size of the volume in bytes after the patches.
     pub bytes: u64,
-    /// Bytes of files and of what describes them that have another place.
+    /// Bytes of data and metadata that move.
     pub bytes_moved: u64,
 }

@@ -1,4 +1,4 @@
-//! The data bytes of a dump as sectors, for file systems that stand on block devices.
+//! The data bytes of a dump as sectors, for file systems on block devices.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,32 +8,33 @@ use nandkit_flash::{ErrorKind as FlashErrorKind, Flash, FlashError, PageProgram}
 use nandkit_flash_image::{DumpFlash, ImageError, ImageLayout};
 use nandkit_units::{BlockIndex, Context, Done, Lba, Payload, ReadInto};
 
-/// The smallest sector: a volume with larger ones can be read through it.
+/// Sector size in bytes: the smallest one, through which volumes with larger sectors can be read
+/// too.
 pub(crate) const SECTOR_SIZE: u32 = 512;
-/// More bytes of changes are not held between two flushes. To a file system that orders its writes
-/// for power cuts, a flush more is nothing.
+/// Largest amount of changes held between two flushes, in bytes. Extra flushes are safe for a file
+/// system that orders its writes.
 const HELD_MAX: u64 = 64 << 20;
 
-/// A dump without OOB, or a part of one. Changes stay in memory until a flush brings them to the
-/// file, all or none. What is behind the last whole sector is not there.
+/// The sectors of a dump without OOB or of a part of it. Changes stay in memory until a flush
+/// writes them to the file, all or none. Bytes after the last whole sector are not accessible.
 pub(crate) struct DumpSectors {
     dump: DumpFlash,
     geometry: BlockGeometry,
-    /// Bytes of changes with which a flush is due that nobody asked for.
+    /// Amount of changes at which an automatic flush is due, in bytes.
     flush_at: u64,
-    /// While this is set flushes are promises only: what a mount repairs does not reach the file
-    /// before somebody has agreed to it.
+    /// While this is set, flushes do not write the file: repairs of a mount wait for the first
+    /// change.
     held: Arc<AtomicBool>,
 }
 
 impl DumpSectors {
-    /// The layout of a part of an image, sector by sector.
+    /// The layout of a part of an image as sectors.
     pub(crate) fn layout(offset: u64, size: Option<u64>) -> std::result::Result<ImageLayout, ImageError> {
         ImageLayout::nor(SECTOR_SIZE).region(offset, size)
     }
 
-    /// The same for a volume whose blocks have 4 KiB or more, in an image of `file_bytes`: beyond 2
-    /// TiB there are more sectors than a layout counts, and they are as large as the blocks.
+    /// The layout for a volume with blocks of 4 KiB or more in an image of `file_bytes`. Beyond 2
+    /// TiB sectors have the size of the blocks, since a layout cannot count more of them.
     pub(crate) fn layout_of_blocks(
         file_bytes: u64,
         offset: u64,
@@ -61,7 +62,7 @@ impl DumpSectors {
         self.dump
     }
 
-    /// Holds changes back until what is returned becomes false.
+    /// Holds changes back until the returned flag becomes false.
     pub(crate) fn hold(&mut self) -> Arc<AtomicBool> {
         self.held.store(true, Ordering::Release);
         Arc::clone(&self.held)
@@ -102,13 +103,13 @@ impl BlockDevice for DumpSectors {
                 BlockError::new(kind, Operation::Write, Lba(lba), "the image takes no change").caused_by(error)
             };
             let block = BlockIndex(u32::try_from(lba).unwrap_or(u32::MAX));
-            // A sector is a block of this flash, so that it is replaced as a whole.
+            // A sector is an erase block of this flash, so that it is replaced as a whole.
             self.dump.erase(context, block).map_err(failed)?;
             self.dump.program(context, block.page(0), PageProgram::bytes(0, sector)).map_err(failed)?;
         }
         if self.dump.held_bytes() >= self.flush_at {
-            // A failure is told by the flush that the file system asks for; until then no more
-            // often than each so many bytes.
+            // A failure is reported by the next flush of the file system. Until then a new attempt
+            // is made only after more changes.
             let flushed = self.flush(context).is_ok();
             self.flush_at = if flushed { HELD_MAX } else { self.dump.held_bytes().saturating_add(HELD_MAX) };
         }

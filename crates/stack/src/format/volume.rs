@@ -1,4 +1,4 @@
-//! Volumes that are open, and what they stand on: what every format gives, and what only some can.
+//! Open volumes and their media: operations of all formats, and of some.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,13 +18,13 @@ use super::history::History;
 use super::sectors::DumpSectors;
 use super::{FormatError, OpenOptions};
 
-/// What a volume stands on.
+/// The medium of a volume.
 pub enum Medium {
-    /// A part of a file, for reading, and how it was recognised.
+    /// A part of a file, for reading, with its detected format.
     Dump(Box<Dump>),
-    /// A block device in memory, of which nothing goes back to where it came from.
+    /// A block device in memory; changes are not written back to its origin.
     Blocks(Box<dyn BlockDevice>),
-    /// Flash in memory, likewise.
+    /// Flash in memory; changes are not written back to its origin.
     Flash(Box<dyn Flash>),
 }
 
@@ -32,7 +32,7 @@ pub enum Medium {
 pub struct Dump {
     /// The part.
     pub device: DumpFlash,
-    /// How it was recognised.
+    /// Its detected format.
     pub found: DetectedFormat,
 }
 
@@ -42,7 +42,7 @@ impl Medium {
         Self::Dump(Box::new(Dump { device, found }))
     }
 
-    /// The sectors of a dump, or the block device. Error: it is bare flash.
+    /// Returns the sectors of a dump, or the block device. Error: it is bare flash.
     pub fn into_blocks(self) -> std::result::Result<Box<dyn BlockDevice>, FormatError> {
         match self {
             Self::Dump(dump) => Ok(Box::new(DumpSectors::new(dump.device))),
@@ -54,120 +54,119 @@ impl Medium {
 
 /// How a volume is opened.
 pub struct Opening<'a> {
-    /// What the caller knows of the image.
+    /// What the caller knows about the image.
     pub options: &'a OpenOptions,
     /// The clock of the medium.
     pub clock: Clock,
 }
 
-/// A volume that is open for reading.
+/// A volume open for reading.
 pub trait OpenVolume: Send + Sync {
     /// The file system.
     fn fs(&self) -> &dyn FileSystem;
 
-    /// What mounting, and all reading until now, found damaged, with the inode that it belongs to
-    /// where that can be known. Harmless findings are among them.
+    /// Damage found by mounting and by all reads so far, with its inode if known. Harmless findings
+    /// are included.
     fn damage(&self) -> Vec<(Option<InodeNumber>, Finding)> {
         Vec::new()
     }
 
-    /// Where a file lies; `None` where the format does not say. Errors: those of
+    /// The extents of a file; `None` if the format does not support that. Errors: those of
     /// [`nandkit_vfs::Extents::extent_after`].
     fn extents(&self, inode: InodeNumber) -> Option<Result<Vec<PlacedExtent>>> {
         extents::of(self.fs(), inode)
     }
 
-    /// What was there before, where the format keeps it.
+    /// Old versions and deleted names, if the format keeps them.
     fn history(&self) -> Option<&dyn History> {
         None
     }
 
-    /// What is in each segment, where the format has a table of them. Errors: it cannot be read.
+    /// The table of segments, if the format has one. Error: it cannot be read.
     fn segments(&self) -> Option<Result<Box<dyn SegmentTable>>> {
         None
     }
 }
 
-/// What is in each segment of a volume.
+/// The state of all segments of a volume.
 pub trait SegmentTable {
-    /// A character for each segment, what the characters mean, and the types in numbers; lines of
-    /// so many columns at the most, where that is possible.
+    /// Draws a character per segment, with a legend and the counts of types; lines have at most
+    /// `columns` columns if possible.
     fn draw(&self, shown: SegmentsShown, columns: usize) -> String;
 
     /// The table in JSON: valid blocks and types by segment.
     fn json(&self) -> Value;
 }
 
-/// Which of its properties a segment's character shows.
+/// The property of a segment that its character shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentsShown {
-    /// How much of it is valid.
+    /// Share of valid blocks.
     Fill,
     /// Its type.
     Kind,
 }
 
-/// A volume that was opened for reading.
+/// The result of opening a volume for reading.
 pub struct Opened {
     /// The volume.
     pub volume: Box<dyn OpenVolume>,
-    /// What people should know: a sentence each.
+    /// Notes about opening it, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl Opened {
-    /// A volume of which nothing is to be told.
+    /// A volume without notes.
     pub(crate) fn plain(volume: impl OpenVolume + 'static) -> Self {
         Self { volume: Box::new(volume), notes: Vec::new() }
     }
 }
 
-/// What a volume says of itself.
+/// Facts about a volume.
 pub struct VolumeInfo {
     /// Its facts.
     pub facts: Vec<Fact>,
-    /// What people should know besides: a sentence each.
+    /// Further notes, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// How a volume in an image is opened for changes.
+/// Options for opening a volume in an image for changes.
 pub struct Changing<'a> {
-    /// What the caller knows of the image.
+    /// What the caller knows about the image.
     pub options: &'a OpenOptions,
-    /// How new data are compressed, where the caller says so.
+    /// Compression of new data; `None` for the default.
     pub compression: Option<&'a str>,
     /// The clock from which time stamps come.
     pub clock: Clock,
-    /// Whether changes go to the file, sync by sync; else they stay in memory.
+    /// Whether each sync writes the changes to the file; otherwise they stay in memory.
     pub in_place: bool,
 }
 
-/// A volume that is open for changes.
+/// A volume open for changes.
 pub trait ChangingVolume: OpenVolume {
-    /// The file system's writing side.
+    /// The write interface of the file system.
     fn changes(&mut self) -> &mut dyn Changes;
 
-    /// Finds out what older contents still take, where that is not known: free space is exact then.
-    /// Cost: of JFFS2 all inodes are read, once.
+    /// Counts the space of obsolete data, so that the free space is exact. Cost: JFFS2 reads all
+    /// inodes, once.
     fn count_free(&mut self) {}
 
-    /// Makes everything durable, and leaves the volume as one that needs no repair.
+    /// Makes all changes durable and leaves a volume that needs no repair.
     fn unmount(&mut self) -> Result<()>;
 
-    /// The dump as it is after [`ChangingVolume::unmount`]'s work.
+    /// Unmounts as [`ChangingVolume::unmount`] does, and returns the changed dump.
     fn finish(self: Box<Self>) -> Result<DumpFlash>;
 }
 
-/// A volume that was opened for changes.
+/// The result of opening a volume for changes.
 pub struct OpenedForChanges {
     /// The volume.
     pub volume: Box<dyn ChangingVolume>,
-    /// What people should know: a sentence each.
+    /// Notes about opening it, a sentence each.
     pub notes: Vec<String>,
-    /// What speaks against changing it: damage, and what the mount had to take away so that the
-    /// volume is whole.
+    /// Reasons against changing it: damage, and losses by the repairs of the mount.
     pub bad: Vec<Finding>,
-    /// While this is set, nothing reaches the file: repairs of the mount wait until the first
-    /// change is asked for.
+    /// While this is set, nothing is written to the file: repairs of the mount wait for the first
+    /// change.
     pub held: Arc<AtomicBool>,
 }

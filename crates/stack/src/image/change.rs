@@ -1,5 +1,5 @@
-//! Images that are changed: in a copy in memory, which is brought to its place by whoever opened
-//! it, or into an overlay, or where the image is large into the file.
+//! Changes of images. They happen on a copy in memory, which the caller writes back, or go to an
+//! overlay, or for a large image to the file itself.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ use crate::format::{
 };
 use crate::{StackError, chip_file};
 
-/// An image with its file system mounted for changes. They happen to a copy; the file stays as it
-/// is, and locked.
+/// An image with its file system mounted for changes on a copy; the file is locked and does not
+/// change.
 pub struct ChangingImage {
     volume: Box<dyn ChangingVolume>,
     file: PathBuf,
@@ -26,17 +26,16 @@ pub struct ChangingImage {
     /// The format: `jffs2`, `fat`, `f2fs`.
     pub format: &'static str,
     how: &'static dyn ChangeFormat,
-    /// What people should know besides: a sentence each.
+    /// Further notes, a sentence each.
     pub notes: Vec<String>,
-    /// Blocks that are marked bad and hold nodes; what the mount had to take away so that a volume
-    /// is whole.
+    /// Marked-bad blocks with nodes, and losses by the repairs of the mount.
     bad: Vec<Finding>,
     overlay: bool,
 }
 
 /// A changed image. The file is locked until this is dropped.
 pub struct ChangedImage {
-    /// The file, whatever link led to it.
+    /// The path of the file, with links resolved.
     pub file: PathBuf,
     changed: Image,
     image: Image,
@@ -44,21 +43,22 @@ pub struct ChangedImage {
 }
 
 impl ChangedImage {
-    /// All bytes; those outside the part that was opened are as they were.
+    /// All bytes of the image; those outside the opened part are unchanged.
     pub fn bytes(&self) -> &[u8] {
         self.changed.bytes()
     }
 
-    /// Whether the file is to be replaced by one of [`Self::bytes`], and nothing is to be kept.
+    /// Whether the caller has to replace the file by one with [`Self::bytes`]; [`Self::keep`] then
+    /// does nothing.
     pub fn is_replacement(&self) -> bool {
         let (bytes, before) = (self.changed.bytes().len(), self.image.bytes().len());
         !self.overlay && (bytes != before || (bytes as u64) < IN_PLACE_FROM)
     }
 
-    /// Brings the changes to their place, all or none: into the overlay where the image was opened
-    /// with one, else through a journal into the file. Errors: the overlay or the file cannot be
-    /// written; nothing was changed then, or the error says what completes the change; an image
-    /// that is longer than its file.
+    /// Writes the changes, all or none: to the overlay if the image was opened with one, otherwise
+    /// through a journal to the file. Errors: the overlay or the file cannot be written (nothing is
+    /// changed then, or the error says what completes the change); the image is longer than its
+    /// file.
     pub fn keep(&mut self) -> Result<(), StackError> {
         let kept = match self.overlay {
             true => self.image.keep_in_overlay(&self.changed),
@@ -68,25 +68,25 @@ impl ChangedImage {
     }
 }
 
-/// Images from this length on are changed where they are, so that the cost is that of the change
-/// and not that of a card; shorter ones, all flash of boards among them, are replaced as a whole,
-/// so that nobody ever finds a change half done, whatever program it is and however this one ended.
+/// Image size in bytes from which changes are written in place, so that they cost their own size
+/// and not that of a whole card. Smaller images, which include all flash of boards, are replaced as
+/// a whole, so that no program ever sees a half-written change.
 const IN_PLACE_FROM: u64 = 256 << 20;
 
-/// The longest flash for which an image is made longer: the 4 GiB that JFFS2 can address, with as
+/// Largest flash to which an image is extended, in bytes: the 4 GiB that JFFS2 can address, with as
 /// much OOB.
 const SIZE_MAX: u64 = 8 << 30;
 
 impl ChangingImage {
-    /// Opens and locks an image, and mounts a copy of it. Errors: those of [`super::open`]; a file
-    /// that another process has open; a format or a form of file that cannot be changed.
+    /// Opens and locks an image, and mounts a copy of it. Errors: those of [`super::open`]; another
+    /// process has the file open; the format or the form of the file cannot be changed.
     pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
         refuse_chips(path, options)?;
         let failed = |error: nandkit_flash_image::ImageError| wrong(path, error);
         let file =
             std::fs::canonicalize(path).map_err(|error| wrong(path, format!("cannot find the file: {error}")))?;
         let access = if how.for_good { Access::ReadWrite } else { Access::ReadOnly };
-        // To try something out no overlay is made.
+        // A dry run makes no overlay.
         let overlay = options.overlay.clone().filter(|overlay| how.for_good || overlay.exists());
         let image = Image::open(&file, &DumpOptions { access, overlay, ..DumpOptions::default() }).map_err(failed)?;
         let Changeable { found, format, mut notes } = changeable(path, &image, options, how)?;
@@ -109,7 +109,7 @@ impl ChangingImage {
         self.how.compresses()
     }
 
-    /// Whether the option `size` makes an image longer: the flash may be larger than the file.
+    /// Whether the option `size` extends an image, because the flash may be larger than the file.
     pub fn fills_up(&self) -> bool {
         self.how.fills_up()
     }
@@ -119,24 +119,24 @@ impl ChangingImage {
         self.volume.fs()
     }
 
-    /// The file system's writing side.
+    /// The write interface of the file system.
     pub fn changes(&mut self) -> &mut dyn Changes {
         self.volume.changes()
     }
 
-    /// Bytes that are free, what older contents still take among them. Cost: of JFFS2 all inodes
-    /// are read, once.
+    /// Free space in bytes, including the space of obsolete data. Cost: JFFS2 reads all inodes,
+    /// once.
     pub fn free(&mut self) -> u64 {
         self.volume.count_free();
         self.fs().volume().map_or(0, |volume| volume.blocks_free.saturating_mul(volume.block_size.into()))
     }
 
-    /// What mounting and reading found damaged until now, without what is harmless.
+    /// Damage found by mounting and reads so far, without harmless findings.
     pub fn damage(&self) -> Vec<Finding> {
         harmful(&self.bad, &*self.volume)
     }
 
-    /// The image as it is now. Errors: `NoSpace`, `Device`.
+    /// Unmounts and returns the changed image. Errors: `NoSpace`, `Device`.
     pub fn finish(self) -> nandkit_vfs::Result<ChangedImage> {
         let changed = self.volume.finish()?.into_image();
         if changed.bytes().len() < self.image.bytes().len() {
@@ -150,7 +150,8 @@ impl ChangingImage {
 pub(super) fn refuse_chips(path: &Path, options: &OpenOptions) -> Result<(), StackError> {
     if is_chip(path, options)? {
         let expected = titles(|format| format.change().is_some());
-        let detail = format!("the file holds a chip, which runs change; expected an image of {expected}");
+        let detail =
+            format!("the file holds an emulated chip, which only runs can change; expected an image of {expected}");
         return Err(wrong(path, detail));
     }
     if chip_file::beginning(path, BEGINNING)?.is_empty() {
@@ -159,15 +160,15 @@ pub(super) fn refuse_chips(path: &Path, options: &OpenOptions) -> Result<(), Sta
     Ok(())
 }
 
-/// What can be changed, and how.
+/// The chosen part of an image, and its format's change operations.
 pub(super) struct Changeable {
     pub found: DetectedFormat,
     pub format: &'static dyn ChangeFormat,
     pub notes: Vec<String>,
 }
 
-/// Chooses what is to be changed. Errors: a wrapper, which is only read; a format that does not
-/// change; an erase size that nothing proves; options that do not fit the format.
+/// Chooses the part to change. Errors: a wrapper, which can only be read; a format that cannot be
+/// changed; an unproven erase size; options that do not fit the format.
 pub(super) fn changeable(
     path: &Path,
     image: &Image,
@@ -178,20 +179,19 @@ pub(super) fn changeable(
     let Selected { found, region, notes } = choose(path, image, options)?;
     let doubts = region.as_ref().map_or(&found.doubts, |region| &region.doubts);
     if let Some(doubt) = doubts.first().filter(|_| options.size.is_none()) {
-        let detail = format!("{doubt}. Nothing was changed; expected `offset` and `size` of the volume that is meant");
+        let detail = format!("{doubt}. Nothing was changed; expected `offset` and `size` of the volume");
         return Err(wrong(path, detail));
     }
     let name = found.format.name();
     let Some(format) = found.format.change() else {
         let expected = titles(|format| format.change().is_some());
-        return Err(wrong(path, format!("{name} is only read; expected an image of {expected}")));
+        return Err(wrong(path, format!("{name} can only be read; expected an image of {expected}")));
     };
     refuse_unproven(path, options, &found)?;
     if let Some(asked) = how.compression.as_ref().filter(|_| !format.compresses()) {
         let expected = titles(|format| format.change().is_some_and(ChangeFormat::compresses));
-        let detail = format!(
-            "`compression` {asked}: data in {name} are stored as they are; expected {expected}, or no `compression`"
-        );
+        let detail =
+            format!("`compression` {asked}: {name} cannot compress data; expected {expected}, or no `compression`");
         return Err(wrong(path, detail));
     }
     Ok(Changeable { found, format, notes })
@@ -202,14 +202,14 @@ pub(super) fn clock_from(now: Timestamp) -> Clock {
     Clock::starting_at(u64::try_from(now.0).unwrap_or(0))
 }
 
-/// What speaks against changing a volume, without what is harmless.
+/// Reasons against changing a volume, without harmless findings.
 pub(super) fn harmful(bad: &[Finding], volume: &dyn ChangingVolume) -> Vec<Finding> {
     let found = volume.damage().into_iter().map(|(_, finding)| finding);
     bad.iter().cloned().chain(found.filter(|finding| !finding.is_harmless())).collect()
 }
 
-/// Refuses an image that does not tell its erase size: by a wrong one it can be read, but what is
-/// written by it does not fit the flash.
+/// Refuses an image with an unproven erase size. With a wrong size it can be read, but changes
+/// would not fit the flash.
 fn refuse_unproven(path: &Path, options: &OpenOptions, found: &DetectedFormat) -> Result<(), StackError> {
     if options.erase_size.is_some() || found.fit == Fit::Proven {
         return Ok(());
@@ -217,23 +217,23 @@ fn refuse_unproven(path: &Path, options: &OpenOptions, found: &DetectedFormat) -
     let sizes: Vec<String> = found.detection.erase_sizes.iter().map(|size| format_bytes((*size).into())).collect();
     let sizes = sizes.join(", ");
     let detail = format!(
-        "nothing in the image proves its erase size: blocks of {sizes} fit. What is written by a wrong one does not fit the flash, so nothing was changed; expected `erase_size`"
+        "nothing in the image proves its erase size: blocks of {sizes} fit. Changes with a wrong size would not fit the flash, so nothing was changed; expected `erase_size`"
     );
     Err(wrong(path, detail))
 }
 
-/// Makes an image as long as the flash that it is a part of, by erased bytes.
+/// Extends an image with erased bytes to the size of its flash.
 fn grow(path: &Path, image: &mut Image, found: &DetectedFormat) -> Result<(), StackError> {
     check_size(path, found)?;
     image.lengthen(found.layout.offset.saturating_add(found.layout.size.unwrap_or(0)));
     Ok(())
 }
 
-/// Refuses flash that is longer than any.
+/// Refuses a flash size over [`SIZE_MAX`].
 pub(super) fn check_size(path: &Path, found: &DetectedFormat) -> Result<(), StackError> {
     let size = found.layout.size.unwrap_or(0);
     if size > SIZE_MAX {
-        let detail = format!("`size`: {size} bytes with their OOB; expected at most {SIZE_MAX}");
+        let detail = format!("`size`: {size} bytes including OOB; expected at most {SIZE_MAX}");
         return Err(wrong(path, detail));
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! A chip that a file holds: its translation layer with the volume on it, or a volume on the bare
-//! flash. The chip is a copy in memory, and nothing of it goes back to the file.
+//! An emulated chip in a file: its translation layer with the volume on it, or a volume on the bare
+//! flash. The chip is loaded into memory and never written back.
 
 use std::path::Path;
 
@@ -18,41 +18,41 @@ use crate::format::{
 };
 use crate::{StackError, StoreKind};
 
-/// A chip in a file.
+/// A summary of a chip in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChipInfo {
-    /// Every figure of it.
+    /// Its spec.
     pub spec: ChipSpec,
-    /// What it keeps of the bytes that are written.
+    /// What it stores of written data.
     pub store: StoreKind,
-    /// What decides its faults.
+    /// The seed of its faults.
     pub seed: u64,
-    /// When its last operation ended, in simulated nanoseconds.
+    /// The simulated instant at which its last operation ended, in nanoseconds.
     pub last_instant_ns: u64,
-    /// Erases of each block.
+    /// Erase count of each block.
     pub erases: Vec<u32>,
-    /// Blocks that are bad, from the factory or since.
+    /// Number of bad blocks, from the factory or since.
     pub bad_blocks: u32,
-    /// Pages that are programmed.
+    /// Number of programmed pages.
     pub programmed_pages: u64,
     /// The translation layer on it.
     pub layer: Layer,
-    /// What the translation layer holds.
+    /// The volume on it.
     pub volume: ChipVolume,
 }
 
-/// What a chip holds, or its translation layer.
+/// The volume on a chip or its translation layer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChipVolume {
-    /// Nothing that begins in its first sector.
+    /// No volume: the first sector is empty.
     None,
-    /// A volume, and what it says of itself.
+    /// A volume, with facts about it.
     Known(Vec<Fact>),
-    /// Something else: why it is no volume.
+    /// Unknown data, and why it is not a volume.
     Unknown(String),
 }
 
-/// The device that the chip's layer makes of it. Errors: there is no layer, or none that is known.
+/// Opens the device of the chip's translation layer. Error: there is no known layer.
 fn device_on(chip: Box<dyn EmulatedChip>, clock: &Clock) -> (Layer, Result<Box<dyn BlockDevice>, FormatError>) {
     let context = Context::at(clock.now());
     let chip = ChipHandle::new(chip);
@@ -78,18 +78,18 @@ fn empty() -> String {
     format!("the chip is empty; expected one with {} on it", titles(|_| true))
 }
 
-/// What a device begins with.
+/// The beginning of a device.
 enum Begins {
     Nothing,
-    /// A volume, or what only looks like one: of that, what speaks against it.
+    /// A volume, or data that looks like one, with the reason why it is not.
     With(&'static dyn Format, Result<(), String>),
 }
 
-/// Bytes from a device's beginning that formats are asked about.
+/// Bytes from a device's beginning that formats inspect.
 const LOOKED_AT: u64 = 32 << 10;
 
-/// Looks at the first sectors; behind the first, those that cannot be read are as good as empty.
-/// Errors: the first one cannot be read.
+/// Inspects the first sectors. Unreadable sectors after the first count as empty. Error: the first
+/// one cannot be read.
 fn beginning(device: &dyn BlockDevice, clock: &Clock) -> Result<Begins, FormatError> {
     let geometry = *device.geometry();
     let size = u64::from(geometry.sector_size.max(1));
@@ -107,14 +107,14 @@ fn beginning(device: &dyn BlockDevice, clock: &Clock) -> Result<Begins, FormatEr
         return Ok(Begins::With(format, sound));
     }
     let first = bytes.get(..size as usize).unwrap_or_default();
-    // The first format on sectors says why unknown bytes are no volume.
+    // The first format on sectors explains why unknown bytes are not a volume.
     match FORMATS.iter().find(|format| format.medium() == MediumKind::Blocks) {
         Some(format) if !nandkit_units::is_zeroed(first) => Ok(Begins::With(*format, Ok(()))),
         _ => Ok(Begins::Nothing),
     }
 }
 
-/// Says what a chip's file holds.
+/// Inspects the chip in a file.
 pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<ChipInfo, StackError> {
     let (spec, store, chip) = chip_file::look(path)?;
     let last_instant_ns = chip.last_instant().get();
@@ -134,7 +134,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<ChipInfo, St
         info.volume = told(format, Medium::Flash(chip), clock, options);
         return Ok(info);
     }
-    // Opening a layer may recover, and changes the chip in memory: it comes after the figures.
+    // Collect the figures first: opening the layer may recover and change the chip in memory.
     let (layer, device) = device_on(chip, &clock);
     info.volume = match (&layer, device) {
         (_, Ok(device)) => volume_on(device, clock, options),
@@ -162,12 +162,12 @@ fn told(format: &dyn Format, medium: Medium, clock: Clock, options: &OpenOptions
     }
 }
 
-/// Of the options those that say something about a volume on any medium.
+/// The options that apply to a volume on any medium.
 fn of_volume(options: &OpenOptions) -> OpenOptions {
     OpenOptions { code_page: options.code_page, ..OpenOptions::default() }
 }
 
-/// The volume on a chip, and what it stands on.
+/// The format of the volume on a chip, and its medium.
 pub(super) fn volume(path: &Path) -> Result<(&'static dyn Format, Medium, Clock), StackError> {
     let (_, _, chip) = chip_file::look(path)?;
     let clock = clock_at(chip.last_instant().get());
@@ -192,8 +192,8 @@ pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, Stack
     Ok(Checked { format: format.name(), report })
 }
 
-/// Opens the volume on a chip for reading, and says its format. What recovery changes stays in
-/// memory.
+/// Opens the volume on a chip for reading; returns it with its format. Changes by a recovery stay
+/// in memory.
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<(Opened, &'static str), StackError> {
     let (format, medium, clock) = volume(path)?;
     let options = of_volume(options);

@@ -1,4 +1,4 @@
-//! Which part of an image is meant, and what it is opened as.
+//! Chooses the part of an image to open, and its format.
 
 use std::ops::Range;
 use std::path::Path;
@@ -15,17 +15,17 @@ use crate::format::detected::{DetectedFormat, Within};
 use crate::format::recognise::{self, RegionInfo, base_layout, look, region_list, within_regions};
 use crate::format::{FORMATS, MediumKind, OpenOptions, titles, wrong};
 
-/// Regions that a message names.
+/// Largest number of regions that a message names.
 const NAMED_MAX: usize = 12;
 
-/// What is to be opened.
+/// The chosen part and format.
 pub(super) struct Selected {
     pub found: DetectedFormat,
     pub region: Option<RegionInfo>,
     pub notes: Vec<String>,
 }
 
-/// A part of an image, and how it is looked at.
+/// A part of an image, with the options for detection in it.
 pub(super) struct Part {
     pub within: Within,
     pub region: Option<RegionInfo>,
@@ -33,14 +33,14 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// All of an image.
+    /// The whole image.
     pub(super) fn whole(options: &OpenOptions) -> Self {
         Self { within: (0, None), region: None, options: options.clone() }
     }
 }
 
-/// The part that the options name; `None` where they name none. Errors: no such region; a part
-/// outside the image.
+/// The part given by the options; `None` if they give none. Errors: no such region; a part outside
+/// the image.
 pub(super) fn part(path: &Path, image: &Image, options: &OpenOptions) -> Result<Option<Part>, StackError> {
     if let Some(wanted) = &options.region {
         let (list, layout) = regions_of(path, image, options)?;
@@ -62,16 +62,16 @@ pub(super) fn part(path: &Path, image: &Image, options: &OpenOptions) -> Result<
     Ok(Some(Part { within: (offset, options.size), region: None, options: options.clone() }))
 }
 
-/// A region of a dump whose bytes are wanted, and not what it holds.
+/// A region of a dump whose raw bytes are requested.
 pub(super) struct WholeRegion {
     /// The layout of the dump.
     pub layout: ImageLayout,
-    /// Data bytes of the dump.
+    /// Range of data bytes in the dump.
     pub range: Range<u64>,
     pub notes: Vec<String>,
 }
 
-/// The region that the options name, where it holds no file system for flash. Errors: those of
+/// The region given by the options, if it holds no file system for flash. Errors: those of
 /// [`part`].
 pub(super) fn whole_region(
     path: &Path,
@@ -89,7 +89,7 @@ pub(super) fn whole_region(
     let layout = base_layout(image, &look(image, (0, None), options), options);
     let capacity = image.view(layout.clone()).map_err(|error| wrong(path, error))?.geometry().capacity();
     let (start, size) = (within.0, within.1.unwrap_or(0));
-    // A layout counts the last block as whole; the file may end inside it.
+    // A layout counts the last block as complete, but the file may end inside it.
     let held = if layout.oob == OobPlacement::None { image.bytes().len() as u64 } else { capacity };
     let end = start.saturating_add(size).min(held.max(start));
     if end > capacity {
@@ -102,7 +102,7 @@ pub(super) fn whole_region(
     Ok(Some(WholeRegion { layout, range: start..end, notes }))
 }
 
-/// Every region of a dump, and the layout by which they were looked for.
+/// All regions of a dump, and the layout used to find them.
 type Regions = (Vec<(Region, RegionInfo)>, ImageLayout);
 
 fn regions_of(path: &Path, image: &Image, options: &OpenOptions) -> Result<Regions, StackError> {
@@ -112,7 +112,7 @@ fn regions_of(path: &Path, image: &Image, options: &OpenOptions) -> Result<Regio
     Ok((region_list(image, &device, options, &found), layout))
 }
 
-/// Refuses an erase size that does not fit, where another one does.
+/// Refuses an erase size that does not fit if another one does.
 fn check_erase_size(path: &Path, options: &OpenOptions, chosen: &Selected) -> Result<(), StackError> {
     let Some(asked) = options.erase_size.filter(|_| chosen.found.fit == Fit::Refuted) else { return Ok(()) };
     let sizes: Vec<String> = chosen.found.detection.erase_sizes.iter().map(ToString::to_string).collect();
@@ -123,10 +123,9 @@ fn check_erase_size(path: &Path, options: &OpenOptions, chosen: &Selected) -> Re
     Err(wrong(path, format!("`erase_size` {asked}: nodes do not fit blocks of this size; expected {sizes}")))
 }
 
-/// Refuses an image, or a part of one, that is shorter than one erase block: than the size that was
-/// given, or else than the smallest there is. mkfs.jffs2 leaves the last block as short as its
-/// nodes are, so that a longer file may be one block, whatever its size: it is read as if the rest
-/// were blank.
+/// Refuses an image or a part shorter than one erase block of the given or the smallest size.
+/// mkfs.jffs2 ends the file after the last node, so that a longer file may be one incomplete block;
+/// it is read as if the rest were blank.
 pub(super) fn check_length(
     path: &Path,
     image: &Image,
@@ -140,25 +139,24 @@ pub(super) fn check_length(
     let what = if within == (0, None) { "the file" } else { "the part" };
     let refuse = |block: String| {
         let detail = format!(
-            "{what} has {length} bytes, less than one erase block of {block}; expected whole blocks: the rest of the last one filled up with 0xFF, as mkfs.jffs2 --pad does"
+            "{what} has {length} bytes, less than one erase block of {block}; expected whole blocks, the last one padded with 0xFF as by mkfs.jffs2 --pad"
         );
         Err(wrong(path, detail))
     };
     match options.erase_size {
-        // What is behind the end of a shorter file is blank, where the options say that the part is
-        // longer.
+        // If the options set a longer part, the bytes after the end of the file count as blank.
         Some(size) if length < u64::from(size) && options.size.is_none_or(|part| part < u64::from(size)) => {
             refuse(format!("{size} bytes (`erase_size`)"))
         }
         Some(_) => Ok(()),
         None => match FORMATS.iter().map(|format| format.bytes_min(bytes)).max() {
-            Some(least) if length < least => refuse(format!("{least} bytes, which is the smallest there is")),
+            Some(least) if length < least => refuse(format!("{least} bytes, the smallest possible size")),
             _ => Ok(()),
         },
     }
 }
 
-/// Chooses the part that is meant, and refuses an erase size that does not fit it.
+/// Chooses the part to open, and refuses an erase size that does not fit it.
 pub(super) fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
     let options = &resolved(path, image, options)?;
     let within = part(path, image, options)?.map_or((0, None), |part| part.within);
@@ -168,9 +166,9 @@ pub(super) fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Resul
     Ok(chosen)
 }
 
-/// Chooses the part that is meant, and what it is to be opened as. Without a word from the options:
-/// the one file system that a partition table shows; else the whole, where it surely is one; else
-/// the one that shows by its content; else the whole, if there is any trace.
+/// Chooses the part to open, and its format. Without options it is, in this order: the only file
+/// system in a partition table; the whole image, if it certainly is one; the only file system found
+/// by content; the whole image, if there is any trace of a format.
 fn chosen(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
     if let Some(Part { within, region, options }) = part(path, image, options)? {
         let notes = region.as_ref().map_or_else(Vec::new, RegionInfo::told);
@@ -214,7 +212,7 @@ fn chosen(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected,
             }
         }
         None => match whole.into_iter().next() {
-            // What is not the volume's is not looked at, which is to be told.
+            // Bytes outside the volume are ignored, and a note reports it.
             Some(found) => Ok(Selected { notes: found.left_out.clone(), found, region: None }),
             None => Err(stranger_in(path, image, &regions).unwrap_or_else(|| unknown(path, image, (0, None)))),
         },
@@ -229,12 +227,12 @@ fn ambiguous(regions: &[&RegionInfo]) -> String {
     }
     let count = regions.len();
     format!(
-        "the image holds {count} file systems, in the regions {}; expected `region` with one of them",
+        "the image holds {count} file systems, in the regions {}; expected `region` to choose one",
         names.join(", ")
     )
 }
 
-/// What stands in the first region that begins with something known by name alone.
+/// Describes the first region whose content is recognised but not supported.
 fn stranger_in(path: &Path, image: &Image, regions: &[(Region, RegionInfo)]) -> Option<StackError> {
     regions.iter().find_map(|(_, info)| {
         let start = usize::try_from(info.offset).ok()?;
@@ -255,7 +253,7 @@ pub(super) fn unknown(path: &Path, image: &Image, within: Within) -> StackError 
         return wrong(
             path,
             format!(
-                "the file gives no bytes up to {}: it is a part of a split sparse image, and no volume begins in it; expected `join` with the other parts",
+                "the file has no bytes before {}: it is a part of a split sparse image, and no volume begins in it; expected `join` with the other parts",
                 gap.end
             ),
         );
@@ -265,7 +263,7 @@ pub(super) fn unknown(path: &Path, image: &Image, within: Within) -> StackError 
     if let Some((swap, format)) = swap {
         let bits = swap.bits();
         let detail = format!(
-            "the bytes of each {bits} bits are swapped: it holds {format} when they are swapped back; expected `swap` {bits}"
+            "the bytes of each {bits} bits are swapped: it holds {format} after swapping them back; expected `swap` {bits}"
         );
         return wrong(path, detail);
     }
@@ -276,8 +274,8 @@ pub(super) fn unknown(path: &Path, image: &Image, within: Within) -> StackError 
     wrong(
         path,
         format!(
-            "{what} begins with \"{shown}\" and holds no format that is known; expected a chip of nandkit's (\"NANDKJRN\"), a {} volume, or a {} image. \
-             Where in the file it is can be said by `offset`, how it lies there by `erase_size`, `page_size` and `oob_size`",
+            "{what} begins with \"{shown}\" and holds no known format; expected an emulated chip (\"NANDKJRN\"), a {} volume, or a {} image. \
+             `offset` sets its position in the file; `erase_size`, `page_size` and `oob_size` set its layout",
             titles(|format| format.medium() == MediumKind::Blocks),
             titles(|format| format.medium() == MediumKind::Flash)
         ),

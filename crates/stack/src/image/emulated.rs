@@ -1,5 +1,5 @@
-//! An image on an emulated chip: its volume as it lies there, with a part's times and wear. The
-//! image itself is only read.
+//! Loads an image onto an emulated chip, which adds timing and wear. The image itself does not
+//! change.
 
 use std::path::Path;
 
@@ -19,19 +19,19 @@ use crate::format::sectors::{DumpSectors, SECTOR_SIZE};
 use crate::format::{MediumKind, OpenOptions, wrong};
 use crate::{DeviceSpec, FsSpec, FtlSpec, Mounted, Stack, StackError, StackSpec, presets};
 
-/// Fewer blocks have no room for what a file system keeps in reserve.
+/// Smallest number of blocks: fewer have no space for the reserve of a file system.
 const BLOCKS_MIN: u32 = 16;
-/// The preset whose times an image has where none has its blocks: small pages, so that every erase
-/// size is a number of them.
+/// The preset whose timing is used if none has the image's block size. It has small pages, so that
+/// every erase size is a multiple of them.
 const OTHERWISE: &str = "nandsim-32m-16k";
-/// Bytes that are copied at once to a block device.
+/// Bytes copied at once to a block device.
 const PIECE: usize = 64 << 10;
 
-/// An image that is to be brought onto a chip.
+/// An image to load onto a chip.
 pub struct EmulatedImage {
     found: DetectedFormat,
     device: DumpFlash,
-    /// What people should know besides: a sentence each.
+    /// Further notes, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -52,11 +52,10 @@ impl PageContent {
 }
 
 impl EmulatedImage {
-    /// Opens an image. Errors: those of [`super::open()`]; a chip that a run has kept, which is one
-    /// already.
+    /// Opens an image. Errors: those of [`super::open()`]; the file already is an emulated chip.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StackError> {
         if is_chip(path, options)? {
-            let detail = "a chip that a run has kept; expected a dump of flash, or a volume";
+            let detail = "the file already holds an emulated chip; expected a flash dump or a volume";
             return Err(wrong(path, detail));
         }
         let (image, mut notes) = read(path, options)?;
@@ -66,13 +65,13 @@ impl EmulatedImage {
         Ok(Self { found: chosen.found, device, notes })
     }
 
-    /// The file system that is in it: `fat`, `jffs2`.
+    /// The format of its volume: `fat`, `jffs2`.
     pub fn format(&self) -> &'static str {
         self.found.format.name()
     }
 
-    /// The chip for it: the one that was asked for, or for an image of flash a preset of its shape,
-    /// with as many blocks as the image has. Errors: a shape that does not fit.
+    /// The chip for it: the requested one or, for an image of flash, a preset of its shape with the
+    /// image's number of blocks. Error: the shape does not fit.
     pub fn device(&mut self, asked: Option<DeviceSpec>) -> Result<DeviceSpec, StackError> {
         let misfit = |detail: String| StackError::new("stack.device", detail);
         if self.found.format.medium() == MediumKind::Blocks {
@@ -93,7 +92,7 @@ impl EmulatedImage {
         }
     }
 
-    /// A preset of the image's shape, or with blocks as long as the image's are, which is told.
+    /// A preset of the image's shape, or one adapted to its block size, which a note reports.
     fn like_a_preset(&mut self) -> Result<DeviceSpec, StackError> {
         let shape_of = |name: &str| presets::chip(name).ok().map(|chip| chip.geometry.build());
         let same = presets::names().into_iter().find(|name| shape_of(name).is_some_and(|shape| self.fits(&shape)));
@@ -112,7 +111,7 @@ impl EmulatedImage {
             table
                 .insert("geometry".to_owned(), Value::Table(Table::from_iter([("pages_per_block".to_owned(), pages)])));
             self.notes.push(format!(
-                "no preset has {}: it is brought onto {name} with blocks of as many pages; `device` takes another chip",
+                "no preset has {}: {name} with adapted blocks is used; `device` chooses another chip",
                 self.shape()
             ));
         }
@@ -143,7 +142,7 @@ impl EmulatedImage {
         chip.page_size * chip.pages_per_block == detection.erase_size && pages_fit
     }
 
-    /// Sets what the image decides in a stack for it: the order of bytes; the size of sectors.
+    /// Sets the options that the image determines: byte order and sector size.
     pub fn settle(&self, spec: &mut StackSpec) {
         if let FsSpec::Format(format) = &mut spec.fs {
             format.set_byte_order(self.found.detection.byte_order);
@@ -156,10 +155,9 @@ impl EmulatedImage {
         }
     }
 
-    /// A chip of the stack with the image on it, page by page, or sector by sector through the
-    /// translation layer; what is blank is left so. Its volume is mounted by [`Stack::build_on`].
-    /// Errors: no chip; a chip that is too small, or on which a block is bad where the image has
-    /// one in use.
+    /// Makes the chip of the stack and loads the image, page by page, or sector by sector through
+    /// the translation layer; blank pages stay blank. [`Stack::build_on`] mounts the volume.
+    /// Errors: no chip; a chip that is too small, or that has a bad block where the image uses one.
     pub fn load(self, spec: &StackSpec, seed: u64) -> Result<CrashChip, StackError> {
         let chip = CrashChip::new(spec, seed)?;
         match self.found.format.medium() {
@@ -172,11 +170,11 @@ impl EmulatedImage {
         }
     }
 
-    /// `consecutive`: pages of a block are programmed one directly after the other, so that blank
-    /// ones in between are, too.
+    /// Programs the pages of the image. `consecutive`: the chip needs pages programmed without
+    /// gaps, so that blank pages in between are programmed too.
     fn load_pages(self, mut chip: CrashChip, consecutive: bool) -> Result<CrashChip, StackError> {
         let failed =
-            |error: FlashError| StackError::new("stack.device", format!("the image cannot be brought there: {error}"));
+            |error: FlashError| StackError::new("stack.device", format!("the image cannot be loaded: {error}"));
         let (geometry, blocks) = (*chip.geometry(), self.blocks());
         let context = Context::default();
         let blank = PageContent { data: vec![0xFF; geometry.page_size as usize], oob: Vec::new() };
@@ -203,8 +201,8 @@ impl EmulatedImage {
         Ok(chip)
     }
 
-    /// What the image has for a page of the chip; its OOB where the image has any, which lies in
-    /// pages of the same size then.
+    /// The image's content of a page of the chip, with OOB if the image has any; pages then have
+    /// the same size.
     fn page(&self, geometry: &FlashGeometry, at: PageAddress) -> nandkit_flash::Result<PageContent> {
         let mut data = vec![0; geometry.page_size as usize];
         if self.found.detection.oob_size == 0 {
@@ -224,26 +222,26 @@ impl EmulatedImage {
         let without = StackSpec { fs: FsSpec::None, ..spec.clone() };
         let (mounted, below) = Stack::build_on(&without, seed, chip.clone(), Existing::Nothing)?.lift();
         let Mounted::Blocks(mut blocks) = mounted else {
-            return Err(StackError::new("stack.device", "the stack is no block device"));
+            return Err(StackError::new("stack.device", "the stack is not a block device"));
         };
         let (from, to) = (DumpSectors::new(self.device), *blocks.geometry());
         let bytes = from.geometry().capacity();
         if bytes > to.capacity() {
             let detail = format!(
-                "the volume has {}, and the translation layer on this chip holds {}; expected a larger chip",
+                "the volume has {}, but the translation layer on this chip has {}; expected a larger chip",
                 format_bytes(bytes),
                 format_bytes(to.capacity())
             );
             return Err(StackError::new("stack.device", detail));
         }
         copy_sectors(&from, &mut blocks, &to, &below.clock)
-            .map_err(|error| StackError::new("stack.device", format!("the image cannot be brought there: {error}")))?;
+            .map_err(|error| StackError::new("stack.device", format!("the image cannot be loaded: {error}")))?;
         below.close(Mounted::Blocks(blocks))?;
         Ok(chip)
     }
 }
 
-/// Writes all that is not zero, which is what the target reads as.
+/// Copies all bytes that are not zero; the target reads as zeroes already.
 fn copy_sectors(
     from: &DumpSectors,
     to: &mut dyn BlockDevice,

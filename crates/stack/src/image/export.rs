@@ -1,8 +1,8 @@
-//! The way back to a device: an image in the forms that writing tools take.
+//! Export of images in the forms that writing tools need.
 //!
 //! | tool | takes | bad blocks of the device | source |
 //! | --- | --- | --- | --- |
-//! | nandwrite | data | skipped, the data goes on in the next block | mtd-utils, nandwrite.c |
+//! | nandwrite | data | skipped; the data continues in the next block | mtd-utils, nandwrite.c |
 //! | nandwrite --oob | each page's data and its OOB | the same | the same |
 //! | U-Boot, nand write and nand write.trimffs | data | skipped | U-Boot, cmd/nand.c |
 //! | U-Boot, nand write.raw | each page's data and its OOB | not looked at | the same |
@@ -24,23 +24,23 @@ use super::open::read;
 use crate::StackError;
 use crate::format::{MediumKind, OobLayoutChoice, OpenOptions, wrong};
 
-/// Bytes that are copied at once.
+/// Bytes copied at once.
 const COPIED_AT_ONCE: u64 = 1 << 20;
 
-/// What a form of an image holds.
+/// The content of an exported form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportForm {
-    /// Each page's OOB behind its data.
+    /// Whether each page is followed by its OOB.
     pub oob: bool,
-    /// Bad blocks as they are. Without, they are left out, since the tools skip the bad blocks of
-    /// the device that is written.
+    /// Whether bad blocks are included. Otherwise they are left out, since the tools skip bad
+    /// blocks of the target device.
     pub bad_blocks: bool,
-    /// Erased blocks at the end. Without, they are left out: writing them would program pages that
-    /// are to stay erased.
+    /// Whether erased blocks at the end are included. Otherwise they are left out: writing them
+    /// would program pages that must stay erased.
     pub erased_end: bool,
 }
 
-/// What an export came to.
+/// The result of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Bytes written.
@@ -59,25 +59,25 @@ pub struct Exported {
     pub erased_left_out: u32,
     /// Bits that the image's ECC corrected in what was written.
     pub bits_corrected: u64,
-    /// Code words that it could not correct; they were written as they are.
+    /// Code words that it could not correct; they were written unchanged.
     pub uncorrectable: u64,
 }
 
 /// An image of flash, ready to be exported.
 pub struct Exporting {
     device: DumpFlash,
-    /// The bytes of what holds no file system for flash: they are copied as they are.
+    /// The byte range of an image without a file system for flash, which is copied unchanged.
     plain: Option<Range<u64>>,
-    /// The layout of the pages that are written with their OOB.
+    /// The layout of the pages in forms with OOB.
     layout: Option<Arc<OobLayout>>,
-    /// What people should know besides: a sentence each.
+    /// Further notes, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl Exporting {
-    /// Opens an image for reading. The option `oob_layout` names the layout of what is written;
-    /// that of the image is found, and need not be the same. Errors: those of [`super::open`]; a
-    /// layout of other pages, or one for an image of sectors.
+    /// Opens an image for reading. The option `oob_layout` sets the layout of the output; the
+    /// layout of the image is detected and may differ. Errors: those of [`super::open`]; a layout
+    /// for other page sizes, or for an image of sectors.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StackError> {
         let (image, mut notes): (Image, Vec<String>) = read(path, options)?;
         if let Some(region) = whole_region(path, &image, options)? {
@@ -103,7 +103,10 @@ impl Exporting {
         if found.format.medium() != MediumKind::Flash {
             if asked.is_some() {
                 let name = found.format.name();
-                return Err(wrong(path, format!("`oob_layout`: this is {name}, sectors and no flash; expected none")));
+                return Err(wrong(
+                    path,
+                    format!("`oob_layout`: this is {name}, which has no OOB; expected no `oob_layout`"),
+                ));
             }
             let held = (image.bytes().len() as u64).saturating_sub(found.layout.offset);
             let end = found.layout.size.map_or(held, |size| size.min(held));
@@ -119,23 +122,23 @@ impl Exporting {
         Ok(Self { device: device.into_read_only(), plain: None, layout, notes })
     }
 
-    /// Whether it is sectors, or a region that holds no file system for flash: only its bytes are
-    /// known then, and no form for NAND.
+    /// Whether it consists of sectors, or is a region without a file system for flash. It then has
+    /// no form for NAND, and only its bytes can be copied.
     pub const fn is_plain(&self) -> bool {
         self.plain.is_some()
     }
 
-    /// Whether pages are written with ECC, in a form with their OOB.
+    /// Whether pages in forms with OOB are written with ECC.
     pub fn has_ecc(&self) -> bool {
         self.layout.is_some()
     }
 
-    /// Whether the image is known to be of NAND.
+    /// Whether the image is known to be from NAND.
     pub fn is_nand(&self) -> bool {
         !self.is_plain() && self.device.geometry().kind == FlashKind::Nand
     }
 
-    /// Whether it holds the OOB of its pages.
+    /// Whether the image contains OOB.
     pub fn has_oob(&self) -> bool {
         !self.is_plain() && (self.layout.is_some() || self.device.geometry().oob_size > 0)
     }
@@ -145,7 +148,7 @@ impl Exporting {
         !self.device.info().bad_blocks.is_empty()
     }
 
-    /// Writes it in a form. Errors: those of writing.
+    /// Writes the image in a form. Errors: those of writing.
     pub fn write(&self, form: ExportForm, out: &mut dyn Write) -> io::Result<Exported> {
         if let Some(range) = &self.plain {
             return copy(&self.device, range, out);
@@ -182,7 +185,7 @@ impl Exporting {
         Ok(told)
     }
 
-    /// OOB bytes of a page that are written.
+    /// OOB bytes written per page.
     fn oob_size(&self, form: ExportForm) -> u32 {
         match (&self.layout, form.oob) {
             (_, false) => 0,
@@ -201,8 +204,8 @@ impl Exporting {
         nandkit_units::is_erased(&bytes)
     }
 
-    /// A block, page by page, each with so many bytes of its OOB behind it. Whatever a page's mark
-    /// says, its bytes are in the dump.
+    /// Reads a block page by page, each followed by `oob_size` bytes of its OOB. Marked-bad blocks
+    /// are read too: their bytes are in the dump.
     fn read_block(&self, block: BlockIndex, oob_size: u32, into: &mut [u8]) {
         let page_size = self.device.geometry().page_size as usize;
         for (page, bytes) in (0..).zip(into.chunks_mut(page_size + oob_size as usize)) {
@@ -214,7 +217,8 @@ impl Exporting {
         }
     }
 
-    /// A page with the ECC of a layout: that of the image, corrected, or another one.
+    /// Reads a corrected page and encodes it with the ECC of a layout, that of the image or another
+    /// one.
     fn page_with_ecc(&self, layout: &OobLayout, at: PageAddress, into: &mut [u8]) {
         let device = &self.device;
         if device.oob_layout().is_some_and(|own| **own == *layout) {
@@ -228,7 +232,7 @@ impl Exporting {
         let mut page = vec![0xFF; page_size + oob_size];
         read_page(device, at, &mut page);
         let (data, oob) = page.split_at(page_size);
-        // Of the image's OOB what the layout keeps: the marks and the free bytes.
+        // The marks and free bytes of the image's OOB are kept.
         let mut shown = vec![0xFF; layout.oob_size() as usize];
         for (byte, into) in shown.iter_mut().enumerate().filter(|(byte, _)| layout.keeps_oob(*byte)) {
             *into = oob.get(byte).copied().unwrap_or(0xFF);
@@ -238,7 +242,7 @@ impl Exporting {
         into.iter_mut().zip(raw).for_each(|(into, byte)| *into = byte);
     }
 
-    /// Counts what the image's ECC says of a block.
+    /// Adds the ECC statistics of a block.
     fn count(&self, block: BlockIndex, told: &mut Exported) {
         let Some(own) = self.device.oob_layout() else { return };
         let mut raw = vec![0xFF; own.raw_bytes()];
@@ -268,7 +272,8 @@ fn copy(device: &DumpFlash, range: &Range<u64>, out: &mut dyn Write) -> io::Resu
     Ok(Exported { bytes: range.end - range.start, ..Exported::default() })
 }
 
-/// The layout of an image as one of pages of a size. Error: what does not fit, and what would.
+/// The image layout with the page and OOB sizes of an OOB layout. Error: what does not fit, and
+/// what would.
 fn with_pages(stored: ImageLayout, layout: &OobLayout) -> Result<ImageLayout, String> {
     let page = layout.page_size();
     let name = layout.name();
@@ -276,28 +281,29 @@ fn with_pages(stored: ImageLayout, layout: &OobLayout) -> Result<ImageLayout, St
         return match stored.page_size == page {
             true => Ok(stored),
             false => Err(format!(
-                "`oob_layout` {name} is of pages of {page} bytes, those of the image have {}; expected a layout of these",
+                "`oob_layout` {name} is for pages of {page} bytes, but those of the image have {}; expected a layout for these",
                 stored.page_size
             )),
         };
     }
     if !stored.block_size.is_multiple_of(page) {
         return Err(format!(
-            "`oob_layout` {name} is of pages of {page} bytes, and the erase blocks of the image have {}; expected whole pages",
+            "`oob_layout` {name} is for pages of {page} bytes, but the erase blocks of the image have {}; expected whole pages",
             stored.block_size
         ));
     }
     Ok(ImageLayout { kind: FlashKind::Nand, page_size: page, write_unit: page, ..stored })
 }
 
-/// Room for a block with so many bytes of OOB for each page.
+/// A buffer for a block with `oob_size` bytes of OOB per page.
 fn block_buffer(device: &DumpFlash, oob_size: u32) -> Vec<u8> {
     let geometry = device.geometry();
     let stored_page = u64::from(geometry.page_size) + u64::from(oob_size);
     vec![0; usize::try_from(stored_page * u64::from(geometry.pages_per_block)).unwrap_or(0)]
 }
 
-/// A page, and as much of its OOB as there is room for. Bytes beyond the ECC come as they are.
+/// Reads a page, and as much of its OOB as fits the buffer. Uncorrectable bytes are returned
+/// unchanged.
 fn read_page(device: &DumpFlash, at: PageAddress, bytes: &mut [u8]) {
     let (data, oob) = bytes.split_at_mut(bytes.len().min(device.geometry().page_size as usize));
     let read = device.read(&Context::default(), at, PageRead { oob, ..PageRead::bytes(0, data) });

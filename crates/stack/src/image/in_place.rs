@@ -1,5 +1,5 @@
-//! Images that are changed where they are, or beside them in an overlay: the file always holds what
-//! a power cut could leave.
+//! Images changed in place or in an overlay. At any time the file has a state that a power cut
+//! could leave.
 
 use std::fs::OpenOptions as OpenOptionsOfFile;
 use std::io::Write;
@@ -17,31 +17,30 @@ use crate::StackError;
 use crate::format::detected::DetectedFormat;
 use crate::format::{ChangeOptions, Changing, ChangingVolume, OpenOptions, wrong};
 
-/// Bytes by which a file is made longer at once.
+/// Bytes by which a file is extended at once.
 const LENGTHENED_AT_ONCE: usize = 1 << 20;
 
 /// An image with its file system mounted for changes in the file itself, which is locked. Changes
-/// stay in memory up to [`Changes::sync`], which brings them to the file through a journal:
-/// whatever happens to this process or to the host, the image is as it was after one of the syncs.
+/// stay in memory until [`Changes::sync`] writes them through a journal: after a crash of this
+/// process or the host, the image has its state after one of the syncs.
 pub struct ImageInPlace {
     volume: Box<dyn ChangingVolume>,
     /// The clock from which time stamps come.
     pub clock: Clock,
     /// The format: `fat`.
     pub format: &'static str,
-    /// What people should know besides: a sentence each.
+    /// Further notes, a sentence each.
     pub notes: Vec<String>,
-    /// Blocks that are marked bad and hold nodes; what the mount has to take away so that a volume
-    /// is whole.
+    /// Marked-bad blocks with nodes, and losses by the repairs of the mount.
     bad: Vec<Finding>,
-    /// Set until the first change is asked for: repairs of the mount do not reach the file before.
+    /// Set until the first change is requested; repairs of the mount are not written before.
     held: Arc<AtomicBool>,
 }
 
 impl ImageInPlace {
-    /// Opens and locks an image. Errors: those of [`super::open`]; a file that another process has
-    /// open; what is no plain file, or lies where no journal can be made; a form of file that
-    /// cannot be changed.
+    /// Opens and locks an image. Errors: those of [`super::open`]; another process has the file
+    /// open; it is not a regular file, no journal can be created beside it, or its form cannot be
+    /// changed.
     pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
         refuse_chips(path, options)?;
         let failed = |error: ImageError| wrong(path, error);
@@ -68,7 +67,7 @@ impl ImageInPlace {
         Ok(Self { volume, clock, format: found.format.name(), notes, bad, held })
     }
 
-    /// Whether nothing can be written, but what a removal frees.
+    /// Whether there is no free space except what removals free.
     pub fn is_full(&self) -> bool {
         self.fs().volume().is_ok_and(|volume| volume.blocks_free == 0)
     }
@@ -78,19 +77,19 @@ impl ImageInPlace {
         self.volume.fs()
     }
 
-    /// The file system's writing side.
+    /// The write interface of the file system.
     pub fn changes(&mut self) -> &mut dyn Changes {
         self.held.store(false, Ordering::Release);
         self.volume.changes()
     }
 
-    /// What mounting and reading found damaged until now, without what is harmless.
+    /// Damage found by mounting and reads so far, without harmless findings.
     pub fn damage(&self) -> Vec<Finding> {
         harmful(&self.bad, &*self.volume)
     }
 
-    /// Makes everything durable, and leaves the volume as one that needs no repair. Errors:
-    /// `NoSpace`, `Device`.
+    /// Makes all changes durable and leaves a volume that needs no repair. Errors: `NoSpace`,
+    /// `Device`.
     pub fn close(&mut self) -> nandkit_vfs::Result<()> {
         if self.held.load(Ordering::Acquire) {
             return Ok(());
@@ -99,9 +98,9 @@ impl ImageInPlace {
     }
 }
 
-/// The image again, with its file as long as the flash that `size` names: what is behind its end is
-/// blank. The file is made longer before anything else is written; a crash in between leaves blank
-/// bytes behind the volume.
+/// Extends the image and its file with blank bytes to the flash size given by `size`. The file is
+/// extended before anything else is written; a crash in between leaves blank bytes after the
+/// volume.
 fn lengthened(path: &Path, image: Image, found: &DetectedFormat, in_file: bool) -> Result<Image, StackError> {
     let end = found.layout.offset.saturating_add(found.layout.size.unwrap_or(0));
     let length = image.bytes().len() as u64;
@@ -111,12 +110,12 @@ fn lengthened(path: &Path, image: Image, found: &DetectedFormat, in_file: bool) 
     check_size(path, found)?;
     if !in_file {
         let detail = format!(
-            "`size`: the part ends at {end}, and an overlay has the length of its image, {length} bytes; expected a `size` inside it, or no overlay"
+            "`size`: the part ends at {end}, but an overlay has the length of its image, {length} bytes; expected a `size` inside it, or no overlay"
         );
         return Err(wrong(path, detail));
     }
     drop(image);
-    let failed = |error: std::io::Error| wrong(path, format!("cannot make the file longer: {error}"));
+    let failed = |error: std::io::Error| wrong(path, format!("cannot extend the file: {error}"));
     let mut file = OpenOptionsOfFile::new().append(true).open(path).map_err(failed)?;
     let blank = vec![0xFF; LENGTHENED_AT_ONCE];
     let mut left = end - length;

@@ -1,4 +1,4 @@
-//! What an image is that is no chip.
+//! Inspection of images that are not emulated chips.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::format::detected::DetectedFormat;
 use crate::format::recognise::{RegionInfo, base_layout, is_sure, look, region_list};
 use crate::format::{Medium, MediumKind, OpenOptions, wrong};
 
-/// Says what an image is that is no chip.
+/// Detects what an image is and collects facts about it.
 pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary, StackError> {
     let (image, mut notes) = read(path, options)?;
     let options = &resolved(path, &image, options)?;
@@ -41,14 +41,14 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         && let Some((swap, _)) = swap::found(&image, options)
     {
         let mut summary = inspect(path, &OpenOptions { swap: Some(swap), ..options.clone() })?;
-        summary.notes.push(format!("other commands read it with `swap` {}", swap.bits()));
+        summary.notes.push(format!("other commands need `swap` {} to read it", swap.bits()));
         return Ok(summary);
     }
     if found.is_empty() && regions.is_empty() {
         return Err(unknown(path, &image, within));
     }
     if is_divided(&image, &found, &regions) {
-        notes.push("the whole is no single volume: `region` says which part is meant".to_owned());
+        notes.push("the image is not a single volume: `region` chooses a part".to_owned());
         found.clear();
     }
     let mut summary = DumpSummary {
@@ -71,7 +71,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         summary.files_in_other_parts = files_left_out(path, &image, best, options)?;
         if summary.files_in_other_parts > 0 {
             notes.push(format!(
-                "this is one part of a split sparse image: content of {} files is in others, which `join` takes",
+                "this is one part of a split sparse image: content of {} files is in other parts; give them with `join`",
                 summary.files_in_other_parts
             ));
         }
@@ -87,7 +87,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
     Ok(DumpSummary { notes, ..summary })
 }
 
-/// How many files have content in parts of a split image that were not given.
+/// Number of files with content in missing parts of a split image.
 fn files_left_out(
     path: &Path,
     image: &Image,
@@ -103,8 +103,8 @@ fn files_left_out(
     Ok(left_out::files(&*opened.volume, &stretches).len())
 }
 
-/// Whether a dump is made of regions, so that nothing can be said of the whole as of one volume: a
-/// table says so, what shows is surer than the whole, or the file begins with something else.
+/// Whether a dump consists of regions and is not one volume: it has a partition table, regions are
+/// more certain than the whole, or the file begins with something else.
 fn is_divided(image: &Image, found: &[DetectedFormat], regions: &[RegionInfo]) -> bool {
     let covers_all = |region: &RegionInfo| region.offset == 0 && region.size >= image.bytes().len() as u64;
     let begins_otherwise = found.first().is_some_and(|best| best.claims.begins_otherwise);

@@ -1,4 +1,5 @@
-//! What a file that was unpacked does not give, and a volume has in use.
+//! Content of a volume that is missing from the file because it is in another part of a split
+//! sparse image.
 
 use std::ops::Range;
 
@@ -9,14 +10,14 @@ use nandkit_vfs::{FileKind, InodeNumber};
 
 use crate::format::{OpenOptions, OpenVolume};
 
-/// The kind of finding that tells of content in a part of the image that was not given.
+/// The kind of finding about content in a missing part of the image.
 const ELSEWHERE: &str = "missing part";
 
-/// The stretches of an image, counted from the beginning of the part that was opened, that another
-/// part of a split sparse image gives, if any does.
+/// The byte ranges of an image, counted from the beginning of the opened part, that may be in other
+/// parts of a split sparse image.
 ///
-/// Of one file alone only those at its beginning and its end count: what lies between chunks does
-/// not matter, or is zero.
+/// For a single file only gaps at its beginning and end count: gaps between chunks are unused or
+/// zero.
 pub(super) fn stretches(image: &Image, offset: u64, options: &OpenOptions) -> Vec<Range<u64>> {
     let (length, joined) = (image.bytes().len() as u64, !options.join.is_empty());
     let counts = |gap: &&Range<u64>| joined || gap.start == 0 || gap.end == length;
@@ -24,15 +25,15 @@ pub(super) fn stretches(image: &Image, offset: u64, options: &OpenOptions) -> Ve
     image.left_out().iter().filter(counts).map(moved).filter(|gap| !gap.is_empty()).collect()
 }
 
-/// The files of a volume that have content there. Cost: a walk over all files, where there is such
-/// a stretch.
+/// The files of a volume with content in these ranges. Cost: a walk over all files, unless there
+/// are no ranges.
 pub(super) fn files(volume: &dyn OpenVolume, stretches: &[Range<u64>]) -> Vec<(Option<InodeNumber>, Finding)> {
     let mut found = Vec::new();
     if stretches.is_empty() {
         return found;
     }
     let fs = volume.fs();
-    // A directory that cannot be read is damage that the volume tells itself.
+    // The volume itself reports unreadable directories as damage.
     let _ = walk(fs, fs.root(), &mut |step| {
         if let Step::Entry { path, attributes } = step
             && attributes.kind == FileKind::Regular
@@ -49,7 +50,7 @@ pub(super) fn files(volume: &dyn OpenVolume, stretches: &[Range<u64>]) -> Vec<(O
             let bytes: u64 = places.map(|place| missing(&place)).sum();
             if bytes > 0 {
                 let detail = format!(
-                    "{bytes} bytes of the content are in another part of the split sparse image, and read as zeroes; expected all parts together"
+                    "{bytes} bytes of the content are in another part of the split sparse image and read as zeroes; expected all parts together"
                 );
                 let finding = Finding::new(ELSEWHERE, detail).of(attributes.inode);
                 found.push((Some(attributes.inode), Finding { paths: vec![path.to_vec()], ..finding }));

@@ -1,5 +1,5 @@
-//! The volume on a chip that a file holds, open for changes in memory: nothing of it goes back to
-//! the file. For whoever uses what the chip's layer can beside reading: remapping.
+//! The volume on a chip in a file, open for changes in memory, which are never written back. For
+//! callers that use the remap commands of the chip's translation layer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct LiveChip {
     pub clock: Clock,
     /// Requests to the device below the volume.
     pub requests: Arc<DeviceCounters>,
-    /// Its format: `f2fs`.
+    /// The format of the volume: `f2fs`.
     pub format: &'static str,
 }
 
@@ -30,8 +30,8 @@ impl LiveChip {
     }
 }
 
-/// Opens a chip's volume for changes in memory; `None` where the file holds no chip, or a format
-/// that is only read there. Errors: those of [`super::open()`]. What a cut left is recovered.
+/// Opens a chip's volume for changes in memory, after recovery from a cut; `None` if the file holds
+/// no chip, or a format that can only be read there. Errors: those of [`super::open()`].
 pub fn open_live(path: &Path, options: &OpenOptions) -> Result<Option<LiveChip>, StackError> {
     if !is_chip(path, options)? {
         return Ok(None);

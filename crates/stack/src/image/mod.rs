@@ -1,5 +1,5 @@
-//! Images: what is in them, and their file systems for reading. A chip that a file holds, a dump of
-//! flash, or a volume as it is. Nothing here changes the file; [`ChangingImage`] changes a copy.
+//! Images: detection, and their file systems for reading. An image is an emulated chip in a file, a
+//! flash dump, or a volume. Nothing here changes the file; [`ChangingImage`] changes a copy.
 
 mod change;
 mod chip;
@@ -45,47 +45,47 @@ pub use crate::format::{
     Repaired, RepairedImage, RescuedFile, SegmentTable, SegmentsShown, Swap, formats_that_keep, write_sparse,
 };
 
-/// What a file is.
+/// A summary of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Image {
-    /// A chip.
+    /// An emulated chip.
     Chip(Box<ChipInfo>),
-    /// A dump of flash, or a volume, byte by byte.
+    /// A flash dump or a volume.
     Dump(Box<DumpSummary>),
 }
 
-/// A dump of flash, or a volume as it is.
+/// A summary of a flash dump or a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DumpSummary {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub file_bytes: u64,
-    /// The part that was looked at, where it is not all.
+    /// The inspected part, unless it is the whole image.
     pub region: Option<RegionInfo>,
-    /// What it may be, the likeliest first; empty where no format that can be opened is recognised.
+    /// The detected formats, the most likely first; empty if no supported format is recognised.
     pub detections: Vec<Detection>,
-    /// What the likeliest volume says of itself.
+    /// Facts about the most likely volume.
     pub volume: Vec<Fact>,
-    /// The regions of a whole-device dump, whatever they hold.
+    /// All regions of a whole-device dump.
     pub regions: Vec<RegionInfo>,
-    /// Bad blocks, where the dump tells them.
+    /// Bad blocks, if the dump shows them.
     pub bad_blocks: Vec<u32>,
-    /// What the ECC of the part says of it, where its pages have a layout with one.
+    /// ECC statistics of the part, if its pages have a layout with ECC.
     pub ecc: Option<EccReport>,
-    /// Files with content in parts of a split sparse image that were not given.
+    /// Number of files with content in missing parts of a split sparse image.
     pub files_in_other_parts: usize,
-    /// Anything else that people should know: a sentence each.
+    /// Further notes, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl DumpSummary {
-    /// The format as which it would be opened.
+    /// The format with which it would be opened.
     pub fn format(&self) -> Option<&'static str> {
         self.detections.first().map(|found| found.format)
     }
 }
 
-/// Whether a file holds a chip; then no option may say what a dump is like. Errors: no such plain
-/// file.
+/// Whether a file holds an emulated chip; options that describe a dump are then refused. Error: it
+/// is not a regular file.
 fn is_chip(path: &Path, options: &OpenOptions) -> Result<bool, StackError> {
     if !chip_file::is_device_file(&chip_file::beginning(path, BEGINNING)?) {
         return Ok(false);
@@ -94,13 +94,13 @@ fn is_chip(path: &Path, options: &OpenOptions) -> Result<bool, StackError> {
         None => Ok(true),
         Some(option) => Err(wrong(
             path,
-            format!("`{option}`: the file holds a chip, which knows its own geometry; expected no such option"),
+            format!("`{option}`: the file holds an emulated chip, whose geometry is known; expected no such option"),
         )),
     }
 }
 
-/// Says what a file is and what it holds. Errors: a file that cannot be read, is empty, or is
-/// nothing that is known.
+/// Detects what a file is and what it holds. Errors: the file cannot be read, is empty, or has an
+/// unknown format.
 pub fn inspect(path: &Path, options: &OpenOptions) -> Result<Image, StackError> {
     if is_chip(path, options)? {
         return chip::inspect(path, options).map(|info| Image::Chip(Box::new(info)));
@@ -108,8 +108,7 @@ pub fn inspect(path: &Path, options: &OpenOptions) -> Result<Image, StackError> 
     inspect::inspect(path, options).map(|info| Image::Dump(Box::new(info)))
 }
 
-/// What is in each segment of a volume, where its format has a table of them. Errors: those of
-/// [`open()`]; another format.
+/// The table of segments of a volume. Errors: those of [`open()`]; the format has no segments.
 pub fn segments(path: &Path, options: &OpenOptions) -> Result<Box<dyn SegmentTable>, StackError> {
     open::segments(path, options)
 }
@@ -122,11 +121,11 @@ pub fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> 
     open::check(path, options)
 }
 
-/// Makes an image without what is provably bad, of a format that can.
+/// Makes a repaired image, without what is provably bad.
 pub fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, StackError> {
     if is_chip(path, options)? {
         let expected = titles(|format| format.repair().is_some());
-        return Err(wrong(path, format!("`repair`: the file holds a chip; expected an image of {expected}")));
+        return Err(wrong(path, format!("`repair`: the file holds an emulated chip; expected an image of {expected}")));
     }
     open::repair(path, options)
 }

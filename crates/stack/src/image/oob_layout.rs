@@ -1,5 +1,4 @@
-//! By which layout the pages of a dump are read: the one that was asked for, or that its code words
-//! are right by.
+//! The OOB layout for reading a dump: the requested one, or the one whose ECC fits.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,14 +11,14 @@ use nandkit_flash_image::{Image, ImageError};
 use crate::StackError;
 use crate::format::{OobLayoutChoice, OpenOptions, wrong};
 
-/// The longest file of a layout.
+/// Largest size of a layout file in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// Images that are longer are looked at only where they are whole pages with OOB: such flash is
-/// rare, and a card of that size is looked at for nothing.
+/// Image size in bytes above which a layout is searched only if the length is a multiple of pages
+/// with OOB. Such large flash is rare, and the search is wasted on a card.
 const LOOKED_AT_MAX: u64 = 4 << 30;
 
-/// The options with the layout found, whatever they say of it. Errors: no such layout, or one of
-/// other pages than the options name.
+/// The options with the layout resolved. Errors: no such layout, or one for other page sizes than
+/// the options give.
 pub(super) fn resolved(path: &Path, image: &Image, options: &OpenOptions) -> Result<OpenOptions, StackError> {
     let layout = match &options.oob_layout {
         OobLayoutChoice::AsStored => None,
@@ -34,7 +33,7 @@ pub(super) fn resolved(path: &Path, image: &Image, options: &OpenOptions) -> Res
     let fits = options.page_size.is_none_or(|size| size == page) && options.oob_size.is_none_or(|size| size == oob);
     if !fits {
         let detail = format!(
-            "`oob_layout` {} is of pages of {page}+{oob} bytes; expected no other `page_size` and `oob_size`",
+            "`oob_layout` {} is for pages of {page}+{oob} bytes; expected no other `page_size` and `oob_size`",
             layout.name()
         );
         return Err(wrong(path, detail));
@@ -43,7 +42,7 @@ pub(super) fn resolved(path: &Path, image: &Image, options: &OpenOptions) -> Res
     Ok(OpenOptions { page_size, oob_size, oob_layout: OobLayoutChoice::Known(layout), ..options.clone() })
 }
 
-/// The shipped layout by which a dump is right, of those that the options leave open.
+/// The known layout whose ECC fits a dump, among those that the options allow.
 fn found(image: &Image, options: &OpenOptions) -> Option<Arc<OobLayout>> {
     let bytes = image.bytes();
     let fits = |layout: &&Arc<OobLayout>| {
@@ -54,7 +53,7 @@ fn found(image: &Image, options: &OpenOptions) -> Option<Arc<OobLayout>> {
     Some(oob::find(bytes, 0, oob::all().iter().filter(fits))?.layout)
 }
 
-/// The layout of this name, or of the file of this path.
+/// Loads the layout of this name, or from the file of this path.
 pub(super) fn named(name: &str) -> Result<Arc<OobLayout>, StackError> {
     let path = Path::new(name);
     let told = |error: ImageError| StackError::new("oob_layout", error.to_string());

@@ -1,4 +1,4 @@
-//! From a file to a mounted file system.
+//! Opens, checks and repairs images.
 
 use std::ops::Range;
 use std::path::Path;
@@ -22,16 +22,17 @@ use crate::{StackError, chip_file};
 /// An image with its file system mounted for reading.
 pub struct OpenImage {
     volume: Box<dyn OpenVolume>,
-    /// Bytes of the volume that another file has, and the files with content there, once asked.
+    /// Byte ranges of the volume that are in another file, and the files with content there,
+    /// computed on demand.
     left_out: Vec<Range<u64>>,
     elsewhere: OnceLock<Vec<(Option<InodeNumber>, Finding)>>,
     /// The format: `fat`.
     pub format: &'static str,
-    /// How it was recognised; `None` for a volume on a chip.
+    /// How it was detected; `None` for a volume on a chip.
     pub detection: Option<Detection>,
-    /// The region that was opened, where it is not the whole.
+    /// The opened region, unless it is the whole image.
     pub region: Option<RegionInfo>,
-    /// What people should know besides: a sentence each.
+    /// Further notes, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -41,42 +42,40 @@ impl OpenImage {
         self.volume.fs()
     }
 
-    /// What mounting, and all reading until now, found damaged, with the inode that it belongs to,
-    /// where it can be known; and the files whose content is in a part of the image that was not
-    /// given. Harmless findings are among them.
+    /// Damage found by mounting and by all reads so far, with its inode if known, and files whose
+    /// content is in a missing part of the image. Harmless findings are included.
     pub fn damage(&self) -> Vec<(Option<InodeNumber>, Finding)> {
         let elsewhere = self.elsewhere.get_or_init(|| left_out::files(&*self.volume, &self.left_out));
         self.volume.damage().into_iter().chain(elsewhere.iter().cloned()).collect()
     }
 
-    /// Where a file lies; `None` where the format does not say. Errors: those of
+    /// The extents of a file; `None` if the format does not support that. Errors: those of
     /// [`nandkit_vfs::Extents::extent_after`].
     pub fn extents(&self, inode: InodeNumber) -> Option<FsResult<Vec<PlacedExtent>>> {
         self.volume.extents(inode)
     }
 
-    /// The states of a file of which something is still on the flash, the present one last; `None`
-    /// where the format keeps none. Errors: `NotFound`, `Device`.
+    /// The versions of a file that are still on the flash, the current one last; `None` if the
+    /// format keeps none. Errors: `NotFound`, `Device`.
     pub fn versions(&self, inode: InodeNumber) -> Option<FsResult<Vec<FileVersion>>> {
         Some(self.volume.history()?.versions(inode))
     }
 
-    /// What a file held at one of its versions; `None` where the format keeps none. Errors:
-    /// `NotFound`, `InvalidArgument` (no file), `Device`.
+    /// The content of a file at one of its versions; `None` if the format keeps none. Errors:
+    /// `NotFound`, `InvalidArgument` (not a regular file), `Device`.
     pub fn content_at(&self, inode: InodeNumber, number: u64) -> Option<FsResult<OldContent>> {
         Some(self.volume.history()?.content_at(inode, number))
     }
 
-    /// Names that were deleted or replaced and are still on the flash; `None` where the format
-    /// keeps none. Errors: `Device`.
+    /// Deleted and replaced names that are still on the flash; `None` if the format keeps none.
+    /// Errors: `Device`.
     pub fn deleted(&self) -> Option<FsResult<Vec<DeletedName>>> {
         Some(self.volume.history()?.deleted())
     }
 }
 
-/// Opens an image: finds out what it is, and mounts it for reading. Errors: a file that cannot be
-/// read, or is nothing that is known; several file systems in it, none of which was asked for;
-/// options that do not fit.
+/// Detects what an image is, and mounts it for reading. Errors: the file cannot be read, or its
+/// format is unknown; it holds several file systems and none was chosen; options do not fit.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError> {
     if is_chip(path, options)? {
         let (opened, format) = chip::open(path, options)?;
@@ -96,7 +95,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError>
     Ok(OpenImage { volume, left_out, elsewhere, format, detection: Some(found.detection), region, notes })
 }
 
-/// The segments of an image's volume, as the checkpoint has them, which is what tools compare.
+/// The segments of an image's volume in the state of the checkpoint, to compare with other tools.
 pub(super) fn segments(path: &Path, options: &OpenOptions) -> Result<Box<dyn SegmentTable>, StackError> {
     let options = OpenOptions { no_recovery: true, ..options.clone() };
     let opened = open(path, &options)?;
@@ -108,7 +107,7 @@ pub(super) fn segments(path: &Path, options: &OpenOptions) -> Result<Box<dyn Seg
     segments.map_err(|error| wrong(path, format!("`segments`: {error}")))
 }
 
-/// Checks the file system of an image that is no chip.
+/// Checks the file system of an image that is not a chip.
 pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> {
     let (image, _) = read(path, options)?;
     let found = choose(path, &image, options)?.found;
@@ -116,7 +115,7 @@ pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, Stack
     let view = (!left_out.is_empty()).then(|| image.view(found.layout.clone()));
     let elsewhere = view.transpose().map_err(|error| wrong(path, error))?.map(|part| {
         let opened = found.format.open(Medium::dump(part, found.clone()), &opening(options));
-        // What keeps it from being opened is what the check tells.
+        // If it cannot be opened, the check itself reports why.
         opened.map_or_else(|_| Vec::new(), |opened| left_out::files(&*opened.volume, &left_out))
     });
     let medium = medium(path, image, &found)?;
@@ -125,7 +124,7 @@ pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, Stack
     Ok(Checked { format: found.format.name(), report })
 }
 
-/// The image in a file without what is provably bad.
+/// Repairs the image in a file, without changing the file.
 pub(super) fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, StackError> {
     let (image, _) = read(path, options)?;
     let found = choose(path, &image, options)?.found;
@@ -137,16 +136,16 @@ pub(super) fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, Sta
     repair.repair(image, &found, &opening(options)).map_err(|error| error.of(path))
 }
 
-/// How a dump is opened: its clock stands at the beginning.
+/// Options for opening a dump, with a clock at zero.
 pub(super) fn opening(options: &OpenOptions) -> Opening<'_> {
     Opening { options, clock: clock_at(0) }
 }
 
-/// Opens the file for reading, and takes the image out of its wrappers.
+/// Opens the file for reading and unpacks the image.
 pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<(Image, Vec<String>), StackError> {
     let beginning = chip_file::beginning(path, BEGINNING)?;
     if beginning.is_empty() {
-        return Err(wrong(path, "the file begins with \"\", it is empty; expected an image"));
+        return Err(wrong(path, "the file begins with \"\": it is empty; expected an image"));
     }
     let (overlay, resident_max) = (options.overlay.clone(), options.resident_max);
     let how = DumpOptions { overlay, resident_max, ..DumpOptions::read_only() };
@@ -159,7 +158,7 @@ pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<(Image, Vec<Str
     Ok((image, notes))
 }
 
-/// The part of an image that was found, for reading.
+/// The detected part of an image, for reading.
 pub(super) fn dump(path: &Path, image: Image, found: &DetectedFormat) -> Result<DumpFlash, StackError> {
     let device = DumpFlash::new(image, found.layout.clone()).map_err(|error| wrong(path, error))?;
     Ok(device.into_read_only())

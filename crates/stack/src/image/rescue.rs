@@ -1,4 +1,4 @@
-//! From a file to what is left of a volume that cannot be opened.
+//! Rescue of files from an image whose volume cannot be opened.
 
 use std::path::Path;
 
@@ -11,38 +11,38 @@ use crate::StackError;
 use crate::format::rescue::{RescuedFile, RescuedFiles};
 use crate::format::{FORMATS, OpenOptions, titles, wrong};
 
-/// Files of an image that were found by their own blocks. The image stays as it is.
+/// Files of an image found by their own blocks. The image does not change.
 pub struct RescuedImage {
     files: Box<dyn RescuedFiles>,
     /// The format: `f2fs`.
     pub format: &'static str,
-    /// What people should know besides: a sentence each.
+    /// Further notes, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl RescuedImage {
-    /// The tree that the files make.
+    /// The tree of the files.
     pub fn fs(&self) -> &dyn FileSystem {
         self.files.fs()
     }
 
-    /// Everything that was found, by inode.
+    /// All rescued inodes.
     pub fn files(&self) -> Vec<RescuedFile> {
         self.files.files()
     }
 }
 
-/// Finds the files of an image whose superblocks, checkpoints or tables are lost. Errors: a file
-/// that cannot be read, a chip, or an image in which no file of such a format is found.
+/// Finds the files of an image whose superblocks, checkpoints or tables are lost. Errors: the file
+/// cannot be read, or is an emulated chip; no file of a supported format is found.
 pub fn rescue(path: &Path, options: &OpenOptions) -> Result<RescuedImage, StackError> {
     let expected = titles(|format| format.rescue().is_some());
     if is_chip(path, options)? {
-        return Err(wrong(path, format!("the file holds a chip; expected an image of {expected}")));
+        return Err(wrong(path, format!("the file holds an emulated chip; expected an image of {expected}")));
     }
     let mut why = None;
     for format in FORMATS {
         let Some(rescuing) = format.rescue() else { continue };
-        // Each format takes the image for itself.
+        // Each attempt consumes the image.
         let (image, mut notes) = read(path, options)?;
         let Part { within, .. } = part(path, &image, options)?.unwrap_or_else(|| Part::whole(options));
         match rescuing.rescue(image, within, &opening(options)) {

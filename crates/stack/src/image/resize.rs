@@ -1,7 +1,7 @@
-//! Volumes in images whose size is changed where they are: old or new, whatever happens meanwhile.
+//! Resizing of volumes in place. After a crash the volume has its old or its new size.
 //!
-//! To grow, the file is made longer first, which changes nothing of the volume; to shrink, it is
-//! made shorter last. Between the two all changes go to the file at once, through its journal.
+//! To grow, the file is extended first, which does not change the volume; to shrink, it is
+//! truncated last. All other changes reach the file at once, through its journal.
 
 use std::fs::OpenOptions as FileOptions;
 use std::path::Path;
@@ -18,31 +18,31 @@ use crate::format::resize::ResizePlan;
 use crate::format::sectors::DumpSectors;
 use crate::format::{ChangeOptions, OpenOptions, named, titles, wrong};
 
-/// Bytes behind a volume that may be anything: less than the unit in which volumes are counted.
+/// Bytes after a volume with unimportant content: less than the unit of volume sizes.
 const TAIL_MAX: u64 = 2 << 20;
-/// Bytes that are compared at once.
+/// Bytes compared at once.
 const PIECE: u64 = 4096;
 
-/// What a change of size came to.
+/// The result of a resize.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resized {
     /// The format: `f2fs`.
     pub format: &'static str,
-    /// Bytes of the volume as it was.
+    /// Old size of the volume in bytes.
     pub bytes_before: u64,
-    /// Bytes of the volume as it is now.
+    /// New size of the volume in bytes.
     pub bytes: u64,
-    /// Bytes of files and of what describes them that were moved.
+    /// Bytes of data and metadata that moved.
     pub bytes_moved: u64,
     /// Bytes of the file that were changed.
     pub bytes_changed: u64,
-    /// Bytes of the file now.
+    /// New size of the file in bytes.
     pub file_bytes: u64,
-    /// What people should know besides: a sentence each.
+    /// Further notes, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// An image that is open for a change of size, and what is to be changed.
+/// An image open for resizing, with the planned changes.
 struct Opened {
     image: Image,
     found: DetectedFormat,
@@ -50,13 +50,14 @@ struct Opened {
     notes: Vec<String>,
 }
 
-/// Changes the size of the volume in an image, and where the volume is the whole image that of the
-/// file. Errors: those of opening an image for changes; a format without this; a size that does not
-/// do, with the least that does; a part of an image that has no room. Nothing is changed then.
+/// Resizes the volume in an image and, if the volume fills the whole image, the file. Errors, after
+/// which nothing is changed: those of opening an image for changes; the format does not support it;
+/// the size is too small (the error names the smallest possible one); the part of the image is too
+/// small.
 pub fn resize(path: &Path, bytes: u64, options: &OpenOptions) -> Result<Resized, StackError> {
     refuse_chips(path, options)?;
     if options.overlay.is_some() {
-        return Err(wrong(path, "`overlay`: a size is changed in the image itself; expected no overlay"));
+        return Err(wrong(path, "`overlay`: a resize changes the image itself; expected no overlay"));
     }
     let mut opened = planned(path, bytes, options)?;
     let length = opened.image.bytes().len() as u64;
@@ -64,7 +65,7 @@ pub fn resize(path: &Path, bytes: u64, options: &OpenOptions) -> Result<Resized,
     expect_room(path, &opened, length, bytes, is_whole)?;
     let grows = is_whole && bytes > length;
     if grows {
-        // The journal holds a file of the length that it had.
+        // The journal has the file open with its old length.
         drop(opened.image);
         set_length(path, bytes)?;
         opened = match planned(path, bytes, options) {
@@ -99,14 +100,15 @@ fn planned(path: &Path, bytes: u64, options: &OpenOptions) -> Result<Opened, Sta
     let Changeable { found, notes, .. } = changeable(path, &image, options, &ChangeOptions::default())?;
     let Some(resizing) = named(found.format.name()).and_then(|format| format.resize()) else {
         let expected = titles(|format| format.resize().is_some());
-        let detail = format!("this is {}, whose size stays; expected an image of {expected}", found.format.name());
+        let detail =
+            format!("this is {}, which nandkit cannot resize; expected an image of {expected}", found.format.name());
         return Err(wrong(path, detail));
     };
     let plan = resizing.plan(&image, &found, bytes).map_err(|error| error.of(path))?;
     Ok(Opened { image, found, plan, notes })
 }
 
-/// Refuses a part that is too short, and an image in which something else stands behind the volume.
+/// Refuses a part that is too small, and an image with other data after the volume.
 fn expect_room(path: &Path, opened: &Opened, length: u64, bytes: u64, is_whole: bool) -> Result<(), StackError> {
     let Opened { image, found, plan, .. } = opened;
     let layout = &found.layout;
@@ -120,7 +122,7 @@ fn expect_room(path: &Path, opened: &Opened, length: u64, bytes: u64, is_whole: 
     let range = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
     if (bytes != length || !is_whole) && image.bytes().get(range).is_some_and(|rest| !is_zeroed(rest)) {
         let detail = format!(
-            "behind the volume, which ends at byte {}, stands something else; expected `size` of the part that is the volume's",
+            "other data follows the volume, which ends at byte {}; expected `size` of the volume's part",
             layout.offset.saturating_add(plan.bytes_before)
         );
         return Err(wrong(path, detail));
@@ -128,13 +130,13 @@ fn expect_room(path: &Path, opened: &Opened, length: u64, bytes: u64, is_whole: 
     Ok(())
 }
 
-/// Brings all changes to the file, all or none. How many bytes there were.
+/// Writes the changes to the file, all or none; returns the number of changed bytes.
 fn apply(path: &Path, image: Image, found: &DetectedFormat, plan: &ResizePlan) -> Result<u64, StackError> {
     let failed = |error: nandkit_block::BlockError| wrong(path, error.detail);
     let tail = tail(&image, found, plan);
     let dump = DumpFlash::new(image, found.layout.clone()).map_err(|error| wrong(path, error))?;
     let mut sectors = DumpSectors::new(dump);
-    // No part of the changes reaches the file without the others.
+    // Hold back flushes, so that all changes reach the file together.
     let held = sectors.hold();
     let (context, size) = (Context::default(), u64::from(sectors.geometry().sector_size));
     let zeroes = vec![0; PIECE as usize];
@@ -149,7 +151,8 @@ fn apply(path: &Path, image: Image, found: &DetectedFormat, plan: &ResizePlan) -
     Ok(plan.patches.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() + tail.len() as u64 * PIECE)
 }
 
-/// Pieces behind the volume as it was that are to be zeroes, since the plan takes them for such.
+/// Offsets of pieces after the old end of the volume that must be zeroed, since the plan assumes
+/// zeroes there.
 fn tail(image: &Image, found: &DetectedFormat, plan: &ResizePlan) -> Vec<u64> {
     let end = plan.bytes.min(plan.bytes_before.saturating_add(TAIL_MAX));
     let pieces = (plan.bytes_before..end).step_by(PIECE as usize);
@@ -161,7 +164,7 @@ fn tail(image: &Image, found: &DetectedFormat, plan: &ResizePlan) -> Vec<u64> {
     pieces.filter(holds).collect()
 }
 
-/// Makes the file so long, by a hole where it was shorter.
+/// Sets the length of the file; it is extended with a hole.
 fn set_length(path: &Path, bytes: u64) -> Result<(), StackError> {
     let file = FileOptions::new().write(true).open(path);
     let set = file.and_then(|file| file.set_len(bytes).and_then(|()| file.sync_all()));

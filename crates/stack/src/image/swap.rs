@@ -1,4 +1,4 @@
-//! Dumps whose bytes are in another order: programmers and cables of 16 and 32 bits swap them.
+//! Dumps with swapped bytes, as from 16-bit and 32-bit programmers and cables.
 
 use std::path::Path;
 
@@ -8,20 +8,20 @@ use crate::StackError;
 use crate::format::recognise::{Shown, shown};
 use crate::format::{OpenOptions, Swap, wrong};
 
-/// Bytes of the longest image in which a swap is looked for unasked: few dumps of parallel NOR are
-/// longer.
+/// Largest image in which a swap is searched automatically, in bytes; few dumps of parallel NOR are
+/// larger.
 const TRIED_MAX: u64 = 256 << 20;
 
 fn swapped_copy(swap: Swap, image: &Image, options: &OpenOptions) -> nandkit_flash_image::Result<Image> {
     image.swapped(swap.bits() as usize / 8, options.resident_max)
 }
 
-/// The image with the bytes swapped that the options say. Errors: it shows nothing then, or more
+/// The image with bytes swapped as the options say. Errors: no volume appears; the image is better
 /// without the swap.
 pub(super) fn swapped(path: &Path, image: Image, options: &OpenOptions) -> Result<(Image, Vec<String>), StackError> {
     let Some(swap) = options.swap else { return Ok((image, Vec::new())) };
     if options.overlay.is_some() {
-        return Err(wrong(path, "`overlay`: a swapped dump is only read; expected no `swap`"));
+        return Err(wrong(path, "`overlay`: a swapped dump can only be read; expected no `swap`"));
     }
     let inside = swapped_copy(swap, &image, options).map_err(|error| wrong(path, error))?;
     let (before, after) = (shown(&image, options), shown(&inside, options));
@@ -30,10 +30,9 @@ pub(super) fn swapped(path: &Path, image: Image, options: &OpenOptions) -> Resul
         (_, Some(Shown::Volume(_))) | (None | Some(Shown::Regions), Some(Shown::Regions)) => {
             Ok((inside, vec![format!("the bytes of each {bits} bits are swapped back")]))
         }
-        (Some(Shown::Volume(name)), _) => Err(wrong(
-            path,
-            format!("`swap` {bits}: this is {name} as it is, and no bytes are swapped; expected no `swap`"),
-        )),
+        (Some(Shown::Volume(name)), _) => {
+            Err(wrong(path, format!("`swap` {bits}: this is {name} without a swap; expected no `swap`")))
+        }
         (_, None) => {
             let other = Swap::ALL.into_iter().filter(|other| *other != swap);
             let other = other.filter(|other| shows_volume(&image, *other, options).is_some()).map(Swap::bits).next();
@@ -41,7 +40,7 @@ pub(super) fn swapped(path: &Path, image: Image, options: &OpenOptions) -> Resul
             Err(wrong(
                 path,
                 format!(
-                    "`swap` {bits}: no volume shows with the bytes of each {bits} bits swapped; expected {expected}"
+                    "`swap` {bits}: no volume is found after swapping the bytes of each {bits} bits; expected {expected}"
                 ),
             ))
         }
@@ -55,8 +54,8 @@ fn shows_volume(image: &Image, swap: Swap, options: &OpenOptions) -> Option<&'st
     }
 }
 
-/// The swap by which a volume appears in an image that shows none, and the volume's format. Cost:
-/// two copies of the image, and a look at each.
+/// The swap that reveals a volume in an image without one, and the volume's format. Cost: two
+/// copies of the image, with detection in each.
 pub(super) fn found(image: &Image, options: &OpenOptions) -> Option<(Swap, &'static str)> {
     if options.swap.is_some() || image.bytes().len() as u64 > TRIED_MAX {
         return None;

@@ -1,4 +1,4 @@
-//! What gzip, xz, zstd, lz4 and bzip2 made smaller.
+//! Files compressed by gzip, xz, zstd, lz4 and bzip2.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{Container, Inside};
 use crate::StackError;
 use crate::format::{OpenOptions, wrong};
 
-/// Compressed streams of one form.
+/// Compressed streams of one format.
 pub(super) struct Compressed(pub Stream);
 
 impl Container for Compressed {
@@ -20,7 +20,7 @@ impl Container for Compressed {
     fn only_read(&self, path: &Path) -> String {
         let (program, shown) = (self.0.program(), path.display());
         format!(
-            "this is {program} data, which is only read; expected the image, as `{program} -dc {shown} > IMAGE` unpacks it"
+            "this is {program} data, which can only be read; expected an unpacked image, which `{program} -dc {shown} > IMAGE` writes"
         )
     }
 

@@ -1,4 +1,4 @@
-//! Several files that are one image.
+//! Images in several files.
 
 use std::fs;
 use std::path::Path;
@@ -11,18 +11,18 @@ use super::{Inside, container_of, sparse, unwrapped_while};
 use crate::format::{BEGINNING, FORMATS, Format, OpenOptions, wrong};
 use crate::{StackError, chip_file};
 
-/// Bytes of which a partition has whole ones.
+/// Sector size in bytes; a partition consists of whole sectors.
 const SECTOR: usize = 512;
 
-/// The image that a file and those of the option `join` make: the parts of a split Android sparse
-/// image in any order, else one behind the other. Errors: a file that cannot be read, is empty, is
-/// given twice, or shows that it is no part of the same image.
+/// Joins a file with those of the option `join`: the parts of a split Android sparse image in any
+/// order, or files in sequence. Errors: a file cannot be read, is empty, is given twice, or is
+/// evidently not a part of the same image.
 pub(crate) fn joined(path: &Path, first: Image, options: &OpenOptions) -> Result<Inside, StackError> {
     if options.join.is_empty() {
         return Ok((first, Vec::new()));
     }
     if options.overlay.is_some() {
-        return Err(wrong(path, "`overlay`: joined files are only read; expected one file"));
+        return Err(wrong(path, "`overlay`: joined files can only be read; expected one file"));
     }
     refuse_twice(path, options)?;
     let mut further = Vec::new();
@@ -51,13 +51,13 @@ fn refuse_twice(path: &Path, options: &OpenOptions) -> Result<(), StackError> {
     Ok(())
 }
 
-/// The sparse image in a file, out of what it is in; `None` for any other file.
+/// The sparse image in a file, without outer wrappers; `None` for any other file.
 fn sparse_part(path: &Path, part: &Image, options: &OpenOptions) -> Result<Option<Image>, StackError> {
     let is_sparse = |image: &Image| android_sparse::is_sparse(image.bytes());
     if is_sparse(part) || container_of(part).is_none() {
         return Ok(is_sparse(part).then(|| part.shared()));
     }
-    // A part of a split file is no whole wrapper, and does not unpack.
+    // A part of a split file is not a complete wrapper and cannot be unpacked.
     let inside = unwrapped_while(path, part.shared(), options, |image| !is_sparse(image));
     Ok(inside.ok().map(|(image, _)| image).filter(is_sparse))
 }
@@ -72,7 +72,7 @@ fn sparse_joined(path: &Path, first: Image, further: Vec<Image>, options: &OpenO
         })?);
     }
     sparse::unpacked(path, &first, &parts, options).map_err(|error| {
-        // The parts by the names of their files.
+        // Pair the parts with the names of their files.
         let names = std::iter::once(path).chain(options.join.iter().map(AsRef::as_ref));
         let listed: Vec<String> =
             (1..).zip(names).map(|(number, name)| format!("{number} is {}", name.display())).collect();
@@ -82,9 +82,8 @@ fn sparse_joined(path: &Path, first: Image, further: Vec<Image>, options: &OpenO
 
 fn in_order(path: &Path, first: Image, further: &[Image], options: &OpenOptions) -> Result<Inside, StackError> {
     if let Some(what) = whole(&first, options) {
-        let detail = format!(
-            "`join`: this is {what}, so that nothing belongs behind it; expected the parts of one image, the first one first"
-        );
+        let detail =
+            format!("`join`: this is {what}, so that no part can follow; expected the parts of one image in order");
         return Err(wrong(path, detail));
     }
     for (part, image) in options.join.iter().zip(further) {
@@ -99,7 +98,7 @@ fn in_order(path: &Path, first: Image, further: &[Image], options: &OpenOptions)
     Ok((image, vec![note]))
 }
 
-/// What a file is that needs no other one: a volume whose own figures end inside it, a whole disk.
+/// Describes a file that is complete by itself: a volume that ends inside it, or a whole disk.
 fn whole(first: &Image, options: &OpenOptions) -> Option<String> {
     let bytes = first.bytes();
     if qcow2::is_qcow2(bytes) {
@@ -114,12 +113,13 @@ fn whole(first: &Image, options: &OpenOptions) -> Option<String> {
     FORMATS.iter().find(ends).map(|format| format!("a whole volume of {}", format.title()))
 }
 
-/// What a further file is that the first one is not.
+/// Describes a further file that does not fit the first one.
 fn foreign(first: &Image, part: &Image) -> Option<String> {
     if android_sparse::is_sparse(part.bytes()) {
         return Some("a part of an Android sparse image".to_owned());
     }
-    // A partition that begins with compressed data has whole sectors.
+    // A partition that begins with compressed data consists of whole sectors, unlike a compressed
+    // file.
     let stream = Stream::of(part.bytes()).filter(|_| !part.bytes().len().is_multiple_of(SECTOR))?;
     (Stream::of(first.bytes()) != Some(stream)).then(|| format!("{} data", stream.program()))
 }

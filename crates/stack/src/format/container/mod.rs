@@ -1,5 +1,5 @@
-//! Wrappers: files that hold an image in another form. Each is recognised by its first bytes, and
-//! yields the image inside.
+//! Wrappers: files that hold an image in another form. Each is recognised by its first bytes and
+//! unpacked.
 
 mod compressed;
 mod join;
@@ -23,7 +23,7 @@ pub use sparse::{SPARSE_BLOCK, pack_sparse};
 
 use compressed::Compressed;
 
-/// The wrappers that are opened.
+/// The supported wrappers.
 static CONTAINERS: &[&dyn Container] = &[
     &Compressed(Stream::Gzip),
     &Compressed(Stream::Xz),
@@ -36,10 +36,10 @@ static CONTAINERS: &[&dyn Container] = &[
     &sparse::AndroidSparse,
 ];
 
-/// Wrappers inside wrappers that are opened; more would be nobody's work but an attacker's.
+/// Largest number of nested wrappers; more occur only in malicious files.
 const DEPTH_MAX: usize = 4;
 
-/// The image inside a wrapper, and a sentence for each thing that people should know about it.
+/// The image inside a wrapper, and notes about it.
 type Inside = (Image, Vec<String>);
 
 /// A form in which a file holds an image.
@@ -47,12 +47,11 @@ trait Container: Sync {
     /// Whether the file begins with this form.
     fn holds(&self, outer: &Image) -> bool;
 
-    /// What is said where somebody wants to change one in place: what it is, and how it becomes
-    /// what can be changed.
+    /// The message that refuses changes: what the file is, and how to convert it.
     fn only_read(&self, path: &Path) -> String;
 
-    /// The image inside; `None` where the file only begins with this form, and is a dump of
-    /// something that holds it. Errors: the bytes are not what they claim to be.
+    /// Unpacks the image; `None` if the file only begins like this form and is a dump that holds
+    /// it. Error: the bytes are malformed.
     fn unwrap(&self, path: &Path, outer: &Image, options: &OpenOptions) -> Result<Option<Inside>, StackError>;
 }
 
@@ -60,12 +59,12 @@ fn container_of(image: &Image) -> Option<&'static dyn Container> {
     CONTAINERS.iter().copied().find(|container| container.holds(image))
 }
 
-/// The image in a file, out of all its wrappers, and what is to be told about them.
+/// Unpacks all wrappers around the image in a file; returns the image and notes.
 pub(crate) fn unwrapped(path: &Path, image: Image, options: &OpenOptions) -> Result<Inside, StackError> {
     unwrapped_while(path, image, options, |_| true)
 }
 
-/// The image in a file, out of those wrappers alone that `goes_on` takes.
+/// Unpacks wrappers while `goes_on` accepts them.
 fn unwrapped_while(
     path: &Path,
     mut image: Image,
@@ -85,16 +84,19 @@ fn unwrapped_while(
     Ok((image, notes))
 }
 
-/// Refuses a file whose image is in a wrapper: it is only read.
+/// Refuses changes of a file whose image is in a wrapper, which can only be read.
 pub(crate) fn refuse_changes(path: &Path, image: &Image, options: &OpenOptions) -> Result<(), StackError> {
     if !options.join.is_empty() {
-        let detail = "`join`: joined files are only read; expected one file, as `nandkit export` with the same options makes it of a volume in parts, and `cat` of partitions";
+        let detail = "`join`: joined files can only be read; expected one file, which `nandkit export` with the same options makes from a volume in parts, and `cat` from partitions";
         return Err(wrong(path, detail));
     }
     if let Some(swap) = options.swap {
         return Err(wrong(
             path,
-            format!("`swap`: a swapped dump is only read; expected it as `{}` writes it", swap.tool()),
+            format!(
+                "`swap`: a swapped dump can only be read; expected a restored dump, which `{}` writes",
+                swap.tool()
+            ),
         ));
     }
     let Some(container) = container_of(image) else { return Ok(()) };
@@ -104,11 +106,11 @@ pub(crate) fn refuse_changes(path: &Path, image: &Image, options: &OpenOptions) 
     }
 }
 
-/// A wrapper of sectors as the device inside, for reading; `None` for any other file. Errors: it
-/// cannot be read, or unpacked.
+/// Opens the device of sectors inside a wrapper, for reading; `None` for any other file. Error: it
+/// cannot be read or unpacked.
 pub fn unpacked_device(path: &Path) -> Result<Option<Box<dyn BlockDevice>>, StackError> {
     let failed = |error| wrong(path, error);
-    // A device or a pipe is no image.
+    // A device or a pipe is not an image.
     let Ok(beginning) = chip_file::beginning(path, BEGINNING) else { return Ok(None) };
     let Ok(beginning) = Image::from_bytes(beginning, None) else { return Ok(None) };
     if container_of(&beginning).is_none() {

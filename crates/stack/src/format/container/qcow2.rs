@@ -1,4 +1,4 @@
-//! Disks of QEMU.
+//! qcow2 disks of QEMU.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ impl Container for Qcow2 {
     fn only_read(&self, path: &Path) -> String {
         let shown = path.display();
         format!(
-            "this is a qcow2 disk, which is only read; expected the image, as `qemu-img convert -O raw {shown} IMAGE` writes it"
+            "this is a qcow2 disk, which can only be read; expected a raw image, which `qemu-img convert -O raw {shown} IMAGE` writes"
         )
     }
 
@@ -27,7 +27,7 @@ impl Container for Qcow2 {
         let (image, report) = outer.unpack_qcow2(options.resident_max).map_err(|error| wrong(path, error))?;
         let mut notes = vec![format!("a qcow2 disk of {} bytes", report.bytes)];
         if report.snapshots > 0 {
-            notes.push(format!("it holds {} snapshots; the disk is shown as it is now", report.snapshots));
+            notes.push(format!("it holds {} snapshots; the current state of the disk is shown", report.snapshots));
         }
         Ok(Some((image, notes)))
     }

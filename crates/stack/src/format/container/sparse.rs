@@ -1,4 +1,4 @@
-//! Android's sparse images: unpacked where they are read, packed where they are made.
+//! Android sparse images: unpacked for reading, and packed for writing.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::{Container, Inside};
 use crate::StackError;
 use crate::format::{OpenOptions, wrong};
 
-/// Bytes of the blocks of which a packed image is made: it holds whole ones only.
+/// Block size of a packed image in bytes; its size is a multiple of it.
 pub const SPARSE_BLOCK: u64 = 4096;
 
 /// Android's sparse images.
@@ -24,17 +24,17 @@ impl Container for AndroidSparse {
     fn only_read(&self, path: &Path) -> String {
         let shown = path.display();
         format!(
-            "this is an Android sparse image, which is only read; expected the image as `nandkit export {shown} IMAGE` unpacks it"
+            "this is an Android sparse image, which can only be read; expected an unpacked image, which `nandkit export {shown} IMAGE` writes"
         )
     }
 
-    /// The image is in a temporary file without a name.
+    /// Unpacks the image into a temporary file without a name.
     fn unwrap(&self, path: &Path, outer: &Image, options: &OpenOptions) -> Result<Option<Inside>, StackError> {
         unpacked(path, outer, &[], options).map(Some)
     }
 }
 
-/// The image that the parts of a sparse one make, and what is to be told.
+/// Unpacks the parts of a sparse image; returns the image and notes.
 pub(super) fn unpacked(
     path: &Path,
     first: &Image,
@@ -46,19 +46,19 @@ pub(super) fn unpacked(
     let length = image.bytes().len() as u64;
     let parts = if further.is_empty() { String::new() } else { format!(" in {} parts", further.len() + 1) };
     let mut notes = vec![format!("an Android sparse image{parts}: {packed} bytes, {length} when unpacked")];
-    // What no chunk gives at the beginning is another part's: no file system leaves it undefined.
+    // A gap at the beginning means that another part has it: every file system uses its beginning.
     let first_given = image.left_out().first().filter(|gap| gap.start == 0 && gap.end < length);
     if let Some(gap) = first_given {
         notes.push(format!(
-            "the first {} are in another part of a split sparse image; `join` takes the others",
+            "the first {} are in another part of a split sparse image; give the other parts with `join`",
             format_bytes(gap.end)
         ));
     }
     Ok((image, notes))
 }
 
-/// Packs an image of whole blocks of 4 KiB into an empty file; returns how many bytes that has.
-/// Errors: either cannot be read or written.
+/// Packs an image of whole 4 KiB blocks into an empty file; returns the size of the file in bytes.
+/// Errors: a file cannot be read or written.
 pub fn pack_sparse(image: &Path, into: &mut File) -> Result<u64, StackError> {
     let failed = |error: std::io::Error| wrong(image, format!("cannot be packed: {error}"));
     let mut from = File::open(image).map_err(failed)?;

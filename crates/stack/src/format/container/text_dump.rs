@@ -1,4 +1,4 @@
-//! Dumps as text, as they come out of a terminal.
+//! Dumps as text (hex dumps), as captured from a terminal.
 
 use std::path::Path;
 
@@ -18,7 +18,8 @@ impl Container for TextDump {
     }
 
     fn only_read(&self, _path: &Path) -> String {
-        "this is a dump as text, which is only read; expected a dump in bytes, as `nandkit export` writes it".to_owned()
+        "this is a dump as text, which can only be read; expected a binary dump, which `nandkit export` writes"
+            .to_owned()
     }
 
     fn unwrap(&self, path: &Path, outer: &Image, _options: &OpenOptions) -> Result<Option<Inside>, StackError> {
@@ -34,21 +35,21 @@ fn notes(dump: &Parsed) -> Vec<String> {
     if !dump.gaps.is_empty() {
         let gaps = dump.gaps.len();
         notes.push(format!(
-            "it leaves out {gaps} stretches, bad blocks perhaps; what follows is taken to follow directly"
+            "it leaves out {gaps} stretches, possibly bad blocks; the data after them are treated as contiguous"
         ));
     }
     if let Some((from, to)) = dump.filled.first() {
         let (count, bytes) = (dump.filled.len(), dump.filled.iter().map(|(from, to)| to - from).sum::<u64>());
         notes.push(format!(
-            "lines are missing in {count} places, {bytes} bytes in all, which read as 0xFF; the first are those from address {from:#x} to {to:#x}"
+            "lines are missing in {count} places, {bytes} bytes in all, which read as 0xFF; the first gap is from address {from:#x} to {to:#x}"
         ));
     }
     if let Some((count, first)) = dump.unreadable {
-        notes.push(format!("{count} lines begin as data and cannot be read; the first is line {first}"));
+        notes.push(format!("{count} lines begin like data but cannot be parsed; the first is line {first}"));
     }
     if let Some((count, first)) = dump.contradictory {
         notes.push(format!(
-            "in {count} lines the text beside the digits says other bytes; the digits were taken; the first is line {first}"
+            "in {count} lines the ASCII column differs from the digits; the digits were used; the first is line {first}"
         ));
     }
     notes

@@ -13,40 +13,39 @@ use crate::StackError;
 use crate::format::{BuildVolume, Built, Fact};
 use crate::frame::EPOCH_UNIX_NS;
 
-/// How an F2FS volume is to be. The defaults are those of mkfs.f2fs 1.15, but reproducible.
+/// Options of a new F2FS volume. The defaults are those of mkfs.f2fs 1.15, but reproducible.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct F2fsBuild {
-    /// Bytes of the volume; `None` for the smallest that holds the tree and on which Linux can
-    /// write.
+    /// Size in bytes; `None` for the smallest size that holds the tree and that Linux can write to.
     pub size: Option<u64>,
-    /// Label.
+    /// Volume label.
     pub label: String,
-    /// Identity, as `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`; `None` for one made from names, owners,
+    /// UUID, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`; `None` for one computed from names, owners,
     /// sizes and times.
     pub uuid: Option<String>,
     /// Features by name.
     pub features: Vec<String>,
-    /// Segments of a section; `None` for 1.
+    /// Segments per section; `None` for 1.
     pub segments_per_section: Option<u32>,
-    /// Sections of a zone; `None` for 1.
+    /// Sections per zone; `None` for 1.
     pub sections_per_zone: Option<u32>,
-    /// Spare in per cent; `None` for the one that leaves most room.
+    /// Overprovisioning in per cent; `None` for the value that leaves the most space.
     pub overprovision_percent: Option<f64>,
     /// Further cold extensions.
     pub cold_extensions: Vec<String>,
     /// Further hot extensions.
     pub hot_extensions: Vec<String>,
-    /// Bytes of a sector in the superblock; `None` for 512.
+    /// Sector size in the superblock, in bytes; `None` for 512.
     pub sector_size: Option<u32>,
     /// First sector of the volume on its disk, in units of 512 bytes.
     pub start_sector: u64,
-    /// A NAT for a fifth of all blocks.
+    /// Whether the NAT has entries for a fifth of all blocks.
     pub extended_node_bitmap: bool,
-    /// Node logs at the end, data logs at the beginning.
+    /// Whether node logs are at the end and data logs at the beginning.
     pub heap: bool,
     /// Encoding of casefolded names: `utf8` or `utf8:strict`.
     pub encoding: Option<String>,
-    /// Times of the inodes that no tree gives, in seconds since 1970.
+    /// Time of inodes that are not from the tree, in seconds since 1970.
     pub time_seconds: u64,
     /// Owner and group of an empty volume's root.
     pub root_owner: (u32, u32),
@@ -117,7 +116,8 @@ impl BuildVolume for F2fsBuild {
         }
     }
 
-    /// Errors besides: a size that is too small, with the one that would do.
+    /// Makes the volume. Further error: the size is too small; the error names the smallest
+    /// possible size.
     fn build(
         &self,
         tree: Option<&dyn SourceTree>,
@@ -141,7 +141,7 @@ impl BuildVolume for F2fsBuild {
             wrong(&path.display().to_string(), format!("cannot be made {size} bytes long: {error}"))
         };
         let file = File::options().write(true).open(path).map_err(failed)?;
-        // All of it becomes a hole first.
+        // Make the whole file a hole first.
         file.set_len(0).and_then(|()| file.set_len(size)).map_err(failed)?;
         drop(file);
         let device = FileDevice::open(path, 512, Access::ReadWrite);

@@ -1,4 +1,4 @@
-//! F2FS volumes in images that are changed.
+//! Changes of F2FS volumes in images.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl ChangeFormat for F2fsFormat {
         let volume = mount(device, how)?;
         let recovered = volume.recovered();
         let told = [
-            (recovered.files, "files that were fsynced after the last checkpoint are taken over"),
+            (recovered.files, "files that were fsynced after the last checkpoint are recovered"),
             (recovered.orphans, "inodes without a name are freed"),
         ];
         let told = told.iter().filter(|(count, _)| *count > 0);
@@ -45,29 +45,29 @@ impl ChangeFormat for F2fsFormat {
     }
 }
 
-/// Mounts a volume for changes. What was fsynced behind the last checkpoint is taken over first.
-fn mount(device: Reader, how: &Changing<'_>) -> Result<WritableVolume<Reader>, FormatError> {
+/// Mounts a volume for changes, after recovering data that were fsynced after the last checkpoint.
+fn mount(device: Reader, how: &Changing<'_>) -> Result<Volume<Reader>, FormatError> {
     if !how.options.devices.is_empty() {
-        let detail = "volumes on several devices are only read; expected one on one device";
+        let detail = "a volume on several devices can only be read; expected a volume on one device";
         return Err(FormatError::option("devices", detail));
     }
     if how.options.no_recovery {
-        let detail = "a change takes over what was fsynced first; expected no such option";
+        let detail = "a change first recovers fsynced data; expected no such option";
         return Err(FormatError::option("no_recovery", detail));
     }
-    // A sync brings all to the file or nothing: no power cut leaves half a block.
+    // A sync writes everything to the file or nothing, so that blocks are never torn.
     let write = WriteOptions { discard: false, atomicity: Atomicity::Told, ..WriteOptions::default() };
     WritableVolume::mount(vec![device], how.clock.clone(), write).map_err(|error| told(&error, &[]))
 }
 
-/// What is wrong with a volume before it is changed. Cost: a check.
+/// Damage of a volume before it is changed. Cost: a full check.
 fn damage(image: &Image, layout: &ImageLayout) -> Result<Vec<Finding>, FormatError> {
     let view = image.view(layout.clone())?;
     let names = device_names(&view);
     if !names.is_empty() {
         let names = names.join(", ");
         return Err(FormatError::Unfit(format!(
-            "the F2FS volume lies on several devices ({names}), and such volumes are only read"
+            "the F2FS volume spans several devices ({names}), and such volumes can only be read"
         )));
     }
     let report =

@@ -1,4 +1,4 @@
-//! F2FS in images: what a check finds.
+//! Checks of F2FS volumes in images.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,8 @@ use super::recovery::{Reader, all_boxed, boxed, failed, recover, replay, shared}
 use crate::device_handle::DeviceHandle;
 use crate::format::{FormatError, Medium, Opening, clock_at};
 
-/// Checks a volume; one that did not end cleanly as the next mount would leave it, and as it is.
+/// Checks a volume. A volume that was not unmounted is checked before and after the recovery of the
+/// next mount.
 pub(super) fn check(medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError> {
     let Medium::Dump(dump) = medium else { return check_device(medium.into_blocks()?, how) };
     let named = device_names(&dump.device);
@@ -32,8 +33,8 @@ pub(super) fn check(medium: Medium, how: &Opening<'_>) -> Result<Report, FormatE
     })
 }
 
-/// Checks the volume on a device in memory, of which nothing goes back to where it came from: the
-/// recovery is done on it. Errors: there is no volume that can be mounted.
+/// Checks the volume on a device in memory, which is not written back; the recovery runs on it.
+/// Error: no volume can be mounted.
 fn check_device(device: Reader, how: &Opening<'_>) -> Result<Report, FormatError> {
     let clock = &how.clock;
     let device = DeviceHandle::new(Arc::new(Mutex::new(device)));
@@ -48,7 +49,7 @@ fn check_device(device: Reader, how: &Opening<'_>) -> Result<Report, FormatError
     }
 }
 
-/// What a check found, and that the recovery failed.
+/// The report of a check, with the failed recovery.
 fn not_recovered(before: Report, error: &FsError) -> Report {
     let mut report = without_waiting(before);
     report.findings.insert(0, failed(error).into_finding(0));
@@ -59,22 +60,22 @@ fn is_waiting(finding: &Finding) -> bool {
     finding.kind == FindingKind::NotReplayed.name()
 }
 
-/// Whether fsynced data wait behind the checkpoint.
+/// Whether there are unrecovered fsynced data after the checkpoint.
 fn waits(report: &Report) -> bool {
     report.findings.iter().any(is_waiting)
 }
 
-/// A report that does not say that data wait.
+/// The report without the finding about unrecovered data.
 fn without_waiting(mut report: Report) -> Report {
     report.findings.retain(|finding| !is_waiting(finding));
     report
 }
 
-/// What is there behind a recovery, and all that is wrong before or behind it: the recovery may
-/// have written over damage.
+/// The counts after a recovery, and the faults before and after it: the recovery may have
+/// overwritten damage.
 fn joined(before: Report, after: Report) -> Report {
     let mut all = after;
-    // Only faults: what is merely worth knowing of the state before is no longer so.
+    // Notes about the earlier state no longer apply, so that only faults are kept.
     all.findings.extend(without_waiting(before).findings.into_iter().filter(|finding| !finding.is_harmless()));
     let mut known = BTreeSet::new();
     all.findings.retain(|finding| known.insert((finding.kind, finding.detail.clone())));

@@ -1,4 +1,4 @@
-//! What requests, remaps and reads cost on a stack's device, by the figures of its parts.
+//! Costs of writes, remaps and reads on a stack's device, computed from the figures of its parts.
 
 use nandkit_block::card::{CardSpec, Pattern};
 use nandkit_block::{HostLinkSpec, RemapLimits};
@@ -9,28 +9,28 @@ use nandkit_nand_sim::ChipSpec;
 
 use crate::{DeviceSpec, FtlSpec};
 
-/// Blocks of a segment, the largest request that is asked about.
+/// Blocks per segment, which is the largest request.
 pub(super) const MOST: u32 = 512;
 /// Bytes of a block.
 pub(super) const BLOCK_BYTES: u64 = 4096;
-/// Blocks of the largest read that a program makes for itself: Linux reads ahead 128 KiB
-/// (`read_ahead_kb`, mm/readahead.c).
+/// Blocks of the largest read of a program: Linux reads ahead 128 KiB (`read_ahead_kb`,
+/// mm/readahead.c).
 const READ_AHEAD: u32 = 32;
 
-/// Times of writes.
+/// Which write times of a card to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Curve {
-    /// At random places over the whole card, with the merges that each causes: what a benchmark of
-    /// random writes shows (P1's figure 5).
+    /// Writes at random offsets of the whole card, with the merges they cause, as in a random-write
+    /// benchmark (P1's figure 5).
     #[default]
     Spread,
-    /// At random places within an open unit.
+    /// Writes at random offsets within an open unit.
     Unit,
-    /// As the volume's own requests take.
+    /// Times measured from the volume's own requests.
     Learned,
 }
 
-/// P1's curves of a card: reads and writes at random places.
+/// P1's curves of a card: reads and writes at random offsets.
 pub(super) fn times_of(card: &CardSpec, curve: Curve) -> RequestTimes {
     RequestTimes::new(
         MOST,
@@ -47,7 +47,7 @@ pub(super) fn times_of(card: &CardSpec, curve: Curve) -> RequestTimes {
 
 /// The devices that can remap, as messages name them.
 pub(super) const CAN_REMAP: &str =
-    "the page-mapped layer with journal = true, as p3-ssd, nvme-tlc, sata-tlc and dramless-tlc have it";
+    "the page-mapped layer with journal = true, as in p3-ssd, nvme-tlc, sata-tlc and dramless-tlc";
 
 /// Whether the layer of a stack can remap.
 pub(super) fn remaps(device: &DeviceSpec, ftl: &FtlSpec) -> bool {
@@ -55,12 +55,12 @@ pub(super) fn remaps(device: &DeviceSpec, ftl: &FtlSpec) -> bool {
     matches!(ftl, FtlSpec::PageMap(spec) if spec.journal) && on_flash
 }
 
-/// Whether the device has figures of its times.
+/// Whether the device has figures for request times.
 pub(super) const fn has_times(device: &DeviceSpec) -> bool {
     matches!(device, DeviceSpec::Chip { .. } | DeviceSpec::Card { .. })
 }
 
-/// The costs; `limits` are what the device said of remaps. `None` where it has no figures.
+/// The costs of a device; `limits` are the device's limits for remaps. `None` if it has no figures.
 pub(super) fn costs_of(
     device: &DeviceSpec,
     ftl: &FtlSpec,
@@ -78,24 +78,24 @@ pub(super) fn costs_of(
     }
 }
 
-/// A card's: its curves. Where its pages lie it does not tell.
+/// The costs of a card, from its curves. It does not reveal where pages are stored.
 pub(super) fn of_card(card: &CardSpec, curve: Curve) -> GatherCosts {
     let reads = ReadCosts { times: times_of(card, curve), page_ns: 0.0, request_ns: 0.0, request_max: READ_AHEAD };
     GatherCosts { reads, remap: None, flush_ns: 0.0 }
 }
 
-/// A chip array and what lies before it.
+/// Figures of a chip array and its interface.
 struct Parts {
     command_ns: u64,
     read_latency_ns: u64,
     write_latency_ns: u64,
-    /// Of one block, over the link or all channels, whichever is slower.
+    /// Transfer time of a block over the link or all channels, whichever is slower.
     transfer_ns: u64,
     read_ns: u64,
     program_ns: u64,
     blocks_per_page: u32,
     dies: u32,
-    /// Blocks that wait in the device until they fill pages on all dies.
+    /// Blocks held in the device until they fill pages on all dies.
     buffer: u64,
 }
 
@@ -120,14 +120,14 @@ impl Parts {
         }
     }
 
-    /// A read waits for its pages, those of different dies at once.
+    /// The time of a read: it waits for its pages, those of different dies in parallel.
     fn read(&self, blocks: u32) -> u64 {
         let rounds = blocks.div_ceil(self.blocks_per_page).div_ceil(self.dies);
         let fixed = self.command_ns + self.read_latency_ns;
         fixed + u64::from(rounds) * self.read_ns + u64::from(blocks) * self.transfer_ns
     }
 
-    /// A write that the device holds back costs its part of the pages that all dies program.
+    /// The time of a buffered write: its share of programming pages on all dies.
     fn write(&self, blocks: u32) -> u64 {
         let fixed = self.command_ns + self.write_latency_ns + u64::from(blocks) * self.transfer_ns;
         match self.buffer > 0 {
@@ -139,7 +139,7 @@ impl Parts {
         }
     }
 
-    /// So many blocks, on all dies at once.
+    /// The time to program `blocks` on all dies in parallel.
     fn program_all(&self, blocks: u64) -> u64 {
         let at_once = u64::from(self.blocks_per_page) * u64::from(self.dies);
         blocks * self.program_ns / at_once.max(1)
@@ -149,8 +149,8 @@ impl Parts {
         let times = RequestTimes::new(MOST, |blocks| self.read(blocks), |blocks| self.write(blocks));
         let page_ns = self.read_ns as f64 / f64::from(self.blocks_per_page);
         let reads = ReadCosts { times, page_ns, request_ns: 0.0, request_max: READ_AHEAD };
-        // The page of the journal that makes a command durable; what the log's cleaning costs later
-        // on is learned from the commands.
+        // A command writes a journal page; the later cost of cleaning the log is learned from the
+        // commands.
         let command_ns = (self.command_ns + self.program_ns) as f64;
         let remap = limits.map(|RemapLimits { unit, pairs_max }| RemapCost {
             command_ns,
@@ -158,7 +158,7 @@ impl Parts {
             pairs_max,
             unit: unit / BLOCK_BYTES as u32,
         });
-        // The older half of the buffer is on its way already.
+        // The older half of the buffer is already being written.
         let flush_ns = self.program_all(self.buffer / 2) as f64;
         GatherCosts { reads, remap: remap.filter(|remap| remap.unit > 0), flush_ns }
     }

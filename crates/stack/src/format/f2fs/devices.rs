@@ -1,4 +1,4 @@
-//! The devices of a volume in images: the part that was chosen, and further files.
+//! The devices of a volume in images: the chosen part, and further files.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,10 @@ use crate::StackError;
 use crate::format::sectors::DumpSectors;
 use crate::format::{FormatError, OpenOptions, container, wrong};
 
-/// Bytes of a block of nearly every volume.
+/// Block size of nearly every volume, in bytes.
 const BLOCK_SIZE: usize = 4096;
 
-/// The devices of a volume: the image's part that was chosen, then the further files that were
-/// named.
+/// The devices of a volume: the chosen part of the image, then the files of `devices`.
 pub(crate) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<DumpSectors>, StackError> {
     expect_order(&device_names(&first), &options.devices)?;
     let mut devices = vec![DumpSectors::new(first)];
@@ -32,8 +31,8 @@ pub(crate) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<Dum
     Ok(devices)
 }
 
-/// Refuses further devices of which one has the name that the superblock has for another place:
-/// their bytes would be those of other files.
+/// Refuses devices in the wrong order, recognised by their names in the superblock: files would get
+/// the bytes of others.
 fn expect_order(named: &[String], devices: &[PathBuf]) -> Result<(), StackError> {
     for (place, path) in (1..).zip(devices) {
         let is_it = |name: &String| Path::new(name).file_name().is_some_and(|name| Some(name) == path.file_name());
@@ -42,7 +41,7 @@ fn expect_order(named: &[String], devices: &[PathBuf]) -> Result<(), StackError>
         {
             let order = named.get(1..).unwrap_or_default().join(", ");
             let detail = format!(
-                "the volume has a device of this name in place {other}, and `devices` has it in place {place}; expected them in this order: {order}"
+                "the volume lists a device of this name at position {other}, but `devices` has it at position {place}; expected this order: {order}"
             );
             return Err(wrong(path, detail));
         }
@@ -50,17 +49,17 @@ fn expect_order(named: &[String], devices: &[PathBuf]) -> Result<(), StackError>
     Ok(())
 }
 
-/// An error with what can be done about it.
+/// An error with advice.
 pub(crate) fn told(error: &FsError, devices: &[String]) -> FormatError {
     let mut detail = format!("the F2FS volume: {error}");
     if error.kind == ErrorKind::InvalidArgument && !devices.is_empty() {
         let order = devices.iter().skip(1).map(String::as_str).collect::<Vec<_>>().join(", ");
-        detail += &format!("; expected `devices` with the files of all but the first, in this order: {order}");
+        detail += &format!("; expected `devices` with the files of all devices but the first, in this order: {order}");
     }
     FormatError::Told { kind: error.kind, detail }
 }
 
-/// The devices that the superblock names, in its order; none of a volume on one.
+/// The devices listed in the superblock, in order; empty for a volume on one device.
 pub(crate) fn device_names(device: &DumpFlash) -> Vec<String> {
     let mut bytes = vec![0; 2 * BLOCK_SIZE];
     device.look_at(0, &mut bytes);

@@ -1,4 +1,4 @@
-//! Where files of an F2FS volume lie, with the segments there.
+//! Extents of files in an F2FS volume, with their segments.
 
 use nandkit_f2fs::Blocks;
 use nandkit_f2fs::SegmentIndex;
@@ -8,7 +8,8 @@ use nandkit_vfs::{FileExtent, FsError, InodeNumber, Result};
 use super::recovery::Mounted;
 use crate::format::extents::{PlacedExtent, of};
 
-/// The extents of a file, with their segments. Errors: also those of reading the table of segments.
+/// The extents of a file, with their segments. Errors include those of reading the table of
+/// segments.
 pub(super) fn of_mounted(mounted: &Mounted, inode: InodeNumber) -> Option<Result<Vec<PlacedExtent>>> {
     let all = match of(&mounted.volume, inode)? {
         Ok(all) => all,

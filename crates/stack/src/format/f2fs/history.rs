@@ -1,4 +1,4 @@
-//! What was deleted from a volume and is still there.
+//! Deleted files of a volume whose blocks are still there.
 
 use nandkit_f2fs::{Blocks as _, DeletedInode, NodeId};
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Result};
@@ -7,7 +7,7 @@ use super::past::path_of;
 use super::recovery::Mounted;
 use crate::format::history::{DeletedName, FileVersion, History, OldContent};
 
-/// The number of the one content of a deleted file.
+/// The version number of a deleted file, which has only one.
 const ONLY: u64 = 1;
 
 fn absent(inode: InodeNumber) -> FsError {
@@ -15,7 +15,7 @@ fn absent(inode: InodeNumber) -> FsError {
 }
 
 impl Mounted {
-    /// A deleted inode by its number. Errors: `NotFound`, and those of the pass.
+    /// Finds a deleted inode by its number. Errors: `NotFound`, and those of the scan.
     fn deleted_inode(&self, inode: InodeNumber) -> Result<Option<DeletedInode>> {
         let deleted = self.past.found()?.deleted(&self.volume)?;
         Ok(deleted.into_iter().find(|found| u64::from(found.nid.0) == inode.0))
@@ -29,7 +29,7 @@ impl Mounted {
 impl History for Mounted {
     fn versions(&self, inode: InodeNumber) -> Result<Vec<FileVersion>> {
         let Some(found) = self.deleted_inode(inode)? else {
-            // Of a file that is there only the present content is kept.
+            // An existing file has only its current content.
             self.volume.stat(inode)?;
             return Ok(Vec::new());
         };

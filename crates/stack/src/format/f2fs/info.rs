@@ -1,4 +1,4 @@
-//! What an F2FS volume says of itself: superblock, checkpoint, logs.
+//! Facts about an F2FS volume: superblock, checkpoint, logs.
 
 use nandkit_f2fs::Blocks;
 use nandkit_f2fs::CheckpointState;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::recovery::Reader;
 use crate::format::fact::{self, Fact, or_none};
 
-/// Everything that superblock and checkpoint say. Errors: those of reading the volume's counters.
+/// The facts of superblock and checkpoint. Errors: those of reading the volume's counters.
 pub(super) fn facts(volume: &F2fs<Reader>) -> Result<Vec<Fact>> {
     let ((superblock, copy), geometry) = (volume.superblock(), volume.geometry());
     let (state, pack) = volume.checkpoint_state();
@@ -31,7 +31,7 @@ pub(super) fn facts(volume: &F2fs<Reader>) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-/// Names and numbers by which the volume was made.
+/// Facts set when the volume was made.
 fn of_superblock(superblock: &Superblock, copy: WhichCopy, block_size: u32) -> Vec<Fact> {
     let version = format!("{}.{}", superblock.major_version.get(), superblock.minor_version.get());
     let sector_size = 1_u64.checked_shl(superblock.log_sector_size.get()).unwrap_or(0);
@@ -57,7 +57,7 @@ fn of_superblock(superblock: &Superblock, copy: WhichCopy, block_size: u32) -> V
     ]
 }
 
-/// Segments, sections, zones, and the areas that they make.
+/// Segments, sections, zones and areas.
 fn of_segments(superblock: &Superblock, geometry: &Geometry, block_size: u32) -> Vec<Fact> {
     let segment = u64::from(block_size) * u64::from(BLOCKS_PER_SEGMENT);
     let areas = areas(superblock, geometry);
@@ -87,7 +87,7 @@ fn of_segments(superblock: &Superblock, geometry: &Geometry, block_size: u32) ->
     ]
 }
 
-/// What most volumes have none of: people are told where there is some.
+/// Features that most volumes lack; lines appear only for present ones.
 fn of_rest(superblock: &Superblock) -> Vec<Fact> {
     let (encoding, devices, [cold, hot]) = (encoding(superblock), devices(superblock), extensions(superblock));
     let quotas @ [user, group, project] = superblock.quota_inodes.map(|field| field.get());
@@ -111,7 +111,7 @@ fn of_rest(superblock: &Superblock) -> Vec<Fact> {
     facts
 }
 
-/// What Linux has noted in the superblock of errors that it met.
+/// Errors that Linux recorded in the superblock.
 fn of_errors(superblock: &Superblock) -> Vec<Fact> {
     let (stops, errors) = (superblock.stop_reasons(), superblock.errors());
     let object = |(reason, count): &(String, u8)| json!({"reason": reason, "count": count});
@@ -129,7 +129,7 @@ fn of_errors(superblock: &Superblock) -> Vec<Fact> {
     facts
 }
 
-/// The checkpoint: lines of their own for people, one object for programs.
+/// The checkpoint: several lines, and one JSON object.
 fn of_checkpoint(state: &CheckpointState, pack: WhichCopy) -> Vec<Fact> {
     let head = &state.head;
     let mut facts = of_head(state, pack);
@@ -208,7 +208,7 @@ const fn number(copy: WhichCopy) -> u8 {
     }
 }
 
-/// A text that ends at the first NUL or line.
+/// A text up to the first NUL or line feed.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| matches!(byte, 0 | b'\n')).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
@@ -240,7 +240,7 @@ fn areas(superblock: &Superblock, geometry: &Geometry) -> Vec<(&'static str, u32
     ]
 }
 
-/// The devices that the superblock names; none of a volume on one.
+/// The devices listed in the superblock; empty for a volume on one device.
 fn devices(superblock: &Superblock) -> Vec<(String, u32)> {
     let all = superblock.devices.iter().map(|device| (text(&device.path), device.segments.get()));
     all.take_while(|(path, _)| !path.is_empty()).collect()
@@ -255,7 +255,7 @@ fn encoding(superblock: &Superblock) -> Option<String> {
     }
 }
 
-/// Cold ones first in the list, then hot ones.
+/// Extensions of cold and of hot files; the list has cold ones first.
 fn extensions(superblock: &Superblock) -> [Vec<String>; 2] {
     let cold = usize::try_from(superblock.extension_count.get()).unwrap_or(usize::MAX);
     let hot = usize::from(superblock.hot_extension_count);

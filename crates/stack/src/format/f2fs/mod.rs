@@ -83,10 +83,10 @@ impl Format for F2fsFormat {
         let fills = usize::try_from(end).ok().and_then(|end| bytes.get(end..)).is_none_or(is_left_over);
         let mut found = DetectedFormat::on_blocks(&FORMAT, likeness, layout, described);
         if end > length {
-            let note = format!("the volume has {end} bytes, of which {length} are in the image");
+            let note = format!("the volume has {end} bytes, but only {length} are in the image");
             found.detection.notes.push(note);
         }
-        // It says its length on its own account.
+        // The superblock stores the length of the volume.
         found.claims = Claims { whole_image: sure && fills, ends_search: sure, ..Claims::default() };
         vec![found]
     }

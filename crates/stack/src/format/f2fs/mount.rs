@@ -1,4 +1,4 @@
-//! F2FS on a block device: made on a new one, mounted where it is there already.
+//! F2FS on an emulated block device: made on a new device, mounted on one with a volume.
 
 use nandkit_block::{BlockDevice, RemapLimits};
 use nandkit_cleaning::gather::GatherCosts;
@@ -27,9 +27,9 @@ use crate::frame::Frame;
 use crate::mounted::MountedFileSystem;
 use crate::{DeviceSpec, FtlSpec, HostSpec, SpecError, StackError};
 
-/// Bytes of a block, and of a page in memory.
+/// Size of a block and of a page in memory, in bytes.
 const BLOCK_BYTES: u32 = 4096;
-/// The first bytes of a device, where superblocks are.
+/// Bytes at the beginning of a device that hold the superblocks.
 const SUPERBLOCK_BYTES: u32 = 8192;
 
 impl FormatSpec for F2fsSpec {
@@ -56,7 +56,7 @@ impl FormatSpec for F2fsSpec {
             return Err(StackError::new("stack.fs", SpecError::conflict(detail)));
         }
         if self.gather > 0 && !costs::has_times(device) {
-            let detail = "gather weighs reads by the device's times, and this device has none; expected a drive or a card, or gather = 0";
+            let detail = "gather needs the request times of the device, and this device has none; expected a drive or a card, or gather = 0";
             return Err(StackError::new("stack.fs", SpecError::conflict(detail)));
         }
         reuse.costs(&self.reuse_curve, (device, ftl), None)?;
@@ -99,7 +99,7 @@ impl FormatSpec for F2fsSpec {
 }
 
 impl F2fsSpec {
-    /// Sets how blocks move, and what is gathered.
+    /// Configures how blocks move, and what is gathered.
     fn set_cleaners<D: BlockDevice>(
         &self,
         mounted: &mut WritableVolume<D>,
@@ -128,12 +128,8 @@ impl F2fsSpec {
     }
 }
 
-/// The search by a policy; without one Linux's.
-fn search<D: BlockDevice>(
-    mounted: &WritableVolume<D>,
-    policy: Option<VictimPolicy>,
-    seed: u64,
-) -> Box<dyn VictimSearch> {
+/// The victim search of a policy; Linux's search for `None`.
+fn search<D: BlockDevice>(mounted: &Volume<D>, policy: Option<VictimPolicy>, seed: u64) -> Box<dyn VictimSearch> {
     match policy {
         None => Box::new(SectionSearch::new(mounted.segments(), mounted.elapsed_seconds())),
         Some(policy) => Box::new(PolicySearch::new(policy, seed)),
@@ -168,21 +164,21 @@ fn write_options(spec: &F2fsSpec, reuse: &Reuse, host: Option<&HostSpec>) -> Wri
         discard: spec.discard,
         strict_fsync: spec.strict_fsync,
         pages,
-        // Sectors may be smaller than blocks, on small pages: a note says so.
+        // Sectors may be smaller than blocks on chips with small pages; a note reports it.
         atomicity: Atomicity::Told,
         ..WriteOptions::default()
     }
 }
 
-impl<D: BlockDevice> MountedFileSystem for WritableVolume<D> {
-    /// A roll-forward loses nothing that was synced.
+impl<D: BlockDevice> MountedFileSystem for Volume<D> {
+    /// Roll-forward recovery loses no synced data.
     fn unmount(&mut self) -> nandkit_vfs::Result<()> {
         self.finish()
     }
 }
 
 impl<D: BlockDevice> MountedFileSystem for F2fs<D> {
-    /// It is only read.
+    /// Read-only volumes need no unmounting.
     fn unmount(&mut self) -> nandkit_vfs::Result<()> {
         Ok(())
     }

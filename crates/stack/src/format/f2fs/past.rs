@@ -1,5 +1,4 @@
-//! Deleted files of F2FS, as far as their blocks are free: found by a pass over the whole volume
-//! when somebody asks for them.
+//! Deleted files of F2FS whose blocks are still free. The first query scans the whole volume.
 
 use std::sync::OnceLock;
 
@@ -10,7 +9,7 @@ use super::readers::{Reader, SharedDump, boxed};
 use crate::device_handle::DeviceHandle;
 use crate::format::clock_at;
 
-/// A device that is read once more.
+/// A device for the scan.
 #[derive(Clone)]
 pub(crate) enum PastDevice {
     /// A part of an image.
@@ -19,19 +18,20 @@ pub(crate) enum PastDevice {
     Memory(DeviceHandle),
 }
 
-/// What a pass over the volume finds of the past.
+/// The deleted files found by a scan of the volume.
 pub(crate) struct Past {
     devices: Vec<PastDevice>,
     found: OnceLock<std::result::Result<RescuedVolume<Reader>, FsError>>,
 }
 
 impl Past {
-    /// On these devices. Nothing is read yet.
+    /// Prepares a scan of these devices. Nothing is read yet.
     pub fn new(devices: Vec<PastDevice>) -> Self {
         Self { devices, found: OnceLock::new() }
     }
 
-    /// Everything whose nodes are there. Errors: those of the pass. Cost: the first call reads all.
+    /// All files whose nodes are found. Errors: those of the scan. Cost: the first call reads the
+    /// whole volume.
     pub fn found(&self) -> Result<&RescuedVolume<Reader>> {
         let found = self.found.get_or_init(|| {
             let open = |device: &PastDevice| match device {
@@ -44,8 +44,8 @@ impl Past {
     }
 }
 
-/// The path of a directory that is there, without a leading `/`; `None` where it is none, or no way
-/// leads from it to the root.
+/// The path of an existing directory, without a leading `/`; `None` if it is not a directory or not
+/// connected to the root.
 pub(super) fn path_of(volume: &nandkit_f2fs::F2fs<Reader>, directory: NodeId) -> Option<Vec<u8>> {
     const DEPTH_MAX: usize = 4096;
     let (mut names, mut at) = (Vec::new(), directory);

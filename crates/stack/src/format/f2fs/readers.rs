@@ -1,4 +1,4 @@
-//! The devices of a volume, for several readers.
+//! Devices of a volume that several readers share.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use nandkit_units::{Content, Context, Done, Lba, Payload, ReadInto};
 
 use crate::format::sectors::DumpSectors;
 
-/// A device of a volume. It is of no type that is known, so that F2FS is compiled once for all.
+/// A device of a volume. It is a trait object, so that F2FS is compiled only once.
 pub(crate) type Reader = Box<dyn BlockDevice>;
 
-/// A device as one of a volume.
+/// Boxes a device.
 pub(crate) fn boxed<D: BlockDevice + 'static>(device: D) -> Reader {
     Box::new(device)
 }
 
-/// All of them.
+/// Boxes all devices.
 pub(crate) fn all_boxed<D: BlockDevice + 'static>(devices: impl IntoIterator<Item = D>) -> Vec<Reader> {
     devices.into_iter().map(boxed).collect()
 }
 
-/// A dump that several read: nobody writes it.
+/// A read-only dump that several readers share.
 #[derive(Clone)]
 pub(crate) struct SharedDump(Arc<DumpSectors>);
 
@@ -45,7 +45,7 @@ impl BlockDevice for SharedDump {
     }
 
     fn write(&mut self, _context: &Context, at: Lba, _data: Payload<'_>) -> nandkit_block::Result<Done> {
-        Err(BlockError::new(BlockErrorKind::ReadOnly, Operation::Write, at, "the image is only read"))
+        Err(BlockError::new(BlockErrorKind::ReadOnly, Operation::Write, at, "the image is read-only"))
     }
 
     fn flush(&mut self, context: &Context) -> nandkit_block::Result<Done> {

@@ -1,5 +1,5 @@
-//! F2FS volumes that did not end cleanly, for reading: what was fsynced after the last checkpoint
-//! is recovered into memory, and the image stays as it is.
+//! Reading of F2FS volumes that were not unmounted: data fsynced after the last checkpoint is
+//! recovered in memory, and the image does not change.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,40 +20,42 @@ pub(crate) use super::readers::{Reader, SharedDump, all_boxed, boxed};
 use crate::device_handle::DeviceHandle;
 use crate::format::{FormatError, Medium, Opening, clock_at};
 
-/// Whether a reader who was told this has not been shown all.
+/// Whether these notes mean that fsynced data is not shown.
 pub(crate) fn waits(notes: &[Defect]) -> bool {
     notes.iter().any(|note| note.kind == FindingKind::NotReplayed)
 }
 
-/// Devices with what a recovery changed laid over them.
+/// Devices with the changes of a recovery on top.
 pub(crate) struct Replayed {
     /// The devices.
     pub devices: Vec<OverlayDevice<Reader>>,
-    /// What was recovered.
+    /// Statistics of the recovery.
     pub recovered: Recovered,
 }
 
 impl Replayed {
-    /// For people; `None` where nothing of what was written behind the checkpoint makes a file.
+    /// A note about the recovery; `None` if no file was recovered.
     pub fn note(&self) -> Option<String> {
         let what = match self.recovered.files {
             0 => return None,
-            1 => "1 file that was fsynced after the last checkpoint is shown as it was then".to_owned(),
-            files => format!("{files} files that were fsynced after the last checkpoint are shown as they were then"),
+            1 => "1 file that was fsynced after the last checkpoint is shown in its fsynced state".to_owned(),
+            files => {
+                format!("{files} files that were fsynced after the last checkpoint are shown in their fsynced state")
+            }
         };
         Some(format!(
-            "the volume was not unmounted: {what}; the image stays as it is (`no_recovery` shows it as the checkpoint has it)"
+            "the volume was not unmounted: {what}; the image does not change (`no_recovery` shows the state of the checkpoint)"
         ))
     }
 
-    /// Bytes of the volume that are otherwise than in the image, of the first device.
+    /// Byte ranges of the first device that differ from the image.
     pub fn changed(&self) -> Vec<Range<u64>> {
         let Some(first) = self.devices.first() else { return Vec::new() };
         let size = u64::from(first.geometry().sector_size);
         first.changed().map(|(at, count)| at.0 * size..(at.0 + count) * size).collect()
     }
 
-    /// The changed bytes of the first device, by place. Errors: they cannot be read.
+    /// The changed bytes of the first device, by offset. Error: they cannot be read.
     pub fn patches(&self) -> Result<BTreeMap<u64, Arc<[u8]>>, BlockError> {
         let mut patches = BTreeMap::new();
         let Some(first) = self.devices.first() else { return Ok(patches) };
@@ -67,33 +69,33 @@ impl Replayed {
     }
 }
 
-/// Recovers. Errors: why it cannot be done.
+/// Recovers fsynced data in memory. Error: why the recovery failed.
 pub(crate) fn replay(devices: &[SharedDump]) -> Result<Replayed, FsError> {
     let done = recovered_several(all_boxed(devices.iter().cloned()), clock_at(0))?;
     Ok(Replayed { devices: done.devices, recovered: done.recovered })
 }
 
-/// That a recovery was not possible, as a finding: a fault, unless it is only that this program
-/// does not write such volumes.
+/// The finding about a failed recovery: a fault, unless the reason is only that nandkit does not
+/// write such volumes.
 pub(crate) fn failed(error: &FsError) -> Defect {
     let kind = if error.kind == ErrorKind::NotSupported { FindingKind::NotReplayed } else { FindingKind::State };
     let detail = format!(
-        "data that were fsynced after the last checkpoint are not shown, the volume is as the checkpoint has it: recovering them failed: {error}"
+        "data fsynced after the last checkpoint are not shown, only the state of the checkpoint: recovering them failed: {error}"
     );
     Defect::new(kind, detail)
 }
 
-/// A volume that is read.
+/// A volume mounted for reading.
 pub(crate) struct Mounted {
     /// The volume.
     pub volume: F2fs<Reader>,
-    /// What mounting found, of the image as it was before a recovery too.
+    /// Findings of mounting, also from before a recovery.
     pub findings: Vec<Defect>,
-    /// What a recovery did, for people.
+    /// The note about a recovery.
     pub note: Option<String>,
-    /// Bytes of the volume that only memory has so.
+    /// Byte ranges of the volume that differ from the image.
     pub changed: Vec<Range<u64>>,
-    /// What was deleted, once somebody has asked.
+    /// The deleted files, found on demand.
     pub past: Past,
 }
 
@@ -112,8 +114,8 @@ impl Mounted {
         }
     }
 
-    /// A volume as its checkpoint has it, and what is to be told: also what of the image the
-    /// commands that read show besides.
+    /// Mounts the state of the checkpoint, with notes, also about recoverable data that other
+    /// commands show.
     pub fn inspect(medium: Medium, how: &Opening<'_>) -> Result<Self, FormatError> {
         let Medium::Dump(dump) = medium else { return Self::open(medium, how) };
         let named = device_names(&dump.device);
@@ -129,8 +131,8 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// Mounts the volume on a device in memory, of which nothing goes back: it is recovered there,
-    /// and where that cannot be had, it is as the checkpoint has it.
+    /// Mounts the volume on a device in memory, which is not written back. Recovery happens there;
+    /// if it fails, the state of the checkpoint is mounted.
     fn on_device(device: Reader, how: &Opening<'_>) -> Result<Self, FormatError> {
         let plain = |error: FsError| told(&error, &[]);
         let device = DeviceHandle::new(Arc::new(Mutex::new(device)));
@@ -145,14 +147,14 @@ impl Mounted {
         Ok(Self { volume, findings, note: None, changed: Vec::new(), past: Past::new(vec![PastDevice::Memory(again)]) })
     }
 
-    /// What mounting found that is worth knowing.
+    /// Notes about mounting.
     pub fn notes(&self) -> Vec<String> {
         let found = self.findings.iter().filter(|found| is_note(found.kind)).map(ToString::to_string);
         self.note.iter().cloned().chain(found).collect()
     }
 
-    /// Mounts a volume; what was fsynced after its last checkpoint is in it where `recovers`, and
-    /// where that can be had. Errors: the volume cannot be mounted even as the checkpoint has it.
+    /// Mounts a volume. If `recovers`, it includes data fsynced after the last checkpoint, if their
+    /// recovery succeeds. Error: not even the state of the checkpoint can be mounted.
     pub fn new(devices: &[SharedDump], recovers: bool) -> Result<Self, FsError> {
         let mount = |devices| F2fs::mount_several(devices, clock_at(0), MountOptions::default());
         let volume = mount(all_boxed(devices.iter().cloned()))?;
@@ -168,7 +170,7 @@ impl Mounted {
         });
         match recovered {
             Ok((volume, note, changed)) => {
-                // What a recovery leaves behind the checkpoint makes no file.
+                // Nodes that a recovery leaves do not belong to any file.
                 let notes = volume.notes().iter().filter(|note| note.kind != FindingKind::NotReplayed);
                 let more = notes.filter(|note| !findings.contains(note));
                 findings.extend(more.cloned().collect::<Vec<_>>());
@@ -181,15 +183,15 @@ impl Mounted {
         }
     }
 
-    /// Whether the image itself holds these bytes of the volume as they were read.
+    /// Whether these bytes are the same in the image, not changed by a recovery.
     pub fn is_in_image(&self, range: &Range<u64>) -> bool {
         let next = self.changed.partition_point(|changed| changed.end <= range.start);
         self.changed.get(next).is_none_or(|changed| changed.start >= range.end)
     }
 }
 
-/// Whether something that a mount found is worth a sentence, and no damage: all that is read in
-/// spite of it is whole, or an error says that it is not.
+/// Whether a finding of the mount is only a note: reads in spite of it are correct or report an
+/// error.
 pub(super) const fn is_note(kind: FindingKind) -> bool {
     matches!(
         kind,
@@ -202,15 +204,15 @@ pub(super) const fn is_note(kind: FindingKind) -> bool {
     )
 }
 
-/// The devices of a volume in an image, for several readers.
+/// The devices of a volume in an image, shareable by several readers.
 pub(super) fn shared(first: DumpFlash, how: &Opening<'_>) -> Result<Vec<SharedDump>, FormatError> {
     Ok(devices(first, how.options)?.into_iter().map(SharedDump::new).collect())
 }
 
-/// Does what a mount for writing does to a volume that did not end cleanly. Errors: those of that
-/// mount; then the volume is as its checkpoint has it.
+/// Recovers a volume that was not unmounted by a mount for writing. Errors: those of that mount;
+/// the volume then has the state of its checkpoint.
 pub(super) fn recover(device: &DeviceHandle, clock: &Clock) -> Result<(), FsError> {
-    // No power cut tears what is in memory.
+    // Memory has no torn writes.
     let options = WriteOptions { atomicity: Atomicity::Told, ..WriteOptions::default() };
     let volume = WritableVolume::mount(vec![boxed(device.clone())], clock.clone(), options)?;
     volume.unmount().map(drop).map_err(|(_, error)| error)

@@ -1,4 +1,4 @@
-//! F2FS in images: a repair.
+//! Repair of F2FS volumes in images.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ impl RepairFormat for F2fsFormat {
     }
 }
 
-/// The image with its volume repaired.
+/// Makes an image with the volume repaired.
 fn repaired(image: Image, found: &DetectedFormat, how: &Opening<'_>) -> Result<Repaired, FormatError> {
     if !how.options.devices.is_empty() {
-        return Err(refused("the volume lies on several devices; expected one on one device".to_owned()));
+        return Err(refused("the volume spans several devices; expected a volume on one device".to_owned()));
     }
     let part = image.view(found.layout.clone())?;
     let named = device_names(&part);
@@ -33,7 +33,7 @@ fn repaired(image: Image, found: &DetectedFormat, how: &Opening<'_>) -> Result<R
             let replayed = replay(&devices).map_err(|error| cannot_replay(&error))?;
             let patches = replayed.patches()?;
             let note = replayed.note();
-            // What still waits behind a recovery makes no file.
+            // Nodes that remain unrecovered do not belong to any file.
             (nandkit_f2fs::repair(all_boxed(replayed.devices), clock_at(0), Waiting::Dropped), Some((patches, note)))
         }
         (_, true) => (nandkit_f2fs::repair(all_boxed(devices), clock_at(0), Waiting::Dropped), None),
@@ -46,7 +46,7 @@ fn repaired(image: Image, found: &DetectedFormat, how: &Opening<'_>) -> Result<R
         && found.layout.offset + size < end.min(length)
     {
         let detail = format!(
-            "the volume has {} bytes and its part of the image {size}, behind which others begin; expected a part with room for all of it",
+            "the volume has {} bytes, but its part of the image has {size} and is followed by others; expected a part that is large enough",
             repair.bytes
         );
         return Err(refused(detail));
@@ -69,7 +69,7 @@ fn repaired(image: Image, found: &DetectedFormat, how: &Opening<'_>) -> Result<R
     })
 }
 
-/// Why a repair cannot go on: it would drop what was fsynced.
+/// The error if fsynced data cannot be recovered: a repair would drop them.
 fn cannot_replay(failed: &FsError) -> FormatError {
     refused(format!(
         "the F2FS volume: data that were fsynced after the last checkpoint cannot be recovered: {failed}; expected \

@@ -1,4 +1,4 @@
-//! F2FS volumes whose superblocks, checkpoints or tables are lost.
+//! Rescue from F2FS volumes whose superblocks, checkpoints or tables are lost.
 
 use nandkit_f2fs::RescuedVolume;
 use nandkit_flash_image::{DumpFlash, Image};
@@ -20,7 +20,7 @@ impl RescueFormat for F2fsFormat {
         let devices = all_boxed(shared(part, how)?);
         let volume = RescuedVolume::find(devices, how.clock.clone()).map_err(|error| match error.kind {
             ErrorKind::Corrupt => {
-                FormatError::Unfit(format!("this is no F2FS, or nothing is left of it: {}", error.detail))
+                FormatError::Unfit(format!("this is not F2FS, or nothing is left of the volume: {}", error.detail))
             }
             _ => told(&error, &named),
         })?;

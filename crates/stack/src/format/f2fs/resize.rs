@@ -1,4 +1,4 @@
-//! F2FS volumes of another size.
+//! Resizing of F2FS volumes.
 
 use nandkit_flash_image::Image;
 
@@ -16,7 +16,7 @@ impl ResizeFormat for F2fsFormat {
         let names = device_names(&view);
         if !names.is_empty() {
             let names = names.join(", ");
-            return Err(FormatError::Unfit(format!("the F2FS volume lies on several devices ({names})")));
+            return Err(FormatError::Unfit(format!("the F2FS volume spans several devices ({names})")));
         }
         let planned = nandkit_f2fs::check::resize(boxed(DumpSectors::new(view)), clock_at(0), bytes);
         let planned = planned.map_err(|error| told(&error, &[]))?;

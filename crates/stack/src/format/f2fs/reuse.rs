@@ -1,4 +1,5 @@
-//! What is done with a used segment before its gaps are filled, by name: `pgc:segments=2`.
+//! The option `reuse`: what happens to a used segment before its gaps are filled, such as
+//! `pgc:segments=2`.
 
 use std::path::Path;
 
@@ -12,33 +13,33 @@ use super::costs::{self, Curve};
 use crate::frame::Frame;
 use crate::{DeviceSpec, FtlSpec, SpecError, StackError, suggest};
 
-/// The most segments that are treated for one checkpoint.
+/// Largest number of segments treated per checkpoint.
 const SEGMENTS_MOST: u32 = 8;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Way {
     name: &'static str,
-    /// `None`: gaps are filled as they are.
+    /// Treatment before gaps are filled; `None`: no treatment.
     pub method: Option<Method>,
-    /// Whether blocks that are moved always fill gaps.
+    /// Whether moved blocks always go into gaps.
     pub plugs_holes: bool,
     /// Whether gaps are never filled.
     pub never_fills: bool,
-    /// Whether the collector goes by age, and fills gaps of segments as old.
+    /// Whether the collector goes by age, and fills gaps of segments of similar age.
     pub goes_by_age: bool,
-    /// Whether all ways of each run are weighed, remaps too.
+    /// Whether the costs of all methods, including remapping, are compared for each run.
     pub weighs_all: bool,
 }
 
-/// What the key `reuse` says.
+/// The value of the key `reuse`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reuse {
-    /// Its name.
+    /// The method.
     pub way: Way,
-    /// Segments treated for one checkpoint.
+    /// Segments treated per checkpoint.
     pub segments: u32,
-    /// Which times of random writes a card's curve is.
+    /// Which write times of the card are used.
     pub curve: Curve,
 }
 
@@ -46,7 +47,7 @@ const fn way(name: &'static str, method: Option<Method>) -> Way {
     Way { name, method, plugs_holes: false, never_fills: false, goes_by_age: false, weighs_all: false }
 }
 
-/// The names, with what each does before gaps are filled.
+/// All methods with their names.
 const WAYS: [Way; 8] = [
     way("ssr", None),
     way("pgc", Some(Method::RunByRun)),
@@ -58,11 +59,11 @@ const WAYS: [Way; 8] = [
     Way { weighs_all: true, ..way("unified", None) },
 ];
 
-/// The victims of [`Way::goes_by_age`] in idle times.
+/// The victim policy of [`Way::goes_by_age`] in idle times.
 pub(crate) const BY_AGE: &str = "age-threshold";
 
 impl Reuse {
-    /// From the text of a spec. Errors say what is known.
+    /// Parses the value in a spec. Errors list the known names.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let (name, options) = text.split_once(':').unwrap_or((text, ""));
         let known: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
@@ -80,11 +81,11 @@ impl Reuse {
         Ok(reuse)
     }
 
-    /// What contradicts `mode=lfs`. Errors: a way that fills gaps.
+    /// Checks the method against `mode=lfs`. Error: the method fills gaps.
     pub fn check_lfs(&self) -> Result<(), SpecError> {
         let Way { name, method, goes_by_age, weighs_all, .. } = self.way;
         if method.is_some() || goes_by_age || weighs_all {
-            return Err(SpecError::form(format!("reuse is {name}, but with mode=lfs no gap is ever filled")));
+            return Err(SpecError::form(format!("reuse is {name}, but with mode=lfs gaps are never filled")));
         }
         Ok(())
     }
@@ -109,8 +110,8 @@ impl Reuse {
         Ok(())
     }
 
-    /// What the device's requests and remaps cost, where all ways are weighed: by a card file, or
-    /// by the figures of the device itself. Errors: no such file, a device without figures.
+    /// The costs of requests and remaps if all methods are compared, from a card file or from the
+    /// device itself. Errors: no such file; a device without figures.
     pub fn costs(
         &self,
         curve: &str,
@@ -121,8 +122,7 @@ impl Reuse {
             return Ok(None);
         }
         if self.curve == Curve::Learned {
-            let detail =
-                "reuse: curve=learned of unified; expected curve=spread or curve=unit: it goes by the device's figures";
+            let detail = "reuse: unified uses the device's figures and cannot take curve=learned; expected curve=spread or curve=unit";
             return Err(StackError::new("stack.fs", SpecError::form(detail.to_string())));
         }
         if !curve.is_empty() {
@@ -134,9 +134,9 @@ impl Reuse {
         found.map(Some).ok_or_else(|| StackError::new("stack.fs", SpecError::form(detail.to_string())))
     }
 
-    /// The card whose times are gone by: that of a card file, or the one that the stack stands on;
-    /// `None` where gaps are filled as they are, or times are learned. Errors: no such card, a card
-    /// file that cannot be read, or that is not asked.
+    /// The card whose request times are used: that of a card file, or that of the stack. `None` if
+    /// gaps are filled without treatment, or times are learned. Errors: no card; an unreadable card
+    /// file, or one that is not needed.
     pub fn card(&self, curve: &str, own: Option<&CardSpec>) -> Result<Option<CardSpec>, StackError> {
         if self.way.method.is_none() {
             return Ok(None);
@@ -151,14 +151,14 @@ impl Reuse {
         if !curve.is_empty() {
             return card_of(Path::new(curve)).map(Some);
         }
-        let detail = "reuse: moving runs needs the device's times by request size, which only cards tell; expected a card \
+        let detail = "reuse: moving runs needs request times by size, which only cards have; expected a card \
                       as device, reuse_curve = 'FILE.toml' as `nandkit calibrate` writes it, or curve=learned";
         let own = own.cloned().ok_or_else(|| StackError::new("stack.fs", SpecError::form(detail.to_string())));
         own.map(Some)
     }
 
-    /// The look at segments, by the times of [`Reuse::card`] or by what is seen; `None` where gaps
-    /// are filled as they are.
+    /// The review of segments, by the times of [`Reuse::card`] or by measured times; `None` if gaps
+    /// are filled without treatment.
     pub fn review(&self, curve: &str, frame: &Frame) -> Result<Option<PartialCollection>, StackError> {
         let Some(method) = self.way.method else { return Ok(None) };
         Ok(Some(match self.card(curve, frame.card.as_deref())? {

@@ -1,11 +1,11 @@
-//! The segments of an F2FS volume: a character each, and in JSON.
+//! The segments of an F2FS volume, as a picture with one character each and as JSON.
 
 use nandkit_f2fs::segment_map::{SegmentMap, Shown};
 use serde_json::{Value, json};
 
 use crate::format::volume::{SegmentTable, SegmentsShown};
 
-/// Fewest segments of a row.
+/// Smallest number of segments per row.
 const ROW_MIN: usize = 10;
 
 impl SegmentTable for SegmentMap {
@@ -15,7 +15,7 @@ impl SegmentTable for SegmentMap {
             SegmentsShown::Kind => Shown::Kind,
         };
         let digits = self.segments.len().saturating_sub(1).to_string().len();
-        // Rows of whole tens, so that a segment's number can be counted.
+        // Row lengths are multiples of ten, so that segment numbers are easy to count.
         let length = (columns.saturating_sub(digits + 2) / 10 * 10).max(ROW_MIN);
         let mut text = String::from("\n");
         for (first, row) in self.rows(shown, length) {

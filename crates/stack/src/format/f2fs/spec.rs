@@ -8,15 +8,15 @@ use super::reuse::Reuse;
 use crate::SpecError;
 use crate::named::current_victim;
 
-/// How logs get blocks.
+/// How logs allocate blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum F2fsModeName {
-    /// Empty segments while there are enough, then gaps of used ones (SSR) and blocks in place.
+    /// Empty segments while there are enough, then gaps in used segments (SSR) and writes in place.
     /// Linux's default.
     #[default]
     Adaptive,
-    /// Empty segments alone: the collector makes them.
+    /// Only empty segments, which the collector frees.
     Lfs,
 }
 
@@ -24,12 +24,12 @@ pub enum F2fsModeName {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MoverName {
-    /// They are read and written, in the order of their addresses. Linux's.
+    /// Reads and writes the blocks, in the order of their addresses, as in Linux.
     #[default]
     Copy,
-    /// The device remaps them, in the order of their addresses.
+    /// The device remaps the blocks, in the order of their addresses.
     Remap,
-    /// The device remaps them, in the order of files and their pages.
+    /// The device remaps the blocks, in the order of files and their pages.
     RemapSorted,
 }
 
@@ -44,76 +44,76 @@ impl MoverName {
     }
 }
 
-/// The most pages that are gathered for one checkpoint: 64 GiB.
+/// Largest number of pages gathered per checkpoint: 64 GiB.
 const GATHER_MOST: u32 = 1 << 24;
 
-/// Whose rules F2FS goes by where Linux has changed them.
+/// The version of F2FS rules that Linux has changed over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RulesName {
-    /// Today's Linux.
+    /// The rules of current Linux.
     #[default]
     #[serde(rename = "linux")]
     Linux,
-    /// The first F2FS, which P1 changed: logs fill gaps of segments of their own type alone while
-    /// there is room, and files that are cold by their names are not overwritten where they stand.
+    /// The rules of the first F2FS, on which P1 is based: logs fill only gaps in segments of their
+    /// own type while there is space, and files with cold extensions are not overwritten in place.
     #[serde(rename = "linux-3.8")]
     Linux38,
 }
 
-/// Options of F2FS. What has a name in Linux (mount options, `/sys/fs/f2fs`) has it here.
+/// Options of F2FS, named as in Linux (mount options, `/sys/fs/f2fs`) if Linux has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct F2fsSpec {
-    /// How logs get blocks (`mode=`).
+    /// How logs allocate blocks (`mode=`).
     pub mode: F2fsModeName,
-    /// Logs that are used: 2, 4 or 6 (`active_logs=`).
+    /// Number of active logs: 2, 4 or 6 (`active_logs=`).
     pub active_logs: u32,
-    /// When blocks are overwritten where they stand: the sum of Linux's bits, -1 for what Linux
-    /// chooses by the volume's size.
+    /// When blocks are overwritten in place: a sum of Linux's bits, or -1 for Linux's choice by the
+    /// volume's size.
     pub ipu_policy: i32,
-    /// Which section is collected next: `f2fs-search` (Linux's: greedy where somebody waits,
+    /// Which section is collected next: `f2fs-search` (Linux's: greedy if a request waits,
     /// cost-benefit in idle times), or a victim policy by name with its options: `cat`,
     /// `d-choices:d=5`.
     #[serde(alias = "collector", deserialize_with = "victim")]
     pub victim: String,
-    /// The same for collection in idle times alone; empty for what `victim` says.
+    /// The victim policy for collection in idle times; empty for the policy of `victim`.
     #[serde(alias = "background_collector", deserialize_with = "victim")]
     pub background_victim: String,
-    /// What is done with a used segment before its gaps are filled (SSR): `ssr` (nothing), `pgc`
+    /// What happens to a used segment before its gaps are filled (SSR): `ssr` (nothing), `pgc`
     /// (P1's partial collection), `pgc-optimal`, `gc` (all its blocks move first), `hole-plugging`
-    /// (they fill gaps); these four with `:segments=N` for so many a checkpoint, `curve=unit` for
-    /// the times within an open unit of a card, `curve=learned` for those that the volume sees.
-    /// `zoned`: gaps are never filled. `atgc`: Linux's age-threshold collection, which moves blocks
-    /// into gaps of segments as old. `unified`: of all these ways and remaps the one for each run
-    /// that is predicted to take the least time, by the device's figures; also for blocks that are
-    /// collected.
+    /// (they fill gaps); these four take `:segments=N` for the number of segments per checkpoint,
+    /// `curve=unit` for the times within an open unit of a card, and `curve=learned` for times
+    /// measured by the volume. `zoned`: gaps are never filled. `atgc`: Linux's age-threshold
+    /// collection, which moves blocks into gaps of segments of similar age. `unified`: for each
+    /// run, the one of all these methods and remapping that is predicted to take the least time by
+    /// the device's figures; also for collected blocks.
     pub reuse: String,
-    /// A card file with the device's times, for `reuse`; empty for those of the card that the stack
-    /// stands on.
+    /// A card file with the device's request times, for `reuse`; empty for the card of the stack.
     pub reuse_curve: String,
     /// How collection moves blocks of data: `copy` (Linux), `remap` (the device points their new
     /// addresses at the old pages), `remap-sorted` (P3: in the order of files and their pages).
     /// Needs a device that remaps.
     pub mover: MoverName,
-    /// Pages that are gathered in idle times between two checkpoints, of the files that are read
-    /// most: remapped, or copied where that pays; 0: none.
+    /// Pages of the most-read files that are gathered in idle times between two checkpoints, by
+    /// remapping or, if that is faster, by copying; 0: none.
     pub gather: u32,
-    /// Whose rules it goes by where they have changed.
+    /// The version of the rules.
     pub rules: RulesName,
-    /// Spare in per cent; 0 for what leaves the most room to users, as mkfs.f2fs chooses.
+    /// Overprovisioning in per cent; 0 for the value that leaves the most space to users, as
+    /// mkfs.f2fs chooses.
     pub overprovision: f64,
-    /// Segments of a section.
+    /// Segments per section.
     pub segments_per_section: u32,
-    /// Features by mkfs.f2fs's names, with commas between.
+    /// Features by their names in mkfs.f2fs, separated by commas.
     pub features: String,
-    /// Whether blocks that are without use are discarded behind each checkpoint (`discard`).
+    /// Whether freed blocks are discarded after each checkpoint (`discard`).
     pub discard: bool,
-    /// Whether an fsync is a checkpoint where names of its directory are not durable
+    /// Whether an fsync makes a checkpoint if names in its directory are not durable
     /// (`fsync_mode=strict`).
     pub strict_fsync: bool,
-    /// Pages of files and directories that wait in memory before some are written back.
+    /// Dirty pages of files and directories in memory before some are written back.
     pub dirty_pages: u32,
-    /// Clean pages that are kept.
+    /// Clean pages kept in memory.
     pub clean_pages: u32,
 }
 
@@ -141,16 +141,16 @@ impl Default for F2fsSpec {
     }
 }
 
-/// Reads the name of a victim policy. `linux`, which is JFFS2's everywhere else, was Linux's search
-/// here.
+/// Reads the name of a victim policy. The old name `linux` meant F2FS's search here, and JFFS2's
+/// policy elsewhere.
 fn victim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     Ok(if name == "linux" { search::NAME.to_owned() } else { current_victim(&name) })
 }
 
 impl F2fsSpec {
-    /// The policies of collection where an operation waits, and in idle times; `None` for Linux's
-    /// own search.
+    /// The victim policies for collection with a waiting operation and in idle times; `None` for
+    /// Linux's own search.
     pub fn policies(&self) -> Result<[Option<VictimPolicy>; 2], SpecError> {
         let named = |key: &str, name: &str| match name {
             search::NAME => Ok(None),

@@ -16,34 +16,34 @@ use crate::StackError;
 use crate::format::{BuildVolume, Built, Fact};
 use crate::frame::EPOCH_UNIX_NS;
 
-/// Bytes of a sector, as memory cards have them.
+/// Sector size in bytes, as on memory cards.
 const SECTOR_SIZE: u32 = 512;
-/// Bytes of a file that are copied at once.
+/// Bytes of a file copied at once.
 const CHUNK: usize = 1 << 20;
-/// Sectors of metadata that wait in memory while the tree is written: nothing has to outlive a
-/// power cut before the image has its name.
+/// Metadata sectors cached while the tree is written. Durability does not matter until the image
+/// has its name.
 const CACHE_SECTORS: usize = 1 << 14;
 /// The times that FAT's dates hold, in seconds since 1970: 1980-01-01 to 2107-12-31 (Microsoft,
 /// FAT32 File System Specification, "Date and Time Formats").
 const SECONDS_HELD: std::ops::Range<i64> = 315_532_800..4_354_819_200;
 
-/// How a FAT volume is to be.
+/// Options of a new FAT volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FatBuild {
     /// Bytes of the volume, a multiple of 512.
     pub size: u64,
-    /// Type, clusters, label and root directory; what is about a mounted volume is not looked at.
+    /// Type, clusters, label and root directory; options of a mounted volume are ignored.
     pub layout: FatSpec,
     /// Serial number of the volume.
     pub volume_id: u32,
 }
 
-/// What a tree came to.
+/// Statistics of a written tree.
 #[derive(Debug, Default)]
 struct Written {
     names: u64,
     content_bytes: u64,
-    /// Links, devices and the like, which FAT does not hold.
+    /// Links, devices and other entries that FAT cannot hold.
     left_out: u64,
 }
 
@@ -75,7 +75,7 @@ impl BuildVolume for FatBuild {
         let failed =
             |error: std::io::Error| wrong(format!("{}: cannot be made {size} bytes long: {error}", path.display()));
         let file = File::options().write(true).open(path).map_err(failed)?;
-        // All of it becomes a hole first.
+        // Make the whole file a hole first.
         file.set_len(0).and_then(|()| file.set_len(size)).map_err(failed)?;
         drop(file);
         let mut device = FileDevice::open(path, SECTOR_SIZE, Access::ReadWrite).map_err(wrong)?;
@@ -108,7 +108,7 @@ impl FatBuild {
     fn built(&self, written: &Written, kind: &str, cluster_size: u32) -> Built {
         let left_out = match written.left_out {
             0 => String::new(),
-            count => format!("; left out: {count} links, devices or sockets, which FAT does not hold"),
+            count => format!("; left out: {count} links, devices or sockets, which FAT cannot hold"),
         };
         let line = format!(
             "{} names, {} of files in {kind} of {}, clusters of {}{left_out}",
@@ -165,7 +165,7 @@ fn write(volume: &mut impl Changes, tree: &dyn SourceTree, progress: &dyn Fn(u64
             set_times(volume, inode, node.accessed, node.modified).map_err(within)?;
         }
     }
-    // Only now, since each name that is made changes its directory's time.
+    // Set times last, since each new name changes its directory's time.
     for (index, node) in nodes.iter().enumerate().skip(1).filter(|(_, node)| node.kind == FileKind::Directory) {
         if let Some(inode) = made.get(index) {
             set_times(volume, *inode, node.accessed, node.modified)?;
@@ -174,7 +174,7 @@ fn write(volume: &mut impl Changes, tree: &dyn SourceTree, progress: &dyn Fn(u64
     Ok(written)
 }
 
-/// Fills a file. FAT has no holes, so what the tree has as one is written as zeroes.
+/// Writes the content of a file. FAT has no holes, so that they are written as zeroes.
 fn content(
     volume: &mut impl Changes,
     tree: &dyn SourceTree,

@@ -1,4 +1,4 @@
-//! Volumes of FAT in images that are changed.
+//! Changes of FAT volumes in images.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ impl ChangeFormat for FatFormat {
         let (mut device, sectors) = shared(sectors);
         let code_page = how.options.code_page;
         let mut bad = repairs::shared(&mut device, &how.clock, code_page);
-        // In the file a sync is all or nothing, whatever was written before it; in a copy in memory
-        // no power fails. Neither needs barriers.
+        // No barriers are needed: a sync of the file is atomic, and a copy in memory has no power
+        // cuts.
         let options = MountOptions { barriers: false, code_page, ..MountOptions::default() };
         let volume = Fat::mount(device, how.clock.clone(), options)?;
         let mut notes = Vec::new();

@@ -1,4 +1,4 @@
-//! What was deleted from a volume and is still there.
+//! Deleted files of a volume whose clusters are still there.
 
 use nandkit_block::BlockDevice;
 use nandkit_fat::{CONTENT_MAX, DeletedEntry, Fat};
@@ -7,8 +7,7 @@ use nandkit_vfs::{ErrorKind, Extents, FileKind, FileSystem, FsError, InodeNumber
 
 use crate::format::history::{DeletedContent, DeletedName, FileVersion, History, OldContent};
 
-/// The contents that a path had and may still have: entries of that path which were deleted, the
-/// present file last, where there is one.
+/// The contents of a path: deleted entries of that path, and the current file last, if it exists.
 struct Contents {
     deleted: Vec<DeletedEntry>,
     present: Option<InodeNumber>,
@@ -19,7 +18,7 @@ fn contents<D: BlockDevice>(fat: &Fat<D>, inode: InodeNumber) -> Result<Contents
     let mut deleted = fat.deleted()?;
     let place = deleted.iter().find(|entry| entry.inode == inode && !entry.lives);
     let (path, present) = match place {
-        // Entries of one path are told by their numbers alone where the path is not known.
+        // If the path is unknown, entries are identified only by their numbers.
         Some(entry) => (entry.path.clone(), None),
         None => {
             fat.stat(inode)?;
@@ -37,11 +36,11 @@ fn absent(inode: InodeNumber, number: u64) -> FsError {
     FsError::new(ErrorKind::NotFound, format!("no content {number} of inode {}", inode.0))
 }
 
-/// What a living file holds.
+/// The content of an existing file.
 fn present_content<D: BlockDevice>(fat: &Fat<D>, inode: InodeNumber, number: u64) -> Result<OldContent> {
     let attributes = fat.stat(inode)?;
     if attributes.size > CONTENT_MAX {
-        let detail = format!("{} bytes; at most {CONTENT_MAX} are delivered by number", attributes.size);
+        let detail = format!("{} bytes; at most {CONTENT_MAX} can be read as a version", attributes.size);
         return Err(FsError::new(ErrorKind::FileTooBig, detail));
     }
     let mut bytes = vec![0; attributes.size as usize];

@@ -1,4 +1,4 @@
-//! What a volume of FAT says of itself.
+//! Facts about a FAT volume.
 
 use nandkit_block::BlockDevice;
 use nandkit_fat::Fat;
@@ -7,7 +7,7 @@ use nandkit_vfs::{FileSystem, Result};
 
 use crate::format::fact::{Fact, or_none};
 
-/// Kind, label and room. Errors: those of reading the volume.
+/// Type, label and space. Errors: those of reading the volume.
 pub(super) fn facts<D: BlockDevice>(fat: &Fat<D>) -> Result<Vec<Fact>> {
     let (label, status, geometry) = (fat.label()?, fat.volume()?, fat.geometry());
     let bytes = |blocks: u64| blocks.saturating_mul(status.block_size.into());

@@ -112,10 +112,10 @@ impl<D: BlockDevice> OpenVolume for Fat<D> {
     }
 }
 
-/// A mounted volume, and what is to be told of it.
+/// A mounted volume, and notes about it.
 type Told = (Fat<Box<dyn BlockDevice>>, Vec<String>);
 
-/// Mounts a volume for reading, and says what keeps it from being changed.
+/// Mounts a volume for reading; notes say why it cannot be changed.
 fn mount(medium: Medium, how: &Opening<'_>) -> Result<Told, FormatError> {
     let options = MountOptions { read_only: true, code_page: how.options.code_page, ..MountOptions::default() };
     let device = medium.into_blocks()?;
@@ -125,12 +125,15 @@ fn mount(medium: Medium, how: &Opening<'_>) -> Result<Told, FormatError> {
     let mut notes = Vec::new();
     if geometry.bytes() > capacity {
         notes.push(format!(
-            "the volume has {} bytes, and {capacity} are here: files behind them cannot be read, and nothing can be changed",
+            "the volume has {} bytes, but only {capacity} are in the image: files after them cannot be read, and nothing can be changed",
             geometry.bytes()
         ));
     }
     if !geometry.is_signed {
-        notes.push("the boot sector has no signature 0x55 0xAA: it is only read, as Linux reads it".to_owned());
+        notes.push(
+            "the boot sector has no signature 0x55 0xAA: the volume can be read, as in Linux, but not changed"
+                .to_owned(),
+        );
     }
     Ok((volume, notes))
 }

@@ -1,4 +1,4 @@
-//! FAT on a block device: made on a new one, mounted where it is there already.
+//! FAT on an emulated block device: made on a new device, mounted on one with a volume.
 
 use nandkit_block::BlockDevice;
 use nandkit_fat::{self as fat, Alignment, Cache, Fat, FatKind, FileSync, FormatOptions, MountOptions, WriteBack};
@@ -45,16 +45,17 @@ impl FormatSpec for FatSpec {
     }
 }
 
-/// Refuses a volume that is another than the one asked for.
+/// Refuses a volume that differs from the requested one.
 fn check_same<D: BlockDevice>(mounted: &Fat<D>, spec: &FatSpec) -> Result<(), StackError> {
     let geometry = mounted.geometry();
     if let Some(kind) = kind_of(spec.fat_type).filter(|kind| *kind != geometry.kind) {
-        let detail = format!("the volume on the device is {}, asked for {}", geometry.kind.name(), kind.name());
+        let detail =
+            format!("the volume on the device is {}, but the spec asks for {}", geometry.kind.name(), kind.name());
         return Err(StackError::new("stack.fs.fat_type", detail));
     }
     if spec.cluster_size > 0 && spec.cluster_size != geometry.cluster_size() {
         let (found, asked) = (geometry.cluster_size(), spec.cluster_size);
-        let detail = format!("the volume on the device has clusters of {found} bytes, asked for {asked}");
+        let detail = format!("the volume on the device has clusters of {found} bytes, but the spec asks for {asked}");
         return Err(StackError::new("stack.fs.cluster_size", detail));
     }
     Ok(())
@@ -84,7 +85,7 @@ pub(super) fn format_options(spec: &FatSpec) -> FormatOptions {
     }
 }
 
-/// The host's memory in sectors. Its rule of time is the driver's.
+/// The host's cache in sectors. The driver handles the periodic sync.
 fn host_cache(host: &HostSpec, sector_size: u32) -> Cache {
     let dirty_limit = HostSpec::units(host.dirty, sector_size);
     Cache::Sectors {
@@ -113,11 +114,10 @@ fn fat_cache(spec: &FatSpec) -> Cache {
 }
 
 impl<D: BlockDevice> MountedFileSystem for Fat<D> {
-    /// Entries that go may be those of a rename that was not finished; files that are shorter are
-    /// none's.
+    /// Removed entries may belong to an unfinished rename; shortened files are losses.
     fn losses(&self) -> Vec<String> {
         let shortened = self.recovery().map_or(0, |report| report.shortened);
-        let told = || format!("{shortened} files had fewer clusters than bytes, and are shorter now");
+        let told = || format!("{shortened} files had fewer clusters than their size needs, and were shortened");
         (shortened > 0).then(told).into_iter().collect()
     }
 

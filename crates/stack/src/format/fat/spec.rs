@@ -15,11 +15,11 @@ pub enum WriteBackName {
     Back,
 }
 
-/// Which FAT.
+/// The type of FAT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FatTypeName {
-    /// As mkfs.vfat chooses for the size of the device.
+    /// The choice of mkfs.vfat for the size of the device.
     #[default]
     Auto,
     /// Entries of 12 bits.
@@ -34,12 +34,12 @@ pub enum FatTypeName {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlignmentName {
-    /// Directly behind the root directory or the FATs.
+    /// Directly after the root directory or the FATs.
     None,
-    /// On a multiple of the cluster size, as mkfs.vfat has it.
+    /// On a multiple of the cluster size, as in mkfs.vfat.
     #[default]
     Cluster,
-    /// On an erase block, as memory cards are formatted: no block holds both metadata and files.
+    /// On an erase block, as on formatted memory cards: no block holds both metadata and files.
     EraseBlock,
 }
 
@@ -47,9 +47,9 @@ pub enum AlignmentName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FatSpec {
-    /// Which FAT.
+    /// The type of FAT.
     pub fat_type: FatTypeName,
-    /// Bytes of a cluster; 0 stands for what the size of the device asks for.
+    /// Cluster size in bytes; 0: chosen by the size of the device.
     pub cluster_size: u32,
     /// Where the data area begins.
     pub alignment: AlignmentName,
@@ -57,19 +57,19 @@ pub struct FatSpec {
     pub root_entries: u16,
     /// The volume's label, up to 11 characters; empty for none.
     pub label: String,
-    /// Clean sectors that the cache holds, of which the least recently used one leaves it; 0 for no
-    /// cache.
+    /// Clean sectors in the cache, with least-recently-used replacement; 0 for no cache.
     pub cache_sectors: u32,
     /// When the cache writes back.
     pub write_back: WriteBackName,
-    /// Dirty sectors that are kept with `write_back = "back"`; 0 stands for half of
+    /// Largest number of dirty sectors with `write_back = "back"`; 0 stands for half of
     /// `cache_sectors`.
     pub dirty_sectors: u32,
-    /// How long a change is kept with `write_back = "back"`, in simulated milliseconds.
+    /// Longest time a change stays in the cache with `write_back = "back"`, in simulated
+    /// milliseconds.
     pub age_ms: u64,
     /// Whether the cache holds file data too, or only metadata.
     pub cache_data: bool,
-    /// Whether the steps of a change are kept apart by flushes of the device.
+    /// Whether flushes of the device separate the steps of a change.
     pub barriers: bool,
 }
 

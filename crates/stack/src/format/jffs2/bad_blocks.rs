@@ -1,8 +1,8 @@
-//! Blocks that are marked bad. Linux leaves them out whatever they hold; but in a dump a
-//! controller's ECC often stands where the mark would, so that whole nodes outweigh it. Where the
-//! options say which bytes are marks, blocks are left out as Linux does, but not in silence.
+//! Blocks that are marked bad. Linux leaves them out whatever they hold. But in a dump a
+//! controller's ECC is often at the place of the mark, so that intact nodes outweigh a mark. If the
+//! options say which bytes are marks, marked blocks are left out as in Linux, and reported.
 //!
-//! One bit of the mark is enough: Linux takes a block for good only where all eight are set
+//! A single cleared bit marks a block: Linux takes a block as good only if all eight bits are set
 //! (`badblockbits` is 8 unless a driver says otherwise, drivers/mtd/nand/raw/nand_base.c,
 //! `nand_block_bad`).
 
@@ -16,18 +16,18 @@ use nandkit_units::{BlockIndex, Context};
 use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{FileSystem, InodeNumber};
 
-/// Inodes that are named one by one of all blocks that are left out.
+/// Largest number of affected inodes that are listed for all left-out blocks.
 const INODES_TOLD: usize = 1000;
 
 /// A block that is missing or has a mark.
 pub(super) struct MarkedBlock {
-    /// What is to be said of it: as loss where nodes are left out, else as harmless.
+    /// The finding about it: a loss if nodes are left out, otherwise harmless.
     finding: Finding,
-    /// What stands in it, where it is left out.
+    /// Its nodes, if it is left out.
     nodes: Vec<SeenNode>,
 }
 
-/// A dump whose blocks are bad that are left out, and those with a mark.
+/// Decides about marked blocks; returns the dump without the left-out ones, and all marked blocks.
 pub(super) fn weighed(device: DumpFlash) -> (DumpFlash, Vec<MarkedBlock>) {
     let marked: Vec<(u32, Vec<SeenNode>)> =
         device.info().bad_blocks.into_iter().map(|block| (block, nodes(&device, BlockIndex(block)))).collect();
@@ -45,14 +45,14 @@ pub(super) fn weighed(device: DumpFlash) -> (DumpFlash, Vec<MarkedBlock>) {
     (if good.is_empty() { device } else { device.with_good_blocks(&good) }, blocks)
 }
 
-/// What is to be said of the blocks alone.
+/// The findings about the blocks themselves.
 pub(super) fn findings(blocks: Vec<MarkedBlock>) -> Vec<Finding> {
     blocks.into_iter().map(|block| block.finding).collect()
 }
 
-/// What the blocks take away from a volume that was mounted without them: a finding for each inode
-/// of which a node is nowhere else, and for each name that is not there. A block all of whose nodes
-/// stand elsewhere too is harmless: Linux moves them before it marks a block bad.
+/// The losses of a volume that was mounted without the blocks: a finding for each inode with a node
+/// that exists nowhere else, and for each missing name. A block whose nodes all have copies
+/// elsewhere is harmless: Linux moves nodes before it marks a block bad.
 pub(super) fn losses<F: Flash>(blocks: Vec<MarkedBlock>, volume: &Jffs2<F>) -> Vec<Finding> {
     let mut told = BTreeSet::new();
     let mut findings = Vec::new();
@@ -63,14 +63,14 @@ pub(super) fn losses<F: Flash>(blocks: Vec<MarkedBlock>, volume: &Jffs2<F>) -> V
         }
         let lost = lost_of(&nodes, volume);
         if lost.is_empty() {
-            let detail = format!("{}; all of them stand elsewhere too", finding.detail);
+            let detail = format!("{}; all of them have copies elsewhere", finding.detail);
             findings.push(Finding { detail, ..finding }.harmless());
             continue;
         }
         let at = finding.offset.unwrap_or(0);
         let inodes = lost.iter().filter(|(inode, _)| told.len() < INODES_TOLD && told.insert(**inode));
         findings.extend(inodes.map(|(inode, path)| {
-            let what = format!("inode {inode}: nodes of it stand in a block that is left out: {}", finding.detail);
+            let what = format!("inode {inode} has nodes in a block that is left out: {}", finding.detail);
             let lost = Finding::new(LEFT_OUT, what).of(InodeNumber(inode.0.into())).at(at);
             path.iter().fold(lost, |finding, path| finding.in_file(path))
         }));
@@ -78,8 +78,8 @@ pub(super) fn losses<F: Flash>(blocks: Vec<MarkedBlock>, volume: &Jffs2<F>) -> V
     findings
 }
 
-/// The inodes of which these nodes are the only ones of their version or name, with a path where
-/// one is known.
+/// The inodes for which these nodes are the only ones of their version or name, with a path if
+/// known.
 fn lost_of<F: Flash>(nodes: &[SeenNode], volume: &Jffs2<F>) -> BTreeMap<Ino, Option<Vec<u8>>> {
     let mut versions: BTreeMap<Ino, BTreeSet<u32>> = BTreeMap::new();
     let mut lost = BTreeMap::new();
@@ -113,21 +113,20 @@ fn lost_of<F: Flash>(nodes: &[SeenNode], volume: &Jffs2<F>) -> BTreeMap<Ino, Opt
 /// The kind of findings about blocks that are left out.
 const LEFT_OUT: &str = "bad block";
 
-/// What is to be said of them where nobody asked for a check: a sentence for each block that is
-/// left out with nodes.
+/// Notes for commands other than `check`: a sentence for each left-out block with nodes.
 pub(super) fn notes(blocks: &[MarkedBlock]) -> Vec<String> {
     let findings = blocks.iter().map(|block| &block.finding);
     findings.filter(|finding| !finding.is_harmless()).map(|finding| finding.detail.clone()).collect()
 }
 
-/// A report with them before all else.
+/// The report with these findings in front.
 pub(super) fn reported(mut report: Report, count: usize, mut bad: Vec<Finding>) -> Report {
     report.counts.push(("bad_blocks", count as u64));
     bad.extend(report.findings);
     Report { findings: bad, ..report }
 }
 
-/// Whole nodes of a block.
+/// The intact nodes of a block.
 fn nodes(device: &DumpFlash, block: BlockIndex) -> Vec<SeenNode> {
     let size = device.geometry().block_size();
     let mut bytes = vec![0xFF; usize::try_from(size).unwrap_or(0)];
@@ -141,11 +140,11 @@ fn finding(device: &DumpFlash, block: BlockIndex, nodes: usize, good: bool) -> F
         return Finding::new(LEFT_OUT, format!("block {} is not in the dump", block.0)).at(start).harmless();
     }
     let mark = mark(device, block);
-    let many = if nodes == 1 { "1 whole node".to_owned() } else { format!("{nodes} whole nodes") };
+    let many = if nodes == 1 { "1 intact node".to_owned() } else { format!("{nodes} intact nodes") };
     let detail = match (nodes, good) {
         (0, _) => format!("block {} is marked bad{mark}, and is left out", block.0),
         (_, true) => format!(
-            "block {} seems to be marked bad{mark}, but holds {many}: it is read, since whole nodes outweigh a mark",
+            "block {} seems to be marked bad{mark}, but holds {many}: it is read, since intact nodes outweigh a mark",
             block.0
         ),
         _ => format!("block {} is marked bad{mark} and holds {many}: left out, as Linux does", block.0),
@@ -154,7 +153,7 @@ fn finding(device: &DumpFlash, block: BlockIndex, nodes: usize, good: bool) -> F
     if nodes == 0 || good { finding.harmless() } else { finding }
 }
 
-/// The mark that is not 0xFF, where one says so.
+/// The value of the mark in words, if it is known.
 fn mark(device: &DumpFlash, block: BlockIndex) -> String {
     let place = device.layout().marker_byte();
     for page in 0..2 {

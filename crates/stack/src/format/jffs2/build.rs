@@ -14,43 +14,43 @@ use nandkit_vfs::{ErrorKind, FsError, Timestamp};
 use crate::format::{BuildVolume, Built, ByteOrder, Fact};
 use crate::{StackError, presets, suggest};
 
-/// How a JFFS2 image is to be. The defaults are those of mkfs.jffs2 on a little-endian host.
+/// Options of a new JFFS2 image. The defaults are those of mkfs.jffs2 on a little-endian host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Jffs2Build {
-    /// The chip that it is for: its erase blocks, and its kind.
+    /// The chip for the image, which sets erase size and flash type.
     pub device: Option<String>,
-    /// The order of bytes in numbers; `None` for little-endian.
+    /// Byte order of numbers; `None` for little-endian.
     pub byte_order: Option<ByteOrder>,
-    /// Bytes of an erase block: 4 KiB to 64 MiB; `None` for the device's, or 64 KiB.
+    /// Erase size in bytes, 4 KiB to 64 MiB; `None` for the device's, or 64 KiB.
     pub erase_size: Option<u32>,
-    /// Bytes of file data in a node, at the most: the page of the system that mounts the image.
-    /// `None` for 4096.
+    /// Largest amount of file data in a node, in bytes: the page size of the system that mounts the
+    /// image. `None` for 4096.
     pub page_size: Option<u32>,
-    /// Bytes of the cleanmarker at the beginning of each block, 0 for none; `None` for none on NAND
-    /// and 12 on all else.
+    /// Size of the cleanmarker at the beginning of each block in bytes, 0 for none; `None` for none
+    /// on NAND and 12 otherwise.
     pub cleanmarker_size: Option<u32>,
-    /// Puts the OOB behind each page, with cleanmarkers where Linux has them.
+    /// Writes the OOB after each page, with cleanmarkers where Linux puts them.
     pub oob: Option<OobOf>,
-    /// Ends each block but the last in a summary.
+    /// Ends each block but the last with a summary.
     pub summaries: bool,
     /// Compressions in the order in which they are tried: none, zlib, lzo, rtime. Empty for zlib
     /// and rtime.
     pub compressions: Vec<String>,
-    /// How hard to compress, 1 to 9; `None` for 3, by which images are still smaller than those of
-    /// mkfs.jffs2 at its highest, in a fifteenth of the time of 9.
+    /// Compression level, 1 to 9; `None` for 3, which gives smaller images than the highest level
+    /// of mkfs.jffs2 and takes 1/15 of the time of level 9.
     pub level: Option<u8>,
-    /// Whether all compressions are tried for each piece, and the smallest result is taken.
+    /// Whether all compressions are tried for each piece of data, and the smallest result is used.
     pub smallest: bool,
     /// Leaves extended attributes out.
     pub no_xattrs: bool,
-    /// Bytes to which the image is filled up, the OOB not counted; `None` for the end of the last
-    /// block that is used.
+    /// Size to which the image is padded, in bytes without OOB; `None` for the end of the last used
+    /// block.
     pub size: Option<u64>,
-    /// Threads that compress; 0 for one for each processor. The image is the same with any number.
+    /// Number of compression threads; 0 for one per processor. The image does not depend on it.
     pub threads: usize,
 }
 
-/// Whose pages and OOB areas an image with OOB has.
+/// The page and OOB sizes of an image with OOB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OobOf {
     /// Those of the device.
@@ -64,7 +64,7 @@ pub enum OobOf {
     },
 }
 
-/// Every compression that an image can be made with.
+/// The compressions for images, by name.
 const COMPRESSIONS: [(&str, Compression); 4] = [
     ("none", Compression::None),
     ("zlib", Compression::Zlib),
@@ -86,7 +86,12 @@ fn options(asked: &Jffs2Build) -> Result<(BuildOptions, Option<u64>), StackError
         Some(OobOf::Pages { page_size, oob_size }) => Some(OobPages { page_size, oob_size }),
         Some(OobOf::Device) => {
             let pages = nand.map(|geometry| OobPages { page_size: geometry.page_size, oob_size: geometry.oob_size });
-            let missing = || wrong("`oob`", "whose pages? Expected a NAND with `device`, or bytes as `oob`=2048+64");
+            let missing = || {
+                wrong(
+                    "`oob`",
+                    "the page size is not known; expected a NAND chip as `device`, or sizes such as `oob`=2048+64",
+                )
+            };
             Some(pages.ok_or_else(missing)?)
         }
     };
@@ -140,14 +145,14 @@ impl BuildVolume for Jffs2Build {
         if let Some(capacity) = capacity.filter(|capacity| options.size > *capacity) {
             return Err(wrong("`size`", format!("{} bytes, but the device has {capacity}", options.size)));
         }
-        let tree = tree.ok_or_else(|| wrong("mkfs jffs2", "an image is made of a tree; expected one"))?;
+        let tree = tree.ok_or_else(|| wrong("mkfs jffs2", "an image needs a tree; expected one"))?;
         let failed = |error: std::io::Error| wrong(&path.display().to_string(), format!("cannot write: {error}"));
         let file = File::options().write(true).open(path).map_err(failed)?;
         let mut sink = BufWriter::with_capacity(1 << 20, file);
         let report = mkfs::build(tree, &options, &mut sink, progress).map_err(told)?;
         if let Some(capacity) = capacity.filter(|capacity| report.image_bytes > *capacity) {
             let detail =
-                format!("the image has {} bytes, the device {capacity}; expected less to store", report.image_bytes);
+                format!("the image has {} bytes, but the device {capacity}; expected less data", report.image_bytes);
             return Err(wrong("`device`", detail));
         }
         sink.flush().map_err(failed)?;

@@ -1,4 +1,4 @@
-//! JFFS2 in images that are changed.
+//! Changes of JFFS2 volumes in images.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -20,11 +20,11 @@ use crate::format::detected::DetectedFormat;
 use crate::format::{ByteOrder, ChangeFormat, Changing, ChangingVolume, FormatError, OpenVolume, OpenedForChanges};
 use crate::{MountedFileSystem, suggest};
 
-/// More bytes of changes are not held between two syncs: a node more or less on the flash is what a
-/// power cut leaves, too.
+/// Largest amount of changes held between two syncs, in bytes. Writing some earlier is safe: a
+/// power cut may also leave any number of nodes.
 const HELD_MAX: u64 = 64 << 20;
 
-/// Every name of a compression of new data.
+/// The compressions of new data, by name.
 const COMPRESSIONS: [(&str, CompressionMode); 6] = [
     ("none", CompressionMode::None),
     ("zlib", CompressionMode::Only(Compression::Zlib)),
@@ -67,7 +67,7 @@ impl ChangeFormat for Jffs2Format {
     }
 }
 
-/// A volume, and the dump on which it holds a handle: it is given back at the end.
+/// A volume, and the dump that it works on, which is returned at the end.
 struct OnDump {
     volume: Jffs2<Box<dyn Flash>>,
     dump: Arc<RwLock<DumpFlash>>,
@@ -89,7 +89,7 @@ impl ChangingVolume for OnDump {
     }
 
     fn count_free(&mut self) {
-        // What cannot be read counts as used, and whoever needs it is told.
+        // Unreadable data count as used; who reads them gets the error.
         let _ = self.volume.account();
     }
 
@@ -106,8 +106,8 @@ impl ChangingVolume for OnDump {
     }
 }
 
-/// Mounts for changes that leave an image as its writer would: cleanmarkers and summaries where
-/// there were some.
+/// Mounts for changes in the style of the image's writer: with cleanmarkers and summaries if the
+/// image has them.
 fn mount(
     device: DumpFlash,
     found: &DetectedFormat,
@@ -124,15 +124,14 @@ fn mount(
         _ => Order::Little,
     };
     let habits = WriterHabits::of(&device, order);
-    // A dump without OOB and pages may be one of NAND as well, which has no cleanmarkers in its
-    // blocks.
+    // A dump without OOB and pages may come from NAND, which has no cleanmarkers in its blocks.
     let cleanmarker = match (device.geometry().kind, habits.cleanmarkers) {
         (FlashKind::Nand, _) => cleanmarker_on_nand(&device),
         (FlashKind::Nor, true) => Some(Cleanmarker::Inline),
         (FlashKind::Nor, false) => Some(Cleanmarker::None),
     };
-    // No power fails in the middle of a page here: the open block is gone on with, so that small
-    // changes take little room.
+    // No power cut can tear a page here, so that writing continues in the open block and small
+    // changes take little space.
     let write = WriteOptions { compression, summaries: habits.summaries, reopen: true, ..WriteOptions::default() };
     let mount = MountOptions {
         order: Some(order),

@@ -1,5 +1,4 @@
-//! Handles on a dump that is changed: the volume and whoever brings it to its place hold it
-//! together.
+//! Handles on a dump that is changed, shared by the volume and the code that stores the result.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -7,14 +6,14 @@ use nandkit_flash::{Flash, PageProgram, PageRead, Result};
 use nandkit_flash_image::DumpFlash;
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress};
 
-/// A handle on a dump. Reads follow one another no more than on the dump itself.
+/// A handle on a dump. Reads run as concurrently as on the dump itself.
 pub(super) struct DumpHandle {
     geometry: FlashGeometry,
     dump: Arc<RwLock<DumpFlash>>,
 }
 
 impl DumpHandle {
-    /// A handle on a dump that its maker keeps.
+    /// A handle on a dump that the caller keeps.
     pub(super) fn new(dump: Arc<RwLock<DumpFlash>>) -> Self {
         let geometry = *dump.read().unwrap_or_else(PoisonError::into_inner).geometry();
         Self { geometry, dump }

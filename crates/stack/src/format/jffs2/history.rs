@@ -1,4 +1,4 @@
-//! Older states of files and deleted names, as far as their nodes are still on the flash.
+//! Old versions of files and deleted names whose nodes are still on the flash.
 
 use nandkit_flash::Flash;
 use nandkit_jffs2::{Ino, Jffs2, versions};

@@ -1,4 +1,4 @@
-//! What `info` tells of a volume of JFFS2, for people and as JSON.
+//! Facts about a JFFS2 volume for `info`.
 
 use nandkit_jffs2::probe::has_old_magic;
 use nandkit_units::format_bytes;
@@ -7,7 +7,8 @@ use nandkit_vfs::FileSystem;
 use super::{NAME, OLD_MAGIC, mount_chip};
 use crate::format::{Fact, FormatError, Medium, Opening, VolumeInfo};
 
-/// A dump says what detection found; a volume on a chip is mounted, and says how much is free.
+/// The facts of a volume. For a dump they come from detection; a volume on a chip is mounted and
+/// shows its free space.
 pub(super) fn of(medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError> {
     let mut notes = Vec::new();
     let facts = match medium {

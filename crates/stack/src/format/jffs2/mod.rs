@@ -39,8 +39,8 @@ use crate::named::whole;
 /// The format's name.
 const NAME: &str = "jffs2";
 
-/// What is to be known of a volume with the old magic number.
-const OLD_MAGIC: &str = "the nodes have the magic number 0x1984 of before 2001, which Linux does not mount: the volume is only read; expected changes in a new one, which `extract` and `mkfs jffs2` make";
+/// The note about a volume with the old magic number.
+const OLD_MAGIC: &str = "the nodes have the magic number 0x1984 of before 2001, which Linux does not mount: the volume can only be read; to change it, make a new one with `extract` and `mkfs jffs2`";
 
 /// JFFS2 in the table of formats.
 pub static FORMAT: Jffs2Format = Jffs2Format;
@@ -106,7 +106,7 @@ impl Format for Jffs2Format {
         match medium {
             Medium::Dump(dump) => {
                 let (device, bad) = bad_blocks::weighed(dump.device);
-                // A file that cannot be read fails the mount, which says so.
+                // If the file cannot be read, the mount fails and reports it.
                 let ecc = device.ecc_report().ok().flatten();
                 let volume = mount_dump(device, &dump.found, &every_node(how.options))?;
                 let count = bad.len();
@@ -153,7 +153,7 @@ impl<F: Flash> OpenVolume for Jffs2<F> {
     }
 }
 
-/// A volume of a dump, and what is missing of it with the blocks that are left out.
+/// A volume of a dump, and the losses by blocks that are left out.
 struct WithoutBlocks {
     volume: Jffs2<Box<dyn Flash>>,
     left_out: Vec<Finding>,
@@ -174,14 +174,14 @@ impl OpenVolume for WithoutBlocks {
     }
 }
 
-/// Adds what the ECC of a dump says to a report: which files it concerns the findings say.
+/// Adds the ECC statistics of a dump to a report. The findings name the affected files.
 fn tell_ecc(ecc: &EccReport, report: &mut Report) {
     report.counts.push(("ecc_bits_corrected", ecc.corrected_bits));
     report.counts.push(("ecc_codewords_corrected", ecc.corrected));
     report.counts.push(("ecc_codewords_uncorrectable", ecc.uncorrectable));
     if ecc.corrected + ecc.uncorrectable > 0 {
         report.notes.push(format!(
-            "by the OOB layout {}, {} bits of {} code words were corrected, and {} code words have more wrong bits than that",
+            "by the OOB layout {}, {} bits of {} code words were corrected, and {} code words have more bit errors than it can correct",
             ecc.layout.name(),
             ecc.corrected_bits,
             ecc.corrected,
@@ -190,8 +190,8 @@ fn tell_ecc(ecc: &EccReport, report: &mut Report) {
     }
 }
 
-/// Refuses a device with nodes of both byte orders: parts of different volumes, of which only one
-/// can be opened. Error: what was found, and what would be right.
+/// Refuses a device with nodes of both byte orders: these are parts of different volumes, and only
+/// one can be opened.
 fn refuse_mixed(device: &DumpFlash) -> Result<(), FormatError> {
     let Some(mixed) = mixed_orders(device) else { return Ok(()) };
     let at = |place: Option<u64>| place.map_or_else(String::new, |place| format!(" (the first at {place:#x})"));
@@ -203,7 +203,7 @@ fn refuse_mixed(device: &DumpFlash) -> Result<(), FormatError> {
     )))
 }
 
-/// The options for a look at every node, not only at what summaries say of them.
+/// The options with summaries ignored, so that every node is read.
 fn every_node(options: &OpenOptions) -> OpenOptions {
     OpenOptions { no_summaries: true, ..options.clone() }
 }
@@ -223,7 +223,7 @@ fn mount_dump(
     mount(Box::new(device), clock_at(0), MountOptions { order, has_old_magic, cleanmarker, ..for_reading(options) })
 }
 
-/// None where the pages keep ECC in place of a cleanmarker; else as Linux places it.
+/// No cleanmarkers if ECC takes their place in the OOB; otherwise they are where Linux puts them.
 fn cleanmarker_on_nand(device: &DumpFlash) -> Option<Cleanmarker> {
     let layout = device.oob_layout()?;
     let Cleanmarker::Oob { offset } = Cleanmarker::of_nand(layout.page_size(), layout.oob_size()) else { return None };
@@ -253,15 +253,15 @@ fn for_reading(options: &OpenOptions) -> MountOptions {
     MountOptions { read_only: true, use_summaries, parallel: true, ..MountOptions::default() }
 }
 
-/// The device is of no type that is known, so that JFFS2 is compiled once for all of them.
+/// Mounts a device. It is a trait object, so that JFFS2 is compiled only once.
 fn mount(device: Box<dyn Flash>, clock: Clock, options: MountOptions) -> Result<Jffs2<Box<dyn Flash>>, FormatError> {
     let volume = Jffs2::mount(device, clock, options)?;
-    // So that every command knows it, whatever it looks at.
+    // Contradictions are found at the mount, so that every command knows them.
     volume.witness_contradictions()?;
     Ok(volume)
 }
 
-/// Refuses changes of a volume that Linux does not mount either.
+/// Refuses changes of a volume with the old magic number, which Linux does not mount.
 fn refuse_old_magic(device: &DumpFlash) -> Result<(), FormatError> {
     match has_old_magic(device) {
         true => Err(FormatError::Unfit(OLD_MAGIC.to_owned())),

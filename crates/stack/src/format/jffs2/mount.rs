@@ -1,4 +1,4 @@
-//! JFFS2 on a chip: made on a new one, mounted where it is there already.
+//! JFFS2 on an emulated chip: made on a new chip, mounted on one with a volume.
 
 use nandkit_codec::compression::Compression;
 use nandkit_flash::{Flash, PageRead};
@@ -40,8 +40,9 @@ impl FormatSpec for Jffs2Spec {
     ) -> Result<Box<dyn MountedFileSystem>, StackError> {
         let mut options = mount_options(self, seed)?;
         if partial_programs < 2 {
-            // A cleanmarker would be the one program that the part allows for a block's first page.
-            // Linux mounts JFFS2 on no such part (its MTD type is MLC); here it does without.
+            // This chip allows one program per page, and a cleanmarker would use up that of the
+            // first page. Linux does not mount JFFS2 on such chips (MTD type MLC); here it is used
+            // without cleanmarkers.
             options.cleanmarker = Some(Cleanmarker::None);
         }
         let is_there = frame.keeping.is_some() && !is_blank(&flash, &frame.clock)?;
@@ -57,8 +58,8 @@ impl FormatSpec for Jffs2Spec {
     }
 }
 
-/// Whether the first page of no block is programmed, its OOB included: what is there and is no
-/// JFFS2 may be somebody's data.
+/// Whether the first page of every block is erased, OOB included. Other data on the chip may be of
+/// value.
 fn is_blank<F: Flash>(flash: &F, clock: &Clock) -> Result<bool, StackError> {
     let geometry = *flash.geometry();
     let (mut page, mut oob) = (vec![0; geometry.page_size as usize], vec![0; geometry.oob_size as usize]);
@@ -66,7 +67,7 @@ fn is_blank<F: Flash>(flash: &F, clock: &Clock) -> Result<bool, StackError> {
         let read = PageRead { oob: &mut oob, ..PageRead::bytes(0, &mut page) };
         match flash.read(&Context::at(clock.now()), block.page(0), read) {
             Ok(done) => clock.advance_to(done.completed),
-            // What cannot be read was written.
+            // An unreadable page was written.
             Err(error) if error.kind == nandkit_flash::ErrorKind::Uncorrectable => return Ok(false),
             Err(error) => return Err(StackError::new("stack.fs", format!("cannot read the first pages: {error}"))),
         }

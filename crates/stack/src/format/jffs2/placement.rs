@@ -1,5 +1,5 @@
-//! Which ways of lying in a file are tried for JFFS2: without OOB, with each page's OOB behind it,
-//! with a block's OOB behind the block.
+//! The OOB placements that are tried to find JFFS2 in a file: no OOB, OOB after each page, OOB
+//! after each block.
 
 use nandkit_flash::Flash;
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement, detect};
@@ -13,30 +13,30 @@ use crate::format::OpenOptions;
 use crate::format::detected::Within;
 use crate::format::recognise::asked_for;
 
-/// The largest erase size that is tried for OOB behind blocks.
+/// Largest erase size that is tried for OOB after blocks, in bytes.
 const AFTER_BLOCK_MAX: u32 = 1 << 20;
-/// Blocks of such a dump that have to begin with a node or free flash.
+/// Blocks of such a dump that must begin with a node or erased flash.
 const BEGINNINGS: u64 = 16;
-/// Bytes of a dump in which the first cleanmarker in an OOB is looked for.
+/// Bytes of a dump that are searched for the first cleanmarker in an OOB.
 const FIRST_MARKER: usize = 8 << 20;
-/// The largest OOB of which a dump is tried without its being in use.
+/// Largest OOB size that is tried for page sizes that no known chip has.
 const OOB_MAX: u32 = 4096;
-/// By so many points of quality a placement with an OOB of which nothing shows has to be better
-/// than none.
+/// Points of quality by which a placement with an OOB, without evidence of the OOB, must beat the
+/// one without.
 const OOB_MARGIN: u32 = 60;
-/// Placements that are looked through to the end.
+/// Largest number of placements that are scanned completely.
 const THOROUGH_MAX: usize = 4;
 
-/// A way of lying in the file, and what is found if a dump is read by it.
+/// A placement, and what a probe finds when it reads the dump by it.
 #[derive(Debug)]
 pub(super) struct ProbedPlacement {
-    /// A layout of this placement for the whole file; its erase size says nothing but with the OOB
-    /// behind blocks.
+    /// A layout of this placement for the whole file. Its erase size is only meaningful with OOB
+    /// after blocks.
     pub layout: ImageLayout,
     pub probe: Probe,
-    /// The volumes in the part, where it has no proven end; none where all of it is one.
+    /// The volumes in a part without a proven end; empty if one volume fills it.
     pub volumes: Vec<VolumeExtent>,
-    /// Of 1000: how much of the nodes is seen by it that the placement sees which sees most.
+    /// Bytes of nodes found, per 1000 of those found by the best placement.
     pub share: u32,
     /// Whether the file ends with a whole page and its OOB.
     whole_pages: bool,
@@ -50,7 +50,7 @@ impl ProbedPlacement {
             _ => layout.page_size,
         };
         let asked: Vec<u32> = options.erase_size.into_iter().collect();
-        // With the OOB behind blocks, where the OOB stands tells the size.
+        // With OOB after blocks, the position of the OOB determines the block size.
         let block_with_oob = (layout.oob == OobPlacement::AfterBlock).then_some(layout.block_size);
         let known = Assumptions { page_size, erase_sizes: &asked, block_with_oob };
         let mut volumes =
@@ -67,7 +67,7 @@ impl ProbedPlacement {
         Some(Self { layout, probe, volumes, share: 1000, whole_pages })
     }
 
-    /// How far what it shows is nodes, and all of them: up to 1000.
+    /// How completely the placement explains the bytes as nodes, and finds all nodes: up to 1000.
     fn quality(&self) -> u32 {
         (self.probe.quality() * self.share / 1000).max(1)
     }
@@ -77,7 +77,7 @@ impl ProbedPlacement {
     }
 }
 
-/// The volumes in a device; none where the only one fills it.
+/// The volumes in a device; empty if a single one fills it.
 fn inside(device: &DumpFlash, known: &Assumptions<'_>) -> Vec<VolumeExtent> {
     let found = volumes(device, known);
     match found.as_slice() {
@@ -92,8 +92,8 @@ pub(super) fn view(image: &Image, within: Within, layout: &ImageLayout) -> Optio
     image.view(part).ok()
 }
 
-/// Everything that shows nodes of JFFS2. Cost: a glance by every placement, and all of the part, up
-/// to some 64 MiB, by the few that show most.
+/// All placements that show JFFS2 nodes. Cost: a quick probe by every placement, and a scan of the
+/// part, up to about 64 MiB, by the best few.
 pub(super) fn probed_placements(
     image: &Image,
     within: Within,
@@ -106,7 +106,7 @@ pub(super) fn probed_placements(
         found.extend(look(image, within, after_blocks(image.bytes(), options), options, depth));
         keep_convincing(&mut found);
     }
-    // The OOB behind a block of small pages looks like that of one large page.
+    // OOB after a block of small pages looks like the OOB of one large page.
     if depth == Depth::Thorough && !found.iter().any(ProbedPlacement::is_clean) {
         let marked = look(image, within, by_marker(image.bytes(), options), options, depth);
         found.extend(marked.into_iter().filter(|placement| placement.probe.oob_markers() > 0));
@@ -114,12 +114,11 @@ pub(super) fn probed_placements(
     found
 }
 
-/// Leaves out each placement with an OOB of which nothing shows, unless it makes the way from node
-/// to node better and loses no node on it: a wrong one may cut out just what stands between nodes.
+/// Removes placements with an OOB without evidence, unless they connect nodes better and lose none:
+/// a wrong placement may happen to cut out the bytes between nodes.
 fn keep_convincing(found: &mut Vec<ProbedPlacement>) {
     let has_oob = |placement: &ProbedPlacement| placement.layout.oob != OobPlacement::None;
-    // A wrong placement may show a few nodes without anything between them, where it is free to
-    // leave out the rest.
+    // A wrong placement may show a few nodes without gaps if it may leave out the rest.
     if found.iter().any(|placement| !placement.volumes.is_empty()) {
         let most = found.iter().map(|placement| placement.probe.node_bytes()).max().unwrap_or(0).max(1);
         for placement in found.iter_mut() {
@@ -129,8 +128,8 @@ fn keep_convincing(found: &mut Vec<ProbedPlacement>) {
     let plain = found.iter().find(|placement| !has_oob(placement));
     let Some((quality, nodes)) = plain.map(|plain| (plain.quality(), plain.probe.node_bytes())) else { return };
     found.retain(|placement| {
-        // Of a dump that ends within a page more nodes have to show: such a placement may as well
-        // cut out the blank flash between the few nodes that there are.
+        // If the dump ends within a page, more nodes must be found: a wrong placement may also cut
+        // out the blank flash between a few nodes.
         let least = nodes + u64::from(!placement.whole_pages);
         let is_better = placement.quality() > (quality + OOB_MARGIN).max(SURE) && placement.probe.node_bytes() >= least;
         !has_oob(placement) || placement.probe.oob_markers() > 0 || is_better
@@ -144,7 +143,7 @@ fn look(
     options: &OpenOptions,
     depth: Depth,
 ) -> Vec<ProbedPlacement> {
-    // What the options say is longer than the file is blank behind it.
+    // If the options set a size beyond the file, the rest counts as blank.
     let length = (image.bytes().len() as u64).max(within.0.saturating_add(within.1.unwrap_or(0)));
     let layouts = layouts.into_iter().map(|layout| known_blocks(layout, options));
     let glanced = layouts.filter(|layout| length >= layout.stored_page()).filter_map(|layout| {
@@ -154,8 +153,8 @@ fn look(
         Some((placement.probe.quality(), placement))
     });
     let mut glanced: Vec<(u32, ProbedPlacement)> = glanced.collect();
-    // Little content fits blocks of many sizes; the right one has its cleanmarkers where they are
-    // to be.
+    // Little content fits many block sizes; the right size has its cleanmarkers in the right
+    // places.
     let markers = |placement: &ProbedPlacement| match placement.layout.oob {
         OobPlacement::AfterBlock => placement.probe.oob_markers(),
         _ => 0,
@@ -164,8 +163,8 @@ fn look(
     if depth == Depth::Glance {
         return glanced.into_iter().map(|(_, placement)| placement).collect();
     }
-    // A glance and a thorough look do not compare: what lies without OOB has had the latter, and
-    // stays.
+    // Quick and thorough probes do not compare. Placements without OOB had the thorough one, and
+    // stay.
     let (plain, mut with_oob): (Vec<_>, Vec<_>) =
         glanced.into_iter().partition(|(_, placement)| placement.layout.oob == OobPlacement::None);
     let best = with_oob.first().map_or(0, |(quality, _)| *quality);
@@ -177,8 +176,8 @@ fn look(
     plain.into_iter().map(|(_, placement)| placement).chain(thorough).collect()
 }
 
-/// A layout with what the options know of its blocks, which are of the size that was asked for
-/// where some are missing.
+/// Applies the block options to a layout: the given erase size if blocks are missing, and the
+/// blocks themselves.
 fn known_blocks(layout: ImageLayout, options: &OpenOptions) -> ImageLayout {
     let layout = match options.erase_size.filter(|_| !options.missing_blocks.is_empty()) {
         Some(size) if layout.oob != OobPlacement::AfterBlock => sized(&layout, size),
@@ -187,7 +186,7 @@ fn known_blocks(layout: ImageLayout, options: &OpenOptions) -> ImageLayout {
     options.with_blocks(layout)
 }
 
-/// The same placement with blocks of another size.
+/// The placement with another block size.
 pub(super) fn sized(layout: &ImageLayout, size: u32) -> ImageLayout {
     match (layout.kind, layout.oob) {
         (FlashKind::Nor, _) => {
@@ -198,7 +197,7 @@ pub(super) fn sized(layout: &ImageLayout, size: u32) -> ImageLayout {
     }
 }
 
-/// The smallest block of whole pages: sizes are found out later.
+/// The smallest block of whole pages. The real size is determined later.
 fn block_of(page: u32) -> u32 {
     page.max(ERASE_SIZE_MIN)
 }
@@ -207,7 +206,8 @@ fn allowed(options: &OpenOptions, page: u32, oob: u32) -> bool {
     options.page_size.is_none_or(|size| size == page) && options.oob_size.is_none_or(|size| size == oob)
 }
 
-/// Without OOB, and with that of the pages in use behind each page; or as the options have it.
+/// The usual layouts: without OOB, and with OOB after each page for common page sizes; or those of
+/// the options.
 fn usual(options: &OpenOptions) -> Vec<ImageLayout> {
     let mut layouts = Vec::new();
     if options.oob_size.is_none_or(|size| size == 0) {
@@ -227,8 +227,8 @@ fn usual(options: &OpenOptions) -> Vec<ImageLayout> {
     layouts
 }
 
-/// Pages that nobody is known to make: the first cleanmarker in an OOB tells where the first page
-/// of data ends, and the length of the file what a page with its OOB may have.
+/// Layouts with unusual page sizes: the first cleanmarker in an OOB shows where the first page
+/// ends, and the length of the file limits the size of a page with its OOB.
 fn by_marker(bytes: &[u8], options: &OpenOptions) -> Vec<ImageLayout> {
     let beginning = bytes.get(..FIRST_MARKER).unwrap_or(bytes);
     let Some(first) = first_oob_marker(beginning) else { return Vec::new() };
@@ -245,8 +245,8 @@ fn by_marker(bytes: &[u8], options: &OpenOptions) -> Vec<ImageLayout> {
     layouts
 }
 
-/// With the OOB of a block's pages behind the block: where the file is whole blocks of that, and
-/// they begin with nodes or free flash.
+/// Layouts with OOB after blocks, if the file consists of whole such blocks and they begin with
+/// nodes or erased flash.
 fn after_blocks(bytes: &[u8], options: &OpenOptions) -> Vec<ImageLayout> {
     let mut layouts = Vec::new();
     for (page, oob) in detect::pages().filter(|(page, oob)| allowed(options, *page, *oob)) {

@@ -1,4 +1,4 @@
-//! How a dump may hold JFFS2: placements, and the erase sizes that fit each.
+//! Detection of JFFS2 in a dump: the placements, and the erase sizes that fit each.
 
 use nandkit_flash::Look;
 use nandkit_flash_image::{ImageLayout, OobPlacement, detect};
@@ -9,12 +9,12 @@ use super::placement::{self, ProbedPlacement, sized};
 use crate::format::detected::{Claims, DetectedFormat, Detection, View};
 use crate::format::{BEGINNING, ByteOrder, Format};
 
-/// Points that a layout with OOB has of its length alone.
+/// Points of a layout with OOB for a fitting length alone.
 const OOB_POINTS: u32 = 60;
-/// What is taken off where no cleanmarker and no bad-block mark shows that there is an OOB.
+/// Points deducted if neither a cleanmarker nor a bad-block mark shows that there is an OOB.
 const OOB_DOUBT: u32 = 30;
 
-/// Every layout by which nodes show.
+/// All layouts that show nodes.
 pub(super) fn found(format: &'static dyn Format, view: &View<'_>) -> Vec<DetectedFormat> {
     let claims = |placement: &ProbedPlacement| Claims {
         begins_otherwise: begins_otherwise(view, &placement.layout) && placement.volumes.len() != 1,
@@ -25,7 +25,7 @@ pub(super) fn found(format: &'static dyn Format, view: &View<'_>) -> Vec<Detecte
     placements.iter().flat_map(|placement| by_size(format, view, claims(placement), placement)).collect()
 }
 
-/// Whether the image begins with something else, read by the layout where that decodes pages.
+/// Whether the image begins with something else, after decoding pages by the layout.
 fn begins_otherwise(view: &View<'_>, layout: &ImageLayout) -> bool {
     let mut first = vec![0xFF; BEGINNING as usize];
     let decoded = layout.ecc.as_ref().and_then(|_| view.image.view(layout.clone()).ok());
@@ -39,7 +39,7 @@ fn begins_otherwise(view: &View<'_>, layout: &ImageLayout) -> bool {
     !begins_with_node(&first) && !nandkit_units::is_erased(&first)
 }
 
-/// A placement with each erase size that fits, or with the one that was asked for.
+/// A placement with each erase size that fits, or with the requested one.
 fn by_size(
     format: &'static dyn Format,
     view: &View<'_>,
@@ -54,7 +54,7 @@ fn by_size(
     let Some(first) = sizes.first() else { return Vec::new() };
     let judged = detect::judge(view.image.bytes(), sized(&placement.layout, *first));
     let marked = judged.points > OOB_POINTS || placement.probe.oob_markers() > 0;
-    // OOB of which nothing shows is less likely than none.
+    // An OOB without evidence is less likely than no OOB.
     let doubt = if placement.layout.oob == OobPlacement::None || marked { 0 } else { OOB_DOUBT };
     let mut found = Vec::new();
     for (place, size) in (0_u32..).zip(&sizes) {
@@ -104,7 +104,7 @@ fn by_size(
     found
 }
 
-/// The layout in words. That this is NOR is said where cleanmarkers in the data prove it.
+/// The layout in words. It says NOR only if cleanmarkers in the data prove it.
 fn described(layout: &ImageLayout, placement: &ProbedPlacement) -> String {
     if layout.kind == FlashKind::Nand || placement.probe.has_markers_in_data() {
         return layout.describe();
@@ -112,20 +112,20 @@ fn described(layout: &ImageLayout, placement: &ProbedPlacement) -> String {
     format!("no OOB, {} blocks", nandkit_units::format_bytes(layout.block_size.into()))
 }
 
-/// What is not the volume's, where the part holds more than it.
+/// Notes on bytes of the part outside the volume.
 fn ends(placement: &ProbedPlacement, view: &View<'_>) -> Vec<String> {
     let [one] = placement.volumes.as_slice() else { return Vec::new() };
     let (start, end) = (view.within.0 + one.range.start, view.within.0 + one.range.end);
-    let told = format!("the volume is {start:#x} to {end:#x}; what is before and behind it is left as it is");
+    let told = format!("the volume is {start:#x} to {end:#x}; bytes before and after it are not changed");
     let mark = (placement.layout.oob == OobPlacement::None).then(|| end_mark(view.image.bytes(), start)).flatten();
     [told].into_iter().chain(one.doubts.iter().cloned()).chain(mark).collect()
 }
 
-/// How far in front of a volume OpenWrt's mark is looked for: a block, of the usual sizes.
+/// Bytes before a volume that are searched for OpenWrt's mark: a block of the usual sizes.
 const MARK_WITHIN: u64 = 256 << 10;
 
-/// OpenWrt's mark in front of a volume: what stands behind it was there before the firmware was
-/// written, and goes at the first boot (package/system/mtd, `jffs2.c`).
+/// A note about OpenWrt's mark before a volume: data after the mark is older than the firmware and
+/// is erased at the first boot (package/system/mtd, `jffs2.c`).
 fn end_mark(bytes: &[u8], start: u64) -> Option<String> {
     let mut places = (1..=MARK_WITHIN / 4096).filter_map(|back| start.checked_sub(back * 4096));
     let is_mark = |at: &u64| {
@@ -133,7 +133,7 @@ fn end_mark(bytes: &[u8], start: u64) -> Option<String> {
         place.is_some_and(|rest| rest.starts_with(&[0xDE, 0xAD, 0xC0, 0xDE]))
     };
     places.find(is_mark).map(|at| {
-        format!("0xDEADC0DE at {at:#x}: what stands behind it is to be erased at the first boot, and may be older than the firmware")
+        format!("0xDEADC0DE at {at:#x}: the data after it will be erased at the first boot, and may be older than the firmware")
     })
 }
 

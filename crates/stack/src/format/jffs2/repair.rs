@@ -1,4 +1,4 @@
-//! JFFS2 in images: a repair.
+//! Repair of JFFS2 volumes in images.
 
 use nandkit_flash_image::{DumpFlash, Image};
 

@@ -5,17 +5,17 @@ use nandkit_cleaning::separation::Separation;
 use nandkit_cleaning::victim::VictimPolicy;
 use serde::{Deserialize, Serialize};
 
-/// How JFFS2 compresses.
+/// Compression modes of JFFS2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CompressionName {
-    /// Not at all. The default: what is compared is the flash, not how well the workload's content
-    /// compresses.
+    /// No compression. The default, since comparisons are about the flash and not about how well
+    /// the content of workloads compresses.
     #[default]
     None,
     /// The first of LZO, zlib and rtime that makes the data shorter: Linux's default.
     Priority,
-    /// The one of these that makes the data shortest.
+    /// The one of LZO, zlib and rtime with the shortest result.
     Size,
     /// Always zlib.
     Zlib,
@@ -25,7 +25,7 @@ pub enum CompressionName {
     Rtime,
 }
 
-/// In which order the bytes of numbers stand.
+/// Byte order of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndianName {
@@ -36,16 +36,16 @@ pub enum EndianName {
     Big,
 }
 
-/// Where the draws of a victim policy come from.
+/// Source of the random numbers of a victim policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DrawsName {
-    /// From the clock for `jffs2-lists`, independent for all others.
+    /// The clock for `jffs2-lists`, a seeded stream for all others.
     #[default]
     Auto,
-    /// From the ticks of the clock, as Linux has it.
+    /// The ticks of the clock, as in Linux.
     Ticks,
-    /// Each from a seeded stream.
+    /// A seeded stream.
     Independent,
 }
 
@@ -53,25 +53,25 @@ pub enum DrawsName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Jffs2Spec {
-    /// How data are compressed.
+    /// Compression of data.
     pub compression: CompressionName,
     /// Which block is collected next: a victim policy by name, with its options: `jffs2-lists`,
     /// `cat:open-clean=yes`.
     #[serde(alias = "collector", deserialize_with = "crate::named::victim")]
     pub victim: String,
-    /// Where the collector's draws come from.
+    /// Source of the collector's random numbers.
     pub draws: DrawsName,
-    /// The length of a tick in simulated milliseconds: 4 in Debian's Linux.
+    /// Length of a tick in simulated milliseconds; 4 in Debian's Linux.
     pub tick_ms: u64,
-    /// Which of several open blocks data go to: a separation by name, with its options: `none`,
-    /// `dac:regions=3`.
+    /// How data are divided among several open blocks: a separation by name, with its options:
+    /// `none`, `dac:regions=3`.
     pub separation: String,
-    /// Whether full blocks end in a summary.
+    /// Whether full blocks end with a summary.
     pub summaries: bool,
-    /// The least time between two passes of the background collector in simulated milliseconds, 50
-    /// in Linux; 0 for none.
+    /// Shortest time between two passes of the background collector in simulated milliseconds, 50
+    /// in Linux; 0 disables it.
     pub background_ms: u64,
-    /// The order of bytes in numbers.
+    /// Byte order of numbers.
     pub endian: EndianName,
 }
 
@@ -91,12 +91,12 @@ impl Default for Jffs2Spec {
 }
 
 impl Jffs2Spec {
-    /// The collector's policy.
+    /// The victim policy of the collector.
     pub fn policy(&self) -> Result<VictimPolicy, SpecError> {
         self.victim.parse().map_err(|error| SpecError::form(format!("victim: {error}")))
     }
 
-    /// Where data go.
+    /// The separation of data.
     pub fn separation(&self) -> Result<Separation, SpecError> {
         self.separation.parse().map_err(|error| SpecError::form(format!("separation: {error}")))
     }

@@ -1,4 +1,4 @@
-//! The volumes of JFFS2 in a dump, as nodes show them and as tables bound them.
+//! Finds the JFFS2 volumes in a dump from their nodes and from partition tables.
 
 use nandkit_flash::Flash;
 use nandkit_flash_image::regions::{Region, RegionSource, Signature, named};
@@ -6,8 +6,8 @@ use nandkit_flash_image::{DumpFlash, OobPlacement};
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::probe::{self, Assumptions, VolumeExtent};
 
-/// Every volume in a dump: what nodes show, cut where a table, or `mtdparts` outside of all
-/// volumes, lets a partition begin or end.
+/// All volumes in a dump: ranges of nodes, cut at the partition borders of a table or of `mtdparts`
+/// text outside of all volumes.
 pub(super) fn volumes(device: &DumpFlash, known: &Assumptions<'_>) -> Vec<VolumeExtent> {
     let mut shown = probe::volumes(device, known);
     if shown.is_empty() {
@@ -26,8 +26,8 @@ pub(super) fn volumes(device: &DumpFlash, known: &Assumptions<'_>) -> Vec<Volume
     shown.into_iter().flat_map(|volume| cut(volume, &borders)).collect()
 }
 
-/// On NAND a volume ends with an erase block of the dump, whether its own nodes prove the size or
-/// not: a block behind that is blank only at its beginning is none of its own.
+/// Extends a volume on NAND to the end of an erase block, whether or not its nodes prove the block
+/// size. A following block that is only blank at its beginning does not belong to it.
 pub(super) fn end_with_a_block(volume: &mut VolumeExtent, block: u64) {
     let end = volume.range.end / block.max(1) * block;
     if end >= volume.used_end && end > volume.range.start {
@@ -35,8 +35,8 @@ pub(super) fn end_with_a_block(volume: &mut VolumeExtent, block: u64) {
     }
 }
 
-/// Whether a region's borders are those of volumes: a text in a file of a volume says nothing of
-/// it.
+/// Whether the borders of a region can be borders of volumes. Text inside a file of a volume does
+/// not count.
 fn counts(region: &Region, shown: &[VolumeExtent]) -> bool {
     match &region.source {
         RegionSource::MtdParts { at, in_environment, .. } => {
@@ -47,7 +47,7 @@ fn counts(region: &Region, shown: &[VolumeExtent]) -> bool {
     }
 }
 
-/// A volume cut at borders; a piece without nodes is none.
+/// A volume cut at borders; pieces without nodes are dropped.
 fn cut(volume: VolumeExtent, borders: &[u64]) -> Vec<VolumeExtent> {
     let mut pieces = Vec::new();
     let mut rest = volume;
@@ -67,7 +67,7 @@ fn cut(volume: VolumeExtent, borders: &[u64]) -> Vec<VolumeExtent> {
     pieces
 }
 
-/// What a dump's layout tells of the volumes in it.
+/// What the layout of a dump says about its volumes.
 fn known(device: &DumpFlash) -> Assumptions<'static> {
     let page_size = match device.layout().oob {
         OobPlacement::None => 1,
@@ -76,13 +76,13 @@ fn known(device: &DumpFlash) -> Assumptions<'static> {
     Assumptions { page_size, erase_sizes: &[], block_with_oob: None }
 }
 
-/// Where the volume begins whose nodes stand on both sides of a place, whatever tables say.
+/// The start of a volume with nodes on both sides of `place`, regardless of tables.
 pub(super) fn crosses(device: &DumpFlash, place: u64) -> Option<u64> {
     let shown = probe::volumes(device, &known(device));
     shown.iter().find(|volume| volume.range.start < place && place < volume.used_end).map(|volume| volume.range.start)
 }
 
-/// The volumes of a dump, as regions show themselves.
+/// The volumes of a dump as signatures of regions.
 pub(super) fn signatures(device: &DumpFlash) -> Vec<(u64, Signature)> {
     let shown = |volume: VolumeExtent| {
         let kind = match volume.order {
