@@ -77,7 +77,7 @@ pub fn check_documents(tree: &Tree, columns: usize, most: usize) -> Vec<Violatio
     vec![Violation::new(super::BOUNDS, 0, what)]
 }
 
-/// Bounds that may fall: of long comments, long lines of prose, and docs that begin with "The same".
+/// Notes about bounds of this file that may fall.
 pub fn notes(tree: &Tree, columns: usize, (long_max, prose_max, same_max): (usize, usize, usize)) -> Vec<Violation> {
     let long = super::may_fall("long comment lines", long_comments(tree, columns).len(), long_max);
     let prose = super::may_fall("long lines of prose", long_prose(tree, columns).len(), prose_max);
@@ -91,8 +91,8 @@ fn long_comments(tree: &Tree, columns: usize) -> Vec<(&str, usize)> {
     numbered(tree).filter(|(_, _, line, _)| is_long(line)).map(|(path, number, ..)| (path, number)).collect()
 }
 
-/// Path and line of each line of prose in documents that is longer: tables, fenced blocks, headings,
-/// link definitions and HTML comments may be.
+/// Path and line of each long line of prose in documents. Tables, fenced blocks, headings, link
+/// definitions and HTML comments do not count.
 fn long_prose(tree: &Tree, columns: usize) -> Vec<(&str, usize)> {
     let mut long = Vec::new();
     for file in tree.files.iter().filter(|file| file.is(".md")) {

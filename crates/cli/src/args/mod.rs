@@ -372,8 +372,8 @@ pub struct DevicesArguments {
     after_help = "Examples:\n  nandkit reproduce P1\n  nandkit reproduce P2\n  nandkit reproduce P4.3 --json\n  nandkit reproduce theory\n  nandkit reproduce --quick"
 )]
 pub struct ReproduceArguments {
-    /// A paper (P1, P2, P3, P4) or one of its claims (P4.3); theory, which compares simulations with
-    /// closed forms and mean-field models, or one of its rows (theory.fifo-0.07). Default:
+    /// A paper (P1, P2, P3, P4) or one of its claims (P4.3); theory, which compares simulations
+    /// with closed forms and mean-field models, or one of its rows (theory.fifo-0.07). Default:
     /// everything.
     #[arg(value_name = "CLAIM")]
     pub what: Option<String>,
