@@ -249,7 +249,7 @@ fn an_image_is_not_changed_unless_that_was_asked_for() {
         let outcome = nandkit(path, &["mount", "i", "other", "--rw"]);
         assert!(outcome.status == Some(2) && outcome.stderr.contains("in use"), "{}", outcome.stderr);
         let outcome = nandkit(path, &["mount", "i", "mnt"]);
-        assert!(outcome.status == Some(2) && outcome.stderr.contains("mounted there already"), "{}", outcome.stderr);
+        assert!(outcome.status == Some(2) && outcome.stderr.contains("already mounted there"), "{}", outcome.stderr);
         assert_eq!(mount.unmount(), Some(0));
         assert!(fs::read(path.join("i")).expect("an image") == before, "{make}");
         // Mounting for changes and changing nothing leaves a volume that others find whole.

@@ -1,9 +1,9 @@
-//! Access control lists and permission bits: how one moves the other (acl(5)), and what a new inode
-//! inherits.
+//! Access control lists and permission bits: their correspondence (acl(5)), and inheritance by new
+//! inodes.
 
 use nandkit_vfs::acl::{AclEntry, AclSubject, encode};
 
-/// The permissions of an entry that the permission bits show, or set.
+/// The position of an entry's permissions in the mode; `None` if the mode does not show the entry.
 fn shift(subject: AclSubject, has_mask: bool) -> Option<u32> {
     match subject {
         AclSubject::Owner => Some(6),
@@ -18,7 +18,7 @@ fn has_mask(entries: &[AclEntry]) -> bool {
     entries.iter().any(|entry| entry.subject == AclSubject::Mask)
 }
 
-/// The lower nine bits of the mode that a list stands for.
+/// The lower nine mode bits of a list.
 pub(crate) fn mode_of(entries: &[AclEntry]) -> u16 {
     let masked = has_mask(entries);
     let bits =
@@ -36,24 +36,24 @@ pub(crate) fn with_mode(entries: &[AclEntry], mode: u16) -> Vec<AclEntry> {
     entries.iter().map(change).collect()
 }
 
-/// Whether a list says no more than permission bits do.
+/// Whether a list is equivalent to permission bits.
 pub(crate) fn is_plain(entries: &[AclEntry]) -> bool {
     entries
         .iter()
         .all(|entry| matches!(entry.subject, AclSubject::Owner | AclSubject::OwningGroup | AclSubject::Others))
 }
 
-/// What an inode inherits.
+/// The inherited permissions of a new inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inherited {
-    /// Its mode, the bits above the lower nine as they were asked for.
+    /// Its mode; the bits above the lower nine are as requested.
     pub mode: u16,
-    /// Its own list, where the mode does not say it all.
+    /// Its own list, if the mode alone is not sufficient.
     pub access: Option<Vec<u8>>,
 }
 
-/// What is made in a directory with a default list: each bit has to be in the mode that was asked
-/// for and in the list.
+/// The permissions of an inode made in a directory with a default list: each bit must be in the
+/// requested mode and in the list.
 pub(crate) fn inherited(default: &[AclEntry], mode: u16) -> Inherited {
     let masked = has_mask(default);
     let limit = |entry: &AclEntry| match shift(entry.subject, masked) {

@@ -1,14 +1,14 @@
-//! What a request comes to.
+//! Results of requests.
 
 use fuser::Errno;
 use nandkit_vfs::{ErrorKind, FsError};
 
-/// Why a request fails.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// The file system refused; the table says with which number.
+    /// An error of the file system, which the table translates to an error number.
     FileSystem(FsError),
-    /// The door itself refused.
+    /// A refusal by this crate.
     Door(Errno),
 }
 
@@ -25,14 +25,14 @@ impl From<Errno> for Fault {
 }
 
 impl Fault {
-    /// Whether the file system says that it cannot do that at all.
+    /// Whether the file system does not support the operation.
     pub(crate) fn is_not_supported(&self) -> bool {
         matches!(self, Self::FileSystem(error) if error.kind == ErrorKind::NotSupported)
     }
 }
 
-/// What work under the lock comes to.
+/// The result of work under the lock.
 pub(crate) type FaultResult<T> = Result<T, Fault>;
 
-/// What the kernel is told.
+/// The answer to the kernel.
 pub(crate) type Answer<T> = Result<T, Errno>;

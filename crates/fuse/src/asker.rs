@@ -1,28 +1,28 @@
-//! What the host tells of a thread that asks for something (proc(5)). Of one that it cannot see, or
-//! in another name space, nothing is known.
+//! Information about the calling thread from /proc (proc(5)). Nothing is known about an invisible
+//! thread or one in another namespace.
 //!
-//! Only `/proc/N/status` may be read: a thread that closes files as it becomes another program
-//! holds locks until it is answered, for which a look at `/proc/N/stat` or `cmdline` waits.
+//! Only `/proc/N/status` may be read: a thread that closes files during exec holds locks until it
+//! is answered, and reading `/proc/N/stat` or `cmdline` would wait for these locks.
 
 use std::fs;
 
-/// A thread that waits for an answer.
+/// The thread that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
     pub process: u32,
-    /// It ends, and closes its files as it does.
+    /// Whether it is exiting and closing its files.
     pub is_exiting: bool,
 }
 
 impl Asker {
-    /// `thread`: as the kernel numbers it.
+    /// Reads the status of a thread by the kernel's number.
     pub(crate) fn of(thread: u32) -> Option<Self> {
         parse(&fs::read_to_string(format!("/proc/{thread}/status")).ok()?)
     }
 }
 
-/// A thread that ends gives its memory back before its files (`do_exit`, kernel/exit.c): then there
-/// are no lines about memory.
+/// Parses a status. An exiting thread frees its memory before its files (`do_exit`, kernel/exit.c),
+/// so that the lines about memory are missing.
 fn parse(status: &str) -> Option<Asker> {
     let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
     Some(Asker { process, is_exiting: !status.lines().any(|line| line.starts_with("VmSize:")) })

@@ -1,8 +1,7 @@
-//! Atomic writes of files: F2FS's requests for them (uapi/linux/f2fs.h), and the drafts that stand
-//! behind.
+//! Atomic writes of files: F2FS's ioctls (uapi/linux/f2fs.h), and the drafts behind them.
 //!
-//! While a file has a draft everybody reads and writes the draft, as the kernel keeps one set of
-//! pages for each file; Linux's F2FS does the same.
+//! While a file has a draft, all reads and writes use the draft, since the kernel has one set of
+//! pages per file; Linux's F2FS does the same.
 
 use fuser::{Errno, FileHandle, INodeNo};
 use nandkit_vfs::{AtomicWrites, Changes, InodeNumber};
@@ -21,10 +20,10 @@ const COMMIT: u32 = 0xF502;
 const ABORT: u32 = 0xF505;
 /// F2FS_IOC_GET_FEATURES.
 const FEATURES: u32 = 0x8004_F50C;
-/// F2FS_FEATURE_ATOMIC_WRITE, in what FEATURES answers; SQLite asks for this bit. Linux adds it to
-/// the bits of the superblock, of which a door knows nothing.
+/// F2FS_FEATURE_ATOMIC_WRITE in the answer to FEATURES; SQLite checks this bit. Linux adds it to
+/// the bits of the superblock, which are not known here.
 const ATOMIC_WRITE: u32 = 4;
-/// The bit of a handle's number that says that it may write.
+/// The bit of a handle's number that marks it as writable.
 const WRITES: u64 = 1;
 
 /// Requests about a file's draft.
@@ -35,38 +34,38 @@ pub(crate) enum About {
     Abort,
 }
 
-/// What a request of ioctl(2) is about.
+/// A decoded ioctl(2) request.
 pub(crate) enum Asked {
-    /// Which of these there are; the answer.
+    /// The query of features, with its answer.
     Features([u8; 4]),
-    /// A draft.
+    /// A request about a draft.
     Draft(About),
 }
 
-/// Who asks for something, and through which open file.
+/// The caller of a request, and its open file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Through {
     pub user: u32,
-    /// As the kernel numbers it; 0 in another name space.
+    /// The kernel's thread number; 0 in another PID namespace.
     pub thread: u32,
     pub inode: INodeNo,
     pub handle: FileHandle,
 }
 
-/// The volume's side of it. Errors: it has none, as Linux's drivers say it of a request that they
-/// do not know.
+/// The volume's atomic-write interface. Error: it has none (the error of an unknown ioctl in
+/// Linux's drivers).
 fn side(changes: &mut dyn Changes) -> FaultResult<&mut dyn AtomicWrites> {
     Ok(changes.atomic_writes().ok_or(Errno::ENOTTY)?)
 }
 
 impl<V: Volume> ServedVolume<V> {
-    /// Where a file's content is. Asked under the volume's lock.
+    /// The inode that holds a file's content. Called under the volume's lock.
     pub(crate) fn content(&self, file: InodeNumber) -> InodeNumber {
         self.drafts().content(file)
     }
 
-    /// What is asked for. Errors: ENOTTY (an unknown request, or a volume without drafts), EBADF (a
-    /// file that may not be written).
+    /// Decodes a request. Errors: ENOTTY (an unknown request, or a volume without drafts), EBADF (a
+    /// file that is not open for writing).
     pub(crate) fn asked(&self, handle: FileHandle, command: u32) -> Answer<Asked> {
         let about = match command {
             START => About::Begin,
@@ -84,31 +83,31 @@ impl<V: Volume> ServedVolume<V> {
         Ok(Asked::Draft(about))
     }
 
-    /// Does it. `read_again`: has the kernel write what it keeps of the file and was written
-    /// through a mapping, and forget it; with `false` forget its attributes alone. Blocks until
-    /// reads and writes of that kind are answered: not to be called by a thread that answers
-    /// requests. Errors: EACCES (somebody else's file: as Linux asks it of all three), EBUSY (a
-    /// draft that another open file began), the volume's.
+    /// Executes a request about a draft. `read_again(true)` makes the kernel write pages changed
+    /// through a mapping and forget all pages; `read_again(false)` makes it forget only attributes.
+    /// This blocks until such reads and writes are answered, so that threads that answer requests
+    /// must not call it. Errors: EACCES (a file of another user, as in Linux), EBUSY (a draft of
+    /// another open file), those of the volume.
     pub(crate) fn about_draft(&self, about: About, through: Through, read_again: impl Fn(bool)) -> Answer<()> {
         let file = self.inside(through.inode);
         self.expect_owner(through.user, file)?;
         match about {
             About::Begin => {
-                // What was written through a mapping before is the file's.
+                // Earlier writes through a mapping belong to the file.
                 read_again(true);
                 self.begin(file, through)
             }
             About::Commit => {
-                // What was written through a mapping is a part of it.
+                // Writes through a mapping belong to the draft.
                 read_again(true);
                 let done = self.commit_draft(file);
-                // Times and blocks were the file's until now. What is in the kernel's pages is the
-                // draft's still where the draft is gone.
+                // Times and blocks were the file's until now. If the draft is gone, the kernel's
+                // pages still hold its content.
                 read_again(done.is_err() && self.content(file) == file);
                 done
             }
             About::Abort => {
-                // What comes of mappings now is the draft's still, and what is read meanwhile, too.
+                // Writes through mappings and reads until now still belong to the draft.
                 read_again(true);
                 let was = self.abort(file, None)?;
                 if was {
@@ -120,7 +119,7 @@ impl<V: Volume> ServedVolume<V> {
     }
 
     fn expect_owner(&self, user: u32, file: InodeNumber) -> Answer<()> {
-        // Not a change: what gives back space is not refused while nothing can be made durable.
+        // Run as a read: freeing space must not be refused while syncs fail.
         self.read(Operation::Stat, |fs| {
             let owner = fs.stat(file)?.uid;
             let is_his = self.options.owner.is_some() || !self.features.owners || [0, owner].contains(&user);
@@ -143,13 +142,13 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// Without a draft it is an fsync, as Linux has it.
+    /// Commits a draft; without one it is an fsync, as in Linux.
     fn commit_draft(&self, file: InodeNumber) -> Answer<()> {
         let begun = self.change(Operation::Atomic, |changes| {
             side(changes)?;
             let Some(draft) = self.drafts().of.get(&file).copied() else { return Ok(false) };
             let done = side(changes)?.commit_atomic(draft.inode);
-            // Its number may be another inode's, once it is gone.
+            // Once it is gone its number may be reused.
             if done.is_ok() || changes.stat(draft.inode).is_err() {
                 self.drafts().of.remove(&file);
             }
@@ -159,7 +158,7 @@ impl<V: Volume> ServedVolume<V> {
         if begun { Ok(()) } else { self.sync(Some(file)) }
     }
 
-    /// Drops a file's draft, with `only` that of one open file; whether there was one.
+    /// Drops a file's draft, with `only` just that of one open file; returns whether there was one.
     fn abort(&self, file: InodeNumber, only: Option<FileHandle>) -> Answer<bool> {
         self.change(Operation::AtomicEnd, |changes| {
             side(changes)?;
@@ -176,15 +175,14 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// Whether an open file began a draft that is there still.
+    /// Whether an open file began a draft that still exists.
     pub(crate) fn began(&self, inode: INodeNo, handle: FileHandle) -> bool {
         let file = self.inside(inode);
         self.drafts().of.get(&file).is_some_and(|draft| draft.handle == handle)
     }
 
-    /// Whether whoever closes an open file is the process that began a draft through it, and dies:
-    /// Linux drops the draft then, before locks go that others wait for (file.c,
-    /// `f2fs_file_flush`).
+    /// Whether the process that closes an open file began a draft through it and is exiting. Linux
+    /// then drops the draft before it releases locks (file.c, `f2fs_file_flush`).
     pub(crate) fn dies(&self, through: Through) -> bool {
         let file = self.inside(through.inode);
         let draft = self.drafts().of.get(&file).copied().filter(|draft| draft.handle == through.handle);
@@ -192,8 +190,7 @@ impl<V: Volume> ServedVolume<V> {
         Asker::of(through.thread) == Some(Asker { process, is_exiting: true })
     }
 
-    /// The open file that began a draft ends, and the draft with it. Blocks as
-    /// [`ServedVolume::about_draft`].
+    /// Drops the draft of an open file that is closed. Blocks like [`ServedVolume::about_draft`].
     pub(crate) fn closed(&self, inode: INodeNo, handle: FileHandle, read_again: impl Fn(bool)) {
         read_again(true);
         if let Err(errno) = self.abort(self.inside(inode), Some(handle)) {
@@ -203,7 +200,7 @@ impl<V: Volume> ServedVolume<V> {
         read_again(true);
     }
 
-    /// The end of the mount is that of all drafts.
+    /// Drops all drafts at the end of the mount.
     pub(crate) fn abort_all(&self) {
         let files: Vec<InodeNumber> = self.drafts().of.keys().copied().collect();
         for file in files {

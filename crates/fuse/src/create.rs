@@ -1,4 +1,4 @@
-//! Making and moving names.
+//! Creating, linking, removing and renaming.
 
 use fuser::{Errno, FileAttr, INodeNo, Request};
 use nandkit_vfs::{Changes, ErrorKind, FileKind, InodeNumber, NewNode, RenameFlags, acl};
@@ -9,7 +9,7 @@ use crate::served_volume::ServedVolume;
 use crate::translate::{MODE_BITS, SET_GID};
 use crate::{Operation, Volume};
 
-/// What is to be made.
+/// The inode to make.
 pub(crate) struct Wanted<'a> {
     pub operation: Operation,
     pub directory: INodeNo,
@@ -22,7 +22,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl<V: Volume> ServedVolume<V> {
-    /// Makes an inode with a name, whose attributes the kernel is told.
+    /// Makes an inode with a name; returns its attributes.
     pub(crate) fn make(&self, request: &Request, wanted: &Wanted<'_>) -> Answer<FileAttr> {
         let directory = self.inside(wanted.directory);
         self.change(wanted.operation, |changes| {
@@ -53,13 +53,13 @@ impl<V: Volume> ServedVolume<V> {
             let given = self.give_lists(changes, inode, kind, access.as_deref(), default.as_deref());
             let told = given.and_then(|()| self.tell(changes, inode, directory));
             told.inspect_err(|_| {
-                // What could not be made whole is not there.
+                // Remove an inode that could not be completed.
                 let _ = changes.remove(directory, wanted.name);
             })
         })
     }
 
-    /// The list that a directory gives to what is made in it.
+    /// The default access control list of a directory.
     fn default_list(
         &self,
         changes: &dyn Changes,
@@ -99,7 +99,7 @@ impl<V: Volume> ServedVolume<V> {
         Ok(())
     }
 
-    /// One more name.
+    /// Adds a name to an inode.
     pub(crate) fn link(&self, inode: INodeNo, directory: INodeNo, name: &[u8]) -> Answer<FileAttr> {
         let (inode, directory) = (self.inside(inode), self.inside(directory));
         self.change(Operation::Link, |changes| {
@@ -108,7 +108,7 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// Takes a name away; `is_directory` says of what the kernel takes it to be.
+    /// Removes a name; `is_directory` is the kernel's view of its type.
     pub(crate) fn remove(&self, directory: INodeNo, name: &[u8], is_directory: bool) -> Answer<()> {
         let directory = self.inside(directory);
         let operation = if is_directory { Operation::RemoveDirectory } else { Operation::Remove };
@@ -128,8 +128,8 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// Retains an inode that the kernel holds and that is about to lose its last name; true where
-    /// that was done.
+    /// Retains an inode that the kernel holds and that is about to lose its last name; returns
+    /// whether it did.
     fn retain_last(&self, changes: &mut dyn Changes, inode: InodeNumber) -> FaultResult<bool> {
         let found = changes.stat(inode)?;
         if (found.links > 1 && found.kind != FileKind::Directory) || changes.open_files().is_none() {
@@ -152,7 +152,7 @@ impl<V: Volume> ServedVolume<V> {
         }
     }
 
-    /// Another name.
+    /// Renames a file or directory.
     pub(crate) fn rename(&self, from: (INodeNo, &[u8]), to: (INodeNo, &[u8]), flags: fuser::RenameFlags) -> Answer<()> {
         let flags = match flags {
             flags if flags.is_empty() => RenameFlags::Replace,

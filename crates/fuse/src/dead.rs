@@ -1,9 +1,9 @@
-//! Mounts of ours whose process has gone: killed, or lost with a power cut of a container. Nobody
-//! answers them, and nothing else can be mounted there.
+//! Dead mounts of nandkit, whose process was killed. Their requests are not answered, and nothing
+//! else can be mounted there.
 //!
 //! A mount's source names its process: `nandkit:PID:STARTED`, with a number for each further mount.
 //! `STARTED` is when the process began, in ticks after boot (proc_pid_stat(5), `starttime`): a
-//! process of that number that began at another time is another one.
+//! process of that number that began at another time is a different one.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,23 +13,23 @@ use std::path::{Path, PathBuf};
 use crate::mount::{self, mounts};
 use crate::outcome::Listener;
 
-/// A mount that nobody answers.
+/// A mount without a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadMount {
     /// Where it is.
     pub point: PathBuf,
-    /// The process that has gone.
+    /// The process that no longer exists.
     pub process: u32,
 }
 
 impl DeadMount {
-    /// Unmounts it. Errors: the rights for it are missing, or fusermount3 is.
+    /// Unmounts it. Errors: missing rights, or missing fusermount3.
     pub fn clean(&self) -> io::Result<()> {
         mount::unmount(&self.point, true)
     }
 }
 
-/// A mount of ours at some place.
+/// A mount of nandkit whose process may be alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveMount {
     point: PathBuf,
@@ -38,8 +38,7 @@ pub struct LiveMount {
 }
 
 impl LiveMount {
-    /// What is mounted at a path without links; none where nothing is, or something that is not
-    /// ours.
+    /// The mount at a path without links; `None` if nothing is mounted there, or something else.
     pub fn at(point: &Path) -> Option<Self> {
         let mut found = None;
         mounts(|at, source| {
@@ -51,26 +50,26 @@ impl LiveMount {
         found.map(|(source, process)| Self { point: point.to_owned(), source, process })
     }
 
-    /// The process that answers.
+    /// The process that serves it.
     pub fn process(&self) -> u32 {
         self.process
     }
 
-    /// Asks the process to tell how it ends; none where it cannot be reached, in a container
-    /// perhaps.
+    /// Asks the process to report its end; `None` if it cannot be reached, for example in a
+    /// container.
     pub fn listen(&self) -> Option<Listener> {
         Listener::connect(&self.source).ok()
     }
 
-    /// Unmounts it. Errors: it is in use (not where `detach` takes its name away only), the rights
-    /// are missing, or fusermount3 is.
+    /// Unmounts it. Errors: it is in use (not with `detach`), missing rights, or missing
+    /// fusermount3.
     pub fn unmount(&self, detach: bool) -> io::Result<()> {
         mount::unmount(&self.point, detach)
     }
 }
 
-/// All of them that this process can see. A mount whose process lives is not touched: it might be
-/// stuck, and so would be who asks it.
+/// All dead mounts visible to this process. Mounts with a live process are not accessed: if one is
+/// stuck, accessing it would block.
 pub fn dead_mounts() -> Vec<DeadMount> {
     let mut dead = Vec::new();
     mounts(|point, source| {
@@ -99,7 +98,7 @@ struct Process {
     started: u64,
 }
 
-/// The process in a mount's source.
+/// Parses the process in a mount's source.
 fn process_of(source: &str) -> Option<Process> {
     let mut parts = source.split(':');
     let ours = parts.next() == Some("nandkit");
@@ -108,13 +107,13 @@ fn process_of(source: &str) -> Option<Process> {
     ours.then_some(Process { id, started })
 }
 
-/// When a process began; none where there is no such process.
+/// The start time of a process; `None` if it does not exist.
 fn started_of(process: &str) -> Option<u64> {
     started_in(&std::fs::read(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// The 22nd field; the second one is a name in brackets, in which anything may be. A process that
-/// has ended and was not asked for by its parent (Z, X) is there no more.
+/// Parses the 22nd field; the second one is a name in brackets with arbitrary characters. `None`
+/// for a zombie (Z, X), which has ended.
 fn started_in(status: &[u8]) -> Option<u64> {
     let name_ends = status.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(status.get(name_ends + 1..)?).ok()?;
@@ -124,8 +123,8 @@ fn started_in(status: &[u8]) -> Option<u64> {
     (!has_ended).then_some(started)
 }
 
-/// Whether the kernel itself says that the other end is closed. Attributes it may have kept, so
-/// that is not what is asked for.
+/// Whether the kernel reports a closed connection. Attributes may be cached, so that another
+/// request is used.
 pub(crate) fn is_unanswered(point: &Path) -> bool {
     rustix::fs::statfs(point).is_err_and(|error| error == rustix::io::Errno::NOTCONN)
 }

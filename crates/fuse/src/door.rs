@@ -1,4 +1,4 @@
-//! The requests of the kernel, each handed on and answered.
+//! Handlers of the kernel's requests.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,11 +23,11 @@ use crate::listing::is_unreadable;
 use crate::served_volume::ServedVolume;
 use crate::{Operation, Volume, mount, translate};
 
-/// How long the kernel may keep what it was told: nobody else changes the volume.
+/// How long the kernel may cache answers: forever, since nothing else changes the volume.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
-/// Bytes of a write at the most. Each thread has a buffer for it.
+/// Largest write in bytes. Each thread has a buffer of this size.
 const WRITE_MAX: u32 = 1 << 20;
-/// Inodes' numbers are not used again while the kernel holds them.
+/// Constant, since inode numbers are not reused while the kernel holds them.
 const GENERATION: Generation = Generation(0);
 /// lseek(2): the next data.
 const SEEK_DATA: i32 = 3;
@@ -42,19 +42,20 @@ pub(crate) struct Door<V> {
 
 impl<V: Volume> Door<V> {
     pub(crate) fn new(served: Arc<ServedVolume<V>>) -> Self {
-        // Where `foo` and `FOO` are one file, the kernel would keep both names after one of them
-        // went.
+        // If `foo` and `FOO` are one file, the kernel would keep one cached name after the other
+        // was removed.
         let entries_for = if served.features.case_sensitive { FOREVER } else { Duration::ZERO };
         Self { served, entries_for }
     }
 
-    /// A request about a draft, by a thread of its own: it waits for pages that the kernel reads
-    /// and writes, and it is this one that answers such requests.
+    /// Runs a request about a draft on a separate thread, since it waits for kernel reads and
+    /// writes that this thread answers.
     fn about_draft(&self, about: About, through: Through, reply: ReplyIoctl) {
         let served = Arc::clone(&self.served);
         apart(move || {
             let done = served.about_draft(about, through, |pages| served.read_again(through.inode, pages));
-            // Whoever is answered may unmount at once, and then the volume is this session's alone.
+            // After the answer the caller may unmount at once, and the session must then be the
+            // only owner.
             drop(served);
             match done {
                 Ok(()) => reply.ioctl(0, &[]),
@@ -63,8 +64,8 @@ impl<V: Volume> Door<V> {
         });
     }
 
-    /// How the kernel treats an open file. The end of one that may begin a draft is to be heard
-    /// before locks are let go.
+    /// Flags of an open file. For a file that may begin a draft, its close must be seen before
+    /// locks are released.
     fn opened(&self, flags: i32) -> FopenFlags {
         match self.served.features.atomic_writes && may_write(flags) {
             true => FopenFlags::FOPEN_KEEP_CACHE,
@@ -80,8 +81,8 @@ impl<V: Volume> Door<V> {
     }
 }
 
-/// Does work on a thread of its own. Without one it is not done: an answer that goes with it is
-/// EIO, and a draft ends with the mount.
+/// Runs work on a new thread. If there is none, the work is dropped: its answer is EIO, and a draft
+/// ends with the mount.
 fn apart(work: impl FnOnce() + Send + 'static) {
     let _ = std::thread::Builder::new().name("draft".to_owned()).spawn(work);
 }
@@ -90,7 +91,7 @@ fn through(request: &Request, inode: INodeNo, handle: FileHandle) -> Through {
     Through { user: request.uid(), thread: request.pid(), inode, handle }
 }
 
-/// Whether open(2) was asked for a file that may be written (O_ACCMODE).
+/// Whether open(2) asked for write access (O_ACCMODE).
 const fn may_write(flags: i32) -> bool {
     flags & 3 != 0
 }
@@ -109,7 +110,7 @@ fn answer_attributes(reply: ReplyAttr, answer: Answer<FileAttr>) {
     }
 }
 
-/// A value, or its size where that was asked for.
+/// Answers with a value, or with its size if that was requested.
 fn answer_sized(reply: ReplyXattr, answer: Answer<Vec<u8>>, size: u32) {
     match answer {
         Ok(value) if size == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
@@ -128,8 +129,8 @@ fn time(asked: Option<TimeOrNow>) -> Option<nandkit_vfs::Timestamp> {
     })
 }
 
-/// Where the data that begin at `from` end, 0 bytes of them included: the next hole, or the end of
-/// the file.
+/// The end of the data at `from`: the next hole or the end of the file. It is `from` itself inside
+/// a hole.
 fn end_of_data(fs: &dyn FileSystem, inode: InodeNumber, from: u64) -> FaultResult<u64> {
     let mut at = from;
     while let Some(data) = fs.data_after(inode, at)?.filter(|data| data.start <= at && data.end > at) {
@@ -150,12 +151,12 @@ impl<V: Volume> Filesystem for Door<V> {
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
             InitFlags::FUSE_NO_EXPORT_SUPPORT,
         ];
-        // Where no permissions are checked, lists are attributes like others.
+        // If no permissions are checked, access control lists are ordinary attributes.
         if self.served.features.posix_acls && mount::is_root() {
             wanted.push(InitFlags::FUSE_POSIX_ACL);
         }
         for flag in wanted {
-            // An older kernel does without.
+            // Older kernels lack some of these.
             let _ = config.add_capabilities(flag);
         }
         let _ = config.set_max_write(WRITE_MAX);
@@ -369,8 +370,8 @@ impl<V: Volume> Filesystem for Door<V> {
     }
 
     fn fsyncdir(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        // The root stands for the whole volume: `nandkit umount` asks so, since FUSE passes no
-        // syncfs(2) on.
+        // For the root, sync the whole volume: `nandkit umount` relies on it, since FUSE does not
+        // pass syncfs(2) on.
         let inode = (inode != INodeNo::ROOT).then(|| self.served.inside(inode));
         answer_empty(reply, self.served.sync(inode));
     }
@@ -411,7 +412,7 @@ impl<V: Volume> Filesystem for Door<V> {
     }
 
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
-        // Asked only where the kernel checks no permissions; then there are none.
+        // Called only if the kernel checks no permissions; then everything is allowed.
         reply.ok();
     }
 
@@ -430,7 +431,7 @@ impl<V: Volume> Filesystem for Door<V> {
         let handle = self.served.drafts().handle(may_write(flags));
         let flags = self.opened(flags);
         match self.served.make(request, &wanted) {
-            // One time for both here; names that are not to be kept are few.
+            // One validity time for both; names that must not be cached are rare.
             Ok(attributes) => reply.created(&self.entries_for, &attributes, GENERATION, handle, flags),
             Err(errno) => reply.error(errno),
         }
@@ -466,7 +467,7 @@ impl<V: Volume> Filesystem for Door<V> {
     ) {
         if self.served.began(inode, handle) {
             let served = Arc::clone(&self.served);
-            // From another thread, as for requests; nobody waits for the answer.
+            // From another thread, as for ioctls; nothing waits for the answer.
             apart(move || served.closed(inode, handle, |pages| served.read_again(inode, pages)));
         }
         reply.ok();
@@ -492,7 +493,8 @@ impl<V: Volume> Filesystem for Door<V> {
             let size = fs.stat(content)?.size;
             let from = u64::try_from(offset).ok().filter(|from| *from < size).ok_or(Errno::ENXIO)?;
             let found = match whence {
-                // A draft does not tell which of its pages are the file's.
+                // The extents of a draft do not include those of the file, so that everything
+                // counts as data.
                 SEEK_DATA if content != inside => from,
                 SEEK_HOLE if content != inside => size,
                 SEEK_DATA => fs.data_after(inside, from)?.ok_or(Errno::ENXIO)?.start.max(from),

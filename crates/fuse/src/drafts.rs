@@ -1,4 +1,4 @@
-//! The drafts of files that are being written atomically.
+//! Drafts of atomic writes.
 
 use std::collections::BTreeMap;
 
@@ -15,28 +15,27 @@ pub(crate) struct Drafts {
 /// One file's draft.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draft {
-    /// The inode that holds the content until it is committed.
+    /// The inode that holds the new content until the commit.
     pub(crate) inode: InodeNumber,
-    /// The open file that began it: its end is the draft's.
+    /// The open file that began it; closing it drops the draft.
     pub(crate) handle: FileHandle,
-    /// The process that began it, where the host tells: when it dies, the draft goes before its
-    /// locks do.
+    /// The process that began it, if known; when it exits, the draft is dropped before its locks.
     pub(crate) process: Option<u32>,
 }
 
 impl Drafts {
-    /// The number of a file that is opened now.
+    /// A new handle number for a file being opened.
     pub(crate) const fn handle(&mut self, writes: bool) -> FileHandle {
         self.handles = self.handles.wrapping_add(2);
         FileHandle(self.handles | writes as u64)
     }
 
-    /// Where a file's content is.
+    /// The inode that holds a file's content.
     pub(crate) fn content(&self, file: InodeNumber) -> InodeNumber {
         self.of.get(&file).map_or(file, |draft| draft.inode)
     }
 
-    /// Nobody holds this inode any more.
+    /// Removes an inode that the kernel no longer holds.
     pub(crate) fn forget(&mut self, file: InodeNumber) {
         self.of.remove(&file);
     }

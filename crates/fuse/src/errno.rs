@@ -1,43 +1,43 @@
-//! The one table of error numbers: what Linux' own drivers answer.
+//! The table of error numbers, which are those of Linux's own drivers.
 
 use fuser::Errno;
 use nandkit_vfs::ErrorKind;
 
 use crate::Operation;
 
-/// Where a driver of Linux answers something else than the kind's own number: the operation, the
-/// kind, the number, and whose answer it is.
+/// Exceptions in which a driver of Linux returns another number than that of the kind: operation,
+/// kind, number, and the source.
 const SPECIAL: [(Operation, ErrorKind, Errno); 13] = [
-    // fs/namei.c: a file system without the operation, as fs/fat is.
+    // fs/namei.c: a file system without the operation, such as fs/fat.
     (Operation::Link, ErrorKind::NotSupported, Errno::EPERM),
     (Operation::Symlink, ErrorKind::NotSupported, Errno::EPERM),
     (Operation::MakeNode, ErrorKind::NotSupported, Errno::EPERM),
     (Operation::MakeDirectory, ErrorKind::NotSupported, Errno::EPERM),
     // fs/fat/file.c: owners that the volume does not have.
     (Operation::SetAttributes, ErrorKind::NotSupported, Errno::EPERM),
-    // fs/jffs2/dir.c and fs/fat/namei_vfat.c: flags that are not known.
+    // fs/jffs2/dir.c and fs/fat/namei_vfat.c: unknown flags.
     (Operation::Rename, ErrorKind::NotSupported, Errno::EINVAL),
-    // fs/fat/namei_vfat.c: what cannot be a name is not there.
+    // fs/fat/namei_vfat.c: an invalid name does not exist.
     (Operation::Lookup, ErrorKind::InvalidName, Errno::ENOENT),
-    // An inode that is gone is a stale handle where no name is involved.
+    // A removed inode is a stale handle in operations without a name.
     (Operation::Stat, ErrorKind::NotFound, Errno::ESTALE),
     (Operation::Read, ErrorKind::NotFound, Errno::ESTALE),
     (Operation::Write, ErrorKind::NotFound, Errno::ESTALE),
     (Operation::SetAttributes, ErrorKind::NotFound, Errno::ESTALE),
     (Operation::Truncate, ErrorKind::NotFound, Errno::ESTALE),
-    // fs/xattr.c: a prefix that nobody handles.
+    // fs/xattr.c: an unsupported prefix.
     (Operation::SetXattr, ErrorKind::InvalidName, Errno::EOPNOTSUPP),
 ];
 
-/// The number for an error of this kind in this operation. Never ENOSYS: the kernel remembers that,
-/// and asks no more.
+/// The number for an error of this kind in this operation. Never ENOSYS, after which the kernel
+/// stops sending the request.
 pub(crate) fn errno(operation: Operation, kind: ErrorKind) -> Errno {
     let special = SPECIAL.iter().find(|(of, known, _)| (*of, *known) == (operation, kind));
     if let Some((_, _, errno)) = special {
         return *errno;
     }
     match kind {
-        // fs/jffs2 and fs/fat answer EIO to what is damaged, not EUCLEAN.
+        // fs/jffs2 and fs/fat return EIO for damage, not EUCLEAN.
         ErrorKind::Corrupt => Errno::EIO,
         kind => Errno::from_i32(kind.errno()),
     }

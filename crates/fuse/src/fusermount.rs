@@ -1,4 +1,4 @@
-//! fusermount3, the set-user-id program by which users other than root mount and unmount.
+//! Use of fusermount3, the set-user-id program that mounts and unmounts for users other than root.
 
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -10,14 +10,15 @@ use std::process::{Command, Output, Stdio};
 use rustix::fs::Access;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-/// Its names: that of libfuse 3, and that of libfuse 2.
+/// Its names in libfuse 3 and libfuse 2.
 const NAMES: [&str; 2] = ["fusermount3", "fusermount"];
-/// Where it is where the search path does not say so.
+/// Directories to search besides the search path.
 const FOLDERS: [&str; 2] = ["/usr/bin", "/bin"];
-/// Names the socket to which it sends the connection (libfuse, util/fusermount.c).
+/// The environment variable with the socket to which it sends the connection (libfuse,
+/// util/fusermount.c).
 const SOCKET: &str = "_FUSE_COMMFD";
 
-/// A program that this user can run, in the search path or in one of `folders`.
+/// Finds a program that this user can run, in the search path or in one of `folders`.
 pub fn find_program(name: &str, folders: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(folders.iter().map(PathBuf::from));
@@ -25,7 +26,7 @@ pub fn find_program(name: &str, folders: &[&str]) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(runs)
 }
 
-/// Where the program is that mounts and unmounts for users other than root.
+/// Finds the program that mounts and unmounts for users other than root.
 pub fn find_fusermount() -> Option<PathBuf> {
     NAMES.iter().find_map(|name| find_program(name, &FOLDERS))
 }
@@ -36,16 +37,16 @@ fn found() -> io::Result<PathBuf> {
     find_fusermount().ok_or_else(|| io::Error::new(ErrorKind::NotFound, expected))
 }
 
-/// Mounts; returns the connection with the kernel. Errors: there is no such program, or what it
-/// says.
+/// Mounts; returns the connection with the kernel. Errors: the program is missing, or its own
+/// message.
 pub(crate) fn mount(point: &Path, options: &str) -> io::Result<OwnedFd> {
     let program = found()?;
     let (theirs, ours) = UnixStream::pair()?;
     let mut command = Command::new(&program);
-    // As its standard input the socket is handed down to it alone.
+    // As standard input, the socket is inherited only by this program.
     command.env(SOCKET, "0").stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.args(["-o", options, "--"]).arg(point).spawn()?;
-    // Its end is seen where nobody else holds the other side.
+    // Close our copy of its side, so that its end can be seen.
     drop(command);
     let received = receive(&ours);
     drop(ours);
@@ -56,8 +57,8 @@ pub(crate) fn mount(point: &Path, options: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Unmounts. Errors: there is no such program, or what it says; `ResourceBusy` where the mount is
-/// in use.
+/// Unmounts. Errors: the program is missing, or its own message; `ResourceBusy` if the mount is in
+/// use.
 pub(crate) fn unmount(point: &Path, detach: bool) -> io::Result<()> {
     let program = found()?;
     let mut command = Command::new(&program);
@@ -65,7 +66,7 @@ pub(crate) fn unmount(point: &Path, detach: bool) -> io::Result<()> {
     if output.status.success() { Ok(()) } else { Err(told(&program, &output)) }
 }
 
-/// The first descriptor that comes; none where the other side ended without one.
+/// Receives a descriptor; `None` if the other side closed without sending one.
 fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     loop {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -84,8 +85,8 @@ fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// What the program said, as an error. Its texts are those of strerror(3) in the C locale, since it
-/// sets none.
+/// The message of the program as an error. It uses the texts of strerror(3) in the C locale, since
+/// it sets no locale.
 fn told(program: &Path, output: &Output) -> io::Error {
     let text = String::from_utf8_lossy(&output.stderr);
     let kind = match &*text {

@@ -1,7 +1,7 @@
 //! A file system behind [`nandkit_vfs`] as a mount of Linux, over FUSE.
 //!
-//! A door: it knows no format, reads the wall clock for time stamps, and hands every request to the
-//! file system under one lock. Its rules are in `docs/design/04-doors.md`.
+//! It knows no format, reads the wall clock for time stamps, and passes every request to the file
+//! system under one lock. `docs/design/04-doors.md` has the rules.
 
 mod access;
 mod answer;

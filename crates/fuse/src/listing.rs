@@ -1,4 +1,4 @@
-//! Directories: `.`, `..`, and what is in them, in parts.
+//! Listing of directories in parts, with `.` and `..`.
 
 use std::ops::ControlFlow;
 
@@ -10,11 +10,11 @@ use crate::served_volume::ServedVolume;
 use crate::translate::{file_type, is_name};
 use crate::{Operation, Volume};
 
-/// Entries that are asked for at a time.
+/// Entries requested at a time.
 const PART: usize = 64;
 /// The cookies of `.` and `..` come before those of the file system.
 const DOTS: u64 = 2;
-/// Cookies are signed for programs.
+/// Largest cookie: programs treat cookies as signed.
 const COOKIE_MAX: u64 = i64::MAX as u64 - DOTS;
 
 /// One entry.
@@ -23,14 +23,14 @@ pub(crate) struct Entry {
     pub inode: INodeNo,
     pub kind: FileType,
     pub name: Vec<u8>,
-    /// Continues behind it.
+    /// The cookie to continue after it.
     pub cookie: u64,
 }
 
 /// A part of a directory.
 struct Part {
     entries: Vec<Entry>,
-    /// Where the next part begins, counted as the file system does; none at the end.
+    /// The file system's cookie of the next part; `None` at the end.
     next: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ impl<V: Volume> ServedVolume<V> {
                 wrong = true;
                 return ControlFlow::Break(());
             }
-            // The kernel would drop the whole directory for such an entry.
+            // Skip entries for which the kernel would drop the whole directory.
             let known = self.nodes().outside(entry.inode).filter(|_| is_name(entry.name));
             if let Some(inode) = known {
                 part.entries.push(Entry {
@@ -78,8 +78,8 @@ impl<V: Volume> ServedVolume<V> {
         if wrong { Err(Errno::EIO.into()) } else { Ok(part) }
     }
 
-    /// Hands the entries of a directory to `take` until it has no room, or there are no more. With
-    /// `told`, attributes come along, and the kernel holds those inodes.
+    /// Passes the entries of a directory to `take` until it is full or there are no more. With
+    /// `told`, attributes are included, and the kernel gets references to these inodes.
     pub(crate) fn list(
         &self,
         directory: INodeNo,
@@ -89,7 +89,7 @@ impl<V: Volume> ServedVolume<V> {
     ) -> Answer<()> {
         let inside = self.inside(directory);
         self.read(Operation::List, |fs| {
-            // A directory that is none, or is gone, is told before its dots.
+            // Report a missing inode or one that is not a directory before listing the dots.
             let own = self.attributes(fs, inside)?;
             if own.kind != FileType::Directory {
                 return Err(Errno::ENOTDIR.into());
@@ -119,14 +119,14 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// An entry's attributes; where they cannot be read, such as say no more than the entry, and
-    /// are not to be kept.
+    /// An entry's attributes. If they cannot be read, they hold only what the entry says, and must
+    /// not be cached.
     fn attributes_of(&self, fs: &dyn FileSystem, entry: &Entry) -> FileAttr {
         self.attributes(fs, entry.inside).unwrap_or_else(|_| unreadable(entry))
     }
 }
 
-/// Whether attributes are no more than what the entry says.
+/// Whether attributes hold only what the entry says.
 pub(crate) fn is_unreadable(attributes: &FileAttr) -> bool {
     attributes.nlink == 0
 }

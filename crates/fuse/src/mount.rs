@@ -1,4 +1,4 @@
-//! Mounting and unmounting. As root by the system call; else by the set-user-id program
+//! Mounting and unmounting: by the system call for root, otherwise by the set-user-id program
 //! fusermount3.
 
 use std::ffi::{CString, OsString};
@@ -14,15 +14,15 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::fusermount;
 
-/// The kernel's device.
+/// The FUSE device of the kernel.
 pub(crate) const DEVICE: &str = "/dev/fuse";
 
-/// Why there is no mount.
+/// Why mounting failed.
 #[derive(Debug)]
 pub enum MountError {
-    /// There is no FUSE here.
+    /// FUSE is not available.
     Device(String),
-    /// The mount point is none.
+    /// The mount point is unusable.
     Point(String),
     /// The kernel, or fusermount3, refused.
     Refused(String),
@@ -38,14 +38,14 @@ impl fmt::Display for MountError {
 
 impl std::error::Error for MountError {}
 
-/// Whether this user may use the system call.
+/// Whether this user is root and may use the system call.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// What to do where mounting is not allowed.
+/// Advice for an error of mounting.
 fn hint(error: &io::Error) -> &'static str {
-    // fusermount3's own words (libfuse, util/fusermount.c).
+    // The message of fusermount3 (libfuse, util/fusermount.c).
     if error.to_string().contains("user_allow_other") {
         return "; expected a line user_allow_other in /etc/fuse.conf, which root writes, or no --allow-other";
     }
@@ -60,7 +60,7 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Why there is no mount on `point`.
+/// The error of mounting on `point`.
 pub(crate) fn refused(point: &Path, error: &io::Error) -> MountError {
     MountError::Refused(format!("cannot mount on {}: {error}{}", point.display(), hint(error)))
 }
@@ -85,14 +85,14 @@ fn mount_as_root(point: &Path, source: &str, read_only: bool) -> Result<OwnedFd,
         device.as_raw_fd()
     );
     let data = CString::new(data).map_err(|error| refused(error.into()))?;
-    // Devices and set-user-id programs of an image that somebody else made are not to be trusted.
+    // Devices and set-user-id programs of a foreign image are not trusted.
     let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
     flags.set(MountFlags::RDONLY, read_only);
     rustix::mount::mount(source, point, "fuse", flags, data.as_c_str()).map_err(|error| refused(error.into()))?;
     Ok(device.into())
 }
 
-/// Unmounts. Errors: the mount is in use (not where `detach` takes its name away only).
+/// Unmounts. Error: the mount is in use (not with `detach`).
 pub(crate) fn unmount(point: &Path, detach: bool) -> io::Result<()> {
     if is_root() {
         let flags = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
@@ -101,7 +101,7 @@ pub(crate) fn unmount(point: &Path, detach: bool) -> io::Result<()> {
     fusermount::unmount(point, detach)
 }
 
-/// Lines of the list of mounts: the mount point, and the source (proc_pid_mountinfo(5)).
+/// Calls `look` with mount point and source of each mount (proc_pid_mountinfo(5)).
 pub(crate) fn mounts(mut look: impl FnMut(&[u8], &[u8])) {
     let list = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     for line in list.split(|byte| *byte == b'\n') {
@@ -112,8 +112,7 @@ pub(crate) fn mounts(mut look: impl FnMut(&[u8], &[u8])) {
     }
 }
 
-/// Unmounts, and takes the connection away from whoever uses the mount still (umount(2),
-/// `MNT_FORCE`; only root may).
+/// Unmounts and aborts the connection of remaining users (umount(2), `MNT_FORCE`; only for root).
 pub(crate) fn unmount_by_force(point: &Path) -> io::Result<()> {
     if !is_root() {
         return unmount(point, true);
@@ -122,7 +121,7 @@ pub(crate) fn unmount_by_force(point: &Path) -> io::Result<()> {
     rustix::mount::unmount(point, flags).map_err(io::Error::from)
 }
 
-/// The number of the kernel's connection of a mount of ours: the minor number of its device.
+/// The number of the kernel's FUSE connection of a mount: the minor number of its device.
 pub(crate) fn connection_of(source: &str) -> Option<u32> {
     let list = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let lines = String::from_utf8_lossy(&list).into_owned();
@@ -130,14 +129,14 @@ pub(crate) fn connection_of(source: &str) -> Option<u32> {
     line.split(' ').nth(2)?.split(':').nth(1)?.parse().ok()
 }
 
-/// Breaks a connection: the kernel answers all requests itself from then on
-/// (Documentation/filesystems/fuse.rst, "Aborting a filesystem connection"). Nothing where it is
-/// gone already.
+/// Aborts a connection: from then on the kernel fails all requests
+/// (Documentation/filesystems/fuse.rst, "Aborting a filesystem connection"). Does nothing if the
+/// connection has ended.
 pub(crate) fn abort(connection: u32) {
     let _ = std::fs::write(format!("/sys/fs/fuse/connections/{connection}/abort"), "1");
 }
 
-/// Blanks and the like are in octal.
+/// Decodes the octal escapes of blanks and other characters.
 fn unescaped(field: &[u8]) -> Vec<u8> {
     let (mut plain, mut rest) = (Vec::with_capacity(field.len()), field);
     while let Some((first, after)) = rest.split_first() {
@@ -156,15 +155,15 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Whether something is mounted on a path that has no links in it.
+/// Whether something is mounted on a path without links.
 pub(crate) fn is_mount_point(path: &Path) -> bool {
     let mut found = false;
     mounts(|point, _| found |= point == path.as_os_str().as_bytes());
     found
 }
 
-/// Where a mount of ours is now; none where it is nowhere, or where something else was mounted over
-/// it: the unmounting of a path is that of the last mount there.
+/// The current mount point of a source; `None` if it is not mounted, or hidden by another mount,
+/// since unmounting a path affects the last mount there.
 pub(crate) fn place_of(source: &str) -> Option<PathBuf> {
     let mut place: Option<Vec<u8>> = None;
     mounts(|point, from| {

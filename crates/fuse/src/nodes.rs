@@ -1,4 +1,4 @@
-//! What the kernel knows: its references to inodes, and the numbers by which it calls them.
+//! The kernel's references to inodes, and its inode numbers.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use nandkit_vfs::InodeNumber;
 /// The kernel's number of the root.
 const KERNEL_ROOT: u64 = 1;
 
-/// An inode that the kernel holds.
+/// An inode with references by the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Node {
-    /// How often it was told of it, less how often it forgot.
+    /// Number of references: lookups minus forgets.
     lookups: u64,
-    /// The file system keeps it although its last name went.
+    /// Whether the file system retains it without a name.
     retained: bool,
-    /// The directory through which it was found, for `..`.
+    /// The directory in which it was looked up, for `..`.
     parent: Option<InodeNumber>,
 }
 
-/// The inodes that the kernel holds.
+/// All inodes with references by the kernel.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     root: InodeNumber,
@@ -31,8 +31,8 @@ impl Nodes {
         Self { root, held: BTreeMap::new() }
     }
 
-    /// The kernel's number of an inode: the root is 1, and who is 1 has the root's number. `None`
-    /// for 0, which means nothing to the kernel.
+    /// The kernel's number of an inode. The root is 1 there, and the inode with number 1 gets the
+    /// root's number. `None` for 0, which is invalid for the kernel.
     pub(crate) fn outside(&self, inode: InodeNumber) -> Option<INodeNo> {
         let number = self.swapped(inode.0);
         (number != 0).then_some(INodeNo(number))
@@ -51,15 +51,14 @@ impl Nodes {
         }
     }
 
-    /// The kernel is told of an inode, found in a directory.
+    /// Records that the kernel gets a reference to an inode found in a directory.
     pub(crate) fn told(&mut self, inode: InodeNumber, parent: InodeNumber) {
         let node = self.held.entry(inode.0).or_default();
         node.lookups = node.lookups.saturating_add(1);
         node.parent = Some(parent);
     }
 
-    /// The kernel forgets that it was told so often; true where the file system is to release the
-    /// inode.
+    /// Drops references of the kernel; returns true if the file system must release the inode.
     #[must_use]
     pub(crate) fn forgotten(&mut self, inode: InodeNumber, times: u64) -> bool {
         let Some(node) = self.held.get_mut(&inode.0) else { return false };
@@ -70,9 +69,9 @@ impl Nodes {
         self.held.remove(&inode.0).is_some_and(|node| node.retained)
     }
 
-    /// Notes that the file system is to retain an inode, if the kernel holds it and that is not so
-    /// already; true then. Asked and noted at once: another thread that forgets it meanwhile
-    /// releases it, once it has the volume.
+    /// Marks an inode as retained if the kernel holds it and it is not marked yet; returns whether
+    /// it did. Both happen atomically: another thread that forgets the inode meanwhile releases it
+    /// once it has the volume.
     #[must_use]
     pub(crate) fn retain(&mut self, inode: InodeNumber) -> bool {
         let Some(node) = self.held.get_mut(&inode.0).filter(|node| node.lookups > 0 && !node.retained) else {
@@ -82,27 +81,26 @@ impl Nodes {
         true
     }
 
-    /// The file system does not retain an inode after all; false where another thread forgot it,
-    /// and releases it.
+    /// Undoes [`Nodes::retain`]; returns false if another thread forgot the inode and releases it.
     #[must_use]
     pub(crate) fn undo_retain(&mut self, inode: InodeNumber) -> bool {
         let Some(node) = self.held.get_mut(&inode.0) else { return false };
         std::mem::replace(&mut node.retained, false)
     }
 
-    /// An inode is in another directory now.
+    /// Records that an inode moved to another directory.
     pub(crate) fn moved(&mut self, inode: InodeNumber, parent: InodeNumber) {
         if let Some(node) = self.held.get_mut(&inode.0) {
             node.parent = Some(parent);
         }
     }
 
-    /// The directory above one; the root where that is not known.
+    /// The parent of a directory; the root if it is unknown.
     pub(crate) fn parent(&self, inode: InodeNumber) -> InodeNumber {
         self.held.get(&inode.0).and_then(|node| node.parent).unwrap_or(self.root)
     }
 
-    /// Forgets all; returns those that the file system is to release.
+    /// Forgets all inodes; returns those that the file system must release.
     pub(crate) fn take_retained(&mut self) -> Vec<InodeNumber> {
         let held = std::mem::take(&mut self.held);
         held.into_iter().filter(|(_, node)| node.retained).map(|(inode, _)| InodeNumber(inode)).collect()

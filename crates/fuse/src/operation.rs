@@ -1,8 +1,8 @@
-//! What the kernel asks for, in kinds.
+//! Kinds of kernel requests.
 
 use nandkit_units::Nanos;
 
-/// The kinds of requests: for the table of error numbers, and for whoever counts.
+/// The kinds of requests, for the table of error numbers and for counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Operation {
@@ -27,13 +27,13 @@ pub enum Operation {
     SetXattr,
     Allocate,
     Atomic,
-    /// The end of a draft, which gives back what it held.
+    /// The end of a draft, which frees its space.
     AtomicEnd,
     Sync,
 }
 
 impl Operation {
-    /// The name that records use.
+    /// The name in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lookup => "lookup",
@@ -63,15 +63,14 @@ impl Operation {
     }
 }
 
-/// Hears what passed the door, from any thread, in the order in which it was done where the lock is
-/// exclusive.
+/// Observes requests, from any thread; under an exclusive lock in the order of their execution.
 pub trait Observer: Send + Sync {
-    /// A request was done, well or not. `bytes`: those that were read or written. `latency`:
+    /// A request ended, with or without success. `bytes`: bytes read or written. `latency`:
     /// simulated time from its issue to its end; zero without a clock.
     fn done(&self, operation: Operation, bytes: u64, latency: Nanos);
 
-    /// A request's turn has come, which arrived at this simulated instant: before anything of it is
-    /// done, under the lock. With arrivals alone.
+    /// A request that arrived at this simulated instant is about to be executed, under the lock.
+    /// Only with [`crate::Timing::Arrivals`].
     fn arrived(&self, instant: Nanos) {
         let _ = instant;
     }

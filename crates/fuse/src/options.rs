@@ -1,4 +1,4 @@
-//! How a volume is served: what a mount is asked for.
+//! Options of a mount.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use nandkit_units::{Clock, Nanos};
 
 use crate::operation::Observer;
 
-/// The owner that every file is shown with.
+/// A fixed owner shown for every file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// The user that everything seems to belong to; `None` shows the file system's own.
+    /// The user shown as owner; `None` shows the stored one.
     pub uid: Option<u32>,
-    /// The group, in the same way.
+    /// The group shown; `None` shows the stored one.
     pub gid: Option<u32>,
 }
 
 /// The time at which requests are issued and stamped.
 #[derive(Clone, Debug, Default)]
 pub enum Timing {
-    /// None: nothing is ever changed.
+    /// No time: the mount is read-only.
     #[default]
     None,
     /// Changes are stamped with the host's time, to which this clock is set. Devices take no
-    /// simulated time, so reads may go in parallel.
+    /// simulated time, so reads may run in parallel.
     Calendar(Clock),
     /// Changes are stamped with the host's time, and a request is issued when it arrives: at `from`
     /// plus the host's time since the mount, or later while the device is busy. Requests are
@@ -36,39 +36,39 @@ pub enum Timing {
     },
 }
 
-/// When changes are made durable although no program asked for it.
+/// When changes are synced without a request by a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitLimit {
-    /// After so many bytes.
+    /// After this many bytes.
     pub bytes: u64,
     /// After this time.
     pub every: Duration,
 }
 
-/// How a volume is served.
+/// Options of a session.
 #[derive(Default)]
 pub struct Options {
-    /// Nothing is changed.
+    /// Whether the mount is read-only.
     pub read_only: bool,
-    /// The owner that files are shown with, in place of the file system's. Owners cannot be changed
-    /// then, and a new file belongs to the owner of its directory.
+    /// A fixed owner to show for all files. Owners then cannot be changed, and a new file gets the
+    /// stored owner of its directory.
     pub owner: Option<Owner>,
-    /// Users other than the one who mounts are let in, by the files' own permissions. Root's mounts
-    /// are so in any case; others need `user_allow_other` in /etc/fuse.conf.
+    /// Whether other users get access, by the permissions of the files. Mounts by root always allow
+    /// it; others need `user_allow_other` in /etc/fuse.conf.
     pub allow_other: bool,
     /// The time at which requests are issued and stamped.
     pub timing: Timing,
-    /// When changes are made durable although no program asked for it; `None` waits for a sync or
-    /// for the end of the mount.
+    /// When changes are synced without a request by a program; `None` waits for a sync or for the
+    /// end of the mount.
     pub commit: Option<CommitLimit>,
-    /// Who hears of requests.
+    /// The observer of requests.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Threads that answer requests; 0 stands for one. With several, reads go in parallel (not with
-    /// [`Timing::Arrivals`]), and changes one at a time.
+    /// Threads that answer requests; 0 stands for one. With several, reads run in parallel (not
+    /// with [`Timing::Arrivals`]), and changes one at a time.
     ///
-    /// Answers may then overtake each other. The kernel drops attributes that were asked for before
+    /// Answers may then overtake each other. The kernel drops attributes that were requested before
     /// a change and arrive after it (`attr_version`, fs/fuse/inode.c). It holds a directory's lock
-    /// while a name in it is looked up or changed, and a page's while the page is read. It forgets
-    /// only what it was told in answers that it has.
+    /// while a name in it is looked up or changed, and a page's lock while the page is read. It
+    /// forgets only references from answers that it has received.
     pub threads: usize,
 }

@@ -1,70 +1,70 @@
-//! How a mount ended, told to who ended it: unmounting says nothing of what the process does
-//! afterwards.
+//! Reports the end of a mount to the process that unmounted it: unmounting itself does not report
+//! what the mount process does afterwards.
 //!
-//! The process listens at an abstract socket (unix(7)) named after the mount's source; who
-//! connected before the end reads a line then: `ok`, or what went wrong. Where the process was
-//! killed, nothing.
+//! The mount process listens on an abstract socket (unix(7)) named after the mount's source. A
+//! client that connected before the end reads a line: `ok`, or what went wrong; nothing if the
+//! process was killed.
 
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
-/// What is said where all is kept.
+/// The line after success.
 const OK: &str = "ok";
-/// The longest line that is read.
+/// Longest line that is read, in bytes.
 const TOLD_MAX: u64 = 65_536;
 
 fn address(source: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(source)
 }
 
-/// Tells how a mount ended.
+/// The reporting side, in the mount process.
 #[derive(Debug)]
 pub struct Teller(UnixListener);
 
 impl Teller {
-    /// From here on others may ask to be told. Errors: the name is taken, or there are no such
-    /// sockets here.
+    /// Starts to listen for clients. Errors: the name is taken, or abstract sockets are not
+    /// supported.
     pub(crate) fn listen(source: &str) -> io::Result<Self> {
         let listener = UnixListener::bind_addr(&address(source)?)?;
         listener.set_nonblocking(true)?;
         Ok(Self(listener))
     }
 
-    /// Tells those who asked. `trouble`: what went wrong, if anything did.
+    /// Reports the end to all clients. `trouble`: what went wrong, if anything.
     pub fn tell(&self, trouble: Option<&str>) {
-        // Connections wait in the queue of the socket until now.
+        // Connections have waited in the queue of the socket until now.
         while let Ok((mut stream, _)) = self.0.accept() {
             let _ = writeln!(stream, "{}", trouble.unwrap_or(OK));
         }
     }
 }
 
-/// Somebody who is told how a mount ends.
+/// A client that waits for the end of a mount.
 #[derive(Debug)]
 pub struct Listener(UnixStream);
 
-/// What one was told.
+/// The report of the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// Everything is in the image.
+    /// All changes are in the image.
     Kept,
-    /// Not everything is, and why.
+    /// Some changes are not in the image, and why.
     Trouble(String),
-    /// The process ended without a word: it was killed.
+    /// The process ended without a report: it was killed.
     Nothing,
-    /// It has not ended in time.
+    /// The process did not end in time.
     Waiting,
 }
 
 impl Listener {
-    /// Asks the process of a mount to be told. Errors: it cannot be reached.
+    /// Connects to the process of a mount. Error: it cannot be reached.
     pub(crate) fn connect(source: &str) -> io::Result<Self> {
         UnixStream::connect_addr(&address(source)?).map(Self)
     }
 
-    /// Waits for the end.
+    /// Waits for the end, at most for `patience`.
     pub fn wait(self, patience: Duration) -> Told {
         let mut text = String::new();
         let read =

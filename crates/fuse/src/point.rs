@@ -1,4 +1,4 @@
-//! What has to be there before a mount: the kernel's device, and a directory of ours.
+//! Checks before a mount: the kernel's device, and the mount point.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -9,10 +9,11 @@ use crate::dead::is_unanswered;
 use crate::fusermount::find_fusermount;
 use crate::mount::{DEVICE, MountError, is_mount_point, is_root};
 
-/// What can be done where nothing can be mounted.
-const WITHOUT: &str = "All commands but mount and exec work without: ls, cat, get and extract read an image; put, rm, mv, mkdir, ln, chmod, chown and setfattr change it; info, check, mkfs, export and overlay take and make images; serve offers an emulated disk over NBD; run, compare and reproduce measure";
-/// What to do with a mount that nobody answers.
-const DEAD: &str = "a mount whose process has gone is in the way; expected it to be unmounted first: nandkit doctor --clean, or umount";
+/// The commands that work without mounts.
+const WITHOUT: &str = "All commands except mount and exec work without it: ls, cat, get and extract read an image; put, rm, mv, mkdir, ln, chmod, chown and setfattr change it; info, check, mkfs, export and overlay read and make images; serve offers an emulated disk over NBD; run, compare and reproduce measure";
+/// Advice for a dead mount.
+const DEAD: &str =
+    "a dead mount, whose process no longer exists, is in the way; unmount it first: nandkit doctor --clean, or umount";
 /// The bit of the right to mount in a set of capabilities (linux/capability.h).
 const CAP_SYS_ADMIN: u32 = 21;
 
@@ -29,13 +30,13 @@ impl fmt::Display for Mounter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::System => f.write_str("root may mount"),
-            Self::Program(path) => write!(f, "{} mounts for this user", path.display()),
+            Self::Program(path) => write!(f, "{} can mount for this user", path.display()),
         }
     }
 }
 
-/// Whether mounts are possible here at all, and how. Errors: what is missing, what to do, and what
-/// works without.
+/// Whether mounts are possible on this machine, and how. Error: what is missing, what to do, and
+/// what works without mounts.
 pub fn check_device() -> Result<Mounter, MountError> {
     mounter().map_err(|told| MountError::Device(format!("{told}. {WITHOUT}")))
 }
@@ -48,7 +49,7 @@ fn mounter() -> Result<Mounter, String> {
                 .to_owned()
         }
         ErrorKind::PermissionDenied => {
-            "/dev/fuse may not be opened by this user; expected its mode to be 0666, as udev makes it, or root; for a container --device /dev/fuse".to_owned()
+            "this user may not open /dev/fuse; expected mode 0666, as set by udev, or root; for a container --device /dev/fuse".to_owned()
         }
         _ => format!("/dev/fuse cannot be opened: {error}; expected Linux with FUSE: modprobe fuse as root"),
     })?;
@@ -63,16 +64,16 @@ fn mounter() -> Result<Mounter, String> {
     })
 }
 
-/// Whether a process of this status (proc_pid_status(5)) may mount; where that is not known, the
-/// kernel says so later.
+/// Whether a process with this status (proc_pid_status(5)) may mount; if unknown, the kernel
+/// reports it later.
 fn may_mount(status: &str) -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
     effective.is_none_or(|set| set >> CAP_SYS_ADMIN & 1 == 1)
 }
 
-/// The whole path of a directory on which can be mounted. Errors: it is absent, no directory, a
-/// mount point already, or somebody else's.
+/// Checks a mount point and returns its canonical path. Errors: it is missing, not a directory,
+/// already a mount point, or owned by another user.
 pub fn check_mount_point(path: &Path) -> Result<PathBuf, MountError> {
     let refuse = |what: String| MountError::Point(format!("{}: {what}", path.display()));
     let found = std::fs::metadata(path).map_err(|error| {
@@ -83,7 +84,7 @@ pub fn check_mount_point(path: &Path) -> Result<PathBuf, MountError> {
         })
     })?;
     if !found.is_dir() {
-        return Err(refuse("it is no directory; expected an empty directory as the mount point".to_owned()));
+        return Err(refuse("it is not a directory; expected an empty directory as the mount point".to_owned()));
     }
     let whole = path.canonicalize().map_err(|error| refuse(format!("cannot find its whole path: {error}")))?;
     if is_mount_point(&whole) {
@@ -91,14 +92,14 @@ pub fn check_mount_point(path: &Path) -> Result<PathBuf, MountError> {
             return Err(refuse(DEAD.to_owned()));
         }
         return Err(refuse(
-            "something is mounted there already; expected a directory that is no mount point".to_owned(),
+            "something is already mounted there; expected a directory that is not a mount point".to_owned(),
         ));
     }
     let user = rustix::process::geteuid().as_raw();
     if user != 0 && found.uid() != user {
         let owner = found.uid();
         return Err(refuse(format!(
-            "it belongs to user {owner}, and this is user {user}; expected a directory of one's own"
+            "it belongs to user {owner}, but you are user {user}; expected a directory of your own"
         )));
     }
     Ok(whole)

@@ -16,12 +16,12 @@ use crate::nodes::Nodes;
 use crate::options::{Options, Timing};
 use crate::{Operation, translate};
 
-/// What a session serves.
+/// A volume that a session can serve.
 pub trait Volume: Send + Sync + 'static {
     /// The file system.
     fn fs(&self) -> &dyn FileSystem;
 
-    /// Its writing side; none where it was mounted for reading.
+    /// Its write interface; `None` if it was mounted for reading.
     fn changes(&mut self) -> Option<&mut dyn Changes>;
 }
 
@@ -30,23 +30,23 @@ pub(crate) struct ServedVolume<V> {
     volume: RwLock<V>,
     nodes: Mutex<Nodes>,
     drafts: Mutex<Drafts>,
-    /// What tells the kernel, once it is mounted, that it is to ask for a file again.
+    /// Invalidates the kernel's cache of a file, once the volume is mounted.
     notifier: OnceLock<Notifier>,
     pub(crate) options: Options,
     pub(crate) features: Features,
     block_size: u32,
     started: Instant,
-    /// The first thing that nobody could be told of, or that went wrong with making things durable.
+    /// The first failure that could not be reported to a program, or of a sync.
     trouble: Mutex<Option<String>>,
-    /// A request panicked: nothing is changed any more.
+    /// Whether a request panicked; changes are refused from then on.
     broken: AtomicBool,
-    /// Bytes that were written since the last sync, and one for each other change.
+    /// Bytes written since the last sync, plus one for each other change.
     unsynced: AtomicU64,
-    /// When a sync failed that has not been made good since, and with what.
+    /// The instant and error of a failed sync, until a later one succeeds.
     stalled: Mutex<Option<(Instant, Errno)>>,
 }
 
-/// After a sync that failed, the next change tries it again, but not sooner than this.
+/// Shortest time after a failed sync before a change tries again.
 const STALLED_FOR: Duration = Duration::from_secs(1);
 
 impl<V: Volume> ServedVolume<V> {
@@ -73,19 +73,19 @@ impl<V: Volume> ServedVolume<V> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Held for a moment, and never while the volume is waited for.
+    /// The drafts. The lock is held briefly, and never while waiting for the volume.
     pub(crate) fn drafts(&self) -> MutexGuard<'_, Drafts> {
         self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How the kernel is told things that it did not ask for.
+    /// The channel for notifications to the kernel.
     pub(crate) const fn notifier(&self) -> &OnceLock<Notifier> {
         &self.notifier
     }
 
-    /// Has the kernel forget a file's attributes and, with `pages`, its pages; those that were
-    /// changed through a mapping are written first. A kernel that has forgotten the file already is
-    /// done.
+    /// Makes the kernel forget a file's attributes and, with `pages`, its pages; pages changed
+    /// through a mapping are written first. It is no error if the kernel has forgotten the file
+    /// already.
     pub(crate) fn read_again(&self, inode: INodeNo, pages: bool) {
         if let Some(notifier) = self.notifier.get() {
             let _ = notifier.inval_inode(inode, if pages { 0 } else { -1 }, 0);
@@ -105,12 +105,12 @@ impl<V: Volume> ServedVolume<V> {
         self.nodes().inside(inode)
     }
 
-    /// The kernel's number of an inode. Errors: EIO for one that it has no number for.
+    /// The kernel's number of an inode. Error: EIO if the kernel has no number for it.
     pub(crate) fn outside(&self, inode: InodeNumber) -> FaultResult<INodeNo> {
         self.nodes().outside(inode).ok_or(Fault::Door(Errno::EIO))
     }
 
-    /// An inode's attributes as the kernel is told them.
+    /// An inode's attributes in the kernel's form.
     pub(crate) fn attributes(&self, fs: &dyn FileSystem, inode: InodeNumber) -> FaultResult<FileAttr> {
         let mut found = fs.stat(inode)?;
         let content = self.content(inode);
@@ -120,15 +120,15 @@ impl<V: Volume> ServedVolume<V> {
         translate::attributes(self.outside(inode)?, &found, self.block_size, self.options.owner)
     }
 
-    /// An inode's attributes for an answer that makes the kernel hold it. Called under the lock, so
-    /// that nobody takes its last name meanwhile.
+    /// An inode's attributes for an answer after which the kernel holds the inode. Called under the
+    /// lock, so that no other request removes its last name meanwhile.
     pub(crate) fn tell(&self, fs: &dyn FileSystem, inode: InodeNumber, parent: InodeNumber) -> FaultResult<FileAttr> {
         let attributes = self.attributes(fs, inode)?;
         self.nodes().told(inode, parent);
         Ok(attributes)
     }
 
-    /// Remembers the first thing that went wrong.
+    /// Records the first failure.
     pub(crate) fn remember(&self, what: String) {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
     }
@@ -137,7 +137,7 @@ impl<V: Volume> ServedVolume<V> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// When a request arrived, in simulated time.
+    /// The simulated instant at which a request arrived.
     fn arrival(&self) -> Nanos {
         match &self.options.timing {
             Timing::Arrivals { from, .. } => {
@@ -147,7 +147,7 @@ impl<V: Volume> ServedVolume<V> {
         }
     }
 
-    /// Sets the clocks for a request, whose turn has come; returns its issue.
+    /// Sets the clocks for the request that is processed next; returns its instant of issue.
     fn issue(&self, arrival: Nanos) -> Nanos {
         let clock = match &self.options.timing {
             Timing::None => return Nanos::ZERO,
@@ -174,7 +174,7 @@ impl<V: Volume> ServedVolume<V> {
         observer.done(operation, bytes, now.since(issued));
     }
 
-    /// Does work that must not take the process along, whatever happens in it.
+    /// Runs `work` and catches panics.
     fn caught<T>(&self, operation: Operation, work: impl FnOnce() -> FaultResult<T>) -> Answer<T> {
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(Ok(result)) => Ok(result),
@@ -182,15 +182,13 @@ impl<V: Volume> ServedVolume<V> {
             Ok(Err(Fault::FileSystem(error))) => Err(errno(operation, error.kind)),
             Err(_) => {
                 self.broken.store(true, Ordering::Release);
-                self.remember(format!(
-                    "an error in the program itself, in {operation:?}; nothing was changed from then on"
-                ));
+                self.remember(format!("an internal error in {operation:?}; nothing was changed from then on"));
                 Err(Errno::EIO)
             }
         }
     }
 
-    /// A request that changes nothing.
+    /// Runs a request that changes nothing.
     pub(crate) fn read<T>(
         &self,
         operation: Operation,
@@ -199,7 +197,7 @@ impl<V: Volume> ServedVolume<V> {
         self.read_counted(operation, |_| 0, work)
     }
 
-    /// A request that changes nothing and delivers bytes.
+    /// Runs a request that changes nothing and returns bytes.
     pub(crate) fn read_counted<T>(
         &self,
         operation: Operation,
@@ -220,7 +218,7 @@ impl<V: Volume> ServedVolume<V> {
         Ok(result)
     }
 
-    /// A request that changes something.
+    /// Runs a request that makes changes.
     pub(crate) fn change<T>(
         &self,
         operation: Operation,
@@ -229,7 +227,7 @@ impl<V: Volume> ServedVolume<V> {
         self.change_counted(operation, |_| 0, work)
     }
 
-    /// A request that changes something and takes bytes.
+    /// Runs a request that makes changes and takes bytes.
     pub(crate) fn change_counted<T>(
         &self,
         operation: Operation,
@@ -244,7 +242,7 @@ impl<V: Volume> ServedVolume<V> {
         }
         let arrival = self.arrival();
         let mut volume = self.alone();
-        // What a request before this one left half changed is not built upon.
+        // Do not build upon a half-finished change of an earlier request.
         if self.is_broken() {
             return Err(Errno::EIO);
         }
@@ -268,8 +266,8 @@ impl<V: Volume> ServedVolume<V> {
         result
     }
 
-    /// What cannot be made durable is not taken either: it would be held in memory without bound.
-    /// Errors: that of the sync that failed.
+    /// Refuses changes after a failed sync: without durability they would fill the memory without
+    /// limit. Error: that of the failed sync.
     fn refuse_while_stalled(&self, changes: &mut dyn Changes) -> Answer<()> {
         let stalled = *self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
         match stalled {
@@ -279,29 +277,28 @@ impl<V: Volume> ServedVolume<V> {
         }
     }
 
-    /// Makes things durable under the lock, and remembers a failure.
+    /// Syncs under the lock, and records a failure.
     fn sync_now(&self, changes: &mut dyn Changes, inode: Option<InodeNumber>) -> Option<Errno> {
-        // Asked under the lock: what a panic left half changed is not written.
+        // Checked under the lock: a change half-finished by a panic is not written.
         if self.is_broken() {
             return Some(Errno::EIO);
         }
         let done = self.caught(Operation::Sync, || {
             changes.sync(inode).map_err(|error| {
-                self.remember(format!("what was changed could not all be made durable: {error}"));
+                self.remember(format!("some changes could not be made durable: {error}"));
                 Fault::from(error)
             })
         });
         if done.is_ok() && inode.is_none() {
             self.unsynced.store(0, Ordering::Relaxed);
         }
-        // Where nothing is synced but at the request of a program, its memory is the volume's own
-        // affair.
+        // If only programs request syncs, the volume itself limits its memory.
         let stalled = done.err().filter(|_| self.options.commit.is_some()).map(|errno| (Instant::now(), errno));
         *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = stalled;
         done.err()
     }
 
-    /// A sync that a program asked for; what could not be made durable is told here and at the end.
+    /// Runs a sync requested by a program; a failure is reported here and at the end.
     pub(crate) fn sync(&self, inode: Option<InodeNumber>) -> Answer<()> {
         if self.options.read_only {
             return Ok(());
@@ -309,7 +306,7 @@ impl<V: Volume> ServedVolume<V> {
         self.change(Operation::Sync, |changes| self.sync_now(changes, inode).map_or(Ok(()), |errno| Err(errno.into())))
     }
 
-    /// A sync because it is time for one.
+    /// Runs a periodic sync.
     pub(crate) fn commit(&self) {
         if self.options.read_only || self.is_broken() || self.unsynced.load(Ordering::Relaxed) == 0 {
             return;
@@ -329,7 +326,7 @@ impl<V: Volume> ServedVolume<V> {
         }
     }
 
-    /// Lets inodes go that have no name.
+    /// Releases inodes without a name.
     fn release(&self, inodes: &[InodeNumber]) {
         let arrival = self.arrival();
         let mut volume = self.alone();
@@ -341,7 +338,7 @@ impl<V: Volume> ServedVolume<V> {
             let Some(files) = volume.changes().and_then(|changes| changes.open_files()) else { return Ok(()) };
             for inode in inodes {
                 if let Err(error) = files.release(*inode) {
-                    self.remember(format!("an unlinked file could not be given back: {error}"));
+                    self.remember(format!("the space of an unlinked file could not be freed: {error}"));
                 }
             }
             Ok(())
@@ -349,7 +346,7 @@ impl<V: Volume> ServedVolume<V> {
         self.unsynced.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The end: unlinked files go, and everything is made durable.
+    /// Ends the session: releases unlinked files, and makes everything durable.
     pub(crate) fn finish(&self) {
         self.abort_all();
         let retained = self.nodes().take_retained();
@@ -366,7 +363,7 @@ impl<V: Volume> ServedVolume<V> {
         }
     }
 
-    /// Whether a request panicked: what is in memory may be half changed, and is not written any
+    /// Whether a request panicked. The state in memory may be half changed, and is not written any
     /// more.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)

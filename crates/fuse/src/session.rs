@@ -1,4 +1,4 @@
-//! From a volume and a directory to a mount, and to its orderly end.
+//! Sessions: mounting a volume on a directory, serving it, and ending the mount.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::options::Options;
 use crate::outcome::Teller;
 use crate::served_volume::{ServedVolume, Volume};
 
-/// How long a mount that is in use is asked again before its name alone is taken away.
+/// How long unmounting a busy mount is retried before it is detached.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// To so many places a mount may be bound.
+/// Largest number of bind mounts of a mount that are removed.
 const PLACES_MAX: u32 = 1000;
-/// Between two attempts.
+/// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A mounted volume.
@@ -36,30 +36,31 @@ pub struct Session<V: Volume> {
 pub struct Unmounter {
     point: PathBuf,
     source: String,
-    /// The kernel's number of it, once it is mounted.
+    /// The kernel's connection number, once it is mounted.
     connection: Option<u32>,
 }
 
-/// A volume after its session.
+/// The result of a session.
 pub struct Ended<V> {
-    /// The volume; none where a thread of the session is stuck in it.
+    /// The volume; `None` if a thread of the session is stuck in it.
     pub volume: Option<V>,
-    /// The first thing that went wrong and that programs were not told of, or not all: what could
-    /// not be made durable, a panic, a broken connection.
+    /// The first failure that was not reported to all affected programs: a failed sync, a panic, a
+    /// broken connection.
     pub trouble: Option<String>,
-    /// A request panicked: the volume may be half changed in memory, and is to be dropped as it is.
+    /// Whether a request panicked: the volume may be half changed in memory, and must be dropped
+    /// without writing.
     pub broken: bool,
 }
 
-/// Mounts of this process, for their names.
+/// Counter of this process's mounts, for their names.
 static MOUNTS: AtomicU64 = AtomicU64::new(0);
 
 impl<V: Volume> Session<V> {
-    /// Mounts. From here on programs may ask; they are answered once [`Session::run`] is called.
-    /// `point` comes from [`crate::check_mount_point`].
+    /// Mounts a volume. From then on programs may send requests; they are answered once
+    /// [`Session::run`] is called. `point` comes from [`crate::check_mount_point`].
     ///
-    /// Errors: no device, a mount point that is none, a refusal of the kernel's, a file system that
-    /// does not tell its status.
+    /// Errors: no device; an unusable mount point; a refusal by the kernel; the file system cannot
+    /// report its status.
     pub fn mount(volume: V, point: &Path, options: Options) -> Result<Self, MountError> {
         let refused =
             |what: &dyn std::fmt::Display| MountError::Refused(format!("cannot mount on {}: {what}", point.display()));
@@ -72,7 +73,7 @@ impl<V: Volume> Session<V> {
         config.n_threads = Some(threads);
         let mut unmounter = Unmounter { point: point.to_owned(), source, connection: None };
         let device = mount::mount(point, &unmounter.source, read_only, allow_other)?;
-        // Mounted by somebody else, the kernel lets nobody else in, unless asked to.
+        // For users other than root, the kernel denies access to others unless requested.
         let allowed = if allow_other || mount::is_root() { SessionACL::All } else { SessionACL::Owner };
         config.acl = allowed;
         let kernel = fuser::Session::from_fd(door, device, allowed, config).map_err(|error| {
@@ -80,24 +81,25 @@ impl<V: Volume> Session<V> {
             mount::refused(point, &error)
         })?;
         let _ = served.notifier().set(kernel.notifier());
-        // Without it the mount is as good, and its end is told to nobody but its process's parent.
+        // Without a teller the mount works too, but its end is only visible to the parent process.
         unmounter.connection = mount::connection_of(&unmounter.source);
         let teller = Teller::listen(&unmounter.source).ok();
         Ok(Self { teller, kernel, served, unmounter })
     }
 
-    /// What tells others how the mount ended. Whoever took it tells, when everything is kept.
+    /// Takes the teller, with which the caller reports the end of the mount once everything is
+    /// written.
     pub fn take_teller(&mut self) -> Option<Teller> {
         self.teller.take()
     }
 
-    /// What ends the mount.
+    /// A handle that ends the mount from another thread.
     pub fn unmounter(&self) -> Unmounter {
         self.unmounter.clone()
     }
 
-    /// Answers requests until the mount has ended and its last user has gone; then lets go what is
-    /// unlinked, and makes everything durable.
+    /// Answers requests until the mount has ended and its last user is done; then releases unlinked
+    /// files and makes everything durable.
     pub fn run(self) -> Ended<V> {
         let Self { kernel, served, unmounter, .. } = self;
         let ended = match served.options.commit {
@@ -120,7 +122,7 @@ impl<V: Volume> Session<V> {
         {
             served.remember(format!("the connection to the kernel broke: {error}"));
         }
-        // A connection that broke leaves its mount behind, which nobody would answer.
+        // A broken connection would leave a dead mount behind.
         let _ = unmounter.detach();
         served.finish();
         let (trouble, broken) = (served.take_trouble(), served.is_broken());
@@ -128,7 +130,8 @@ impl<V: Volume> Session<V> {
     }
 }
 
-/// The volume, once the last thread that works on a draft has let it go; none where one is stuck.
+/// Waits until the last thread that works on a draft is done, and returns the volume; `None` if one
+/// is stuck.
 fn alone<V: Volume>(mut served: Arc<ServedVolume<V>>) -> Option<ServedVolume<V>> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -141,9 +144,10 @@ fn alone<V: Volume>(mut served: Arc<ServedVolume<V>>) -> Option<ServedVolume<V>>
     }
 }
 
-/// A mount that ends while a request is being handed over (a file's last release arrives in the
-/// background) is told as an aborted connection instead of a missing device (`fuse_dev_do_read`,
-/// fs/fuse/dev.c). Nothing is lost by it: nobody waits for such a request.
+/// Whether an error is the normal end of the mount. If the mount ends while a request is delivered
+/// (a file's last release is asynchronous), the kernel reports an aborted connection instead of a
+/// missing device (`fuse_dev_do_read`, fs/fuse/dev.c). Nothing is lost, since no program waits for
+/// such a request.
 fn ended_by_unmounting(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionAborted
 }
@@ -154,15 +158,15 @@ impl Unmounter {
         &self.point
     }
 
-    /// Unmounts: at once, or as soon as nobody uses it, or after 5 seconds by name alone, when the
-    /// session goes on until its last user has gone. True where it ended at once or in that time.
+    /// Unmounts, at once or as soon as the mount is unused; after 5 seconds it is detached, and the
+    /// session continues until its last user is done. Returns true if it ended without detaching.
     pub fn unmount(&self) -> io::Result<bool> {
         let end = Instant::now() + PATIENCE;
         loop {
-            // Somebody may have unmounted it already, and mounted something else, or moved it.
+            // The mount may have been unmounted, covered or moved by another process.
             let Some(point) = mount::place_of(&self.source) else { return Ok(true) };
             match mount::unmount(&point, false) {
-                // It may be bound to further places.
+                // It may have bind mounts elsewhere.
                 Ok(()) => {}
                 Err(_) if Instant::now() < end => std::thread::sleep(PAUSE),
                 Err(_) => return self.detach().map(|()| false),
@@ -170,8 +174,8 @@ impl Unmounter {
         }
     }
 
-    /// Takes the mount's name away at once, wherever it is by now; whoever uses it goes on. Errors:
-    /// those of unmounting.
+    /// Detaches the mount at once, wherever it is now; current users continue. Errors: those of
+    /// unmounting.
     pub fn detach(&self) -> io::Result<()> {
         for _ in 0..PLACES_MAX {
             let Some(point) = mount::place_of(&self.source) else { break };
@@ -180,8 +184,8 @@ impl Unmounter {
         Ok(())
     }
 
-    /// Unmounts; whoever uses it after `patience` still, is cut off as by [`Unmounter::abort`].
-    /// Errors: those of unmounting.
+    /// Unmounts; after `patience`, remaining users are cut off as by [`Unmounter::abort`]. Errors:
+    /// those of unmounting.
     pub fn unmount_or_abort(&self, patience: Duration) -> io::Result<()> {
         let end = Instant::now() + patience;
         while let Some(point) = mount::place_of(&self.source) {
@@ -194,8 +198,8 @@ impl Unmounter {
         Ok(())
     }
 
-    /// Ends the mount whoever uses it: all requests fail from now on, those that wait for their
-    /// answer too. Errors: those of unmounting.
+    /// Ends the mount even if it is in use: all requests fail from now on, including pending ones.
+    /// Errors: those of unmounting.
     pub fn abort(&self) -> io::Result<()> {
         self.connection.iter().for_each(|connection| mount::abort(*connection));
         for _ in 0..PLACES_MAX {

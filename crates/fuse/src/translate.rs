@@ -16,7 +16,7 @@ pub(crate) const SET_GID: u16 = 0o2000;
 pub(crate) const MODE_BITS: u16 = 0o7777;
 /// The bits of a mode that are the kind (inode(7)).
 const KIND_BITS: u32 = 0o170_000;
-/// Bytes of the kernel's unit of allocated space.
+/// The kernel's unit of allocated space, in bytes.
 const SECTOR: u64 = 512;
 
 pub(crate) const fn file_type(kind: FileKind) -> FileType {
@@ -31,7 +31,7 @@ pub(crate) const fn file_type(kind: FileKind) -> FileType {
     }
 }
 
-/// The kind in a mode of mknod(2), which makes neither directories nor links.
+/// The file type in a mode of mknod(2), which makes neither directories nor links.
 pub(crate) const fn kind_to_make(mode: u32) -> Option<FileKind> {
     match FileKind::of_mode(mode) {
         Some(FileKind::Directory | FileKind::Symlink) => None,
@@ -40,8 +40,8 @@ pub(crate) const fn kind_to_make(mode: u32) -> Option<FileKind> {
     }
 }
 
-/// A device number as the kernel's protocol has it (linux/kdev_t.h, `new_encode_dev`): 12 bits of
-/// major, 20 of minor. What has more bits is no device of Linux'.
+/// A device number in the form of the kernel's protocol (linux/kdev_t.h, `new_encode_dev`): 12 bits
+/// of major, 20 of minor. Larger numbers do not exist in Linux.
 pub(crate) const fn device_outside(device: u64) -> u32 {
     let (major, minor) = (device >> 32, device & 0xFFFF_FFFF);
     if major > 0xFFF || minor > 0xF_FFFF {
@@ -50,22 +50,22 @@ pub(crate) const fn device_outside(device: u64) -> u32 {
     ((minor & 0xFF) | (major << 8) | ((minor & !0xFF) << 12)) as u32
 }
 
-/// The device number of the kernel's form.
+/// The device number from the kernel's form.
 pub(crate) const fn device_inside(device: u32) -> u64 {
     let (major, minor) = ((device >> 8) & 0xFFF, (device & 0xFF) | ((device >> 12) & 0xF_FF00));
     (major as u64) << 32 | minor as u64
 }
 
-/// Times before 1970 are negative.
+/// A time in the form of the standard library; times before 1970 are negative.
 pub(crate) fn time_outside(time: Timestamp) -> SystemTime {
     let span = Duration::from_nanos(time.0.unsigned_abs());
     let shown = if time.0 < 0 { UNIX_EPOCH.checked_sub(span) } else { UNIX_EPOCH.checked_add(span) };
     shown.unwrap_or(UNIX_EPOCH)
 }
 
-/// Times outside the 292 years around 1970 become the first or the last of them. The kernel's
-/// seconds before 1970 are negative and its nanoseconds count upwards; fuser 0.18 (time.rs,
-/// `system_time_from_time`) takes both off, which is undone here.
+/// A time stamp from the kernel's time. Times outside the 292 years around 1970 are clamped. The
+/// kernel's seconds before 1970 are negative and its nanoseconds count upwards; fuser 0.18
+/// (time.rs, `system_time_from_time`) takes both off, which is undone here.
 pub(crate) fn time_inside(time: SystemTime) -> Timestamp {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => Timestamp(i64::try_from(after.as_nanos()).unwrap_or(i64::MAX)),
@@ -77,8 +77,8 @@ pub(crate) fn time_inside(time: SystemTime) -> Timestamp {
     }
 }
 
-/// Attributes as the kernel has them. Errors: EIO for a size that it would refuse, and with it
-/// whatever else it asked for.
+/// Attributes in the kernel's form. Error: EIO for a size that the kernel would refuse together
+/// with the whole answer.
 pub(crate) fn attributes(
     inode: INodeNo,
     of: &Attributes,
@@ -108,7 +108,7 @@ pub(crate) fn attributes(
     })
 }
 
-/// Whether a name can be handed to the kernel, which drops a whole directory for one that cannot.
+/// Whether the kernel accepts a name; it drops a whole directory for an invalid one.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     // FUSE_NAME_MAX, fs/fuse/fuse_i.h.
     const NAME_MAX: usize = 1024;
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn times_are_the_kernels() {
         for ns in [0, 1, -1, 1_600_000_000_123_456_789, -1_600_000_000_123_456_789] {
-            // As fuser takes what the kernel says, which is what time_outside told it.
+            // As fuser decodes the kernel's time, which comes from time_outside.
             let (seconds, rest) = (i64::div_euclid(ns, 1_000_000_000), i64::rem_euclid(ns, 1_000_000_000));
             let whole = Duration::new(seconds.unsigned_abs(), rest as u32);
             let by_fuser = if seconds < 0 { UNIX_EPOCH - whole } else { UNIX_EPOCH + whole };

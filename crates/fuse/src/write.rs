@@ -1,4 +1,4 @@
-//! Content, attributes, and extended attributes.
+//! Changes of content, attributes, and extended attributes.
 
 use fuser::{Errno, FileAttr, INodeNo, Request};
 use nandkit_units::Payload;
@@ -10,15 +10,15 @@ use crate::served_volume::ServedVolume;
 use crate::translate::{MODE_BITS, SET_GID, SET_UID};
 use crate::{Operation, Volume};
 
-/// What gives a program rights of its own (capabilities(7)).
+/// The extended attribute of file capabilities (capabilities(7)).
 const CAPABILITY: &[u8] = b"security.capability";
-/// Bytes of a value at the most, and of the list of all names (uapi/linux/limits.h).
+/// Largest size of a value and of the list of names, in bytes (uapi/linux/limits.h).
 pub(crate) const XATTR_MAX: usize = 65_536;
-/// setxattr(2): the attribute must not be there.
+/// setxattr(2): the attribute must not exist.
 const XATTR_CREATE: i32 = 1;
-/// setxattr(2): the attribute must be there.
+/// setxattr(2): the attribute must exist.
 const XATTR_REPLACE: i32 = 2;
-/// fallocate(2): the size stays.
+/// fallocate(2): keep the size.
 const KEEP_SIZE: i32 = 1;
 /// fallocate(2): the range becomes a hole.
 const PUNCH_HOLE: i32 = 2;
@@ -27,15 +27,15 @@ fn is_missing(error: &FsError) -> bool {
     error.kind == ErrorKind::NoAttribute
 }
 
-/// The mode without what gives rights: set-user-id goes, set-group-id too where the group may
-/// execute (else it means something else).
+/// The mode without set-user-id, and without set-group-id if the group may execute (otherwise that
+/// bit has another meaning).
 const fn without_rights(mode: u16) -> u16 {
     let mode = mode & !SET_UID;
     if mode & 0o010 != 0 { mode & !SET_GID } else { mode }
 }
 
 impl<V: Volume> ServedVolume<V> {
-    /// Writes; `kills` says that the writer may not keep set-user-id bits.
+    /// Writes data; `kills` means that set-user-id bits must be dropped.
     pub(crate) fn write(&self, inode: INodeNo, offset: u64, data: &[u8], kills: bool) -> Answer<usize> {
         let inode = self.inside(inode);
         if offset.checked_add(data.len() as u64).is_none_or(|end| i64::try_from(end).is_err()) {
@@ -51,7 +51,7 @@ impl<V: Volume> ServedVolume<V> {
         )
     }
 
-    /// Takes away the rights that a program's content gave it.
+    /// Drops set-user-id, set-group-id and capabilities after a change of content.
     fn drop_rights(&self, changes: &mut dyn Changes, inode: InodeNumber, mode_too: bool) -> FaultResult<()> {
         if self.features.xattrs {
             let given = changes.xattrs().is_some_and(|xattrs| xattrs.xattr(inode, CAPABILITY).is_ok());
@@ -79,7 +79,7 @@ impl<V: Volume> ServedVolume<V> {
         self.change(operation, |changes| {
             let before = changes.stat(inode)?;
             let mut change = AttributeChange { mode: asked.mode.map(|mode| mode & MODE_BITS), ..asked };
-            // As fs/fat where the volume has no owners: what is there already may be asked for.
+            // As in fs/fat for volumes without owners: setting the current values is allowed.
             if self.options.owner.is_some() || !self.features.owners {
                 let shown = self.options.owner.unwrap_or_default();
                 refuse_other(change.uid, shown.uid, before.uid)?;
@@ -96,8 +96,8 @@ impl<V: Volume> ServedVolume<V> {
             }
             let done = self.change_whole(changes, inode, &before, &change);
             match done {
-                // As fs/fat: permissions that the volume does not have are not an error, owners
-                // are.
+                // As in fs/fat: unsupported permissions are ignored, unsupported owners are an
+                // error.
                 Err(fault) if fault.is_not_supported() && !is_owned && change.mode.is_some() => {
                     change.mode = None;
                     self.change_whole(changes, inode, &before, &change)?;
@@ -108,7 +108,7 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// Changes attributes, and with the permission bits the access control list that says them too.
+    /// Changes attributes; a change of permission bits also updates the access control list.
     fn change_whole(
         &self,
         changes: &mut dyn Changes,
@@ -161,21 +161,20 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// Takes an extended attribute away.
+    /// Removes an extended attribute.
     pub(crate) fn remove_xattr(&self, inode: INodeNo, name: &[u8]) -> Answer<()> {
         let inode = self.inside(inode);
         self.change(Operation::SetXattr, |changes| {
             let removed = changes.xattr_changes().ok_or(Errno::EOPNOTSUPP)?.remove_xattr(inode, name);
             match removed {
-                // As Linux' drivers: a list that is not there is taken away already
-                // (fs/posix_acl.c).
+                // As in Linux: removing a missing list succeeds (fs/posix_acl.c).
                 Err(error) if is_missing(&error) && [acl::ACCESS, acl::DEFAULT].contains(&name) => Ok(()),
                 removed => Ok(removed?),
             }
         })
     }
 
-    /// Allocates ahead, or makes a hole.
+    /// Preallocates space, or punches a hole.
     pub(crate) fn allocate(&self, inode: INodeNo, offset: u64, length: u64, mode: i32) -> Answer<()> {
         let inode = self.inside(inode);
         if offset.checked_add(length).is_none_or(|end| i64::try_from(end).is_err()) {
@@ -193,7 +192,7 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// An extended attribute's value.
+    /// The value of an extended attribute.
     pub(crate) fn xattr(&self, inode: INodeNo, name: &[u8]) -> Answer<Vec<u8>> {
         let inode = self.inside(inode);
         self.read(Operation::GetXattr, |fs| {
@@ -202,7 +201,7 @@ impl<V: Volume> ServedVolume<V> {
         })
     }
 
-    /// All names, each with a NUL behind it. Those of `trusted.` are for root alone, as on Linux
+    /// All names, each terminated by a NUL. Names of `trusted.` are only for root, as on Linux
     /// (xattr(7)).
     pub(crate) fn xattr_names(&self, request: &Request, inode: INodeNo) -> Answer<Vec<u8>> {
         let (inode, is_root) = (self.inside(inode), request.uid() == 0);
@@ -218,13 +217,13 @@ impl<V: Volume> ServedVolume<V> {
     }
 }
 
-/// The names that can be told; a name with a NUL would be two.
+/// The names without a NUL; a name with one would look like two.
 fn xattr_names(fs: &dyn FileSystem, inode: InodeNumber) -> FaultResult<Vec<Vec<u8>>> {
     let names = fs.xattrs().ok_or(Errno::EOPNOTSUPP)?.xattr_names(inode)?;
     Ok(names.into_iter().filter(|name| !name.is_empty() && !name.contains(&0)).collect())
 }
 
-/// Whether whoever asks is root, or in this group.
+/// Whether the caller is root or in this group.
 fn is_in_group(request: &Request, group: u32) -> bool {
     if request.uid() == 0 || request.gid() == group {
         return true;
@@ -234,9 +233,9 @@ fn is_in_group(request: &Request, group: u32) -> bool {
     groups.split_whitespace().any(|number| number.parse() == Ok(group))
 }
 
-/// Sets an inode's own list, and the permission bits that it says; a list that says no more than
-/// them is not kept. As posix_acl_update_mode() of fs/posix_acl.c, set-group-ID falls where whoever
-/// asks is not in the group.
+/// Sets an inode's access control list and the permission bits it implies. A list that says no more
+/// than these bits is not stored. As in posix_acl_update_mode() of fs/posix_acl.c, set-group-ID is
+/// cleared if the caller is not in the group.
 fn set_access(
     changes: &mut dyn Changes,
     inode: InodeNumber,
@@ -264,7 +263,7 @@ fn set_access(
     Ok(())
 }
 
-/// Where owners are shown as somebody else, only what is shown can be asked for.
+/// If a fixed owner is shown, only the shown values may be set.
 fn refuse_other(asked: Option<u32>, shown: Option<u32>, stored: u32) -> FaultResult<()> {
     match asked {
         Some(asked) if asked != shown.unwrap_or(stored) => Err(Errno::EPERM.into()),

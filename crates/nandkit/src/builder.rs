@@ -1,12 +1,12 @@
-//! Stacks in a few calls.
+//! A builder of stacks.
 
 use nandkit_lab::{figures_of, single_stack};
 use nandkit_record::Figures;
 use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, Mounted, Stack, StackError, StackSpec};
 use nandkit_vfs::{Changes, FileSystem};
 
-/// What a stack is to be made of. What is not said is as the command line has it: P4's chip, FAT,
-/// and the block-mapped translation layer below it.
+/// Builds a stack. The defaults are those of the command line: P4's chip, FAT, and the block-mapped
+/// translation layer below it.
 #[derive(Clone, Debug)]
 pub struct StackBuilder {
     device: String,
@@ -32,7 +32,7 @@ impl StackBuilder {
         self
     }
 
-    /// Keeps the chip in a file from run to run. What is there is opened, and its volume is
+    /// Keeps the chip in a file from run to run. An existing file is opened, and its volume is
     /// mounted.
     #[must_use]
     pub fn file(mut self, path: &str) -> Self {
@@ -47,28 +47,28 @@ impl StackBuilder {
         self
     }
 
-    /// The file system: one of [`FsSpec::kinds`], of which `none` is the bare block device.
+    /// The file system: one of [`FsSpec::kinds`]; `none` gives the bare block device.
     #[must_use]
     pub fn fs(mut self, name: &str) -> Self {
         name.clone_into(&mut self.fs);
         self
     }
 
-    /// Lays a value over the spec, as `stack.ftl.log_blocks=16`; may be called again.
+    /// Overrides a value of the spec, such as `stack.ftl.log_blocks=16`. May be repeated.
     #[must_use]
     pub fn set(mut self, setting: &str) -> Self {
         self.settings.push(setting.to_owned());
         self
     }
 
-    /// Decides the faults of the device; the same seed and calls give the same results.
+    /// The seed of the device's faults; the same seed and calls give the same results.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The spec, as an experiment takes it. Errors: an unknown name, with the nearest right one;
+    /// The spec in the form of experiments. Errors: an unknown name, with the nearest known one;
     /// parts that do not fit together.
     pub fn spec(&self) -> Result<StackSpec, StackError> {
         let wrong = |key: &'static str, detail: String| StackError::new(key, detail);
@@ -79,32 +79,32 @@ impl StackBuilder {
                 DeviceSpec::Chip { preset, store, chip, file: file.clone(), interface }
             }
             (DeviceSpec::Ram { .. } | DeviceSpec::Card { .. }, Some(_)) => {
-                return Err(wrong("file", "a device in memory is kept in no file; expected a chip".to_owned()));
+                return Err(wrong("file", "a device in memory cannot be kept in a file; expected a chip".to_owned()));
             }
             (device, _) => device,
         };
         single_stack(device, self.ftl.as_deref(), fs, &self.settings)
     }
 
-    /// Builds it: the device as it comes from the factory, everything above it formatted and
-    /// mounted. Errors: those of [`StackBuilder::spec`]; a file system too large or too small for
-    /// the device; a file that is no chip's, or another chip's.
+    /// Builds the stack: a device in factory state, with everything above it formatted and mounted.
+    /// Errors: those of [`StackBuilder::spec`]; a file system too large or too small for the
+    /// device; a file that holds no chip, or another chip.
     pub fn build(&self) -> Result<Stack, StackError> {
         Stack::build(&self.spec()?, self.seed)
     }
 }
 
-/// What programs do with a stack.
+/// Convenience methods of a stack.
 pub trait UseStack {
-    /// A stack in a few calls: `Stack::builder()`.
+    /// A new builder: `Stack::builder()`.
     fn builder() -> StackBuilder {
         StackBuilder::default()
     }
-    /// Its file system, for reading; none where the stack ends in a block device.
+    /// Its file system, for reading; `None` if the top is a block device.
     fn files(&self) -> Option<&dyn FileSystem>;
     /// Its file system, for changes.
     fn files_mut(&mut self) -> Option<&mut dyn Changes>;
-    /// What the device did since the stack was built: device time, bytes programmed by cause,
+    /// Counters of the device since the stack was built: device time, bytes programmed by cause,
     /// erases, write amplification.
     fn figures(&self) -> Figures;
 }

@@ -1,8 +1,8 @@
 //! nandkit as a library: the NAND-flash storage stack in user space.
 //!
-//! **An image.** [`open`] finds out what is in a file; what comes back is a [`FileSystem`],
+//! **An image.** [`open`] detects the content of a file and returns an image with a [`FileSystem`],
 //! whatever the format. **A stack.** `Stack::builder()` ([`StackBuilder`]) builds an emulated
-//! device with a translation layer and a file system; the device counts what it does.
+//! device with a translation layer and a file system; the device counts its operations.
 //!
 //! ```
 //! use nandkit::vfs::path::{Next, Step, make_directories, read_file, walk, write_file};
@@ -37,14 +37,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Changes in an image** come from [`open_in_place`], which locks the file; after a crash it is
-//! as it was at one of the syncs. [`image`] has the options for all that is found out otherwise,
-//! and makes, checks and repairs images; [`tree`] takes trees in and out of them.
+//! **Changes in an image** are made with [`open_in_place`], which locks the file; after a crash the
+//! image has its state of one of the syncs. [`image`] has options that replace detection, and
+//! makes, checks and repairs images; [`tree`] copies trees into and out of them.
 //!
-//! **Experiments.** A [`StackSpec`] says what a stack is made of, a [`WorkloadSpec`] what is done
-//! with it, an [`Experiment`] combines many of them into runs, and each run becomes a
-//! [`RunRecord`]. The same spec and seed give the same record, byte for byte, on any machine and
-//! number of threads.
+//! **Experiments.** A [`StackSpec`] describes a stack, a [`WorkloadSpec`] a workload, an
+//! [`Experiment`] combines them into runs, and each run gives a [`RunRecord`]. The same spec and
+//! seed give the same record, byte for byte, on any machine and number of threads.
 //!
 //! ```
 //! use nandkit::{Experiment, Options};
@@ -63,7 +62,7 @@
 //! ```
 //!
 //! [`flash`], [`block`] and [`vfs`] are the contracts with all their types. Versions are semantic:
-//! what stands here stays until the first number changes.
+//! this interface is stable within a major version.
 
 mod builder;
 
@@ -85,18 +84,17 @@ pub use nandkit_units as units;
 pub use nandkit_vfs::{self as vfs, FileSystem};
 pub use nandkit_workload::{HostInputs, Inputs, NoInputs, WorkloadSpec};
 
-/// Opens an image for reading: a dump of flash, a volume, or a chip that a stack keeps in a file.
-/// What it holds is found out; [`image::open`] takes what is known otherwise. Errors: no such file;
-/// nothing in it that is known, with what was tried.
+/// Opens an image for reading: a flash dump, a volume, or a chip file. Its format is detected;
+/// [`image::open`] accepts options for known properties. Errors: no such file; an unknown format.
 pub fn open(path: impl AsRef<Path>) -> Result<image::OpenImage, StackError> {
     image::open(path.as_ref(), &image::OpenOptions::default())
 }
 
 /// Opens and locks an image for changes in the file itself; they reach it with
-/// [`vfs::Changes::sync`] and [`image::ImageInPlace::close`]. `now`: the time of what is made or
-/// changed, which `clock` of what is returned moves on. Errors: those of [`open`]; the file is in
-/// use; its directory takes no journal; an image that is damaged, with what is wrong first (it
-/// stays as it was; [`image::ImageInPlace::open`] takes it all the same).
+/// [`vfs::Changes::sync`] and [`image::ImageInPlace::close`]. `now`: the initial time for time
+/// stamps, which the returned `clock` advances. Errors: those of [`open`]; the file is in use; a
+/// journal cannot be created in its directory; the image is damaged (the error names the first
+/// damage, and the image is unchanged; [`image::ImageInPlace::open`] opens it nevertheless).
 pub fn open_in_place(path: impl AsRef<Path>, now: vfs::Timestamp) -> Result<image::ImageInPlace, StackError> {
     let how = image::ChangeOptions { now, for_good: true, ..image::ChangeOptions::default() };
     let image = image::ImageInPlace::open(path.as_ref(), &image::OpenOptions::default(), &how)?;

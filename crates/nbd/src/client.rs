@@ -1,4 +1,4 @@
-//! A client from its first byte to its last.
+//! Serves one client from handshake to disconnect.
 
 use std::io::{self, ErrorKind};
 use std::time::Instant;
@@ -14,27 +14,28 @@ use crate::reply;
 use crate::request::{HEADER_BYTES, Request};
 use crate::wire::{Transport, Waited, Wire};
 
-/// How a client ended.
+/// How a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It said so.
+    /// The client sent a disconnect request.
     Disconnected,
-    /// It closed the connection between two requests, or went during the handshake.
+    /// The client closed the connection between two requests, or left during the handshake.
     Closed,
-    /// It was cut off: it broke the protocol, was too slow, or the connection failed. In words.
+    /// The server cut it off because of a protocol violation, a timeout or a connection error; a
+    /// description.
     Dropped(String),
-    /// The server ends.
+    /// The server stops.
     Stopped,
-    /// There were too many clients already.
+    /// There were too many clients.
     TurnedAway,
 }
 
-/// A request is worked on in parts of this size: so much memory a client can take.
+/// Requests are processed in parts of this many bytes, which limits the memory per client.
 const PIECE: u64 = 1 << 20;
 /// Longest read that may not be fragmented.
 const UNFRAGMENTED: u32 = 1 << 20;
 
-/// Serves one client to its end. `pacer`: where replies go that take the simulated time.
+/// Serves one client until it ends. `pacer` delays replies by the simulated time.
 pub fn serve_client<T: Transport>(
     wire: &mut Wire<T>,
     export: &Export,
@@ -69,7 +70,7 @@ struct Client<'a, T> {
     agreed: Agreed,
     pacer: Option<&'a Pacer>,
     buffer: Vec<u8>,
-    /// When the request at hand completes.
+    /// When the current request completes.
     due: Option<Instant>,
 }
 
@@ -77,7 +78,7 @@ impl<T: Transport> Client<'_, T> {
     fn run(&mut self, stop: &dyn Fn() -> bool) -> io::Result<Ended> {
         loop {
             if self.wire.buffered() < HEADER_BYTES {
-                // The client may wait for its replies before it asks for more.
+                // Send now: the client may wait for its replies before it continues.
                 self.wire.send()?;
                 match self.wire.wait(stop)? {
                     Waited::Ready => {}
@@ -102,8 +103,8 @@ impl<T: Transport> Client<'_, T> {
         }
     }
 
-    /// Hands what was pushed to the pacer, where there is one; false where the client takes nothing
-    /// more.
+    /// Passes the pending output to the pacer, if there is one; returns false if the client accepts
+    /// no more.
     fn hand_over(&mut self, more: bool) -> bool {
         let Some(pacer) = self.pacer else { return true };
         pacer.put(self.due.unwrap_or_else(Instant::now), self.wire.take_output(), more)
@@ -134,14 +135,13 @@ impl<T: Transport> Client<'_, T> {
                 let (no_hole, fast) = (request.has(command_flag::NO_HOLE), request.has(command_flag::FAST_ZERO));
                 self.export.write_zeroes(request.offset, u64::from(request.length), no_hole, fast)
             }
-            // Nothing is cached before it is read: there is nothing to do, and no harm in saying
-            // so.
+            // There is no read-ahead cache: nothing to do, which is a valid answer.
             _ => Ok(None),
         };
         self.conclude(request, done)
     }
 
-    /// The reply to a request that brings no data back.
+    /// Replies to a request without returned data.
     fn conclude(&mut self, request: &Request, done: BlockResult<Option<Done>>) -> io::Result<()> {
         let durable = |done: Option<Done>| match (done, request.has(command_flag::FUA)) {
             (Some(done), true) if !matches!(request.command, command::FLUSH | command::WRITE) => {
@@ -176,7 +176,7 @@ impl<T: Transport> Client<'_, T> {
         self.refuse(request, error_number(error), &error.to_string(), at)
     }
 
-    /// Tells an error, in words too where replies are structured.
+    /// Replies with an error, and with a message if replies are structured.
     fn refuse(&mut self, request: &Request, number: u32, message: &str, at: Option<u64>) -> io::Result<()> {
         if self.agreed.structured {
             self.wire.push(&reply::error(request.cookie, number, message, at))
@@ -185,7 +185,7 @@ impl<T: Transport> Client<'_, T> {
         }
     }
 
-    /// Takes a write's data part by part; all of it, also when the device refuses.
+    /// Receives a write's data part by part, completely even if the device refuses it.
     fn write(&mut self, request: &Request) -> io::Result<BlockResult<Option<Done>>> {
         let mut result: BlockResult<Option<Done>> = Ok(None);
         for (offset, length) in pieces(request) {
@@ -215,8 +215,8 @@ impl<T: Transport> Client<'_, T> {
             match self.export.read(offset, &mut self.buffer) {
                 Ok(done) => self.completes(Some(done)),
                 Err(error) if begun && !self.agreed.structured => {
-                    // A simple reply that has begun well cannot end badly: the protocol asks to
-                    // hang up.
+                    // A simple reply cannot report an error after it has begun: the protocol
+                    // requires a disconnect.
                     return Err(io::Error::other(error));
                 }
                 Err(error) if self.agreed.structured => {
@@ -241,7 +241,7 @@ impl<T: Transport> Client<'_, T> {
     }
 }
 
-/// The parts of a request: up to 1 MiB each, aligned on that.
+/// The parts of a request: up to 1 MiB each, aligned to 1 MiB.
 fn pieces(request: &Request) -> impl Iterator<Item = (u64, usize)> + use<> {
     let end = request.offset + u64::from(request.length);
     let mut at = request.offset;

@@ -1,5 +1,5 @@
-//! What is served: a block device behind a lock, addressed in bytes, with the clock of its
-//! simulated time.
+//! The served device: a block device behind a lock, addressed in bytes, with a clock of simulated
+//! time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -12,11 +12,11 @@ use crate::observer::{Observer, RequestKind};
 use crate::pace::Latency;
 use crate::protocol::{error, transmission_flag};
 
-/// A device for clients. Whoever has it shares it: a flush of one client makes durable what any
-/// client was told is written.
+/// A device shared by all clients: a flush by one client makes the acknowledged writes of all
+/// clients durable.
 ///
-/// Requests need not be whole sectors: the parts of sectors at their ends are read, changed and
-/// written back.
+/// Requests need not be whole sectors: partial sectors at their ends are read, changed and written
+/// back.
 pub struct Export {
     device: RwLock<Box<dyn BlockDevice>>,
     name: String,
@@ -26,23 +26,23 @@ pub struct Export {
     preferred: u32,
     trims: bool,
     read_only: bool,
-    /// Simulated time, where requests follow one another as fast as they can.
+    /// Simulated time, if requests are not delayed.
     now: AtomicU64,
-    /// Host time at which simulated time was 0, where requests take the simulated time.
+    /// Host time at which simulated time was 0, if requests are delayed by the simulated time.
     began: Option<Instant>,
     observer: Option<Arc<dyn Observer>>,
-    /// A request ended in its middle: the device may hold anything, and is not asked any more.
+    /// Whether a request was interrupted: the state of the device is unknown, and it is not used
+    /// any more.
     is_broken: AtomicBool,
 }
 
-/// Parts that one answer tells.
+/// Largest number of parts in one answer.
 const EXTENTS_MAX: usize = 1024;
-/// Bytes that are forgotten at once: so long other clients wait.
+/// Bytes trimmed at once, during which other clients wait.
 const TRIM_PIECE: u64 = 16 << 20;
 
 impl Export {
-    /// Serves `device` under `name`; clients may also ask for the export without a name. `now`:
-    /// where simulated time goes on from.
+    /// Exports `device` under `name`; clients may also request the export without a name.
     pub fn new(mut device: Box<dyn BlockDevice>, name: &str, description: &str) -> Self {
         let geometry = *device.geometry();
         Self {
@@ -61,21 +61,21 @@ impl Export {
         }
     }
 
-    /// The same, telling `observer` what the device does.
+    /// Sets an observer of the device's requests.
     #[must_use]
     pub fn observed(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// The same, refusing every change.
+    /// Makes the export read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// The same from this simulated time on.
+    /// Sets the initial simulated time, and whether requests are delayed.
     #[must_use]
     pub fn from_time(mut self, now: Nanos, latency: Latency) -> Self {
         self.now = AtomicU64::new(now.0);
@@ -89,27 +89,27 @@ impl Export {
         self.name.as_bytes()
     }
 
-    /// What it is, in words.
+    /// A description of the device.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// Whether a client means this export.
+    /// Whether this name selects the export.
     pub fn is_called(&self, name: &[u8]) -> bool {
         name.is_empty() || name == self.name()
     }
 
-    /// Bytes.
+    /// Size in bytes.
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The least request: a byte, whatever the sectors are.
+    /// Smallest request in bytes: 1, whatever the sector size.
     pub const fn smallest(&self) -> u32 {
         1
     }
 
-    /// The request that the device likes: a flash page, and at least 4 KiB.
+    /// Preferred request size in bytes: a flash page, and at least 4 KiB.
     pub const fn preferred(&self) -> u32 {
         self.preferred
     }
@@ -139,25 +139,25 @@ impl Export {
         Nanos(self.now.load(Ordering::Relaxed))
     }
 
-    /// The host's time of an instant of simulated time, where requests take it.
+    /// The host time of a simulated instant, if requests are delayed.
     pub fn host_time(&self, instant: Nanos) -> Option<Instant> {
         self.began?.checked_add(std::time::Duration::from_nanos(instant.0))
     }
 
-    /// Gives the device back.
+    /// Returns the device.
     pub fn into_device(self) -> Box<dyn BlockDevice> {
         self.device.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the device nothing any more: a request was left in its middle. Requests then end in
-    /// `Io`, and so does the last flush.
+    /// Stops all use of the device after an interrupted request. Further requests and the last
+    /// flush fail with `Io`.
     pub fn break_off(&self) {
         self.is_broken.store(true, Ordering::Release);
     }
 
     fn expect_whole(&self) -> Result<()> {
         if self.is_broken.load(Ordering::Acquire) {
-            let detail = "a request was left in its middle: the device is not asked any more";
+            let detail = "a request was interrupted: the device is not used any more";
             return Err(BlockError::new(ErrorKind::Io, Operation::Open, Lba(0), detail));
         }
         Ok(())
@@ -175,7 +175,7 @@ impl Export {
     fn changing(&self) -> Result<RwLockWriteGuard<'_, Box<dyn BlockDevice>>> {
         let device = self.device.write();
         if device.is_err() {
-            // Before the next one has it.
+            // Before the next request gets the lock.
             self.break_off();
         }
         self.expect_whole()?;
@@ -232,8 +232,8 @@ impl Export {
         Ok(self.completed(RequestKind::Write, data.len() as u64, &context, done))
     }
 
-    /// Writes bytes that are durable when this has completed (FUA): the device's own durable write
-    /// for whole sectors; for others a write and a flush. Errors: the device's.
+    /// Writes bytes that are durable on completion (FUA): by the device's durable write for whole
+    /// sectors, otherwise by a write and a flush. Errors: the device's.
     pub fn write_durable(&self, offset: u64, data: &[u8]) -> Result<Done> {
         if !self.is_whole(offset, data.len() as u64) {
             let written = self.write(offset, data)?;
@@ -245,8 +245,8 @@ impl Export {
         Ok(self.completed(RequestKind::Write, data.len() as u64, &context, done))
     }
 
-    /// A write that is not whole sectors: its ends are read and changed, what is between is written
-    /// as it is.
+    /// Writes bytes that are not whole sectors: the sectors at the ends are read and changed, those
+    /// between are written directly.
     fn write_parts(
         &self,
         device: &mut dyn BlockDevice,
@@ -278,7 +278,7 @@ impl Export {
         Ok(done)
     }
 
-    /// Makes durable whatever any client was told is written. Errors: the device's.
+    /// Makes all acknowledged writes durable. Errors: the device's.
     pub fn flush(&self) -> Result<Done> {
         if self.read_only {
             return Ok(Done::immediately(&self.context()));
@@ -289,7 +289,7 @@ impl Export {
         Ok(self.completed(RequestKind::Flush, 0, &context, done))
     }
 
-    /// Forgets whole sectors; parts of sectors stay, as the protocol allows. Errors: the device's.
+    /// Trims whole sectors; partial sectors are kept, as the protocol allows. Errors: the device's.
     pub fn trim(&self, offset: u64, length: u64) -> Result<Done> {
         let (mut first, end) = (offset.div_ceil(self.sector), (offset + length) / self.sector);
         let mut all = Done::immediately(&self.context());
@@ -305,8 +305,8 @@ impl Export {
         Ok(all)
     }
 
-    /// Makes bytes zero: by forgetting whole sectors where holes are welcome, else by writing.
-    /// `None`: was to be fast, and cannot.
+    /// Zeroes bytes, by trimming whole sectors if holes are allowed, otherwise by writing. `None`:
+    /// a fast operation was requested and is not possible.
     pub fn write_zeroes(&self, offset: u64, length: u64, no_hole: bool, fast: bool) -> Result<Option<Done>> {
         let end = offset + length;
         let (inner, inner_end) = (offset.next_multiple_of(self.sector), end / self.sector * self.sector);
@@ -342,10 +342,10 @@ impl Export {
         Ok(done)
     }
 
-    /// Which parts hold anything, each with its length; the first part only where `one`. Of many
-    /// parts only the first are told, as the protocol allows.
+    /// Which parts hold data, each with its length; with `one` just the first part. At most
+    /// [`EXTENTS_MAX`] parts are returned, as the protocol allows.
     ///
-    /// Errors: the device is not asked any more.
+    /// Error: the device is not used any more.
     pub fn extents(&self, offset: u64, length: u32, one: bool) -> Result<Vec<(u32, bool)>> {
         let device = self.reading()?;
         let end = offset + u64::from(length);

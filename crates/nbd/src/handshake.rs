@@ -1,5 +1,5 @@
-//! The handshake: fixed newstyle. The client haggles over options until it asks for the export, or
-//! goes.
+//! The handshake (fixed newstyle): the client negotiates options until it requests the export or
+//! disconnects.
 
 use std::io;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use crate::protocol::{
 };
 use crate::wire::{Transport, Wire};
 
-/// What was agreed on.
+/// The negotiated options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreed {
-    /// Replies may be structured.
+    /// Whether replies may be structured.
     pub structured: bool,
-    /// The client asked for `base:allocation`.
+    /// Whether the client requested `base:allocation`.
     pub allocation: bool,
 }
 
-/// How a handshake ended without an export: the client went, or was sent away.
+/// Why a handshake ended without an export.
 #[derive(Debug)]
 pub enum Refused {
-    /// It asked to end.
+    /// The client ended it.
     Aborted,
-    /// It broke the protocol; in words.
+    /// The client violated the protocol; a description.
     Broken(&'static str),
     /// The connection failed.
     Io(io::Error),
@@ -37,12 +37,12 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// A whole handshake may take so long: who only connects keeps nobody else out.
+/// Longest time for a handshake, so that idle connections do not block others.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// And so many options.
+/// Largest number of options.
 const OPTIONS_MAX: usize = 256;
 
-/// Haggles with a client. Cost: a few messages; at most [`OPTION_MAX`] bytes are kept.
+/// Negotiates with a client. Cost: a few messages; at most [`OPTION_MAX`] bytes are stored.
 pub fn handshake<T: Transport>(wire: &mut Wire<T>, export: &Export) -> Result<Agreed, Refused> {
     wire.limit(DEADLINE);
     wire.push(&INIT_MAGIC.to_be_bytes())?;
@@ -67,7 +67,7 @@ pub fn handshake<T: Transport>(wire: &mut Wire<T>, export: &Export) -> Result<Ag
     Err(Refused::Broken("too many options"))
 }
 
-/// `Some(true)`: requests begin; `Some(false)`: the client goes.
+/// Handles one option. `Some(true)`: requests begin; `Some(false)`: the client disconnects.
 fn one_option<T: Transport>(
     wire: &mut Wire<T>,
     export: &Export,
@@ -158,7 +158,7 @@ impl<'a> Fields<'a> {
         Some(u32::from_be_bytes(self.bytes(4)?.try_into().ok()?))
     }
 
-    /// A string with its length before it.
+    /// A string preceded by its length.
     fn string(&mut self) -> Option<&'a [u8]> {
         let length = self.u32()? as usize;
         if length > STRING_MAX { None } else { self.bytes(length) }
@@ -169,7 +169,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Answers `INFO` and `GO`; whether the export was found.
+/// Answers `INFO` and `GO`; returns whether the export was found.
 fn describe<T: Transport>(wire: &mut Wire<T>, export: &Export, number: u32, data: &[u8]) -> io::Result<bool> {
     let mut fields = Fields(data);
     let asked = (|| {
@@ -197,15 +197,15 @@ fn describe<T: Transport>(wire: &mut Wire<T>, export: &Export, number: u32, data
     if requests.contains(&info::DESCRIPTION) {
         tell(info::DESCRIPTION, &[export.description().as_bytes()])?;
     }
-    // Told without being asked, too, as the protocol allows: a client that listens then sends what
-    // the device likes.
+    // Sent even if not requested, as the protocol allows, so that the client can choose suitable
+    // request sizes.
     let sizes = [export.smallest(), export.preferred(), REQUEST_MAX].map(u32::to_be_bytes);
     tell(info::BLOCK_SIZE, &[sizes.as_flattened()])?;
     answer(wire, number, option_reply::ACK, b"")?;
     Ok(true)
 }
 
-/// Answers the two options on metadata contexts, of which there is one.
+/// Answers the two options on metadata contexts; there is only one context.
 fn contexts<T: Transport>(
     wire: &mut Wire<T>,
     export: &Export,

@@ -1,8 +1,9 @@
 //! An NBD server: any [`nandkit_block::BlockDevice`] as a disk for QEMU, Linux, fio and libnbd.
 //!
 //! The protocol is that of the NetworkBlockDevice project's `doc/proto.md`: fixed newstyle,
-//! structured replies, block sizes, `base:allocation`. Clients are hostile: every length is checked
-//! before anything is allocated for it, and whoever breaks the protocol is dropped, alone.
+//! structured replies, block sizes, `base:allocation`. Clients may be hostile: every length is
+//! checked before memory is allocated, and a client that violates the protocol is disconnected
+//! without affecting others.
 //!
 //! | module | what is there |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! Who counts what clients asked for.
+//! Observation of clients' requests.
 
 use nandkit_units::Nanos;
 
@@ -14,7 +14,7 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// The name that records use.
+    /// The name in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -26,10 +26,10 @@ impl RequestKind {
     }
 }
 
-/// Hears what the device did well, from any client's thread. Of a request beyond 1 MiB it hears
-/// each MiB, of a trim each 16 MiB.
+/// Observes successful requests of the device, from any client's thread. It is called per MiB of a
+/// longer request, and per 16 MiB of a trim.
 pub trait Observer: Send + Sync {
-    /// `bytes`: those that were read, written, trimmed or made zero. `latency`: simulated time from
-    /// the issue to the completion.
+    /// A request completed. `bytes`: bytes read, written, trimmed or zeroed. `latency`: simulated
+    /// time from the issue to the completion.
     fn done(&self, kind: RequestKind, bytes: u64, latency: Nanos);
 }

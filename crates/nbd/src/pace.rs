@@ -1,4 +1,4 @@
-//! Replies that take the simulated time: each goes out when its request would have completed on the
+//! Replies delayed by the simulated time: each is sent when its request would have completed on the
 //! device, so that they overtake one another.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,53 +8,53 @@ use std::time::{Duration, Instant};
 
 use crate::wire;
 
-/// Whether requests take the simulated time.
+/// Whether requests are delayed by the simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Latency {
-    /// As fast as the host can.
+    /// No delay.
     #[default]
     None,
-    /// As long as the device would take; the host's timer is good to about 0.1 ms.
+    /// The device's time; the precision of the host's timer is about 0.1 ms.
     Real,
 }
 
-/// Replies to a client that wait for their time; with more of them, or of their bytes, no further
+/// Largest number of delayed replies per client; with more of them, or of their bytes, no further
 /// request is read.
 const IN_FLIGHT: usize = 64;
 const BYTES_IN_FLIGHT: usize = 4 << 20;
 
-/// Replies that wait for their time.
+/// The delayed replies of a client.
 #[derive(Debug, Default)]
 pub struct Pacer {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-/// A reply of which not all has gone.
+/// A reply that is not completely sent.
 #[derive(Debug, Default)]
 struct Reply {
     parts: VecDeque<(Instant, Vec<u8>)>,
-    /// Parts that are still to come.
+    /// Whether more parts will be added.
     is_open: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// In the order of their requests.
+    /// The replies in the order of their requests.
     replies: BTreeMap<u64, Reply>,
     bytes: usize,
-    /// The reply whose parts are put at the moment.
+    /// The reply to which parts are being added.
     open: Option<u64>,
-    /// The reply of which something has gone: nothing comes between its parts.
+    /// The partly sent reply: nothing may be sent between its parts.
     sending: Option<u64>,
     next: u64,
-    /// No more will be put.
+    /// Whether no more replies will be added.
     closed: bool,
-    /// Nothing more is sent.
+    /// Whether sending has stopped.
     broken: bool,
 }
 
-/// What to do next.
+/// The next step of the sender.
 enum Step {
     Send(Vec<u8>),
     Wait(Option<Duration>),
@@ -64,8 +64,7 @@ enum Step {
 impl State {
     fn is_full(&self) -> bool {
         match self.open {
-            // The rest of a reply waits for its own parts only: others cannot go once this one has
-            // begun.
+            // Once a reply has begun, only its own parts can follow.
             Some(open) => {
                 let parts =
                     self.replies.get(&open).map_or(0, |reply| reply.parts.iter().map(|part| part.1.len()).sum());
@@ -75,7 +74,7 @@ impl State {
         }
     }
 
-    /// The reply that goes next, and when.
+    /// The next reply to send, and when.
     fn due(&self) -> Option<(u64, Instant)> {
         let first = |(number, reply): (&u64, &Reply)| reply.parts.front().map(|(due, _)| (*number, *due));
         match self.sending {
@@ -113,8 +112,8 @@ impl Pacer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a reply over, or a part of one with `more` to come, to be sent at `due`. Waits while
-    /// too much waits. False where nothing can be sent any more.
+    /// Adds a reply, or a part of one if `more` follows, to be sent at `due`. Blocks while too many
+    /// replies wait. Returns false if nothing can be sent any more.
     pub fn put(&self, due: Instant, part: Vec<u8>, more: bool) -> bool {
         let mut state = self.state();
         while state.is_full() && !state.broken {
@@ -128,7 +127,7 @@ impl Pacer {
         state.open = more.then_some(number);
         state.bytes += part.len();
         let reply = state.replies.entry(number).or_default();
-        // Parts go in their order.
+        // Parts are sent in order.
         let due = reply.parts.back().map_or(due, |(before, _)| due.max(*before));
         reply.parts.push_back((due, part));
         reply.is_open = more;
@@ -137,13 +136,13 @@ impl Pacer {
         true
     }
 
-    /// No more replies will come; those that wait go at their time.
+    /// Ends adding; waiting replies are still sent at their time.
     pub fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();
     }
 
-    /// Nothing more is sent.
+    /// Stops sending.
     pub fn break_off(&self) {
         let mut state = self.state();
         (state.broken, state.bytes) = (true, 0);
@@ -152,8 +151,8 @@ impl Pacer {
         self.changed.notify_all();
     }
 
-    /// Sends replies as they fall due, until it is closed and nothing waits, or the client does not
-    /// take them.
+    /// Sends replies when they are due, until the pacer is closed and empty, or the client does not
+    /// accept them.
     pub fn run(&self, mut to: impl Write, patience: Duration) {
         let mut state = self.state();
         loop {

@@ -21,7 +21,7 @@ pub mod handshake_flag {
     pub const NO_ZEROES: u16 = 2;
 }
 
-/// What a client may ask for before requests begin.
+/// Options of a client before requests begin.
 #[allow(missing_docs, reason = "the protocol's names")]
 pub mod option {
     pub const EXPORT_NAME: u32 = 1;
@@ -35,7 +35,7 @@ pub mod option {
     pub const SET_META_CONTEXT: u32 = 10;
 }
 
-/// How an option is answered.
+/// Answers to options.
 #[allow(missing_docs, reason = "the protocol's names")]
 pub mod option_reply {
     pub const ACK: u32 = 1;
@@ -49,7 +49,7 @@ pub mod option_reply {
     pub const ERR_TOO_BIG: u32 = 0x8000_0009;
 }
 
-/// What `INFO` and `GO` tell.
+/// Information types of `INFO` and `GO`.
 #[allow(missing_docs, reason = "the protocol's names")]
 pub mod info {
     pub const EXPORT: u16 = 0;
@@ -58,7 +58,7 @@ pub mod info {
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do.
+/// Capabilities of an export.
 #[allow(missing_docs, reason = "the protocol's names")]
 pub mod transmission_flag {
     pub const HAS_FLAGS: u16 = 1;
@@ -73,7 +73,7 @@ pub mod transmission_flag {
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Requests.
+/// Kinds of requests.
 #[allow(missing_docs, reason = "the protocol's names")]
 pub mod command {
     pub const READ: u16 = 0;
@@ -107,7 +107,7 @@ pub mod chunk {
     pub const ERROR_OFFSET: u16 = 0x8002;
 }
 
-/// Error numbers, which are those of Linux whatever the host.
+/// Error numbers, always those of Linux.
 #[allow(missing_docs, reason = "the protocol's names")]
 pub mod error {
     pub const EPERM: u32 = 1;
@@ -118,14 +118,14 @@ pub mod error {
     pub const ENOTSUP: u32 = 95;
 }
 
-/// The only metadata context: which parts of the device hold anything.
+/// The only metadata context: which parts of the device hold data.
 pub const ALLOCATION_CONTEXT: &[u8] = b"base:allocation";
 /// Its number in replies.
 pub const ALLOCATION_CONTEXT_ID: u32 = 1;
 
-/// Longest request: what `doc/proto.md` lets a client assume.
+/// Longest request in bytes: the size that `doc/proto.md` lets a client assume.
 pub const REQUEST_MAX: u32 = 32 << 20;
 /// Longest name of an export (`doc/proto.md`, "Strings"), and of a query of contexts.
 pub const STRING_MAX: usize = 4096;
-/// Longest option: a list of queries of contexts fits.
+/// Longest option in bytes; a list of context queries fits.
 pub const OPTION_MAX: u32 = 64 << 10;

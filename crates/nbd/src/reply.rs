@@ -1,5 +1,5 @@
-//! Replies. A client that asked for structured replies gets them where they say more than simple
-//! ones.
+//! Encoding of replies. A client that negotiated structured replies gets them if they say more than
+//! simple ones.
 
 use crate::protocol::{ALLOCATION_CONTEXT_ID, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk};
 
@@ -22,13 +22,13 @@ fn header(flags: u16, kind: u16, cookie: u64, length: u32) -> [u8; 20] {
     bytes
 }
 
-/// What goes before the bytes of a part of a read.
+/// The header of a part of a read's data.
 pub fn data(cookie: u64, offset: u64, length: u32, last: bool) -> Vec<u8> {
     let flags = if last { chunk::DONE } else { 0 };
     [&header(flags, chunk::OFFSET_DATA, cookie, length.saturating_add(8))[..], &offset.to_be_bytes()].concat()
 }
 
-/// An error, with what happened in words and where, as far as there is a where.
+/// An error with a message, and an offset if there is one.
 pub fn error(cookie: u64, number: u32, message: &str, at: Option<u64>) -> Vec<u8> {
     let message = message.as_bytes();
     let message = message.get(..message.len().min(1024)).unwrap_or_default();
@@ -40,7 +40,7 @@ pub fn error(cookie: u64, number: u32, message: &str, at: Option<u64>) -> Vec<u8
     [&header(chunk::DONE, kind, cookie, length as u32)[..], &number.to_be_bytes(), &words, message, offset].concat()
 }
 
-/// Extents of `base:allocation`: lengths, and whether the device holds anything there.
+/// Extents of `base:allocation`: lengths, and whether the device holds data there.
 pub fn block_status(cookie: u64, extents: &[(u32, bool)]) -> Vec<u8> {
     // Bit 0: a hole; bit 1: reads as zeroes.
     let entries = extents.iter().flat_map(|(length, holds)| [*length, if *holds { 0 } else { 3 }]);

@@ -1,4 +1,4 @@
-//! One request: decoded, and checked against the export before anything is allocated for it.
+//! Requests: decoded, and checked against the export before memory is allocated.
 
 use crate::export::Export;
 use crate::protocol::{REQUEST_MAGIC, REQUEST_MAX, command, command_flag, error};
@@ -6,14 +6,14 @@ use crate::protocol::{REQUEST_MAGIC, REQUEST_MAX, command, command_flag, error};
 /// Bytes of a request's header.
 pub const HEADER_BYTES: usize = 28;
 
-/// A request as it came.
+/// A decoded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Flags.
     pub flags: u16,
-    /// What is to be done.
+    /// Number of the command.
     pub command: u16,
-    /// The client's name for it, given back with the reply.
+    /// The client's identifier, returned with the reply.
     pub cookie: u64,
     /// First byte.
     pub offset: u64,
@@ -22,7 +22,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Decodes a header; `None` without its magic number: then nothing that follows can be trusted.
+    /// Decodes a header; `None` if the magic number is wrong, after which the connection cannot be
+    /// trusted.
     pub fn decode(header: &[u8; HEADER_BYTES]) -> Option<Self> {
         let [m0, m1, m2, m3, f0, f1, c0, c1, k0, k1, k2, k3, k4, k5, k6, k7, rest @ ..] = *header;
         let [o0, o1, o2, o3, o4, o5, o6, o7, l0, l1, l2, l3] = rest;
@@ -45,7 +46,7 @@ impl Request {
         if self.command == command::WRITE { self.length as u64 } else { 0 }
     }
 
-    /// Refuses what the export cannot do; the error number of the protocol.
+    /// Checks that the export supports the request. Error: the protocol's error number.
     pub fn check(&self, export: &Export, allocation: bool) -> Result<(), u32> {
         let (known, changes, limited) = match self.command {
             command::READ => (command_flag::DF | command_flag::FUA, false, true),
@@ -64,8 +65,8 @@ impl Request {
             return Err(error::EPERM);
         }
         if self.command == command::FLUSH {
-            // "Offset and length are reserved, and MUST be set to all-zero": servers in use take
-            // others.
+            // "Offset and length are reserved, and MUST be set to all-zero": other servers accept
+            // other values.
             return Ok(());
         }
         if limited && self.length > REQUEST_MAX {

@@ -1,4 +1,4 @@
-//! Sockets, and a thread for each client.
+//! The server: sockets, and a thread for each client.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,14 +20,14 @@ use crate::wire::Wire;
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A socket file. One that nobody listens on is replaced, nothing else is.
+    /// A socket file. An existing socket without a listener is replaced; other files are not.
     Unix(PathBuf),
-    /// A TCP port; 0 takes a free one. Anybody who reaches it can read and write the device.
+    /// A TCP port; 0 chooses a free one. Anyone who can reach it can read and write the device.
     Tcp(IpAddr, u16),
 }
 
 impl fmt::Display for Endpoint {
-    /// As an NBD URI.
+    /// Writes an NBD URI.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => {
@@ -44,19 +44,19 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Bytes of the stack of a client's thread.
+/// Stack size of a client's thread in bytes.
 const STACK: usize = 256 << 10;
 
 /// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// Clients at a time; more are turned away.
+    /// Largest number of clients at a time; more are refused.
     pub clients_max: usize,
-    /// How long a client may leave something half sent, or half taken.
+    /// How long a client may leave a message half sent or half received.
     pub patience: Duration,
-    /// Whether replies take the simulated time.
+    /// Whether replies are delayed by the simulated time.
     pub latency: Latency,
-    /// End with the last client.
+    /// Whether to stop when the last client disconnects.
     pub once: bool,
 }
 
@@ -66,15 +66,14 @@ impl Default for ServerOptions {
     }
 }
 
-/// How often what waits looks whether the server is to end.
+/// Interval at which waiting threads check whether the server should stop.
 const GLANCE: Duration = Duration::from_millis(50);
-/// How long clients have to end what they are in the middle of when the server is told to end; then
-/// they are cut off.
+/// Time for clients to finish their requests when the server stops, before they are cut off.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a call that sends may block before its client's patience is looked at.
+/// Longest blocking time of a send call before the client's patience is checked.
 const SENDING: Duration = Duration::from_millis(500);
 
-/// The clients that are connected, each with how to cut it off.
+/// The connected clients, each with a function that cuts it off.
 #[derive(Default)]
 struct Connected {
     cuts: Mutex<(u64, Vec<(u64, Cut)>)>,
@@ -82,7 +81,7 @@ struct Connected {
 
 type Cut = Box<dyn Fn() + Send>;
 
-/// A client's place among the connected, until it is dropped.
+/// Removes a client from the connected ones on drop.
 struct ConnectionSlot<'a>(&'a Connected, u64);
 
 impl Connected {
@@ -98,7 +97,7 @@ impl Connected {
         ConnectionSlot(self, number)
     }
 
-    /// Waits for them to end, and cuts those off that do not.
+    /// Waits for all clients to end, and cuts off the remaining ones.
     fn end(&self) {
         let began = Instant::now();
         while self.count() > 0 && began.elapsed() < GRACE {
@@ -121,14 +120,14 @@ enum Listener {
     Tcp(TcpListener),
 }
 
-/// A server that listens.
+/// A listening server.
 pub struct Server {
     listener: Listener,
     options: ServerOptions,
 }
 
 impl Server {
-    /// Listens. Errors: the address is in use, or not ours.
+    /// Starts to listen. Errors: the address is in use, or not one of this machine.
     pub fn bind(endpoint: &Endpoint, options: ServerOptions) -> io::Result<Self> {
         let listener = match endpoint {
             Endpoint::Unix(path) => {
@@ -146,7 +145,7 @@ impl Server {
         Ok(Self { listener, options })
     }
 
-    /// Where it listens, with the port that was found.
+    /// The endpoint, with the actual port.
     pub fn endpoint(&self) -> io::Result<Endpoint> {
         Ok(match &self.listener {
             Listener::Unix(_, path) => Endpoint::Unix(path.clone()),
@@ -157,9 +156,9 @@ impl Server {
         })
     }
 
-    /// Serves until `stop`, or with [`ServerOptions::once`] until the last client went. `told`
-    /// hears how each client ended. Clients that are in the middle of something when it is to stop
-    /// have two seconds. Flushes at the end; its error is the result.
+    /// Serves until `stop` is set, or with [`ServerOptions::once`] until the last client
+    /// disconnects. `told` is called with the end of each client. When the server stops, clients
+    /// have two seconds to finish their requests. Flushes at the end and returns the error of that.
     pub fn run(
         &self,
         export: &Export,
@@ -191,12 +190,12 @@ impl Server {
                     let ended = catch_unwind(AssertUnwindSafe(|| self.serve(socket, pacer.as_deref(), export, stop)));
                     told(&ended.unwrap_or_else(|_| {
                         export.break_off();
-                        Ended::Dropped("a request ended in a bug of this program; nothing more is done".to_string())
+                        Ended::Dropped("an internal error during a request; nothing more is done".to_string())
                     }));
                     drop(place);
                 };
-                // Where there is no thread for it, the socket goes with the closure: the client is
-                // turned away.
+                // If no thread can be started, the closure drops the socket and the client is
+                // refused.
                 if std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
                     told(&Ended::TurnedAway);
                 }
@@ -206,7 +205,7 @@ impl Server {
         export.flush().map(|_| ())
     }
 
-    /// What paces a client's replies, if anything does, and how the client is cut off.
+    /// The pacer of a client's replies, if any, and the function that cuts it off.
     fn prepare(&self, socket: &Socket) -> io::Result<(Option<Arc<Pacer>>, Cut)> {
         let pacer = (self.options.latency == Latency::Real).then(|| Arc::new(Pacer::default()));
         let (other, paced) = (socket.another()?, pacer.clone());
@@ -214,7 +213,7 @@ impl Server {
             if let Some(pacer) = &paced {
                 pacer.break_off();
             }
-            // That it cannot be shut means that it is shut already.
+            // A failure means that it is already shut down.
             let _ = other.shutdown();
         });
         Ok((pacer, cut))
@@ -249,20 +248,20 @@ impl Server {
         std::thread::scope(|scope| {
             let send = || {
                 pacer.run(&mut replies, patience);
-                // Whoever takes no replies has nothing more to ask, either.
+                // A client that accepts no replies gets no more requests served.
                 let _ = replies.shutdown();
             };
             if std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, send).is_err() {
                 return Ended::TurnedAway;
             }
-            // Also where a request ends in a panic: the other thread waits for it.
+            // Close it even after a panic, since the other thread waits for that.
             let _closed = Closed(pacer);
             serve_client(&mut Wire::new(socket, patience), export, Some(pacer), &stopped)
         })
     }
 }
 
-/// Closes the pacer when it goes.
+/// Closes the pacer on drop.
 struct Closed<'a>(&'a Pacer);
 
 impl Drop for Closed<'_> {
@@ -274,13 +273,13 @@ impl Drop for Closed<'_> {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Listener::Unix(_, path) = &self.listener {
-            // Nothing listens on it any more; that it could not be removed is no reason to fail.
+            // A leftover socket file does no harm.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Removes a socket file whose server is gone; whatever else is there stays, and binding fails.
+/// Removes a socket file without a server. Any other file is kept, and binding fails.
 fn remove_dead_socket(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
@@ -295,7 +294,7 @@ enum Socket {
 }
 
 impl Socket {
-    /// Both give up from time to time, so that the client's patience is looked at.
+    /// Sets timeouts of reads and writes, so that deadlines are checked.
     fn set_timeouts(&self) -> io::Result<()> {
         let (read, write) = (Some(Duration::from_millis(200)), Some(SENDING));
         match self {
@@ -304,7 +303,7 @@ impl Socket {
         }
     }
 
-    /// Ends both directions, for all who share it.
+    /// Shuts down both directions, for all copies of the socket.
     fn shutdown(&self) -> io::Result<()> {
         match self {
             Self::Unix(socket) => socket.shutdown(Shutdown::Both),

@@ -1,19 +1,19 @@
-//! Bytes in and out. Requests that came together are read together, and replies go out together: a
-//! client with a deep queue costs few system calls.
+//! Buffered input and output. Requests that arrive together are read together, and replies are sent
+//! together, so that a client with a deep queue costs few system calls.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
-/// A connection. Reads give up with `WouldBlock` or `TimedOut` from time to time, so that the
-/// server can be stopped.
+/// A connection. Reads return `WouldBlock` or `TimedOut` from time to time, so that the server can
+/// be stopped.
 pub trait Transport: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Transport for T {}
 
 const INPUT_BYTES: usize = 256 << 10;
 const OUTPUT_BYTES: usize = 256 << 10;
-/// Bytes a second that a client must manage, beyond its patience: whoever sends a byte now and then
-/// is slower.
+/// Lowest accepted rate in bytes per second, in addition to the patience; a client that trickles
+/// bytes is slower.
 const SLOWEST_RATE: u64 = 64 << 10;
 
 /// A connection with buffers.
@@ -23,29 +23,29 @@ pub struct Wire<T> {
     start: usize,
     end: usize,
     output: Vec<u8>,
-    /// How long a client may leave something half sent, or half taken.
+    /// How long a client may leave a message half sent or half received.
     patience: Duration,
-    /// How long the message at hand may take.
+    /// Deadline of the current message.
     deadline: Deadline,
-    /// Until when all of the handshake must be over.
+    /// Deadline of the whole handshake.
     all_until: Option<Instant>,
-    /// Nothing is sent before it is taken.
+    /// Whether output is held until it is taken.
     held: bool,
 }
 
-/// What became of waiting for the next request.
+/// The result of waiting for the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// There are bytes.
+    /// Bytes are available.
     Ready,
     /// The other side has closed.
     Closed,
-    /// The server is to end.
+    /// The server should stop.
     Stopped,
 }
 
-/// When something that was begun must be through; noted when it is first waited for, so that what
-/// needs no waiting asks for no time.
+/// The deadline of a message. It is computed at the first wait, so that messages without waiting
+/// need no clock.
 #[derive(Debug)]
 struct Deadline {
     allowed: Duration,
@@ -63,12 +63,12 @@ impl Deadline {
         if now < *self.until.get_or_insert_with(|| now.checked_add(allowed).unwrap_or(now)) {
             return Ok(());
         }
-        Err(io::Error::new(ErrorKind::TimedOut, "the client left something half sent or half taken"))
+        Err(io::Error::new(ErrorKind::TimedOut, "the client left a message half sent or half received"))
     }
 }
 
-/// Sends all of it to a client that must take it within its patience, and the time that a slow line
-/// needs.
+/// Sends all bytes; the client must accept them within its patience plus the time at the slowest
+/// rate.
 pub fn write_all(to: &mut impl Write, mut bytes: &[u8], patience: Duration) -> io::Result<()> {
     let mut deadline = Deadline::of(patience, bytes.len() as u64);
     while !bytes.is_empty() {
@@ -90,7 +90,7 @@ fn is_pause(error: &io::Error) -> bool {
 }
 
 impl<T: Transport> Wire<T> {
-    /// A connection whose client has `patience` for each half-finished thing.
+    /// A connection whose client has `patience` for each message.
     pub fn new(transport: T, patience: Duration) -> Self {
         let input = vec![0; INPUT_BYTES];
         let output = Vec::with_capacity(4096);
@@ -98,28 +98,28 @@ impl<T: Transport> Wire<T> {
         Self { transport, input, start: 0, end: 0, output, patience, deadline, all_until: None, held: false }
     }
 
-    /// A message of so many bytes begins: all of it must be here within the client's patience, and
-    /// the time that a slow line takes for it.
+    /// Begins a message of `bytes`, which must arrive within the patience plus the time at the
+    /// slowest rate.
     pub fn begin(&mut self, bytes: u64) {
         self.deadline = Deadline::of(self.patience, bytes);
     }
 
-    /// Whatever comes and goes must be through within this time, until [`Wire::end_limit`].
+    /// Limits the total time of all messages until [`Wire::end_limit`].
     pub fn limit(&mut self, within: Duration) {
         self.all_until = Instant::now().checked_add(within);
     }
 
-    /// From now on each message has its own time again.
+    /// Ends the limit; each message has its own deadline again.
     pub fn end_limit(&mut self) {
         self.all_until = None;
     }
 
-    /// How many bytes are here already.
+    /// Number of buffered input bytes.
     pub fn buffered(&self) -> usize {
         self.end - self.start
     }
 
-    /// Waits until something can be read, for as long as it takes, unless `stop` says otherwise.
+    /// Waits without limit until bytes are available or `stop` returns true.
     pub fn wait(&mut self, stop: &dyn Fn() -> bool) -> io::Result<Waited> {
         while self.buffered() == 0 {
             if stop() {
@@ -148,7 +148,7 @@ impl<T: Transport> Wire<T> {
         Ok(count)
     }
 
-    /// Reads all of `into`; an error where the client closes or falls silent before.
+    /// Fills `into`. Error: the client closes or stalls before.
     pub fn read(&mut self, into: &mut [u8]) -> io::Result<()> {
         let here = self.input.get(self.start..self.end).unwrap_or_default();
         let count = here.len().min(into.len());
@@ -169,7 +169,7 @@ impl<T: Transport> Wire<T> {
         Ok(())
     }
 
-    /// Called where a message is not through yet.
+    /// Checks the deadline of an unfinished message.
     fn still_patient(&mut self) -> io::Result<()> {
         if self.all_until.is_some_and(|until| Instant::now() >= until) {
             return Err(io::Error::new(ErrorKind::TimedOut, "the handshake takes too long"));
@@ -184,7 +184,7 @@ impl<T: Transport> Wire<T> {
         Ok(bytes)
     }
 
-    /// Reads and forgets.
+    /// Reads and discards `bytes`.
     pub fn skip(&mut self, mut bytes: u64) -> io::Result<()> {
         let mut scratch = [0; 4096];
         while bytes > 0 {
@@ -195,13 +195,12 @@ impl<T: Transport> Wire<T> {
         Ok(())
     }
 
-    /// From now on nothing is sent: what is pushed is kept until [`Wire::take_output`].
+    /// Holds all output until [`Wire::take_output`].
     pub fn hold(&mut self) {
         self.held = true;
     }
 
-    /// Adds to what goes out with the next [`Wire::send`]; sends by itself where much has come
-    /// together.
+    /// Adds output for the next [`Wire::send`]; a full buffer is sent at once.
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.output.len() + bytes.len() > OUTPUT_BYTES {
             self.send()?;
@@ -213,12 +212,12 @@ impl<T: Transport> Wire<T> {
         Ok(())
     }
 
-    /// What was pushed, for whoever sends it later.
+    /// Takes the pending output, to send it later.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
-    /// Sends what was pushed.
+    /// Sends the pending output.
     pub fn send(&mut self) -> io::Result<()> {
         if self.held {
             return Ok(());
@@ -239,7 +238,7 @@ impl<T: Transport> Wire<T> {
 mod tests {
     use super::*;
 
-    /// A byte every few milliseconds, and takes as many.
+    /// A transport with a byte every few milliseconds in each direction.
     struct Dripping;
 
     impl Read for Dripping {
@@ -271,7 +270,7 @@ mod tests {
         wire.end_limit();
         wire.push(&[1; 4096]).unwrap();
         assert_eq!(wire.send().unwrap_err().kind(), ErrorKind::TimedOut);
-        // What needs little more than it is allowed is not cut short.
+        // A slow but acceptable message is not cut off.
         let mut wire = Wire::new(Dripping, Duration::from_secs(60));
         wire.begin(3);
         wire.read(&mut [0; 3]).unwrap();

@@ -1,12 +1,12 @@
-//! Many files as one, by remapping (P3): the pages of all files that are going to be read are
-//! shared into one temporary file, in the order of reading, and that file is read in requests as
-//! large as memory allows. The host's cost for each request is paid once for many small files.
+//! Reads many files as one by remapping (P3): the pages of all files are shared into one temporary
+//! file, in reading order, and that file is read in requests as large as memory allows. The host's
+//! cost per request is paid once for many small files.
 //!
 //! The paper's three functions: [`remap_create`], [`Remapped::remap_read`],
-//! [`Remapped::remap_delete`]. A tool hands over its list of files, replaces its reads, and deletes
-//! at its end; [`RemappedTree`] does so for whoever reads a tree. Any file system serves that tells
-//! its extents and whose device can remap ([`nandkit_vfs::Adopt`]). Layout, windows and versions:
-//! docs/design/17-remap-library.md.
+//! [`Remapped::remap_delete`]. A tool passes its list of files, replaces its reads, and deletes the
+//! temporary file at the end; [`RemappedTree`] does this for readers of a tree. Any file system
+//! works that reports its extents and whose device can remap ([`nandkit_vfs::Adopt`]). Layout,
+//! windows and versions: docs/design/17-remap-library.md.
 
 mod remapped;
 mod share;
@@ -16,14 +16,14 @@ mod tree;
 pub use remapped::{Remapped, remap_create};
 pub use tree::RemappedTree;
 
-/// What reading takes of memories.
+/// Limits of memory and space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the buffer: a request is at most so large. A file that is read by itself takes as
-    /// many besides.
+    /// Size of the buffer in bytes, which is the largest request. A file that is read separately
+    /// takes as much in addition.
     pub memory: usize,
-    /// Bytes that are shared at a time. What the device or the volume has no room for is found out
-    /// in any case.
+    /// Largest number of bytes shared at a time. Limits of the device and the volume are found
+    /// automatically.
     pub shared: u64,
 }
 
@@ -33,21 +33,22 @@ impl Default for Limits {
     }
 }
 
-/// What was done.
+/// Counters of shared and read files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Files that were shared, each time that they were.
+    /// Shared files, counted each time.
     pub files_shared: u64,
-    /// Bytes of them, in whole units.
+    /// Bytes of shared files, in whole units.
     pub bytes_shared: u64,
-    /// Groups of files that were shared one behind the other.
+    /// Groups of files that were shared one after the other.
     pub groups: u64,
-    /// Adoptions that were refused: for room, or for a file that cannot be shared.
+    /// Refused adoptions, for lack of space or because of a file that cannot be shared.
     pub refusals: u64,
     /// Requests to the temporary file.
     pub windows: u64,
-    /// Files that were read by themselves: their content has no unit of its own, or no room.
+    /// Files that were read separately, because their content has no whole unit, or for lack of
+    /// space.
     pub files_direct: u64,
-    /// Files that were another version when their turn came, and were shared or read again.
+    /// Files that had changed when their turn came, and were shared or read again.
     pub renewed: u64,
 }

@@ -11,19 +11,19 @@ use crate::share::{Piece, Version, look, pieces_of, places};
 use crate::temporary::Temporary;
 use crate::{Counters, Limits};
 
-/// Files in a row that could not be shared, each by itself: then no more is tried.
+/// Number of consecutive files that cannot be shared even alone, after which sharing is given up.
 const GIVE_UP: u32 = 16;
 
-/// Where a file's content is read from.
+/// Where the content of a file is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Held {
-    /// Nobody has asked for it yet, or it was cut off again.
+    /// Not shared yet, or no longer.
     Waiting,
-    /// These of the pieces, in the temporary file.
+    /// Shared as these pieces of the temporary file.
     Shared(Range<usize>),
     /// The file itself.
     Direct,
-    /// It became another version while it was read, and this one is nowhere.
+    /// The file changed while it was read, and the begun version is gone.
     Lost,
 }
 
@@ -32,15 +32,15 @@ struct Entry {
     inode: InodeNumber,
     version: Version,
     held: Held,
-    /// Whether somebody reads this version.
+    /// Whether reading of this version has begun.
     is_begun: bool,
 }
 
-/// Files whose pages are shared into one temporary file. The file system is handed to each call, so
-/// that others can use it in between: a file of which a reading has begun stays the version that it
-/// was then. What tells versions apart are size and times, so that the file system's clock has to
-/// move between two changes. Who drops this without [`Remapped::remap_delete`] leaves the temporary
-/// file until the next mount.
+/// Files whose pages are shared into one temporary file. Each call takes the file system, so that
+/// others can use it in between. Once reading of a file has begun, its version is fixed. Versions
+/// differ by size and times, so that the file system's clock must advance between two changes. If
+/// this is dropped without [`Remapped::remap_delete`], the temporary file exists until the next
+/// mount.
 #[derive(Debug)]
 pub struct Remapped {
     limits: Limits,
@@ -48,33 +48,33 @@ pub struct Remapped {
     temporary: Temporary,
     files: Vec<Entry>,
     pieces: Vec<Piece>,
-    /// Bytes of the temporary file.
+    /// Length of the temporary file in bytes.
     length: u64,
-    /// The files that the temporary file has.
+    /// The files in the temporary file.
     shared: Vec<usize>,
-    /// Files that the last group had: what the next one is tried with is twice as many.
+    /// Number of files in the last group; the next attempt takes twice as many.
     fits: usize,
     failed: u32,
-    /// Where in the temporary file the buffer begins.
+    /// Offset of the buffer in the temporary file.
     window: Option<u64>,
     buffer: Vec<u8>,
-    /// The file that is read by itself and is whole in memory.
+    /// The separately read file that is completely in memory.
     copied: Option<usize>,
     copy: Vec<u8>,
     counters: Counters,
 }
 
 fn no_remap() -> FsError {
-    let detail = "the volume's device cannot remap, or the format does not tell where files lie; read the files";
+    let detail = "the volume's device cannot remap, or the format does not report extents; read the files directly";
     FsError::new(ErrorKind::NotSupported, detail)
 }
 
-/// Shares the content of `files`, which will be read in this order, into a temporary file. Those
-/// for which there is no room, or that cannot be shared, are read later, or by themselves: that is
-/// no error.
+/// Shares the content of `files`, in reading order, into a temporary file. Files for which there is
+/// no space are shared later, and files that cannot be shared are read separately; neither is an
+/// error.
 ///
-/// Errors: `NotSupported` (nothing can be remapped here), `ReadOnly`, and those of making a file.
-/// Cost: a look at each file's attributes and extents, and the remap commands; no content is read.
+/// Errors: `NotSupported` (the device cannot remap), `ReadOnly`, and those of making a file. Cost:
+/// reads each file's attributes and extents, and issues the remap commands; no content is read.
 pub fn remap_create(fs: &mut dyn FileSystem, files: &[InodeNumber], limits: Limits) -> Result<Remapped> {
     let unit = fs.changes().and_then(|changes| changes.adopt()).map(|adopt| u64::from(adopt.unit().max(1)));
     let unit = unit.filter(|_| fs.extents().is_some()).ok_or_else(no_remap)?;
@@ -107,17 +107,17 @@ pub fn remap_create(fs: &mut dyn FileSystem, files: &[InodeNumber], limits: Limi
 }
 
 impl Remapped {
-    /// What was done until now.
+    /// The counters so far.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Begins to read a file, by its place in the list: from now on its content is that of the
-    /// attributes that are returned, whatever happens to the file. One that has changed since it
-    /// was shared is shared, or read, again.
+    /// Begins to read a file, given by its index in the list. From now on its content is that of
+    /// the returned attributes, even if the file changes. A file that changed since it was shared
+    /// is shared or read again.
     ///
-    /// Errors: `NotFound` (also of a place that the list does not have), `Corrupt`, `Device`. Cost:
-    /// that of `stat`; of sharing, where that is due.
+    /// Errors: `NotFound` (also for an invalid index), `Corrupt`, `Device`. Cost: that of `stat`,
+    /// and of sharing if necessary.
     pub fn begin(&mut self, fs: &mut dyn FileSystem, file: usize) -> Result<Attributes> {
         let inode = self.entry(file)?.inode;
         let attributes = look(fs, inode)?;
@@ -143,12 +143,12 @@ impl Remapped {
         Ok(attributes)
     }
 
-    /// Reads a file's content from `offset` on, as [`FileSystem::read`] does, out of the buffer
-    /// where it is there: a request that was not expected in this order costs a window. A file that
-    /// nobody began is begun.
+    /// Reads a file's content from `offset` on, as [`FileSystem::read`] does, from the buffer if
+    /// possible: a read out of order costs another window. If reading the file has not begun, it
+    /// begins now.
     ///
-    /// Errors: those of [`Remapped::begin`], and `Corrupt` where the file has changed and the
-    /// version that was begun is nowhere any more.
+    /// Errors: those of [`Remapped::begin`], and `Corrupt` if the file has changed and the begun
+    /// version is gone.
     pub fn remap_read(&mut self, fs: &mut dyn FileSystem, file: usize, offset: u64, into: &mut [u8]) -> Result<usize> {
         if !self.entry(file)?.is_begun {
             self.begin(fs, file)?;
@@ -167,8 +167,8 @@ impl Remapped {
         Ok(count)
     }
 
-    /// The next range of the version that was begun that may hold anything but zeroes, as
-    /// [`FileSystem::data_after`] has it. Errors: those of that, and of [`Remapped::begin`].
+    /// The next range of the begun version that may hold non-zero data, as in
+    /// [`FileSystem::data_after`]. Errors: those of that function and of [`Remapped::begin`].
     pub fn data_after(&mut self, fs: &mut dyn FileSystem, file: usize, offset: u64) -> Result<Option<Range<u64>>> {
         if !self.entry(file)?.is_begun {
             self.begin(fs, file)?;
@@ -180,8 +180,7 @@ impl Remapped {
         Ok(next.map(|piece| piece.offset.max(offset)..piece.end().min(size)).filter(|range| !range.is_empty()))
     }
 
-    /// Drops the temporary file and with it what it shares. Errors: those of removing a file. Cost:
-    /// a pass over its pieces.
+    /// Removes the temporary file. Errors: those of removing a file. Cost: a pass over its pieces.
     pub fn remap_delete(self, fs: &mut dyn FileSystem) -> Result<Counters> {
         self.temporary.delete(fs)?;
         Ok(self.counters)
@@ -200,8 +199,8 @@ impl Remapped {
         FsError::new(ErrorKind::Corrupt, format!("inode {inode} was changed while it was read"))
     }
 
-    /// Shares as many files as there is room for, from `first` on; at least this one is no longer
-    /// waiting then. What was shared before is cut off.
+    /// Shares as many files as fit, beginning with `first`, which at least is no longer waiting
+    /// afterwards. Earlier content of the temporary file is dropped.
     fn share_from(&mut self, fs: &mut dyn FileSystem, first: usize) -> Result<()> {
         if self.failed >= GIVE_UP {
             return self.settle_direct(fs, first);
@@ -223,7 +222,7 @@ impl Remapped {
                     return Ok(());
                 }
                 Err(_) if count > 1 => count = count.div_ceil(2),
-                // Reading tells what is wrong with it.
+                // Reading the file will report the error.
                 Err(_) => {
                     self.failed += 1;
                     self.fits = 1;
@@ -234,13 +233,13 @@ impl Remapped {
         }
     }
 
-    /// Shares these files, or the first of them that together keep to the limit, at once. Returns
-    /// how many. Errors: those of the adoption; nothing is shared then.
+    /// Shares these files, or the first of them within the limit, in one adoption; returns their
+    /// number. Errors: those of the adoption; nothing is shared then.
     fn share_group(&mut self, fs: &mut dyn FileSystem, files: Range<usize>) -> Result<usize> {
         let (mut wanted, mut found): (Vec<AdoptedRange>, Vec<(Version, Held)>) = (Vec::new(), Vec::new());
         let (mut pieces, mut length) = (Vec::new(), 0_u64);
         for entry in self.files.get(files.clone()).unwrap_or_default() {
-            // What is wrong with one is told when it is read.
+            // Reading a file will report its error.
             let seen = look(fs, entry.inode).map(|attributes| Version::of(&attributes));
             let version = *seen.as_ref().unwrap_or(&entry.version);
             let own = seen.and_then(|version| pieces_of(fs, entry.inode, &version, self.unit, length));
@@ -279,8 +278,8 @@ impl Remapped {
         Ok(shared)
     }
 
-    /// Shares the present version of one file, behind all others; where that cannot be, it is read
-    /// by itself.
+    /// Shares the current version of one file, after all others; if that fails, it is read
+    /// separately.
     fn share_again(&mut self, fs: &mut dyn FileSystem, file: usize) -> Result<()> {
         let inode = self.entry(file)?.inode;
         let version = Version::of(&look(fs, inode)?);
@@ -299,7 +298,7 @@ impl Remapped {
         self.counters.bytes_shared += bytes;
         self.shared.retain(|known| *known != file);
         self.shared.push(file);
-        // The window may end where the file did.
+        // The window may end at the file's old end.
         self.window = None;
         let entry = self.entry_mut(file)?;
         (entry.version, entry.held) = (version, held);
@@ -342,7 +341,7 @@ impl Remapped {
         Ok(())
     }
 
-    /// What the buffer has of the temporary file from `at` on: at least one byte.
+    /// The buffered part of the temporary file from `at`, at least one byte.
     fn window_at(&mut self, fs: &dyn FileSystem, at: u64) -> Result<&[u8]> {
         let bytes = self.buffer.len() as u64;
         if !self.window.is_some_and(|start| (start..start + bytes).contains(&at)) {
@@ -363,14 +362,14 @@ impl Remapped {
         part.ok_or_else(|| FsError::new(ErrorKind::Corrupt, format!("nothing in the temporary file at {at}")))
     }
 
-    /// Takes all of a file into memory, where it has room: then it is one version.
+    /// Reads a whole file into memory if it fits, which fixes its version.
     fn copy_whole(&mut self, fs: &dyn FileSystem, file: usize) -> Result<()> {
         let (inode, size) = (self.entry(file)?.inode, self.entry(file)?.version.size);
         if size == 0 || size > self.limits.memory as u64 {
             return Ok(());
         }
         self.copy.resize(size as usize, 0);
-        // What cannot be read is told when it is asked for.
+        // A later read will report the error.
         let whole = fs.read(inode, 0, ReadInto::Bytes(&mut self.copy));
         self.copied = whole.is_ok_and(|count| count as u64 == size).then_some(file);
         Ok(())
@@ -389,7 +388,7 @@ impl Remapped {
         if !is_same(fs) {
             return Err(self.lost(file));
         }
-        // Holes are not worth a request.
+        // Holes need no request.
         let end = offset + into.len() as u64;
         let data = to_read(fs.data_after(inode, offset), offset..end);
         if data.start >= end {
@@ -409,8 +408,8 @@ fn no_file(file: usize) -> FsError {
     FsError::new(ErrorKind::NotFound, format!("no file {file} in the list"))
 }
 
-/// Nothing to share is nothing to do.
-fn adopt(fs: &mut dyn FileSystem, target: InodeNumber, wanted: &[AdoptedRange]) -> Result<()> {
+/// Adopts the wanted places, if there are any.
+fn adopt(fs: &mut dyn FileSystem, target: InodeNumber, wanted: &[Place]) -> Result<()> {
     if wanted.is_empty() {
         return Ok(());
     }

@@ -1,10 +1,10 @@
-//! Which pieces of which files are shared, and where in the temporary file they are to stand.
+//! Which pieces of files are shared, and their position in the temporary file.
 
 use nandkit_vfs::{
     AdoptedRange, Attributes, ExtentKind, FileKind, FileSystem, InodeNumber, Result, Timestamp, all_extents,
 };
 
-/// What tells whether a file is still what it was.
+/// Attributes by which a change of a file is recognised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     pub size: u64,
@@ -18,7 +18,7 @@ impl Version {
     }
 }
 
-/// A run of data, in whole units: where the file has it, and where the temporary file.
+/// A run of data in whole units, with its offsets in the file and in the temporary file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub offset: u64,
@@ -32,8 +32,8 @@ impl Piece {
     }
 }
 
-/// The runs of a file that hold data, to stand from `at` on; `None` where some of its content has
-/// no unit of its own. Errors: those of asking for extents.
+/// The data runs of a file, to be placed from `at`; `None` if some of its content has no whole
+/// unit. Errors: those of reading extents.
 pub fn pieces_of(
     fs: &dyn FileSystem,
     inode: InodeNumber,
@@ -67,9 +67,9 @@ pub fn pieces_of(
     Ok(Some(pieces))
 }
 
-/// The places that an adoption is to be asked for.
-pub fn places(inode: InodeNumber, pieces: &[Piece]) -> impl Iterator<Item = AdoptedRange> {
-    pieces.iter().map(move |piece| AdoptedRange {
+/// The arguments of an adoption.
+pub fn places(inode: InodeNumber, pieces: &[Piece]) -> impl Iterator<Item = Place> {
+    pieces.iter().map(move |piece| Place {
         offset: piece.at,
         source: inode,
         source_offset: piece.offset,
@@ -77,8 +77,8 @@ pub fn places(inode: InodeNumber, pieces: &[Piece]) -> impl Iterator<Item = Adop
     })
 }
 
-/// A regular file's attributes. Errors: those of `stat`; another kind has no content, and its
-/// version says so.
+/// The attributes of a regular file. Errors: those of `stat`. The attributes of another file type
+/// say that it has no content.
 pub fn look(fs: &dyn FileSystem, inode: InodeNumber) -> Result<Attributes> {
     let attributes = fs.stat(inode)?;
     let size = if attributes.kind == FileKind::Regular { attributes.size } else { 0 };

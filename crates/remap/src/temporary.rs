@@ -1,16 +1,15 @@
-//! The temporary file: without a name as soon as it is there, so that a mount behind a crash frees
-//! it.
+//! The temporary file. Its name is removed at once, so that the mount after a crash frees it.
 
 use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, NewNode, Result};
 
-/// Its name for a moment, or as long as it is there where the file system keeps no files without
-/// one.
+/// Its name, which exists only briefly, or for its whole life on file systems without nameless
+/// files.
 const NAME: &[u8] = b".nandkit-remap-temporary";
 
-/// Nobody else makes files without any permission under this name: what has it was left by a crash.
+/// Its mode. A file of this name without any permission was left by a crash.
 const MODE: u16 = 0;
 
-/// The file, and whether it still has its name.
+/// The temporary file.
 #[derive(Debug)]
 pub struct Temporary {
     pub inode: InodeNumber,
@@ -22,7 +21,7 @@ fn read_only() -> FsError {
 }
 
 impl Temporary {
-    /// Errors: those of making and removing a file; a file of somebody else's has the name.
+    /// Creates the file. Errors: those of making and removing a file; another file has the name.
     pub fn create(fs: &mut dyn FileSystem) -> Result<Self> {
         let root = fs.root();
         remove_left(fs, root)?;
@@ -35,7 +34,7 @@ impl Temporary {
         Ok(Self { inode, is_named: false })
     }
 
-    /// Cuts off all content; its room is free behind the sync.
+    /// Removes all content; its space is free after the sync.
     pub fn empty(&self, fs: &mut dyn FileSystem) -> Result<()> {
         let changes = fs.changes().ok_or_else(read_only)?;
         changes.set_attributes(self.inode, &AttributeChange { size: Some(0), ..AttributeChange::default() })?;
@@ -52,7 +51,7 @@ impl Temporary {
     }
 }
 
-/// Removes what a crash left between the file's making and the end of its name.
+/// Removes a file left by a crash before its name was removed.
 fn remove_left(fs: &mut dyn FileSystem, root: InodeNumber) -> Result<()> {
     let left = match fs.lookup(root, NAME) {
         Ok(inode) => fs.stat(inode)?,
@@ -60,7 +59,10 @@ fn remove_left(fs: &mut dyn FileSystem, root: InodeNumber) -> Result<()> {
         Err(error) => return Err(error),
     };
     if left.kind != FileKind::Regular || left.mode & 0o7777 != MODE {
-        let detail = format!("/{} is somebody's; expected no such name", String::from_utf8_lossy(NAME));
+        let detail = format!(
+            "/{} is not a temporary file of nandkit; expected no file of this name",
+            String::from_utf8_lossy(NAME)
+        );
         return Err(FsError::new(ErrorKind::Exists, detail));
     }
     fs.changes().ok_or_else(read_only)?.remove(root, NAME)

@@ -1,4 +1,4 @@
-//! A tree whose files are read through the temporary file.
+//! A source tree whose files are read through the temporary file.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Result}
 
 use crate::{Counters, Limits, Remapped, remap_create};
 
-/// A tree of a file system, whose contents come through [`Remapped`]: read in the tree's order,
-/// they take the fewest requests. Who wants each file to be of one version calls
-/// [`RemappedTree::begin`] in front of it.
+/// A tree of a file system whose content is read through [`Remapped`]; reading in tree order takes
+/// the fewest requests. To get a consistent version of each file, call [`RemappedTree::begin`]
+/// before reading it.
 pub struct RemappedTree<'a> {
     nodes: Vec<SourceNode>,
-    /// The place in the list, of each node that has content.
+    /// The index in the list of files, for each node with content.
     files: HashMap<usize, usize>,
     inner: Mutex<Inner<'a>>,
 }
@@ -35,7 +35,7 @@ impl fmt::Debug for RemappedTree<'_> {
 }
 
 impl<'a> RemappedTree<'a> {
-    /// A tree of these nodes, of which each is the inode of the same place. Errors: those of
+    /// A tree of these nodes; `inodes` has the inode of each node. Errors: those of
     /// [`remap_create`].
     pub fn new(
         fs: &'a mut dyn FileSystem,
@@ -54,14 +54,17 @@ impl<'a> RemappedTree<'a> {
         Ok(Self { nodes, files, inner: Mutex::new(Inner { fs, remapped }) })
     }
 
-    /// Begins to read a node's content: the node as it is in the version that will be read, or
-    /// `None` where it has no content of its own. Errors: those of [`Remapped::begin`].
+    /// Begins to read a node's content; returns the node in the version that will be read, or
+    /// `None` if it has no content of its own. Errors: those of [`Remapped::begin`].
     pub fn begin(&self, node: usize) -> Result<Option<SourceNode>> {
         let (Some(file), Some(known)) = (self.files.get(&node), self.nodes.get(node)) else { return Ok(None) };
         let Inner { fs, remapped } = &mut *self.lock();
         let now = remapped.begin(*fs, *file)?;
         if now.kind != FileKind::Regular {
-            return Err(FsError::new(ErrorKind::NotFound, format!("inode {} is no file any more", now.inode.0)));
+            return Err(FsError::new(
+                ErrorKind::NotFound,
+                format!("inode {} is not a regular file any more", now.inode.0),
+            ));
         }
         let (mode, size) = (now.mode & 0o7777, now.size);
         let (modified, accessed, changed) = (now.modified, now.accessed, now.changed);
@@ -79,11 +82,11 @@ impl<'a> RemappedTree<'a> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the file of a node. Errors: the node has no content.
+    /// Calls `work` with the file of a node. Error: the node has no content.
     fn with<T>(&self, node: usize, work: impl FnOnce(&mut Inner<'a>, usize) -> Result<T>) -> Result<T> {
         let Some(file) = self.files.get(&same_inode(&self.nodes, node)) else {
             let kind = if node < self.nodes.len() { ErrorKind::InvalidArgument } else { ErrorKind::NotFound };
-            return Err(FsError::new(kind, format!("node {node} is no regular file")));
+            return Err(FsError::new(kind, format!("node {node} is not a regular file")));
         };
         work(&mut self.lock(), *file)
     }
