@@ -1,4 +1,4 @@
-//! When operations arrive that do not wait for others: an open loop at a given rate.
+//! Arrivals of an open loop: operations arrive at a given rate and do not wait for others.
 
 use nandkit_units::Nanos;
 use nandkit_units::random::Random;
@@ -9,9 +9,9 @@ use crate::parameters::choices;
 choices! {
     /// How the times between two arrivals are distributed.
     pub enum Arrivals {
-        /// All alike.
+        /// All times are equal.
         Even = "even",
-        /// Exponentially: each instant as likely as any other.
+        /// Exponentially distributed: an arrival is equally likely at each instant.
         Poisson = "poisson",
     }
 }
@@ -30,12 +30,12 @@ pub(crate) struct Rate {
     pub pause_ms: f64,
 }
 
-/// The longest that arrivals may go on: a billion seconds, 31 years. Simulated time ends after 584
-/// years, and what follows the last arrival has to fit, too.
+/// The longest time over which operations may arrive: a billion seconds, 31 years. Simulated time
+/// ends after 584 years, and what follows the last arrival must fit, too.
 const SPAN_S_MAX: f64 = 1e9;
 
 impl Rate {
-    /// Errors: so many operations would arrive over a longer time than is simulated.
+    /// Errors: this number of operations would arrive over a longer time than is simulated.
     pub fn check_span(&self, operations: u64) -> Result<(), SpecError> {
         if self.per_second == 0.0 {
             return Ok(());
@@ -51,8 +51,8 @@ impl Rate {
         Err(SpecError::Conflict { workload: self.workload, detail })
     }
 
-    /// Errors: pauses without bursts or the other way round, and either, or a queue depth, without
-    /// or with a rate.
+    /// Errors: only one of burst and pause is given; bursts, pauses or arrivals are given without a
+    /// rate; a queue depth is given with a rate.
     pub fn check(&self, queue_depth: u64) -> Result<(), SpecError> {
         let conflict = |detail: &str| Err(SpecError::Conflict { workload: self.workload, detail: detail.to_string() });
         if (self.burst > 0) != (self.pause_ms > 0.0) {
@@ -90,12 +90,12 @@ pub(crate) struct ArrivalClock {
     gap_ns: f64,
     random: Random,
     operations: u64,
-    /// The latest arrival's, without pauses.
+    /// Instant of the latest arrival in nanoseconds, pauses not counted.
     last_ns: f64,
 }
 
 impl ArrivalClock {
-    /// Goes back to the start of a phase. What is drawn goes on, so that phases differ.
+    /// Goes back to the start of a phase. The random sequence goes on, so that phases differ.
     pub fn restart(&mut self) {
         (self.operations, self.last_ns) = (0, 0.0);
     }
@@ -103,7 +103,7 @@ impl ArrivalClock {
     /// The next arrival after the start of the phase.
     pub fn next(&mut self) -> Nanos {
         self.last_ns = match self.rate.arrivals {
-            // The product, not a sum, so that no error grows.
+            // A product and not a sum, so that rounding errors do not add up.
             Arrivals::Even => self.operations as f64 * self.gap_ns,
             // The fraction is below 1, and its logarithm finite.
             Arrivals::Poisson => self.last_ns - (1.0 - self.random.fraction()).ln() * self.gap_ns,

@@ -15,11 +15,11 @@ parameters! {
     pub struct CopyFiles as "copyfiles" {
         /// Bytes of each file.
         size: u64 = 1 << 20, 1..=1 << 30;
-        /// Originals, which are copied by turns.
+        /// Number of originals, which are copied in turn.
         count: u64 = 16, 1..=1_000_000;
-        /// Bytes of all copies together, rounded up to whole files.
+        /// Total bytes of all copies, rounded up to whole files.
         bytes: u64 = 64 << 20, 1..=1 << 44;
-        /// Copies that stay: the oldest is removed before one more is made; 0: all.
+        /// Number of copies that are kept: the oldest is removed before the next is made; 0: all.
         keep: u64 = 0, 0..=1_000_000;
         /// Bytes of each read and write; the default is what cp of GNU coreutils 8 asks for at
         /// once.
@@ -29,7 +29,7 @@ parameters! {
     }
 }
 
-/// Most copies: each has a number and a name.
+/// Largest number of copies: each has a number and a name.
 const COPIES_MAX: u64 = 100_000_000;
 
 impl CopyFiles {
@@ -37,7 +37,7 @@ impl CopyFiles {
         self.bytes.div_ceil(self.size.max(1))
     }
 
-    /// Copies that are there at most at a time.
+    /// The largest number of copies at one time.
     fn kept(&self) -> u64 {
         if self.keep == 0 { self.copies() } else { self.keep.min(self.copies()) }
     }

@@ -1,5 +1,5 @@
-//! What can go wrong with a workload, apart by who can mend it: the one who wrote the spec, or
-//! nobody.
+//! Errors of workloads: those of the spec, which the user can correct, and those of preparing and
+//! running.
 
 use nandkit_block::BlockError;
 use nandkit_vfs::FsError;
@@ -24,13 +24,13 @@ pub enum SpecError {
     Syntax { text: String, detail: String },
 }
 
-/// The nearest right name, where one is near enough; prints as `, did you mean "..."?` or as
-/// nothing.
+/// The known name that is most similar, if one is similar enough; prints as `, did you mean "..."?`
+/// or as nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nearest(pub Option<&'static str>);
 
 impl Nearest {
-    /// The candidate that `name` most likely means.
+    /// Finds the candidate that `name` most likely means.
     pub fn of(name: &str, candidates: &[&'static str]) -> Self {
         Self(nandkit_units::suggest::nearest(name, candidates.iter().copied()))
     }
@@ -72,8 +72,8 @@ pub enum WorkloadError {
 }
 
 impl WorkloadError {
-    /// Whether the input (spec, trace, directory, size of the device) is to blame, so that other
-    /// input mends it.
+    /// Whether the input (spec, trace, directory, size of the device) is at fault, so that other
+    /// input avoids the error.
     pub const fn is_input(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! `event-recorder`: a security or automotive recorder that logs small events for ever.
+//! `event-recorder`: a security or automotive recorder that logs small events without end.
 
 use nandkit_units::random::Random;
 
@@ -15,8 +15,8 @@ parameters! {
         events: u64 = 20_000, 1..=1 << 40;
         /// Bytes of an event record (Gal and Toledo, as remembered: 32).
         record: u64 = 32, 1..=1 << 16;
-        /// Records of the log, then the oldest is overwritten; 0: as many as fill 75 % of the free
-        /// space, at least 1000; assumption.
+        /// Records of the log; when it is full, the oldest is overwritten. 0: as many as fill 75 %
+        /// of the free space, at least 1000; assumption.
         log_records: u64 = 1000, 0..=1 << 40;
         /// Kinds of events; assumption.
         types: u64 = 3, 0..=1000;

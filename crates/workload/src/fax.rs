@@ -24,12 +24,13 @@ parameters! {
         page_size: u64 = 51_300, 1..=1 << 24;
         /// Bytes of each write of a page; assumption: a modem's buffer.
         write: u64 = 1024, 1..=1 << 16;
-        /// Faxes that are kept, the oldest being deleted for the next; 0: as many as fill 75 % of
-        /// the free space; assumption: ten that may be printed again.
+        /// Faxes that are kept; the oldest is deleted for the next. 0: as many as fill 75 % of the
+        /// free space; assumption: ten that may be printed again.
         kept: u64 = 10, 0..=100_000;
         /// Bytes of a record of the history (Gal and Toledo, as remembered: 200).
         history_record: u64 = 200, 1..=1 << 16;
-        /// Records of each of the two histories, then the oldest is overwritten; assumption.
+        /// Records of each of the two histories; when one is full, its oldest record is
+        /// overwritten; assumption.
         history_records: u64 = 200, 1..=1 << 20;
         /// Bytes of the file of parameters; assumption.
         parameters_size: u64 = 256, 1..=1 << 20;
@@ -60,7 +61,7 @@ impl Fax {
         } else {
             ((free_bytes as f64 * 0.75) as u64).saturating_sub(fixed).checked_div(fax).unwrap_or(0).min(100_000)
         };
-        // One more than kept: the oldest goes after the new one has come.
+        // One more than kept: the oldest is deleted after the new one was written.
         let needed = fixed.saturating_add((kept.max(1) + 1).saturating_mul(fax));
         fits("fax", needed, free_bytes, "use a smaller page_size or kept")?;
         let machine = FaxMachine {

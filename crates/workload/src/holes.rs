@@ -2,9 +2,9 @@
 //!
 //! Warm and cold files are written in order. Then blocks of each, chosen at random and each once,
 //! are overwritten until the wanted share of what was written first is valid: a log-structured file
-//! system puts the new versions elsewhere. What is measured are new files written by several
-//! threads in turn, as tiobench does, or another workload on such a volume (`then`). Cold data are
-//! a file whose name ends as F2FS takes for cold.
+//! system puts the new versions elsewhere. The measured part writes new files by several threads in
+//! turn, as tiobench does, or runs another workload on the volume (`then`). The cold data are a
+//! file with an extension that F2FS treats as cold.
 
 use nandkit_units::random::Random;
 use nandkit_units::{Description, Generator, Nanos};
@@ -28,29 +28,31 @@ parameters! {
     pub struct Holes as "holes" {
         /// Share of the warm data written first that is valid when the measured part begins.
         warm_valid: f64 = 0.5, 0.0..=1.0;
-        /// Share of the cold data that is.
+        /// Share of the cold data written first that is valid when the measured part begins.
         cold_valid: f64 = 0.7, 0.0..=1.0;
-        /// Share of cold data in all that is written before; 0: none.
+        /// Share of cold data in the data written before the measured part; 0: none.
         cold_share: f64 = 0.0, 0.0..=0.9;
-        /// What is written before, overwritten blocks twice, by the bytes that are free at first.
+        /// Bytes written before the measured part (an overwritten block counts twice), divided by
+        /// the bytes free at the start.
         written: f64 = 0.9, 0.0..=8.0;
-        /// Bytes of each write; blocks of the file system.
+        /// Bytes of each write; use a multiple of the file system's block size.
         record: u64 = 4096, 512..=64 << 10;
-        /// Bytes of the measured files together.
+        /// Total bytes of the measured files.
         bytes: u64 = 64 << 20, 4096..=1 << 40;
-        /// Files that are written in turn.
+        /// Number of measured files, one for each thread; the threads write in turn.
         threads: u64 = 4, 1..=1024;
-        /// The order in which each of them is written.
+        /// The order in which each thread writes its file.
         order: Order = Order::Sequential, ();
-        /// The measured bytes by those of the holes in the warm data; 0: by bytes.
+        /// Measured bytes, as a multiple of the bytes of holes in the warm data; 0: use the
+        /// parameter bytes.
         of_holes: f64 = 0.0, 0.0..=4.0;
-        /// How often the measured files are written; they are removed before each time but the
+        /// How often the measured files are written; from the second time on they are removed
         /// first.
         rounds: u64 = 1, 1..=1 << 20;
-        /// Seconds from the beginning of a round to the next, the first not before these; what a
-        /// round does not need is idle.
+        /// Seconds between the starts of two rounds, and before the first; the time that a round
+        /// does not need is idle.
         every: u64 = 0, 0..=1 << 30;
-        /// Another workload that is measured instead, with ; for each comma; none: new files.
+        /// Workload that is measured instead of new files, with ; for each comma; none: new files.
         then: String = NONE.to_string(), "a workload, or none";
     }
 }
@@ -58,7 +60,7 @@ parameters! {
 /// The workload that is measured instead of new files, if any.
 pub type Behind = Option<Box<dyn FileWorkload>>;
 
-/// What `then` is where new files are measured.
+/// The value of `then` that measures new files.
 pub const NONE: &str = "none";
 
 /// Names of the files that make the holes.
@@ -269,7 +271,7 @@ impl FileWorkload for HolesFiles {
         match phase {
             Phase::Fill => Some(holes),
             _ if self.then.is_none() => Some(holes),
-            // What it prepares is part of the aging.
+            // The fill of the measured workload is part of the aging.
             Phase::Age => None,
             Phase::Measure => {
                 self.then_phase = Some(phase);

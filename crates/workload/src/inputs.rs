@@ -1,5 +1,4 @@
-//! What workloads read from outside: trace files and directories, behind a trait that the caller
-//! injects.
+//! Trace files and directories that workloads read, behind a trait that the caller implements.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,15 +9,15 @@ use crate::tree::source::{HostTree, TreeSource};
 
 /// Where traces and directories come from.
 pub trait Inputs {
-    /// Opens a trace for reading from its start; asked twice, since a trace is looked through
-    /// before it is used.
+    /// Opens a trace for reading from its start. Called twice, since a trace is read through before
+    /// it is used.
     fn open(&self, path: &str) -> io::Result<Box<dyn Read + Send>>;
 
     /// Reads a directory's structure.
     fn tree(&self, path: &str) -> Result<Box<dyn TreeSource>>;
 
-    /// Whether what is looked through now is no longer wanted; asked between parts of a trace,
-    /// which may be as large as a disk.
+    /// Whether the reading was cancelled; asked between parts of a trace, which may be as large as
+    /// a disk.
     fn is_stopped(&self) -> bool {
         false
     }
@@ -41,7 +40,7 @@ impl Inputs for HostInputs {
 /// Opens a plain file, or a link to one, for reading. Errors: those of the operating system, and
 /// `InvalidInput` for a pipe, a device or a directory.
 fn open_plain_file(path: &Path) -> io::Result<File> {
-    // Asked before the opening, which on a pipe would wait for a writer.
+    // Checked before the file is opened, since opening a pipe would wait for a writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no plain file"));
     }

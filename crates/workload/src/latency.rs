@@ -1,4 +1,4 @@
-//! Latencies: a log-linear histogram with exact count, sum, least and greatest.
+//! A log-linear histogram of latencies with exact count, sum, minimum and maximum.
 
 use nandkit_units::Nanos;
 

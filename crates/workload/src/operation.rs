@@ -9,9 +9,9 @@ use crate::error::{Result, WorkloadError};
 pub enum Phase {
     /// Brings the data set onto the empty volume or device.
     Fill,
-    /// Operations that only bring the volume into the state in which it is measured.
+    /// Brings the volume into the state in which it is measured.
     Age,
-    /// What the figures are about.
+    /// The part that is measured.
     Measure,
 }
 
@@ -29,7 +29,7 @@ impl Phase {
     }
 }
 
-/// Kinds of operations, over which latencies are kept apart.
+/// Kinds of operations; each has its own latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -39,7 +39,7 @@ pub enum OperationKind {
     /// A flush of a device, a sync of a file or of a volume.
     Sync,
     Trim,
-    /// Pointing sectors at what others hold, without writing it.
+    /// Maps sectors to the content of others, without writing it.
     Remap,
     /// Finding a file by its path.
     Open,
@@ -160,7 +160,7 @@ pub enum FileOperation {
         parent: FileSlot,
         name: Vec<u8>,
     },
-    /// Looks the path up, from the root, as a program does that opens the file.
+    /// Looks the path up from the root, as a program that opens the file does.
     Open {
         slot: FileSlot,
     },
@@ -202,7 +202,7 @@ pub enum FileOperation {
 }
 
 impl FileOperation {
-    /// The kind under which it is counted; `None` for [`FileOperation::Arrive`].
+    /// The kind under which the operation is counted; `None` for [`FileOperation::Arrive`].
     pub const fn kind(&self) -> Option<OperationKind> {
         Some(match self {
             Self::MakeDirectory { .. } => OperationKind::MakeDirectory,
@@ -245,15 +245,15 @@ pub enum BlockOperationKind {
     Write,
     Flush,
     Trim,
-    /// The sectors begin to read as as many others do, which keep their content.
+    /// Maps the sectors to the content of as many others, which keep it.
     Share {
-        /// The first of the others.
+        /// The first sector of the others.
         source: Lba,
     },
 }
 
 impl BlockOperationKind {
-    /// The kind under which it is counted.
+    /// The kind under which the operation is counted.
     #[inline]
     pub const fn counted(self) -> OperationKind {
         match self {
@@ -275,8 +275,7 @@ pub struct BlockOperation {
     pub at: Lba,
     /// How many; 0 for a flush.
     pub sectors: u32,
-    /// What was asked for, in bytes: less than the sectors where these are larger than what a trace
-    /// wrote or read.
+    /// Bytes asked for: fewer than the sectors hold where a trace wrote or read a part of a sector.
     pub bytes: u64,
     /// When it arrives after the start of the phase (open loop); `None`: as soon as the queue has
     /// room (closed loop).
@@ -296,8 +295,8 @@ pub trait BlockWorkload: Send {
         1
     }
 
-    /// Where all writes and trims cover whole units of the same number of sectors, counted from
-    /// sector 0: that number. It makes verification cheaper. At most [`crate::PIECE_BYTES_MAX`].
+    /// The sectors of a unit, where all writes and trims cover whole units of the same size,
+    /// counted from sector 0. It makes verification cheaper. At most [`crate::PIECE_BYTES_MAX`].
     fn unit_sectors(&self) -> Option<u32> {
         None
     }

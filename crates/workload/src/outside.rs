@@ -1,4 +1,4 @@
-//! What a workload takes from outside its spec, and how a change of it is noticed.
+//! Files that a workload reads beside its spec, and a fingerprint that changes with them.
 
 use std::io::{self, Read};
 
@@ -7,7 +7,8 @@ use crc32fast::Hasher;
 use crate::error::Result;
 use crate::{Inputs, WorkloadError, WorkloadSpec};
 
-/// What of a workload is named in its spec only, and may change while the spec stays.
+/// An input of a workload that its spec only names, and that may change while the spec stays the
+/// same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outside<'a> {
     /// A trace or a load file, by its path.
@@ -17,7 +18,7 @@ pub enum Outside<'a> {
 }
 
 impl WorkloadSpec {
-    /// What the workload takes from outside, if anything.
+    /// The input that the workload's spec names, if any.
     pub fn outside(&self) -> Option<Outside<'_>> {
         match self {
             Self::Trace(spec) => Some(Outside::Trace(&spec.file)),
@@ -29,9 +30,9 @@ impl WorkloadSpec {
 }
 
 impl Outside<'_> {
-    /// A word that changes with what is outside, unless the inputs are stopped meanwhile
-    /// ([`WorkloadError::Cancelled`]): for a trace with its bytes, for a directory with the names,
-    /// sizes and times of change of what is in it.
+    /// A word that changes with the input: for a trace with its bytes, for a directory with the
+    /// names, sizes and times of change of its entries. Errors: [`WorkloadError::Cancelled`] where
+    /// the inputs are stopped meanwhile.
     pub fn fingerprint(&self, inputs: &dyn Inputs) -> Result<String> {
         let (kind, length, crc) = match self {
             Self::Trace(path) => {

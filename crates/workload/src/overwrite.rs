@@ -24,8 +24,8 @@ use crate::operation::{
 };
 use crate::parameters::{choices, parameters};
 
-/// Where the generator starts: the customary example value of xorshift64 (Marsaglia 2003), and what
-/// the kernel was measured with.
+/// The generator's start value: Marsaglia's example for xorshift64 (2003), with which the kernel
+/// was measured.
 pub const START: u64 = 88_172_645_463_325_252;
 
 choices! {
@@ -38,15 +38,16 @@ choices! {
         /// 60 % of the writes on one eighth of the data, 40 % on another; the hot data are whole
         /// files.
         Hcf = "hcf",
-        /// The same, the hot data are contiguous.
+        /// As hcf, but the hot data are contiguous.
         Hcc = "hcc",
-        /// The same, the hot data are every eighth record.
+        /// As hcf, but the hot data are every eighth record.
         Hci = "hci",
     }
 }
 
 parameters! {
-    /// Parameters of `overwrite`. Defaults: the run of Linux' JFFS2 on a 32 MiB nandsim chip.
+    /// Parameters of `overwrite`. The defaults are those of the measurement of Linux' JFFS2 on a 32
+    /// MiB nandsim chip.
     pub struct Overwrite as "overwrite" {
         /// Which records are overwritten: in order, uniformly, or hot and cold by whole files,
         /// contiguously, or interleaved.
@@ -61,7 +62,7 @@ parameters! {
         operations: u64 = 65_536, 0..=1 << 40;
         /// Overwrites between two syncs of the volume (on blocks: flushes); 0: none.
         sync_every: u64 = 0, 0..=1 << 40;
-        /// Where the xorshift generator starts; 0: drawn from the run's seed.
+        /// Start value of the xorshift generator; 0: drawn from the run's seed.
         start: u64 = START, 0..=u64::MAX;
     }
 }
@@ -85,7 +86,7 @@ impl Overwrite {
         Ok(())
     }
 
-    /// What to change where only so many bytes are available.
+    /// What the user can change so that the workload fits into the available bytes.
     fn advice(&self, available: u64) -> String {
         match available / self.file_size.max(1) / 8 * 8 {
             0 => "use a smaller file_size".to_string(),
@@ -145,7 +146,7 @@ impl Sequence {
     }
 }
 
-/// Whether the next step is a write or the sync after some.
+/// Counts writes, and says when a sync is due.
 #[derive(Clone, Copy, Debug, Default)]
 struct SyncCounter {
     every: u64,
@@ -200,7 +201,7 @@ impl OverwriteFiles {
         }
     }
 
-    /// The fill: per file a create and its records in order, at last one sync.
+    /// The fill: for each file a create and its records in order, then one sync.
     fn next_fill(&mut self) -> Option<FileOperation> {
         let steps_per_file = self.sequence.records_per_file + 1;
         let step = self.done;

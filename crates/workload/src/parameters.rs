@@ -9,7 +9,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::error::{Nearest, SpecError};
 
-/// A parameter's value as a spec holds it. From the command line everything is text.
+/// A parameter's value as a spec holds it. On the command line every value is text.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Value {
@@ -56,8 +56,8 @@ impl<'de> Deserialize<'de> for Value {
                 Ok(Value::Number(value))
             }
             fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-                // A negative number is left to the parameter, whose message names the key and its
-                // limits.
+                // The parameter refuses a negative number, with a message that names the key and
+                // its limits.
                 Ok(u64::try_from(value).map_or(Value::Fraction(value as f64), Value::Number))
             }
             fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
@@ -75,13 +75,13 @@ impl<'de> Deserialize<'de> for Value {
 pub trait ParameterValue: Sized {
     /// What bounds it.
     type Limits;
-    /// Reads the value; `None` where it is not one, or out of its limits.
+    /// Reads the value; `None` where it is of another type or outside its limits.
     fn from_value(value: &Value, limits: &Self::Limits) -> Option<Self>;
     /// The value for a spec.
     fn to_value(&self) -> Value;
-    /// What would be right, for help and messages.
+    /// The values that are allowed, for help and messages.
     fn expected(limits: &Self::Limits) -> String;
-    /// The names among which it chooses, if it does.
+    /// The names among which the parameter chooses, if it is a choice.
     fn choices() -> &'static [&'static str] {
         &[]
     }
@@ -172,7 +172,7 @@ pub struct ParameterDescription {
     pub name: &'static str,
     /// What it means, and where its default comes from.
     pub help: String,
-    /// What is possible.
+    /// The values that are allowed.
     pub expected: String,
     /// The value where none is given; an empty text where one must be given.
     pub default: Value,
@@ -192,7 +192,7 @@ pub trait Parameters: Default {
     fn describe() -> Vec<ParameterDescription>;
 }
 
-/// Sets a field from a value, or says what would be right.
+/// Sets a field from a value. Errors: the value is not allowed; the message says which are.
 pub(crate) fn assign<T: ParameterValue>(
     field: &mut T,
     limits: &T::Limits,

@@ -14,11 +14,13 @@ parameters! {
     pub struct Phone as "phone" {
         /// Days; assumption.
         days: u64 = 365, 1..=1 << 32;
-        /// Records of each of the three call logs, then the oldest is overwritten; assumption.
+        /// Records of each of the three call logs; when one is full, its oldest record is
+        /// overwritten; assumption.
         call_records: u64 = 20, 1..=1 << 20;
         /// Bytes of a call record; assumption: number, time, length.
         call_size: u64 = 15, 1..=1 << 16;
-        /// Messages in each of the two boxes, then the oldest is overwritten; assumption.
+        /// Messages in each of the two boxes; when one is full, its oldest message is overwritten;
+        /// assumption.
         message_records: u64 = 20, 1..=1 << 20;
         /// Bytes of a message; assumption: the 140 octets of a short message and its header.
         message_size: u64 = 160, 1..=1 << 16;
@@ -26,7 +28,7 @@ parameters! {
         addresses: u64 = 200, 1..=1 << 20;
         /// Bytes of an entry of the address book; assumption.
         address_size: u64 = 64, 1..=1 << 16;
-        /// Most appointments at a time; assumption.
+        /// Largest number of appointments at one time; assumption.
         appointments: u64 = 50, 1..=1 << 20;
         /// Least bytes of an appointment; assumption.
         appointment_min: u64 = 30, 1..=1 << 16;
@@ -133,7 +135,7 @@ impl Handset {
         places.nth(nth).map(|(number, _)| number)
     }
 
-    /// Writes what the event changes; answers the file, where something was changed.
+    /// Writes what the event changes, and returns the file that was changed, if any.
     fn happen(&mut self, event: Event, script: &mut Script) -> Option<FileSlot> {
         match event {
             Event::Log(number) => {

@@ -8,7 +8,7 @@ use crate::parameters::{choices, parameters};
 choices! {
     /// How accesses are distributed over the footprint.
     pub enum Distribution {
-        /// Every block alike.
+        /// Every block is equally likely.
         Uniform = "uniform",
         /// Zipf's law.
         Zipf = "zipf",
@@ -27,10 +27,10 @@ parameters! {
         reads: f64 = 0.0, 0.0..=1.0;
         /// Share of the accesses that trim (block devices only).
         trims: f64 = 0.0, 0.0..=1.0;
-        /// Share of the accesses that write nothing, but let the block read as another one does
-        /// (block devices that remap only).
+        /// Share of the accesses that map a block to the content of another one and write nothing
+        /// (only block devices that remap).
         shares: f64 = 0.0, 0.0..=1.0;
-        /// uniform, zipf, or hotcold.
+        /// How accesses are distributed: uniform, zipf, or hotcold.
         distribution: Distribution = Distribution::Uniform, ();
         /// With distribution=zipf: the exponent.
         zipf: f64 = 0.99, 0.0..=10.0;
@@ -43,13 +43,13 @@ parameters! {
         hot_space: f64 = 0.2, 0.0..=1.0;
         /// Share of the device, or of the volume's free space, that is used.
         footprint: f64 = 0.8, 0.0..=1.0;
-        /// The same in bytes; 0: by footprint.
+        /// Bytes of the footprint; 0: use the parameter footprint.
         footprint_size: u64 = 0, 0..=1 << 50;
         /// Whether the footprint is first filled in order.
         fill: bool = true, ();
         /// Accesses before the measured ones, as a multiple of the footprint's blocks.
         age: f64 = 0.0, 0.0..=1000.0;
-        /// Measured accesses; 0: by bytes.
+        /// Measured accesses; 0: use the parameter bytes.
         operations: u64 = 0, 0..=1 << 40;
         /// Bytes of the measured accesses; 0 with operations=0: twice the footprint.
         bytes: u64 = 0, 0..=1 << 50;
@@ -57,10 +57,10 @@ parameters! {
         sync_every: u64 = 0, 0..=1 << 40;
         /// Operations outstanding (block devices only).
         queue_depth: u64 = 1, 1..=65_536;
-        /// Operations that arrive a second while it is measured, whatever is outstanding (open
+        /// Arrivals per second in the measured part, however many operations are outstanding (open
         /// loop; block devices only); 0: closed loop.
         rate: f64 = 0.0, 0.0..=1e9;
-        /// With rate: even, or poisson.
+        /// With rate: distribution of the times between arrivals, even or poisson.
         arrivals: Arrivals = Arrivals::Even, ();
         /// With rate: operations between two pauses; 0: none.
         burst: u64 = 0, 0..=1 << 40;
@@ -89,7 +89,7 @@ impl RandomAccess {
         Rate { workload: "random", per_second: self.rate, arrivals, burst, pause_ms }
     }
 
-    /// The plan for so many bytes.
+    /// The plan for a device or volume that offers this many bytes.
     pub(crate) fn plan(&self, available: u64) -> Result<AccessPlan> {
         self.check()?;
         let extent = Extent {
@@ -105,7 +105,7 @@ impl RandomAccess {
             Distribution::Zipf => Locality::zipf(blocks, self.zipf, self.scatter),
             Distribution::HotCold => {
                 let hot = ((blocks as f64 * self.hot_space).round() as u64).clamp(1, blocks);
-                // Where all is hot or nothing is, there is no choice left to draw.
+                // Where everything is hot, or nothing is, there is nothing to draw.
                 let share = if hot == blocks { 1.0 } else { self.hot_accesses };
                 Locality::HotCold { share, hot }
             }

@@ -1,4 +1,4 @@
-//! What a driver tells: progress while it runs, counts and latencies afterwards.
+//! A driver's reports: progress while it runs, counts and latencies afterwards.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use nandkit_units::Nanos;
 use crate::latency::LatencyHistogram;
 use crate::operation::{OperationKind, Phase};
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// The phase; `None` while everything is read back.

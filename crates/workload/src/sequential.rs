@@ -1,4 +1,4 @@
-//! `sequential`: accesses of one size in order, around and around the footprint.
+//! `sequential`: accesses of one size in order, which start over at the end of the footprint.
 
 use crate::access::{AccessPlan, Extent, Locality};
 use crate::arrivals::{Arrivals, Rate};
@@ -14,11 +14,11 @@ parameters! {
         reads: f64 = 0.0, 0.0..=1.0;
         /// Share of the device, or of the volume's free space, that is used.
         footprint: f64 = 0.8, 0.0..=1.0;
-        /// The same in bytes; 0: by footprint.
+        /// Bytes of the footprint; 0: use the parameter footprint.
         footprint_size: u64 = 0, 0..=1 << 50;
         /// Whether the footprint is first filled in order.
         fill: bool = true, ();
-        /// Measured accesses; 0: by bytes.
+        /// Measured accesses; 0: use the parameter bytes.
         operations: u64 = 0, 0..=1 << 40;
         /// Bytes of the measured accesses; 0 with operations=0: twice the footprint.
         bytes: u64 = 0, 0..=1 << 50;
@@ -26,10 +26,10 @@ parameters! {
         sync_every: u64 = 0, 0..=1 << 40;
         /// Operations outstanding (block devices only).
         queue_depth: u64 = 1, 1..=65_536;
-        /// Operations that arrive a second while it is measured, whatever is outstanding (open
+        /// Arrivals per second in the measured part, however many operations are outstanding (open
         /// loop; block devices only); 0: closed loop.
         rate: f64 = 0.0, 0.0..=1e9;
-        /// With rate: even, or poisson.
+        /// With rate: distribution of the times between arrivals, even or poisson.
         arrivals: Arrivals = Arrivals::Even, ();
         /// With rate: operations between two pauses; 0: none.
         burst: u64 = 0, 0..=1 << 40;
@@ -52,7 +52,7 @@ impl SequentialAccess {
         Rate { workload: "sequential", per_second: self.rate, arrivals, burst, pause_ms }
     }
 
-    /// The plan for so many bytes.
+    /// The plan for a device or volume that offers this many bytes.
     pub(crate) fn plan(&self, available: u64) -> Result<AccessPlan> {
         self.check()?;
         let extent = Extent {

@@ -1,4 +1,5 @@
-//! Which workload, with which parameters: from the command line, from TOML, and back into records.
+//! A workload and its parameters: read from the command line and from TOML, and written into
+//! records.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,9 +34,9 @@ use crate::varmail::Varmail;
 
 /// A workload and its parameters.
 ///
-/// On the command line `name` or `name:key=value,key=value`, and `tree:DIR`, `trace:FILE`, which
-/// further parameters may follow. In TOML the same text, or a table with `kind` and the parameters.
-/// A spec serialises as a table of all its parameters, defaults included.
+/// On the command line it is `name` or `name:key=value,key=value`; `tree:DIR` and `trace:FILE` may
+/// be followed by further parameters. In TOML it is the same text, or a table with `kind` and the
+/// parameters. A spec serialises as a table of all its parameters, defaults included.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "each is documented by its parameters")]
 pub enum WorkloadSpec {
@@ -63,13 +64,13 @@ pub enum WorkloadSpec {
 pub struct WorkloadDescription {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// One sentence that says what the workload does.
     pub summary: &'static str,
     /// Whether it runs on file systems.
     pub on_files: bool,
     /// Whether it runs on block devices.
     pub on_blocks: bool,
-    /// The parameter that may stand right behind the name, without its key.
+    /// The parameter that may follow the name without its key.
     pub positional: Option<&'static str>,
     /// Its parameters.
     pub parameters: Vec<ParameterDescription>,
@@ -163,7 +164,7 @@ impl WorkloadSpec {
         with_parameters!(self, parameters => parameters.values())
     }
 
-    /// The parameter that may stand behind the name without its key.
+    /// The parameter that may follow the name without its key.
     const fn positional(&self) -> Option<&'static str> {
         match self {
             Self::Tree(_) => Some("dir"),
@@ -226,7 +227,7 @@ impl WorkloadSpec {
         Self::defaults().iter().map(describe_one).collect()
     }
 
-    /// Checks what no single parameter shows.
+    /// Checks that the parameters are possible together.
     pub fn check(&self) -> std::result::Result<(), SpecError> {
         match self {
             Self::Postmark(spec) => spec.check(),
@@ -312,8 +313,8 @@ impl WorkloadSpec {
         let keys = with_parameters!(&*self, parameters => keys_of(parameters));
         let mut end = 0;
         for part in text.split(',') {
-            // Behind the path whatever looks like a key is one, so that a mistyped key is told and
-            // not taken for a part of the path.
+            // After the path, whatever looks like a key is taken as one, so that a mistyped key is
+            // an error and not a part of the path.
             let is_parameter = part.split_once('=').is_some_and(|(name, _)| {
                 let name = name.trim();
                 let is_identifier = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
@@ -360,8 +361,8 @@ impl FromStr for WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// Reads a text as the command line has it; also says which keys it gives, so that a default of
-    /// the caller's own can stand for one that it does not.
+    /// Parses a text as on the command line. Also returns the keys that it gives, so that a caller
+    /// can use a default of its own for the others.
     pub fn parse_with_keys(text: &str) -> std::result::Result<(Self, Vec<&str>), SpecError> {
         let (name, rest) = match text.split_once(':') {
             Some((name, rest)) => (name.trim(), Some(rest)),

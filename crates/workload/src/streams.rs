@@ -2,8 +2,8 @@
 //!
 //! A file system is called by one caller (`vfs::Changes` takes `&mut`), and the driver waits for
 //! each call. Threads and clients are therefore streams that take turns: in each round every stream
-//! has one turn, in an order that is drawn anew from the seed. What of it is modelled is how their
-//! operations mix on the volume; that they wait for each other in the drive's queue is not.
+//! has one turn, in an order that is drawn anew from the seed. This models how their operations mix
+//! on the volume, but not that they wait for each other in the drive's queue.
 
 use nandkit_units::random::Random;
 
@@ -49,7 +49,7 @@ impl Turns {
         Some(stream)
     }
 
-    /// The stream that had the last turn takes no more.
+    /// Ends the stream that had the last turn.
     fn leave(&mut self) {
         self.next = self.next.saturating_sub(1);
         if self.next < self.order.len() {
@@ -71,7 +71,7 @@ pub(crate) struct StreamFiles<S> {
 }
 
 impl<S: Streams> StreamFiles<S> {
-    /// So many streams, whose turns are drawn from the seed.
+    /// Makes `count` streams, whose turns are drawn from the seed.
     pub(crate) fn new(streams: S, count: u64, seed: u64) -> Self {
         let turns = Turns::new(count, seed);
         Self { streams, turns, script: Script::default(), phase: Phase::Fill, filled: Some(0), is_over: false }

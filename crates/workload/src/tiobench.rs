@@ -16,7 +16,7 @@ use crate::streams::{StreamFiles, Streams};
 choices! {
     /// Where a thread writes.
     pub enum Places {
-        /// At random places of files that are there.
+        /// At random places of existing files.
         Random = "random",
         /// New files, in order.
         Sequential = "sequential",
@@ -31,7 +31,7 @@ parameters! {
         threads: u64 = 4, 1..=1024;
         /// Bytes of each file; a multiple of record_min.
         file_size: u64 = 10 << 20, 512..=1 << 40;
-        /// Where a thread writes: random, or sequential.
+        /// random: at random places of existing files; sequential: new files in order.
         order: Places = Places::Random, ();
         /// Least bytes of a write; lengths and places are multiples of it.
         record_min: u64 = 4096, 512..=1 << 20;
@@ -39,7 +39,7 @@ parameters! {
         record_max: u64 = 16 << 10, 512..=16 << 20;
         /// With order=random: writes of all threads together.
         operations: u64 = 4000, 1..=1 << 40;
-        /// Reads at random places behind the writes, of all threads together.
+        /// Reads at random places after the writes, of all threads together.
         reads: u64 = 0, 0..=1 << 40;
         /// Writes of a thread between two syncs of its file; 0: none.
         sync_every: u64 = 0, 0..=1 << 40;
@@ -93,7 +93,7 @@ impl Default for Thread {
 }
 
 impl Thread {
-    /// A length, and a place where it ends within the file.
+    /// Draws the length of a write, and an offset at which it stays within the file.
     fn draw(&mut self, spec: &Tiobench) -> (u64, u64) {
         let unit = spec.record_min;
         let length = self.random.between(1, spec.record_max / unit);
@@ -109,7 +109,7 @@ pub(crate) struct Threads {
     threads: Vec<Thread>,
 }
 
-/// The part of `all` that falls to one of `parts`.
+/// The share of `all` that part `number` of `parts` gets.
 const fn share_of(all: u64, number: u64, parts: u64) -> u64 {
     all / parts + (number < all % parts) as u64
 }

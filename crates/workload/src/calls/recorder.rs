@@ -1,4 +1,4 @@
-//! Writes calls down as they are made.
+//! Records calls as they are made.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use super::request::{CameTo, Header, Recorded, Request, VERSION};
 /// zstd's own default: 3.
 const LEVEL: i32 = 0;
 
-/// Writes down every call that passes: a hook for `vfs::wrap::Wrapped`, one call at a time.
+/// Records every call: a hook for `vfs::wrap::Wrapped`, one call at a time.
 pub struct CallRecorder {
     clock: Clock,
     from: Nanos,
@@ -45,7 +45,7 @@ impl CallRecorder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says when the calls arrived that follow; without it they arrive when they are issued.
+    /// Sets the arrival of the calls that follow; without it calls arrive when they are issued.
     pub fn arrived(&self, instant: Nanos) {
         self.held().arrived = instant;
     }
@@ -83,7 +83,7 @@ impl Hook for CallRecorder {
         let Some(out) = &mut state.out else { return };
         match line(out, &recorded) {
             Ok(()) => state.calls += 1,
-            // The programs go on; whoever asked for the record is told at the end.
+            // The programs go on; the error is returned at the end of the recording.
             Err(error) => {
                 state.failed = Some(error);
                 state.out = None;

@@ -1,4 +1,4 @@
-//! Asks a file system what another one was asked, at the same instants.
+//! Replays the recorded calls of one file system on another, at the same instants.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
@@ -33,24 +33,25 @@ pub struct CallReplay {
     line: u64,
     /// Calls that are still wanted.
     left: u64,
-    /// At the recorded instants, or as soon as the one before has ended.
+    /// Whether calls are made at the recorded instants; otherwise as soon as the one before has
+    /// ended.
     timed: bool,
-    /// By the recorded number of an inode the one that it has here.
+    /// The inode on this file system, by the recorded inode.
     inodes: BTreeMap<u64, InodeNumber>,
-    /// By directory and recorded cookie the cookie that continues there here.
+    /// The cookie on this file system, by directory and recorded cookie.
     cookies: BTreeMap<(u64, u64), u64>,
-    /// Calls that this file system has no way to do.
+    /// Number of calls that this file system does not support.
     skipped: u64,
-    /// The last call made everything durable.
+    /// Whether the last call was a sync of the volume.
     synced: bool,
     buffer: Vec<u8>,
 }
 
-/// What a call came to here.
+/// The result of a replayed call.
 enum Came {
     To(CallOutput),
     Error(FsError),
-    /// Nothing: it is about an inode that this file system was not given.
+    /// The call was not made: its inode is not known on this file system.
     Nothing(u64),
 }
 
@@ -93,7 +94,7 @@ impl CallReplay {
         Ok(Some(replay))
     }
 
-    /// Calls that were left out, since the file system has no way to do them.
+    /// Number of calls that were left out, since the file system does not support them.
     pub const fn skipped(&self) -> u64 {
         self.skipped
     }
@@ -173,7 +174,7 @@ impl CallReplay {
         Ok(report)
     }
 
-    /// Looks whether the call came to the same here.
+    /// Compares the result with the recorded one.
     fn compare(&mut self, request: &Request, then: CameTo, now: Came, report: &mut PhaseReport) -> Result<()> {
         let differs = |replay: &Self, detail: String| {
             let place = format!("{}, line {}", replay.file, replay.line);
@@ -216,7 +217,7 @@ impl CallReplay {
         Ok(())
     }
 
-    /// Asks; the error is that of a line that cannot be asked anywhere.
+    /// Makes the call. Errors: the line has a call that no file system can be asked for.
     fn ask(&mut self, fs: &mut dyn FileSystem, request: &Request, then: &CameTo) -> Result<Came> {
         if let Request::Read { length, .. } = request {
             if *length > READ_MAX {
@@ -254,8 +255,9 @@ fn list(
     (number, cookie): (u64, u64),
     then: Option<Entries>,
     cookies: &mut BTreeMap<(u64, u64), u64>,
-) -> nandkit_vfs::Result<CallOutput> {
-    // A program may seek to where no listing has ended; from the start it costs no less.
+) -> nandkit_vfs::Result<Outcome> {
+    // A program may seek to a cookie at which no listing has ended; then the listing starts at the
+    // beginning.
     let from = if cookie == 0 { 0 } else { cookies.get(&(number, cookie)).copied().unwrap_or(0) };
     let wanted = then.filter(|then| then.stopped).map(|then| then.entries);
     let mut listed = Listed::default();

@@ -9,21 +9,21 @@ use crate::operation::{BlockOperation, BlockOperationKind, BlockWorkload};
 /// one or two writes; twice what its own two steps need (`ftl/page_map/expected.rs`).
 const AHEAD: usize = 16;
 
-/// The next operations of a batch, in order. None is taken from the workload beyond the batch: who
-/// stops behind one leaves the others to the next.
+/// The next operations of a batch, in order. None is taken from the workload beyond the batch, so
+/// that a caller who stops after a batch leaves the rest to the next one.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     operations: [Option<BlockOperation>; AHEAD],
     first: usize,
     known: usize,
-    /// What the workload may still be asked for.
+    /// How many operations the workload may still be asked for.
     left: u32,
-    /// The workload's error, told in its turn.
+    /// The workload's error, returned after the operations before it.
     failed: Option<WorkloadError>,
 }
 
 impl Ahead {
-    /// For a batch of at most so many operations.
+    /// Makes the queue for a batch of at most `most` operations.
     pub fn new(most: u32) -> Self {
         Self { operations: [None; AHEAD], first: 0, known: 0, left: most, failed: None }
     }

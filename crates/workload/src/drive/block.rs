@@ -14,7 +14,7 @@ use crate::operation::{BlockOperation, BlockOperationKind, BlockWorkload, Phase}
 use crate::report::{DriverReport, PhaseReport, Progress, ProgressSink, Windows};
 
 /// A request larger than this goes to the device in pieces that are issued together, as an
-/// operating system's block layer does. It also bounds what it costs to make a page's bytes from
+/// operating system's block layer does. The size also bounds the cost of making a page's bytes from
 /// the description of its request.
 pub const PIECE_BYTES_MAX: u32 = 64 << 10;
 
@@ -49,7 +49,7 @@ pub struct BlockDriver {
     core: Core,
 }
 
-/// All but the ledger, so that the loop can be compiled for each kind of ledger.
+/// The driver without the ledger, so that the loop can be compiled for each kind of ledger.
 #[derive(Debug)]
 struct Core {
     geometry: BlockGeometry,
@@ -173,14 +173,13 @@ impl Core {
             self.end_phase(report, &queue, done, clock, progress);
             return Ok(());
         }
-        // Ends are asked for through calls that are not inlined anyway: one loop serves all
-        // devices.
+        // The calls that ask for ends are not inlined anyway, so one loop serves all devices.
         let mut device = device;
         let device: &mut dyn BlockDevice = &mut device;
         let mut queue = PacedQueue::new(depth, start);
         let parts = (ledger, windows, total);
         let done = self.run_queue(workload, device, parts, (&mut queue, &mut report), clock, progress);
-        // Also behind an error: the clock goes on to where nothing is outstanding.
+        // After an error, too, the clock goes on until nothing is outstanding.
         queue.finish(device, &mut report);
         clock.advance_to(queue.ended());
         self.end_phase(report, &queue, done?, clock, progress);
@@ -372,7 +371,7 @@ impl Core {
         ledger: &mut L,
     ) -> Result<Done> {
         self.check_range(operation)?;
-        // A device that does not listen keeps its content, as a disk does: nothing is expected to
+        // A device without trim keeps its content, as a disk does, so nothing is expected to
         // change.
         let Some(trim) = device.trim() else { return Ok(Done::immediately(context)) };
         let sectors = u64::from(operation.sectors);
@@ -381,7 +380,7 @@ impl Core {
         Ok(done)
     }
 
-    /// One command: a pair for each unit that the device remaps.
+    /// Issues one command with a pair for each unit that the device remaps.
     #[cold]
     fn share<D: BlockDevice + ?Sized, L: Ledger>(
         &self,

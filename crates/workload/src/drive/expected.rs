@@ -1,10 +1,10 @@
-//! What a file must hold, without a copy of it: which write each byte came from.
+//! The expected content of a file without a copy of it: the write that each byte came from.
 
 use std::collections::BTreeMap;
 
 use crate::operation::FileData;
 
-/// Bytes of one write that are still there.
+/// Bytes of one write that were not overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     length: u64,
@@ -19,7 +19,7 @@ pub(super) struct Segment {
     pub data: Option<FileData>,
 }
 
-/// What a file must hold. Extents do not overlap; what lies between them is zero.
+/// The expected content of a file. Extents do not overlap; bytes between them are zero.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExpectedContent {
     extents: BTreeMap<u64, Extent>,

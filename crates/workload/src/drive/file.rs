@@ -41,7 +41,7 @@ pub struct FileDriver {
     pub(super) clock: Clock,
     pub(super) verify: bool,
     pub(super) entries: Vec<Option<Entry>>,
-    /// Names that stood in the root before the run, sorted; `None` until it begins.
+    /// Names in the root directory before the run, sorted; `None` until it begins.
     pub(super) names_before: Option<Vec<Vec<u8>>>,
     pub(super) report: DriverReport,
     pub(super) buffer: Vec<u8>,
@@ -71,9 +71,9 @@ impl FileDriver {
         }
     }
 
-    /// Has everything made durable so long after a change, by a sync of all, as a host does that
-    /// wants to lose no more than that. What it takes is part of the phase, and of the latency of
-    /// the operation behind which it falls, but no operation of the workload's.
+    /// Syncs the volume this long after a change, as a host does that wants to lose no more than
+    /// that. The time of the sync counts in the phase and in the latency of the operation before
+    /// it, but the sync is no operation of the workload.
     #[must_use]
     pub const fn syncing_after(mut self, after: Option<Nanos>) -> Self {
         self.flusher.after = after;
@@ -130,8 +130,7 @@ impl FileDriver {
         Ok(())
     }
 
-    /// Nobody asks for anything until then: what the file system does by itself in such times, and
-    /// the host's sync.
+    /// Lets idle time pass: the file system may work by itself, and the host's sync may fall due.
     fn idle(&mut self, until: Nanos, fs: &mut dyn FileSystem, report: &mut PhaseReport) -> Result<()> {
         while self.clock.now() < until {
             let keeping = fs.changes().and_then(|changes| changes.housekeeping());
@@ -166,7 +165,7 @@ impl FileDriver {
         self.flusher.settle();
     }
 
-    /// Notes the root directory and what stood in it before.
+    /// Notes the root directory and the names in it.
     fn begin(&mut self, fs: &mut dyn FileSystem) -> Result<()> {
         if self.names_before.is_some() {
             return Ok(());
@@ -276,7 +275,7 @@ impl FileDriver {
         })?;
         let index = slot_index(slot);
         if self.entries.len() <= index {
-            // A workload that leaves gaps in its numbers would make this table large for nothing.
+            // Gaps in a workload's numbers would make this table large without use.
             if index > self.entries.len() + 1_000_000 {
                 return Err(WorkloadError::inconsistent(format!("file number {index} leaves a gap")));
             }
@@ -326,7 +325,7 @@ impl FileDriver {
         let inode = self.entry(slot)?.inode;
         let what = |driver: &Self| format!("write {length} bytes to {} at {offset}", driver.path(slot));
         let mut done = 0;
-        // A write of nothing goes to the file system, too.
+        // A write of 0 bytes goes to the file system, too.
         for piece in 0.. {
             let size = (length - done).min(PIECE_BYTES_MAX);
             let data = data.piece(piece);
@@ -373,7 +372,7 @@ impl FileDriver {
         let (inode, there) = (entry.inode, entry.size.saturating_sub(offset).min(u64::from(length)));
         let what = |driver: &Self| format!("read {length} bytes of {} at {offset}", driver.path(slot));
         let mut done = 0;
-        // Up to the first piece that ends short: there the file ends.
+        // The first short piece is the end of the file.
         loop {
             let size = (length - done).min(PIECE_BYTES_MAX);
             let at = offset.saturating_add(u64::from(done));
@@ -445,7 +444,7 @@ impl FileDriver {
     }
 }
 
-/// The writing side, or the error that there is none.
+/// The file system's changes. Errors: it is mounted read-only.
 fn changes(fs: &mut dyn FileSystem) -> nandkit_vfs::Result<&mut dyn Changes> {
     fs.changes().ok_or_else(|| FsError::new(ErrorKind::ReadOnly, "the file system is mounted read-only"))
 }

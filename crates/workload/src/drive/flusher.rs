@@ -1,22 +1,22 @@
-//! The host's rule of time: so long after a change everything is made durable.
+//! The host's flusher: it syncs the volume a given time after a change.
 
 use nandkit_units::{Clock, Nanos};
 use nandkit_vfs::{FileSystem, Result};
 
 use crate::operation::FileOperation;
 
-/// Who syncs, where a driver has one. Nothing runs by itself: it is asked behind each operation,
-/// and before the clock goes over an idle time.
+/// Syncs the volume for a driver. It does not run by itself: the driver calls it after each
+/// operation, and before the clock passes an idle time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flusher {
-    /// How long after a change; `None` for never.
+    /// Time between a change and its sync; `None` for never.
     pub after: Option<Nanos>,
     /// When the first change was made that is not durable yet.
     changed: Option<Nanos>,
 }
 
 impl Flusher {
-    /// An operation was done, and has ended now.
+    /// Notes an operation that has just ended.
     pub fn saw(&mut self, operation: &FileOperation, now: Nanos) {
         match operation {
             FileOperation::Sync { slot: None } => self.changed = None,

@@ -1,4 +1,4 @@
-//! Which content each sector of a block device must hold: a compact table of versions.
+//! A compact table of the versions that the sectors of a block device must hold.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ pub(super) enum Expectation {
 
 /// Chooses the content of writes and remembers it.
 pub(super) trait Ledger {
-    /// Whether anything is remembered: only then can reads be compared.
+    /// Whether the ledger remembers contents; only then can reads be compared.
     const REMEMBERS: bool;
 
     /// The content of a write to `sectors` sectors from `at` on (one piece), from now on expected
@@ -166,7 +166,7 @@ impl Ledger for UnitLedger {
         let count = self.counts.get_mut(unit);
         match description {
             Some(description) => {
-                // Known, and not trimmed.
+                // The unit counts as written and not trimmed.
                 *count = (*count & !Self::TRIMMED).max(1);
                 self.shared.insert(unit, description);
             }
@@ -201,7 +201,7 @@ impl Ledger for UnitLedger {
             let version = count - 1;
             Expectation::Written(Description { record: unit, version, offset: 0, generator: Generator::Record })
         } else {
-            // Reads, too, cover whole units; a part is not compared.
+            // Reads cover whole units, too; a part of a unit is not compared.
             Expectation::Unknown
         };
         (expectation, length)
@@ -252,7 +252,7 @@ impl Ledger for SectorLedger {
         Description { record: at, version: self.writes, offset: 0, generator: Generator::Record }
     }
 
-    /// Workloads that share have units.
+    /// Not called: workloads that share write whole units, which [`UnitLedger`] counts.
     fn share(&mut self, at: u64, _: u64) {
         *self.sectors.get_mut(at) = Written::default();
     }

@@ -1,4 +1,4 @@
-//! The operations outstanding: when the next one is issued, and when each has ended.
+//! The queue of outstanding operations: when the next one is issued, and when each ends.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -40,7 +40,7 @@ pub(super) trait Queue {
     /// The device has refused the operation, of which a part may be under way.
     fn refuse(&mut self, operation: &BlockOperation, issue: Issue);
 
-    /// Waits for everything that is outstanding.
+    /// Waits for all outstanding operations.
     fn finish<D: BlockDevice + ?Sized>(&mut self, device: &mut D, report: &mut PhaseReport);
 
     /// The issue of the latest operation.
@@ -50,7 +50,7 @@ pub(super) trait Queue {
     fn ended(&self) -> Nanos;
 }
 
-/// Of a device whose ends are what it tells.
+/// The queue of a device that tells each end for good.
 #[derive(Debug)]
 pub(super) struct ToldQueue {
     pending: BinaryHeap<Reverse<Nanos>>,
@@ -115,10 +115,10 @@ impl Queue for ToldQueue {
     }
 }
 
-/// An operation whose end is not known for good.
+/// An operation whose end may still move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Outstanding {
-    /// As far as is known; never later than it comes to be.
+    /// The end as far as known; it may still become later, never earlier.
     end: Nanos,
     ticket: Ticket,
     /// As the device told when it took the operation.
@@ -130,7 +130,8 @@ struct Outstanding {
 /// Operations outstanding at the most, each with a ticket: as many as a queue of NVMe holds.
 const OUTSTANDING_MAX: usize = u16::MAX as usize;
 
-/// Of a device that is told the host's instants, and whose ends move until these have come to them.
+/// The queue of a device that is told the host's instants, and whose ends may move until the host's
+/// instant reaches them.
 ///
 /// An end that is told is the earliest one possible, and so the least of all told ends is asked for
 /// again until it stays the least: nothing ends before. Once the host's instant has reached it, it
@@ -152,7 +153,7 @@ pub(super) struct PacedQueue {
     flushes: bool,
 }
 
-/// A device that was paced and no longer is: what it told is what there is.
+/// Stands for the pacing of a device that no longer has any: the ends that it told are final.
 struct Unpaced;
 
 impl Pacing for Unpaced {
@@ -201,13 +202,13 @@ impl PacedQueue {
         }
     }
 
-    /// Lets time pass until no more than so many are outstanding.
+    /// Lets time pass until at most this many are outstanding.
     fn wait(&mut self, most: usize, pacing: &mut dyn Pacing, report: &mut PhaseReport) {
         while self.outstanding.len() > most
             && let Some(end) = self.least(pacing)
         {
             self.now = self.now.max(end);
-            // What the device does of its own until then can move the end once more.
+            // The device's own work until then can move the end once more.
             pacing.quiet_until(self.now);
             self.settle(pacing, report);
         }

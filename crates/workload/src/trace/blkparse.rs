@@ -2,8 +2,8 @@
 //! `MAJOR,MINOR CPU SEQUENCE SECONDS.NANOSECONDS PID ACTION RWBS SECTOR + SECTORS [NAME]`, sectors
 //! of 512 bytes.
 //!
-//! A request shows several times on its way; one of its events is replayed, Q (queued) unless
-//! another is asked for. The summary at the end is left out.
+//! A request has several events on its way; one of them is replayed, Q (queued) unless another is
+//! asked for. The summary at the end is skipped.
 
 use nandkit_units::Nanos;
 
@@ -14,9 +14,9 @@ use crate::parameters::choices;
 choices! {
     /// Which event of a request is replayed.
     pub enum Action {
-        /// Q: the request came to the block layer.
+        /// Q: the block layer has received the request.
         Queued = "q",
-        /// D: it was given to the driver, perhaps merged.
+        /// D: the request, perhaps merged with others, was given to the driver.
         Issued = "d",
     }
 }
@@ -63,8 +63,8 @@ impl Parser {
     }
 }
 
-/// What the RWBS field asks for; `None` for what moves no data (N, and requests that are none of
-/// these).
+/// The operation that the RWBS field asks for; `None` for requests that move no data (N and
+/// others).
 fn kind_of(rwbs: &str, sectors: u64) -> Option<BlockOperationKind> {
     let letters = rwbs.bytes();
     if letters.clone().any(|letter| letter == b'D') {
@@ -110,7 +110,7 @@ impl LineParser for Parser {
         }
         let rwbs = next("RWBS")?;
         let Some(sector) = fields.next() else {
-            // A flush may come without a place.
+            // A flush may have no sector.
             if kind_of(rwbs, 0) == Some(BlockOperationKind::Flush) {
                 let kind = BlockOperationKind::Flush;
                 return Ok(Line::Operation(Parsed { name, kind, offset: 0, length: 0, time: self.since_first(time) }));
@@ -119,8 +119,8 @@ impl LineParser for Parser {
         };
         let (plus, sectors) = (fields.next(), fields.next());
         if plus != Some("+") {
-            // Requests that are no reads or writes of sectors: a number of bytes and the command,
-            // or just the process.
+            // Requests that do not read or write sectors have a number of bytes and the command, or
+            // only the process.
             let is_command = plus.is_some_and(|text| text.starts_with('(')) || sector.starts_with('[');
             if is_command && kind_of(rwbs, 0) == Some(BlockOperationKind::Flush) {
                 let kind = BlockOperationKind::Flush;

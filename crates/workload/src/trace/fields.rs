@@ -28,7 +28,7 @@ pub(super) struct Grammar<const N: usize> {
     pub open: bool,
     /// A line of headings, which is skipped wherever it is; an empty text for formats without one.
     pub heading: &'static str,
-    /// What would be right, for messages.
+    /// What a right line looks like, for messages.
     pub expected: &'static str,
 }
 
@@ -80,7 +80,8 @@ impl<const N: usize> Grammar<N> {
     /// The line's fields.
     pub fn split<'a>(&self, line: &'a str) -> Result<[Field<'a>; N], Malformed> {
         let mut pieces = pieces(line, self.separator);
-        // The names first: `zip` would take a piece more from what it asks first.
+        // The names come first: `zip` would take one piece too many from the iterator that it asks
+        // first.
         let named = self.fields.into_iter().zip(pieces.by_ref());
         let expected = self.expected;
         let fields: Vec<Field<'a>> =
@@ -118,7 +119,7 @@ fn digits(text: &str) -> Option<u64> {
 }
 
 impl Field<'_> {
-    /// The field is wrong.
+    /// The error that this field is wrong.
     pub fn wrong(&self, what: &str) -> Malformed {
         let found = format!("the {} \"{}\" {what}", self.name, shortened(self.text));
         Malformed { column: Some(column(self.line, self.start)), found, expected: self.expected }
@@ -129,8 +130,8 @@ impl Field<'_> {
         digits(self.text).ok_or_else(|| self.wrong("is no whole number"))
     }
 
-    /// An instant or span in seconds, with or without a fraction; what is below a nanosecond is
-    /// cut.
+    /// An instant or span in seconds, with or without a fraction; digits below a nanosecond are
+    /// dropped.
     pub fn seconds(&self) -> Result<Nanos, Malformed> {
         let (seconds, fraction) = self.text.split_once('.').unwrap_or((self.text, "0"));
         let nanos = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);

@@ -1,4 +1,4 @@
-//! Where a trace's operations go on a device or volume of another size.
+//! Places a trace's operations on a device or volume of another size.
 
 use super::reader::TraceSummary;
 use super::{Fit, Trace};
@@ -7,25 +7,25 @@ use crate::error::{Result, WorkloadError};
 /// The step to which extents are rounded.
 const ALIGNMENT: u64 = 4096;
 
-/// The space of one of the trace's names.
+/// The space that one of the trace's names gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Region {
-    /// How far the trace reaches, rounded up.
+    /// Bytes up to the end of the trace's last operation on the name, rounded up.
     extent: u64,
-    /// Bytes there are for it.
+    /// Bytes that the name gets.
     pub size: u64,
-    /// Where it begins; on a file system 0.
+    /// First byte of the region on the device; 0 on a file system.
     pub base: u64,
 }
 
-/// Where each of the trace's names goes.
+/// The regions of all the trace's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     fit: Fit,
     pub regions: Vec<Region>,
 }
 
-/// Why a layout is not possible: the names together reach so far.
+/// The error of a layout that does not fit: the bytes that all names together need.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLarge {
     pub needed: u64,
@@ -77,19 +77,19 @@ impl Layout {
     }
 }
 
-/// What an operation's beginning and end are multiples of, from a sector to [`ALIGNMENT`]: they are
-/// to be so in its new place as well, or a device with large sectors would be asked for more than
-/// the trace asks for.
+/// The power of two, from a sector to [`ALIGNMENT`], to which an operation's beginning and end are
+/// aligned. Its new place keeps the alignment; otherwise a device with large sectors would have to
+/// transfer more than the trace asks for.
 fn step_of(offset: u64, length: u64) -> u64 {
     (1 << (offset | length | ALIGNMENT).trailing_zeros()).max(512)
 }
 
-/// What a trace is brought onto.
+/// What a trace is replayed on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ground {
-    /// All of a block device.
+    /// A whole block device.
     Blocks,
-    /// A part of what is free on a file system.
+    /// A part of the free space of a file system.
     Files { free_bytes: u64 },
 }
 
@@ -116,8 +116,8 @@ impl Ground {
     }
 }
 
-/// The error for a trace that does not fit: names the first line beyond, which a second look
-/// through the trace finds.
+/// The error for a trace that does not fit. It names the first line beyond the end, which a second
+/// reading of the trace finds.
 pub(super) fn beyond(
     spec: &Trace,
     summary: &TraceSummary,

@@ -1,7 +1,8 @@
-//! The table of formats, and how a trace's format is found from its first lines.
+//! The table of trace formats, and the detection of a trace's format by its first lines.
 //!
-//! Each format counts the lines that its parser takes and those that only resemble it. Most lines
-//! taken win, then most that resemble; where two formats are level, the user says which it is.
+//! Each format counts the lines that its parser takes and those that only resemble it. The format
+//! with most lines taken wins, then the one with most that resemble it; where two formats are
+//! level, the user has to name the format.
 
 use super::grammar::{Format, LineParser, TraceFormat, shortened};
 use super::{Trace, alibaba, blkparse, iolog, mqsim, msr, spc, systor, tencent};
@@ -19,7 +20,7 @@ const FORMATS: &[TraceFormat] = &[
     systor::FORMAT,
 ];
 
-/// How many lines are looked at.
+/// How many lines the detection looks at.
 pub(super) const LINES: usize = 32;
 
 /// A parser of the format; `None` for calls of files, which are no trace of blocks.
@@ -42,7 +43,7 @@ fn listed(items: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// The format of a trace whose first line begins as no line of another format does.
+/// The format that the first line alone identifies, if one does.
 pub(super) fn told_by_first_line(line: &str) -> Option<Format> {
     if line.as_bytes().starts_with(MAGIC) {
         return Some(Format::Calls);
@@ -58,7 +59,7 @@ fn score(entry: &TraceFormat, lines: &[&str], spec: &Trace) -> (usize, usize) {
     (taken, alike.count())
 }
 
-/// Finds the format of a trace from its first lines, or says what was found and what is expected.
+/// Detects the format of a trace by its first lines. Errors: what was found, and what is expected.
 pub(super) fn detect(lines: &[&str], spec: &Trace) -> Result<Format, (String, String)> {
     let scores: Vec<_> = FORMATS.iter().map(|entry| (score(entry, lines, spec), entry)).collect();
     let best = scores.iter().map(|(score, _)| *score).max().unwrap_or_default();

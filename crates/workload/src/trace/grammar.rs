@@ -1,4 +1,4 @@
-//! What a format of traces is: a name, lines that look like it, and a parser of lines.
+//! A format of traces: a name, lines that look like it, and a parser of lines.
 
 use nandkit_units::Nanos;
 
@@ -47,7 +47,7 @@ choices! {
 }
 
 impl TimeUnit {
-    /// So many units as a span; `usual` makes one of the format's own unit.
+    /// A count of units as a span; `usual` converts where the unit is the format's own.
     pub(super) fn span(self, count: u64, usual: fn(u64) -> Nanos) -> Nanos {
         match self {
             Self::Auto => usual(count),
@@ -63,13 +63,14 @@ pub(super) struct TraceFormat {
     pub format: Format,
     /// Its value of the parameter `format`.
     pub key: &'static str,
-    /// What people call it.
+    /// The format's usual name, for messages.
     pub label: &'static str,
     /// What a line of it looks like, for the message that no format was found.
     pub line: &'static str,
-    /// Whether a line has its number of fields and its words where they belong, right or not.
+    /// Whether a line has the format's number of fields, and words where the format has words;
+    /// their values may be wrong.
     pub resembles: fn(&str) -> bool,
-    /// A parser that has read nothing.
+    /// Makes a new parser.
     pub parser: fn(&Trace) -> Box<dyn LineParser>,
 }
 
@@ -82,7 +83,7 @@ pub(super) struct Malformed {
     pub expected: &'static str,
 }
 
-/// An operation as a parser finds it.
+/// An operation as a parser reads it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Parsed<'a> {
     pub name: &'a str,
@@ -109,8 +110,8 @@ pub(super) trait LineParser: Send {
     fn parse<'a>(&mut self, line: &'a str) -> Result<Line<'a>, Malformed>;
 }
 
-/// Checks what all formats share: the end is in the range of numbers, and the length is one that
-/// can be replayed.
+/// Checks what all formats share: the end of the operation does not overflow, and its length can be
+/// replayed.
 pub(super) fn checked_range(offset: u64, length: u64, expected: &'static str) -> Result<(), Malformed> {
     if length <= 1 << 32 && offset.checked_add(length).is_some_and(|end| end <= 1 << 62) {
         return Ok(());

@@ -2,9 +2,8 @@
 //! `arrival_time device LBA sectors type`, separated by blanks.
 //!
 //! LBA and length are in sectors of 512 bytes; type 0 is a write and 1 a read. The unit of time is
-//! no part of the trace but of MQSim's workload file, whose examples have nanoseconds: the
-//! parameter
-//! `time_unit` says another. Each device is a name of its own.
+//! not in the trace but in MQSim's workload file, whose examples use nanoseconds; the parameter
+//! `time_unit` selects another. Each device is a name of its own.
 
 use nandkit_units::Nanos;
 

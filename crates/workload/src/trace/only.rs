@@ -32,7 +32,7 @@ impl ParameterValue for OnlyName {
     type Limits = ();
     fn from_value(value: &Value, (): &()) -> Option<Self> {
         match value {
-            // With colons it can be shown as it can be given on the command line.
+            // With colons the value is shown as the command line takes it.
             Value::Text(text) => Some(Self(text.trim().replace(',', ":"))),
             Value::Number(number) => Some(Self(number.to_string())),
             Value::Flag(_) | Value::Fraction(_) => None,

@@ -24,7 +24,7 @@ fn open(spec: &Trace, inputs: &dyn Inputs) -> Result<TraceReader> {
     TraceReader::new(spec, input)
 }
 
-/// A trace that was looked through, laid out, and opened again.
+/// A trace that was read through, laid out, and opened again.
 struct Prepared {
     reader: TraceReader,
     layout: Layout,
@@ -65,7 +65,7 @@ pub struct TraceBlocks {
 }
 
 impl TraceBlocks {
-    /// Looks through the trace and lays it out on the device.
+    /// Reads the trace through and lays it out on the device.
     pub fn new(spec: Trace, inputs: &dyn Inputs, geometry: &BlockGeometry) -> Result<Self> {
         let prepared = prepare(&spec, inputs, Ground::Blocks, geometry.capacity())?;
         let fill_end = prepared.layout.regions.last().map_or(0, |region| region.base + region.size);
@@ -94,13 +94,13 @@ impl TraceBlocks {
         let first = at / sector_size;
         let end = at.saturating_add(length).div_ceil(sector_size).min(self.geometry.sectors);
         let sectors = u32::try_from(end.saturating_sub(first)).ok()?;
-        // What the trace asks for, cut where the operation was.
+        // The bytes that the trace asks for, shortened where the operation was.
         let bytes = length.min(u64::from(sectors) * sector_size);
         Some(BlockOperation { kind, at: Lba(first), sectors, bytes, arrival })
     }
 }
 
-/// An instant of a replay at so many times its speed.
+/// The instant divided by the speed.
 fn faster(instant: Nanos, speed: f64) -> Nanos {
     if speed == 1.0 { instant } else { Nanos((instant.0 as f64 / speed) as u64) }
 }
@@ -160,12 +160,12 @@ pub struct TraceFiles {
     synced: bool,
 }
 
-/// Part of a volume's free space that a trace's files may take: the rest is for the file system's
-/// own needs.
+/// Part of a volume's free space that a trace's files may take; the rest is for the file system's
+/// metadata and cleaning.
 const SHARE_OF_FREE: (u64, u64) = (4, 5);
 
 impl TraceFiles {
-    /// Looks through the trace and lays it out in files.
+    /// Reads the trace through and lays it out in files.
     pub fn new(spec: Trace, inputs: &dyn Inputs, free_bytes: u64) -> Result<Self> {
         if spec.queue_depth > 1 {
             let detail = "queue_depth above 1 is possible on a block device only: file systems answer one by one";

@@ -1,6 +1,5 @@
 //! SPC trace files (SPC Trace File Format Specification 1.0.1; the UMass Trace Repository has
-//! such):
-//! `ASU,LBA,Size,Opcode,Timestamp`, and perhaps optional fields, which are not used.
+//! some): `ASU,LBA,Size,Opcode,Timestamp`, and optional fields, which are not used.
 //!
 //! The LBA counts blocks of 512 bytes, the size is in bytes, the opcode is R or W in either case,
 //! and the time stamp is in seconds with a fraction. Each application storage unit (ASU) is a name

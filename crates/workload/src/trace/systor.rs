@@ -3,8 +3,8 @@
 //!
 //! Time stamp and response time are in seconds with a fraction, offset and size in bytes; the
 //! response time is not used. Requests that are neither R nor W are skipped, and so are headings
-//! behind the first line: who puts the files of several hours together has them. Each LUN is a name
-//! of its own.
+//! after the first line, which occur where the files of several hours were joined. Each LUN is a
+//! name of its own.
 
 use nandkit_units::Nanos;
 
@@ -19,7 +19,7 @@ const GRAMMAR: Grammar<6> = Grammar {
     expected: "SYSTOR '17's TIMESTAMP,RESPONSE,R|W,LUN,OFFSET,SIZE (times in seconds, offset and size in bytes)",
 };
 
-/// Whether it can be the type of a request, R and W among others.
+/// Whether the text can be the type of a request, such as R or W.
 fn is_type(text: &str) -> bool {
     text.is_empty() || is_word(text)
 }

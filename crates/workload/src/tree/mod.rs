@@ -13,9 +13,9 @@ use crate::script::Script;
 use source::{TreeEntry, TreeSource};
 
 choices! {
-    /// What becomes of the names.
+    /// How the names of the directory are copied.
     pub enum Names {
-        /// As they are; a file system that cannot hold one refuses it.
+        /// Unchanged; a file system that cannot hold a name refuses it.
         Keep = "keep",
         /// Characters other than letters, digits, `.`, `-` and `_` become `_`, and names that
         /// differ in case only are told apart.
@@ -24,8 +24,8 @@ choices! {
 }
 
 parameters! {
-    /// Parameters of `tree`. The copying is the fill; the changes, and the reading of all files,
-    /// are measured.
+    /// Parameters of `tree`. Copying is the fill; the changes and the reading of all files are
+    /// measured.
     pub struct Tree as "tree" {
         /// The directory. Symbolic links and special files in it are left out.
         dir: String = String::new(), "a path";
@@ -36,7 +36,7 @@ parameters! {
         /// Share of the files that a round changes: a quarter each is appended to, rewritten in
         /// part, renamed, removed.
         share: f64 = 0.25, 0.0..=1.0;
-        /// Most bytes of an append or a rewrite.
+        /// Largest number of bytes of an append or a rewrite.
         change: u64 = 16 << 10, 1..=1 << 20;
         /// Whether all files are read at the end of the measured phase.
         read: bool = true, ();
@@ -52,7 +52,7 @@ impl Tree {
     }
 }
 
-/// Bytes of each write of the copying, and of each read.
+/// Bytes of each read, and of each write of the copy.
 const PIECE: u64 = 64 << 10;
 
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ pub struct TreeFiles {
 }
 
 impl TreeFiles {
-    /// The stream of a checked spec over a source.
+    /// Makes the stream from a checked spec and a source.
     pub fn new(spec: Tree, source: Box<dyn TreeSource>, seed: u64, free_bytes: u64) -> Result<Self> {
         let total = source.entries().iter().filter_map(|entry| entry.size).fold(0, u64::saturating_add);
         if total > free_bytes {
@@ -121,7 +121,7 @@ impl TreeFiles {
         })
     }
 
-    /// What of the source was left out.
+    /// How many entries of the source were left out.
     pub fn skipped(&self) -> u64 {
         self.source.skipped()
     }

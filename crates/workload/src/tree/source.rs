@@ -23,11 +23,12 @@ pub trait TreeSource: Send {
     /// All entries, each directory before what is in it, always in the same order.
     fn entries(&self) -> &[TreeEntry];
 
-    /// Fills `into` with a file's bytes from `offset` on. An error where they are no longer those
-    /// of the first reading.
+    /// Fills `into` with a file's bytes from `offset` on. Errors: the file has changed since the
+    /// first reading.
     fn read(&mut self, entry: usize, offset: u64, into: &mut [u8]) -> Result<()>;
 
-    /// Hands over bytes that are others once names, places, sizes or times of change are others.
+    /// Hands over bytes that describe all names, directories, sizes and times of change, so that a
+    /// change of one of them shows.
     fn identify(&self, sink: &mut dyn FnMut(&[u8]));
 
     /// What was left out (links, sockets, devices), for a note to the user.
@@ -36,7 +37,7 @@ pub trait TreeSource: Send {
     }
 }
 
-/// How many entries a tree may have; above it is an error rather than memory running out.
+/// Largest number of entries of a tree; more is an error, so that memory does not run out.
 const ENTRIES_MAX: usize = 4_000_000;
 /// How deep directories may nest.
 const DEPTH_MAX: usize = 256;
@@ -99,7 +100,7 @@ fn name_bytes(name: &std::ffi::OsStr) -> Vec<u8> {
 }
 
 impl HostTree {
-    /// Walks the directory, in the order of names.
+    /// Walks the directory in the order of names.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let top = path.as_ref();
         let metadata = fs::metadata(top).map_err(|source| failed(top, "cannot be read", source))?;
@@ -142,7 +143,7 @@ impl HostTree {
         Ok(())
     }
 
-    /// The open file of an entry, checked to be the one that the walk found.
+    /// Opens the file of an entry, and checks that it is the one that the walk found.
     fn file(&mut self, entry: usize) -> Result<&mut File> {
         let Some((path, identity)) = self.places.get(entry) else {
             return Err(WorkloadError::inconsistent(format!("the tree has no entry {entry}")));
@@ -173,8 +174,8 @@ impl TreeSource for HostTree {
     fn identify(&self, sink: &mut dyn FnMut(&[u8])) {
         for (entry, (_, identity)) in self.entries.iter().zip(&self.places) {
             let parent = entry.parent.map_or(u64::MAX, |parent| parent as u64);
-            // A directory has the size that no file can have; its time says nothing that its
-            // entries do not.
+            // A directory gets a size that no file can have; its time is left out, since its
+            // entries show each change.
             let (size, modified_ns) = entry.size.map_or((u64::MAX, 0), |size| (size, identity.modified_ns));
             sink(&parent.to_le_bytes());
             sink(&(entry.name.len() as u64).to_le_bytes());
