@@ -125,6 +125,14 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     check_layers(&arguments.metrics, &records)
 }
 
+/// Begins the trace of an experiment of one run.
+fn traced(path: &Path, experiment: &Experiment) -> Result<Tracing, Failure> {
+    match experiment.runs() {
+        [run] => Tracing::begin(path, &run.stack),
+        runs => Err(Failure::Input(format!("--trace: {} runs; expected one, see --set and --seed", runs.len()))),
+    }
+}
+
 /// The default columns.
 fn usual_metrics(records: &[RunRecord]) -> Vec<&'static str> {
     let has_queues = records.iter().any(|record| record.layers.contains_key("dies"));

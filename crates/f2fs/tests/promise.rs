@@ -4,7 +4,7 @@
 
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
-use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_f2fs::{WritableVolume, WriteOptions};
 use nandkit_testkit::durability::{History, Promise, State, observe, step};
 use nandkit_units::random::Random;
 

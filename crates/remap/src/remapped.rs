@@ -409,7 +409,7 @@ fn no_file(file: usize) -> FsError {
 }
 
 /// Adopts the wanted places, if there are any.
-fn adopt(fs: &mut dyn FileSystem, target: InodeNumber, wanted: &[Place]) -> Result<()> {
+fn adopt(fs: &mut dyn FileSystem, target: InodeNumber, wanted: &[AdoptedRange]) -> Result<()> {
     if wanted.is_empty() {
         return Ok(());
     }

@@ -68,8 +68,8 @@ pub fn pieces_of(
 }
 
 /// The arguments of an adoption.
-pub fn places(inode: InodeNumber, pieces: &[Piece]) -> impl Iterator<Item = Place> {
-    pieces.iter().map(move |piece| Place {
+pub fn places(inode: InodeNumber, pieces: &[Piece]) -> impl Iterator<Item = AdoptedRange> {
+    pieces.iter().map(move |piece| AdoptedRange {
         offset: piece.at,
         source: inode,
         source_offset: piece.offset,

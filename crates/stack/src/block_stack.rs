@@ -85,7 +85,7 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceH
     match (store, ftl) {
         // For the largest devices, layer and chip are compiled together, without dynamic calls
         // between them.
-        (StoreKind::Shadow, FtlSpec::PageMap(spec)) => {
+        (StoreKind::Shadow, FtlSpec::PageMap(spec)) if frame.tap.is_none() => {
             page_map(&above, spec, StatsFlash::new(made::<ShadowStore>(chip, seed, frame)?), frame)
                 .map(|(device, _)| device)
         }

@@ -341,6 +341,10 @@ pub struct RunArguments {
     /// Use this seed instead of the spec's seeds.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Write the operations of the chip into FILE, for Perfetto (ui.perfetto.dev): tracks of its
+    /// dies, its channels, and the layers' causes. Takes one run at a time.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// Columns of the table: metrics or dotted paths of a record.
     #[arg(long, value_name = "METRIC,...", value_delimiter = ',')]
     pub metrics: Vec<String>,

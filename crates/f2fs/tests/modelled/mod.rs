@@ -13,7 +13,7 @@ use nandkit_f2fs::layout::inode::flag;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::write::ActiveLogs;
 use nandkit_f2fs::write::Making;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{NodeId, WritableVolume, WriteOptions};
 use nandkit_testkit::fs_suite::{FsMaker, VolumeSize};
 use nandkit_testkit::model_compare::{Disagreement, Plan, Summary, run};
 use nandkit_units::{Clock, Payload};

@@ -255,7 +255,7 @@ fn list(
     (number, cookie): (u64, u64),
     then: Option<Entries>,
     cookies: &mut BTreeMap<(u64, u64), u64>,
-) -> nandkit_vfs::Result<Outcome> {
+) -> nandkit_vfs::Result<CallOutput> {
     // A program may seek to a cookie at which no listing has ended; then the listing starts at the
     // beginning.
     let from = if cookie == 0 { 0 } else { cookies.get(&(number, cookie)).copied().unwrap_or(0) };

@@ -46,7 +46,7 @@ impl ChangeFormat for F2fsFormat {
 }
 
 /// Mounts a volume for changes, after recovering data that were fsynced after the last checkpoint.
-fn mount(device: Reader, how: &Changing<'_>) -> Result<Volume<Reader>, FormatError> {
+fn mount(device: Reader, how: &Changing<'_>) -> Result<WritableVolume<Reader>, FormatError> {
     if !how.options.devices.is_empty() {
         let detail = "a volume on several devices can only be read; expected a volume on one device";
         return Err(FormatError::option("devices", detail));

@@ -129,7 +129,11 @@ impl F2fsSpec {
 }
 
 /// The victim search of a policy; Linux's search for `None`.
-fn search<D: BlockDevice>(mounted: &Volume<D>, policy: Option<VictimPolicy>, seed: u64) -> Box<dyn VictimSearch> {
+fn search<D: BlockDevice>(
+    mounted: &WritableVolume<D>,
+    policy: Option<VictimPolicy>,
+    seed: u64,
+) -> Box<dyn VictimSearch> {
     match policy {
         None => Box::new(SectionSearch::new(mounted.segments(), mounted.elapsed_seconds())),
         Some(policy) => Box::new(PolicySearch::new(policy, seed)),
@@ -170,7 +174,7 @@ fn write_options(spec: &F2fsSpec, reuse: &Reuse, host: Option<&HostSpec>) -> Wri
     }
 }
 
-impl<D: BlockDevice> MountedFileSystem for Volume<D> {
+impl<D: BlockDevice> MountedFileSystem for WritableVolume<D> {
     /// Roll-forward recovery loses no synced data.
     fn unmount(&mut self) -> nandkit_vfs::Result<()> {
         self.finish()
