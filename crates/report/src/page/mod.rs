@@ -1,6 +1,7 @@
 //! A page of results: plain data, which says what is shown and nothing of how. [`crate::html`]
 //! makes a file of it.
 
+mod by_workload;
 mod changes;
 mod claims;
 mod of_records;

@@ -2,7 +2,7 @@
 
 use nandkit_record::{LayerValue, RunRecord};
 
-use super::of_records::{Of, for_curves, only_some};
+use super::by_workload::{Of, for_curves, only_some};
 use super::{Axis, Curve, Curves, Heat, Item, Quantity};
 
 /// Columns of a heat map of wear at the most.
