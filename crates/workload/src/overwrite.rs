@@ -13,6 +13,10 @@
 //! | hci | j*8 + c: every eighth record is hot |
 //!
 //! The content is record i, version v, v counting the writes of the record from 0 (the fill).
+//!
+//! With `stale` the volume is a used one when the sequence begins: between the fill and the sequence
+//! so many records of every `stale_span` bytes of data are written once more, in ascending order,
+//! evenly spaced from the first one on. The sequence itself stays the same.
 
 use nandkit_block::BlockGeometry;
 use nandkit_units::random::hash;
@@ -64,6 +68,12 @@ parameters! {
         sync_every: u64 = 0, 0..=1 << 40;
         /// Start value of the xorshift generator; 0: drawn from the run's seed.
         start: u64 = START, 0..=u64::MAX;
+        /// Records of every stale_span bytes of data that are overwritten once before the sequence, so that blocks hold
+        /// stale data as on a used device; 0: none.
+        stale: u64 = 0, 0..=1 << 20;
+        /// Bytes of data in which stale records are counted: about what an erase block holds. The default is what JFFS2
+        /// puts in 128 KiB.
+        stale_span: u64 = 124 << 10, 512..=1 << 30;
     }
 }
 
@@ -80,6 +90,13 @@ impl Overwrite {
         if records > u128::from(u32::MAX) {
             return conflict(format!("{records} records are too many: at most {}", u32::MAX));
         }
+        let span = self.stale_span / self.record.max(1);
+        if self.stale > 0 && (!self.stale_span.is_multiple_of(self.record) || self.stale > span) {
+            return conflict(format!(
+                "stale ({}) must be at most the records of stale_span ({}), a multiple of record ({})",
+                self.stale, self.stale_span, self.record
+            ));
+        }
         if matches!(self.pattern, Pattern::Hcc | Pattern::Hci) && records < 8 {
             return conflict(format!("patterns hcc and hci need at least 8 records, not {records}"));
         }
@@ -92,6 +109,11 @@ impl Overwrite {
             0 => "use a smaller file_size".to_string(),
             files => format!("use files={files} or fewer"),
         }
+    }
+
+    fn stale_records(&self) -> StaleRecords {
+        let records = self.files * (self.file_size / self.record.max(1));
+        StaleRecords { span: (self.stale_span / self.record.max(1)).max(1), each: self.stale, records }
     }
 
     fn needed_bytes(&self) -> u64 {
@@ -146,7 +168,37 @@ impl Sequence {
     }
 }
 
-/// Counts writes, and says when a sync is due.
+/// The records that are overwritten once before the sequence.
+#[derive(Clone, Copy, Debug)]
+struct StaleRecords {
+    /// Records of a span.
+    span: u64,
+    /// How many of them are overwritten.
+    each: u64,
+    records: u64,
+}
+
+impl StaleRecords {
+    /// How many there are.
+    fn count(self) -> u64 {
+        let whole = self.records / self.span * self.each;
+        whole + (0..self.each).filter(|number| self.offset(*number) < self.records % self.span).count() as u64
+    }
+
+    /// The record with this number; `None` behind the last one.
+    fn get(self, number: u64) -> Option<u64> {
+        let span = number.checked_div(self.each)?;
+        let record = span * self.span + self.offset(number % self.each);
+        (record < self.records).then_some(record)
+    }
+
+    /// Where in a span its stale records are.
+    fn offset(self, number: u64) -> u64 {
+        number * self.span / self.each.max(1)
+    }
+}
+
+/// Whether the next step is a write or the sync after some.
 #[derive(Clone, Copy, Debug, Default)]
 struct SyncCounter {
     every: u64,
@@ -217,6 +269,17 @@ impl OverwriteFiles {
         Some(self.write(file * self.sequence.records_per_file + step % steps_per_file - 1, 0))
     }
 
+    /// The stale records are overwritten, then one sync.
+    fn next_stale(&mut self) -> Option<FileOperation> {
+        let step = self.done;
+        self.done += 1;
+        let stale = self.spec.stale_records();
+        match stale.get(step) {
+            Some(record) => self.overwrite(record),
+            None => (step > 0 && step == stale.count()).then_some(FileOperation::Sync { slot: None }),
+        }
+    }
+
     fn next_overwrite(&mut self) -> Option<FileOperation> {
         if self.syncs.due() {
             return Some(FileOperation::Sync { slot: None });
@@ -227,6 +290,10 @@ impl OverwriteFiles {
         self.done += 1;
         self.syncs.since += 1;
         let record = self.sequence.next_record();
+        self.overwrite(record)
+    }
+
+    fn overwrite(&mut self, record: u64) -> Option<FileOperation> {
         let version = self.versions.get_mut(record as usize)?;
         *version = version.wrapping_add(1);
         let version = *version;
@@ -241,7 +308,10 @@ impl FileWorkload for OverwriteFiles {
         self.syncs = SyncCounter { every: self.spec.sync_every, since: 0 };
         Some(match phase {
             Phase::Fill => self.spec.files * (self.sequence.records_per_file + 1) + 1,
-            Phase::Age => 0,
+            Phase::Age => match self.spec.stale_records().count() {
+                0 => 0,
+                stale => stale + 1,
+            },
             Phase::Measure => {
                 self.spec.operations + self.spec.operations.checked_div(self.spec.sync_every).unwrap_or(0)
             }
@@ -251,7 +321,7 @@ impl FileWorkload for OverwriteFiles {
     fn next_operation(&mut self) -> Result<Option<FileOperation>> {
         Ok(match self.phase {
             Phase::Fill => self.next_fill(),
-            Phase::Age => None,
+            Phase::Age => self.next_stale(),
             Phase::Measure => self.next_overwrite(),
         })
     }
@@ -262,6 +332,7 @@ impl FileWorkload for OverwriteFiles {
 pub struct OverwriteBlocks {
     spec: Overwrite,
     sequence: Sequence,
+    stale: StaleRecords,
     record_sectors: u32,
     phase: Phase,
     done: u64,
@@ -284,7 +355,8 @@ impl OverwriteBlocks {
         }
         let sequence = Sequence::new(&spec, seed);
         let record_sectors = (spec.record / sector_size) as u32;
-        Ok(Self { spec, sequence, record_sectors, phase: Phase::Fill, done: 0, syncs: SyncCounter::default() })
+        let (stale, phase, syncs) = (spec.stale_records(), Phase::Fill, SyncCounter::default());
+        Ok(Self { spec, sequence, stale, record_sectors, phase, done: 0, syncs })
     }
 }
 
@@ -296,7 +368,7 @@ impl BlockWorkload for OverwriteBlocks {
         self.syncs = SyncCounter { every, since: 0 };
         Some(match phase {
             Phase::Fill => self.sequence.records,
-            Phase::Age => 0,
+            Phase::Age => self.stale.count(),
             Phase::Measure => {
                 self.spec.operations + self.spec.operations.checked_div(self.spec.sync_every).unwrap_or(0)
             }
@@ -312,6 +384,10 @@ impl BlockWorkload for OverwriteBlocks {
         let record = match self.phase {
             Phase::Fill if self.done < self.sequence.records => self.done,
             Phase::Measure if self.done < self.spec.operations => self.sequence.next_record(),
+            Phase::Age => match self.stale.get(self.done) {
+                Some(record) => record,
+                None => return Ok(None),
+            },
             _ => return Ok(None),
         };
         self.done += 1;
@@ -358,12 +434,34 @@ mod tests {
     }
 
     #[test]
+    fn stale_records_are_so_many_of_each_span() {
+        let spec =
+            |stale| Overwrite { stale, files: 8, file_size: 40_960, stale_span: 16 << 10, ..Overwrite::default() };
+        for (stale, expected) in
+            [(0, vec![]), (1, vec![0, 4, 8, 12]), (3, vec![0, 1, 2, 4, 5, 6, 8]), (4, (0..7).collect())]
+        {
+            let records = spec(stale).stale_records();
+            assert_eq!(records.records, 80);
+            let all: Vec<u64> = (0..).map_while(|number| records.get(number)).collect();
+            assert_eq!(all.len() as u64, records.count(), "{stale}");
+            assert_eq!(all.len() as u64, stale * 20, "{stale}");
+            assert_eq!(all[..expected.len()], expected, "{stale}");
+        }
+        // 79 records: the last span is short.
+        let short = StaleRecords { span: 4, each: 4, records: 79 };
+        assert_eq!((short.count(), short.get(78), short.get(79)), (79, Some(78), None));
+    }
+
+    #[test]
     fn what_cannot_be_is_refused() {
         let good = Overwrite::default();
         for bad in [
             Overwrite { record: 3000, ..good.clone() },
             Overwrite { files: 9, ..good.clone() },
             Overwrite { pattern: Pattern::Hcc, files: 1, file_size: 4096, ..good.clone() },
+            Overwrite { stale: 1, stale_span: 5000, ..good.clone() },
+            Overwrite { stale: 32, ..good.clone() },
+            Overwrite { stale: 1, stale_span: 2048, ..good.clone() },
             Overwrite { files: 10_000_000, file_size: 1 << 40, ..good },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");

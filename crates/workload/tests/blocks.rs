@@ -8,8 +8,9 @@ use nandkit_workload::{
     WorkloadError, WorkloadSpec,
 };
 
-const SPECS: [&str; 10] = [
+const SPECS: [&str; 11] = [
     "overwrite:files=8,file_size=64K,operations=500,sync_every=16",
+    "overwrite:files=8,file_size=64K,operations=500,pattern=hcc,stale=3",
     "random:reads=0.4,trims=0.1",
     "random:distribution=zipf,queue_depth=7,sync_every=5",
     "random:distribution=hotcold,block_size=512",

@@ -11,7 +11,7 @@ use nandkit_workload::{
     DriverReport, FileDriver, FileOperation, HostInputs, OperationKind, Phase, WorkloadError, WorkloadSpec,
 };
 
-const SPECS: [&str; 23] = [
+const SPECS: [&str; 24] = [
     "postmark:transactions=200,number=50,delete=false,subdirectories=4",
     "postmark-small:transactions=10",
     "postmark-large:transactions=3,write=64K",
@@ -20,6 +20,7 @@ const SPECS: [&str; 23] = [
     "event-recorder:events=500,log_records=100,configuration_every=50",
     "overwrite:files=8,file_size=64K,operations=500,sync_every=16",
     "overwrite:files=8,file_size=64K,operations=500,pattern=hci",
+    "overwrite:files=8,file_size=64K,operations=500,stale=3",
     "random:footprint_size=1M,reads=0.3,sync_every=10,age=0.5",
     "random:footprint_size=1M,distribution=zipf,operations=300",
     "random:footprint_size=1M,distribution=hotcold,bytes=1M",
@@ -109,6 +110,29 @@ fn the_fill_of_overwrite_is_whole_and_counted_apart() {
     assert_eq!(measured.operations(OperationKind::Sync), 500 / 16);
     assert_eq!(fs.stat(fs.lookup(fs.root(), b"f0007").unwrap()).unwrap().size, 64 << 10);
     assert!(report.phase(Phase::Age).is_none());
+}
+
+/// What makes the volume a used one is no part of what is measured, and changes nothing of it.
+#[test]
+fn stale_records_of_overwrite_are_written_between_fill_and_sequence() {
+    let (_, report) = run("overwrite:files=8,file_size=64K,operations=500,stale=2,stale_span=32K", 1);
+    // 128 records, two of every eight.
+    let aged = report.phase(Phase::Age).unwrap();
+    assert_eq!((aged.user_bytes_written, aged.operations(OperationKind::Sync)), (32 * 4096, 1));
+    assert_eq!(report.phase(Phase::Measure).unwrap().user_bytes_written, 500 * 4096);
+    let places = |text: &str| -> Vec<(u32, u64)> {
+        let spec: WorkloadSpec = text.parse().unwrap();
+        let mut workload = spec.file_workload(1 << 30, 1, &HostInputs).unwrap();
+        workload.begin(Phase::Measure);
+        let written = std::iter::from_fn(|| workload.next_operation().unwrap());
+        let place = |operation| match operation {
+            FileOperation::Write { slot, offset, .. } => Some((slot.0, offset)),
+            _ => None,
+        };
+        written.filter_map(place).collect()
+    };
+    let fresh = "overwrite:files=8,file_size=64K,operations=500";
+    assert_eq!(places(fresh), places(&format!("{fresh},stale=2,stale_span=32K")));
 }
 
 type Damage = fn(&mut SlowFileSystem);
