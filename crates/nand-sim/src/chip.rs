@@ -27,7 +27,7 @@ pub type ShadowChip = NandChip<ShadowStore>;
 /// A chip that stores the numbers of a layer's tags.
 pub type AddressChip = NandChip<AddressStore>;
 
-/// An emulated NAND chip over a store `S`.
+/// An emulated NAND or NOR chip over a store `S`.
 ///
 /// The same spec, seed and calls give the same results, times and faults. `clone` makes a snapshot:
 /// both share their pages until one writes to a block, which copies that block's page table, but
@@ -298,6 +298,6 @@ impl<S: Store> Flash for NandChip<S> {
 
     #[inline]
     fn relocation(&mut self) -> Option<&mut dyn Relocation> {
-        Some(self)
+        if self.rules.is_nor() { None } else { Some(self) }
     }
 }

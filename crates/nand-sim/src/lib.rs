@@ -1,4 +1,4 @@
-//! Emulated NAND chips: rules, time per die and channel, wear, faults, power cuts.
+//! Emulated NAND and NOR chips: rules, time per die and channel, wear, faults, power cuts.
 //!
 //! A [`ChipSpec`] describes a chip; [`presets`] contains real ones with a source for each figure. A
 //! [`NandChip`] over a [`Store`] is the chip, behind the `flash` contract. The stored bytes stay
@@ -13,6 +13,7 @@ mod copyback;
 mod die_queues;
 mod flaws;
 pub mod image;
+mod nor;
 mod pacing;
 mod power;
 pub mod presets;
@@ -34,8 +35,8 @@ pub use chip::{AddressChip, ContentChip, DescribedChip, NandChip, ShadowChip};
 pub use image::{ChipImage, ImageError};
 pub use sources::Figure;
 pub use spec::{
-    BadBlockSpec, BitErrorSpec, ChipSpec, CopybackReach, DieOrder, EccSpec, EnduranceSpec, FailureSpec, GeometrySpec,
-    MarkerPages, PageOrder, PageTimes, PlaneRule, RuleSpec, TimingSpec,
+    BadBlockSpec, BitErrorSpec, ChipKind, ChipSpec, CopybackReach, DieOrder, EccSpec, EnduranceSpec, FailureSpec,
+    GeometrySpec, MarkerPages, NorSpec, PageOrder, PageTimes, PlaneRule, RuleSpec, TimingSpec,
 };
 pub use spec_error::SpecError;
 pub use statistics::{QueueCounters, QueueStatistics, ReadCounters, WriteCounters};

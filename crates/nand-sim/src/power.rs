@@ -67,6 +67,11 @@ impl<S: Store> Interrupt for NandChip<S> {
         let state = self.admit_program(at, &program)?;
         match torn {
             TornPage::Nothing => return Ok(()),
+            TornPage::Garbage if self.rules.is_nor() => {
+                let half = self.half_cleared(at, &state, program.data);
+                self.put(context, at, &state, &PageProgram { data: Payload::Bytes(&half), ..program });
+                return Ok(());
+            }
             TornPage::Whole | TornPage::Garbage => self.put(context, at, &state, &program),
             TornPage::Prefix => self.put_prefix(context, at, &state, &program),
         }

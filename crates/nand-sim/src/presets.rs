@@ -5,7 +5,7 @@ use nandkit_units::suggest;
 use crate::spec::ChipSpec;
 use crate::spec_error::SpecError;
 
-const ALL: [(&str, &str); 7] = [
+const ALL: [(&str, &str); 8] = [
     ("k9l8g08u0m", include_str!("../../../specs/devices/k9l8g08u0m.toml")),
     ("slc-256m", include_str!("../../../specs/devices/slc-256m.toml")),
     ("nandsim-32m-128k", include_str!("../../../specs/devices/nandsim-32m-128k.toml")),
@@ -13,9 +13,13 @@ const ALL: [(&str, &str); 7] = [
     ("nandsim-256m", include_str!("../../../specs/devices/nandsim-256m.toml")),
     ("slc-embedded-2g", include_str!("../../../specs/devices/slc-embedded-2g.toml")),
     ("tlc-16k", include_str!("../../../specs/devices/tlc-16k.toml")),
+    (NOR, include_str!("../../../specs/devices/w25q128jv.toml")),
 ];
 
-/// The presets in display order: name, and TOML text.
+/// The preset that a NOR part is where a spec names none.
+pub const NOR: &str = "w25q128jv";
+
+/// The presets in the order in which they are shown: name, and TOML text.
 pub const fn all() -> [(&'static str, &'static str); ALL.len()] {
     ALL
 }

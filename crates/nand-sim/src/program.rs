@@ -27,7 +27,11 @@ impl<S: Store> NandChip<S> {
 
     /// Checks a program; on an error nothing has changed.
     pub(crate) fn admit_program(&mut self, at: PageAddress, program: &PageProgram<'_>) -> Result<BlockState> {
-        self.admit_sizes(at, program.column, program.data.len(), program.oob.len())
+        let state = self.admit_sizes(at, program.column, program.data.len(), program.oob.len())?;
+        if self.rules.is_nor() {
+            self.check_bits(at, &state, program)?;
+        }
+        Ok(state)
     }
 
     #[inline(always)]
@@ -114,9 +118,9 @@ impl<S: Store> NandChip<S> {
         program: PageProgram<'_>,
     ) -> std::result::Result<Done, Box<FlashError>> {
         let (column, length, oob_length) = (program.column, program.data.len(), program.oob.len());
-        let state = self.admit_sizes(at, column, length, oob_length)?;
+        let state = self.admit_program(at, &program)?;
         let transfer = self.times.transfer(length + oob_length);
-        let array = self.times.program(at.page);
+        let array = self.times.program_part(at.page, length);
         let done = self.schedule_write(&context, (Work::Program, at), (transfer, array));
         self.counters.programs += 1;
         let place = self.land(&context, at, &state, column, length as u32);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use nandkit_units::{BlockIndex, FlashGeometry, PageAddress};
+use nandkit_units::{BlockIndex, FlashGeometry, FlashKind, PageAddress};
 
 use crate::blocks::BlockState;
 use crate::spec::{ChipSpec, CopybackReach, PageOrder};
@@ -34,7 +34,9 @@ impl Rules {
     /// The rules of a checked spec.
     pub fn new(spec: &ChipSpec) -> Self {
         let geometry = spec.geometry.build();
-        let by_page = spec.rules.order == PageOrder::Any || spec.rules.partial_programs > 1;
+        // NOR knows neither an order of pages nor a number of programs.
+        let is_nand = geometry.kind == FlashKind::Nand;
+        let by_page = is_nand && (spec.rules.order == PageOrder::Any || spec.rules.partial_programs > 1);
         Self {
             geometry,
             order: spec.rules.order,
@@ -76,9 +78,18 @@ impl Rules {
         Ok(())
     }
 
-    /// Checks whether the page may be programmed now with `length` bytes from `column` on.
+    /// Whether the part is NOR: whether a page may be programmed hangs on its bits alone.
+    #[inline]
+    pub fn is_nor(&self) -> bool {
+        self.geometry.kind == FlashKind::Nor
+    }
+
+    /// Whether the page may be programmed now with `length` bytes from `column` on.
     #[inline]
     pub fn check_page(&self, state: &BlockState, page: u32, column: u32, length: u32) -> Result<(), Broken> {
+        if self.is_nor() {
+            return Ok(());
+        }
         if page >= state.next_page {
             return match self.order {
                 PageOrder::Consecutive if page != state.next_page => {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use nandkit_units::{FlashGeometry, FlashKind};
 use serde::{Deserialize, Serialize};
 
-/// A NAND chip, or an array of equal dies that act as one device.
+/// A NAND chip, or an array of equal dies that act as one device; or a NOR chip.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChipSpec {
@@ -23,6 +23,9 @@ pub struct ChipSpec {
     pub rules: RuleSpec,
     /// Duration of each operation.
     pub timing: TimingSpec,
+    /// What only a NOR part has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nor: Option<NorSpec>,
     /// How often a block may be erased.
     pub endurance: EnduranceSpec,
     /// The strength of the chip's or controller's ECC.
@@ -38,16 +41,66 @@ pub struct ChipSpec {
     pub sources: BTreeMap<String, String>,
 }
 
-/// Sizes in bytes, and counts; see [`FlashGeometry`] for the assignment of blocks to planes, dies
-/// and channels.
+/// NAND or NOR, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChipKind {
+    /// Pages with OOB, programmed once or a few times between erases.
+    #[default]
+    Nand,
+    /// Bytes whose bits may be cleared at any time: no OOB, no bad blocks, no order of pages.
+    Nor,
+}
+
+impl ChipKind {
+    /// Whether it is the default, which specs leave out.
+    const fn is_nand(&self) -> bool {
+        matches!(self, Self::Nand)
+    }
+
+    /// What the rest of nandkit calls it.
+    const fn build(self) -> FlashKind {
+        match self {
+            Self::Nand => FlashKind::Nand,
+            Self::Nor => FlashKind::Nor,
+        }
+    }
+}
+
+/// What only a NOR part has: times of programs by their length, and a second size of erase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NorSpec {
+    /// A program of one byte. One of several bytes takes `next_byte_ns` more for each, and at most
+    /// `timing.program_ns`, the time of a whole page.
+    pub first_byte_ns: u64,
+    /// Each further byte of a program.
+    pub next_byte_ns: u64,
+    /// Bytes of the part's small erase unit; 0 where it has none. The large one is the block.
+    pub sector_size: u32,
+    /// Erase of the small unit.
+    pub sector_erase_ns: u64,
+}
+
+impl Default for NorSpec {
+    fn default() -> Self {
+        Self { first_byte_ns: 30_000, next_byte_ns: 2500, sector_size: 4096, sector_erase_ns: 45_000_000 }
+    }
+}
+
+/// Sizes in bytes and counts; see [`FlashGeometry`] for how blocks lie on planes, dies and
+/// channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeometrySpec {
-    /// Data bytes per page.
+    /// NAND or NOR.
+    #[serde(skip_serializing_if = "ChipKind::is_nand")]
+    pub kind: ChipKind,
+    /// Data bytes of a page; of NOR the largest single program.
     pub page_size: u32,
     /// OOB bytes per page.
     pub oob_size: u32,
-    /// The smallest unit of a program in bytes; 0 means the whole page.
+    /// The smallest unit of a program; 0 stands for the whole page, on NOR for a byte.
     pub write_unit: u32,
     /// Pages per block.
     pub pages_per_block: u32,
@@ -65,6 +118,7 @@ impl Default for GeometrySpec {
     fn default() -> Self {
         let geometry = FlashGeometry::default();
         Self {
+            kind: ChipKind::Nand,
             page_size: geometry.page_size,
             oob_size: geometry.oob_size,
             write_unit: 0,
@@ -81,10 +135,14 @@ impl GeometrySpec {
     /// The geometry in the form used by the rest of nandkit.
     pub const fn build(&self) -> FlashGeometry {
         FlashGeometry {
-            kind: FlashKind::Nand,
+            kind: self.kind.build(),
             page_size: self.page_size,
             oob_size: self.oob_size,
-            write_unit: if self.write_unit == 0 { self.page_size } else { self.write_unit },
+            write_unit: match (self.write_unit, self.kind) {
+                (0, ChipKind::Nand) => self.page_size,
+                (0, ChipKind::Nor) => 1,
+                (unit, _) => unit,
+            },
             pages_per_block: self.pages_per_block,
             blocks: self.blocks,
             planes: self.planes,

@@ -1,11 +1,11 @@
 //! Reading and checking specs.
 
-use nandkit_units::suggest;
 use nandkit_units::toml_depth::nests_too_deep;
+use nandkit_units::{FlashGeometry, FlashKind, suggest};
 use toml::{Table, Value};
 
 use crate::sources;
-use crate::spec::{BitErrorSpec, ChipSpec, DieOrder, PageTimes};
+use crate::spec::{BitErrorSpec, ChipKind, ChipSpec, CopybackReach, DieOrder, NorSpec, PageTimes};
 use crate::spec_error::SpecError;
 
 /// Finds the value with a wrong type: every key has a default, so each can be tried alone.
@@ -77,6 +77,7 @@ impl ChipSpec {
         let mut spec = Self::default();
         let timing = &mut spec.timing;
         (timing.order, timing.erase_suspend_ns, timing.program_suspend_ns) = (DieOrder::ReadsFirst, Some(0), Some(0));
+        (spec.geometry.kind, spec.nor) = (ChipKind::Nor, Some(NorSpec::default()));
         spec
     }
 
@@ -90,9 +91,10 @@ impl ChipSpec {
         let geometry = self.geometry.build();
         geometry.check()?;
         require(geometry.blocks <= MOST_BLOCKS, "geometry.blocks", geometry.blocks, "at most 134217728 (2^27)")?;
+        self.check_nor(&geometry)?;
         let units = geometry.page_size / geometry.write_unit;
         require(
-            units <= crate::rules::MOST_UNITS,
+            geometry.kind == FlashKind::Nor || units <= crate::rules::MOST_UNITS,
             "geometry.write_unit",
             geometry.write_unit,
             "at least a 48th of page_size",
@@ -121,6 +123,40 @@ impl ChipSpec {
         )?;
         self.check_bad_blocks(geometry.blocks, geometry.oob_size)?;
         self.check_probabilities()
+    }
+
+    /// What NOR has, and NAND has not.
+    fn check_nor(&self, geometry: &FlashGeometry) -> Result<(), SpecError> {
+        let Some(nor) = &self.nor else {
+            return require(
+                geometry.kind == FlashKind::Nand,
+                "nor",
+                "missing",
+                "the table [nor] for geometry.kind = \"nor\"",
+            );
+        };
+        require(geometry.kind == FlashKind::Nor, "nor", "given", "no such table for NAND, or geometry.kind = \"nor\"")?;
+        require(geometry.oob_size == 0, "geometry.oob_size", geometry.oob_size, "0 for NOR, which has no OOB")?;
+        let reach = self.rules.copyback;
+        require(reach == CopybackReach::None, "rules.copyback", "given", "\"none\" for NOR")?;
+        require(
+            !self.bad_blocks.enabled,
+            "bad_blocks.enabled",
+            true,
+            "false for NOR, which is sold without bad blocks",
+        )?;
+        let (sector, block) = (u64::from(nor.sector_size), geometry.block_size());
+        let is_whole =
+            sector == 0 || (sector.is_multiple_of(u64::from(geometry.page_size)) && block.is_multiple_of(sector));
+        require(is_whole, "nor.sector_size", sector, "0, or whole pages of which a block is a multiple")?;
+        for (field, time) in [
+            ("nor.first_byte_ns", nor.first_byte_ns),
+            ("nor.next_byte_ns", nor.next_byte_ns),
+            ("nor.sector_erase_ns", nor.sector_erase_ns),
+        ] {
+            require(time <= LONGEST_NS, field, time, "at most an hour (3600000000000)")?;
+        }
+        Ok(())
     }
 
     fn check_times(&self) -> Result<(), SpecError> {
@@ -312,6 +348,14 @@ mod tests {
             ("[bit_errors]\nbase = -1.0", "bit_errors.base"),
             ("[bit_errors]\nretention_exponent = inf", "bit_errors.retention_exponent"),
             ("[bit_errors]\nshape = 1000", "bit_errors.shape"),
+            ("[geometry]\nkind = \"nor\"\noob_size = 0", "nor"),
+            ("[nor]", "nor"),
+            ("[geometry]\nkind = \"nor\"\n[nor]", "geometry.oob_size"),
+            ("[geometry]\nkind = \"nor\"\noob_size = 0\n[nor]", "rules.copyback"),
+            (
+                "[geometry]\nkind = \"nor\"\noob_size = 0\n[rules]\ncopyback = \"none\"\n[nor]\nsector_size = 3000",
+                "nor.sector_size",
+            ),
         ] {
             match ChipSpec::from_toml(text) {
                 Err(SpecError::Impossible { field: found, .. }) => assert_eq!(found, field, "{text}"),

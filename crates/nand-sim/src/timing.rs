@@ -18,6 +18,8 @@ pub struct Times {
     copy: u64,
     bus_ps_per_byte: u64,
     command: u64,
+    /// Of NOR: a program of one byte, and of each further one.
+    by_byte: Option<(u64, u64)>,
 }
 
 /// A time that may depend on the page type.
@@ -58,6 +60,7 @@ impl Times {
             copy: timing.copy_ns,
             bus_ps_per_byte: timing.bus_ps_per_byte,
             command: timing.command_ns,
+            by_byte: spec.nor.as_ref().map(|nor| (nor.first_byte_ns, nor.next_byte_ns)),
         }
     }
 
@@ -73,7 +76,17 @@ impl Times {
         self.program.of(page)
     }
 
-    /// The time of a whole copyback.
+    /// Page register to array, of so many bytes: a NOR part takes less for few bytes.
+    #[inline]
+    pub fn program_part(&self, page: u32, bytes: usize) -> u64 {
+        let whole = self.program(page);
+        self.by_byte.map_or(whole, |(first, next)| {
+            let further = (bytes as u64).saturating_sub(1);
+            further.saturating_mul(next).saturating_add(first).min(whole)
+        })
+    }
+
+    /// A whole copyback.
     #[inline]
     pub fn copy(&self, from: u32, to: u32) -> u64 {
         if self.copy == 0 { self.read(from) + self.program(to) } else { self.copy }

@@ -3,15 +3,16 @@
 
 use nandkit_flash::{Flash, Interrupt};
 use nandkit_nand_sim::{
-    AddressStore, ChipSpec, ContentStore, CopybackReach, DescribedStore, GeometrySpec, NandChip, PageOrder,
-    ShadowStore, Store,
+    AddressStore, ChipKind, ChipSpec, ContentStore, CopybackReach, DescribedStore, GeometrySpec, NandChip, NorSpec,
+    PageOrder, ShadowStore, Store,
 };
 use nandkit_testkit::flash_suite::{self, FlashOptions};
-use nandkit_units::FlashGeometry;
+use nandkit_units::{FlashGeometry, FlashKind};
 
 fn spec(geometry: &FlashGeometry, order: PageOrder, partial_programs: u32, faults: bool) -> ChipSpec {
     let mut spec = ChipSpec {
         geometry: GeometrySpec {
+            kind: if geometry.kind == FlashKind::Nor { ChipKind::Nor } else { ChipKind::Nand },
             page_size: geometry.page_size,
             oob_size: geometry.oob_size,
             write_unit: geometry.write_unit,
@@ -29,6 +30,10 @@ fn spec(geometry: &FlashGeometry, order: PageOrder, partial_programs: u32, fault
     spec.bad_blocks.enabled = faults && geometry.oob_size > 0;
     spec.bad_blocks.factory_max = 2;
     spec.bad_blocks.good_at_start = 2;
+    if geometry.kind == FlashKind::Nor {
+        (spec.nor, spec.rules.copyback, spec.bad_blocks.enabled) =
+            (Some(NorSpec::default()), CopybackReach::None, false);
+    }
     spec
 }
 
@@ -79,4 +84,26 @@ fn address_chip() {
     conforms::<AddressStore>(PageOrder::Consecutive, 1, true, 1);
     conforms::<AddressStore>(PageOrder::Ascending, 1, true, 2);
     conforms::<AddressStore>(PageOrder::Any, 4, true, 3);
+}
+
+#[test]
+fn nor_chip() {
+    for seed in 1..=3 {
+        let options = FlashOptions {
+            geometries: flash_suite::nor_geometries(),
+            order: flash_suite::PageOrder::Any,
+            partial_programs: 255,
+            seed,
+            ..FlashOptions::default()
+        };
+        let chip = |geometry: &FlashGeometry| {
+            NandChip::<ContentStore>::new(&spec(geometry, PageOrder::Any, 255, false), seed).unwrap()
+        };
+        flash_suite::run(|geometry| Box::new(chip(geometry)) as Box<dyn Flash>, &options).unwrap();
+        flash_suite::run_interrupts(|geometry| Box::new(chip(geometry)) as Box<dyn Interrupt>, &options).unwrap();
+        let described = |geometry: &FlashGeometry| {
+            NandChip::<DescribedStore>::new(&spec(geometry, PageOrder::Any, 255, false), seed).unwrap()
+        };
+        flash_suite::run(|geometry| Box::new(described(geometry)) as Box<dyn Flash>, &options).unwrap();
+    }
 }

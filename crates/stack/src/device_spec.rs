@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nandkit_block::HostLinkSpec;
 use nandkit_block::card::CardSpec;
-use nandkit_nand_sim::ChipSpec;
+use nandkit_nand_sim::{ChipKind, ChipSpec};
 use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use toml::{Table, Value};
 
 use crate::SpecError;
 use crate::named::{overlay, table_or_name, take};
-use crate::presets::DEFAULT_DEVICE;
+use crate::presets::{DEFAULT_DEVICE, NOR_DEVICE};
 use crate::{FtlSpec, StackError, StoreKind, ssds};
 
 /// The largest sector that every file system on blocks takes.
@@ -25,6 +25,9 @@ pub(crate) const SECTOR_MAX: u32 = 4096;
 /// preset has the table `interface` besides, and a layer of its own
 /// ([`DeviceSpec::default_layer`]); a memory card's has a card's keys instead. A table with
 /// `curves` is a memory card whatever its name is: a card file is a device.
+///
+/// `kind = "nor"` is the NOR part that ships with nandkit, where no preset is named; `erase_size`
+/// chooses between the sizes of erase that a NOR part has.
 ///
 /// `file = "PATH"` keeps the chip in a file: it is made if there is none, and must be the chip
 /// asked for if there is. `file` alone takes the chip as the file has it.
@@ -85,7 +88,9 @@ impl DeviceSpec {
             Some(file) if table.is_empty() => return Ok(Self::Kept { file: file.clone() }),
             _ => {}
         }
-        let preset: String = take(&mut table, "preset")?.unwrap_or_else(|| CUSTOM.to_string());
+        let is_nor = table.get("kind").and_then(Value::as_str) == Some("nor");
+        let default = if is_nor { NOR_DEVICE } else { CUSTOM };
+        let preset: String = take(&mut table, "preset")?.unwrap_or_else(|| default.to_string());
         if preset == RAM {
             return match file {
                 None => Self::ram_from(table),
@@ -112,6 +117,11 @@ impl DeviceSpec {
         let blocks: Option<u32> = take(&mut table, "blocks")?;
         let mut base = base_of(&preset)?;
         base.remove("sources");
+        check_kind(&preset, &base, take(&mut table, "kind")?)?;
+        if let Some(size) = table.remove("erase_size") {
+            let over = with_erase_size(&preset, &base, size)?;
+            overlay(&mut base, over);
+        }
         overlay(&mut base, table);
         let interface = take::<Table>(&mut base, "interface")?.map(ssds::interface_of).transpose()?;
         if let Some(blocks) = blocks {
@@ -261,6 +271,53 @@ fn base_of(preset: &str) -> Result<Table, SpecError> {
     Ok(base)
 }
 
+fn number_in(base: &Table, section: &str, key: &str) -> i64 {
+    base.get(section).and_then(|section| section.get(key)).and_then(Value::as_integer).unwrap_or(0)
+}
+
+/// Refuses a kind that the device is not of.
+fn check_kind(preset: &str, base: &Table, kind: Option<ChipKind>) -> Result<(), SpecError> {
+    let is_nor = base.contains_key("nor");
+    match kind {
+        Some(ChipKind::Nor) if !is_nor => Err(SpecError::conflict(format!(
+            "kind is \"nor\", and {preset} is NAND; expected preset = \"{NOR_DEVICE}\""
+        ))),
+        Some(ChipKind::Nand) if is_nor => {
+            Err(SpecError::conflict(format!("kind is \"nand\", and {preset} is NOR; expected kind = \"nor\"")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What to lay over a NOR part's spec so that its blocks are its erase units of this size.
+fn with_erase_size(preset: &str, base: &Table, size: Value) -> Result<Table, SpecError> {
+    let shown = size.to_string();
+    let page = number_in(base, "geometry", "page_size").max(1);
+    let block = page * number_in(base, "geometry", "pages_per_block");
+    let sector = number_in(base, "nor", "sector_size");
+    if sector == 0 {
+        let detail = format!("erase_size is {shown}, and {preset} has one size of erase; expected no such key");
+        return Err(SpecError::conflict(detail));
+    }
+    let bytes =
+        crate::named::size(size).map_err(|error| SpecError::form(format!("erase_size: {}", error.message())))?;
+    match i64::try_from(bytes) {
+        Ok(bytes) if bytes == block => Ok(Table::new()),
+        Ok(bytes) if bytes == sector => {
+            let blocks = number_in(base, "geometry", "blocks") * (block / sector);
+            let section = |pairs: &[(&str, i64)]| {
+                Value::Table(pairs.iter().map(|(key, value)| ((*key).to_string(), Value::Integer(*value))).collect())
+            };
+            Ok(Table::from_iter([
+                ("geometry".to_string(), section(&[("pages_per_block", sector / page), ("blocks", blocks)])),
+                ("timing".to_string(), section(&[("erase_ns", number_in(base, "nor", "sector_erase_ns"))])),
+                ("nor".to_string(), section(&[("sector_size", 0)])),
+            ]))
+        }
+        _ => Err(SpecError::range(format!("erase_size is {shown}; {preset} erases {sector} or {block} bytes"))),
+    }
+}
+
 /// What to lay over a chip's spec for another number of blocks: the number, and with it the share
 /// of blocks that the maker allows to be bad.
 fn resized(base: &Table, blocks: u32) -> Table {
@@ -376,6 +433,23 @@ mod tests {
     }
 
     #[test]
+    fn a_nor_part_is_erased_by_blocks_or_by_sectors() {
+        let chip = |text: &str| match read(text).unwrap() {
+            DeviceSpec::Chip { preset, chip, .. } => {
+                let geometry = chip.geometry.build();
+                (preset, geometry.block_size(), geometry.blocks, chip.timing.erase_ns)
+            }
+            other => panic!("{other:?}"),
+        };
+        let blocks = ("w25q128jv".to_string(), 65_536, 256, 150_000_000);
+        assert_eq!(chip("[device]\nkind = 'nor'"), blocks);
+        assert_eq!(chip("[device]\npreset = 'w25q128jv'\nerase_size = 65536"), blocks);
+        assert_eq!(chip("[device]\nkind = 'nor'\nerase_size = '4K'"), (blocks.0.clone(), 4096, 4096, 45_000_000));
+        let own = "[device]\nkind = 'nor'\nerase_size = '4K'\nblocks = 64\ntiming.erase_ns = 7";
+        assert_eq!(chip(own), (blocks.0, 4096, 64, 7));
+    }
+
+    #[test]
     fn a_resolved_device_reads_as_itself() {
         for text in [
             "device = 'k9l8g08u0m'",
@@ -389,6 +463,8 @@ mod tests {
             "device = 'sd-kingston-4'",
             "[device]\npreset = 'sd-kingston-4'\nopen_units.count = 2",
             "device = 'card-b'",
+            "device = 'w25q128jv'",
+            "[device]\nkind = 'nor'\nerase_size = '4K'\nblocks = 512",
             "device = 'card-parts-fast'",
             "[device]\nname = 'mine'\n[device.curves]\nread_sequential = [[4096, 8], [8192, 9]]\nread_random = [[4096, 8], [8192, 9]]\nwrite_sequential = [[4096, 8], [8192, 9]]\nwrite_random = [[4096, 8], [8192, 9]]",
         ] {
@@ -414,6 +490,16 @@ mod tests {
             ("[device]\npreset = 'ram'\nblocks = 3", "expected one of"),
             ("[device]\npreset = 'ram'\nfile = 'x'", "expected a chip"),
             ("[device]\nfile = ''", "expected a path"),
+            ("[device]\nkind = 'nro'", "did you mean `nor`"),
+            ("[device]\nkind = 3", "kind is 3"),
+            ("[device]\nkind = 'nor'\npreset = 'tlc-16k'", "tlc-16k is NAND; expected preset = \"w25q128jv\""),
+            ("[device]\nkind = 'nand'\npreset = 'w25q128jv'", "w25q128jv is NOR; expected kind = \"nor\""),
+            ("[device]\nkind = 'nor'\nerase_size = '8K'", "w25q128jv erases 4096 or 65536 bytes"),
+            ("[device]\nkind = 'nor'\nerase_size = 'x'", "erase_size: "),
+            ("[device]\npreset = 'tlc-16k'\nerase_size = '4K'", "tlc-16k has one size of erase"),
+            ("[device]\nkind = 'nor'\ngeometry.oob_size = 16", "geometry.oob_size is 16, expected 0 for NOR"),
+            ("[device]\ngeometry.kind = 'nor'", "[nor]"),
+            ("[device]\npreset = 'ram'\nkind = 'nor'", "kind"),
             ("[device]\nfile = 3", "file is 3"),
             ("device = 'p3-sdd'", "did you mean \"p3-ssd\""),
             ("device = 'sd-kingston'", "did you mean \"sd-kingston-4\""),

@@ -9,6 +9,9 @@ pub use nandkit_nand_sim::Figure;
 /// The default device: that of paper P4, with which comparisons of translation layers start.
 pub const DEFAULT_DEVICE: &str = "k9l8g08u0m";
 
+/// The NOR part that a device of `kind = "nor"` is where it names no preset.
+pub(crate) const NOR_DEVICE: &str = presets::NOR;
+
 /// The names of all chips, in the order in which they are shown.
 pub fn names() -> Vec<&'static str> {
     presets::all().iter().map(|(name, _)| *name).collect()

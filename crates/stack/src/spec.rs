@@ -104,6 +104,12 @@ impl StackSpec {
                 let detail = "flash needs a translation layer below a file system for block devices; expected block-map, fast or page-map";
                 return Err(StackError::new("stack.ftl", detail));
             }
+            (DeviceSpec::Chip { preset, chip, .. }, _) if chip.nor.is_some() => {
+                let detail = format!(
+                    "translation layers work on NAND, and {preset} is NOR; expected fs = \"jffs2\" without one, or a NAND chip"
+                );
+                return Err(StackError::new("stack.ftl", detail));
+            }
             (DeviceSpec::Chip { store, .. }, _) if self.fs != FsSpec::None && !store.keeps_content() => {
                 return Err(without_content(*store));
             }

@@ -8,6 +8,7 @@ mod f2fs_adopt;
 mod f2fs_remap;
 mod fat_on_block_map;
 mod jffs2_on_chip;
+mod jffs2_on_nor;
 mod page_map;
 mod random_dumps;
 mod remapped;
