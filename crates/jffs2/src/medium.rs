@@ -155,12 +155,13 @@ pub struct Medium<F> {
     shape: Shape,
     order: ByteOrder,
     buffers: Vec<WriteBuffer>,
+    programmed_bytes: u64,
 }
 
 impl<F: Flash> Medium<F> {
     /// A device with `streams` write buffers.
     pub fn new(flash: F, clock: Clock, shape: Shape, order: ByteOrder, streams: usize) -> Self {
-        Self { flash, clock, shape, order, buffers: vec![WriteBuffer::default(); streams.max(1)] }
+        Self { flash, clock, shape, order, buffers: vec![WriteBuffer::default(); streams.max(1)], programmed_bytes: 0 }
     }
 
     /// The shape of the device.
@@ -387,7 +388,8 @@ impl<F: Flash> Medium<F> {
             let context = self.context(cause, stream);
             let programmed = self.flash.program(&context, page, PageProgram::bytes(column, piece));
             self.pass(&context, programmed)?;
-            // The last page of 4 GiB ends at the limit of the numbers.
+            self.programmed_bytes += length as u64;
+            // The last page of 4 GiB ends where the numbers do.
             from = from.saturating_add(length as u32);
             left = rest;
         }
@@ -482,7 +484,12 @@ impl<F: Flash> Medium<F> {
         self.pass(&context, synced)
     }
 
-    /// The current time.
+    /// The bytes of data that were programmed since the mount.
+    pub const fn programmed_bytes(&self) -> u64 {
+        self.programmed_bytes
+    }
+
+    /// The instant on the clock.
     pub fn now(&self) -> Nanos {
         self.clock.now()
     }

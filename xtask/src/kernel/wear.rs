@@ -19,14 +19,24 @@ pub struct Measurable {
     /// What `--device` calls it.
     pub name: &'static str,
     device: Device,
-    /// What nandkit calls the same chip.
-    pub preset: &'static str,
+    /// The same chip as a device of nandkit's, in TOML.
+    pub chip: &'static str,
 }
 
 /// The devices of the measurement: 32 MiB each.
-const DEVICES: [Measurable; 2] = [
-    Measurable { name: "nandsim-128k", device: Device::Nand128k { blocks: 256 }, preset: "nandsim-32m-128k" },
-    Measurable { name: "nandsim-16k", device: Device::Nand16k { blocks: 2048 }, preset: "nandsim-32m-16k" },
+const DEVICES: [Measurable; 4] = [
+    Measurable { name: "nandsim-128k", device: Device::Nand128k { blocks: 256 }, chip: "\"nandsim-32m-128k\"" },
+    Measurable { name: "nandsim-16k", device: Device::Nand16k { blocks: 2048 }, chip: "\"nandsim-32m-16k\"" },
+    Measurable {
+        name: "nor-64k",
+        device: Device::Nor { erase_bytes: 64 << 10, blocks: 512 },
+        chip: "{ kind = \"nor\", blocks = 512 }",
+    },
+    Measurable {
+        name: "nor-4k",
+        device: Device::Nor { erase_bytes: 4 << 10, blocks: 8192 },
+        chip: "{ kind = \"nor\", erase_size = \"4K\", blocks = 8192 }",
+    },
 ];
 
 /// The device of this name.
@@ -141,7 +151,15 @@ fn measure(kernel: &Kernel, plan: &Plan) -> Result<Measured> {
         "{appear}\nmount -t jffs2 -o {options} mtd0 /mnt\nhelper fill /mnt {files}\nsync\n{PROBES}\
          helper overwrite /mnt {pattern} {files} {user_mib}\nsync\n{READ}umount /mnt\n"
     );
-    Guest::new(kernel, "wear").module("jffs2").share(&share).timeout(plan.timeout).run(&script)?.success()?;
+    let mut guest = Guest::new(kernel, "wear").module("jffs2").share(&share).timeout(plan.timeout);
+    // An erased NOR flash is a file of ones.
+    let disk = share.with_extension("nor");
+    if let Device::Nor { .. } = plan.device {
+        fs::write(&disk, vec![0xFF; usize::try_from(plan.device.bytes())?])?;
+        guest = guest.disk(&disk);
+    }
+    guest.run(&script)?.success()?;
+    let _ = fs::remove_file(&disk);
     let read = |name: &str| Histogram::parse(&fs::read_to_string(share.join(name))?);
     let (erases, writes) = (read("erases")?, read("writes")?);
     fs::remove_dir_all(&share)?;

@@ -83,6 +83,7 @@ impl<F: Flash> Jffs2<F> {
     /// victim, but there are blocks to erase.
     fn choose(&mut self) -> Result<Option<BlockIndex>> {
         let now = self.medium.now();
+        let programmed = self.medium.programmed_bytes();
         loop {
             let writer = self.writer()?;
             let (policy, bad, deletion) = (writer.options().policy, writer.levels().bad, writer.levels().deletion);
@@ -101,7 +102,7 @@ impl<F: Flash> Jffs2<F> {
             let dirty = all.clone().filter(|view| few && view.invalid > 0);
             let least = dirty.min_by_key(|view| view.valid).map(|view| view.block);
             let all = all.filter(move |view| least.is_none_or(|least| least == view.block));
-            let Some(choice) = policy.choose(all, now, &mut |bound| writer.draw(bound, now)) else {
+            let Some(choice) = policy.choose(all, now, &mut |bound| writer.draw(bound, now, programmed)) else {
                 if self.catalogue.count(Queue::ErasableAfterFlush) > 0 && self.medium.is_waiting() {
                     self.flush_all()?;
                     continue;

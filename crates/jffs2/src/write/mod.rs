@@ -20,7 +20,7 @@ mod xattr;
 
 pub use counters::Counters;
 pub use levels::Levels;
-pub use options::{CompressionMode, Draws, WriteOptions};
+pub use options::{CompressionMode, Draws, TICK_BYTES, WriteOptions};
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub struct Writer {
     open: Vec<OpenBlock>,
     compressor: Compressor,
     draws: Random,
-    /// The count of ticks at the clock's start.
+    /// The count of ticks at the start.
     phase: u64,
     pub(crate) separator: Separator,
     pub(crate) counters: Counters,
@@ -139,15 +139,14 @@ impl Writer {
         self.background_next = instant;
     }
 
-    /// A random number in `0..bound` for a policy.
-    pub(crate) fn draw(&mut self, bound: u32, now: Nanos) -> u32 {
-        match self.options.draws {
-            Draws::Ticks(tick) => {
-                let ticks = self.phase.wrapping_add(now.get() / tick.get().max(1));
-                (ticks % u64::from(bound.max(1))) as u32
-            }
-            Draws::Independent => self.draws.below(u64::from(bound)) as u32,
-        }
+    /// A number in `0..bound` for a policy, at this instant and after so many programmed bytes.
+    pub(crate) fn draw(&mut self, bound: u32, now: Nanos, programmed_bytes: u64) -> u32 {
+        let ticks = match self.options.draws {
+            Draws::Work(tick) => programmed_bytes / tick.max(1),
+            Draws::Ticks(tick) => now.get() / tick.get().max(1),
+            Draws::Independent => return self.draws.below(u64::from(bound)) as u32,
+        };
+        (self.phase.wrapping_add(ticks) % u64::from(bound.max(1))) as u32
     }
 }
 

@@ -35,16 +35,22 @@ impl CompressionMode {
 /// The source of a policy's random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Draws {
-    /// Ticks of this length on the volume's clock, counted from a seeded start, modulo the bound,
-    /// as in the kernel (fs/jffs2/gc.c uses `jiffies % 128`; Debian's ticks are 4 ms). The
-    /// frequency of a list then depends on time, not on victims: slow victims are rarer, which
-    /// shows in the kernel's write amplification.
+    /// Ticks, counted from a seeded number on, modulo what is asked for, as the kernel does
+    /// (fs/jffs2/gc.c takes `jiffies % 128`). A list then counts by what passes, not by victims:
+    /// victims that take long are rarer, which the kernel's write amplification shows. A tick
+    /// passes with each so many bytes that the volume programs: then it holds the same work on
+    /// every chip, whatever time the chip takes for it.
+    Work(u64),
+    /// The same with ticks of this length on the volume's clock (4 ms in Debian's Linux).
     Ticks(Nanos),
     /// A seeded stream of independent random numbers, for policies that require chance.
     Independent,
 }
 
-/// Options for writing and collecting.
+/// The bytes that are programmed in a tick.
+pub const TICK_BYTES: u64 = 64 << 10;
+
+/// What writing and collecting need to know.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriteOptions {
     /// How data are compressed.
@@ -76,7 +82,7 @@ impl Default for WriteOptions {
             compression: CompressionMode::default(),
             summaries: true,
             policy: VictimPolicy::of(&Jffs2Lists),
-            draws: Draws::Ticks(Nanos::from_millis(4)),
+            draws: Draws::Work(TICK_BYTES),
             separation: Separation::None,
             seed: 0,
             background: None,

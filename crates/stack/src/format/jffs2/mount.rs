@@ -6,7 +6,7 @@ use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::medium::Cleanmarker;
 use nandkit_jffs2::write::{CompressionMode, Draws, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
-use nandkit_units::{BlockIndex, Clock, Context, Nanos};
+use nandkit_units::{BlockIndex, Clock, Context, FlashKind, Nanos};
 use nandkit_vfs::FileSystem;
 
 use super::spec::{CompressionName, DrawsName, EndianName, Jffs2Spec};
@@ -39,10 +39,9 @@ impl FormatSpec for Jffs2Spec {
         frame: &mut Frame,
     ) -> Result<Box<dyn MountedFileSystem>, StackError> {
         let mut options = mount_options(self, seed)?;
-        if partial_programs < 2 {
-            // This chip allows one program per page, and a cleanmarker would use up that of the
-            // first page. Linux does not mount JFFS2 on such chips (MTD type MLC); here it is used
-            // without cleanmarkers.
+        if partial_programs < 2 && flash.geometry().kind == FlashKind::Nand {
+            // A cleanmarker would be the one program that the part allows for a block's first page.
+            // Linux mounts JFFS2 on no such part (its MTD type is MLC); here it does without.
             options.cleanmarker = Some(Cleanmarker::None);
         }
         let is_there = frame.keeping.is_some() && !is_blank(&flash, &frame.clock)?;
@@ -99,6 +98,7 @@ fn mount_options(spec: &Jffs2Spec, seed: u64) -> Result<MountOptions, StackError
             summaries: spec.summaries,
             policy,
             draws: match (spec.draws, policy.rule.draws_from_ticks()) {
+                (DrawsName::Auto, true) | (DrawsName::Ticks, _) if spec.tick_ms == 0 => Draws::Work(spec.tick_bytes),
                 (DrawsName::Auto, true) | (DrawsName::Ticks, _) => Draws::Ticks(Nanos::from_millis(spec.tick_ms)),
                 _ => Draws::Independent,
             },

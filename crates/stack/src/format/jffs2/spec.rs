@@ -3,6 +3,7 @@
 use crate::SpecError;
 use nandkit_cleaning::separation::Separation;
 use nandkit_cleaning::victim::VictimPolicy;
+use nandkit_jffs2::write::TICK_BYTES;
 use serde::{Deserialize, Serialize};
 
 /// Compression modes of JFFS2.
@@ -40,10 +41,10 @@ pub enum EndianName {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DrawsName {
-    /// The clock for `jffs2-lists`, a seeded stream for all others.
+    /// From ticks for `jffs2-lists`, independent for all others.
     #[default]
     Auto,
-    /// The ticks of the clock, as in Linux.
+    /// From ticks, as Linux has it.
     Ticks,
     /// A seeded stream.
     Independent,
@@ -61,7 +62,10 @@ pub struct Jffs2Spec {
     pub victim: String,
     /// Source of the collector's random numbers.
     pub draws: DrawsName,
-    /// Length of a tick in simulated milliseconds; 4 in Debian's Linux.
+    /// The bytes that are programmed in a tick: a tick holds the same work on every chip.
+    pub tick_bytes: u64,
+    /// The length of a tick in simulated milliseconds in place of that (4 in Debian's Linux); 0: a
+    /// tick is `tick_bytes`.
     pub tick_ms: u64,
     /// How data are divided among several open blocks: a separation by name, with its options:
     /// `none`, `dac:regions=3`.
@@ -81,7 +85,8 @@ impl Default for Jffs2Spec {
             compression: CompressionName::None,
             victim: "jffs2-lists".to_string(),
             draws: DrawsName::Auto,
-            tick_ms: 4,
+            tick_bytes: TICK_BYTES,
+            tick_ms: 0,
             separation: "none".to_string(),
             summaries: true,
             background_ms: 50,
@@ -107,8 +112,11 @@ impl Jffs2Spec {
         if self.background_ms > 3_600_000 {
             return Err(SpecError::range(format!("background_ms is {}; expected 0 to 3600000", self.background_ms)));
         }
-        if !(1..=10_000).contains(&self.tick_ms) {
-            return Err(SpecError::range(format!("tick_ms is {}; expected 1 to 10000", self.tick_ms)));
+        if self.tick_ms > 10_000 {
+            return Err(SpecError::range(format!("tick_ms is {}; expected 0 to 10000", self.tick_ms)));
+        }
+        if !(1..=1 << 30).contains(&self.tick_bytes) {
+            return Err(SpecError::range(format!("tick_bytes is {}; expected 1 to {}", self.tick_bytes, 1 << 30)));
         }
         Ok(())
     }
@@ -126,6 +134,8 @@ impl Jffs2Spec {
         }
         if self.tick_ms != standard.tick_ms {
             title += &format!(" | ticks of {} ms", self.tick_ms);
+        } else if self.tick_bytes != standard.tick_bytes {
+            title += &format!(" | ticks of {} bytes", self.tick_bytes);
         }
         match self.compression {
             CompressionName::None => {}
