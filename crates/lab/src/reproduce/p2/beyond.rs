@@ -2,17 +2,22 @@
 //! translation layer; and which policy does better than CAT.
 
 use nandkit_cleaning::separation::Separation;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::Claim;
 use super::super::check::Judged as _;
-use super::super::check::{Check, Stated, claim, judge_in};
-use super::plan::{CAT, LAYERS, PRIMARY, REGIONS, Setting, dac, settings};
+use super::super::check::{Check, Stated, judge_in};
+use super::over::over_settings;
+use super::plan::{CAT, LAYERS, LOOKED_AT, REGIONS, Setting, dac, hot_and_cold};
 use super::point::{Point, View};
+use super::verdict::measured;
+
+/// Where JFFS2 was set beside FAT on translation layers.
+const BESIDE_FAT: Setting = LOOKED_AT[0];
 
 /// P2.F.
 pub fn later_work(points: &[Point<'_>], layers: &[Point<'_>], beyond: &[Point<'_>]) -> Claim {
-    let verdicts = judge_in(settings(&["hcf"]), |setting| {
+    let verdicts = judge_in(measured(points, hot_and_cold()), |setting| {
         let view = View::new(points, setting);
         let separation = dac(5);
         let top = view.figure((CAT, &separation), |point| moves(point).map_or(0.0, |moves| moves.top));
@@ -21,7 +26,7 @@ pub fn later_work(points: &[Point<'_>], layers: &[Point<'_>], beyond: &[Point<'_
             top,
             |x| x > 0.5,
         )];
-        if *setting == PRIMARY {
+        if *setting == BESIDE_FAT {
             for layer in LAYERS {
                 let slower = View::new(layers, setting).ratio_to(view, (layer, ""), (CAT, "none"), Point::speed);
                 checks.push(Check::new(format!("JFFS2 with CAT writes faster than {layer}"), slower, |x| x < 1.0));
@@ -34,10 +39,16 @@ pub fn later_work(points: &[Point<'_>], layers: &[Point<'_>], beyond: &[Point<'_
         text: "Left for later work: follow data through the regions to explain DAC; compare JFFS2 with a file system over a translation layer on the same flash",
         paper: Value::Null,
     };
-    let best = ranking(points, beyond);
-    let shown = json!({"flows": flow_tables(points), "fat": beside_fat(layers), "beyond": best.iter().map(Ranked::to_json).collect::<Vec<_>>()});
-    let causes = format!("{} {}", trace(points), beats_cat(&best));
-    claim(stated, &verdicts, ("figures", shown), causes.trim())
+    let (mut flows, mut ranked, mut causes) = (Map::new(), Map::new(), Vec::new());
+    for setting in &LOOKED_AT {
+        let best = ranking(points, beyond, setting);
+        causes.extend(trace(points, setting));
+        causes.extend(beats_cat(&best, setting));
+        flows.insert(setting.name(), flow_tables(points, setting));
+        ranked.insert(setting.name(), best.iter().map(Ranked::to_json).collect());
+    }
+    let shown = json!({"flows": flows, "fat": beside_fat(layers), "beyond": ranked});
+    over_settings(stated, &verdicts, shown, &causes.join(" "))
 }
 
 /// Where the collector's moves went, as shares of all of them.
@@ -69,9 +80,9 @@ fn moves(point: &Point<'_>) -> Option<Moves> {
     (all > 0.0).then(|| Moves { up: up / all, same: same / all, down: down / all, top: top / all })
 }
 
-/// The trace of the primary setting in words.
-fn trace(points: &[Point<'_>]) -> String {
-    let view = View::new(points, &PRIMARY);
+/// The trace of a setting in words.
+fn trace(points: &[Point<'_>], setting: &Setting) -> Option<String> {
+    let view = View::new(points, setting);
     let each = REGIONS.into_iter().filter(|regions| *regions > 1).filter_map(|regions| {
         let separation = dac(regions);
         let share = |of: fn(&Moves) -> f64| {
@@ -87,17 +98,14 @@ fn trace(points: &[Point<'_>]) -> String {
         ))
     });
     let each: Vec<String> = each.collect();
-    if each.is_empty() {
-        String::new()
-    } else {
-        format!("Moves of the collector up/in place/down/into the top region in per cent, CAT: {}.", each.join(", "))
-    }
+    let moves = "Moves of the collector up/in place/down/into the top region in per cent, CAT";
+    (!each.is_empty()).then(|| format!("{moves}, {}: {}.", setting.name(), each.join(", ")))
 }
 
-/// The flow tables of the primary setting, from the first seed: rows are regions before (the last:
+/// The flow tables of a setting, from the first seed: rows are regions before (the last:
 /// first writes), columns regions after.
-fn flow_tables(points: &[Point<'_>]) -> Value {
-    let view = View::new(points, &PRIMARY);
+fn flow_tables(points: &[Point<'_>], setting: &Setting) -> Value {
+    let view = View::new(points, setting);
     let table = |regions: u8| {
         let separation = dac(regions);
         let point = view.of((CAT, &separation)).next()?;
@@ -112,9 +120,10 @@ fn flow_tables(points: &[Point<'_>]) -> Value {
 
 fn beside_fat(layers: &[Point<'_>]) -> Value {
     let of_pattern = |pattern: &'static str| {
-        let view = View::new(layers, &Setting { pattern, fill: PRIMARY.fill });
+        let setting = BESIDE_FAT.with(pattern);
+        let view = View::new(layers, &setting);
         let rows = LAYERS.iter().filter_map(|layer| Some(((*layer).to_string(), view.row((layer, ""))?)));
-        (format!("{pattern}, {}", PRIMARY.fill.name), Value::Object(rows.collect()))
+        (setting.name(), Value::Object(rows.collect()))
     };
     Value::Object(["hcf", "rnd", "seq"].map(of_pattern).into_iter().collect())
 }
@@ -136,9 +145,9 @@ impl Ranked {
     }
 }
 
-/// Every scheme tried, the fastest first; equal ones by name.
-fn ranking(points: &[Point<'_>], beyond: &[Point<'_>]) -> Vec<Ranked> {
-    let (here, cat) = (View::new(beyond, &PRIMARY), View::new(points, &PRIMARY));
+/// Every scheme tried in a setting, the fastest first; equal ones by name.
+fn ranking(points: &[Point<'_>], beyond: &[Point<'_>], setting: &Setting) -> Vec<Ranked> {
+    let (here, cat) = (View::new(beyond, setting), View::new(points, setting));
     let mut schemes: Vec<(&str, &str)> =
         beyond.iter().map(|point| (point.collector.as_str(), point.separation)).collect();
     schemes.sort_unstable();
@@ -155,16 +164,16 @@ fn ranking(points: &[Point<'_>], beyond: &[Point<'_>]) -> Vec<Ranked> {
 }
 
 /// Which scheme beats CAT, and by how much.
-fn beats_cat(ranked: &[Ranked]) -> String {
-    let Some(best) = ranked.first() else { return String::new() };
+fn beats_cat(ranked: &[Ranked], setting: &Setting) -> Option<String> {
+    let best = ranked.first()?;
     let faster = ranked.iter().filter(|scheme| scheme.least > 1.0).count();
-    format!(
+    Some(format!(
         "Beyond the paper, {}: of {} schemes {faster} write faster than CAT with every seed; the fastest, {}, {:.2} times as fast with {:.2} of its erases ({} seeds).",
-        PRIMARY.name(),
+        setting.name(),
         ranked.len(),
         best.name,
         best.speed,
         best.erases,
         best.seeds
-    )
+    ))
 }

@@ -13,10 +13,11 @@ use nandkit_units::Nanos;
 use serde_json::{Value, json};
 
 use super::super::Claim;
-use super::super::check::{Check, Stated, claim, judge_in};
-use super::plan::{BASELINE, CAT, LINUX, REGIONS, dac, settings};
+use super::super::check::{Check, Judged, Stated, judge_in};
+use super::over::over_settings;
+use super::plan::{BASELINE, BASELINES, CAT, LINUX, REGIONS, Setting, dac, settings_of};
 use super::point::{Point, View};
-use super::verdict::{SAME, by_regions, figures};
+use super::verdict::{SAME, by_regions, figures, measured};
 use crate::HostMeter;
 
 /// What one evaluation, and one decision of a region, is taken to cost: 1 microsecond, 200 cycles
@@ -120,24 +121,41 @@ fn whole_speed(point: &Point<'_>) -> f64 {
     point.record.figures.user_bytes_written as f64 / (point.elapsed_ns() + policy_ns(point)).max(1.0)
 }
 
+/// A setting with the collector that CAT is held against.
+struct Against {
+    setting: Setting,
+    baseline: &'static str,
+}
+
+impl Judged for Against {
+    const KIND: &'static str = "setting";
+
+    fn name(&self) -> String {
+        format!("{}, against {}", self.setting.name(), self.baseline)
+    }
+}
+
 /// P2.4.
 pub fn sequential(points: &[Point<'_>], host: Option<HostTimes>) -> Claim {
-    let all = settings(&["seq"]);
-    let verdicts = judge_in(all.clone(), |setting| {
+    let all = measured(points, settings_of("seq"));
+    let against =
+        BASELINES.iter().flat_map(|baseline| all.iter().map(|setting| Against { setting: *setting, baseline }));
+    let verdicts = judge_in(against.collect(), |Against { setting, baseline }| {
         let view = View::new(points, setting);
-        let erases = view.ratio((CAT, "none"), (BASELINE, "none"), Point::erases);
+        let erases = view.ratio((CAT, "none"), (baseline, "none"), Point::erases);
         let share = view.figure((CAT, "none"), policy_share);
         let mut checks = vec![
             Check::new("CAT erases as often as baseline", erases, |x| (x - 1.0).abs() <= SAME),
             Check::new("CAT's share of the time is under 1 %", share, |x| x < NEGLIGIBLE),
         ];
-        for collector in [BASELINE, CAT] {
+        for collector in [baseline, CAT] {
+            let name = if collector == CAT { CAT } else { "baseline" };
             let ratios = REGIONS.iter().filter(|regions| **regions > 1).filter_map(|regions| {
                 view.ratio((collector, &dac(*regions)), (collector, "none"), whole_speed)
                     .map(|spread| (*regions, spread))
             });
             let best = ratios.map(|(_, spread)| spread).max_by(|a, b| a.mean.total_cmp(&b.mean));
-            checks.push(Check::new(format!("{collector}: R=1 is at least 2 % faster than any other"), best, |x| {
+            checks.push(Check::new(format!("{name}: R=1 is at least 2 % faster than any other"), best, |x| {
                 x <= 1.0 - SAME
             }));
         }
@@ -148,15 +166,19 @@ pub fn sequential(points: &[Point<'_>], host: Option<HostTimes>) -> Claim {
         text: "Sequential: the processor cost of CAT is negligible; erases are the same; R=1 is clearly fastest, since DAC is only processor time",
         paper: json!({"erases_by_baseline": 1.0, "cat_share_of_time": "negligible", "fastest_regions": 1}),
     };
-    let shown = json!({"figures": figures(points, &all, &by_regions(&[BASELINE, CAT])), "processor": shares(points), "host": host_json(host)});
-    claim(stated, &verdicts, ("figures", shown), &causes(points, host))
+    let shown = json!({
+        "figures": figures(points, &all, &by_regions(&[BASELINE, CAT, LINUX])),
+        "processor": shares(points, &all),
+        "host": host_json(host),
+    });
+    over_settings(stated, &verdicts, shown, &causes(points, &all, host))
 }
 
-/// The policy's counts and shares in the primary setting.
-fn shares(points: &[Point<'_>]) -> Value {
-    let Some(setting) = settings(&["seq"]).into_iter().next() else { return Value::Null };
-    let view = View::new(points, &setting);
-    let rows = by_regions(&[BASELINE, CAT]).into_iter().filter_map(|(collector, separation)| {
+/// The policy's counts and shares in the first of the settings.
+fn shares(points: &[Point<'_>], settings: &[Setting]) -> Value {
+    let Some(setting) = settings.first() else { return Value::Null };
+    let view = View::new(points, setting);
+    let rows = by_regions(&[BASELINE, CAT, LINUX]).into_iter().filter_map(|(collector, separation)| {
         let scheme = (collector.as_str(), separation.as_str());
         let per_write = |point: &Point<'_>| point.count("policy_evaluations") / point.writes().max(1.0);
         let evaluations = view.figure(scheme, per_write)?;
@@ -177,17 +199,23 @@ fn host_json(host: Option<HostTimes>) -> Value {
     })
 }
 
-fn causes(points: &[Point<'_>], host: Option<HostTimes>) -> String {
-    let mut text =
-        "The verdict counts 1 us for each block that the policy looks at and each region that DAC decides.".to_string();
+fn causes(points: &[Point<'_>], settings: &[Setting], host: Option<HostTimes>) -> String {
+    let erases = settings.iter().map(|setting| {
+        let by = |baseline| View::new(points, setting).ratio((CAT, "none"), (baseline, "none"), Point::erases);
+        let figure = |baseline| by(baseline).map_or("-".to_string(), |ratio| format!("{:.3}", ratio.mean));
+        format!("{} {} and {}", setting.name(), figure(BASELINE), figure(LINUX))
+    });
+    let mut text = format!(
+        "CAT's erases by those of p2-baseline and of jffs2-lists: {}. The verdict counts 1 us for each block that the policy looks at and each region that DAC decides.",
+        erases.collect::<Vec<_>>().join("; ")
+    );
     let Some(host) = host else { return text };
     text += &format!(
         " On this host, measured apart among 256 blocks: {:.0} ns per choice of CAT, {:.0} of baseline, {:.0} of linux; {:.0} ns per region of DAC.",
         host.cat, host.baseline, host.linux, host.dac
     );
-    let first = settings(&["seq"]).into_iter().next();
-    let share = first.and_then(|setting| {
-        View::new(points, &setting)
+    let share = settings.first().and_then(|setting| {
+        View::new(points, setting)
             .figure((CAT, "none"), |point| point.record.figures.erases as f64 * host.cat / point.elapsed_ns().max(1.0))
     });
     if let Some(share) = share {

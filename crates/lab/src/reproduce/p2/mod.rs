@@ -2,12 +2,13 @@
 //! (DAC).
 //!
 //! [`plan`] says which runs are made, [`point`] finds them among records, and each claim is judged
-//! from records alone: [`verdict`], [`cpu`] (P2.4) and [`beyond`] (P2.F). The paper leaves device
-//! and fill open: [`plan::PRIMARY`] is the setting from which verdicts are taken, and verdicts say
-//! what the others give.
+//! from records alone: [`verdict`], [`cpu`] (P2.4) and [`beyond`] (P2.F). The paper leaves the device,
+//! the fill, the layout of the hot data and the state of the volume open, so every claim is judged
+//! in all settings alike ([`over`]).
 
 pub mod beyond;
 pub mod cpu;
+pub mod over;
 pub mod plan;
 pub mod point;
 pub mod verdict;

@@ -19,6 +19,9 @@ pub const PATTERNS: [&str; 5] = ["hcf", "hcc", "hci", "rnd", "seq"];
 /// The layouts of the hot data in 640-116.
 pub const LAYOUTS: [&str; 3] = ["hcf", "hcc", "hci"];
 
+/// The records of 4 KiB that are overwritten: 128 MiB, four times the device.
+const OPERATIONS: u64 = 32_768;
+
 /// A fill level: files of 256 KiB, a multiple of eight as `hcf` needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
@@ -28,30 +31,61 @@ pub struct Fill {
     pub name: &'static str,
 }
 
-/// The fill levels, the primary one first.
+/// The fill levels.
 pub const FILLS: [Fill; 3] = [
     Fill { files: 104, name: "81 % full" },
-    Fill { files: 88, name: "69 % full" },
+    Fill { files: 96, name: "75 % full" },
     Fill { files: 72, name: "56 % full" },
 ];
 
-/// A layout or pattern with a fill level.
+/// What the volume is when the overwrites begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Volume {
+    /// Just filled: no block holds anything stale.
+    Fresh,
+    /// Each block holds one stale record, as any used device's blocks do. For Linux that is what
+    /// makes a block dirty and its data, never written again, the collector's business.
+    Used,
+}
+
+/// A layout or pattern, a fill level and a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The pattern.
     pub pattern: &'static str,
     /// The fill level.
     pub fill: Fill,
+    /// Fresh or used.
+    pub volume: Volume,
 }
 
-/// The setting from which verdicts on 640-116 are taken: whole files hot, 26 of 32 MiB. There, and
-/// with random and sequential writes at the same fill, this JFFS2 was compared with the kernel's
-/// own figures; the paper names neither the layout nor the fill. It was chosen before any run of
-/// P2.
-pub const PRIMARY: Setting = Setting { pattern: "hcf", fill: FILLS[0] };
+impl Setting {
+    /// Stale records of each block.
+    pub const fn stale(&self) -> u64 {
+        match self.volume {
+            Volume::Fresh => 0,
+            Volume::Used => 1,
+        }
+    }
+
+    /// The same fill level with another pattern, which knows no cold data: a fresh volume.
+    pub const fn with(&self, pattern: &'static str) -> Self {
+        Self { pattern, fill: self.fill, volume: Volume::Fresh }
+    }
+}
+
+/// The settings in which only a look is taken at what no claim is judged by: other thresholds,
+/// other policies, and other layers. In the first this JFFS2 was compared with the kernel's own
+/// figures; the second has the cold data that a baseline moves without end.
+pub const LOOKED_AT: [Setting; 2] = [
+    Setting { pattern: "hcf", fill: FILLS[0], volume: Volume::Fresh },
+    Setting { pattern: "hcc", fill: FILLS[1], volume: Volume::Used },
+];
 
 /// The numbers of regions of DAC; one region is no DAC.
-pub const REGIONS: [u8; 5] = [1, 2, 3, 4, 5];
+pub const REGIONS: [u8; 3] = [1, 2, 5];
+/// The same with the clean list open: DAC's best is two regions there.
+pub const OPEN_REGIONS: [u8; 2] = [1, 2];
 
 /// The paper's JFFS2.
 pub const BASELINE: &str = "p2-baseline";
@@ -62,6 +96,10 @@ pub const CAT: &str = "cat";
 pub const CAT_OPEN: &str = "cat:open-clean=yes";
 /// The same with a clean block counting as one fifth invalid, so that old ones are taken.
 pub const CAT_OPEN_WIDE: &str = "cat:open-clean=yes,invalid-floor=200";
+/// The collectors that CAT is held against under sequential overwrites.
+pub const BASELINES: [&str; 2] = [BASELINE, LINUX];
+/// The block with the least valid data.
+const GREEDY: &str = "greedy";
 /// JFFS2 as Linux has it.
 pub const LINUX: &str = "jffs2-lists";
 
@@ -82,16 +120,28 @@ pub fn dac_with_threshold(seconds: u32) -> String {
     format!("dac:regions=3,promote-below={seconds}s,demote-above={seconds}s")
 }
 
-/// The setting of a pattern at a fill level, those of 640-116 with the primary one first.
-pub fn settings(patterns: &[&'static str]) -> Vec<Setting> {
-    FILLS.into_iter().flat_map(|fill| patterns.iter().map(move |pattern| Setting { pattern, fill })).collect()
+/// All settings of 640-116, fresh volumes first.
+pub fn hot_and_cold() -> Vec<Setting> {
+    let of_volume = |volume| {
+        let at_fill = move |fill| LAYOUTS.map(|pattern| Setting { pattern, fill, volume });
+        FILLS.into_iter().flat_map(at_fill)
+    };
+    [Volume::Fresh, Volume::Used].into_iter().flat_map(of_volume).collect()
+}
+
+/// All settings of a pattern without cold data.
+pub fn settings_of(pattern: &'static str) -> Vec<Setting> {
+    FILLS.map(|fill| Setting { pattern, fill, volume: Volume::Fresh }).to_vec()
 }
 
 impl Judged for Setting {
     const KIND: &'static str = "setting";
 
     fn name(&self) -> String {
-        format!("{}, {}", self.pattern, self.fill.name)
+        match self.volume {
+            Volume::Fresh => format!("{}, {}", self.pattern, self.fill.name),
+            Volume::Used => format!("{}, {}, used", self.pattern, self.fill.name),
+        }
     }
 }
 
@@ -101,8 +151,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// All of it, or a quick look: two seeds instead of five, 24 MiB overwritten instead of 256,
-    /// fewer numbers of regions.
+    /// All of it, or a quick look: two seeds instead of five, an eighth of the overwrites, two fill
+    /// levels.
     pub fn new(quick: bool) -> Self {
         Self { quick }
     }
@@ -111,19 +161,24 @@ impl Scale {
         (1..=if self.quick { 2 } else { 5 }).collect()
     }
 
-    /// The seeds of what is only set beside.
+    /// The seeds of what is only looked at.
     fn few_seeds(&self) -> Vec<u64> {
         (1..=if self.quick { 1 } else { 2 }).collect()
     }
 
-    fn workload(&self, pattern: &str, fill: Fill) -> Result<WorkloadSpec, LabError> {
-        let operations = if self.quick { 6144 } else { 65_536 };
-        let text = format!("overwrite:pattern={pattern},files={},operations={operations},start=0", fill.files);
+    fn has(&self, setting: &Setting) -> bool {
+        !self.quick || LOOKED_AT.iter().any(|looked_at| looked_at.fill == setting.fill)
+    }
+
+    fn workload(&self, setting: &Setting) -> Result<WorkloadSpec, LabError> {
+        let operations = if self.quick { OPERATIONS / 8 } else { OPERATIONS };
+        let (pattern, files, stale) = (setting.pattern, setting.fill.files, setting.stale());
+        let text = format!("overwrite:pattern={pattern},files={files},operations={operations},start=0,stale={stale}");
         text.parse().map_err(|error| SpecError::new("workload", format!("{text}: {error}")).into())
     }
 
-    fn regions(&self) -> Vec<u8> {
-        if self.quick { vec![1, 2, 5] } else { REGIONS.to_vec() }
+    fn workloads(&self, settings: &[Setting]) -> Result<Vec<WorkloadSpec>, LabError> {
+        settings.iter().filter(|setting| self.has(setting)).map(|setting| self.workload(setting)).collect()
     }
 }
 
@@ -142,25 +197,27 @@ fn fat(ftl: FtlSpec, cache_sectors: u32) -> Result<StackSpec, LabError> {
     Ok(StackSpec { device: device()?, ftl, fs, host: None })
 }
 
-/// Every pattern: with and without CAT by number of regions, and Linux's collector. All seeds at
-/// the primary fill level, few at the others.
+/// Every pattern in every setting: with and without CAT by number of regions, and Linux's
+/// collector, which has regions under sequential overwrites only.
 pub fn grid(scale: &Scale, patterns: &[&str]) -> Result<Vec<Experiment>, LabError> {
-    let mut stacks = vec![jffs2(LINUX, "none")?];
-    for collector in [BASELINE, CAT] {
-        for regions in scale.regions() {
-            stacks.push(jffs2(collector, &dac(regions))?);
-        }
-    }
-    let at_fill = |fill: Fill| {
-        let seeds = if fill == PRIMARY.fill { scale.seeds() } else { scale.few_seeds() };
-        let workloads: Result<Vec<WorkloadSpec>, LabError> =
-            patterns.iter().map(|pattern| scale.workload(pattern, fill)).collect();
-        Ok(Experiment::product(&stacks, &workloads?, &seeds)?)
+    let with_regions = |collectors: &[&str]| -> Result<Vec<StackSpec>, LabError> {
+        let each = collectors.iter().flat_map(|collector| REGIONS.map(|regions| (collector, dac(regions))));
+        each.map(|(collector, separation)| jffs2(collector, &separation)).collect()
     };
-    FILLS.into_iter().map(at_fill).collect()
+    let mut stacks = with_regions(&[BASELINE, CAT])?;
+    stacks.push(jffs2(LINUX, "none")?);
+    let mut settings = hot_and_cold();
+    settings.extend(settings_of("rnd"));
+    settings.retain(|setting| patterns.contains(&setting.pattern));
+    let mut grid = vec![Experiment::product(&stacks, &scale.workloads(&settings)?, &scale.seeds())?];
+    if patterns.contains(&"seq") {
+        let workloads = scale.workloads(&settings_of("seq"))?;
+        grid.push(Experiment::product(&with_regions(&[BASELINE, CAT, LINUX])?, &workloads, &scale.seeds())?);
+    }
+    Ok(grid)
 }
 
-/// P2.2: thresholds of DAC, in the primary setting.
+/// P2.2: thresholds of DAC, where a look is taken.
 pub fn thresholds(scale: &Scale) -> Result<Experiment, LabError> {
     let mut stacks = Vec::new();
     for collector in [BASELINE, CAT] {
@@ -168,33 +225,25 @@ pub fn thresholds(scale: &Scale) -> Result<Experiment, LabError> {
             stacks.push(jffs2(collector, &dac_with_threshold(seconds))?);
         }
     }
-    let workload = scale.workload(PRIMARY.pattern, PRIMARY.fill)?;
-    Ok(Experiment::product(&stacks, &[workload], &scale.few_seeds())?)
+    Ok(Experiment::product(&stacks, &scale.workloads(&LOOKED_AT)?, &scale.few_seeds())?)
 }
 
 /// P2.5: CAT with the clean list open to victims, by number of regions.
 pub fn open_clean(scale: &Scale) -> Result<Experiment, LabError> {
-    let mut stacks = Vec::new();
-    for collector in [CAT_OPEN, CAT_OPEN_WIDE] {
-        for regions in scale.regions() {
-            stacks.push(jffs2(collector, &dac(regions))?);
-        }
-    }
-    let workloads: Result<Vec<WorkloadSpec>, LabError> =
-        LAYOUTS.iter().map(|pattern| scale.workload(pattern, PRIMARY.fill)).collect();
-    Ok(Experiment::product(&stacks, &workloads?, &scale.seeds())?)
+    let stacks: Result<Vec<StackSpec>, LabError> =
+        OPEN_REGIONS.iter().map(|regions| jffs2(CAT_OPEN_WIDE, &dac(*regions))).collect();
+    Ok(Experiment::product(&stacks?, &scale.workloads(&hot_and_cold())?, &scale.seeds())?)
 }
 
-/// P2.F: FAT on translation layers, at the primary fill level.
+/// P2.F: FAT on translation layers, in the first setting where a look is taken.
 pub fn layers(scale: &Scale) -> Result<Experiment, LabError> {
     let mut stacks = Vec::new();
     for cache_sectors in [0, 64] {
         stacks.push(fat(FtlSpec::BlockMap(BlockMapSpec::default()), cache_sectors)?);
         stacks.push(fat(FtlSpec::Fast(FastSpec::default()), cache_sectors)?);
     }
-    let workloads: Result<Vec<WorkloadSpec>, LabError> =
-        ["hcf", "rnd", "seq"].iter().map(|pattern| scale.workload(pattern, PRIMARY.fill)).collect();
-    Ok(Experiment::product(&stacks, &workloads?, &scale.few_seeds())?)
+    let workloads = scale.workloads(&["hcf", "rnd", "seq"].map(|pattern| LOOKED_AT[0].with(pattern)))?;
+    Ok(Experiment::product(&stacks, &workloads, &scale.few_seeds())?)
 }
 
 /// The separations that are tried beside DAC with their defaults; thresholds on the scale of
@@ -206,19 +255,18 @@ pub fn separations() -> Vec<String> {
     named.chain(own.map(str::to_string)).collect()
 }
 
-/// Every policy of `cleaning` with every separation, in the primary setting; quickly, the policies
-/// alone and CAT's separations.
+/// Every policy of `cleaning` alone, and CAT and greedy with every separation, where a look is
+/// taken; quickly, the policies alone.
 pub fn beyond(scale: &Scale) -> Result<Experiment, LabError> {
     let policies = victim::names().map(str::to_string).chain(["cat:erase-offset=0".to_string(), CAT_OPEN.to_string()]);
     let mut stacks = Vec::new();
     for policy in policies {
+        let is_separated = !scale.quick && [CAT, GREEDY].contains(&policy.as_str());
         for separation in separations() {
-            if scale.quick && separation != "none" && policy != CAT {
-                continue;
+            if separation == "none" || is_separated {
+                stacks.push(jffs2(&policy, &separation)?);
             }
-            stacks.push(jffs2(&policy, &separation)?);
         }
     }
-    let workload = scale.workload(PRIMARY.pattern, PRIMARY.fill)?;
-    Ok(Experiment::product(&stacks, &[workload], &scale.few_seeds())?)
+    Ok(Experiment::product(&stacks, &scale.workloads(&LOOKED_AT)?, &scale.few_seeds())?)
 }

@@ -4,7 +4,7 @@ use nandkit_record::{LayerValue, RunRecord};
 use serde_json::Value;
 
 use super::super::p4::point::Spread;
-use super::plan::{Fill, Setting};
+use super::plan::Setting;
 
 /// A record with what distinguishes it within P2.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub struct Point<'a> {
     pub pattern: &'a str,
     /// The number of files.
     pub files: u64,
+    /// Stale records of each block when the overwrites began.
+    pub stale: u64,
     /// The collector, with its options; for FAT the layers, as in [`super::plan::LAYERS`].
     pub collector: String,
     /// The separation, with its options; empty for FAT.
@@ -43,6 +45,7 @@ fn point(record: &RunRecord) -> Option<Point<'_>> {
     Some(Point {
         pattern: text("/workload/pattern")?,
         files: number("/workload/files")?,
+        stale: number("/workload/stale")?,
         collector,
         separation,
         record,
@@ -105,23 +108,22 @@ pub type Scheme<'s> = (&'s str, &'s str);
 pub struct View<'a, 'b> {
     /// All points.
     pub points: &'b [Point<'a>],
-    /// The pattern.
-    pub pattern: &'b str,
-    /// The fill level.
-    pub fill: Fill,
+    /// The setting.
+    pub setting: Setting,
 }
 
 impl<'a, 'b> View<'a, 'b> {
     /// The points of a setting.
     pub fn new(points: &'b [Point<'a>], setting: &Setting) -> Self {
-        Self { points, pattern: setting.pattern, fill: setting.fill }
+        Self { points, setting: *setting }
     }
 
     /// The runs of one scheme, one for each seed.
     pub fn of(self, scheme: Scheme<'b>) -> impl Iterator<Item = &'b Point<'a>> {
         self.points.iter().filter(move |point| {
-            point.pattern == self.pattern
-                && point.files == self.fill.files
+            point.pattern == self.setting.pattern
+                && point.files == self.setting.fill.files
+                && point.stale == self.setting.stale()
                 && point.collector == scheme.0
                 && point.separation == scheme.1
         })
