@@ -51,6 +51,9 @@ pub struct FormatOptions {
     pub volume_id: u32,
     /// Alignment of the start of the data area.
     pub alignment: Alignment,
+    /// Whether the reserved sectors that alignment adds are written with zeros. No reader looks at
+    /// them; left alone, they keep what the device held, which may be a part of an older format.
+    pub write_padding: bool,
 }
 
 impl Default for FormatOptions {
@@ -65,6 +68,7 @@ impl Default for FormatOptions {
             label: None,
             volume_id: 0,
             alignment: Alignment::default(),
+            write_padding: true,
         }
     }
 }
@@ -80,7 +84,13 @@ pub fn format<D: BlockDevice>(device: &mut D, clock: &Clock, options: &FormatOpt
     let label = label_bytes(options)?;
     let geometry = plan(shape.capacity(), shape.sector_size, shape.recycling_size, label, options)?;
     let mut writer = Writer { device, clock, device_sector: shape.sector_size };
-    writer.zero(0, geometry.first_data_sector() * u64::from(geometry.sector_size))?;
+    let data_start = geometry.first_data_sector() * u64::from(geometry.sector_size);
+    if options.write_padding {
+        writer.zero(0, data_start)?;
+    } else {
+        writer.zero(0, u64::from(unpadded_sectors(geometry.kind, options)) * u64::from(geometry.sector_size))?;
+        writer.zero(geometry.fat_start(0), data_start - geometry.fat_start(0))?;
+    }
     if geometry.root_cluster != 0 {
         writer.zero(geometry.cluster_start(geometry.root_cluster), u64::from(geometry.cluster_size()))?;
     }
@@ -123,7 +133,12 @@ fn label_bytes(options: &FormatOptions) -> Result<[u8; 11]> {
     Ok(bytes)
 }
 
-/// Chooses the layout.
+/// Sectors before the first FAT without what alignment adds.
+fn unpadded_sectors(kind: FatKind, options: &FormatOptions) -> u16 {
+    options.reserved_sectors.unwrap_or(if kind == FatKind::Fat32 { 32 } else { 1 })
+}
+
+/// Decides the layout.
 fn plan(
     capacity: u64,
     device_sector: u32,
@@ -225,7 +240,7 @@ impl Layout {
     fn fit(&self, label: [u8; 11], options: &FormatOptions) -> Result<Geometry> {
         let wide = self.kind == FatKind::Fat32;
         let least = if wide { 8 } else { 1 };
-        let reserved = u32::from(options.reserved_sectors.unwrap_or(if wide { 32 } else { 1 }));
+        let reserved = u32::from(unpadded_sectors(self.kind, options));
         if reserved < least {
             return Err(invalid(format!("{reserved} reserved sectors; at least {least} expected")));
         }

@@ -10,7 +10,7 @@ use nandkit_block::wrap::{RequestKind, StatsDevice};
 use nandkit_fat::{Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions, format};
 use nandkit_testkit::listing::{Contents, contents_of_volume};
 use nandkit_testkit::vfat::Judges;
-use nandkit_units::{Cause, Payload};
+use nandkit_units::{Cause, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{FileSystem, InodeNumber, NewNode, RenameFlags};
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -300,6 +300,34 @@ fn the_data_area_lies_on_the_recycling_unit_when_asked() {
         let geometry = format(&mut device, &clock(), &options).unwrap();
         assert_eq!(geometry.cluster_start(2) % (128 << 10), 0);
         judge_image(&mut device, &Contents::new(), Judges::ALL, "aligned");
+    }
+}
+
+#[test]
+fn padding_that_is_not_written_keeps_what_was_there() {
+    for (kind, unpadded) in [(FatKind::Fat16, 1), (FatKind::Fat32, 32)] {
+        for write_padding in [true, false] {
+            let shape = nandkit_block::BlockGeometry {
+                sector_size: 512,
+                sectors: (100 << 20) / 512,
+                preferred_size: 2048,
+                recycling_size: 256 << 10,
+            };
+            let mut device = nandkit_block::RamDevice::new(shape).unwrap();
+            let old = vec![0x5A; 2 << 20];
+            device.write(&Context::default(), Lba(0), Payload::Bytes(&old)).unwrap();
+            let alignment = Alignment::RecyclingUnit;
+            let options = FormatOptions { kind: Some(kind), alignment, write_padding, ..FormatOptions::default() };
+            let geometry = format(&mut device, &clock(), &options).unwrap();
+            let mut head = vec![0; geometry.first_data_sector() as usize * 512];
+            device.read(&Context::default(), Lba(0), ReadInto::Bytes(&mut head)).unwrap();
+            let (reserved, fats) = head.split_at(geometry.fat_start(0) as usize);
+            let padding = &reserved[unpadded * 512..];
+            assert!(!padding.is_empty() && padding.iter().all(|byte| *byte == if write_padding { 0 } else { 0x5A }));
+            // What a reader looks at has nothing old in it.
+            assert!(!reserved[..unpadded * 512].contains(&0x5A) && !fats.contains(&0x5A), "{kind:?}");
+            judge_image(&mut device, &Contents::new(), Judges::ALL, "padding");
+        }
     }
 }
 

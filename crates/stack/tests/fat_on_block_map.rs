@@ -18,3 +18,18 @@ fn what_was_synced_is_there_after_each_cut() {
     let told: usize = KINDS.iter().map(|(_, is)| cuts.iter().filter(|cut| is(cut)).count()).sum();
     assert_eq!(told, cuts.len(), "each cut has one name");
 }
+
+/// The keys of runs that were made before there was a choice of formats stay as they are.
+#[test]
+fn specs_name_the_way_of_formatting_where_it_is_not_the_usual_one() {
+    let spec = |text: &str| toml::from_str::<nandkit_stack::FsSpec>(text).unwrap();
+    let usual = spec("kind = 'fat'\nwrite_padding = true\nformatted_before = false");
+    assert_eq!(usual, spec("kind = 'fat'"));
+    let written = serde_json::to_string(&usual).unwrap();
+    assert!(!written.contains("padding") && !written.contains("formatted"), "{written}");
+    let other = spec("kind = 'fat'\nwrite_padding = false\nformatted_before = true");
+    let written = serde_json::to_string(&other).unwrap();
+    assert!(written.contains(r#""write_padding":false,"formatted_before":true"#), "{written}");
+    assert_eq!(serde_json::from_str::<nandkit_stack::FsSpec>(&written).unwrap(), other);
+    assert!(other.title().contains("padding not written | formatted twice"), "{}", other.title());
+}

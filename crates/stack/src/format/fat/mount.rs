@@ -29,7 +29,12 @@ impl FormatSpec for FatSpec {
         let sector_size = device.geometry().sector_size;
         let is_there = frame.finds_volume(&device, sector_size)?;
         if !is_there {
-            fat::format(&mut device, &frame.clock, &format_options(self)).map_err(wrong)?;
+            let options = format_options(self);
+            if self.formatted_before {
+                let whole = FormatOptions { write_padding: true, ..options.clone() };
+                fat::format(&mut device, &frame.clock, &whole).map_err(wrong)?;
+            }
+            fat::format(&mut device, &frame.clock, &options).map_err(wrong)?;
         }
         let cache = match &frame.host {
             None => fat_cache(self),
@@ -81,6 +86,7 @@ pub(super) fn format_options(spec: &FatSpec) -> FormatOptions {
             AlignmentName::Cluster => Alignment::Cluster,
             AlignmentName::EraseBlock => Alignment::RecyclingUnit,
         },
+        write_padding: spec.write_padding,
         ..FormatOptions::default()
     }
 }

@@ -53,6 +53,14 @@ pub struct FatSpec {
     pub cluster_size: u32,
     /// Where the data area begins.
     pub alignment: AlignmentName,
+    /// Whether formatting writes zeros over the reserved sectors that alignment adds; without, they
+    /// keep what the device held.
+    #[serde(skip_serializing_if = "is_usual_padding")]
+    pub write_padding: bool,
+    /// Whether the device was formatted once before, padding and all: what formatting leaves alone
+    /// then holds old data, as on any used device, and is not blank.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub formatted_before: bool,
     /// Slots of the root directory of FAT12 and FAT16.
     pub root_entries: u16,
     /// The volume's label, up to 11 characters; empty for none.
@@ -73,12 +81,20 @@ pub struct FatSpec {
     pub barriers: bool,
 }
 
+/// Specs do not show the usual way of formatting, so that records from before it was an option keep
+/// their keys.
+const fn is_usual_padding(write_padding: &bool) -> bool {
+    *write_padding
+}
+
 impl Default for FatSpec {
     fn default() -> Self {
         Self {
             fat_type: FatTypeName::Auto,
             cluster_size: 0,
             alignment: AlignmentName::Cluster,
+            write_padding: true,
+            formatted_before: false,
             root_entries: 512,
             label: String::new(),
             cache_sectors: 0,
@@ -139,6 +155,12 @@ impl FatSpec {
             AlignmentName::None => title += " | not aligned",
             AlignmentName::Cluster => {}
             AlignmentName::EraseBlock => title += " | aligned on erase blocks",
+        }
+        if !self.write_padding {
+            title += " | padding not written";
+        }
+        if self.formatted_before {
+            title += " | formatted twice";
         }
         if self.cache_sectors > 0 {
             title += &format!(" | cache of {} sectors", self.cache_sectors);
