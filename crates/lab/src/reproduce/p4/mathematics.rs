@@ -35,7 +35,14 @@ pub(super) fn judge(costs: &Costs) -> Claim {
     });
     let text = "Equilibrium p = Np/2; n0 = 49 at alpha = 0.1; W(n0) about 5 % of W_merge";
     let paper = json!({"equilibrium_p": 64, "n0": 49, "w49_to_w_merge": 0.05});
-    claim("P4.6", text, paper, measured, checks, "Closed form, and the same by brute force over n. Without map pages n0 depends on alpha and Np alone, not on the times of the chip.".to_string())
+    claim(
+        "P4.6",
+        text,
+        paper,
+        measured,
+        &checks,
+        "Closed form, and the same by brute force over n. Without map pages n0 depends on alpha and Np alone, not on the times of the chip.",
+    )
 }
 
 /// `W(n)` by adding up, without the closed form.

@@ -3,7 +3,8 @@
 //!
 //! [`plan`] says which runs are made, [`point`] reads from a record which of them it is,
 //! [`verdict`] judges each claim from records alone. Whatever the paper leaves open is in
-//! [`plan::SETTINGS`], both ways of it, and verdicts name the setting that they were taken in.
+//! [`plan::SETTINGS`], both ways of it, and a verdict names the settings in which the claim holds
+//! and those in which it does not.
 
 mod cause;
 pub mod mathematics;
@@ -43,10 +44,16 @@ impl Paper for P4 {
         let wanted = |claims: &[&str]| claims.iter().any(|claim| (request.wanted)(claim));
         let scale = plan::Scale::new(request.quick);
         let mut runs = Runs::default();
-        if wanted(&["P4.1", "P4.2", "P4.3"]) {
+        if wanted(&["P4.1", "P4.2"]) {
+            small_files(request, &scale, &mut runs)?;
+        }
+        if wanted(&["P4.2", "P4.3"]) {
             for experiment in plan::policies(&scale)? {
                 runs.policies.extend(request.run(&experiment)?);
             }
+        }
+        if wanted(&["P4.1", "P4.2", "P4.3"]) {
+            runs.policies.extend(request.run(&plan::beside(&scale)?)?);
         }
         if wanted(&["P4.1"]) {
             runs.policies.extend(request.run(&plan::limits(&scale)?)?);
@@ -61,10 +68,32 @@ impl Paper for P4 {
     }
 }
 
+/// Runs the small files, twice as long each time, until the gain of merge+migration has settled or
+/// the greatest length is reached; then the other policies as long as that.
+fn small_files(request: &Request<'_>, scale: &plan::Scale, runs: &mut Runs) -> Result<(), LabError> {
+    let (first, most) = scale.settling();
+    for setting in &plan::SETTINGS {
+        let mut transactions = first;
+        loop {
+            let step = request.run(&plan::settling_step(setting, transactions)?)?;
+            runs.settling.extend(step.clone());
+            if transactions >= most || verdict::is_settled(&point::read(&runs.settling), setting.name) {
+                runs.policies.extend(step);
+                break;
+            }
+            transactions *= 2;
+        }
+        runs.policies.extend(request.run(&plan::settled(setting, transactions)?)?);
+    }
+    Ok(())
+}
+
 /// The records of P4's runs, by what they are for: the same stack runs a workload long for one
 /// claim and short for another, and must not be taken for the same.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
+    /// P4.1: the small files under merge and merge+migration, at every length that was tried.
+    pub settling: Vec<RunRecord>,
     /// P4.1 to P4.3: policies on workloads, and the sweep of the limit.
     pub policies: Vec<RunRecord>,
     /// P4.4: the block with the FAT, traced.
@@ -76,9 +105,9 @@ pub struct Runs {
 /// Judges the wanted claims from records: the same records give the same verdicts, whoever made
 /// them.
 pub fn judge(runs: &Runs, wanted: &dyn Fn(&str) -> bool) -> Vec<Claim> {
-    let policies = point::read(&runs.policies);
+    let (policies, settling) = (point::read(&runs.policies), point::read(&runs.settling));
     let judges: [(&str, &dyn Fn() -> Claim); 6] = [
-        ("P4.1", &|| verdict::small_files(&policies)),
+        ("P4.1", &|| verdict::small_files(&policies, &settling)),
         ("P4.2", &|| verdict::large_files(&policies)),
         ("P4.3", &|| verdict::embedded(&policies)),
         ("P4.4", &|| series::growth(&point::read(&runs.growth))),

@@ -3,13 +3,15 @@
 use nandkit_record::{LayerValue, RunRecord};
 use serde_json::Value;
 
-use super::plan::{SETTINGS, Setting};
+use super::plan::{LARGE_IN_PIECES, PIECE, Setting, all_settings};
 
 /// A record with what distinguishes it within P4.
 #[derive(Clone, Debug)]
 pub struct Point<'a> {
-    /// The workload's name.
+    /// The workload's name; [`LARGE_IN_PIECES`] for large files in small calls.
     pub workload: &'a str,
+    /// The transactions of a workload that has them, else 0.
+    pub transactions: u64,
     /// The policy's name; `fast` for FAST; `macroscopic (regression)` for the other estimator.
     pub policy: &'a str,
     /// The number of migrations that LIMIT allows; 0 for its default.
@@ -37,6 +39,7 @@ pub fn read(records: &[RunRecord]) -> Vec<Point<'_>> {
 fn point(record: &RunRecord) -> Option<Point<'_>> {
     let at = |path: &str| record.spec.pointer(path);
     let number = |path: &str| at(path).and_then(Value::as_u64);
+    let flag = |path: &str, usual: bool| at(path).and_then(Value::as_bool).unwrap_or(usual);
     let kind = at("/stack/ftl/kind")?.as_str()?;
     let regression = at("/stack/ftl/alpha").and_then(Value::as_str) == Some("regression");
     let policy = match (kind, at("/stack/ftl/policy").and_then(Value::as_str)) {
@@ -44,17 +47,25 @@ fn point(record: &RunRecord) -> Option<Point<'_>> {
         ("block-map", policy) => policy?,
         (kind, _) => kind,
     };
-    let alignment = at("/stack/fs/alignment")?;
+    let (fat_type, alignment) = (at("/stack/fs/fat_type")?, at("/stack/fs/alignment")?);
     let is_this = |setting: &&Setting| {
         number("/stack/ftl/sector_size") == Some(setting.sector_size.into())
             && number("/stack/fs/cache_sectors") == Some(setting.cache_sectors.into())
             && number("/stack/fs/cluster_size") == Some(setting.cluster_size.into())
             && number("/stack/device/geometry/blocks") == Some(setting.blocks.into())
+            && flag("/stack/fs/write_padding", true) != setting.just_formatted
+            && flag("/stack/fs/formatted_before", false) == (setting.just_formatted && !setting.is_blank)
+            && serde_json::to_value(setting.fat_type).is_ok_and(|own| own == *fat_type)
             && serde_json::to_value(setting.alignment).is_ok_and(|own| own == *alignment)
     };
-    let setting = SETTINGS.iter().find(is_this)?;
+    let setting = all_settings().find(is_this)?;
+    let workload = match at("/workload/kind")?.as_str()? {
+        "postmark-large" if number("/workload/write") == Some(PIECE) => LARGE_IN_PIECES,
+        kind => kind,
+    };
     Some(Point {
-        workload: at("/workload/kind")?.as_str()?,
+        workload,
+        transactions: number("/workload/transactions").unwrap_or(0),
         policy,
         limit: number("/stack/ftl/limit").unwrap_or(0),
         log_blocks: number("/stack/ftl/log_blocks")?,

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::super::Claim;
-use super::plan::{LOG_BLOCKS, SWEPT, WORKLOADS};
+use super::plan::{LOG_BLOCKS, SETTINGS, WORKLOADS};
 use super::point::{Point, Spread};
-use super::verdict::{Check, by_setting, claim, first, in_settings};
+use super::verdict::{Check, Verdicts, in_settings};
 
 /// Loss of speed from which fewer log blocks "hurt much".
 const MUCH: f64 = 0.10;
@@ -70,17 +70,13 @@ fn measured(points: &[Point<'_>], setting: &str) -> Value {
 
 /// P4.5.
 pub fn log_blocks(points: &[Point<'_>]) -> Claim {
-    let verdicts = in_settings(SWEPT, |setting| checks(points, setting));
-    let settings = SWEPT.map(|setting| (setting.name.to_string(), measured(points, setting.name)));
-    let settings: serde_json::Map<String, Value> = settings.into_iter().collect();
-    let ours = json!({"verdicts": by_setting(&verdicts), "settings": settings});
+    let verdicts = Verdicts { counted: in_settings(&SETTINGS, |setting| checks(points, setting)), beside: Vec::new() };
+    let settings = SETTINGS.iter().map(|setting| (setting.name.to_string(), measured(points, setting.name)));
+    let settings: serde_json::Map<String, Value> = settings.collect();
+    let ours = json!({"verdicts": verdicts.to_json(), "settings": settings});
     let text = "Fewer than 8 log blocks hurt much (except the event recorder); from 8 on the speed is stable";
     let paper = json!("a figure without numbers in the text");
-    let (checks, note) = first(verdicts);
-    let note = format!(
-        "\"Much\" is {:.0} % of the speed with 8, \"stable\" within {:.0} %. {note}",
-        MUCH * 100.0,
-        STABLE * 100.0
-    );
-    claim("P4.5", text, paper, ours, checks, note)
+    let note =
+        format!("\"Much\" is {:.0} % of the speed with 8, \"stable\" within {:.0} %.", MUCH * 100.0, STABLE * 100.0);
+    verdicts.claim("P4.5", text, paper, ours, &note)
 }
