@@ -84,11 +84,12 @@ struct Row {
 
 /// Finds the best number of blocks to free.
 pub(super) struct Freed {
-    /// The time per block of a request of each size in nanoseconds, and the minimum of these.
+    /// The time of a block in a request of each size, in nanoseconds.
     request_ns: Vec<f64>,
-    least_ns: f64,
-    /// The cost of freeing one more block in nanoseconds; negative if the cold segment has the
-    /// larger holes.
+    /// The least of these up to each size.
+    least_ns: Vec<f64>,
+    /// What one more freed block costs, in nanoseconds; less than 0 where the cold segment's holes
+    /// are the larger ones.
     block_ns: f64,
     /// All run lengths are multiples of this.
     step: usize,
@@ -107,13 +108,30 @@ impl Freed {
         let request_ns: Vec<f64> =
             (0..=most).map(|blocks| fill(times, 1.min(blocks), blocks.saturating_sub(1))).collect();
         let sizes = request_ns.get(1..).unwrap_or_default();
-        let least_ns = sizes.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut least = f64::INFINITY;
+        let mut and_smaller = |time_ns: &f64| {
+            least = least.min(*time_ns);
+            least
+        };
+        // A request of nothing takes no time.
+        let least_ns = std::iter::once(0.0).chain(sizes.iter().map(&mut and_smaller)).collect();
         let falls_to = 1 + sizes.windows(2).take_while(|pair| pair[1] <= pair[0]).count();
         Self { request_ns, least_ns, block_ns, step, falls_to, rows: Vec::new() }
     }
 
-    /// The best number of blocks to free among the moved runs, and the time of the copies then.
-    /// `None` if copies and filling take at least `bound`.
+    /// Whether a stretch that begins at a time ends after a bound, whatever is freed in it. Copies
+    /// take the least where all blocks go one way, and no request of the stretch is larger than
+    /// its holes and its blocks together. Cost: a look-up.
+    #[inline]
+    pub fn ends_after(&self, stretch: &Stretch, begin_ns: f64, bound_ns: f64) -> bool {
+        let copied_ns = stretch.all_inter.min(stretch.all_intra);
+        let block_ns = self.least_ns.get(stretch.holes as usize + stretch.blocks).copied().unwrap_or(0.0);
+        // The exact time is a sum of other roundings.
+        begin_ns + copied_ns + f64::from(stretch.holes) * block_ns >= bound_ns * (1.0 + 1e-12)
+    }
+
+    /// How many blocks of the runs that are moved are best freed, and the time of the copies then.
+    /// `None` where copies and filling take as long as `bound` at the least.
     pub fn least(&mut self, stretch: &mut Stretch, moved: &[ValidRun], bound: f64) -> Option<(usize, f64)> {
         let (holes, blocks) = (stretch.holes as usize, stretch.blocks);
         if self.block_ns < 0.0 && holes + blocks <= self.falls_to {
@@ -144,6 +162,7 @@ impl Freed {
     /// The minimum over up to a number of blocks, of which any may be freed.
     fn up_to(&mut self, holes: usize, blocks: usize) -> (f64, usize) {
         let last = blocks / self.step;
+        let least_ns = self.least_ns.last().copied().unwrap_or(0.0);
         if self.rows.len() <= holes {
             self.rows.resize(holes + 1, Row::default());
         }
@@ -152,8 +171,8 @@ impl Freed {
         let mut least = row.least.last().map_or((f64::INFINITY, 0), |&freed| at(freed));
         for number in row.least.len()..=last {
             let freed = number * self.step;
-            // For all further ones, the copies alone cost as much or more.
-            row.is_whole |= self.block_ns >= 0.0 && self.time_by(holes, freed, self.least_ns) >= least.0;
+            // All that follow cost as much or more for their copies alone.
+            row.is_whole |= self.block_ns >= 0.0 && self.time_by(holes, freed, least_ns) >= least.0;
             if row.is_whole {
                 break;
             }

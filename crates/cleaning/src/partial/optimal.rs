@@ -54,7 +54,9 @@ fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> 
         let (_, ahead) = best.split_at_mut(from + 1);
         for (to, best) in (from..).zip(ahead) {
             let moved = runs.get(from..to).unwrap_or_default();
-            if let Some((blocks, copied)) = freed.least(&mut stretch, moved, best.time_ns - time_ns) {
+            if !freed.ends_after(&stretch, time_ns, best.time_ns)
+                && let Some((blocks, copied)) = freed.least(&mut stretch, moved, best.time_ns - time_ns)
+            {
                 let way = time_ns + copied + fill(times, stretch.holes, blocks as u32);
                 if way < best.time_ns {
                     *best = Way { time_ns: way, from, freed: blocks };
