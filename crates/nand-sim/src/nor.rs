@@ -7,7 +7,7 @@ use nandkit_units::{PageAddress, Payload, ReadInto};
 
 use crate::blocks::BlockState;
 use crate::chip::{NandChip, misuse};
-use crate::store::{Place, Store};
+use crate::store::{SlotPage, Store};
 
 const DRAW_NOR: u64 = 0x403_0001;
 
@@ -16,7 +16,7 @@ impl<S: Store> NandChip<S> {
     pub(crate) fn check_bits(&self, at: PageAddress, state: &BlockState, program: &PageProgram<'_>) -> Result<()> {
         let Some(slot) = state.slot().filter(|_| at.page < state.next_page) else { return Ok(()) };
         let mut old = vec![0xFF; program.data.len()];
-        let place = Place { slot, page: at.page };
+        let place = SlotPage { slot, page: at.page };
         if self.store.read(place, program.column, &mut ReadInto::Bytes(&mut old), &mut []).is_err() {
             let what = "the store keeps no bytes of this page, and a program of NOR must know them";
             return Err(FlashError::new(ErrorKind::NoContent, Operation::Program, at, what));

@@ -36,7 +36,7 @@ fn used(chip: ContentChip, clock: Clock, pages: u64, overwrites: u64) -> (Jffs2<
         let page = if step < pages { step } else { random.below(pages) };
         let version = &mut versions[page as usize];
         *version = if step < pages { 1 } else { *version % 250 + 1 };
-        assert_eq!(fs.write(file, page * PAGE, Payload::Bytes(&[*version; PAGE as usize])).unwrap(), PAGE as u32);
+        assert_eq!(fs.write(file, page * PAGE, Payload::Bytes(&[*version; PAGE as usize])).unwrap(), PAGE as usize);
     }
     fs.sync(None).unwrap();
     (fs, versions)

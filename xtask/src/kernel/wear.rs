@@ -156,7 +156,7 @@ fn measure(kernel: &Kernel, plan: &Plan) -> Result<Measured> {
     let disk = share.with_extension("nor");
     if let Device::Nor { .. } = plan.device {
         fs::write(&disk, vec![0xFF; usize::try_from(plan.device.bytes())?])?;
-        guest = guest.disk(&disk);
+        guest = guest.disk(&disk.to_string_lossy());
     }
     guest.run(&script)?.success()?;
     let _ = fs::remove_file(&disk);

@@ -63,6 +63,11 @@ impl<J: Judged> Verdict<J> {
         !self.checks.is_empty() && self.failed().is_empty()
     }
 
+    /// What each check measured, by its name.
+    pub fn figures(&self) -> Vec<(String, Option<f64>)> {
+        self.checks.iter().map(|check| (check.name.clone(), check.measured)).collect()
+    }
+
     fn held(&self) -> String {
         let count = self.checks.len();
         format!("{} of {count} checks hold", count - self.failed().len())
@@ -89,7 +94,7 @@ pub fn claim<J: Judged>(
     let by_name: Map<String, Value> = verdicts.iter().map(each).collect();
     let checks = verdicts.first().into_iter().flat_map(|first| &first.checks);
     Claim {
-        figures: checks.clone().map(|check| (check.name.clone(), check.measured)).collect(),
+        figures: verdicts.first().map(Verdict::figures).unwrap_or_default(),
         checks: checks.map(|check| (check.name.clone(), check.holds)).collect(),
         claim: stated.id.into(),
         text: stated.text.into(),

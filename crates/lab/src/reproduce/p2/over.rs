@@ -39,8 +39,9 @@ pub fn over_settings<J: Judged>(stated: Stated<'_>, verdicts: &[Verdict<J>], fig
         measured: json!({"verdicts": by_name, "figures": figures}),
         holds: !verdicts.is_empty() && verdicts.iter().all(holds),
         settings: verdicts.iter().map(|verdict| (verdict.of.name(), holds(verdict))).collect(),
-        note: String::new(),
+        figures: verdicts.first().map(Verdict::figures).unwrap_or_default(),
         checks: checks.iter().map(|check| (check.name.to_string(), check.held == check.all)).collect(),
+        ..Claim::default()
     };
     claim.note = format!("{} {causes}", note(&claim, verdicts, &checks)).trim().to_string();
     claim

@@ -126,6 +126,7 @@ impl Verdicts {
             holds: !self.counted.is_empty() && self.counted.iter().all(InSetting::holds),
             settings: self.counted.iter().map(|of| (of.setting.clone(), of.holds())).collect(),
             note: format!("{}{why}{note}", self.note()).trim().to_string(),
+            ..Claim::default()
         }
     }
 }
@@ -141,7 +142,6 @@ pub(super) fn claim(id: &str, text: &str, paper: Value, measured: Value, checks:
         paper,
         measured,
         holds: failed.is_empty() && !checks.is_empty(),
-        settings: BTreeMap::new(),
         note: format!("{why}{note}").trim().to_string(),
         ..Claim::default()
     }
