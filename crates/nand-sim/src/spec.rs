@@ -415,12 +415,17 @@ impl Default for FailureSpec {
     }
 }
 
-/// Raw bit error rate: `base + wear * N^wear_exponent + retention * N^retention_wear_exponent *
-/// days^retention_exponent
-/// + disturb * N^disturb_exponent *
-///   reads`, with N the erases of the block (at least 1), `days` since the block's first program after its erase, and `reads`
-///   of the block since then. The form is that of Kim, Choi and Min (FAST 2019) with a linear read
-///   term (Cai et al., DSN 2015).
+/// The raw bit error rate of a page.
+///
+/// ```text
+/// base + wear * N^wear_exponent
+///      + retention * N^retention_wear_exponent * days^retention_exponent
+///      + disturb * N^disturb_exponent * reads
+/// ```
+///
+/// `N` is the number of erases of the block, at least 1. `days` counts from the block's first
+/// program after its erase, `reads` are the reads of the block since then. The form is that of Kim,
+/// Choi and Min (FAST 2019) with a linear read term (Cai et al., DSN 2015).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BitErrorSpec {

@@ -111,8 +111,9 @@ impl Times {
 
 /// The time at which each die and channel becomes free.
 ///
-/// **What occupies what.** The command overhead and the array time occupy the die; a transfer occupies the channel and the die, whose register it fills
-/// or empties. [`Done::busy`] is overhead + transfer + array time: waiting for a die or for a channel is not in it.
+/// The command overhead and the array time occupy the die. A transfer occupies the channel and the
+/// die, whose register it fills or empties. [`Done::busy`] is overhead, transfer and array time,
+/// without the wait for a die or a channel.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     die_free: Vec<u64>,
