@@ -41,7 +41,7 @@ struct Bounded<'a> {
 impl Write for Bounded<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
-            let detail = format!("it is filled with more than {FILLED_MAX} bytes of what is not zero");
+            let detail = format!("it is filled with more than {FILLED_MAX} bytes that are not zero");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, detail));
         };
         self.left = left;

@@ -21,7 +21,7 @@ pub(crate) fn decompressed(node: &layout::Inode, data: &[u8]) -> Result<Vec<u8>,
         compression::LZO => Compression::Lzo,
         compression::LZMA => Compression::Lzma(LzmaProperties::ZERO),
         compression::LZMA_WITH_HEADER => Compression::Lzma(lzma_properties(data)?),
-        unknown => return Err(format!("nobody knows compression {unknown}")),
+        unknown => return Err(format!("compression {unknown} is not known")),
     };
     if method == Compression::Zero {
         return Ok(Vec::new());
@@ -53,7 +53,7 @@ const LZMA_HEADER: usize = 5;
 
 fn lzma_properties(data: &[u8]) -> Result<LzmaProperties, String> {
     let byte = data.first().copied().unwrap_or(u8::MAX);
-    LzmaProperties::of_byte(byte).ok_or_else(|| format!("its LZMA has the properties {byte:#04x}, which are none"))
+    LzmaProperties::of_byte(byte).ok_or_else(|| format!("its LZMA has the invalid properties {byte:#04x}"))
 }
 
 /// RFC 1950, 2.2: deflate, and a check of the first two bytes.

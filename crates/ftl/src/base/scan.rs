@@ -268,6 +268,6 @@ fn layer_name(layer: u32) -> String {
     match layer {
         1 => "the layer block-map".to_string(),
         2 => "the layer fast".to_string(),
-        other => format!("a layer that is not known, number {other}"),
+        other => format!("an unknown layer, number {other}"),
     }
 }

@@ -64,13 +64,13 @@ impl<F: Flash> PageMapFtl<F> {
         for (slot, sharers) in self.aliases.iter() {
             count += sharers.others.len();
             if sharers.pages().any(|page| self.map.get(page as usize) != Some(&slot)) || sharers.others.is_empty() {
-                return Err(format!("slot {slot} is said to be shared by {sharers:?}, which the map does not know"));
+                return Err(format!("slot {slot} is listed as shared by {sharers:?}, but the map does not agree"));
             }
             let owner = owners.get(&slot).copied().flatten();
             let points =
                 owner.filter(|page| self.map.get(*page as usize) == Some(&slot) && !sharers.others.contains(page));
             if owner.is_some() && sharers.owner != points {
-                return Err(format!("slot {slot} with the tag of {owner:?} is said to be shared by {sharers:?}"));
+                return Err(format!("slot {slot} with the tag of {owner:?} is listed as shared by {sharers:?}"));
             }
         }
         let counted = self.aliases.len();
@@ -147,7 +147,7 @@ impl<F: Flash> PageMapFtl<F> {
             match self.flash.read(&Context::default(), at, read) {
                 Ok(_) if bytes == image => {}
                 Err(error) if error.kind == ErrorKind::Uncorrectable => {}
-                Ok(_) => return Err(format!("map page {map_page} says other things on flash than in memory")),
+                Ok(_) => return Err(format!("map page {map_page} differs between flash and memory")),
                 Err(error) => return Err(error.to_string()),
             }
         }

@@ -92,13 +92,11 @@ fn refuse(shape: &Shape, block: u32, offset: u32, unknown: u16, read_only: bool)
     let at = shape.address(nandkit_units::BlockIndex(block), offset);
     match Compatibility::of(unknown) {
         Compatibility::Incompatible => {
-            let text =
-                format!("the node at {at} is of type {unknown:#06x}, which forbids mounting to all who do not know it");
+            let text = format!("the node at {at} is of the unknown type {unknown:#06x}, which forbids mounting");
             Err(FsError::new(ErrorKind::Corrupt, text))
         }
         Compatibility::ReadOnly if !read_only => {
-            let text =
-                format!("the node at {at} is of type {unknown:#06x}, which forbids writing to all who do not know it");
+            let text = format!("the node at {at} is of the unknown type {unknown:#06x}, which forbids writing");
             Err(FsError::new(ErrorKind::ReadOnly, text))
         }
         _ => Ok(()),

@@ -141,7 +141,7 @@ impl OrderedDirectory {
         }
         match &mut *self.lock() {
             Some((current, member)) if *current == node => work(&self.source, node, member),
-            _ => Err(FsError::new(ErrorKind::InvalidArgument, format!("node {node} is no file whose turn it is"))),
+            _ => Err(FsError::new(ErrorKind::InvalidArgument, format!("node {node} is not the next file to be read"))),
         }
     }
 }

@@ -51,7 +51,7 @@ impl Links for ModelFileSystem {
             return Err(FsError::new(ErrorKind::IsADirectory, "directories have no second name"));
         }
         if node.names == 0 {
-            return Err(FsError::new(ErrorKind::NotFound, "an inode without a name gets none again"));
+            return Err(FsError::new(ErrorKind::NotFound, "an inode that has lost its last name cannot get another"));
         }
         if node.names >= self.options.links_max {
             return Err(FsError::new(ErrorKind::TooManyLinks, format!("inode {} has {} names", inode.0, node.names)));

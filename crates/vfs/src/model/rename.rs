@@ -114,7 +114,7 @@ impl ModelFileSystem {
         let is_directory = |inode| self.node(inode).map(|node| node.kind() == FileKind::Directory);
         match (is_directory(moved)?, is_directory(target)?) {
             (true, false) => {
-                return Err(FsError::new(ErrorKind::NotADirectory, "a directory cannot replace what is none"));
+                return Err(FsError::new(ErrorKind::NotADirectory, "a directory can only replace a directory"));
             }
             (false, true) => {
                 return Err(FsError::new(ErrorKind::IsADirectory, "a directory is only replaced by a directory"));

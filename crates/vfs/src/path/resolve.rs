@@ -71,7 +71,7 @@ pub fn resolve(fs: &dyn FileSystem, path: &[u8], follow: Follow) -> Result<Inode
 /// shows a link but has no symlink capability.
 pub fn link_target(fs: &dyn FileSystem, inode: InodeNumber) -> Result<Vec<u8>> {
     let Some(symlinks) = fs.symlinks() else {
-        let text = format!("inode {} is a symbolic link, but this file system reads none", inode.0);
+        let text = format!("inode {} is a symbolic link, which this file system cannot read", inode.0);
         return Err(FsError::new(ErrorKind::Corrupt, text));
     };
     symlinks.read_link(inode)
