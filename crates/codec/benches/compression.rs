@@ -1,8 +1,8 @@
-//! Bytes of page per second, per method, content and direction, on one core.
+//! Throughput in bytes of page per second, by method, content and direction, on one core.
 //!
-//! `cargo bench -p nandkit-codec --bench compression`: first a table of the packed lengths, then
+//! `cargo bench -p nandkit-codec --bench compression` prints a table of the packed lengths, then
 //! one line a measurement. Pages are 4 KiB: text (the documents of the repository), binary (this
-//! program), zero. The throughput is that of unpacked bytes.
+//! program), zero. The throughput counts unpacked bytes.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nandkit_codec::compression::{Compression, Compressor, Decompressor, Level};

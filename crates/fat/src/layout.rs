@@ -47,7 +47,7 @@ pub mod case {
     /// An extension of nandkit, set only while a rename over an existing file is in progress
     /// between two sectors: this entry is the one to remove.
     pub const MOVING: u8 = 0x80;
-    /// The same for an empty file, whose cluster and size fields then hold its target.
+    /// As [`MOVING`], for an empty file, whose cluster and size fields then hold its target.
     pub const MOVING_EMPTY: u8 = 0xC0;
 }
 

@@ -1,9 +1,9 @@
 //! How many host pages and page operations per second the translation layers simulate on one core,
 //! on P4's chip with a shadow store, with the counting wrapper in the path.
 //!
-//! `cargo bench -p nandkit-ftl --bench block_map`: each line is one workload, of the block-mapped
-//! layer or of FAST. The throughput is that of page operations (pages that the host writes and
-//! reads, copies and map pages); `sequential_host` counts host pages alone.
+//! `cargo bench -p nandkit-ftl --bench block_map`: each line is one workload on the block-mapped
+//! layer or on FAST. The throughput counts page operations (pages that the host writes and reads,
+//! copies and map pages); `sequential_host` counts only host pages.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nandkit_block::BlockDevice;

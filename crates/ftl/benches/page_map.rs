@@ -1,10 +1,10 @@
 //! How many random overwrites of 4 KiB per second the page-mapped layer simulates on one core: 64
 //! GiB for the host, spare 0.15, greedy, after preconditioning.
 //!
-//! `cargo bench -p nandkit-ftl --bench page_map [-- NAME=VALUE ...]`. Two devices: one die, where
-//! time is one number, and 16 dies on 8 channels with transfers. Each line says writes per second,
-//! WAF, and resident bytes per logical page. Not a criterion bench: a run takes seconds, and its
-//! parts are told one by one.
+//! `cargo bench -p nandkit-ftl --bench page_map [-- NAME=VALUE ...]`. Two devices: one die without
+//! overlap, and 16 dies on 8 channels with transfers. Each line gives writes per second, WAF, and
+//! resident bytes per logical page. Not a criterion bench, as a run takes seconds and its phases
+//! are reported separately.
 //!
 //! | name | default | |
 //! | --- | --- | --- |

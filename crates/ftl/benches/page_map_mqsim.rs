@@ -1,10 +1,10 @@
-//! The page-mapped layer on the device, and under the load, that MQSim was given: the figures of
+//! The page-mapped layer with the device and load that MQSim was given, for the figures of
 //! `docs/guide/mqsim.md`.
 //!
-//! `cargo bench -p nandkit-ftl --bench page_map_mqsim [-- NAME=NUMBER ...]`. Pages of 4 KiB,
-//! uniform random overwrites of whole pages, greedy, a closed loop: so many writes are in flight,
-//! and the next one is issued when the first of them completes. Every operation takes its time on
-//! its die and channel. The names are those of [`Setting`].
+//! `cargo bench -p nandkit-ftl --bench page_map_mqsim [-- NAME=NUMBER ...]`. Uniform random
+//! overwrites of whole pages of 4 KiB, greedy, in a closed loop: `queue` writes are in flight, and
+//! the next one is issued when the first of them completes. Every operation takes its time on its
+//! die and channel. The names are those of [`Setting`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

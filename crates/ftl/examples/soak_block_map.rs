@@ -1,12 +1,12 @@
-//! Power cuts by the thousand under the translation layers.
+//! Thousands of power cuts under the block-mapped layer and FAST.
 //!
 //! `cargo run --release -p nandkit-ftl --example soak_block_map -- [--cuts N] [--seed S] [--layer block-map|fast] [--replay STRING]`
 //!
-//! Random workloads on tiny chips; each run is cut several times, also while it recovers, and after
-//! each cut every sector is compared with the model. Ends with a table of cuts by cause and torn
-//! state. At the first failure it prints a string that `--replay` takes, and exits with 1; also
-//! where a cause that the layer has got fewer than one cut in 35: then the soak no longer reaches
-//! what it is for.
+//! Runs random workloads on tiny chips. Each run is cut several times, also during recovery, and
+//! after each cut every sector is compared with the model. Ends with a table of cuts by cause and
+//! torn state. At the first failure it prints a string for `--replay` and exits with 1. It also
+//! exits with 1 if one of the layer's causes got fewer than one cut in 35, as the soak then no
+//! longer covers it.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

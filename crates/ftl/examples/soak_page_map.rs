@@ -1,16 +1,19 @@
-//! Power cuts by the thousand under the page-mapped layer.
+//! Thousands of power cuts under the page-mapped layer.
 //!
 //! `cargo run --release -p nandkit-ftl --example soak_page_map -- [--cuts N] [--seed S] [--replay STRING] [--recovery COMMANDS]`
 //!
-//! Each seed is a script of writes, trims, flushes, remaps and reads on one of the shapes of chips
-//! in `page_runs.rs`, in turn; on some of them programs and erases fail, and blocks are bad from
-//! the factory. Steps are cut by lot, those of rare causes more often, up to thirty in a run, also
-//! the first step after a start. After each cut every sector is compared with the model, and the
-//! whole state is checked. Ends with a table of cuts by cause and torn state. `--recovery 20` cuts
-//! otherwise: scripts of 20 commands on every shape, with a cut at every step, and behind each with
-//! one at every step of the recovery; before, inside in each torn state, and after. At the first
-//! failure it prints a string that `--replay` takes, and exits with 1; also where a cause got fewer
-//! than one cut in 35: then the soak no longer reaches what it is for.
+//! Each seed is a script of writes, trims, flushes, remaps and reads on one of the chip shapes in
+//! `page_runs.rs`, in turn. On some of them programs and erases fail, and blocks are bad from the
+//! factory. Steps are cut at random, up to thirty in a run, rare causes more often, and also the
+//! first step after a start. After each cut every sector is compared with the model, and the whole
+//! state is checked. Ends with a table of cuts by cause and torn state.
+//!
+//! `--recovery 20` makes other cuts: scripts of 20 commands on every shape, with a cut at every
+//! step, and after each of them one at every step of the recovery; before the step, in each torn
+//! state, and after it.
+//!
+//! At the first failure it prints a string for `--replay` and exits with 1. It also exits with 1 if
+//! a cause got fewer than one cut in 35, as the soak then no longer covers it.
 
 #[path = "../tests/common/page_causes.rs"]
 mod page_causes;

@@ -1,14 +1,16 @@
-//! Power cuts by the thousand in JFFS2.
+//! Thousands of power cuts in JFFS2.
 //!
 //! `cargo run --release -p nandkit-jffs2 --example soak -- [--cuts N] [--seed S] [--replay seed:S]`
 //!
-//! Random operations on small NAND and NOR, under Linux's victims and others, in one log and in
-//! several, with and without summaries, background collector and failing programs. A run is cut at
-//! some of its programs and erases, before, in every torn form and after; what each third cut left,
-//! and each of an erase, is written to and cut again. After each cut the volume is mounted and
-//! compared with the model. Ends with a table of cuts by cause and torn state. At the first failure
-//! it says what `--replay` takes, and exits with 1; also where a cause got fewer than one cut in
-//! 35: then the soak no longer reaches what it is for.
+//! Runs random operations on small NAND and NOR, under Linux's victims and others, in one log and
+//! in several, with and without summaries, background collector and failing programs. A run is cut
+//! at some of its programs and erases: before, in every torn form, and after. The state after every
+//! third cut, and after every cut of an erase, is written to and cut again. After each cut the
+//! volume is mounted and compared with the model. Ends with a table of cuts by cause and torn
+//! state.
+//!
+//! At the first failure it prints what `--replay` takes and exits with 1. It also exits with 1 if a
+//! cause got fewer than one cut in 35, as the soak then no longer covers it.
 
 #[path = "../tests/promise.rs"]
 mod promise;

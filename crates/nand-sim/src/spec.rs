@@ -288,11 +288,11 @@ pub struct TimingSpec {
     /// Which of its pending operations a die starts next.
     #[serde(skip_serializing_if = "DieOrder::is_asked")]
     pub order: DieOrder,
-    /// With `order = "reads-first"`: until an erase has let its die go for a read; it goes on after
-    /// the read. Without it erases run to their end.
+    /// Time in nanoseconds that an erase takes to release its die for a read, after which it
+    /// continues. Needs `order = "reads-first"`. Without it erases are not interrupted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub erase_suspend_ns: Option<u64>,
-    /// The same for programs.
+    /// Time in nanoseconds that a program takes to release its die for a read, as for erases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program_suspend_ns: Option<u64>,
 }

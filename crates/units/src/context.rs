@@ -118,28 +118,28 @@ impl Context {
         Self { issued, ..Self::default() }
     }
 
-    /// The same context with another cause.
+    /// This context with another cause.
     #[inline]
     pub const fn for_cause(mut self, cause: Cause) -> Self {
         self.cause = cause;
         self
     }
 
-    /// The same context, marked as a translation layer's own work.
+    /// This context, marked as a translation layer's own work.
     #[inline]
     pub const fn for_device_cause(mut self, cause: Cause) -> Self {
         self.device_cause = Some(cause);
         self
     }
 
-    /// The same context, issued at another time.
+    /// This context, issued at another time.
     #[inline]
     pub const fn issued_at(mut self, instant: Nanos) -> Self {
         self.issued = instant;
         self
     }
 
-    /// The same context for another area.
+    /// This context for another area.
     #[inline]
     pub const fn in_area(mut self, area: Area) -> Self {
         self.area = area;

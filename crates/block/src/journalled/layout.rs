@@ -119,7 +119,7 @@ impl Frame {
         bytes
     }
 
-    /// Decodes a frame; `None` if the bytes are none.
+    /// Decodes a frame; `None` if the bytes are not one.
     pub fn decode(bytes: &[u8; FRAME_SIZE]) -> Option<Self> {
         let intact = field::<4>(bytes, 0) == FRAME_MAGIC
             && u32::from_le_bytes(field(bytes, 36)) == crc32fast::hash(&bytes[..36]);

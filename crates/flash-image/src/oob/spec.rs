@@ -108,7 +108,7 @@ pub(super) struct SpanSpec {
     pub codeword: Option<u32>,
     /// The byte of the data, or of the presented OOB, where they appear.
     pub at: Option<u32>,
-    /// The same position in bits.
+    /// The position, in bits instead of bytes.
     pub at_bit: Option<u32>,
 }
 

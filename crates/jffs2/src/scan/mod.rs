@@ -22,7 +22,7 @@ use node::What;
 /// Number of leading blank bytes for which a block counts as blank (fs/jffs2/scan.c,
 /// `EMPTY_SCAN_SIZE`).
 const EMPTY: u32 = 256;
-/// The same number, if the block begins with a cleanmarker.
+/// Number of leading blank bytes for which a block with a cleanmarker counts as blank.
 const EMPTY_BEHIND_CLEANMARKER: usize = 32;
 /// Leading pages whose OOB must be blank in a blank block (fs/jffs2/wbuf.c, `NR_OOB_SCAN_PAGES`).
 const OOB_PAGES: u32 = 4;

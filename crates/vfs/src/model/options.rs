@@ -96,7 +96,7 @@ impl ModelOptions {
         ..Self::POSIX
     };
 
-    /// The same options with another number of allocation units.
+    /// These options with another number of allocation units.
     pub const fn with_capacity(mut self, capacity_blocks: u64) -> Self {
         self.capacity_blocks = capacity_blocks;
         self

@@ -82,12 +82,12 @@ impl SourceNode {
         Self { device: u64::from(major) << 32 | u64::from(minor), ..Self::new(kind, mode) }
     }
 
-    /// The same node with all three times set to `time`.
+    /// This node with all three times set to `time`.
     pub fn at(self, time: Timestamp) -> Self {
         Self { modified: time, accessed: time, changed: time, ..self }
     }
 
-    /// The same node with this owner and group.
+    /// This node with this owner and group.
     pub fn owned_by(self, uid: u32, gid: u32) -> Self {
         Self { uid, gid, ..self }
     }

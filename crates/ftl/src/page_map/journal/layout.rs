@@ -220,7 +220,7 @@ impl Snapshot {
         into
     }
 
-    /// Decodes a snapshot; `None` if the bytes are none.
+    /// Decodes a snapshot; `None` if the bytes are not one.
     pub fn take(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let (base, next) = (reader.long()?, reader.long()?);
