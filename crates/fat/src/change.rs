@@ -37,17 +37,17 @@ impl<D: BlockDevice> MountedVolume<D> {
             FileKind::Directory => true,
             kind => return Err(FsError::new(ErrorKind::NotSupported, format!("FAT holds no {kind}"))),
         };
-        let place = self.place(directory, &name, u32::from(is_directory), None)?;
+        let slots = self.find_entry_slots(directory, &name, u32::from(is_directory), None)?;
         let now = self.now();
         let attributes = if is_directory { attribute::DIRECTORY } else { attribute::ARCHIVE };
-        let mut raw = ShortEntry { name: place.short, attributes, ..ShortEntry::default() };
+        let mut raw = ShortEntry { name: slots.short, attributes, ..ShortEntry::default() };
         if node.mode & 0o222 == 0 {
             raw.attributes |= attribute::READ_ONLY;
         }
         time::set_created(&mut raw, now);
         time::set_modified(&mut raw, now);
         time::set_accessed(&mut raw, now);
-        let mut inode = Inode::new(directory, place.first + place.long, raw, None);
+        let mut inode = Inode::new(directory, slots.first + slots.long, raw, None);
         if is_directory {
             let clusters = self.allocate(1, None)?;
             for &cluster in &clusters {
@@ -59,7 +59,7 @@ impl<D: BlockDevice> MountedVolume<D> {
             inode.chain = Some(Default::default());
         }
         let number = self.add_inode(inode);
-        self.put_entry(directory, place, &name, number)?;
+        self.put_entry(directory, slots, &name, number)?;
         self.moved.push(number);
         self.names_changed(directory)?;
         Ok(number)

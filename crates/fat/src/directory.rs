@@ -258,7 +258,13 @@ impl<D: BlockDevice> MountedVolume<D> {
     /// Finds slots and a short name for a new entry, and allocates clusters if the directory must
     /// grow. `extra` is the number of further clusters that the caller needs: either all are
     /// available, or nothing was done. May write the running batch.
-    pub fn place(&mut self, directory: u64, name: &Name, extra: u32, going: Option<[u8; 11]>) -> Result<NewEntrySlots> {
+    pub fn find_entry_slots(
+        &mut self,
+        directory: u64,
+        name: &Name,
+        extra: u32,
+        going: Option<[u8; 11]>,
+    ) -> Result<NewEntrySlots> {
         let short = self.directory(directory)?.short_name(&name.text, going)?;
         let long = if names::is_plain(&name.text, &short) { 0 } else { names::long_slots(&name.units) };
         let count = long + 1;
@@ -321,20 +327,20 @@ impl<D: BlockDevice> MountedVolume<D> {
     }
 
     /// Writes a new entry to its slots.
-    pub fn put_entry(&mut self, directory: u64, place: NewEntrySlots, name: &Name, inode: u64) -> Result<()> {
-        let slot = place.first + place.long;
+    pub fn put_entry(&mut self, directory: u64, slots: NewEntrySlots, name: &Name, inode: u64) -> Result<()> {
+        let slot = slots.first + slots.long;
         let raw = self.inode(inode)?.raw;
         let (lba, offset) = self.slot_position(directory, slot)?;
         self.end_after(directory, slot, lba)?;
-        if place.long > 0 {
-            for (at, entry) in (place.first..).zip(names::long_entries(&name.units, &raw.name)) {
+        if slots.long > 0 {
+            for (at, entry) in (slots.first..).zip(names::long_entries(&name.units, &raw.name)) {
                 let (long_lba, long_offset) = self.slot_position(directory, at)?;
                 let phase = if long_lba == lba { Phase::Publish } else { Phase::Prepare };
                 self.sectors.patch(long_lba, Patch::new(long_offset, entry.as_bytes(), phase))?;
             }
         }
         self.sectors.patch(lba, Patch::new(offset, &raw.bytes(), Phase::Publish))?;
-        let entry = Entry { name: name.text.clone(), first: place.first, inode };
+        let entry = Entry { name: name.text.clone(), first: slots.first, inode };
         let short_name = names::show_short(&raw, self.options.code_page);
         self.directory(directory)?.insert(slot, raw.name, entry, &short_name);
         Ok(())

@@ -143,16 +143,16 @@ impl<D: BlockDevice> MountedVolume<D> {
 
     fn rename_new(&mut self, from: (u64, u32), number: u64, directory: u64, name: &Name) -> Result<()> {
         let going = (from.0 == directory).then_some(self.inode(number)?.raw.name);
-        let place = self.place(directory, name, 0, going)?;
+        let slots = self.find_entry_slots(directory, name, 0, going)?;
         let old = self.inode(number)?.raw;
-        let slot = place.first + place.long;
+        let slot = slots.first + slots.long;
         let new = self.slot_position(directory, slot)?;
         self.leave(from, number, &old, new)?;
         let inode = self.inode_mut(number)?;
-        inode.raw.name = place.short;
+        inode.raw.name = slots.short;
         inode.raw.case_flags = 0;
         (inode.parent, inode.slot) = (directory, slot);
-        self.put_entry(directory, place, name, number)?;
+        self.put_entry(directory, slots, name, number)?;
         self.arrive(number, from.0 != directory)?;
         self.names_changed(from.0)?;
         self.names_changed(directory)
