@@ -1,5 +1,5 @@
-//! One walk over volumes of damaged images. Errors are fine; a panic, an endless loop, and what no
-//! caller could live with are not.
+//! A walk over volumes of damaged images. Errors are fine; a panic, an endless loop and answers
+//! that contradict the contract are not.
 
 use std::ops::ControlFlow;
 
@@ -7,14 +7,14 @@ use nandkit_units::random::Random;
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber, NewNode};
 
-/// Levels of directories that are entered.
+/// Largest depth of directories that are entered.
 const DEPTH_MAX: u32 = 8;
-/// Entries of one directory that are looked at.
+/// Largest number of entries of one directory that are looked at.
 const ENTRIES_MAX: usize = 2000;
-/// Ranges of data of one file that are asked for.
+/// Largest number of ranges of data of one file that are asked for.
 const RANGES_MAX: u32 = 50;
 
-/// A name that was met.
+/// A name that the walk has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
     /// The directory that has it.

@@ -1,4 +1,4 @@
-//! Outside judges: programs by other authors, and the one definition of "no complaint" of each.
+//! Outside judges: programs by other authors, and for each the one definition of "no complaint".
 //!
 //! A program that is not installed is an error ([`NotInstalled`]), never a verdict.
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Marks with which fsck.f2fs begins or ends a complaint (f2fs-tools, fsck/fsck.h and
-/// fsck/quotaio.h). It exits with 0 on some faults, which only these tell.
+/// fsck/quotaio.h). It exits with 0 on some faults, which only these marks show.
 pub const FSCK_F2FS_MARKS: [&str; 5] = ["[ASSERT]", "[FIX]", "[Fail]", "[QUOTA WARNING]", "[ERROR]"];
 
 /// The last verdict of fsck.f2fs: without it the program did not look at the volume.
@@ -20,7 +20,7 @@ pub struct NotInstalled {
     pub program: String,
     /// The Debian package that has it.
     pub package: String,
-    /// The system's words.
+    /// The error of the operating system.
     pub error: String,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for NotInstalled {
 
 impl std::error::Error for NotInstalled {}
 
-/// What a program left: its exit status and its words.
+/// The result of a program: its exit status and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOutput {
     /// The exit status; `None` where a signal ended the program.
@@ -80,7 +80,7 @@ pub fn tool<A: AsRef<std::ffi::OsStr>>(
     Ok(ToolOutput { status: output.status.code(), stdout: output.stdout, stderr: output.stderr })
 }
 
-/// Runs a program that a test cannot do without.
+/// Runs a program that a test needs.
 ///
 /// # Panics
 /// Where the program is not installed or fails.
@@ -96,7 +96,7 @@ pub fn must_run<A: AsRef<std::ffi::OsStr> + fmt::Debug>(
     output
 }
 
-/// Complaints of fsck.f2fs about an image, which it leaves as it is; none of a sound volume.
+/// Complaints of fsck.f2fs about an image, which it does not change; none about a sound volume.
 ///
 /// # Errors
 /// The program is not installed.
@@ -120,7 +120,7 @@ fn fsck_f2fs_complaints(output: &ToolOutput) -> Vec<String> {
     complaints
 }
 
-/// Complaints of fsck.vfat about an image, which it leaves as it is; none of a sound volume.
+/// Complaints of fsck.vfat about an image, which it does not change; none about a sound volume.
 ///
 /// # Errors
 /// The program is not installed.

@@ -1,4 +1,4 @@
-//! What a file system or a directory of this machine shows, path by path, as text to compare.
+//! Listings of a file system or a directory of this machine, path by path, as text to compare.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,15 +12,15 @@ use nandkit_vfs::{FileKind, FileSystem, InodeNumber, Result};
 
 use crate::judges::{must_run, tool};
 
-/// What there is to know of each path, in words of which the first is the kind. A path begins
-/// with `/` and is relative to the root.
+/// A description of each path, whose first word is the kind. A path begins with `/` and is relative
+/// to the root.
 pub type Listing = BTreeMap<String, String>;
 
 /// Files that say they are longer are read in their beginning only: sizes of damaged images.
 const WHOLE_MAX: u64 = 32 << 20;
-/// How much of these is read.
+/// Bytes of the beginning that are read.
 const BEGINNING: u64 = 1 << 16;
-/// A tree of paths that are longer is one without end.
+/// Longest path; a tree with longer ones is taken as endless.
 const PATH_MAX: usize = 10_000;
 
 /// Extended attributes that a host hands on to images: those of others are the machine's own.
@@ -244,7 +244,7 @@ pub fn as_mtools_names(contents: &Contents) -> Contents {
     contents.iter().map(|(path, content)| (path.chars().map(shown).collect(), content.clone())).collect()
 }
 
-/// Where contents differ from those that are expected. Errors: in what.
+/// Compares contents with the expected ones. Errors: the differences.
 pub fn compare_contents(found: &Contents, expected: &Contents) -> std::result::Result<(), String> {
     let names = |tree: &Contents, other: &Contents| -> Vec<String> {
         tree.keys().filter(|path| !other.contains_key(*path)).cloned().collect()

@@ -50,28 +50,28 @@ impl ModelBlockDevice {
         }
     }
 
-    /// A write that succeeded.
+    /// Notes a write that succeeded.
     pub fn write(&mut self, at: Lba, bytes: &[u8]) {
         self.write_versions(at, bytes, true);
     }
 
-    /// A write that failed: each sector is old or new.
+    /// Notes a write that failed: each sector is old or new.
     pub fn write_failed(&mut self, at: Lba, bytes: &[u8]) {
         self.write_versions(at, bytes, false);
     }
 
-    /// A trim that succeeded.
+    /// Notes a trim that succeeded.
     pub fn trim(&mut self, at: Lba, sectors: u64) {
         (at.0..at.0 + sectors).for_each(|sector| self.push(sector, None, true));
     }
 
-    /// A trim that failed.
+    /// Notes a trim that failed.
     pub fn trim_failed(&mut self, at: Lba, sectors: u64) {
         (at.0..at.0 + sectors).for_each(|sector| self.push(sector, None, false));
     }
 
-    /// A flush that succeeded: only the newest versions are left. (Of one that failed the model
-    /// need not know.)
+    /// Notes a flush that succeeded: only the newest versions are left. (A flush that failed need
+    /// not be noted.)
     pub fn flush(&mut self) {
         for held in self.sectors.values_mut().filter(|held| held.acknowledged) {
             held.versions.drain(..held.versions.len() - 1);

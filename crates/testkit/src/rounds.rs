@@ -1,12 +1,12 @@
-//! How many rounds a test of drawn cases makes, and which one again: the two variables of all of
-//! them.
+//! Rounds of tests of random cases, and the two environment variables that set their number and
+//! repeat one.
 
 use std::env;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// How many rounds are made, in place of the usual number: `NANDKIT_ROUNDS=20000`.
+/// Sets the number of rounds instead of the usual one: `NANDKIT_ROUNDS=20000`.
 pub const ROUNDS_VARIABLE: &str = "NANDKIT_ROUNDS";
 
 /// What is run again, and nothing else: `round:17` of drawn cases, or a slice of a long run without
@@ -35,7 +35,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// So many rounds from 0 on, as the environment says, or those that it names.
+    /// The number of rounds from 0 on that the environment sets, or the rounds that it names.
     pub fn of(usual: u64) -> Self {
         Self::from(usual, env::var(REPLAY_VARIABLE).ok().as_deref())
     }

@@ -1,4 +1,4 @@
-//! What the soaks have in common: their command line, and the table of cuts that they end with.
+//! Common parts of the soaks: their command line, and the table of cuts at their end.
 //!
 //! A soak makes cuts until it has enough, counts each by its cause and by how it was left, and
 //! fails where a cause got fewer than one in [`CUTS_PER_CAUSE`]: then it no longer reaches what it
@@ -11,14 +11,14 @@ use std::process::ExitCode;
 /// Each cause has at least one cut in so many: 1,000 of 35,000.
 pub const CUTS_PER_CAUSE: u64 = 35;
 
-/// What the command line asks for.
+/// Arguments of a soak's command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arguments {
-    /// How many cuts at least.
+    /// Least number of cuts.
     pub cuts: u64,
     /// The first seed.
     pub seed: u64,
-    /// Do again what this string says, as a failure has told it.
+    /// The replay string of a failure, which is run again.
     pub replay: Option<String>,
     /// Values of the soak's own options, in the order in which they were given.
     pub more: Vec<(String, String)>,
@@ -73,7 +73,7 @@ fn number(word: &str, text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{word} \"{text}\": expected a number"))
 }
 
-/// Cuts by cause, which are the rows, and by how the cut left things.
+/// Table of cuts: a row for each cause, a column for each state that a cut left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     rows: Vec<&'static str>,
@@ -88,7 +88,7 @@ impl Table {
         Self { rows: rows.to_vec(), counts: vec![vec![0; columns.len()]; rows.len()], columns }
     }
 
-    /// Counts cuts; what is no row or column counts nothing.
+    /// Counts cuts; an unknown row or column is ignored.
     pub fn count(&mut self, row: usize, column: usize, cuts: u64) {
         if let Some(cell) = self.counts.get_mut(row).and_then(|row| row.get_mut(column)) {
             *cell += cuts;
@@ -133,7 +133,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// What a seed does. Errors: how to repeat what went wrong, which the panic has described.
+/// Runs a seed. Errors: the replay string of a panic, whose message was printed.
 pub fn attempt<T>(seed: u64, run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| format!("replay with: --replay seed:{seed}"))
 }
@@ -161,7 +161,7 @@ pub fn run_lists<C>(
     show(&cuts).reaches_all()
 }
 
-/// Ends a soak: says what was wrong.
+/// Ends a soak, and prints its error.
 pub fn close(done: Result<(), String>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,

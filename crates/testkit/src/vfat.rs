@@ -1,4 +1,4 @@
-//! A FAT volume before programs by other authors: fsck.vfat, and mtools, which reads the whole
+//! Checks FAT volumes by programs of other authors: fsck.vfat, and mtools, which reads the whole
 //! tree.
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use nandkit_units::{Context, Lba, ReadInto, is_zeroed};
 use crate::judges::fsck_vfat;
 use crate::listing::{Contents, as_mtools_names, compare_contents, mtools_contents};
 
-/// Who looks at an image besides our own checker.
+/// The programs that check an image in addition to our own checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judges {
     /// fsck.vfat.
@@ -33,8 +33,8 @@ impl Judges {
         Self { fsck: number.is_multiple_of(20), readers: number.is_multiple_of(100) }
     }
 
-    /// What they have against an image of a volume that holds this tree. `scratch` is an empty
-    /// directory, for what mtools reads.
+    /// Complaints of the judges about an image of a volume that holds this tree. `scratch` is an
+    /// empty directory, for what mtools reads.
     pub fn judge(self, image: &Path, expected: &Contents, scratch: &Path) -> Result<(), String> {
         if self.fsck {
             let complaints = fsck_vfat(image).map_err(|error| error.to_string())?;

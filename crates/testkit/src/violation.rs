@@ -1,4 +1,4 @@
-//! What a conformance suite reports: which promise was broken, and how.
+//! Reports of conformance suites: which promise was broken, and how.
 
 use std::any::Any;
 use std::fmt;

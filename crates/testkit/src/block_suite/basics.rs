@@ -1,4 +1,4 @@
-//! Reads, writes, ranges, time.
+//! Checks of reads, writes, ranges and time.
 
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_units::{Content, Context, Described, Description, Done, Generator, Lba, Nanos, Payload, ReadInto};
@@ -33,7 +33,7 @@ pub fn geometry(bench: &mut Bench<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What was never written reads as zeroes, into every kind of destination.
+/// Sectors that were never written read as zeroes, into every kind of destination.
 pub fn unwritten_reads_zero(bench: &mut Bench<'_>) -> Result<(), String> {
     let sectors = bench.geometry.sectors.min(4);
     let zeroes = vec![0; sectors as usize * bench.size()];
@@ -87,7 +87,7 @@ pub fn isolation(bench: &mut Bench<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests outside the device, and of parts of sectors: refused, and nothing changed.
+/// Requests outside the device, and of parts of sectors, are refused and change nothing.
 pub fn range(bench: &mut Bench<'_>) -> Result<(), String> {
     let (sectors, size) = (bench.geometry.sectors, bench.size());
     let first = bench.fill(Lba(0), 2)?;
@@ -124,7 +124,7 @@ pub fn range(bench: &mut Bench<'_>) -> Result<(), String> {
     bench.expect(Lba(sectors - 2), &last, "after refused requests")
 }
 
-/// Nothing at all, absurdly much, and endless descriptions: no panic, and nothing changes.
+/// Empty and absurdly long requests and endless descriptions cause no panic and change nothing.
 pub fn silly_arguments(bench: &mut Bench<'_>) -> Result<(), String> {
     let bytes = bench.fill(Lba(0), 2)?;
     let context = bench.context();
@@ -204,7 +204,7 @@ pub fn content_reads(bench: &mut Bench<'_>) -> Result<(), String> {
     bench.expect(target, &expected, "content moved elsewhere")
 }
 
-/// A flush succeeds, again too, and changes nothing.
+/// A flush succeeds, also a second time, and changes nothing.
 pub fn flush(bench: &mut Bench<'_>) -> Result<(), String> {
     let bytes = bench.fill(Lba(1), 3)?;
     for _ in 0..2 {

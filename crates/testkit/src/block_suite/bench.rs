@@ -29,7 +29,7 @@ impl<'a> Bench<'a> {
         Self { device, geometry, options, random, now: Nanos(1_000_000), asked: *asked, make }
     }
 
-    /// Another device as it was at the start of the check.
+    /// Makes another device, in the state at the start of the check.
     pub fn another(&mut self) -> Box<dyn BlockDevice> {
         (self.make)(&self.asked)
     }

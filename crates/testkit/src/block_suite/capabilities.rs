@@ -1,4 +1,4 @@
-//! Trim and remap, where a device offers them, and the random run.
+//! Checks of trim and remap, where a device offers them, and the random run.
 
 use nandkit_block::ErrorKind;
 use nandkit_units::{Lba, Payload};

@@ -1,4 +1,4 @@
-//! What a flush promises, for devices that can be closed and opened again.
+//! Checks the promise of a flush, for devices that can be closed and opened again.
 
 use nandkit_block::{BlockDevice, BlockGeometry};
 use nandkit_units::random::Random;
@@ -11,7 +11,7 @@ use crate::violation::{Violations, ensure, guarded};
 /// The name of the one check of [`run`].
 pub const DURABILITY: &str = "durability";
 
-/// A device that can be lost and found again, as after a crash or a power cut.
+/// A device that can be closed without a flush and opened again, as after a crash or a power cut.
 pub trait Reopen {
     /// The open device.
     fn device(&mut self) -> &mut dyn BlockDevice;
@@ -19,8 +19,8 @@ pub trait Reopen {
     fn reopen(&mut self);
 }
 
-/// Runs the check `durability`: what was flushed is there after reopening, what was not is old or
-/// new.
+/// Runs the check `durability`: after reopening, flushed sectors have their content, and each other
+/// sector is old or new.
 pub fn run(mut make: impl FnMut(&BlockGeometry) -> Box<dyn Reopen>, options: &BlockOptions) -> Result<(), Violations> {
     let mut found = Vec::new();
     for geometry in &options.geometries {

@@ -21,11 +21,11 @@ use nandkit_block::{BlockDevice, BlockGeometry};
 use crate::violation::{Violations, guarded};
 use bench::Bench;
 
-/// What the suite must know besides the geometry.
+/// Options of the suite.
 #[derive(Clone, Debug)]
 pub struct BlockOptions {
-    /// The axis: one device is made for each and every check. A device may be larger than asked
-    /// for, but not smaller.
+    /// The geometries: each check gets a new device of each. A device may be larger than asked for,
+    /// but not smaller.
     pub geometries: Vec<BlockGeometry>,
     /// Requests of the random comparison with a model, per geometry.
     pub rounds: u32,
@@ -39,7 +39,7 @@ impl Default for BlockOptions {
     }
 }
 
-/// The default axis: sectors of 512 to 65,536 bytes, odd numbers of sectors.
+/// The default geometries: sectors of 512 to 65,536 bytes, odd numbers of sectors.
 pub fn geometries() -> Vec<BlockGeometry> {
     let geometry = |sector_size, sectors, preferred_size| BlockGeometry {
         sector_size,

@@ -1,4 +1,4 @@
-//! Requests in parts are one request.
+//! Checks that a request in several parts acts as one request.
 
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_units::{Assembly, Content, Context, Described, Description, Generator, Lba, Payload, ReadInto};
@@ -6,7 +6,8 @@ use nandkit_units::{Assembly, Content, Context, Described, Description, Generato
 use super::bench::Bench;
 use crate::flash_suite::same;
 
-/// Writes and reads in parts have the content, the instants and the errors of the whole in one.
+/// Writes and reads in parts have the content, the instants and the errors of the same request in
+/// one part.
 pub fn parts(bench: &mut Bench<'_>) -> Result<(), String> {
     let sector = bench.geometry.sector_size;
     let bytes = bench.random_sectors(4);
@@ -35,8 +36,8 @@ pub fn parts(bench: &mut Bench<'_>) -> Result<(), String> {
     refused(bench, &bytes)
 }
 
-/// The same parts on this device, and joined on another as it was: content and instants are the
-/// same.
+/// Writes the parts to this device, and joined to another in the same state: content and instants
+/// are the same.
 fn write_as_one(bench: &mut Bench<'_>, at: Lba, parts: &[Payload<'_>]) -> Result<(), String> {
     let context = Context::at(bench.now);
     let (mut one, mut other) = (bench.another(), bench.another());
@@ -90,7 +91,7 @@ fn whole(
     Ok((content.to_bytes().to_vec(), done))
 }
 
-/// Parts that reach outside, or are no sectors together, change nothing.
+/// Parts that reach outside the device, or are no whole sectors together, change nothing.
 fn refused(bench: &mut Bench<'_>, bytes: &[u8]) -> Result<(), String> {
     let (size, last, context) = (bench.size(), bench.last(), bench.context());
     let before = bench.fill(last, 1)?;

@@ -1,4 +1,4 @@
-//! A block device in memory with one planted bug, or with none and remapping: the suite's own test.
+//! A block device in memory with remapping and at most one planted bug: the suite's own test.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,8 +76,8 @@ impl BlockBug {
     ];
 }
 
-/// A RAM device with remapping, a volatile cache (what was not flushed is lost by
-/// [`Reopen::reopen`]), and a bug where one is planted.
+/// A RAM device with remapping, a volatile cache ([`Reopen::reopen`] loses what was not flushed),
+/// and at most one planted bug.
 #[derive(Debug)]
 pub struct PlantedDevice {
     inner: RamDevice,
@@ -236,7 +236,7 @@ impl BlockDevice for PlantedDevice {
             parts.reverse();
         }
         let joined = self.write(context, at, Payload::joined(&parts, &mut Assembly::new()))?;
-        // As if each were a request that takes a second, which no device above hides.
+        // Each part takes a second, as a request of its own; no device above hides that.
         let more = if self.has(BlockBug::PartsAreRequests) { parts.len().saturating_sub(1) as u64 } else { 0 };
         Ok(Done { completed: Nanos(joined.completed.0 + 1_000_000_000 * more), ..joined })
     }

@@ -1,5 +1,5 @@
-//! Searching power cuts: every plan of depth one, sampled plans of any depth, and a failure that
-//! names its plan.
+//! The search for power cuts that break a promise: every plan of one cut, and sampled plans of any
+//! depth. A failure names its plan.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use nandkit_units::random::Random;
 
 use crate::rounds::REPLAY_VARIABLE;
 
-/// A cut that broke something. The text names the plan that does it again.
+/// A cut that broke a promise. Its text names the plan that repeats it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CutFailure {
     /// The plan.
     pub plan: CutPlan,
-    /// What was wrong after it.
+    /// What was wrong after the cut.
     pub detail: String,
 }
 
@@ -53,8 +53,8 @@ pub fn sampled(seed: u64, steps: u64, recovery_steps: u64, depth: u32, count: u6
     })
 }
 
-/// Runs each plan until one fails; how many were run. With [`REPLAY_VARIABLE`] set, only the plan
-/// that it names is run.
+/// Runs each plan until one fails, and returns how many were run. With [`REPLAY_VARIABLE`] set,
+/// only the plan that it names is run.
 pub fn search(
     plans: impl IntoIterator<Item = CutPlan>,
     mut run: impl FnMut(&CutPlan) -> Result<(), String>,

@@ -1,5 +1,5 @@
-//! Power cuts at programs and erases of a volume on flash: before, inside in each torn state, and
-//! after; and again while the volume that was cut is written to.
+//! Power cuts of a volume on flash at its programs and erases: before one, inside it in each torn
+//! state, and after it; then further cuts while the volume is written to again.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use nandkit_vfs::FileSystem;
 
 use super::{History, Promise, State, observe, step};
 
-/// A format as a run mounts it.
+/// A format that a run can mount.
 pub trait FormatOnFlash: Clone + Debug {
     /// A mounted volume.
     type Mounted<D: Flash>: FileSystem;
@@ -21,15 +21,15 @@ pub trait FormatOnFlash: Clone + Debug {
     /// Mounts a device that was formatted. Errors: those of the format.
     fn mount<D: Flash>(&self, device: D) -> nandkit_vfs::Result<Self::Mounted<D>>;
 
-    /// Fails where a volume contradicts itself, or another look at what it was mounted from. A
-    /// message begins with `what`.
+    /// Fails where a volume contradicts itself, or a second mount of the same device. A message
+    /// begins with `what`.
     fn contradicts_nothing<D: Flash + Clone>(&self, volume: &Self::Mounted<D>, mounted_from: &D, what: &str);
 }
 
-/// A cut: in which operation of the device, why the volume asked for that, and when.
+/// A cut: the operation of the device, its cause, and the moment in it.
 pub type Cut = (Operation, Cause, CutMoment);
 
-/// What a cut left.
+/// The device after a cut.
 struct Left<D> {
     /// Number of the volume's operation.
     operation: usize,
@@ -37,7 +37,7 @@ struct Left<D> {
     device: D,
 }
 
-/// A device that keeps what a cut at its programs and erases would have left.
+/// A device that keeps a copy of itself for each cut at its programs and erases.
 struct Snapping<D> {
     inner: D,
     operation: Arc<AtomicUsize>,
@@ -48,7 +48,7 @@ struct Snapping<D> {
 }
 
 impl<D: Flash + Interrupt + Clone> Snapping<D> {
-    /// When to cut a step: what is rare is cut more often.
+    /// The moments at which a step is cut; rare steps are cut more often.
     fn moments(&mut self, operation: Operation, cause: Cause) -> Vec<CutMoment> {
         if self.every == 0 {
             return CutMoment::ALL.to_vec();
@@ -65,7 +65,8 @@ impl<D: Flash + Interrupt + Clone> Snapping<D> {
         (0..times).map(|_| CutMoment::ALL[self.random.below(CutMoment::ALL.len() as u64) as usize]).collect()
     }
 
-    /// Keeps what is left by each cut of a step that `make` does to a device, or does in part.
+    /// Keeps the devices that the cuts of a step leave; `make` does the step on a device, whole or
+    /// in part.
     fn keep(
         &mut self,
         operation: Operation,
@@ -117,13 +118,13 @@ impl<D: Flash + Interrupt + Clone> Flash for Snapping<D> {
 /// A run on a device with an empty volume that is cut.
 #[derive(Clone, Debug)]
 pub struct Run<F> {
-    /// What is mounted, and how.
+    /// The format, with its options of mounting.
     pub format: F,
-    /// What it promises.
+    /// The format's promise.
     pub promise: Promise,
-    /// Of all that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Operations.
+    /// Number of operations of the run.
     pub steps: usize,
     /// One program of the user's data in this many is cut at two moments, other programs more
     /// often, and every erase; 0: each at each moment.
@@ -131,7 +132,7 @@ pub struct Run<F> {
 }
 
 impl<F: FormatOnFlash> Run<F> {
-    /// Cuts the run, and a shorter run on what each third cut left, and each cut of an erase.
+    /// Cuts the run, and a shorter run on the device after each third cut and each cut of an erase.
     ///
     /// # Panics
     ///
@@ -153,7 +154,7 @@ impl<F: FormatOnFlash> Run<F> {
         cuts
     }
 
-    /// What each cut leaves of the run, in their order.
+    /// The devices that the cuts of the run leave, in the order of the cuts.
     pub fn left<D: Flash + Interrupt + Clone>(&self, start: D) -> Vec<D> {
         self.snap(start, State::empty()).1.into_iter().map(|left| left.device).collect()
     }
@@ -190,7 +191,7 @@ impl<F: FormatOnFlash> Run<F> {
             self.format.contradicts_nothing(&fs, &kept, &what);
             cuts.push(cut);
             let again = number % 3 == 0 || cut.0 == Operation::Erase;
-            // A page that is there in part is no state to begin with.
+            // A run does not start on a state with a page that was written in part.
             if depth > 0 && again && state.is(&found) {
                 let shorter = Self { seed: self.seed ^ number as u64, steps: 16, every: 6, ..self.clone() };
                 shorter.cut_from(depth - 1, (kept, state), cuts);

@@ -1,4 +1,4 @@
-//! The states that a volume went through, and which of them a cut may leave.
+//! The history of a volume: its states, and which of them a cut may leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::observed::{ObservedNode, ObservedTree, describe};
 use super::state::{Node, PAGE, State, XATTRS, page, value_of};
 
-/// What a format promises of a power cut.
+/// A format's promise about a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// The state after one of the operations since the last sync. Of an operation that changes a
@@ -34,7 +34,7 @@ pub struct History {
 }
 
 impl History {
-    /// Of a volume in this state, all of which is durable.
+    /// The history of a volume in this state, which is durable.
     pub fn new(state: State) -> Self {
         let given = state.given;
         Self { given, states: vec![state], operations: Vec::new(), synced: 0, current: Arc::default() }
@@ -50,30 +50,30 @@ impl History {
         self.current.load(Ordering::Relaxed)
     }
 
-    /// The same for a device that is below the volume.
+    /// The number of the operation under way, for a device below the volume.
     pub fn current(&self) -> Arc<AtomicUsize> {
         self.current.clone()
     }
 
-    /// An operation begins, that will go through these states.
+    /// Begins an operation that goes through these states.
     pub(super) fn begin(&mut self, states: impl IntoIterator<Item = State>) {
         self.current.store(self.operations.len(), Ordering::Relaxed);
         self.states.extend(states);
         self.operations.push((self.synced, self.states.len() - 1));
     }
 
-    /// All is durable.
+    /// Notes a sync: the current state is durable.
     pub(super) fn sync(&mut self) {
         self.synced = self.states.len() - 1;
     }
 
-    /// The last operation changed nothing: the volume is in this state again.
+    /// Takes the last operation back, which changed nothing: the volume is in this state again.
     pub(super) fn take_back(&mut self, before: State) {
         self.states.push(before);
     }
 
-    /// The state in which a cut during an operation left a volume. Errors: it breaks the promise,
-    /// and how.
+    /// The state in which a cut during an operation left a volume. Errors: how it breaks the
+    /// promise.
     pub fn judge(&self, found: &ObservedTree, operation: usize, promise: Promise) -> Result<State, String> {
         let (first, last) = self.operations[operation];
         let states = &self.states[first..=last];
@@ -95,13 +95,14 @@ impl History {
 }
 
 impl State {
-    /// Whether a volume holds just this.
+    /// Whether a volume is exactly in this state.
     pub fn is(&self, found: &ObservedTree) -> bool {
         fits(self, found, None)
     }
 }
 
-/// Whether a volume holds just this; one page of one file may be as in `next` up to a place.
+/// Whether a volume is exactly in this state, but for one page of one file, whose beginning may be
+/// as in `next`.
 fn fits(state: &State, found: &ObservedTree, next: Option<&State>) -> bool {
     let node = |(number, found): (&usize, &ObservedNode)| {
         let node = &state.nodes[number];
@@ -113,14 +114,14 @@ fn fits(state: &State, found: &ObservedTree, next: Option<&State>) -> bool {
     state.names == found.names && state.nodes.keys().eq(found.nodes.keys()) && found.nodes.iter().all(node)
 }
 
-/// Whether bytes are these pages, the last of which may be new only up to a place.
+/// Whether bytes are these pages; the beginning of one page may be as in `next`.
 fn is(bytes: &[u8], pages: &[u32], next: Option<&Vec<u32>>) -> bool {
     let whole = bytes.len() == pages.len() * PAGE
         && bytes.chunks(PAGE).zip(pages).all(|(bytes, version)| bytes == page(*version));
     whole || next.is_some_and(|next| is_between(bytes, pages, next))
 }
 
-/// Whether one page of `next` is there in part: its beginning new, its rest as in `pages`.
+/// Whether one page of `next` was written in part: its beginning is new, its rest is as in `pages`.
 fn is_between(bytes: &[u8], pages: &[u32], next: &[u32]) -> bool {
     (pages.len() * PAGE..=next.len() * PAGE).contains(&bytes.len())
         && bytes.chunks(PAGE).enumerate().all(|(number, bytes)| {
@@ -132,7 +133,7 @@ fn is_between(bytes: &[u8], pages: &[u32], next: &[u32]) -> bool {
         })
 }
 
-/// The state that pieces of these make.
+/// The state that is made of pieces of these states.
 fn mixed(found: &ObservedTree, states: &[State]) -> Result<State, String> {
     for name in states.iter().flat_map(|state| state.names.keys()).filter(|name| !found.names.contains_key(*name)) {
         if states.iter().all(|state| state.names.contains_key(name)) {
@@ -157,10 +158,10 @@ fn mixed(found: &ObservedTree, states: &[State]) -> Result<State, String> {
     Ok(state)
 }
 
-/// What pieces of these make of a file or directory; `None` where it has a piece that none of them
-/// had.
+/// The file or directory that is made of pieces of these; `None` where it has a piece that none of
+/// them had.
 fn mixed_node(node: &ObservedNode, known: &[&Node]) -> Option<Node> {
-    // A file that comes to be in these states has no size before.
+    // A file that was created in these states has no size before.
     let lengths: Vec<usize> = known.iter().map(|known| known.pages.len() * PAGE).collect();
     let sized = lengths.iter().min() <= Some(&node.bytes.len()) && Some(&node.bytes.len()) <= lengths.iter().max();
     let paged = node.bytes.chunks(PAGE).enumerate().all(|(page, bytes)| {
@@ -212,7 +213,7 @@ mod tests {
         state
     }
 
-    /// What a volume in a state shows.
+    /// The tree that a volume in this state shows.
     fn show(state: &State) -> ObservedTree {
         let node = |node: &Node| ObservedNode {
             directory: node.directory,
@@ -224,8 +225,8 @@ mod tests {
         ObservedTree { names: state.names.clone(), nodes }
     }
 
-    /// A file "a" of two pages that is synced; then its pages are written, one by one, and it is
-    /// renamed.
+    /// The history of a synced file "a" of two pages, whose pages are then written one by one, and
+    /// which is then renamed.
     fn history() -> History {
         let mut history = History::new(State::empty());
         history.begin([state("a", &[1, 2])]);
@@ -237,8 +238,7 @@ mod tests {
         history
     }
 
-    /// Which of both promises a volume keeps behind a cut in the last operation: in order, synced
-    /// only.
+    /// Which promises a volume keeps after a cut in the last operation: in order, synced only.
     fn kept(found: &ObservedTree) -> (bool, bool) {
         let history = history();
         let keeps = |promise| history.judge(found, history.under_way(), promise).is_ok();

@@ -1,12 +1,11 @@
-//! What a volume may hold behind a power cut: one promise for each way in which a format orders its
-//! writes, and what judges it. The page docs/design/13-durability.md has the promises of all
-//! formats.
+//! The promises of formats about power cuts, one for each way in which a format orders its writes,
+//! and the checks of them. The page docs/design/13-durability.md has the promises of all formats.
 //!
 //! * [`History`] of a volume's states, with [`step`] which makes them, judges [`Promise::InOrder`]
-//!   and [`Promise::SyncedOnly`]. A file is known by its owner, under whatever names: hard links,
-//!   modes and extended attributes are judged too.
-//! * [`per_file`] is the promise of a format that keeps no owners: a file is what its path leads
-//!   to.
+//!   and [`Promise::SyncedOnly`]. A file is identified by its owner, whatever its names: hard
+//!   links, modes and extended attributes are checked, too.
+//! * [`per_file`] is the promise of a format that stores no owners: a file is identified by its
+//!   path.
 //! * [`flash_cuts`] cuts a volume on flash at its programs and erases.
 //! * [`cut`] makes plans of cuts, and says which one failed.
 

@@ -1,4 +1,4 @@
-//! What a volume shows of itself.
+//! The tree of files that a volume shows.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use nandkit_vfs::{FileKind, FileSystem, InodeNumber};
 
 use super::state::{Name, PAGE, ROOT, XATTRS, xattr_name};
 
-/// A file or directory as a volume shows it.
+/// A file or directory that a volume shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedNode {
     /// Whether it is a directory.
@@ -18,10 +18,10 @@ pub struct ObservedNode {
     pub(super) bytes: Vec<u8>,
 }
 
-/// What a volume holds.
+/// The tree of files and directories that a volume shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedTree {
-    /// Names, and the numbers of what they are of.
+    /// Names, with the numbers of their files and directories.
     pub names: BTreeMap<Name, usize>,
     /// Files and directories by their numbers.
     pub nodes: BTreeMap<usize, ObservedNode>,
@@ -45,11 +45,11 @@ pub(super) fn inodes(fs: &dyn FileSystem) -> BTreeMap<usize, InodeNumber> {
     inodes
 }
 
-/// What a volume holds.
+/// Reads the tree that a volume shows.
 ///
 /// # Panics
 ///
-/// Where it cannot be read, or counts other links than there are.
+/// Where it cannot be read, or its counts of links are wrong.
 pub fn observe(fs: &dyn FileSystem) -> ObservedTree {
     let inodes = inodes(fs);
     let mut found = ObservedTree { names: BTreeMap::new(), nodes: BTreeMap::new() };

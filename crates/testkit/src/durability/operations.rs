@@ -23,7 +23,7 @@ pub fn step(fs: &mut dyn FileSystem, history: &mut History, random: &mut Random)
     let inodes = inodes(fs);
     let directories: Vec<usize> =
         before.nodes.iter().filter(|(_, node)| node.directory).map(|(number, _)| *number).collect();
-    // Half of all happens in the root. A name is of files or of directories.
+    // Half of the operations are in the root. A name is either of files or of directories.
     let name = |random: &mut Random, kind: &str| -> Name {
         let below = random.below(2) == 0;
         let parent = if below { directories[random.below(directories.len() as u64) as usize] } else { ROOT };
@@ -102,7 +102,7 @@ fn create(
     changes(fs).create(inodes[&name.0], name.1.as_bytes(), &node).map(drop)
 }
 
-/// An operation that the contract forbids changes nothing.
+/// Makes an operation that the contract forbids, and that must change nothing.
 fn refused(history: &mut History, expected: ErrorKind, operation: impl FnOnce() -> Result<()>) -> Result<()> {
     history.begin([]);
     match operation() {
@@ -207,7 +207,7 @@ fn write(
     if taken == PAGE {
         return Ok(());
     }
-    // The volume is full, and the page there in part: away with it.
+    // The volume is full, and the page was written in part: remove the file.
     let links = history.now().names.into_iter().filter(|(_, of)| *of == node).map(|(name, _)| name);
     for link in links.collect::<Vec<_>>() {
         let mut after = history.now();

@@ -1,7 +1,7 @@
-//! The promise of a format that keeps no owners and orders its writes by the file, as FAT: what was
-//! synced and not touched since is there. Of a path that was touched, its state is one that it had
-//! since the last sync, each sector is of one version at its place, and a rename that nothing else
-//! touched leaves exactly one of both names.
+//! The promise of a format that stores no owners and orders its writes by the file, as FAT does:
+//! what was synced and not touched since is unchanged. Of a path that was touched, its state is one
+//! that it had since the last sync, each sector is of one version at its place, and a rename that
+//! nothing else touched leaves exactly one of both names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::listing::Contents;
 /// A node of a tree: a content, or `None` for a directory.
 type Node = Option<Vec<u8>>;
 
-/// What a volume held, and since its last sync may hold behind a cut.
+/// The content of a volume, and what it may hold after a cut since its last sync.
 #[derive(Default)]
 pub struct History {
     now: Contents,
@@ -41,7 +41,7 @@ impl History {
         self.renames.clear();
     }
 
-    /// Holds what a cut left against what may be there. Errors: what breaks the promise.
+    /// Compares the files after a cut with what the promise allows. Errors: how they break it.
     pub fn judge(&self, found: &Contents) -> std::result::Result<(), String> {
         let paths: BTreeSet<&String> = found.keys().chain(self.now.keys()).chain(self.allowed.keys()).collect();
         paths.into_iter().try_for_each(|path| self.judge_path(path, found.get(path)))?;
@@ -122,7 +122,7 @@ pub fn step(fs: &mut dyn FileSystem, history: &mut History, random: &mut Random)
     let existing = history.now.get(path).cloned().flatten();
     history.counter = history.counter.wrapping_add(1);
     match random.below(8) {
-        // Replaced by a new content: truncate and write; every prefix of it may be found.
+        // Replaced by a new content (truncate and write); every prefix of it may be found.
         0 | 1 => {
             let content = vec![history.counter; 1 + random.below(3000) as usize];
             let inode = match existing {

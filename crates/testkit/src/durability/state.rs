@@ -1,18 +1,18 @@
-//! What a volume holds, as the model says.
+//! The model of a volume's state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files are written in pages of so many bytes.
+/// Bytes of a page; files are written in pages.
 pub(super) const PAGE: usize = 4096;
 
 /// The root's number in the model.
 pub(super) const ROOT: usize = 0;
 
-/// A file has up to so many extended attributes.
+/// Largest number of extended attributes of a file.
 pub(super) const XATTRS: u64 = 2;
 
-/// A file or directory: what belongs to it under whatever names. Its number is its owner on the
-/// volume, so that each one found is known.
+/// A file or directory, whatever its names. Its number is its owner on the volume, so that each one
+/// found can be identified.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub(super) directory: bool,
@@ -32,7 +32,7 @@ impl Node {
 /// A name: the directory's number and the name in it.
 pub type Name = (usize, String);
 
-/// Names, and what they are of.
+/// The state of a volume: names, with their files and directories.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     pub(super) names: BTreeMap<Name, usize>,
@@ -43,7 +43,7 @@ pub struct State {
 }
 
 impl State {
-    /// Of a volume without files.
+    /// The state of a volume without files.
     pub fn empty() -> Self {
         Self { names: BTreeMap::new(), nodes: BTreeMap::from([(ROOT, Node::new(true))]), given: (ROOT, 0) }
     }
@@ -52,7 +52,7 @@ impl State {
         self.names.keys().any(|(parent, _)| *parent == directory)
     }
 
-    /// Whether a way down leads from one directory to another.
+    /// Whether the second directory lies in the tree below the first.
     pub(super) fn leads_to(&self, from: usize, to: usize) -> bool {
         let mut below = self.names.iter().filter(|((parent, _), _)| *parent == from);
         from == to || below.any(|(_, node)| self.nodes[node].directory && self.leads_to(*node, to))
@@ -80,7 +80,7 @@ impl State {
     }
 }
 
-/// What a page of a version holds: the version, again and again.
+/// The content of a page of this version: the version, repeated.
 pub(super) fn page(version: u32) -> Vec<u8> {
     version.to_le_bytes().repeat(PAGE / 4)
 }

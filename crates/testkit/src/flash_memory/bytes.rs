@@ -1,14 +1,14 @@
-//! Bytes as a flash device.
+//! A flash device over bytes.
 
 use std::sync::Arc;
 
 use nandkit_flash::{ErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Result};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, FlashKind, PageAddress, ReadInto};
 
-/// Bytes as a flash device: images of any content. Nothing is checked but ranges.
+/// A flash device over bytes of any content, such as an image. It checks nothing but ranges.
 #[derive(Clone, Debug)]
 pub struct RamFlash {
-    /// The shape.
+    /// The geometry.
     pub geometry: FlashGeometry,
     /// All pages' data.
     pub data: Arc<Vec<u8>>,

@@ -76,41 +76,41 @@ impl StrictFlash {
         }
     }
 
-    /// The same device, which takes the pages of a block without gaps: the strictest rule that a
-    /// NAND chip has.
+    /// Makes the device refuse gaps between the programmed pages of a block: the strictest rule
+    /// that a NAND chip has.
     pub fn without_gaps(self) -> Self {
         Self { consecutive: true, ..self }
     }
 
-    /// The programs from now on that fail: the n-th each.
+    /// Makes the n-th programs from now on fail.
     pub fn fail_programs(&mut self, nth: impl IntoIterator<Item = u64>) {
         let now = self.programs;
         self.failing_programs = nth.into_iter().map(|n| now + n).collect();
     }
 
-    /// The erases from now on that fail: the n-th each.
+    /// Makes the n-th erases from now on fail.
     pub fn fail_erases(&mut self, nth: impl IntoIterator<Item = u64>) {
         let now = self.erasures;
         self.failing_erases = nth.into_iter().map(|n| now + n).collect();
     }
 
-    /// What an erase leaves that is cut when all but one page are gone.
+    /// Leaves a block as an erase does that is cut when all pages but one are erased.
     pub fn keep_only(&mut self, block: BlockIndex, page: u32) {
         let pages = self.geometry.pages_per_block;
         self.clear(block, (0..pages).filter(|other| *other != page));
     }
 
-    /// What an erase leaves that is cut at its very end.
+    /// Leaves a block as an erase does that is cut at its very end.
     pub fn weaken(&mut self, block: BlockIndex) {
         self.block(block).weak = true;
     }
 
-    /// Makes a block the same as another.
+    /// Copies a block over another.
     pub fn put_copy(&mut self, of: BlockIndex, at: BlockIndex) {
         self.blocks[at.index()] = self.blocks[of.index()].clone();
     }
 
-    /// What is programmed in a block cannot be read sound any more.
+    /// Makes the programmed pages of a block uncorrectable.
     pub fn decay(&mut self, block: BlockIndex) {
         let page = self.geometry.page_size as usize;
         let block = self.block(block);
@@ -119,7 +119,7 @@ impl StrictFlash {
         }
     }
 
-    /// Puts bytes where they are wanted, past all rules: an image that somebody else has made.
+    /// Writes bytes without regard to any rule, as for an image that another program has made.
     pub fn poke(&mut self, place: usize, bytes: &[u8]) {
         let size = self.geometry.block_size() as usize;
         self.block(BlockIndex((place / size) as u32)).data[place % size..][..bytes.len()].copy_from_slice(bytes);
@@ -131,7 +131,8 @@ impl StrictFlash {
         bytes.chunks(size).enumerate().for_each(|(block, part)| self.poke(block * size, part));
     }
 
-    /// All bytes, each page followed by its OOB. What cannot be read sound is there as it reads.
+    /// All bytes, each page followed by its OOB. Uncorrectable pages have the bytes that a read
+    /// delivers.
     pub fn dump(&self) -> Vec<u8> {
         let (page, oob) = (self.geometry.page_size as usize, self.geometry.oob_size as usize);
         let mut dump = Vec::with_capacity(self.blocks.len() * self.geometry.pages_per_block as usize * (page + oob));
@@ -246,7 +247,7 @@ impl StrictFlash {
     }
 }
 
-/// What is read of a page that cannot be read sound.
+/// The bytes that a read of an uncorrectable page delivers.
 fn spoil(page: u32, bytes: &mut [u8]) {
     for (place, byte) in bytes.iter_mut().enumerate().step_by(97) {
         *byte ^= random::hash(u64::from(page), place as u64, 1) as u8;

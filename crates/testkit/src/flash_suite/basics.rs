@@ -1,4 +1,4 @@
-//! Programs, reads, erases, bad blocks and time.
+//! Checks of programs, reads, erases, bad blocks and time.
 
 use nandkit_flash::{ErrorKind, Flash, PageProgram, PageRead};
 use nandkit_units::{BlockIndex, Context, Done, Nanos, PageAddress, Payload, ReadInto};
@@ -31,7 +31,7 @@ pub fn program_and_read_back(bench: &mut Bench<'_>) -> Result<(), String> {
     written.iter().try_for_each(|(at, bytes)| bench.expect_page(*at, bytes, "after all programs"))
 }
 
-/// Parts of a page, data alone, OOB alone, both, and nothing.
+/// Reads of parts of a page: data alone, OOB alone, both, and nothing.
 pub fn partial_reads(bench: &mut Bench<'_>) -> Result<(), String> {
     if !bench.options.keeps_bytes {
         return Ok(());
@@ -89,7 +89,7 @@ pub fn erase_clears(bench: &mut Bench<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// An operation changes nothing beside what it names.
+/// An operation changes only the pages that it names.
 pub fn isolation(bench: &mut Bench<'_>) -> Result<(), String> {
     let blocks = bench.blocks(5)?;
     let erased = bench.erased_page();
@@ -118,7 +118,7 @@ pub fn isolation(bench: &mut Bench<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// OOB bytes in part, and none: the rest of the OOB stays erased.
+/// Programs with some OOB bytes, or none, leave the rest of the OOB erased.
 pub fn oob(bench: &mut Bench<'_>) -> Result<(), String> {
     let size = bench.geometry.oob_size as usize;
     let (data, oob) = bench.random_page();
@@ -146,7 +146,7 @@ pub fn oob(bench: &mut Bench<'_>) -> Result<(), String> {
     bench.expect_page(at, &expected, "after a program of OOB alone")
 }
 
-/// Marks stay, spare the others, and stop programs and erases.
+/// Bad-block marks stay, leave other blocks good, and stop programs and erases.
 pub fn bad_blocks(bench: &mut Bench<'_>) -> Result<(), String> {
     let blocks = bench.blocks(3)?;
     let (bad, other) = (blocks[0], blocks[blocks.len() - 1]);

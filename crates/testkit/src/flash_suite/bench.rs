@@ -7,7 +7,7 @@ use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, FlashKind, Nanos, 
 use super::FlashOptions;
 use crate::violation::ensure;
 
-/// What a page holds: data and OOB.
+/// Data and OOB of a page.
 pub type PageBytes = (Vec<u8>, Vec<u8>);
 
 pub struct Bench<'a> {
@@ -30,7 +30,7 @@ impl<'a> Bench<'a> {
         Self { flash, geometry: *geometry, options, random, now: Nanos(1_000_000), make }
     }
 
-    /// Another device as it was at the start of the check.
+    /// Makes another device, in the state at the start of the check.
     pub fn another(&mut self) -> Box<dyn Flash> {
         (self.make)(&self.geometry)
     }

@@ -83,7 +83,7 @@ pub fn content_reads(bench: &mut Bench<'_>) -> Result<(), String> {
     bench.expect_page(copy, &(data, oob), "content moved from another page")
 }
 
-/// A store without bytes says so, and delivers time and OOB all the same.
+/// A store without bytes answers `NoContent`, and still delivers time and OOB.
 pub fn no_content(bench: &mut Bench<'_>) -> Result<(), String> {
     let at = bench.blocks(1)?[0].page(0);
     let (data, oob) = bench.fill_page(at)?;

@@ -1,5 +1,4 @@
-//! The promises of `trait Interrupt`: what programs, copies and erases leave behind that were cut
-//! off.
+//! Checks of `trait Interrupt`: what interrupted programs, copies and erases leave.
 
 use nandkit_flash::{ErrorKind, Flash, FlashError, Interrupt, PageProgram, TornErase, TornPage};
 use nandkit_units::{BlockIndex, Context, FlashGeometry, Nanos, PageAddress, Payload, ReadInto};
@@ -149,7 +148,7 @@ impl Scene {
         }
     }
 
-    /// After an erase the block is as new.
+    /// Checks that the block can be used as new after an erase.
     fn expect_usable(&mut self, block: BlockIndex) -> Result<(), String> {
         self.flash.erase(&self.context, block).map_err(|error| format!("erase after the cut: {error}"))?;
         for page in 0..self.flash.geometry().pages_per_block {
@@ -243,7 +242,7 @@ fn erase(scene: &mut Scene, torn: TornErase) -> Result<(), String> {
     scene.expect_usable(block)
 }
 
-/// The rules of a program hold for one that is cut.
+/// The rules of a program hold for an interrupted one, too.
 fn misuse(scene: &mut Scene) -> Result<(), String> {
     let geometry = *scene.flash.geometry();
     let bytes = scene.random_page();

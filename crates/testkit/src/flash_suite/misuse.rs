@@ -1,4 +1,4 @@
-//! What must be refused, and must leave everything as it was.
+//! Checks that misuse is refused and changes nothing.
 
 use nandkit_flash::{Flash, PageProgram, PageRead};
 use nandkit_units::{BlockIndex, Context, Described, Description, Generator, PageAddress, Payload, ReadInto};
@@ -63,8 +63,7 @@ pub fn range(bench: &mut Bench<'_>) -> Result<(), String> {
     held.iter().try_for_each(|(at, bytes)| bench.expect_page(*at, bytes, "after refused operations"))
 }
 
-/// Absurd lengths and columns, and nothing at all: whatever the answer, no panic, and nothing
-/// changes.
+/// Absurd lengths and columns, and empty requests, cause no panic and change nothing.
 pub fn silly_arguments(bench: &mut Bench<'_>) -> Result<(), String> {
     let blocks = bench.blocks(2)?;
     let at = blocks[0].page(0);
@@ -124,7 +123,7 @@ pub fn write_unit(bench: &mut Bench<'_>) -> Result<(), String> {
     bench.fill_page(at).map(|_| ()).map_err(|error| format!("after refused programs: {error}"))
 }
 
-/// NAND: what is programmed cannot be programmed again before an erase.
+/// NAND: programmed units cannot be programmed again before an erase.
 pub fn no_overwrite(bench: &mut Bench<'_>) -> Result<(), String> {
     if bench.is_nor() || !bench.options.enforces_rules {
         return Ok(());
@@ -149,7 +148,7 @@ pub fn no_overwrite(bench: &mut Bench<'_>) -> Result<(), String> {
     bench.fill_page(at).map(|_| ()).map_err(|error| format!("after the erase: {error}"))
 }
 
-/// Pages of a block in the order that the device asks for.
+/// Pages of a block are programmed in the order that the device asks for.
 pub fn page_order(bench: &mut Bench<'_>) -> Result<(), String> {
     let pages = bench.geometry.pages_per_block;
     if pages < 3 {
@@ -179,7 +178,7 @@ pub fn page_order(bench: &mut Bench<'_>) -> Result<(), String> {
     bench.program(second.page(0), program).map(|_| ()).map_err(|error| format!("order across blocks: {error}"))
 }
 
-/// NAND: a page in as many parts as the device allows, and not in more.
+/// NAND: a page takes as many partial programs as the device allows, and no more.
 pub fn partial_programs(bench: &mut Bench<'_>) -> Result<(), String> {
     let geometry = bench.geometry;
     let units = geometry.page_size / geometry.write_unit;

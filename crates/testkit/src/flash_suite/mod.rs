@@ -38,10 +38,10 @@ pub enum PageOrder {
     Any,
 }
 
-/// What the suite must know of a device besides its geometry.
+/// Options of the suite: what it must know of a device beside its geometry.
 #[derive(Clone, Debug)]
 pub struct FlashOptions {
-    /// The axis: one device is made for each and every check.
+    /// The geometries: each check gets a new device of each.
     pub geometries: Vec<FlashGeometry>,
     /// The order that the device enforces.
     pub order: PageOrder,
@@ -74,8 +74,8 @@ impl Default for FlashOptions {
     }
 }
 
-/// The default axis: pages of 512 to 16,384 bytes, with and without OOB, subpages, odd numbers of
-/// pages and blocks, several planes and dies.
+/// The default geometries: pages of 512 to 16,384 bytes, with and without OOB, subpages, odd
+/// numbers of pages and blocks, several planes and dies.
 pub fn geometries() -> Vec<FlashGeometry> {
     vec![
         FlashGeometry::nand(512, 16, 32, 16),

@@ -1,7 +1,7 @@
-//! A tiny flash in memory, right or with one planted bug: the suite's own test, and a device for
+//! A tiny flash in memory, correct or with one planted bug: the suite's own test, and a device for
 //! tests of layers above.
 //!
-//! Clear before fast: every page is two vectors, every rule a line.
+//! It is written to be clear rather than fast: every page is two vectors, every rule a line.
 
 use nandkit_flash::{
     Copyback, ErrorKind, Flash, FlashError, Interrupt, Operation, PageProgram, PageRead, Result, TornErase, TornPage,
@@ -59,7 +59,7 @@ pub enum FlashBug {
     TornOutsideAccepted,
 }
 
-/// On what a bug shows.
+/// The device or suite on which a bug shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shows {
     /// NAND that keeps its bytes.
@@ -189,19 +189,19 @@ impl TinyFlash {
         Self { geometry, blocks, without_bytes: false, bug: None, register: AtomicU64::new(0) }
     }
 
-    /// The same with a bug.
+    /// A device with a planted bug.
     pub fn with_bug(geometry: FlashGeometry, bug: FlashBug) -> Self {
         Self { bug: Some(bug), ..Self::new(geometry) }
     }
 
-    /// The same as a store without bytes, which delivers times and OOB only.
+    /// Makes the device a store without bytes, which delivers times and OOB only.
     #[must_use]
     pub const fn without_bytes(mut self) -> Self {
         self.without_bytes = true;
         self
     }
 
-    /// The same with blocks that the factory marked bad.
+    /// Adds blocks that the factory marked bad.
     pub fn with_bad_blocks(mut self, bad: &[BlockIndex]) -> Self {
         for block in bad {
             self.blocks[block.index()].bad = true;

@@ -1,5 +1,5 @@
-//! Drafts of files: apart from them until they are committed, all at once. Left out where the
-//! implementer has no atomic writes.
+//! Checks of drafts of files: a draft is apart from its file until it is committed as a whole.
+//! Skipped where the file system has no atomic writes.
 
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AtomicWrites, AttributeChange, ErrorKind, InodeNumber};
@@ -30,7 +30,7 @@ fn has_drafts(bench: &mut Bench<'_>) -> bool {
     bench.changes().atomic_writes().is_some()
 }
 
-/// The capability of a file system that was found to have it.
+/// The capability, which the file system is known to have.
 fn atomic<'a>(bench: &'a mut Bench<'_>) -> CheckResult<&'a mut dyn AtomicWrites> {
     bench.changes().atomic_writes().ok_or_else(|| "atomic writes are gone".to_owned())
 }
@@ -39,7 +39,7 @@ fn name(number: usize) -> Vec<u8> {
     format!("file-{number}").into_bytes()
 }
 
-/// A file of a case with a draft in which its changes are made: file, draft, what each holds.
+/// Makes the file of a case, and a draft with the changes: file, draft, and the content of each.
 fn drafted(bench: &mut Bench<'_>, number: usize) -> CheckResult<(InodeNumber, InodeNumber, Vec<u8>, Vec<u8>)> {
     let (size, writes) = CASES[number];
     let old = pattern(size, number as u64);
@@ -88,7 +88,7 @@ fn drafts_committed(bench: &mut Bench<'_>) -> CheckResult {
         bench.expect_content(inode, &content, "a file whose draft was committed")?;
         fails(bench.fs().stat(draft), &[ErrorKind::NotFound], "stat of a draft that was committed")?;
         fails(atomic(bench)?.commit_atomic(draft), &[ErrorKind::NotFound], "a second commit")?;
-        // And once more, over what is there now.
+        // A second draft, over the new content.
         let again = ok(atomic(bench)?.begin_atomic(inode), "begin_atomic")?;
         bench.write(again, 3, b"again")?;
         ok(atomic(bench)?.commit_atomic(again), "commit_atomic")?;
@@ -135,7 +135,7 @@ fn drafts_refused(bench: &mut Bench<'_>) -> CheckResult {
     fails(bench.changes().set_attributes(draft, &size), &[ErrorKind::NotSupported], "a size of a draft")?;
     bench.expect_content(inode, &old, "a file with a draft")?;
     bench.expect_content(draft, &new, "a draft")?;
-    // Names are not content; and a draft goes with its file.
+    // A file with a draft can be renamed; a draft is removed with its file.
     ok(bench.changes().rename((root, &name(2)), (root, b"moved"), Default::default()), "rename")?;
     bench.remove(b"moved", "remove of a file with a draft")?;
     fails(bench.fs().stat(draft), &[ErrorKind::NotFound], "the draft of a file that is gone")?;

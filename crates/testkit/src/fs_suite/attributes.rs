@@ -1,4 +1,4 @@
-//! Attributes, times and extended attributes.
+//! Checks of attributes, times and extended attributes.
 
 use nandkit_vfs::ErrorKind::{InvalidArgument, NoAttribute, NotSupported};
 use nandkit_vfs::acl::{self, AclEntry, AclSubject};
@@ -100,8 +100,8 @@ fn times_move(bench: &mut Bench<'_>) -> CheckResult {
     Ok(())
 }
 
-/// Names that come, go and move bring their directory's time of modification up to the clock. (The
-/// root may have no place for one.)
+/// Adding, removing and moving names sets their directory's time of modification to the clock. (The
+/// root may have no field for one.)
 fn directory_times_move(bench: &mut Bench<'_>) -> CheckResult {
     let (one, other) = (bench.directory(bench.root, b"one")?, bench.directory(bench.root, b"other")?);
     let now = bench.stat(one)?.modified;
@@ -272,7 +272,7 @@ fn one_of_each_kind(bench: &mut Bench<'_>) -> CheckResult<Vec<(&'static [u8], In
     Ok(made)
 }
 
-/// Owners, modes and times of what is no regular file.
+/// Owners, modes and times of everything but regular files.
 fn attributes_of_all_kinds(bench: &mut Bench<'_>) -> CheckResult {
     let (permissions, owners) = (bench.features.permissions, bench.features.owners);
     if !(permissions && owners) {
@@ -282,7 +282,7 @@ fn attributes_of_all_kinds(bench: &mut Bench<'_>) -> CheckResult {
     let modified = Timestamp(ODD_TIME - ODD_TIME.rem_euclid(step));
     let made = one_of_each_kind(bench)?;
     for (name, inode) in &made {
-        // Linux has no way to change a link's mode.
+        // Linux cannot change a link's mode.
         let mode = (*name != b"symlink").then_some(0o5421);
         let (uid, gid) = (Some(70_001), Some(u32::MAX - 1));
         let change = AttributeChange { mode, uid, gid, modified: Some(modified), ..Default::default() };

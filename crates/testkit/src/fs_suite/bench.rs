@@ -1,5 +1,4 @@
-//! What all checks use: a mounted volume and short forms of its operations that say what they did
-//! when they fail.
+//! A mounted volume for checks, and short forms of its operations, whose errors say what was done.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;
@@ -116,7 +115,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The capability of a file system that was found to have it.
+    /// The capability, which the file system is known to have.
     pub(super) fn open_files(&mut self) -> &mut dyn OpenFiles {
         self.changes().open_files().expect("the check asked before")
     }
@@ -140,7 +139,7 @@ impl<'a> Bench<'a> {
         ok(self.fs().lookup(directory, name), format_args!("lookup of {}", show(name)))
     }
 
-    /// What the file holds; its size in `stat` must be that of what can be read.
+    /// The content of a file; its size in `stat` must be the number of bytes that can be read.
     pub(super) fn content(&self, inode: InodeNumber) -> CheckResult<Vec<u8>> {
         let size = self.stat(inode)?.size;
         let mut bytes = vec![0xEE; size as usize + 100];

@@ -1,4 +1,4 @@
-//! Reading, writing, growing and cutting off files.
+//! Checks of reading, writing, growing and truncating files.
 
 use std::ops::Range;
 
@@ -155,7 +155,7 @@ fn boundaries(bench: &mut Bench<'_>) -> CheckResult {
     Ok(())
 }
 
-/// Larger than what 12 direct pointers, one indirect block or one node of a tree holds.
+/// A file larger than 12 direct pointers, one indirect block or one node of a tree can hold.
 fn big_file(bench: &mut Bench<'_>) -> CheckResult {
     const PIECE: usize = 100_003;
     const PIECES: u64 = 90;
@@ -250,7 +250,7 @@ fn allocation(bench: &mut Bench<'_>) -> CheckResult {
     Ok(())
 }
 
-/// What is told to hold data are ranges within the file, in ascending order; all else reads as
+/// The ranges that hold data lie within the file in ascending order; everything else reads as
 /// zeroes.
 fn data_ranges(bench: &mut Bench<'_>) -> CheckResult {
     let far = if bench.features.holes { (bench.volume()?.file_size_max / 2).min(1 << 26) } else { 100_000 };

@@ -1,4 +1,4 @@
-//! Directories and their cookies.
+//! Checks of directories and their cookies.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,8 @@ fn cookies(bench: &mut Bench<'_>) -> CheckResult {
     Ok(())
 }
 
-/// Entries are removed and added between two parts of a listing; all others show exactly once.
+/// Entries are removed and added between two parts of a listing; all others are listed exactly
+/// once.
 fn cookies_while_changing(bench: &mut Bench<'_>) -> CheckResult {
     let directory = bench.directory(bench.root, b"directory")?;
     for number in 0..60 {

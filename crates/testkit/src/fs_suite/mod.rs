@@ -1,7 +1,7 @@
 //! Conformance suite of `trait FileSystem`: every promise written on its methods and on those of
 //! `Changes` and the capabilities.
 //!
-//! What a format cannot hold is asked from its `Features` and left out. The caller makes volumes
+//! Checks of what a format cannot hold, by its `Features`, are left out. The caller makes volumes
 //! and mounts them again:
 //!
 //! ```
@@ -30,7 +30,7 @@ use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 use crate::violation::{Violations, guarded};
 use bench::{Bench, Mounted};
 
-/// How large a volume a check wants.
+/// Size of the volume that a check needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumeSize {
     /// At least 32 MiB for files and 3,000 of them.
@@ -47,8 +47,8 @@ pub trait FsMaker {
     /// A new, empty, mounted file system whose clock starts after the year 2000.
     fn make(&self, volume: VolumeSize) -> Self::Fs;
 
-    /// What the next mount shows after the file system is left as it is. The suite syncs before
-    /// where it counts on the content.
+    /// Drops the file system without a sync and mounts it again. The suite syncs first where it
+    /// relies on the content.
     fn remount(&self, fs: Self::Fs) -> Self::Fs;
 
     /// The clock from which the file system takes its time stamps.
@@ -58,7 +58,7 @@ pub trait FsMaker {
 /// Makes model file systems.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelMaker(
-    /// What they can hold; the capacity is replaced by that of the wanted volume.
+    /// Options of the models; the capacity is replaced by that of the wanted volume.
     pub ModelOptions,
 );
 
@@ -86,7 +86,7 @@ impl FsMaker for ModelMaker {
 
 type Check = fn(&mut Bench<'_>) -> Result<(), String>;
 
-/// All checks: name, volume, function.
+/// All checks: name, size of volume, function.
 fn checks() -> impl Iterator<Item = (&'static str, VolumeSize, Check)> {
     let names = [names::CHECKS, renames::CHECKS, removal::CHECKS, listing::CHECKS];
     let files = [content::CHECKS, attributes::CHECKS, atomic::CHECKS];

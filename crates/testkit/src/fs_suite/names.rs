@@ -1,4 +1,4 @@
-//! Making, finding and refusing names.
+//! Checks of making, finding and refusing names.
 
 use nandkit_units::Payload;
 use nandkit_vfs::ErrorKind::{
@@ -214,7 +214,7 @@ fn kinds(bench: &mut Bench<'_>) -> CheckResult {
     Ok(())
 }
 
-/// Targets come back as they were given: any bytes, long ones, paths that lead nowhere.
+/// Targets are stored as given: any bytes, long ones, paths that lead nowhere.
 fn symlinks(bench: &mut Bench<'_>) -> CheckResult {
     if !bench.features.symlinks {
         return Ok(());

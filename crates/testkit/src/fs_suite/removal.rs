@@ -1,4 +1,4 @@
-//! Taking names away, and inodes that live on without.
+//! Checks of removed names, and of inodes that live on without a name.
 
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::ErrorKind::{Exists, IsADirectory, NotEmpty, NotFound};
@@ -99,7 +99,7 @@ fn hard_links(bench: &mut Bench<'_>) -> CheckResult {
     fails(bench.fs().stat(file), &[NotFound], "stat after the last name")
 }
 
-/// What is neither file nor directory takes a second name too.
+/// Inodes that are neither files nor directories can have a second name, too.
 fn hard_links_of_other_kinds(bench: &mut Bench<'_>) -> CheckResult {
     let (root, features) = (bench.root, bench.features);
     if !features.hard_links {

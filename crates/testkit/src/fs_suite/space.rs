@@ -1,4 +1,5 @@
-//! Volumes that fill up: `NoSpace` before damage, and space that comes back.
+//! Checks of volumes that fill up: `NoSpace` without damage, and space that is free again after
+//! removals.
 
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::ErrorKind::NoSpace;
@@ -18,7 +19,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
 /// More rounds than any volume that the suite asks for can take.
 const ROUNDS_MAX: u64 = 20_000;
 
-/// Appends to a file until nothing fits; returns what was taken.
+/// Appends to a file until nothing fits; returns the bytes that were taken.
 fn fill(bench: &mut Bench<'_>, name: &[u8], seed: u64) -> CheckResult<Vec<u8>> {
     let file = bench.create(bench.root, name, &NewNode::FILE)?;
     let mut taken = Vec::new();
@@ -147,7 +148,7 @@ fn sparse(bench: &mut Bench<'_>) -> CheckResult {
     bench.expect_content(file, b"start\0\0", "a sparse file that was cut off")
 }
 
-/// Names until nothing fits: each is whole or not there.
+/// Makes names until nothing fits: each is complete or missing.
 fn full_of_names(bench: &mut Bench<'_>) -> CheckResult {
     let directory = bench.directory(bench.root, b"directory")?;
     let filled = fill(bench, b"filler", 1)?;

@@ -1,4 +1,4 @@
-//! Whether a file system may answer so where the model answers otherwise.
+//! Rules of where a file system may answer otherwise than the model.
 
 use nandkit_units::Nanos;
 use nandkit_vfs::ErrorKind::{
@@ -13,7 +13,7 @@ use super::execute::Value;
 /// Pairs of errors that both apply where an operation breaks two rules at once; nothing says which
 /// comes first.
 const EITHER: &[(ErrorKind, ErrorKind)] = &[
-    // A name that cannot be is not there either.
+    // A name that is not possible does not exist, either.
     (NotFound, InvalidName),
     (NotFound, NameTooLong),
     (NotADirectory, InvalidName),
@@ -37,7 +37,7 @@ const EITHER_WITH_TWO_NAMES: &[(ErrorKind, ErrorKind)] = &[
     (InvalidArgument, NotFound),
 ];
 
-/// Says what is wrong, where something is.
+/// Compares two answers. Errors: what is wrong.
 pub(super) fn agree(
     operation: &Operation,
     options: &ModelOptions,

@@ -1,4 +1,4 @@
-//! Operations on one side, and on both.
+//! Runs operations on one file system, and on a file system and the model.
 
 use nandkit_units::{Nanos, Payload, ReadInto, random};
 use nandkit_vfs::acl::{self, AclEntry, AclSubject};
@@ -20,8 +20,8 @@ pub(super) struct Side<F> {
     pub(super) retained: Vec<InodeNumber>,
 }
 
-/// What an operation delivered, less what may differ (inode numbers, allocated bytes, times of
-/// other kinds).
+/// The result of an operation without the parts that may differ (inode numbers, allocated bytes,
+/// times of other kinds).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Done,
@@ -31,7 +31,7 @@ pub(super) enum Value {
     Attributes(Attributes),
 }
 
-/// Where two sides came apart.
+/// A disagreement between the file system and the model.
 #[derive(Clone, Debug)]
 pub(super) struct Mismatch {
     pub(super) at: usize,
@@ -238,7 +238,7 @@ impl<F: FileSystem> Side<F> {
     }
 }
 
-/// Does operations on a new volume and on the model until they come apart.
+/// Runs operations on a new volume and on the model until they disagree.
 pub(super) fn execute<M: FsMaker>(
     maker: &M,
     plan: &Plan,

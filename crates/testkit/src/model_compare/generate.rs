@@ -55,7 +55,7 @@ pub fn generate(plan: &Plan) -> Vec<Operation> {
                 generator.side.retained.clear();
             }
             Operation::Compare => {}
-            // Errors are part of the game.
+            // Operations may fail.
             operation => drop(generator.side.apply(operation)),
         }
         operations.push(operation);

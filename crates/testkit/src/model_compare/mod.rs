@@ -35,12 +35,13 @@ pub struct Plan {
     pub seed: u64,
     /// Operations to run.
     pub operations: u32,
-    /// What the model can hold: the same as the file system under test. The capacity is the model's
-    /// own and ample.
+    /// Options of the model: the same features as the file system under test. The model's capacity
+    /// is its own, and ample.
     pub options: ModelOptions,
-    /// How often each kind comes, in parts of the sum.
+    /// Weight of each kind; it occurs in proportion to its share of the sum.
     pub weights: Vec<(Kind, u32)>,
-    /// Whole trees are compared after so many operations, after each remount and at the end.
+    /// Number of operations after which whole trees are compared; they are also compared after each
+    /// remount and at the end.
     pub compare_every: u32,
     /// The volume.
     pub volume_size: VolumeSize,

@@ -21,7 +21,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// What to do with the file system and the model.
+/// An operation on the file system and the model.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the names say it; a tag chooses the bytes, a slot one of the retained inodes")]
 pub enum Operation {

@@ -1,13 +1,13 @@
-//! A long list of operations that shows a disagreement, made short.
+//! Shortens a list of operations that shows a disagreement.
 
 use super::execute::{Mismatch, execute};
 use super::{Operation, Plan};
 use crate::fs_suite::FsMaker;
 
-/// Most runs that are spent on one disagreement.
+/// Largest number of runs for one disagreement.
 const RUNS_MAX: u32 = 400;
 
-/// Leaves out parts, halves first, as long as a disagreement stays (Zeller and Hildebrandt 2002,
+/// Leaves out parts, halves first, as long as a disagreement remains (Zeller and Hildebrandt 2002,
 /// delta debugging, without its complements).
 pub(super) fn shrink<M: FsMaker>(
     maker: &M,

@@ -1,4 +1,4 @@
-//! Changes of a flash device.
+//! Records changes of a flash device, and makes the states that cuts leave.
 
 use nandkit_flash::wrap::CutMoment;
 use nandkit_flash::{ErrorKind, Flash, Interrupt, Operation, PageProgram, PageRead, Result, TornErase, TornPage};
@@ -26,7 +26,7 @@ impl Change {
     }
 }
 
-/// A change that was asked for: also one that failed, which may have changed something.
+/// A requested change; also one that failed, which may have changed something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotedChange {
     /// When and why it was asked for.
@@ -40,7 +40,7 @@ pub struct NotedChange {
 }
 
 impl NotedChange {
-    /// Makes the change, and holds what comes of it against what came of it then.
+    /// Makes the change, and checks that its result is the recorded one.
     fn apply(&self, device: &mut impl Flash) {
         let done = match &self.change {
             Change::Program { at, column, data, oob } => {
@@ -53,7 +53,7 @@ impl NotedChange {
         assert_eq!(done.err().map(|error| error.kind), self.failed, "another outcome than in the run: {self:?}");
     }
 
-    /// Leaves it torn. A mark is made or not; torn it counts as made.
+    /// Leaves the change torn. A mark is made or not; a torn one counts as made.
     fn tear(&self, device: &mut impl Interrupt, page: TornPage, erase: TornErase) -> Result<()> {
         match &self.change {
             Change::Program { at, column, data, oob } => {
@@ -66,7 +66,7 @@ impl NotedChange {
     }
 }
 
-/// A flash device that notes its changes. It offers no capability, so that every change is a
+/// A flash device that records its changes. It offers no capability, so that every change is a
 /// program, an erase or a mark.
 #[derive(Clone, Debug)]
 pub struct RecordingFlash<F> {
@@ -75,7 +75,7 @@ pub struct RecordingFlash<F> {
 }
 
 impl<F: Flash> RecordingFlash<F> {
-    /// Notes what is done to `inner` from now on.
+    /// Records the changes of `inner` from now on.
     pub fn new(inner: F) -> (Self, Log<NotedChange>) {
         let changes = Log::default();
         (Self { inner, changes: changes.clone() }, changes)
@@ -138,9 +138,11 @@ impl<F: Flash> Flash for RecordingFlash<F> {
     }
 }
 
-/// The changes of a run one after the other, and what a cut at each leaves.
+/// Replays the changes of a run one after the other, and makes the device that a cut at each
+/// leaves.
 ///
-/// The device that the run began on must do the same again for the same changes, failures included.
+/// The device on which the run began must be deterministic: the same changes have the same results,
+/// failures included.
 #[derive(Clone, Debug)]
 pub struct ChangeReplay<F> {
     changes: Vec<NotedChange>,
@@ -150,7 +152,7 @@ pub struct ChangeReplay<F> {
 }
 
 impl<F: Interrupt + Clone> ChangeReplay<F> {
-    /// Of a run that began on `start`.
+    /// The replay of a run that began on `start`.
     pub const fn new(start: F, changes: Vec<NotedChange>) -> Self {
         Self { changes, device: start, next: 0 }
     }
@@ -160,7 +162,7 @@ impl<F: Interrupt + Clone> ChangeReplay<F> {
         Some((self.next as u64 + 1, self.changes.get(self.next)?))
     }
 
-    /// What a cut at the next change leaves. Errors: those of the device below.
+    /// The device that a cut at the next change leaves. Errors: those of the device below.
     ///
     /// # Panics
     /// Where all changes were replayed, and where the device does something else than in the run.

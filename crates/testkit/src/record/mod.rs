@@ -1,5 +1,5 @@
-//! What was asked of a device, noted in order, and what a cut at any of it leaves, made from the
-//! notes without the run.
+//! Records the requests to a device in order, and makes the device that a cut at any of them
+//! leaves, without running again.
 //!
 //! [`RecordingDevice`] and [`RequestReplay`] are for block devices, [`RecordingFlash`] and
 //! [`ChangeReplay`] for flash. A run on one of them takes as long as it takes; each cut of it then
@@ -16,7 +16,7 @@ pub use disk::MemoryDisk;
 pub use flash::{Change, ChangeReplay, NotedChange, RecordingFlash};
 pub use requests::{Action, RecordingDevice, Request, RequestReplay};
 
-/// What was asked of a device in order, which whoever drives the run may count meanwhile.
+/// The requests to a device in order. The driver of the run can count them meanwhile.
 #[derive(Debug)]
 pub struct Log<T>(Arc<Mutex<Vec<T>>>);
 
@@ -33,12 +33,12 @@ impl<T> Default for Log<T> {
 }
 
 impl<T> Log<T> {
-    /// How much was asked.
+    /// The number of requests so far.
     pub fn count(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// All of it; nothing is left.
+    /// Takes all requests out of the log.
     pub fn take(&self) -> Vec<T> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

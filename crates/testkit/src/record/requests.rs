@@ -1,4 +1,4 @@
-//! Requests to a block device.
+//! Records requests to a block device, and makes the states that cuts leave.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
 
 use super::Log;
 
-/// What a request was.
+/// The action of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as the methods of a block device")]
 pub enum Action {
@@ -42,7 +42,7 @@ impl Request {
     }
 }
 
-/// A device that notes each write, trim and flush that succeeded. It offers no remapping.
+/// A device that records each write, trim and flush that succeeded. It offers no remapping.
 #[derive(Clone, Debug)]
 pub struct RecordingDevice<D> {
     inner: D,
@@ -50,7 +50,7 @@ pub struct RecordingDevice<D> {
 }
 
 impl<D: BlockDevice> RecordingDevice<D> {
-    /// Notes what is asked of `inner` from now on.
+    /// Records the requests to `inner` from now on.
     pub fn new(inner: D) -> (Self, Log<Request>) {
         let requests = Log::default();
         (Self { inner, requests: requests.clone() }, requests)
@@ -124,7 +124,8 @@ impl<D: BlockDevice> Trim for RecordingDevice<D> {
     }
 }
 
-/// The requests of a run one after the other, and what a cut at each leaves.
+/// Replays the requests of a run one after the other, and makes the device that a cut at each
+/// leaves.
 #[derive(Clone, Debug)]
 pub struct RequestReplay<D> {
     requests: Vec<Request>,
@@ -135,7 +136,7 @@ pub struct RequestReplay<D> {
 }
 
 impl<D: BlockDevice + Clone> RequestReplay<D> {
-    /// Of a run that began on `start`.
+    /// The replay of a run that began on `start`.
     pub const fn new(start: D, requests: Vec<Request>) -> Self {
         Self { requests, flushed: start, first: 0, next: 0 }
     }
@@ -145,8 +146,8 @@ impl<D: BlockDevice + Clone> RequestReplay<D> {
         Some((self.next as u64 + 1, self.requests.get(self.next)?))
     }
 
-    /// What a cut at the next request leaves. Of the plan its moment, survival and seed count.
-    /// Errors: those of the device below.
+    /// The device that a cut at the next request leaves. Of the plan its moment, survival and seed
+    /// count. Errors: those of the device below.
     ///
     /// # Panics
     /// Where all requests were replayed.

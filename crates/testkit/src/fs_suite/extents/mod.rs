@@ -1,5 +1,5 @@
-//! Conformance suite of `trait Extents`: what a file system says of places is held against its own
-//! content and against the device.
+//! Conformance suite of `trait Extents`: it compares the extents of files with their content and
+//! with the device.
 //!
 //! ```
 //! use nandkit_testkit::fs_suite::extents::{self, PlantedMaker};
@@ -22,17 +22,16 @@ use crate::violation::{Violations, ensure, guarded};
 
 pub use planted::{ExtentFault, Planted, PlantedMaker};
 
-/// Makes file systems whose device can be looked at.
+/// Makes file systems whose device can be read.
 pub trait DeviceMaker: FsMaker {
     /// The bytes of the device from an address on, as a reader of the device finds them now.
     fn read_device(&self, fs: &Self::Fs, address: u64, into: &mut [u8]) -> Result<(), String>;
 }
 
-/// A look at the device: the bytes from an address on. Errors: what is wrong.
+/// Reads the device's bytes from an address on. Errors: what is wrong.
 pub type ReadDevice<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), String>;
 
-/// Holds all extents of a file against its content. `read` looks at the device. Errors: what is
-/// wrong.
+/// Compares all extents of a file with its content. `read` reads the device. Errors: what is wrong.
 pub fn judge(fs: &dyn FileSystem, inode: InodeNumber, read: ReadDevice<'_>) -> Result<Vec<FileExtent>, String> {
     let extents = fs.extents().ok_or("the file system has no extents any more")?;
     let size = ok(fs.stat(inode), "stat")?.size;
@@ -51,7 +50,7 @@ pub fn judge(fs: &dyn FileSystem, inode: InodeNumber, read: ReadDevice<'_>) -> R
     Ok(all)
 }
 
-/// Each extent as it is told, in its order.
+/// All extents as the file system returns them, in order.
 fn walk(extents: &dyn Extents, inode: InodeNumber) -> CheckResult<Vec<FileExtent>> {
     let mut all: Vec<FileExtent> = Vec::new();
     let mut behind = 0;
@@ -61,7 +60,7 @@ fn walk(extents: &dyn Extents, inode: InodeNumber) -> CheckResult<Vec<FileExtent
         let delayed = extent.kind == ExtentKind::Delayed;
         ensure!(!delayed || extent.address.is_none(), "what waits in memory has an address: {extent:?}");
         ensure!(extent.kind != ExtentKind::Written || extent.address.is_some(), "no address: {extent:?}");
-        // From within, the rest of it.
+        // Asked from inside an extent, the file system returns its rest.
         let middle = extent.offset + extent.length / 2;
         let rest = ok(extents.extent_after(inode, middle), format_args!("extent_after {middle}"))?;
         let holds = rest.is_some_and(|rest| {
@@ -152,7 +151,7 @@ fn sync<F: FileSystem>(fs: &mut F) -> CheckResult {
     ok(fs.changes().ok_or("mounted read-only")?.sync(None), "sync")
 }
 
-/// Judges some files as they are, and once all is durable.
+/// Judges some files before a sync and after it.
 fn judge_all<M: DeviceMaker>(maker: &M, fs: &mut M::Fs, files: &[InodeNumber]) -> CheckResult {
     for durable in [false, true] {
         for inode in files {
@@ -216,7 +215,7 @@ fn allocated<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> CheckResult {
     judge_all(maker, fs, &[inode])
 }
 
-/// What is overwritten, cut off and grown has its new places.
+/// Files that were overwritten, truncated and grown have their new extents.
 fn changes<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> CheckResult {
     let inode = file(fs, b"changed")?;
     write(fs, inode, 0, &pattern(200_000, 1))?;
@@ -231,7 +230,7 @@ fn changes<M: DeviceMaker>(maker: &M, fs: &mut M::Fs) -> CheckResult {
     Ok(())
 }
 
-/// What has no extents, and what lies behind the last one.
+/// Inodes without extents are refused, and no extent follows the last one.
 fn refusals<M: DeviceMaker>(_maker: &M, fs: &mut M::Fs) -> CheckResult {
     let (root, inode) = (fs.root(), file(fs, b"file")?);
     write(fs, inode, 0, &pattern(5000, 1))?;

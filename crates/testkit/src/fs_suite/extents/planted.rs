@@ -1,4 +1,4 @@
-//! File systems that say something wrong of their places.
+//! File systems with faulty extents, which the suite must find.
 
 use std::ops::{ControlFlow, Range};
 
@@ -15,27 +15,27 @@ use super::DeviceMaker;
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtentFault {
-    /// The second half of what is asked for in the middle of an extent is left out.
+    /// Asked for in the middle of an extent, the second half of the rest is left out.
     MiddleMissed,
     /// Data at the end of a file are in no extent.
     LastMissed,
     /// A hole is in an extent.
     HoleCovered,
-    /// Everything is where the block behind it is.
+    /// Every address is that of the following block.
     AddressOff,
     /// Only a sync has newer bytes where the address says.
     OldAddress,
     /// Data are called allocated and not written.
     DataUnwritten,
-    /// The same extent again and again, a little shorter.
+    /// The same extent is returned again and again, a little shorter.
     Overlaps,
     /// A directory has no extents, and no error.
     DirectoriesEmpty,
-    /// There is always one more behind the end.
+    /// There is always one more extent after the end.
     Endless,
-    /// An extent has no byte.
+    /// An extent has no bytes.
     NoLength,
-    /// What waits for its place has one.
+    /// Delayed data have an address.
     DelayedWithAddress,
 }
 
@@ -57,7 +57,7 @@ impl ExtentFault {
 }
 
 const BLOCK: u64 = 4096;
-/// The device: each inode has so many bytes of it.
+/// Bytes of the device for each inode.
 const PER_INODE: u64 = 1 << 40;
 
 /// The model file system with places for its bytes, and a fault. The device is what a clean copy of
@@ -66,11 +66,11 @@ const PER_INODE: u64 = 1 << 40;
 pub struct Planted {
     model: ModelFileSystem,
     fault: Option<ExtentFault>,
-    /// The model as it was when something was first asked.
+    /// The model at the time of the first question.
     old: std::sync::Arc<std::sync::Mutex<Option<ModelFileSystem>>>,
 }
 
-/// Makes them.
+/// Makes file systems with a fault.
 #[derive(Clone, Copy, Debug)]
 pub struct PlantedMaker {
     /// What is wrong; `None` for nothing.
@@ -206,7 +206,7 @@ mod tests {
             let found = run(&PlantedMaker { fault: Some(fault) }).expect_err("a fault was planted");
             assert!(found.has(check), "{fault:?}: {found}");
         }
-        // Space allocated ahead is told by the checks of holes and pieces too; no fault is for it
+        // The checks of holes and pieces find wrong preallocated space, too; no fault is for it
         // alone.
         let with: Vec<_> = ExtentFault::ALL.iter().map(|(_, check)| *check).collect();
         let without: Vec<_> = CHECK_NAMES.into_iter().filter(|name| !with.contains(name)).collect();

@@ -1,4 +1,4 @@
-//! The writing side of the planted file systems.
+//! Changes of the planted file systems.
 
 use std::ops::ControlFlow;
 
@@ -33,9 +33,9 @@ impl PlantedFs {
     }
 }
 
-/// What single faults do besides.
+/// Effects of single faults.
 impl PlantedFs {
-    /// What the faulty system writes instead of these bytes, at this place of a file of this size.
+    /// The bytes that the faulty system writes instead, at an offset of a file of this size.
     fn damage(&self, offset: u64, size: u64, is_described: bool, bytes: &mut [u8]) {
         let first_behind = (offset / 4096 + 1).saturating_mul(4096);
         let lost = match self.fault {
@@ -55,7 +55,7 @@ impl PlantedFs {
         }
     }
 
-    /// The error that the faulty system gives instead of this one.
+    /// The error that the faulty system returns instead of this one.
     fn refusal(&self, error: FsError) -> FsError {
         if self.fault == FsFault::TooBigIsNoSpace && error.kind == ErrorKind::FileTooBig {
             return FsError::new(ErrorKind::NoSpace, "so much does not fit");
@@ -63,7 +63,7 @@ impl PlantedFs {
         error
     }
 
-    /// What happens before a rename; `true` where that is all.
+    /// Applies the faults that act before a rename; `true` where the rename itself is skipped.
     fn before_rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8])) -> Result<bool> {
         let (source, target) = (self.model.lookup(from.0, from.1).ok(), self.model.lookup(to.0, to.1).ok());
         match self.fault {
@@ -91,7 +91,7 @@ impl PlantedFs {
         Ok(false)
     }
 
-    /// Takes the first entry of a directory away.
+    /// Removes the first entry of a directory.
     fn lose_entry(&mut self, directory: InodeNumber) -> Result<()> {
         let mut first = None;
         let listed = self.model.read_dir(directory, 0, &mut |entry| {

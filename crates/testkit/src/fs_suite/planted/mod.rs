@@ -1,5 +1,5 @@
-//! File systems with one planted fault each: what the conformance suite and the comparison with the
-//! model must find.
+//! File systems with one planted fault each, which the conformance suite and the comparison with
+//! the model must find.
 
 mod atomic;
 mod changes;
@@ -21,11 +21,11 @@ use crate::fs_suite::{FsMaker, ModelMaker, VolumeSize};
 #[allow(missing_docs, reason = "the names say it")]
 pub enum FsFault {
     None,
-    /// A file that is cut and grown again shows its old bytes.
+    /// A file that is truncated and grown again shows its old bytes.
     CutBytesComeBack,
     /// The gap before a write behind the end holds rubbish.
     GapNotZero,
-    /// A read behind the end counts bytes that are not there.
+    /// A read past the end counts bytes that are not there.
     ReadPastEnd,
     /// A write across a boundary of 4096 bytes loses the first byte behind it.
     BoundaryByteLost,
@@ -44,7 +44,7 @@ pub enum FsFault {
     ListsDot,
     /// The last release and the removal both free the inode.
     RetainForgotten,
-    /// What was not a whole number of 512 bytes is gone after a remount.
+    /// The bytes of a file after its last whole 512 bytes are lost in a remount.
     RemountLosesTail,
     /// Removed inodes can still be read.
     StaleInodesLive,
@@ -57,13 +57,13 @@ pub enum FsFault {
     DirectoryTimeStands,
     /// A write that runs out of space zeroes the file's beginning.
     NoSpaceDamages,
-    /// Names over 200 bytes are cut.
+    /// Names over 200 bytes are shortened.
     LongNamesCut,
     CaseIgnored,
     XattrAppends,
     SlashBecomesUnderscore,
     ReadLinkOfFiles,
-    /// Targets of links over 200 bytes are cut.
+    /// Targets of links over 200 bytes are shortened.
     TargetsCut,
     /// Device numbers keep the low eight bits of the minor number.
     MinorNumbersCut,
@@ -73,23 +73,23 @@ pub enum FsFault {
     XattrSpacesMixed,
     /// Access control lists lose their last entry but one.
     ListEntryLost,
-    /// The time of the last read is taken and forgotten.
+    /// The time of the last access is accepted and not stored.
     AccessedForgotten,
-    /// Attributes of what is no regular file are not changed.
+    /// Only attributes of regular files are changed.
     AttributesOfFilesOnly,
     /// Holes are filled.
     HolesFilled,
     /// An empty file has one byte.
     EmptyFilesHaveSize,
-    /// A name that exists is made anew.
+    /// Creating a name that exists replaces it.
     CreateReplaces,
     /// Blanks and dots at a name's end are left out, as Windows does.
     TrailingDotsCut,
-    /// A lookup in what is no directory finds nothing, instead of saying so.
+    /// A lookup in something else than a directory is answered with `NotFound`.
     LookupInFilesFindsNothing,
     /// A write of more than 64 KiB leaves zeroes behind these.
     LongWritesCut,
-    /// A write inside a file ends it.
+    /// A write inside a file truncates it after the written bytes.
     OverwriteCutsFile,
     /// An append that begins on a boundary of 512 bytes loses its first byte.
     AppendLosesByte,
@@ -107,11 +107,11 @@ pub enum FsFault {
     ReplacedFileLives,
     /// A file over a directory, or the other way, is refused as a name that exists.
     KindMismatchExists,
-    /// A rename to the same name takes the name away.
+    /// A rename to the same name removes the name.
     RenameToItselfRemoves,
-    /// A rename of what does not exist takes the target away.
+    /// A rename of a missing name removes the target.
     RenameMissingRemovesTarget,
-    /// A rename over another name of the same file takes the old one away.
+    /// A rename over another name of the same file removes the old one.
     RenameOverLinkRemoves,
     /// A name that does not exist can be removed.
     RemoveMissingSucceeds,
@@ -125,7 +125,7 @@ pub enum FsFault {
     ListingEndsAt512,
     /// The bits above 0o777 of a mode are forgotten.
     SetUserForgotten,
-    /// Data are told to begin behind their first byte.
+    /// Ranges of data are said to begin one byte late.
     DataTakenForHole,
     /// A name that finds no space is refused as an invalid argument.
     FullIsInvalid,
@@ -229,9 +229,9 @@ pub struct PlantedFs {
 /// Makes planted file systems.
 #[derive(Clone, Copy, Debug)]
 pub struct PlantedMaker(
-    /// What they can hold.
+    /// Options of the models.
     pub ModelOptions,
-    /// What is wrong with them.
+    /// The planted fault.
     pub FsFault,
 );
 
