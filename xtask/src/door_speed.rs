@@ -1,7 +1,7 @@
-//! `cargo xtask door-speed`: what the doors cost beside others. NBD beside `nbdkit memory` under
-//! the same fio, and what an idle mount takes. The FUSE door's own bench is `doors` of nandkit-cli.
-//! Figures depend on the machine: none of this is a test, and docs/guide/speed.md keeps the last
-//! ones.
+//! `cargo xtask door-speed`: the cost of the doors, compared with other programs. NBD beside
+//! `nbdkit memory` under the same fio, and what an idle mount takes. The FUSE door's own bench is
+//! `doors` of nandkit-cli. Figures depend on the machine: none of this is a test, and
+//! docs/guide/speed.md keeps the last ones.
 
 use std::fs;
 use std::io::Write;
@@ -45,7 +45,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     }
 }
 
-/// A process that ends with this.
+/// A process that is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -118,7 +118,7 @@ fn fio(socket: &Path, (kind, bytes, depth): (&str, &str, u32), seconds: u64) -> 
     fio.arg(format!("--uri=nbd+unix:///?socket={}", socket.display()));
     fio.args([format!("--rw={kind}"), format!("--bs={bytes}"), format!("--iodepth={depth}")]);
     let told = process::output(fio.arg(format!("--runtime={seconds}")))?;
-    // It greets before the JSON.
+    // fio prints a greeting before the JSON.
     let report: Value = serde_json::from_str(told.get(told.find('{').unwrap_or(0)..).unwrap_or_default())?;
     let way = if kind.contains("read") { "read" } else { "write" };
     report["jobs"][0][way]["bw_bytes"].as_f64().context("fio told no bytes a second")
@@ -129,7 +129,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Mounts an image of 1 GiB, and looks what its process takes when nobody asks it for anything.
+/// Mounts an image of 1 GiB, and measures what its idle process takes.
 fn idle(options: &Options) -> Result<bool> {
     let seconds = options.number("--seconds", 20)?;
     let nandkit = Nandkit::find(options)?;

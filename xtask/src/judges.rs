@@ -49,13 +49,13 @@ pub const JUDGES: [Judge; 30] = [
     Judge { tool: "img2simg", package: "android-sdk-libsparse-utils" },
 ];
 
-/// Sees to it that every judge is there: installs the missing packages where apt and the rights for
-/// it are, and fails with their names otherwise. A test never passes because its judge is missing.
+/// Makes every judge available: installs the missing packages where apt and the rights for it are
+/// there, and fails with their names otherwise. A test never passes because its judge is missing.
 pub fn provide() -> Result<bool> {
     provide_all(&JUDGES)
 }
 
-/// The same for other tools than those of the tests.
+/// Makes the given tools available, as [`provide`] does those of the tests.
 pub fn provide_all(judges: &[Judge]) -> Result<bool> {
     let missing = missing_packages(judges, |tool| process::find(tool).is_some());
     if missing.is_empty() {

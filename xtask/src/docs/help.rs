@@ -10,7 +10,7 @@ use super::page::{Command, without_remark};
 use super::{Directory, Page};
 use crate::process;
 
-/// What the examples work on, made anew for each command.
+/// The script that makes the inputs of the examples, run anew for each command.
 const PREPARED: &str = include_str!("inputs.sh");
 
 /// Examples that are not run, by what they contain, and why. That each parses is a test of the
@@ -45,7 +45,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("exec --image router.nand", "fails on images with OOB: docs/design/NOTES.md"),
 ];
 
-/// What an example needs beside the inputs, by what it contains, or behind `^` begins with.
+/// Commands that an example needs before it, by a text that it contains, or after `^` begins with.
 const BEFORE: &[(&str, &str)] = &[
     ("^nandkit umount", "nandkit mount rootfs.jffs2 mnt"),
     (" changes", "nandkit put dump.bin --overlay changes motd /new"),
@@ -57,8 +57,8 @@ const BEFORE: &[(&str, &str)] = &[
     ("--device-file card.nand", "rm card.nand"),
 ];
 
-/// The examples of each command's help, each a page of its own: what one leaves is not there for
-/// the next.
+/// The examples of each command's help, each command as a page of its own, so that one does not see
+/// the files of another.
 pub fn pages(program: &Path, inputs: &Directory) -> Result<Vec<Page>> {
     let prepared = Command { line: 0, text: PREPARED.to_owned(), shown: None };
     let page = Page { name: "xtask/src/docs/inputs.sh".to_owned(), commands: vec![prepared], first: 0 };
@@ -86,7 +86,7 @@ pub fn pages(program: &Path, inputs: &Directory) -> Result<Vec<Page>> {
             let texts = std::iter::once(copy).chain(before.map(str::to_owned));
             let mut commands: Vec<Command> = texts.map(|text| Command { line: 0, text, shown: None }).collect();
             let first = commands.len();
-            // As diff(1) it ends with 1 where there is a difference.
+            // Like diff(1), it exits with 1 where there is a difference.
             if example.text.contains("overlay diff") {
                 example.text += " || [ $? = 1 ]";
             }

@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: the commands that the documentation shows are run.
+//! `cargo xtask docs`: runs the commands that the documentation shows.
 //!
 //! In README.md every block of commands is run, or says why it is not; in the pages of docs/guide
 //! those with a mark; of the help of each command all examples but those in [`help`]'s list. Each
@@ -20,16 +20,17 @@ use self::page::{Command, commands, fits};
 use crate::options::Options;
 use crate::process;
 
-/// A page that takes longer hangs.
+/// Longest time of a page; one that takes longer is taken as hanging.
 const PAGE_MAX: Duration = Duration::from_secs(120);
 
 /// Commands that belong together: those of a file, or of a command's help.
 #[derive(Debug)]
 struct Page {
-    /// What messages call it: a file, from the root on, or a command.
+    /// The page's name in messages: a file's path from the root, or a command.
     name: String,
     commands: Vec<Command>,
-    /// The outcome of the first command of this number counts; those before prepare the directory.
+    /// Number of the first command whose outcome counts; the commands before it prepare the
+    /// directory.
     first: usize,
 }
 
@@ -100,7 +101,7 @@ fn run_all(pages: Vec<Page>, program: &Path) -> Result<usize> {
 }
 
 impl Page {
-    /// How many commands count.
+    /// Number of commands whose outcome counts.
     fn counted(&self) -> usize {
         self.commands.len().saturating_sub(self.first)
     }
@@ -159,7 +160,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    | {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A directory that goes when this does.
+/// A directory that is removed when this is dropped.
 struct Directory(PathBuf);
 
 impl Directory {

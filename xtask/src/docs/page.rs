@@ -2,18 +2,18 @@
 
 use anyhow::{Result, bail};
 
-/// What a line of a page asks for.
+/// A command of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The line of the page, from 1 on.
     pub line: usize,
-    /// What a shell gets.
+    /// The text for the shell.
     pub text: String,
     /// The lines that it prints by the page; `None` where the page shows no output.
     pub shown: Option<Vec<String>>,
 }
 
-/// The mark above a block that is run. Behind a colon it may have what prepares the block.
+/// The mark above a block that is run. After a colon it may have a command that prepares the block.
 const RUN: &str = "<!-- run";
 /// The mark above a block that is not run, with the reason behind a colon.
 const NOT_RUN: &str = "<!-- not run:";
@@ -36,7 +36,7 @@ pub fn commands(page: &str, all: bool) -> Result<Vec<Command>> {
             }
             (None, true) => {
                 let run = mark.filter(|(_, mark)| mark.starts_with(RUN));
-                // What is tagged with another language than the shell's holds no commands.
+                // A block tagged with another language than the shell's holds no commands.
                 let has_commands = matches!(line.trim().trim_start_matches('`'), "" | "sh" | "console");
                 if all && has_commands && mark.is_none() {
                     bail!("{number}: this block has no mark: write `{RUN} -->` or `{NOT_RUN} why -->` above it");
@@ -49,7 +49,7 @@ pub fn commands(page: &str, all: bool) -> Result<Vec<Command>> {
                 mark = None;
             }
             (None, false) if line.starts_with(RUN) || line.starts_with(NOT_RUN) => mark = Some((number, line)),
-            // Marks of other kinds may stand between.
+            // Marks of other kinds may be between.
             (None, false) if line.starts_with("<!--") => {}
             (None, false) => {
                 if let Some((at, _)) = mark {
@@ -96,7 +96,7 @@ impl Block<'_> {
     }
 }
 
-/// A line without what stands for the reader behind three spaces.
+/// A line without the remark for the reader after three spaces.
 pub fn without_remark(line: &str) -> &str {
     let line = line.trim();
     line.find("   ").and_then(|end| line.get(..end)).unwrap_or(line).trim_end()
@@ -116,7 +116,7 @@ pub fn fits(shown: &[String], told: &[&str]) -> bool {
     }
 }
 
-/// The star of a comparison's best row is no word: which row is best may change.
+/// The star of a comparison's best row is not taken as a word, since another row may be best.
 fn first_word(line: &str) -> &str {
     let word = line.split_whitespace().find(|word| *word != "*").unwrap_or_default();
     if word.starts_with(|letter: char| letter.is_ascii_digit()) { "0" } else { word }

@@ -1,5 +1,5 @@
-//! Prepares what a guest boots: the kernel of the distribution, unpacked but not installed, and an
-//! initramfs with its modules.
+//! Prepares the files that a guest boots: the kernel of the distribution, unpacked but not
+//! installed, and an initramfs with its modules.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -105,10 +105,10 @@ const HELPER: [(&str, &str); 5] = [
 
 const INIT: &str = include_str!("guest/init.sh");
 
-/// What a guest boots, and the helper program, which also runs on the host.
+/// The files that a guest boots, and the helper program, which also runs on the host.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// Everything of this task: under cargo's target directory.
+    /// The directory of all files of this task, under cargo's target directory.
     pub directory: PathBuf,
     /// The kernel's version, as its module directory is called.
     pub version: String,
@@ -158,7 +158,7 @@ pub fn build() -> Result<Kernel> {
     Ok(Kernel { directory, version })
 }
 
-/// All that the products follow from, but for the packages' versions.
+/// The inputs of the products, without the packages' versions.
 fn recipe() -> String {
     let sources: String = HELPER.iter().map(|(_, text)| *text).collect();
     format!("{MODULES:?}\n{PROGRAMS:?}\n{INIT}\n{sources}")
@@ -212,7 +212,7 @@ fn decompress(image: &[u8], to: &Path) -> Result<()> {
     for at in image.windows(XZ.len()).enumerate().filter(|(_, window)| *window == XZ).map(|(at, _)| at) {
         fs::write(&packed, image.get(at..).unwrap_or_default())?;
         let output = fs::File::create(to)?;
-        // What follows the payload is not xz, so that the status says nothing.
+        // The bytes after the payload are not xz, so that the exit status says nothing.
         let mut command = Command::new("xz");
         command.args(["--decompress", "--stdout", "--single-stream"]).arg(&packed).stdout(output).stderr(Stdio::null());
         command.status().context("cannot start xz")?;

@@ -19,13 +19,14 @@ const FIGURES: &str = include_str!("figures.csv");
 /// amplification and of erases.
 const WEAR_BOUND: f64 = 0.05;
 
-/// The same of the blocks that were never erased, of which the kernel's own runs differ more.
+/// The bound for the number of blocks that were never erased, in which the kernel's own runs differ
+/// more.
 const NEVER_BOUND: f64 = 0.10;
 
 /// Bytes of a record of the workload.
 const RECORD_BYTES: u64 = 4096;
 
-/// What was measured: pattern, device, files, MiB overwritten.
+/// Setting of a measurement: pattern, device, files, MiB overwritten.
 type Setting = (String, String, u64, u64);
 
 /// Write amplification, erases per MiB that was overwritten, and blocks that were never erased.
@@ -68,9 +69,9 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         ));
     }
     let seeds = options.number("--seeds", 20)?.max(1);
-    // By the work; Debian's Linux has 4 ms, in which an emulated machine does more work than the
-    // simulated chip.
-    let tick_ms = options.number("--tick-ms", 0)?;
+    // The tick of Debian's Linux. Under emulation more work is done in a tick than in as much time
+    // of the simulated chip.
+    let tick_ms = options.number("--tick-ms", 4)?;
     let nandkit = Nandkit::find(&options)?;
     println!("| pattern | device | data MiB | user MiB | runs of Linux | WA | erases per user MiB | never erased | |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");

@@ -1,7 +1,7 @@
 //! `cargo xtask kernel ecc`: dumps with ECC between nandkit and Linux's software codes on nandsim.
 //!
-//! What nandkit writes, Linux reads without a wrong bit; bits flipped in it, Linux corrects and
-//! counts as nandkit does. What Linux writes, nandkit finds the layout of, reads, and corrects.
+//! Linux reads nandkit's dumps without a wrong bit; it corrects and counts flipped bits as nandkit
+//! does. nandkit finds the layout of Linux's dumps, reads them, and corrects them.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ const CODES: [(&str, Device, &str, &str, usize); 4] = [
 
 const TIMEOUT: Duration = Duration::from_secs(1200);
 
-/// Every so many pages one gets as many wrong bits as the code corrects.
+/// One page in this many gets as many wrong bits as the code corrects.
 const FLIPPED_EVERY: usize = 7;
 
 /// What Linux does with the dumps of one code, in its directory.

@@ -10,7 +10,7 @@ use nandkit_testkit::judges;
 use super::manifest::Manifest;
 use crate::process;
 
-/// Far more than any guest takes on a loaded machine.
+/// Longest time of a guest: far more than any takes on a loaded machine.
 pub const TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// The program that lists an image as the guest's helper lists a tree.
@@ -39,7 +39,7 @@ pub fn list(lister: &Path, image: &Path, paths: &[&str]) -> Result<(Manifest, St
     Ok((Manifest::parse(&(tree.join("\n") + "\n"))?, told.join("\n")))
 }
 
-/// fsck.f2fs has no complaint of an image.
+/// Checks that fsck.f2fs has no complaint about an image.
 pub fn fsck_f2fs(image: &Path) -> Result<()> {
     let complaints = judges::fsck_f2fs(image)?;
     ensure!(complaints.is_empty(), "fsck.f2fs complains of {}:\n{}", image.display(), complaints.join("\n"));

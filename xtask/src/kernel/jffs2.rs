@@ -1,4 +1,4 @@
-//! JFFS2: images into Linux, what Linux makes of them, and images out of it.
+//! Trials of JFFS2 images in Linux: it mounts them, lists and changes them, and dumps them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ pub struct Image {
 /// Long changes inside Linux.
 #[derive(Clone, Copy, Debug)]
 pub struct Churn {
-    /// All choices follow from it.
+    /// Seed of all random choices.
     pub seed: u64,
     /// How full the volume is kept.
     pub percent: u32,
@@ -106,14 +106,14 @@ pub struct Churn {
     pub mib: u64,
 }
 
-/// What Linux is asked to do with one device.
+/// A job for Linux on one device.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// For messages.
     pub name: String,
     /// The flash.
     pub device: Device,
-    /// What is on it at first; erased flash if nothing.
+    /// The image on the flash at the start; erased flash if `None`.
     pub image: Option<Image>,
     /// Mount options, such as `compr=none`; may be empty.
     pub options: String,
@@ -123,7 +123,7 @@ pub struct Job {
     pub dump_oob: bool,
 }
 
-/// What Linux did.
+/// The results of a job.
 #[derive(Clone, Debug)]
 pub struct Done {
     /// The tree as it was when the image was first mounted.
@@ -139,7 +139,7 @@ pub struct Done {
     pub erases: u64,
     /// The flash's content after the last unmount.
     pub image: Image,
-    /// What the kernel's JFFS2 had to say against the image.
+    /// Complaints of the kernel's JFFS2 about the image.
     pub complaints: Vec<String>,
     /// What was printed.
     pub output: String,
@@ -217,12 +217,12 @@ fn make_disk(job: &Job, to: &Path) -> Result<()> {
     Ok(fs::write(to, content)?)
 }
 
-/// The guest counts erases from here on.
+/// Commands that start the count of erases in the guest.
 const COUNT_ERASES: &str = "\
 echo 'p:nandkit_erase mtd_erase' >/sys/kernel/tracing/kprobe_events
 echo 1 >/sys/kernel/tracing/events/kprobes/nandkit_erase/enable";
 
-/// Up to here.
+/// Commands that end the count of erases.
 const COUNT_NO_MORE: &str = "\
 echo 0 >/sys/kernel/tracing/events/kprobes/nandkit_erase/enable
 echo >/sys/kernel/tracing/kprobe_events";

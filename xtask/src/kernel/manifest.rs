@@ -57,22 +57,22 @@ impl Manifest {
         Ok(Self(entries))
     }
 
-    /// The same without the root's own line. An image need not say anything of the root, so that
-    /// each reader has its own idea of its time and owner.
+    /// Removes the root's own line. An image need not describe the root, so that each reader has
+    /// its own idea of its time and owner.
     pub fn without_root(mut self) -> Self {
         self.0.remove(".");
         self
     }
 
-    /// The same without one entry.
+    /// Removes one entry.
     pub fn without(mut self, path: &str) -> Self {
         self.0.remove(path);
         self
     }
 
-    /// The same without the modification times of directories. mkfs.jffs2 puts a child's time into
-    /// its directory entry, and Linux takes the time of the latest entry for the directory's where
-    /// that is newer by version than the directory's own node.
+    /// Removes the modification times of directories. mkfs.jffs2 puts a child's time into its
+    /// directory entry, and Linux takes the time of the latest entry for the directory's where that
+    /// is newer by version than the directory's own node.
     pub fn without_directory_times(mut self) -> Self {
         for fields in self.0.values_mut().filter(|fields| fields.first().is_some_and(|kind| kind == "d")) {
             if let Some(time) = fields.get_mut(MTIME) {

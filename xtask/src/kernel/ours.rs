@@ -1,4 +1,4 @@
-//! nandkit as one of the two sides: its command line, called as a user calls it.
+//! nandkit's side of a trial: its command line, called as a user calls it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::manifest::Manifest;
 use crate::options::Options;
 use crate::process;
 
-/// How an image is made.
+/// Options of making an image.
 #[derive(Clone, Copy, Debug)]
 pub struct Made {
     /// The compressions, as `--compress` takes them.
@@ -90,7 +90,7 @@ impl Nandkit {
         Manifest::of_directory(kernel, to)
     }
 
-    /// The same for an image in which damage is no surprise: exit status 1 says that there is some.
+    /// Extracts an image that may be damaged; exit status 1 says that it is.
     pub fn extract_damaged(&self, kernel: &Kernel, device: Device, image: &Image, to: &Path) -> Result<Manifest> {
         let mut extract = Command::new(&self.binary);
         let done = extract.arg("extract").args(geometry(device)).arg(&image.path).arg(to).output()?;

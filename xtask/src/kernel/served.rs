@@ -17,7 +17,7 @@ use super::trial::{KEEP, Trial};
 use crate::options::Options;
 use crate::process;
 
-/// Far more than anything takes on a loaded machine.
+/// Longest time of a guest: far more than any takes on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(1500);
 
 /// A file system of Linux on a translation layer of nandkit's.
@@ -57,7 +57,7 @@ impl Server {
         command.arg("serve").arg("--socket").arg(&socket).args(export.ftl);
         command.arg("--state").arg(work.join(format!("{}.nand", export.fs)));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        // It says where it listens once it does.
+        // The server prints its address once it listens.
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
         ensure!(line.contains("nbd+unix"), "nandkit serve did not begin: {line}");

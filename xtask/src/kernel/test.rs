@@ -1,5 +1,5 @@
-//! `cargo xtask kernel test`: the short set that shows in both directions that Linux and nandkit
-//! mean the same.
+//! `cargo xtask kernel test`: the short set of trials that shows in both directions that Linux and
+//! nandkit agree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::{cuts, third_leg};
 use crate::options::{Options, Unusable};
 use crate::process;
 
-/// Far more than anything takes on a loaded machine.
+/// Longest time of a guest: far more than any takes on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(1500);
 
 /// Images after power cuts that are compared with `--all`.
@@ -28,7 +28,7 @@ const COMPRESSIONS: [&str; 4] = ["zlib,rtime", "lzo", "rtime", "none"];
 /// Name, flash, whether nandkit's image for it has the OOB, and whether it has summaries.
 type Variant = (&'static str, Device, bool, bool);
 
-/// What a run of the set is.
+/// A run of the set.
 #[derive(Debug)]
 struct Set<'a> {
     trial: &'a Trial,
@@ -44,7 +44,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     let options = Options::parse(arguments, &flags, &["--seed", "--churn-mib", "--nandkit", "--devices"], 0)?;
     must_be_root()?;
     Trial::run("test", &options, |trial| {
-        // Other people's images say whether the guest or nandkit is at fault where something
+        // Images of other programs show whether the guest or nandkit is at fault where something
         // differs.
         let nandkit = if options.flag("--mkfs-jffs2") { None } else { Some(Nandkit::find(&options)?) };
         let set = Set {

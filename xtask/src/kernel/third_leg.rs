@@ -64,7 +64,7 @@ pub fn change(nandkit: &Nandkit, device: Device, image: &Image, extracted: &Path
     let blob = image.path.with_extension("blob");
     let (mut state, mut put) = (88_172_645_463_325_252_u64, 0);
     while put < TIMES * free.max(BLOB_BYTES as u64) {
-        // What no method makes shorter.
+        // Bytes that no compression makes shorter.
         let bytes = (0..BLOB_BYTES / 8).flat_map(|_| {
             state ^= state << 13;
             state ^= state >> 7;

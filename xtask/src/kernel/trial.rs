@@ -16,7 +16,7 @@ pub const KEEP: &str = "--keep";
 /// One run of a trial.
 #[derive(Debug)]
 pub struct Trial {
-    /// What guests boot.
+    /// The kernel that guests boot.
     pub kernel: Kernel,
     /// The directory of this run.
     pub work: PathBuf,

@@ -16,11 +16,11 @@ const PATTERNS: [&str; 5] = ["seq", "rnd", "hcf", "hcc", "hci"];
 /// A device of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Measurable {
-    /// What `--device` calls it.
+    /// The device's name in `--device`.
     pub name: &'static str,
     device: Device,
-    /// The same chip as a device of nandkit's, in TOML.
-    pub chip: &'static str,
+    /// nandkit's preset of the same chip.
+    pub preset: &'static str,
 }
 
 /// The devices of the measurement: 32 MiB each.
@@ -64,7 +64,7 @@ cat /sys/kernel/tracing/events/kprobes/nandkit_erase/hist >/share/erases
 cat /sys/kernel/tracing/events/kprobes/nandkit_write/hist >/share/writes
 ";
 
-/// What is measured.
+/// Plan of the measurement.
 #[derive(Clone, Debug)]
 struct Plan {
     pattern: String,
@@ -76,7 +76,7 @@ struct Plan {
     timeout: Duration,
 }
 
-/// What one run gave.
+/// Results of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Measured {
     programmed_bytes: u64,

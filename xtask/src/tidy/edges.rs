@@ -61,8 +61,8 @@ pub fn check_outside(metadata: &Value, outside: &[(&str, &[&str], &str)]) -> Vec
     violations
 }
 
-/// The page that people read says the same as the house: ARCHITECTURE.md holds a row
-/// `| \`crate\` | what | may use |` for each room.
+/// Checks that ARCHITECTURE.md agrees with the house: it holds a row `| \`crate\` | what | may use
+/// |` for each room.
 pub fn check_page(tree: &Tree, house: &[Room]) -> Vec<Violation> {
     const PAGE: &str = "ARCHITECTURE.md";
     let mut violations = Vec::new();

@@ -1,4 +1,5 @@
-//! Things of which there is one, in one place: the judges in `testkit`, test code in its own crate.
+//! Checks that some things have one home: the judges are in `testkit`, and test code is in its own
+//! crate.
 
 use std::collections::BTreeSet;
 

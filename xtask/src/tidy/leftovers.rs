@@ -1,5 +1,5 @@
-//! What must not be left in the repository: paths of one machine, marks of unfinished work and of
-//! failed merges, chance.
+//! Refuses leftovers: paths of one machine, marks of unfinished work and of failed merges, random
+//! bytes.
 
 use super::Violation;
 use super::rust_text::is_word;
@@ -51,7 +51,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     violations
 }
 
-/// Files that people write; goldens and fixtures hold what they hold.
+/// Whether people write the file; goldens and fixtures may hold anything.
 fn is_source(file: &File) -> bool {
     let written = [".rs", ".md", ".toml", ".sh", ".yml", ".yaml"].iter().any(|extension| file.is(extension));
     written && !file.path.starts_with("fixtures/") || file.path == ".ci/run"

@@ -1,18 +1,18 @@
-//! Nothing larger than a person can hold.
+//! Limits on the length of files and functions.
 
 use super::Violation;
 use super::rust_text;
 use super::tree::Tree;
 
-/// A file of so many lines asks to be two: a note.
+/// Lines of a file from which a note asks to split it.
 const FILE_NOTE: usize = 600;
-/// A file of more lines fails.
+/// Largest number of lines of a file.
 const FILE_LIMIT: usize = 700;
-/// A function of so many lines asks to be two: a note.
+/// Lines of a function from which a note asks to split it.
 const FUNCTION_NOTE: usize = 70;
-/// The README is read by someone who is about to close the tab: the rest is in docs/guide.
+/// Largest number of lines of the README, which is for a first look; the rest is in docs/guide.
 const README_LIMIT: usize = 150;
-/// No file of the repository is larger: fixtures are small, or made by a recipe.
+/// Largest size of a file in bytes: fixtures are small, or made by a recipe.
 const BYTES_LIMIT: u64 = 1 << 20;
 
 /// Files that are too long.

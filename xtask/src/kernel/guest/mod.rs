@@ -1,4 +1,4 @@
-//! One boot of real Linux under QEMU: a script, what it needs, and what came of it.
+//! One boot of real Linux under QEMU: a script, its disks and modules, and its result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub struct Guest<'a> {
     timeout: Duration,
 }
 
-/// What came of a guest whose kernel stayed whole.
+/// The result of a guest whose kernel reported no trouble.
 #[derive(Clone, Debug)]
 pub struct GuestRun {
     /// The script's exit status.
@@ -94,8 +94,7 @@ impl<'a> Guest<'a> {
         self
     }
 
-    /// The same, with flushes and discards that reach it; a disk of [`Guest::disk`] is none the
-    /// worse if the host fails.
+    /// Adds a disk, as [`Guest::disk`] does, that flushes and discards reach.
     pub fn durable_disk(mut self, source: &str) -> Self {
         self.disks.push(format!("{source},cache=writeback,discard=unmap"));
         self
@@ -256,7 +255,7 @@ fn text(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// The last lines: enough to see what went wrong.
+/// The last lines of a text, enough to see what went wrong.
 fn end(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let from = lines.len().saturating_sub(60);
