@@ -19,8 +19,8 @@ pub struct Measurable {
     /// The device's name in `--device`.
     pub name: &'static str,
     device: Device,
-    /// nandkit's preset of the same chip.
-    pub preset: &'static str,
+    /// The same chip as a device of nandkit's, in TOML.
+    pub chip: &'static str,
 }
 
 /// The devices of the measurement: 32 MiB each.

@@ -9,9 +9,9 @@ pub enum NameRule {
     /// Any bytes; `name_max` counts bytes.
     #[default]
     Bytes,
-    /// FAT's long names: valid UTF-8 of at most 255 UTF-16 units, no control characters, none of `"
-    /// * : < > ? \ |`, no full stop or space at the end (Microsoft, FAT32 File System Specification
-    /// 1.03, "long names"; Windows strips such endings, the model refuses them).
+    /// FAT's long names: valid UTF-8 of at most 255 UTF-16 units, no control characters, no full
+    /// stop or space at the end, and none of `" * : < > ? \ |` (Microsoft, FAT32 File System
+    /// Specification 1.03, "long names"; Windows strips such endings, the model refuses them).
     FatLong,
 }
 
