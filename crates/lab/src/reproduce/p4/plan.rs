@@ -57,7 +57,8 @@ pub struct Setting {
 /// block of its own, and a format of a used chip that leaves the padding before the FATs alone. On
 /// the small files p grows from a few pages on (the paper's figure 4): so the same volume whose
 /// FAT's block has been merged since, which a format that writes everything in order leaves.
-/// Clusters of 32 KiB use the chip as far as such a FAT reaches (864 MiB). The last one is what
+/// Clusters of 32 KiB use the chip as far as such a FAT reaches (864 MiB; the FATs take a page more,
+/// 64, which are merged at the first recycling). The last one is what
 /// mkfs.vfat makes of the whole chip.
 pub const SETTINGS: [Setting; 4] = [
     SMALL,
@@ -125,7 +126,7 @@ impl Scale {
     /// Transactions of `postmark-small` from which on its length is doubled until the gain has
     /// settled, and at the most.
     pub const fn settling(&self) -> (u64, u64) {
-        if self.quick { (100, 200) } else { (1600, 12_800) }
+        if self.quick { (50, 100) } else { (1600, 12_800) }
     }
 
     /// Transactions of `postmark-small` where limits are swept, and where growth is traced.
@@ -141,17 +142,22 @@ impl Scale {
     fn workload(&self, name: &str, length: Length) -> Result<WorkloadSpec, LabError> {
         let (kind, parameters) = match (name, length, self.quick) {
             ("postmark-small", _, false) => (name, "transactions=400"),
-            ("postmark-small", ..) => (name, "transactions=100"),
+            ("postmark-small", ..) => (name, "transactions=50"),
             ("postmark-large", Length::Long, false) => (name, "transactions=1500,write=65536"),
-            ("postmark-large", ..) => (name, "transactions=150,write=65536"),
+            ("postmark-large", Length::Short, false) => (name, "transactions=150,write=65536"),
+            ("postmark-large", ..) => (name, "transactions=20,write=65536"),
             (LARGE_IN_PIECES, Length::Long, false) => ("postmark-large", "transactions=300,write=4096"),
-            (LARGE_IN_PIECES, ..) => ("postmark-large", "transactions=50,write=4096"),
+            (LARGE_IN_PIECES, Length::Short, false) => ("postmark-large", "transactions=50,write=4096"),
+            (LARGE_IN_PIECES, ..) => ("postmark-large", "transactions=5,write=4096"),
             ("fax", Length::Long, false) => (name, "faxes=400"),
-            ("fax", ..) => (name, "faxes=100"),
+            ("fax", Length::Short, false) => (name, "faxes=100"),
+            ("fax", ..) => (name, "faxes=10"),
             ("phone", Length::Long, false) => (name, "days=3650"),
-            ("phone", ..) => (name, "days=365"),
+            ("phone", Length::Short, false) => (name, "days=365"),
+            ("phone", ..) => (name, "days=60"),
             (_, Length::Long, false) => (name, "events=100000"),
-            _ => (name, "events=20000"),
+            (_, Length::Short, false) => (name, "events=20000"),
+            _ => (name, "events=3000"),
         };
         parse(&format!("{kind}:{parameters}"))
     }
