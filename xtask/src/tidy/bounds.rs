@@ -62,7 +62,7 @@ pub const LONG_COMMENTS_MAX: usize = 44;
 /// break.
 pub const LONG_PROSE_MAX: usize = 32;
 /// Doc comments that begin with "The same", which says nothing where they are read alone.
-pub const SAME_DOCS_MAX: usize = 141;
+pub const SAME_DOCS_MAX: usize = 56;
 
 /// Definitions of "a checker has no complaint" outside `testkit`. The aim is none.
 pub const JUDGES_ELSEWHERE_MAX: usize = 0;
