@@ -32,7 +32,8 @@ fn spec(geometry: &FlashGeometry, order: PageOrder, partial_programs: u32, fault
     spec.bad_blocks.good_at_start = 2;
     if geometry.kind == FlashKind::Nor {
         (spec.nor, spec.rules.copyback, spec.bad_blocks.enabled) =
-            (Some(NorSpec::default()), CopybackReach::None, false);
+            (Some(NorSpec { sector_size: 0, ..NorSpec::default() }), CopybackReach::None, false);
+        (spec.ecc.code_word_bytes, spec.ecc.correctable_bits) = (0, 0);
     }
     spec
 }
