@@ -9,6 +9,8 @@
 pub mod shapes;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 use nandkit_block::wrap::{DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::recover::Recovered;
@@ -37,6 +39,9 @@ pub const CAUSES: [&str; 8] = [
 ];
 pub const MOMENTS: [DeviceCutMoment; 3] = [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After];
 pub const SURVIVALS: [Survival; 4] = [Survival::None, Survival::Prefix, Survival::Subset, Survival::All];
+const CLEANING: usize = 2;
+const CHECKPOINT_NODES: usize = 3;
+const CHECKPOINT_TABLES: usize = 4;
 const DISCARDS: usize = 6;
 const RECOVERY: usize = 7;
 /// After every `RAW_EVERY`th cut, the check looks at the volume before it is mounted: it holds the
@@ -69,21 +74,28 @@ pub struct Course {
     pub fsck_every: u64,
     /// Every moment and survival of each request, instead of a random one.
     pub all: bool,
-    /// Modes of treating segments before their gaps are filled, used in turn by volumes that are
-    /// full of gaps; empty: every shape, with Linux's behaviour.
+    /// Of a life with more requests about so many are cut, at even distances, and all of the rare
+    /// causes: a life with large bursts would be most of a soak.
+    pub life_cuts: u64,
+    /// Ways of treating segments before their gaps are filled, which volumes that are full of gaps
+    /// take in turn; none: every shape, as Linux does it.
     pub modes: &'static [Mode],
 }
 
 impl Course {
-    pub const USUAL: Self = Self { lives: 3, steps: 90, recovery_every: 6, fsck_every: 64, all: false, modes: &[] };
+    pub const USUAL: Self =
+        Self { lives: 3, steps: 90, recovery_every: 6, fsck_every: 64, all: false, life_cuts: 1_000, modes: &[] };
     /// Few operations, and everything that can be cut.
     pub const EXHAUSTIVE: Self =
-        Self { lives: 1, steps: 12, recovery_every: 1, fsck_every: 500, all: true, modes: &[] };
-}
+        Self { lives: 1, steps: 12, recovery_every: 1, fsck_every: 500, all: true, ..Self::USUAL };
 
-/// In a life with more requests only some are cut; otherwise one with large bursts would dominate a
-/// soak.
-const LIFE_CUTS: u64 = 1_000;
+    /// The usual one with ways of treating segments. Their bursts make some thousand requests a
+    /// life, of which fewer are cut, so that there are more lives.
+    pub const fn with_modes(self, modes: &'static [Mode]) -> Self {
+        let life_cuts = if modes.is_empty() { self.life_cuts } else { 250 };
+        Self { modes, life_cuts, ..self }
+    }
+}
 
 /// The rarest cause, of which every request is cut.
 const NODES_OF_AN_FSYNC: usize = 1;
@@ -96,9 +108,49 @@ pub struct Tally {
     pub recovered: u64,
     /// Volumes seen by fsck.f2fs.
     pub seen_by_fsck: u64,
-    /// By mode, the cuts, and the segments treated before their gaps were filled.
-    pub by_mode: BTreeMap<&'static str, (u64, u64)>,
-    scratch: Option<std::rc::Rc<tempfile::TempDir>>,
+    pub by_mode: BTreeMap<&'static str, ModeTally>,
+    scratch: Option<Arc<tempfile::TempDir>>,
+}
+
+impl Tally {
+    /// What was done with another seed.
+    pub fn add(&mut self, other: Self) {
+        self.cuts.extend(other.cuts);
+        self.recovered += other.recovered;
+        self.seen_by_fsck += other.seen_by_fsck;
+        for (mode, more) in other.by_mode {
+            let sum = self.by_mode.entry(mode).or_default();
+            sum.cuts += more.cuts;
+            sum.treated += more.treated;
+            sum.in_treatments += more.in_treatments;
+        }
+    }
+}
+
+/// What was done with a way of treating segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModeTally {
+    pub cuts: u64,
+    /// Segments that were treated before their gaps were filled.
+    pub treated: u64,
+    /// Cuts at the copies and checkpoints of operations that treated a segment.
+    pub in_treatments: u64,
+}
+
+/// What was done to a volume between its mount and the loss of power.
+struct Life<O> {
+    requests: Vec<Request>,
+    snapshots: Snapshots<O>,
+    /// Numbers of the requests of operations that treated a segment.
+    treating: Vec<Range<u64>>,
+}
+
+impl<O> Life<O> {
+    /// Whether a request is of the copies or the checkpoint of such an operation.
+    fn is_in_treatment(&self, number: u64, cause: usize) -> bool {
+        matches!(cause, CLEANING | CHECKPOINT_NODES | CHECKPOINT_TABLES)
+            && self.treating.iter().any(|numbers| numbers.contains(&number))
+    }
 }
 
 /// Cuts a seed's requests. Panics if one loses something, with a message that names it.
@@ -117,7 +169,7 @@ pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
         }
     }
     if let Some(mode) = shape.mode {
-        tally.by_mode.entry(mode.name).or_default().0 += (tally.cuts.len() - before) as u64;
+        tally.by_mode.entry(mode.name).or_default().cuts += (tally.cuts.len() - before) as u64;
     }
 }
 
@@ -149,23 +201,29 @@ impl Soak {
     fn lives<O: Oracle>(&self, mut medium: MemoryDisk, mut oracle: O, tally: &mut Tally) {
         for life in 0..self.course.lives {
             let mut random = Random::new(self.seed * 1000 + u64::from(life), "soak");
-            let (requests, snapshots) = self.live(&medium, oracle.clone(), &mut random, tally);
-            // A few operations may leave nothing to cut.
-            assert!(!requests.is_empty() || self.course.all, "seed {}: nothing was written", self.seed);
-            if requests.is_empty() {
+            let mut lived = self.live(&medium, oracle.clone(), &mut random, tally);
+            let count = lived.requests.len() as u64;
+            // Few operations may leave nothing to cut.
+            assert!(count > 0 || self.course.all, "seed {}: nothing was written", self.seed);
+            if count == 0 {
                 return;
             }
-            let chosen = random.between(1, requests.len() as u64);
-            let stride = requests.len() as u64 / LIFE_CUTS + 1;
+            let chosen = random.between(1, count);
+            let stride = count / self.course.life_cuts + 1;
             let mut next = None;
-            let mut replay = RequestReplay::new(medium.clone(), requests);
+            let mut replay = RequestReplay::new(medium.clone(), std::mem::take(&mut lived.requests));
             while let Some((number, request)) = replay.peek() {
                 let cause = cause_of(request);
-                let is_cut = number % stride == 0 || number == chosen || cause == NODES_OF_AN_FSYNC;
+                let in_treatment = lived.is_in_treatment(number, cause);
+                let is_rare = in_treatment || cause == NODES_OF_AN_FSYNC;
+                let is_cut = number % stride == 0 || number == chosen || is_rare;
                 let plans = if is_cut { self.plans(number, cause, &mut random) } else { Vec::new() };
+                if let Some(mode) = self.shape.mode.filter(|_| in_treatment) {
+                    tally.by_mode.entry(mode.name).or_default().in_treatments += plans.len() as u64;
+                }
                 for plan in plans {
                     let context = format!("seed {}, {}, life {life}, {plan:?}", self.seed, self.shape.title());
-                    let known = known_at(&snapshots, number, plan.moment);
+                    let known = known_at(&lived.snapshots, number, plan.moment);
                     let left = replay.cut(plan).unwrap();
                     self.judge(left.clone(), known, &context, tally);
                     tally.cuts.push((cause, plan.moment, plan.survival));
@@ -185,15 +243,9 @@ impl Soak {
         }
     }
 
-    /// Runs operations up to their number; returns the requests to the device, and what was known
-    /// in between.
-    fn live<O: Oracle>(
-        &self,
-        medium: &MemoryDisk,
-        mut oracle: O,
-        random: &mut Random,
-        tally: &mut Tally,
-    ) -> (Vec<Request>, Snapshots<O>) {
+    /// Operations until their number is reached; what they asked of the device, and what was known
+    /// meanwhile.
+    fn live<O: Oracle>(&self, medium: &MemoryDisk, mut oracle: O, random: &mut Random, tally: &mut Tally) -> Life<O> {
         let (device, log) = RecordingDevice::new(medium.clone());
         let mut volume = WritableVolume::mount(vec![device], clock(), self.options()).unwrap();
         volume.segments_mut().options.urgent = self.shape.urgent;
@@ -204,17 +256,23 @@ impl Soak {
             mode.begin_with(&mut volume, slow_requests(), segments)
         });
         let mut snapshots = vec![(0, oracle.clone())];
+        let (mut treating, mut treated) = (Vec::new(), 0);
         for step in 0..self.course.steps {
+            let begun = log.count() as u64;
             let mut before = |known: &O| snapshots.push((log.count(), known.clone()));
             let done = oracle.step(&mut volume, random, &mut before);
             done.unwrap_or_else(|error| panic!("seed {}, {}, step {step}: {error}", self.seed, self.shape.title()));
             snapshots.push((log.count(), oracle.clone()));
+            let now = counters.as_ref().map_or(0, |counters| counters.now().treated);
+            if std::mem::replace(&mut treated, now) < now {
+                treating.push(begun + 1..log.count() as u64 + 1);
+            }
         }
         drop(volume.abandon());
-        if let Some((mode, counters)) = self.shape.mode.zip(counters) {
-            tally.by_mode.entry(mode.name).or_default().1 += counters.now().treated;
+        if let Some(mode) = self.shape.mode {
+            tally.by_mode.entry(mode.name).or_default().treated += treated;
         }
-        (log.take(), snapshots)
+        Life { requests: log.take(), snapshots, treating }
     }
 
     /// How a request is cut: in every way, or once, more often if its cause is rare.

@@ -34,7 +34,9 @@ pub struct Shape {
     pub options: WriteOptions,
     /// One file takes nearly all blocks and has gaps everywhere.
     full: bool,
-    /// Gaps are filled regardless of free sections.
+    /// Instead, the file's blocks are short runs with larger gaps between.
+    sparse: bool,
+    /// Gaps are filled whatever is free.
     pub urgent: bool,
     /// Some writes go through drafts that are committed.
     pub drafts: bool,
@@ -65,6 +67,7 @@ pub fn shapes() -> Vec<Shape> {
         features: "",
         options,
         full: false,
+        sparse: false,
         urgent: false,
         drafts: false,
         burst: 0,
@@ -98,19 +101,25 @@ pub fn shapes() -> Vec<Shape> {
 
 /// Blocks that a full volume has free at first.
 const LEFT: u64 = 500;
+/// Blocks of a run of a sparse volume's file, and of the gap behind it.
+const SPARSE: (u64, u64) = (2, 6);
+/// The file that takes the gaps of a sparse volume, until it is removed.
+const SPACER: u64 = FILLER + 1;
 
 impl Shape {
     /// The volume at the start of a run, made once, and the number of pages in its filler.
     pub fn base(&self) -> (MemoryDisk, u64) {
         static BASES: OnceLock<Vec<OnceLock<(MemoryDisk, u64)>>> = OnceLock::new();
         let count = shapes().len();
-        let bases = BASES.get_or_init(|| (0..count).map(|_| OnceLock::new()).collect());
+        let bases = BASES.get_or_init(|| (0..2 * count).map(|_| OnceLock::new()).collect());
         let number = shapes().iter().position(|shape| shape.name == self.name).unwrap();
-        bases[number].get_or_init(|| shapes()[number].make()).clone()
+        let made = Self { sparse: self.sparse, ..shapes()[number] };
+        bases[number + if self.sparse { count } else { 0 }].get_or_init(|| made.make()).clone()
     }
 
     pub fn title(&self) -> String {
-        self.name.to_owned() + &self.mode.map(|mode| format!(", {}", mode.name)).unwrap_or_default()
+        let sparse = if self.sparse { ", sparse" } else { "" };
+        self.name.to_owned() + sparse + &self.mode.map(|mode| format!(", {}", mode.name)).unwrap_or_default()
     }
 
     fn make(&self) -> (MemoryDisk, u64) {
@@ -118,28 +127,61 @@ impl Shape {
         if !self.full {
             return (empty, 0);
         }
-        let mut volume = WritableVolume::mount(vec![empty], clock(), self.options).unwrap();
-        let root = volume.root();
-        let ino = NodeId(volume.create(root, &name(FILLER), &NewNode::FILE).unwrap().0 as u32);
-        let pages = volume.segments().space.free_blocks().saturating_sub(LEFT) / 64 * 64;
-        let write = |volume: &mut WritableVolume<MemoryDisk>, start: u64, count: u64| {
-            let bytes: Vec<u8> = (start..start + count).flat_map(|number| page(FILLER, number, 1)).collect();
-            assert_eq!(volume.write(ino, start * BLOCK as u64, Payload::Bytes(&bytes)).unwrap(), bytes.len());
-        };
-        (0..pages / 64).for_each(|piece| write(&mut volume, piece * 64, 64));
-        volume.sync().unwrap();
-        let mut random = Random::new(1, "gaps");
-        for round in 0..2000 {
-            write(&mut volume, random.below(pages), 1);
-            if round % 50 == 0 {
-                volume.sync().unwrap();
-            }
+        let mut options = self.options;
+        if self.sparse {
+            // Each piece is written at once; else the pages of a file would go out together.
+            options.pages.dirty = 1;
         }
+        let mut volume = Volume::mount(vec![empty], clock(), options).unwrap();
+        let blocks = volume.segments().space.free_blocks().saturating_sub(LEFT) / 64 * 64;
+        let pages = if self.sparse { fill_sparsely(&mut volume, blocks) } else { fill_whole(&mut volume, blocks) };
         (unmount(volume).settle(), pages)
     }
 }
 
-/// The shape for a seed, taken in turn.
+fn create(volume: &mut Volume<MemoryDisk>, file: u64) -> NodeId {
+    let root = volume.root();
+    NodeId(volume.create(root, &name(file), &NewNode::FILE).unwrap().0 as u32)
+}
+
+fn write(volume: &mut Volume<MemoryDisk>, (file, ino): (u64, NodeId), start: u64, count: u64) {
+    let bytes: Vec<u8> = (start..start + count).flat_map(|number| page(file, number, 1)).collect();
+    assert_eq!(volume.write(ino, start * BLOCK as u64, Payload::Bytes(&bytes)).unwrap(), bytes.len());
+}
+
+/// The filler takes so many blocks, and pages of it that are written again leave gaps everywhere.
+/// Its pages.
+fn fill_whole(volume: &mut Volume<MemoryDisk>, blocks: u64) -> u64 {
+    let filler = (FILLER, create(volume, FILLER));
+    (0..blocks / 64).for_each(|piece| write(volume, filler, piece * 64, 64));
+    volume.sync().unwrap();
+    let mut random = Random::new(1, "gaps");
+    for round in 0..2000 {
+        write(volume, filler, random.below(blocks), 1);
+        if round % 50 == 0 {
+            volume.sync().unwrap();
+        }
+    }
+    blocks
+}
+
+/// Pieces of the filler and of another file take so many blocks in turn, and the other file is
+/// removed. The filler's pages.
+fn fill_sparsely(volume: &mut Volume<MemoryDisk>, blocks: u64) -> u64 {
+    let (run, gap) = SPARSE;
+    let files = [((FILLER, create(volume, FILLER)), run), ((SPACER, create(volume, SPACER)), gap)];
+    let rounds = blocks / (run + gap);
+    for round in 0..rounds {
+        for (file, count) in files {
+            write(volume, file, round * count, count);
+        }
+    }
+    volume.sync().unwrap();
+    volume.remove(volume.root(), &name(SPACER)).unwrap();
+    rounds * run
+}
+
+/// A shape's number in turn.
 pub fn shape_of(seed: u64) -> Shape {
     let shapes = shapes();
     shapes[(seed % shapes.len() as u64) as usize]
@@ -157,8 +199,11 @@ pub fn shape_in(seed: u64, modes: &[Mode]) -> Shape {
     let shape = shapes[(turn % shapes.len() as u64) as usize];
     // Blocks are not overwritten in place, so that logs fill gaps.
     let options = mode.options(WriteOptions { ipu_policy: Some(0), ..shape.options });
-    // A treated segment has room for hundreds of blocks before the next one is reviewed; and gaps
-    // are filled regardless of free sections.
-    let burst = if mode.treats_without_time() { 256 } else { 0 };
-    Shape { options, mode: Some(mode), burst, urgent: mode.fills(), ..shape }
+    // A segment that was treated has room for hundreds of blocks before the next one is looked at;
+    // and gaps are filled whatever is free.
+    let burst = if mode.treats_without_time() { 96 } else { 0 };
+    // Short runs between large gaps are worth moving; every third volume has the long runs of the
+    // others.
+    let sparse = mode.treats_without_time() && !turn.is_multiple_of(3);
+    Shape { options, mode: Some(mode), burst, sparse, urgent: mode.fills(), ..shape }
 }

@@ -313,9 +313,13 @@ impl Model {
         if let Some(pages) = filler {
             let most = self.burst.max(PIECE);
             let start = random.below(pages - most);
+            // A burst is many requests, so that there are more fsyncs for each.
+            let writes = if self.burst > 0 { 6 } else { 8 };
             let action = match random.below(10) {
-                0..8 => Action::Write(start, self.versions(FILLER, start..start + 1 + random.below(most))),
-                8 => Action::Fsync(random.below(3) == 0),
+                what if what < writes => {
+                    Action::Write(start, self.versions(FILLER, start..start + 1 + random.below(most)))
+                }
+                ..9 => Action::Fsync(random.below(3) == 0),
                 _ => Action::Collect,
             };
             return (FILLER, action);
