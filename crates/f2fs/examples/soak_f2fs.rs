@@ -10,8 +10,9 @@
 //! short runs of 14 seeds instead: every cut of each in every way, and every cut of the recovery
 //! behind it. `--reuse all` takes full volumes only, with a way of treating segments before their
 //! gaps are filled on each in turn, `--reuse pgc` that way alone. `--jobs N` works on N seeds at a
-//! time; the result is the same. Ends with a table of cuts by cause. At the first failure it says what `--replay` takes, and exits with 1; also where a cause
-//! got fewer than one cut in 35: then the soak no longer reaches what it is for.
+//! time; the result is the same. Ends with a table of cuts by cause. At the first failure it says
+//! what `--replay` takes, and exits with 1; also where a cause got fewer than one cut in 35: then
+//! the soak no longer reaches what it is for.
 
 #[path = "../tests/made/mod.rs"]
 mod made;

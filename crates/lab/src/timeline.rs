@@ -1,5 +1,5 @@
-//! What a run came to over time and over the chip, for plots: samples of the measured phase at equal
-//! counts of operations, and a coarse map of wear.
+//! What a run came to over time and over the chip, for plots: samples of the measured phase at
+//! equal counts of operations, and a coarse map of wear.
 
 use std::collections::BTreeMap;
 

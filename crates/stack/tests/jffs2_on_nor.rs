@@ -44,7 +44,8 @@ fn used(chip: ContentChip, clock: Clock, pages: u64, overwrites: u64) -> (Jffs2<
 
 #[test]
 fn it_is_filled_cleaned_and_mounted_again() {
-    // 2 MiB of which 60 % are filled; nodes are split where they do not fit what is left of a sector.
+    // 2 MiB of which 60 % are filled; nodes are split where they do not fit what is left of a
+    // sector.
     for (keys, erase_ns) in [("blocks = 32", 150_000_000), ("erase_size = '4K'\nblocks = 512", 45_000_000)] {
         let clock = clock();
         let (fs, versions) = used(chip(keys), clock.clone(), 300, 1500);

@@ -14,9 +14,9 @@
 //!
 //! The content is record i, version v, v counting the writes of the record from 0 (the fill).
 //!
-//! With `stale` the volume is a used one when the sequence begins: between the fill and the sequence
-//! so many records of every `stale_span` bytes of data are written once more, in ascending order,
-//! evenly spaced from the first one on. The sequence itself stays the same.
+//! With `stale` the volume is a used one when the sequence begins: between the fill and the
+//! sequence so many records of every `stale_span` bytes of data are written once more, in ascending
+//! order, evenly spaced from the first one on. The sequence itself stays the same.
 
 use nandkit_block::BlockGeometry;
 use nandkit_units::random::hash;
@@ -68,11 +68,11 @@ parameters! {
         sync_every: u64 = 0, 0..=1 << 40;
         /// Start value of the xorshift generator; 0: drawn from the run's seed.
         start: u64 = START, 0..=u64::MAX;
-        /// Records of every stale_span bytes of data that are overwritten once before the sequence, so that blocks hold
-        /// stale data as on a used device; 0: none.
+        /// Records of every stale_span bytes of data that are overwritten once before the sequence,
+        /// so that blocks hold stale data as on a used device; 0: none.
         stale: u64 = 0, 0..=1 << 20;
-        /// Bytes of data in which stale records are counted: about what an erase block holds. The default is what JFFS2
-        /// puts in 128 KiB.
+        /// Bytes of data in which stale records are counted: about what an erase block holds. The
+        /// default is what JFFS2 puts in 128 KiB.
         stale_span: u64 = 124 << 10, 512..=1 << 30;
     }
 }

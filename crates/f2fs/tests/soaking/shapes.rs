@@ -132,26 +132,26 @@ impl Shape {
             // Each piece is written at once; else the pages of a file would go out together.
             options.pages.dirty = 1;
         }
-        let mut volume = Volume::mount(vec![empty], clock(), options).unwrap();
+        let mut volume = WritableVolume::mount(vec![empty], clock(), options).unwrap();
         let blocks = volume.segments().space.free_blocks().saturating_sub(LEFT) / 64 * 64;
         let pages = if self.sparse { fill_sparsely(&mut volume, blocks) } else { fill_whole(&mut volume, blocks) };
         (unmount(volume).settle(), pages)
     }
 }
 
-fn create(volume: &mut Volume<MemoryDisk>, file: u64) -> NodeId {
+fn create(volume: &mut WritableVolume<MemoryDisk>, file: u64) -> NodeId {
     let root = volume.root();
     NodeId(volume.create(root, &name(file), &NewNode::FILE).unwrap().0 as u32)
 }
 
-fn write(volume: &mut Volume<MemoryDisk>, (file, ino): (u64, NodeId), start: u64, count: u64) {
+fn write(volume: &mut WritableVolume<MemoryDisk>, (file, ino): (u64, NodeId), start: u64, count: u64) {
     let bytes: Vec<u8> = (start..start + count).flat_map(|number| page(file, number, 1)).collect();
     assert_eq!(volume.write(ino, start * BLOCK as u64, Payload::Bytes(&bytes)).unwrap(), bytes.len());
 }
 
 /// The filler takes so many blocks, and pages of it that are written again leave gaps everywhere.
 /// Its pages.
-fn fill_whole(volume: &mut Volume<MemoryDisk>, blocks: u64) -> u64 {
+fn fill_whole(volume: &mut WritableVolume<MemoryDisk>, blocks: u64) -> u64 {
     let filler = (FILLER, create(volume, FILLER));
     (0..blocks / 64).for_each(|piece| write(volume, filler, piece * 64, 64));
     volume.sync().unwrap();
@@ -167,7 +167,7 @@ fn fill_whole(volume: &mut Volume<MemoryDisk>, blocks: u64) -> u64 {
 
 /// Pieces of the filler and of another file take so many blocks in turn, and the other file is
 /// removed. The filler's pages.
-fn fill_sparsely(volume: &mut Volume<MemoryDisk>, blocks: u64) -> u64 {
+fn fill_sparsely(volume: &mut WritableVolume<MemoryDisk>, blocks: u64) -> u64 {
     let (run, gap) = SPARSE;
     let files = [((FILLER, create(volume, FILLER)), run), ((SPACER, create(volume, SPACER)), gap)];
     let rounds = blocks / (run + gap);

@@ -2,9 +2,9 @@
 //! (DAC).
 //!
 //! [`plan`] says which runs are made, [`point`] finds them among records, and each claim is judged
-//! from records alone: [`verdict`], [`cpu`] (P2.4) and [`beyond`] (P2.F). The paper leaves the device,
-//! the fill, the layout of the hot data and the state of the volume open, so every claim is judged
-//! in all settings alike ([`over`]).
+//! from records alone: [`verdict`], [`cpu`] (P2.4) and [`beyond`] (P2.F). The paper leaves the
+//! device, the fill, the layout of the hot data and the state of the volume open, so every claim is
+//! judged in all settings alike ([`over`]).
 
 pub mod beyond;
 pub mod cpu;

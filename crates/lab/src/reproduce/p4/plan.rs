@@ -57,9 +57,9 @@ pub struct Setting {
 /// block of its own, and a format of a used chip that leaves the padding before the FATs alone. On
 /// the small files p grows from a few pages on (the paper's figure 4): so the same volume whose
 /// FAT's block has been merged since, which a format that writes everything in order leaves.
-/// Clusters of 32 KiB use the chip as far as such a FAT reaches (864 MiB; the FATs take a page more,
-/// 64, which are merged at the first recycling). The last one is what
-/// mkfs.vfat makes of the whole chip.
+/// Clusters of 32 KiB use the chip as far as such a FAT reaches (864 MiB; the FATs take a page
+/// more, 64, which are merged at the first recycling). The last one is what mkfs.vfat makes of the
+/// whole chip.
 pub const SETTINGS: [Setting; 4] = [
     SMALL,
     Setting { name: "108 MiB, just formatted", just_formatted: true, ..SMALL },
