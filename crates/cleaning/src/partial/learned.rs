@@ -54,6 +54,20 @@ impl LearnedTimes {
         see(&mut self.write, self.kept, blocks, time_ns);
     }
 
+    /// How far the learned times of writes are from `others`, as a share of these: the mean over the
+    /// sizes of which writes were measured. `None` before the first write.
+    pub fn write_distance(&self, others: &RequestTimes) -> Option<f64> {
+        let measured = points(&self.write);
+        let distance = |(blocks, time_ns): &(f64, f64)| {
+            // Means of sizes lie between whole numbers.
+            let (below, above) = (others.write(blocks.floor() as u32), others.write(blocks.ceil() as u32));
+            let other = below + (above - below) * blocks.fract();
+            (other > 0.0).then(|| (time_ns / other - 1.0).abs())
+        };
+        let all: Vec<f64> = measured.iter().filter_map(distance).collect();
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    }
+
     /// The times of requests of 1 to `most` blocks: interpolated between measured classes; below
     /// the first class its time, above the last one its time per block. `None` until a read and a
     /// write were measured. Cost: a few steps per size.
@@ -103,6 +117,16 @@ fn at(points: &[(f64, f64)], blocks: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_distance_is_a_mean_over_measured_sizes() {
+        let others = RequestTimes::new(8, |_| 1, |blocks| u64::from(blocks) * 100);
+        let mut learned = LearnedTimes::default();
+        assert_eq!(learned.write_distance(&others), None);
+        learned.wrote(2, 200);
+        learned.wrote(4, 500);
+        assert_eq!(learned.write_distance(&others), Some(0.125));
+    }
 
     #[test]
     fn classes_follow_one_another() {

@@ -21,6 +21,8 @@ pub struct PartialCollection {
     times: RequestTimes,
     /// The source of request times, updated for each segment; `None` if a card file gives them.
     learned: Option<LearnedTimes>,
+    /// The card's own times, beside which the learned ones are told; they decide nothing.
+    beside: Option<RequestTimes>,
     method: Method,
     segments_per_checkpoint: u32,
     watched: Vec<Watched>,
@@ -48,6 +50,7 @@ impl PartialCollection {
         Self {
             times,
             learned: None,
+            beside: None,
             method,
             segments_per_checkpoint: segments_per_checkpoint.max(1),
             watched: Vec::new(),
@@ -60,6 +63,11 @@ impl PartialCollection {
     pub fn learning(learned: LearnedTimes, method: Method, segments_per_checkpoint: u32) -> Self {
         let nothing = RequestTimes::new(1, |_| 0, |_| 0);
         Self { learned: Some(learned), ..Self::new(nothing, method, segments_per_checkpoint) }
+    }
+
+    /// The same, telling how far the learned times are from these.
+    pub fn beside(self, times: RequestTimes) -> Self {
+        Self { beside: Some(times), ..self }
     }
 
     /// The decisions and measured times, for concurrent readers.
@@ -116,6 +124,8 @@ impl ReuseReview for PartialCollection {
         if let Some(learned) = &self.learned {
             let Some(times) = learned.times(BLOCKS.into()) else { return ReusePlan::AsIs };
             self.times = times;
+            let distance = self.beside.as_ref().and_then(|beside| learned.write_distance(beside));
+            self.published.change(|counters| counters.learned_write_distance = distance);
         }
         let runs = valid_runs(holes, &facts.valid);
         let intra = mean(holes).unwrap_or(1.0);

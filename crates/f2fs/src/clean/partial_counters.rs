@@ -31,6 +31,9 @@ pub struct PartialCounters {
     pub left_ns: [u64; 2],
     /// Per treated segment, the measured time divided by the expected one.
     pub ratios: Vec<f64>,
+    /// How far learned times of writes are from those of the card's file; none where nothing is
+    /// learned, or there is no such file.
+    pub learned_write_distance: Option<f64>,
 }
 
 fn whole(ns: f64) -> u64 {
@@ -118,6 +121,7 @@ const ROWS: [Row; 17] = [
     ("left_ns", "ns", Better::Lower, "time of filling untreated segments", |c| c.left_ns[1]),
 ];
 const RATIOS: &str = "treated_by_expected";
+const DISTANCE: &str = "learned_write_distance";
 
 impl Statistics for Published {
     fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
@@ -126,12 +130,15 @@ impl Statistics for Published {
             sink(name, StatisticValue::Count(value(&counters)));
         }
         sink(RATIOS, StatisticValue::Events(counters.ratios));
+        sink(DISTANCE, StatisticValue::Level(counters.learned_write_distance.unwrap_or(f64::NAN)));
     }
 
     fn definitions() -> Vec<StatisticDefinition> {
         let ratios = "time of treating and filling a segment, divided by the expected time";
         let rows = ROWS.iter().map(|(name, unit, better, text, _)| (*name, *unit, *better, *text));
-        rows.chain([(RATIOS, "", Better::Lower, ratios)])
+        let distance =
+            "how far learned times of writes are from the card's own, as a mean share of these over the sizes measured";
+        rows.chain([(RATIOS, "", Better::Lower, ratios), (DISTANCE, "", Better::Lower, distance)])
             .map(|(name, unit, better, text)| StatisticDefinition {
                 name: name.to_owned(),
                 unit,

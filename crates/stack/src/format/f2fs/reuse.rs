@@ -163,7 +163,13 @@ impl Reuse {
         let Some(method) = self.way.method else { return Ok(None) };
         Ok(Some(match self.card(curve, frame.card.as_deref())? {
             Some(card) => PartialCollection::new(costs::times_of(&card, self.curve), method, self.segments),
-            None => PartialCollection::learning(LearnedTimes::default(), method, self.segments),
+            None => {
+                let learning = PartialCollection::learning(LearnedTimes::default(), method, self.segments);
+                match frame.card.as_deref() {
+                    Some(card) => learning.beside(costs::times_of(card, self.curve)),
+                    None => learning,
+                }
+            }
         }))
     }
 }
