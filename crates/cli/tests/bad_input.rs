@@ -339,13 +339,13 @@ fn images_that_cannot_be_made_or_opened_are_refused() {
         mkfs(&["mkfs", "jffs2", "--from", ".", "--threads", "1000000", "i"], &["1000000", "expected 0 to 1024"]),
         mkfs(&["mkfs", "jffs2", "--from", ".", "no/such/i"], &["no/such/i"]),
         mkfs(&["mkfs", "jffs3", "--from", ".", "i"], &["jffs3", "jffs2"]),
-        mkfs(&["ls", "noise.bin"], &["noise.bin", "begins with \"neither", "expected a chip", "JFFS2"]),
+        mkfs(&["ls", "noise.bin"], &["noise.bin", "begins with \"neither", "expected an emulated chip", "JFFS2"]),
         mkfs(&["ls", "noise.bin", "--offset", "1M"], &["--offset 1048576", "21 bytes", "inside"]),
         mkfs(&["ls", "noise.bin", "--region", "rootfs"], &["--region", "rootfs"]),
         mkfs(&["ls", "noise.bin", "--erase-size", "x"], &["--erase-size", "x"]),
         mkfs(&["cat", "missing", "a"], &["missing", "cannot read"]),
         mkfs(&["extract", "noise.bin"], &["DIR"]),
         mkfs(&["extract", "noise.bin", "--to-tar", "-", "--json"], &["--json", "standard output"]),
-        mkfs(&["check", ".", "--repair", "x"], &["no plain file"]),
+        mkfs(&["check", ".", "--repair", "x"], &["not a regular file"]),
     ]);
 }

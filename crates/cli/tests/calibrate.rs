@@ -157,8 +157,8 @@ fn partial_collection_without_times_is_told_before_a_run() {
     let zero = points("[[4096, 0], [8192, 0]]");
     fs::write(here.join("zero.toml"), format!("name = 'mine'\n[curves]\n{zero}")).expect("a file");
     for (device, keys, expected) in [
-        ("ram", "", &["stack.fs", "times by request size", "expected a card", "nandkit calibrate"][..]),
-        ("slc-256m", "", &["stack.fs", "times by request size", "expected a card"]),
+        ("ram", "", &["stack.fs", "request times by size", "expected a card", "nandkit calibrate"][..]),
+        ("slc-256m", "", &["stack.fs", "request times by size", "expected a card"]),
         ("ram", "reuse_curve = 'none.toml'", &["stack.fs.reuse_curve", "none.toml", "cannot read"]),
         ("card-c", "reuse_curve = 'falls.toml'", &["falls.toml", "no request that takes less"]),
         ("card-c", "reuse_curve = 'one.toml'", &["one.toml", "at least two points"]),

@@ -259,7 +259,7 @@ fn a_nearly_full_image_takes_a_file_again_and_again() {
     fs::write(path.join("more"), noise(180_000, 1)).expect("a file");
     for _ in 0..3 {
         let outcome = exits(path, &["put", "i", "more", "/more", "--compress", "none"], 2);
-        for part in ["175.8 KiB of files", "are free", "Nothing was changed"] {
+        for part in ["the files take 175.8 KiB", "are free", "Nothing was changed"] {
             assert!(outcome.stderr.contains(part), "{part:?} is not in {}", outcome.stderr);
         }
         assert!(fs::read(path.join("i")).expect("reads") == good);

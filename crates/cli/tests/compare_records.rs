@@ -26,7 +26,7 @@ fn records_of_a_command_on_several_stacks_stand_side_by_side() {
     std::fs::write(path.join("other"), "{}").unwrap();
     for (arguments, expected) in [
         (&["compare", "none"][..], "none: No such file"),
-        (&["compare", "empty"], "no record in it"),
+        (&["compare", "empty"], "the file holds no record"),
         (&["compare", "other"], "line 1"),
         (&["compare", "jffs2.json", "--fs", "fat"], "cannot be used with"),
     ] {

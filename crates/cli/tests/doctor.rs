@@ -68,7 +68,7 @@ fn what_a_mount_lacks_is_told_with_what_to_do_and_what_works_without() {
         let outcome = sh(path, &lacking.replace("WORD", "\"$N\" check i"));
         assert_eq!(outcome.status, Some(0), "{lacking}: {}", outcome.stderr);
     }
-    for (user, expected) in [("", "root may mount"), (NOBODY, "fusermount3 mounts for this user")] {
+    for (user, expected) in [("", "root may mount"), (NOBODY, "fusermount3 can mount for this user")] {
         let told = sh(path, &format!("{OPEN} {user} \"$N\" doctor'")).stdout;
         assert!(told.contains("mount, exec   possible") && told.contains(expected), "{told}");
     }
@@ -100,7 +100,7 @@ fn a_mount_whose_process_has_gone_is_known_though_its_number_is_used_again() {
     assert!(succeeds(path, &["doctor"]).contains(&format!("{point}: a mount of process")));
     let cleaned = succeeds(path, &["doctor", "--clean"]);
     let line = cleaned.lines().find(|line| line.starts_with(&point)).expect("the mount is told");
-    assert!(line.ends_with("which has gone; removed"), "{line}");
+    assert!(line.ends_with("which no longer exists; removed"), "{line}");
     assert!(fs::read_dir(path.join("mnt")).is_ok());
 }
 

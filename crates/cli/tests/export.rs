@@ -99,7 +99,7 @@ fn what_cannot_be_exported_is_refused_and_nothing_is_written() {
     for (arguments, expected) in [
         (&["export", "plain", "out", "--for", "nandwrite-oob"][..], "the image has no OOB"),
         (&["export", "dump", "there"], "--force"),
-        (&["export", "tree", "out"], "no plain file"),
+        (&["export", "tree", "out"], "not a regular file"),
         (&["export", "dump", "out", "--for", "ubot"], "u-boot-raw"),
     ] {
         tells(path, arguments, 2, expected);

@@ -207,7 +207,7 @@ fn a_volume_on_several_devices_is_read_from_all_of_them() {
         path,
         "truncate -s 64M i second && mkfs.f2fs -q -c second i >/dev/null && sload.f2fs -f tree -t / i >/dev/null",
     );
-    let outcome = tells(path, &["ls", "i"], 2, "expected --devices with the files of all but the first");
+    let outcome = tells(path, &["ls", "i"], 2, "expected --devices with the files of all devices but the first");
     assert!(outcome.stderr.trim_end().ends_with("second"), "{}", outcome.stderr);
     comes_out_whole(path, &["i", "--devices", "second"]);
     assert_eq!(json(path, &["check", "i", "--devices", "second", "--json"])["findings"], serde_json::json!([]));

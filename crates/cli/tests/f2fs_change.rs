@@ -186,7 +186,7 @@ fn devices_in_another_order_than_the_volumes_are_refused() {
     run(path, "truncate -s 64M d1 d2 d3 && mkfs.f2fs -q -f -c d2 -c d3 d1 >/dev/null");
     succeeds(path, &["ls", "d1", "--devices", "d2,d3"]);
     for command in ["ls", "check", "info"] {
-        tells(path, &[command, "d1", "--devices", "d3,d2"], 2, "expected them in this order: d2, d3");
+        tells(path, &[command, "d1", "--devices", "d3,d2"], 2, "expected this order: d2, d3");
     }
 }
 
@@ -197,8 +197,8 @@ fn options_that_a_volume_of_f2fs_does_not_know_are_refused() {
     let before = fs::read(path.join("i")).expect("an image");
     fs::create_dir(path.join("mnt")).expect("a directory");
     for (words, says) in [
-        (&["rm", "i", "/a/numbers", "--compress", "lzo"][..], "data in f2fs are stored as they are"),
-        (&["mount", "i", "mnt", "--rw", "--compress", "zlib"], "data in f2fs are stored as they are"),
+        (&["rm", "i", "/a/numbers", "--compress", "lzo"][..], "f2fs cannot compress data"),
+        (&["mount", "i", "mnt", "--rw", "--compress", "zlib"], "f2fs cannot compress data"),
         (&["extract", "i", "--to-tar", "tar", "--no-owners"], "--no-owners"),
     ] {
         tells(path, words, 2, says);

@@ -109,7 +109,7 @@ fn damage_is_told_by_inode_and_address_and_repaired() {
     assert!(told.lines().all(|line| line.starts_with("Only in tree/many: file ")), "{told}");
     assert_eq!(told.lines().count(), 5, "{told}");
     let text = nandkit(path, &["check", "i", "--repair", "again.img"]);
-    assert!(text.stdout.contains("put right: NAT: 5 nodes that the NAT had lost"), "{}", text.stdout);
+    assert!(text.stdout.contains("put right: NAT: 5 nodes missing from the NAT"), "{}", text.stdout);
     run(path, "cmp out.img again.img");
 }
 

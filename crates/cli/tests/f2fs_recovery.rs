@@ -129,13 +129,13 @@ fn a_damaged_chain_is_told_and_the_checkpoint_shown() {
     file.write_all_at(&(first as u32).to_le_bytes(), (first + 1) * 4096 + 4092).expect("bytes");
     let outcome = exits(path, &["extract", "i", "old"], 1);
     assert!(
-        outcome.stderr.contains("recovering them failed") && outcome.stderr.contains("circle"),
+        outcome.stderr.contains("recovering them failed") && outcome.stderr.contains("cycle"),
         "{}",
         outcome.stderr
     );
     run(path, "diff -r before old");
     let outcome = nandkit(path, &["check", "i"]);
-    assert!(outcome.status == Some(1) && outcome.stdout.contains("circle"), "{}", outcome.stdout);
+    assert!(outcome.status == Some(1) && outcome.stdout.contains("cycle"), "{}", outcome.stdout);
     let outcome = nandkit(path, &["check", "i", "--repair", "out.img"]);
     assert!(outcome.status == Some(2) && outcome.stderr.contains("--no-recovery"), "{}", outcome.stderr);
     exits(path, &["check", "i", "--repair", "out.img", "--no-recovery"], 0);

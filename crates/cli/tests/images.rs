@@ -77,9 +77,9 @@ fn files_that_are_no_such_chip_are_refused_and_untouched() {
     }
     assert!(fs::read(path.join("v.nand")).expect("reads") == version);
     refused(path, &["run", "s.toml", "--device-file", "s.toml"], &["s.toml", "begins with \"workload", "\"NANDKJRN\""]);
-    refused(path, &["info", "s.toml"], &["s.toml", "begins with \"workload", "expected a chip"]);
+    refused(path, &["info", "s.toml"], &["s.toml", "begins with \"workload", "expected an emulated chip"]);
     refused(path, &["info", "nowhere"], &["nowhere", "cannot read"]);
-    refused(path, &["check", "."], &["no plain file"]);
+    refused(path, &["check", "."], &["not a regular file"]);
     assert_eq!(fs::read_to_string(path.join("s.toml")).expect("reads"), SPEC);
 }
 

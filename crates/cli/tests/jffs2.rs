@@ -369,7 +369,7 @@ fn options_that_do_not_fit_the_image_are_refused() {
         (vec!["check", "i.jffs2", "--endian", "big"], vec!["i.jffs2", "byte order"]),
         (vec!["extract", "mixed", "out"], vec!["holds 2 file systems", "--region"]),
         (vec!["extract", "i.jffs2", "full"], vec!["full", "--merge"]),
-        (vec!["extract", "i.jffs2", "i.jffs2"], vec!["no directory"]),
+        (vec!["extract", "i.jffs2", "i.jffs2"], vec!["not a directory"]),
         (vec!["extract", "i.jffs2", "--to-tar", "b.jffs2"], vec!["b.jffs2", "exists", "--force"]),
         (vec!["cat", "i.jffs2", "etc"], vec!["this is a directory"]),
         (vec!["cat", "i.jffs2", "etc/no"], vec!["/etc/no", "nandkit ls"]),

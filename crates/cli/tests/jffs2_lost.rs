@@ -291,7 +291,7 @@ fn messages_say_what_became_of_a_file() {
     // Each node of a file that mkfs.jffs2 wrote has a version of its own.
     let outcome = exits(path, &["cat", "v.img", "/f0", "--version", "1"], 0);
     assert!(outcome.stdout.len() > 4096 && !outcome.stderr.contains("lost"), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("as versions up to 2, which is delivered"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("up to version 2, whose content is written"), "{}", outcome.stderr);
     succeeds(path, &["mv", "v.img", "--size", "1M", "/f0", "/d/moved"]);
     for arguments in [&["cat", "v.img", "/f0", "--versions"][..], &["cat", "v.img", "/f0"]] {
         let outcome = nandkit(path, arguments);

@@ -257,7 +257,7 @@ fn an_image_is_not_changed_unless_that_was_asked_for() {
         check(path, is_jffs2);
         fs::write(path.join("file"), "no directory").expect("a file");
         for (arguments, expected) in [
-            (["mount", "i", "file"], "no directory"),
+            (["mount", "i", "file"], "not a directory"),
             (["mount", "absent", "mnt"], "absent"),
             (["mount", "file", "mnt"], "no known format"),
         ] {
@@ -286,7 +286,7 @@ fn what_was_synced_outlives_a_killed_process() {
         tells(path, &["mount", "i", "mnt"], 2, "nandkit doctor --clean");
         let shown = point.canonicalize().unwrap_or_else(|_| point.clone()).display().to_string();
         assert!(succeeds(path, &["doctor"]).contains(&format!("{shown}: a mount of process")));
-        assert!(succeeds(path, &["doctor", "--clean"]).contains("which has gone; removed"));
+        assert!(succeeds(path, &["doctor", "--clean"]).contains("which no longer exists; removed"));
         assert!(!succeeds(path, &["doctor", "--json"]).contains(&shown) && fs::read_dir(&point).is_ok());
         drop(cleaning);
         let outcome = nandkit(path, &["check", "i"]);

@@ -105,7 +105,7 @@ fn what_cannot_be_corrected_is_told_by_file() {
         "{told}"
     );
     let outcome = nandkit(path, &["check", "raw"]);
-    assert!(outcome.stderr.contains("1 code words have more wrong bits"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("1 code words have more bit errors"), "{}", outcome.stderr);
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn files_on_a_chip_that_remaps_become_one_and_the_chip_stays_as_it_is() {
         reading["files_shared"].as_u64().expect("a number") + reading["files_direct"].as_u64().expect("a number");
     assert_eq!(Some(files), told["files"].as_u64(), "{told}");
     let small = ["qtar", "cf", "small.tar", "p.nand", "--memory", "1M", "--sparse"];
-    assert!(succeeds(path, &small).contains("were shared into one in 1 groups"));
+    assert!(succeeds(path, &small).contains("were joined into one in 1 groups"));
     run(path, "tar --extract --file small.tar --one-top-level=out && tar --compare --file plain.tar --directory out");
     assert_eq!(run(path, sum), before);
 }
@@ -93,7 +93,7 @@ fn an_image_without_remapping_is_read_one_by_one_and_that_is_said() {
     succeeds(path, &["mkfs", "f2fs", "--from", "made", "--size", "64M", "v.img"]);
     succeeds(path, &["extract", "v.img", "--to-tar", "plain.tar", "--path", "/deep"]);
     let call = ["qtar", "cf", "read.tar", "v.img", "--path", "/deep"];
-    tells(path, &call, 0, "v.img: nothing can be remapped here: the files were read one by one");
+    tells(path, &call, 0, "v.img: this device cannot remap: the files were read one by one");
     run(path, "cmp plain.tar read.tar");
 }
 
@@ -119,7 +119,7 @@ fn what_cannot_be_is_told_before_anything_is_made() {
         (&["qtar", "cf", "a.tar", "d", "--memory", "4K"], &["--memory 4096", "at least 1M"]),
         (&["qtar", "cf", "a.tar", "d", "--exclude", "../x"], &[".."]),
         (&["qtar", "xf", "v.img", "out"], &["v.img", "expected a tar archive"]),
-        (&["qtar", "xf", "there.tar", "d"], &["d: the directory holds something", "--merge"]),
+        (&["qtar", "xf", "there.tar", "d"], &["d: the directory is not empty", "--merge"]),
         (&["qtar", "tf", "none.tar"], &["none.tar"]),
     ] {
         refused(path, arguments, parts);

@@ -151,7 +151,7 @@ fn several_devices_are_one_volume() {
     let volume = open(&["first", "second", "third"]).unwrap();
     listing::assert_same(&listing::of_volume(&volume), &expected, "three devices");
     let error = open(&["first"]).unwrap_err();
-    assert!(error.kind == ErrorKind::InvalidArgument && error.to_string().contains("lies on 3"), "{error}");
+    assert!(error.kind == ErrorKind::InvalidArgument && error.to_string().contains("the volume is on 3"), "{error}");
     // In another order, the nodes of the second device are not where they should be.
     let swapped = open(&["first", "third", "second"]).map(|volume| listing::of_volume(&volume));
     assert!(swapped.is_err() || swapped.unwrap() != expected);

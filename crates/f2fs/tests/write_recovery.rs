@@ -369,7 +369,7 @@ fn a_chain_in_a_circle_is_refused_at_its_second_turn() {
     let first = image.iter().find(|(_, block)| block[4072..4076] == file.0.to_le_bytes()[..4]).unwrap().0;
     in_chain(&mut image, nid(file), b"e", 2)[4092..].copy_from_slice(&(first as u32).to_le_bytes());
     let error = WritableVolume::mount(vec![device_of(&image)], clock(), WriteOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("in a circle after 3 nodes"), "{error}");
+    assert!(error.to_string().contains("a cycle after 3 nodes"), "{error}");
 }
 
 /// An exchange takes away a directory's name like a rename: a later fsync of a file with that name

@@ -188,7 +188,10 @@ fn a_bug_in_a_request_ends_that_client_and_everything_that_would_change_the_devi
         assert_eq!(reply(&mut other), (5, 9));
     });
     assert!(flushed.unwrap_err().to_string().contains("was interrupted"));
-    assert!(ended.iter().any(|ended| matches!(ended, Ended::Dropped(why) if why.contains("a bug"))), "{ended:?}");
+    assert!(
+        ended.iter().any(|ended| matches!(ended, Ended::Dropped(why) if why.contains("an internal error"))),
+        "{ended:?}"
+    );
 }
 
 #[test]

@@ -425,7 +425,7 @@ mod tests {
             ("allocation = 'last'", "least-erased"),
             ("capacity = '3X'", "is no size"),
             ("capacity = -3", "expected bytes"),
-            ("capacity = '64M'\nspare_blocks = 20", "expected one of them"),
+            ("capacity = '64M'\nspare_blocks = 20", "expected only one of them"),
             ("kind = 'page-map'\nlog_blocks = 8", "in page-map: unknown field `log_blocks`"),
             ("kind = 'page-map'\nvictim = 'gredy'", "no victim policy `gredy`; there are jffs2-lists"),
             ("kind = 'page-map'\nvictim = 'd-choices:d=0'", "which takes 1 to 64"),

@@ -130,7 +130,7 @@ fn a_map_on_demand_is_counted_and_one_that_cannot_be_is_refused() {
         ("mapping_cache = '1M', journal = false", "expected journal = true"),
         ("mapping_cache = '1X'", "mapping_cache is \"1X\""),
         ("read_refresh = -1", "read_refresh is -1"),
-        ("retention_refresh_s = 4000000000", "expected 0, never, or up to 3153600000"),
+        ("retention_refresh_s = 4000000000", "expected 0 (never) or up to 3153600000"),
         ("idle_after_ms = -1.0", "expected 0, never, or 0.001 to 86400000"),
         ("idle_free = 5", "idle_free is set and idle_after_ms is not; expected idle_after_ms above 0"),
         ("idle_gain = 0.5", "idle_gain is set and idle_after_ms is not"),

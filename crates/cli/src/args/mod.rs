@@ -63,13 +63,13 @@ pub enum Command {
     Compare(CompareArguments),
     /// Run an experiment, or a grid of them, from a TOML file.
     Run(RunArguments),
-    /// List the device presets, or show one with the source of each figure.
+    /// List the device presets, or show one with each figure's source.
     Devices(DevicesArguments),
-    /// Measure how a device's time depends on the request size; make a card file.
+    /// Measure a device's times by request size; make a card file.
     Calibrate(CalibrateArguments),
-    /// Measure a paper's claims, and print its figures beside the measured ones.
+    /// Measure a paper's claims, and print its figures beside ours.
     Reproduce(ReproduceArguments),
-    /// Make a table and an HTML page from run records, or compare two sets of records.
+    /// Make a table and a page from records, or compare two sets.
     Report(ReportArguments),
     /// List the workloads, or show one with its parameters.
     Workloads(WorkloadsArguments),

@@ -113,9 +113,9 @@ fn clusters_that_are_used_again_are_told() {
     let name = "/A long name of mine.jpeg";
     assert_eq!((readable(name), readable("/_ub/_nner.bin")), (Some(0), Some(12_000)), "{listed}");
     let listed = succeeds(path, &["ls", "dump", "--deleted"]);
-    assert!(listed.contains("12000 bytes, which others use now"), "{listed}");
+    assert!(listed.contains("12000 bytes, overwritten by other files"), "{listed}");
     let told = nandkit(path, &["cat", "dump", name]);
-    assert!(told.stderr.contains("others use the bytes of its content now"), "{}", told.stderr);
+    assert!(told.stderr.contains("its blocks are used by other files now"), "{}", told.stderr);
     let (status, content, told) = nandkit_bytes(path, &["cat", "dump", name, "--version", "1"]);
     assert!(status == Some(1) && content.is_empty(), "{told}");
     assert!(told.contains("bytes 0 to 12000 of that version are lost"), "{told}");

@@ -82,7 +82,9 @@ impl Default for WriteOptions {
             compression: CompressionMode::default(),
             summaries: true,
             policy: VictimPolicy::of(&Jffs2Lists),
-            draws: Draws::Work(TICK_BYTES),
+            // With ticks by work, which do not pass while nothing is programmed, a nearly full
+            // volume of small blocks may choose the same list in vain until it has no space.
+            draws: Draws::Ticks(Nanos::from_millis(4)),
             separation: Separation::None,
             seed: 0,
             background: None,

@@ -242,7 +242,7 @@ fn lengths(settling: &[Point<'_>], setting: &str) -> Vec<(u64, f64)> {
     lengths.into_iter().filter_map(gain_at).collect()
 }
 
-/// Whether the last doubling moved the gain by less than [`SETTLED`].
+/// Whether the last doubling moved the gain by less than half a percentage point.
 pub fn is_settled(settling: &[Point<'_>], setting: &str) -> bool {
     matches!(lengths(settling, setting).as_slice(), [.., (_, before), (_, last)] if (last - before).abs() < SETTLED)
 }
