@@ -253,8 +253,8 @@ fn files_that_do_not_fit_are_refused_and_untouched() {
         (format!("{same}\nstore = 'content'"), "", "store is described, asked for content"),
         (format!("{same}\ntiming.read_ns = 7"), "", "timing.read_ns is 25000, asked for 7"),
         (same.to_string(), "ftl = 'fast'", "written by the translation layer block-map; fast"),
-        (same.to_string(), "[fs]\nkind = 'fat'\nfat_type = 'fat16'", "is FAT12, asked for FAT16"),
-        (same.to_string(), "[fs]\nkind = 'fat'\ncluster_size = 32768", "asked for 32768"),
+        (same.to_string(), "[fs]\nkind = 'fat'\nfat_type = 'fat16'", "is FAT12, but the spec asks for FAT16"),
+        (same.to_string(), "[fs]\nkind = 'fat'\ncluster_size = 32768", "the spec asks for 32768"),
     ] {
         let error = refused(&spec_with(&format!("{device}\n{file}"), rest)).to_string();
         assert!(error.contains(expected), "{expected}: {error}");
@@ -290,7 +290,7 @@ fn files_that_do_not_fit_are_refused_and_untouched() {
         }
         assert_eq!(fs::read(&path).expect("reads"), content);
     }
-    assert!(refused(&spec(directory.path(), "")).to_string().contains("no plain file"));
+    assert!(refused(&spec(directory.path(), "")).to_string().contains("not a regular file"));
     assert!(refused(&spec(&directory.path().join("no/chip.nand"), "")).to_string().contains("cannot create"));
 }
 

@@ -132,8 +132,8 @@ fn a_map_on_demand_is_counted_and_one_that_cannot_be_is_refused() {
         ("read_refresh = -1", "read_refresh is -1"),
         ("retention_refresh_s = 4000000000", "expected 0 (never) or up to 3153600000"),
         ("idle_after_ms = -1.0", "expected 0, never, or 0.001 to 86400000"),
-        ("idle_free = 5", "idle_free is set and idle_after_ms is not; expected idle_after_ms above 0"),
-        ("idle_gain = 0.5", "idle_gain is set and idle_after_ms is not"),
+        ("idle_free = 5", "idle_free is set but idle_after_ms is not"),
+        ("idle_gain = 0.5", "idle_gain is set but idle_after_ms is not"),
         ("idle_after_ms = 10, idle_gain = 2", "idle_gain is 2; expected a share"),
         ("leveling_threshold = 'much'", "leveling_threshold is \"much\""),
     ] {
