@@ -22,11 +22,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
     let values = claims.iter().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>();
     let values = values.map_err(|error| Failure::Input(format!("cannot print the claims: {error}")))?;
-    report::write(&arguments.page, || {
-        let quick = "A quick run: fewer seeds and smaller workloads; its verdicts do not count.".to_string();
-        let notes: Vec<String> = arguments.quick.then_some(quick).into_iter().collect();
-        page("Claims beside measured figures", &values, &notes)
-    })?;
+    report::write(&arguments.page, || page("Claims beside measured figures", &values, &[]))?;
     if arguments.json {
         output::json(&Value::Array(values))?;
     } else {
@@ -110,7 +106,8 @@ fn in_lines(claims: &[&Claim]) -> Table {
         let holding = claim.checks.values().filter(|holds| **holds).count();
         let checks = format!("{holding}/{}", claim.checks.len());
         let verdict = match claim.verdict() {
-            Verdict::HoldsInSome => {
+            // Settings of a quick run are fewer, and its own.
+            Verdict::HoldsInSome if claim.recorded.is_none() => {
                 let holding = claim.settings.values().filter(|holds| **holds).count();
                 format!("in {holding} of {}", claim.settings.len())
             }

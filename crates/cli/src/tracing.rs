@@ -25,23 +25,15 @@ fn failed(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::Input(format!("--trace: {}: cannot write: {error}", path.display()))
 }
 
-/// Refuses a trace that cannot be made, before anything is run.
-pub fn check(path: Option<&Path>, spec: &StackSpec) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
-    if !matches!(spec.device, DeviceSpec::Chip { .. }) {
-        let detail = "--trace: nobody sees the flash of this device; expected a chip or a drive";
-        return Err(Failure::Input(detail.to_string()));
-    }
-    NewFile::check(path, false, None)
-}
-
 impl Tracing {
-    /// Begins the trace of a stack on a chip. Errors: the file exists, or cannot be written.
+    /// Begins the trace of a stack on a chip. Errors: the stack stands on another device, whose
+    /// flash nobody sees; the file exists, or cannot be written.
     pub fn begin(path: &Path, spec: &StackSpec) -> Result<Self, Failure> {
-        check(Some(path), spec)?;
         let DeviceSpec::Chip { chip, .. } = &spec.device else {
-            return Err(failed(path, "the stack stands on no chip"));
+            let detail = "--trace: nobody sees the flash of this device; expected a chip or a drive";
+            return Err(Failure::Input(detail.to_string()));
         };
+        NewFile::check(path, false, None)?;
         let mut file = NewFile::begin(path)?;
         let out = file.file().try_clone().map_err(|error| failed(path, error))?;
         let geometry = chip.geometry.build();

@@ -54,8 +54,8 @@ impl LearnedTimes {
         see(&mut self.write, self.kept, blocks, time_ns);
     }
 
-    /// How far the learned times of writes are from `others`, as a share of these: the mean over the
-    /// sizes of which writes were measured. `None` before the first write.
+    /// How far the learned times of writes are from `others`, as a share of these: the mean over
+    /// the sizes of which writes were measured. `None` before the first write.
     pub fn write_distance(&self, others: &RequestTimes) -> Option<f64> {
         let measured = points(&self.write);
         let distance = |(blocks, time_ns): &(f64, f64)| {

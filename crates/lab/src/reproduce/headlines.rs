@@ -35,7 +35,7 @@ const HEADLINES: [Headline; 30] = [
     line("P1.6", "card A, warm 30 %: SSR alone", "1", "runs left"),
     line("P1.7", "card A: SSR is twice as fast as GC", "> 2", "SSR by GC"),
     line("P1.8", "random users cost what ordered do", "1", "random by sequential"),
-    line("P1.F", "beyond: error of PGC's own model", "< 5 %", "model's error"),
+    line("P1.F", "beyond: error of PGC's own model", "< 0.05", "model's error"),
     line("P2.1", "CAT is thrice as fast as JFFS2", "3", "as fast as baseline"),
     line("P2.2", "DAC loses a little on 640-116", "< 1", "loses a little"),
     line("P2.3", "random writes: DAC has no effect", "1", "DAC has no effect"),
