@@ -343,7 +343,7 @@ impl Export {
     }
 
     /// Which parts hold data, each with its length; with `one` just the first part. At most
-    /// [`EXTENTS_MAX`] parts are returned, as the protocol allows.
+    /// `EXTENTS_MAX` parts are returned, as the protocol allows.
     ///
     /// Error: the device is not used any more.
     pub fn extents(&self, offset: u64, length: u32, one: bool) -> Result<Vec<(u32, bool)>> {
