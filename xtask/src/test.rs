@@ -1,16 +1,30 @@
 //! `cargo xtask test`: everything that must hold before a commit.
 
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 
-use crate::options::Options;
+use crate::options::{Options, Unusable};
 use crate::{docs, fuzz, judges, kernel, process, tidy, toolchain};
 
-/// Runs every step, prints each with its time, and ends with one line that tells the whole.
+/// Steps that only compile, and need nothing of the others.
+const COMPILING: [(&str, fn() -> Result<bool>); 2] = [("fuzz targets", fuzz::check), ("documentation", documentation)];
+
+/// Runs every step, prints each with its time, and ends with one line that tells the whole. With
+/// `--only` runs one of those that only compile.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let options = Options::parse(arguments, &["--quick"], &[], 0)?;
+    let options = Options::parse(arguments, &["--quick"], &["--only"], 0)?;
+    if let Some(wanted) = options.text("--only") {
+        let Some((_, step)) = COMPILING.iter().find(|(name, _)| *name == wanted) else {
+            bail!(Unusable(format!(
+                "--only {wanted}: no such step; there are: {}",
+                COMPILING.map(|step| step.0).join(", ")
+            )));
+        };
+        return step();
+    }
     let quick = options.flag("--quick");
     let mut steps = Steps::default();
     // Without these nothing below can be trusted, so they end the run at once.
@@ -26,18 +40,46 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
         process::succeeds(&mut process::cargo(&lints))
     });
+    steps.go_on("compile tests", || process::succeeds(&mut tests(quick, &["--no-run"])));
+    // Tests wait for disks and for each other, and leave a fifth of the processors idle.
+    let beside = (!quick).then(|| thread::spawn(|| COMPILING.map(|(name, _)| (name, Beside::run(name)))));
     let mut counts = Counts::default();
     steps.go_on("tests", || cargo_test(quick, &mut counts));
-    if let Some(kernel) = kernel {
+    if let (Some(kernel), Some(beside)) = (kernel, beside) {
         steps.go_on("docs", || docs::run(&["--nandkit".into(), built_with_tests()?]));
         steps.go_on("real Linux", || {
             kernel.join().map_err(|_| anyhow!("the kernel was not prepared: see above"))??;
             kernel::test::run(&["--nandkit".into(), built_with_tests()?])
         });
-        steps.go_on("fuzz targets", fuzz::check);
-        steps.go_on("documentation", documentation);
+        for (name, done) in beside.join().map_err(|_| anyhow!("the steps beside the tests ended in a panic"))? {
+            steps.go_on(name, || Ok(done?.told()));
+        }
     }
     Ok(steps.close(&counts))
+}
+
+/// A step that ran beside the tests, with what it printed.
+struct Beside {
+    output: std::process::Output,
+    took: Duration,
+}
+
+impl Beside {
+    /// Runs a step as a process of its own that leaves the processors to the tests.
+    fn run(name: &str) -> Result<Self> {
+        let start = Instant::now();
+        let mut command = Command::new("nice");
+        command.args(["-n", "10"]).arg(std::env::current_exe()?).args(["test", "--only", name]);
+        Ok(Self { output: command.output().context("cannot start nice")?, took: start.elapsed() })
+    }
+
+    /// Prints what the step printed; true where it passed.
+    fn told(&self) -> bool {
+        println!("{}", String::from_utf8_lossy(&self.output.stdout));
+        eprintln!("{}", String::from_utf8_lossy(&self.output.stderr));
+        println!("beside the tests, in {:.1} s", self.took.as_secs_f64());
+        self.output.status.success()
+    }
 }
 
 /// Builds the documentation with warnings as errors. The library and the program are both called
@@ -60,26 +102,32 @@ fn built_with_tests() -> Result<String> {
 /// is the one that did not come.
 const TESTS_MAX: Duration = Duration::from_secs(3600);
 
-/// Runs the tests with their output visible, and goes on after the first failing binary. Examples
-/// are left out: the lints compile them, and nothing here runs them.
+/// The command that compiles and runs tests. Examples are left out: the lints compile them, and
+/// nothing here runs them.
+fn tests(quick: bool, more: &[&str]) -> Command {
+    let all = ["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins"];
+    let programs: &[&str] = if quick { &[] } else { &["--tests"] };
+    process::cargo(&[&all, programs, more].concat())
+}
+
+/// Runs the tests with their output visible, and goes on after the first failing binary.
 fn cargo_test(quick: bool, counts: &mut Counts) -> Result<bool> {
     let path = process::path_with_system_tools()?;
     let threads = std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| test_threads().to_string());
-    let mut passed = |what: &[&str]| {
-        let test = ["test", "--workspace", "--locked", "--no-fail-fast"];
-        let mut command = process::within(TESTS_MAX, process::cargo(&[&test, what].concat()));
+    let mut passed = |command: Command| {
+        let mut command = process::within(TESTS_MAX, command);
         process::succeeds_watched(command.env("PATH", &path).env("RUST_TEST_THREADS", &threads), |line| {
             counts.see(line)
         })
     };
-    let passed = match quick {
-        true => passed(&["--lib", "--bins"])?,
-        false => passed(&["--lib", "--bins", "--tests"])? & passed(&["--doc"])?,
-    };
+    let mut all_passed = passed(tests(quick, &[]))?;
+    if !quick {
+        all_passed &= passed(process::cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--doc"]))?;
+    }
     if counts.ignored > 0 {
         println!("{} tests are ignored: a test runs, or it is not there", counts.ignored);
     }
-    Ok(passed && counts.ignored == 0 && counts.passed > 0)
+    Ok(all_passed && counts.ignored == 0 && counts.passed > 0)
 }
 
 /// Half as many again as there are cores: tests wait for the disk and for programs that judge.
