@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::{json, nandkit, nandkit_bytes, run, succeeds};
@@ -76,14 +77,18 @@ fn volumes_with_packed_summaries_and_large_blocks_are_read_whole_and_sound() {
         assert_eq!(info["volume"]["block_size"].as_u64(), Some(block), "{name}: {info}");
         // Summaries that name other owners are seen. The superblock has the beginnings of SSA and
         // main area at bytes 88 and 92.
-        let mut bytes = fs::read(path.join("i")).expect("an image");
-        let number = |at: usize| u32::from_le_bytes(bytes[1024 + at..][..4].try_into().expect("four bytes")) as usize;
-        let (ssa, main) = (number(88) * block as usize, number(92) * block as usize);
-        let written = |at: &usize| bytes[*at..*at + 4] != [0; 4];
-        let summaries: Vec<usize> = (ssa..main).step_by(4096).filter(written).collect();
+        let image = fs::File::options().read(true).write(true).open(path.join("i")).expect("an image");
+        let word = |at: u64| {
+            let mut bytes = [0; 4];
+            image.read_exact_at(&mut bytes, at).expect("four bytes");
+            u32::from_le_bytes(bytes)
+        };
+        let (ssa, main) = (u64::from(word(1024 + 88)) * block, u64::from(word(1024 + 92)) * block);
+        let summaries: Vec<u64> = (ssa..main).step_by(4096).filter(|at| word(*at) != 0).collect();
         assert!(!summaries.is_empty(), "{name}");
-        summaries.into_iter().for_each(|at| bytes[at] ^= 0x55);
-        fs::write(path.join("i"), bytes).expect("an image");
+        for at in summaries {
+            image.write_all_at(&(word(at) ^ 0x55).to_le_bytes(), at).expect("a word");
+        }
         let told = nandkit(path, &["check", "i"]);
         assert!(told.status == Some(1) && told.stdout.contains("summar"), "{name}: {}", told.stdout);
     }

@@ -195,8 +195,8 @@ fn exec_hands_signals_on_and_tells_what_the_command_cost() {
         ("HUP", "trap 'exit 6' HUP; READY; while :; do sleep 0.1; done", 6),
         ("TERM", "READY; while :; do sleep 0.1; done", 143),
         // Of the terminal's the command hears itself.
-        ("INT", "READY; sleep 5; exit 7", 7),
-        ("QUIT", "READY; sleep 5; exit 8", 8),
+        ("INT", "READY; sleep 1; exit 7", 7),
+        ("QUIT", "READY; sleep 1; exit 8", 8),
     ] {
         let child = begin(directory.path(), script);
         let id = child.id().to_string();

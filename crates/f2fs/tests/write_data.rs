@@ -211,8 +211,8 @@ fn files_hold_what_was_written() {
             },
         ),
     ] {
-        let files = make(&path, 128 << 20, 9, features);
-        random_run(&path, &files, options, 4, 250, 6_000_000, seed);
+        let files = make(&path, 64 << 20, 9, features);
+        random_run(&path, &files, options, 2, 150, 3_000_000, seed);
     }
 }
 
@@ -244,7 +244,7 @@ fn a_nearly_full_volume_says_so_and_loses_nothing() {
         volume.truncate(files[0], at - (2 << 20)).unwrap();
         unmount(volume);
         assert_sound(&path, "full");
-        random_run(&path, &files, options, 3, 200, 3_000_000, seed);
+        random_run(&path, &files, options, 2, 120, 3_000_000, seed);
     }
 }
 
@@ -361,7 +361,7 @@ fn overwrites_of_a_nearly_full_volume_are_collected() {
         }
         volume.sync().unwrap();
         let mut random = Random::new(21, "overwrites");
-        for number in 0..60_000_u64 {
+        for number in 0..40_000_u64 {
             let (file, page) = (random.below(files.len() as u64) as usize, random.below(each as u64) as usize);
             versions[file][page] = number + 1;
             let bytes = page_of(file, page, number + 1);

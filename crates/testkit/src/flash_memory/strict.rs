@@ -29,6 +29,8 @@ pub struct StrictFlash {
     geometry: FlashGeometry,
     consecutive: bool,
     blocks: Vec<Arc<Block>>,
+    /// What an erase leaves, shared by all blocks that were not written since.
+    erased: Arc<Block>,
     /// Bytes programmed in data areas.
     pub programmed_bytes: u64,
     /// How often each block was erased.
@@ -50,7 +52,7 @@ impl StrictFlash {
     /// An erased device.
     pub fn new(geometry: FlashGeometry) -> Self {
         let bytes = geometry.block_size() as usize;
-        let block = Block {
+        let erased = Arc::new(Block {
             data: vec![0xFF; bytes],
             oob: vec![0xFF; (geometry.oob_size * geometry.pages_per_block) as usize],
             programmed: vec![false; bytes / geometry.write_unit as usize],
@@ -58,14 +60,15 @@ impl StrictFlash {
             next_page: 0,
             weak: false,
             bad: false,
-        };
-        let blocks = (0..geometry.blocks).map(|_| Arc::new(block.clone())).collect();
+        });
+        let blocks = vec![Arc::clone(&erased); geometry.blocks as usize];
         let erases = vec![0; geometry.blocks as usize];
         let (failing_programs, failing_erases) = (BTreeSet::new(), BTreeSet::new());
         Self {
             geometry,
             consecutive: false,
             blocks,
+            erased,
             programmed_bytes: 0,
             erases,
             programs: 0,
@@ -318,9 +321,7 @@ impl Flash for StrictFlash {
             return Err(error.after(done));
         }
         self.erases[block.index()] += 1;
-        self.clear(block, 0..self.geometry.pages_per_block);
-        let block = self.block(block);
-        (block.next_page, block.weak) = (0, false);
+        self.blocks[block.index()] = Arc::clone(&self.erased);
         Ok(done)
     }
 
