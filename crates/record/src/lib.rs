@@ -8,6 +8,7 @@
 mod claim;
 mod figures;
 mod layers;
+mod lifetime;
 mod metrics;
 mod read;
 mod run_record;

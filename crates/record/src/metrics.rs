@@ -4,6 +4,7 @@
 use nandkit_units::Better;
 use serde_json::{Value, json};
 
+use crate::lifetime::{lifetime_bytes, lifetime_s};
 use crate::run_record::RunRecord;
 
 /// What a metric reads from a record.
@@ -53,7 +54,7 @@ impl From<Option<f64>> for Reading {
 
 /// The definition of a metric.
 pub struct Metric {
-    /// Its name: the CSV column, and the path in the JSON record.
+    /// Its name: the CSV column, and the path in the JSON record unless it is derived from others.
     pub name: &'static str,
     /// Its unit; empty for texts and pure numbers.
     pub unit: &'static str,
@@ -108,6 +109,8 @@ pub static METRICS: &[Metric] = metrics! {
     "elapsed_ns", "ns", Lower, "simulated time from the start of the measured phase to its end", |r| r.figures.elapsed_ns.into();
     "write_mb_per_s", "MB/s", Higher, "user bytes written per simulated second, in units of 10^6 bytes", |r| r.figures.write_mb_per_s.into();
     "read_mb_per_s", "MB/s", Higher, "user bytes read per simulated second, in units of 10^6 bytes", |r| r.figures.read_mb_per_s.into();
+    "lifetime_bytes", "B", Higher, "bytes that the user can write until the most worn blocks of a new part have had its rated erases, if it is used as in the measured phase", |r| lifetime_bytes(r).into();
+    "lifetime_s", "s", Higher, "how long that takes if the workload never pauses", |r| lifetime_s(r).into();
     "host_time_ns", "ns", Lower, "wall-clock time of the run on the simulating host; not reproducible", |r| r.host_time_ns.into();
     "host_peak_bytes", "B", Lower, "largest resident memory of the simulating process so far; not reproducible", |r| r.host_peak_bytes.into();
 };
@@ -199,7 +202,8 @@ mod tests {
             assert_eq!(METRICS.iter().filter(|other| other.name == metric.name).count(), 1, "{}", metric.name);
             let at_path = metric.name.split('.').try_fold(&value, |value, key| value.get(key));
             let by_cause = metric.name.contains("_by_cause.") || metric.name.contains("_by_area.");
-            assert!(at_path.is_some() || by_cause, "{} is no path of the record", metric.name);
+            let is_derived = metric.name.starts_with("lifetime_");
+            assert!(at_path.is_some() || by_cause || is_derived, "{} is no path of the record", metric.name);
             if let (Some(number), Some(read)) = (at_path.and_then(Value::as_f64), (metric.read)(&record).as_f64()) {
                 assert_eq!(number, read, "{}", metric.name);
             }

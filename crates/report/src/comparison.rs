@@ -3,7 +3,7 @@
 
 use nandkit_record::RunRecord;
 
-use crate::deciding::{bytes, cleaning_share, erases_per_mb, lifetime_bytes, of_records, p99_ns, rate, time};
+use crate::deciding::{cleaning_share, erases_per_mb, lifetime, lifetime_bytes, p99_ns, rate, time};
 use crate::fold::fold;
 use crate::label::short_names;
 use crate::remarks::{Named, remarks, what_would_change};
@@ -11,6 +11,10 @@ use crate::summary::{Group, Summary, groups, number, shared_parts};
 use crate::{Align, Style, Table};
 
 const BAR_WIDTH: usize = 4;
+/// Columns of the table, from 0.
+const MARK: usize = 0;
+const RATE: usize = 2;
+const SPREAD: usize = 3;
 
 /// Who is best on one workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,7 +171,7 @@ fn columns_told(seeds: usize) -> String {
         _ => "means of several seeds, +- half of their 95 % interval",
     };
     format!(
-        "Rates: {spread}. p99: of the slowest kind of operation. waf: bytes programmed for each that the user wrote; clean: how much of these are copies to make room. erases: for each MB that the user wrote. life: what the user can write until the part's rated erases are used up, if wear stays even."
+        "Rates: {spread}. p99: of the slowest kind of operation. waf: bytes programmed for each that the user wrote; clean: how much of these are copies to make room. erases: for each MB that the user wrote. life: what the user can write until the most worn blocks of a new part have had its rated erases; lasts: how long that takes at this rate (y years, d days, h hours)."
     )
 }
 
@@ -185,7 +189,9 @@ fn section_table(section: &Section<'_>, style: Style) -> Table {
         right("clean"),
         right("erases"),
         right("life"),
-    ]);
+        right("lasts"),
+    ])
+    .with_one_blank_after(&[MARK, RATE, SPREAD]);
     let best = section.best();
     let whole = best.map_or(0.0, |(_, summary)| summary.mean);
     let mut known: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
@@ -224,7 +230,8 @@ fn cells(row: &Row<'_>, mark: &str, whole: f64, style: Style) -> Vec<String> {
         or_dash(row.group.summary("waf"), &number),
         or_dash(of_figures(&cleaning_share), &percent),
         or_dash(of_figures(&erases_per_mb), &number),
-        or_dash(of_records(&row.group, lifetime_bytes), &bytes),
+        or_dash(row.group.summary("lifetime_bytes"), &lifetime_bytes),
+        or_dash(row.group.summary("lifetime_s"), &lifetime),
     ]
 }
 
@@ -311,20 +318,21 @@ mod tests {
 limit is best on fax (+42.9 % over merge).
 merge is best on phone.
 
-   fax        write               p99   waf  clean  erases  life
-   merge  2.10 MB/s  +-5 %  ###     -  2.00    0 %    16.0     -
-*  limit  3.00 MB/s  +-0 %  ####    -  2.00    0 %    16.0     -
+  fax        write             p99   waf  clean  erases  life  lasts
+  merge  2.10 MB/s +-5 % ###     -  2.00    0 %    16.0     -      -
+* limit  3.00 MB/s +-0 % ####    -  2.00    0 %    16.0     -      -
 
-   phone      write        p99   waf  clean  erases  life
-*  merge  4.00 MB/s  ####    -  2.00    0 %    16.0     -
-   limit  3.00 MB/s  ###     -  2.00    0 %    16.0     -
+  phone      write       p99   waf  clean  erases  life  lasts
+* merge  4.00 MB/s ####    -  2.00    0 %    16.0     -      -
+  limit  3.00 MB/s ###     -  2.00    0 %    16.0     -      -
 
 All: fat, chip
 Rates: means of 2 seeds, +- half of their range. p99: of the slowest kind of
 operation. waf: bytes programmed for each that the user wrote; clean: how much
 of these are copies to make room. erases: for each MB that the user wrote. life:
-what the user can write until the part's rated erases are used up, if wear stays
-even.
+what the user can write until the most worn blocks of a new part have had its
+rated erases; lasts: how long that takes at this rate (y years, d days, h
+hours).
 ";
         assert_eq!(comparison(&records(), Style::PLAIN), expected);
     }
@@ -333,14 +341,14 @@ even.
     fn as_markdown_the_same_cells_stand_between_bars() {
         let text = comparison(&records(), Style { markdown: true, ..Style::PLAIN });
         assert!(text.contains("|  | fax | write |"), "{text}");
-        assert!(text.contains("| * | limit | 3.00 MB/s | +-0 % | #### | - | 2.00 | 0 % | 16.0 | - |"), "{text}");
+        assert!(text.contains("| * | limit | 3.00 MB/s | +-0 % | #### | - | 2.00 | 0 % | 16.0 | - | - |"), "{text}");
     }
 
     #[test]
     fn rows_that_are_equal_are_one() {
         let records = [record("fat | a", "w", 1, 2.0), record("fat | b", "w", 1, 1.0), record("fat | c", "w", 1, 1.0)];
         let text = comparison(&records, Style::PLAIN);
-        assert!(text.lines().any(|line| line.contains("   b = c  1.00 MB/s")), "{text}");
+        assert!(text.lines().any(|line| line.contains("  b = c  1.00 MB/s")), "{text}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The figures by which people choose a stack.
 
-use nandkit_record::{Figures, Latency, RunRecord};
+use nandkit_record::{Figures, Latency};
 
-use crate::summary::{Group, Summary, number};
+use crate::summary::number;
 
 /// The share of operations that a kind has at least for its slowness to count.
 const KIND_SHARE_MIN: f64 = 0.01;
@@ -34,22 +34,6 @@ pub(crate) fn erases_per_mb(figures: &Figures) -> Option<f64> {
         .then(|| figures.erases as f64 * 1e6 / figures.user_bytes_written as f64)
 }
 
-/// Bytes that users can write before every block has had the erases that the part is rated for, if
-/// wear stays even; `None` where the record tells no rating, or nothing was erased.
-pub(crate) fn lifetime_bytes(record: &RunRecord) -> Option<f64> {
-    let device = record.spec.get("stack")?.get("device")?;
-    let cycles = device.get("endurance")?.get("cycles")?.as_f64()?;
-    let blocks = device.get("geometry")?.get("blocks")?.as_f64()?;
-    let figures = &record.figures;
-    (figures.erases > 0).then(|| figures.user_bytes_written as f64 * cycles * blocks / figures.erases as f64)
-}
-
-/// Mean and spread of a figure over a group's records.
-pub(crate) fn of_records(group: &Group<'_>, figure: impl Fn(&RunRecord) -> Option<f64>) -> Option<Summary> {
-    let values: Vec<f64> = group.records.iter().filter_map(|record| figure(record)).collect();
-    Summary::of(&values)
-}
-
 /// A time with its unit.
 pub(crate) fn time(ns: f64) -> String {
     scaled(ns, &[(1e9, "s"), (1e6, "ms"), (1e3, "us")], "ns")
@@ -58,6 +42,25 @@ pub(crate) fn time(ns: f64) -> String {
 /// Bytes with their unit, in powers of ten as makers of drives count.
 pub(crate) fn bytes(bytes: f64) -> String {
     scaled(bytes, &[(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")], "B")
+}
+
+/// A lifetime in bytes with its unit: two digits, since it is an extrapolation.
+pub(crate) fn lifetime_bytes(bytes: f64) -> String {
+    let units = [(1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    in_two_digits(bytes, &units, "B")
+}
+
+/// A lifetime in seconds as years (y), days (d), hours (h) or less, in two digits.
+pub(crate) fn lifetime(seconds: f64) -> String {
+    // Of 365.25 days, as a mean year of the Julian calendar.
+    in_two_digits(seconds, &[(365.25 * 86_400.0, "y"), (86_400.0, "d"), (3600.0, "h"), (60.0, "min")], "s")
+}
+
+fn in_two_digits(value: f64, units: &[(f64, &str)], least: &str) -> String {
+    // Just under a unit, two digits round up to it.
+    let (size, unit) = units.iter().copied().find(|(size, _)| value >= size * 0.9995).unwrap_or((1.0, least));
+    let scaled = value / size;
+    if scaled < 9.95 { format!("{scaled:.1} {unit}") } else { format!("{scaled:.0} {unit}") }
 }
 
 /// A rate in megabytes a second with its unit.
@@ -75,12 +78,20 @@ fn scaled(value: f64, units: &[(f64, &str)], least: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn units_follow_the_value() {
         let shown = [time(0.0), time(1_500.0), time(2e9), bytes(3.2e12), bytes(999.0), rate(0.02), rate(2000.0)];
         assert_eq!(shown, ["0 ns", "1.50 us", "2.00 s", "3.20 TB", "999 B", "20.0 kB/s", "2.00 GB/s"]);
+    }
+
+    #[test]
+    fn lifetimes_have_two_digits() {
+        let day = 86_400.0;
+        let shown =
+            [lifetime(day * 7.7), lifetime(day * 730.5), lifetime(5000.0), lifetime(30.0), lifetime(day * 0.9999)];
+        assert_eq!(shown, ["7.7 d", "2.0 y", "1.4 h", "30 s", "1.0 d"]);
+        assert_eq!([lifetime_bytes(1.012e12), lifetime_bytes(850e9)], ["1.0 TB", "850 GB"]);
     }
 
     #[test]
@@ -94,16 +105,5 @@ mod tests {
         add("remove", 1, 900);
         assert_eq!(p99_ns(&figures), Some(70.0));
         assert_eq!(p99_ns(&Figures::default()), None);
-    }
-
-    #[test]
-    fn a_part_lasts_as_long_as_its_erases() {
-        let mut record = crate::testing::record("a", "w", 1, 1.0);
-        assert_eq!(lifetime_bytes(&record), None);
-        record.spec = json!({"stack": {"device": {"endurance": {"cycles": 5000}, "geometry": {"blocks": 1024}}}});
-        // 160 erases for 10 MB: each of 1,024 blocks has had 0.16 of its 5,000.
-        assert_eq!(lifetime_bytes(&record), Some(320e9));
-        record.figures.erases = 0;
-        assert_eq!(lifetime_bytes(&record), None);
     }
 }

@@ -14,13 +14,21 @@ pub enum Align {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     columns: Vec<(String, Align)>,
+    /// Columns that one blank separates from the next.
+    narrow: Vec<usize>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A table with these column heads.
     pub fn new(columns: impl IntoIterator<Item = (impl Into<String>, Align)>) -> Self {
-        Self { columns: columns.into_iter().map(|(head, align)| (head.into(), align)).collect(), rows: Vec::new() }
+        let columns = columns.into_iter().map(|(head, align)| (head.into(), align)).collect();
+        Self { columns, ..Self::default() }
+    }
+
+    /// Leaves only one blank after these columns, numbered from 0.
+    pub fn with_one_blank_after(self, columns: &[usize]) -> Self {
+        Self { narrow: columns.to_vec(), ..self }
     }
 
     /// Adds a row; cells that are missing stay empty, cells beyond the columns are left out.
@@ -54,7 +62,7 @@ impl Table {
                     Align::Left => line.extend([text.as_str(), &blanks]),
                     Align::Right => line.extend([blanks.as_str(), &text]),
                 }
-                line.push_str("  ");
+                line.push_str(if self.narrow.contains(&column) { " " } else { "  " });
             }
             line.trim_end().to_string()
         };

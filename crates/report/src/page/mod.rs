@@ -67,6 +67,10 @@ pub enum Quantity {
     Nanoseconds,
     /// A part of a whole, written in percent.
     Share,
+    /// Many bytes, written in units of powers of ten with two digits.
+    Bytes,
+    /// Many seconds, written in minutes, hours, days or years with two digits.
+    LongSeconds,
 }
 
 /// A table.

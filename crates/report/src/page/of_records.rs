@@ -192,6 +192,8 @@ fn figures(of: &Of<'_>) -> Table {
         ("WAF", "waf".to_string(), plain, Some(false)),
         ("erases", "erases".to_string(), plain, Some(false)),
         ("most erases of a block", "erases_per_block.max".to_string(), plain, Some(false)),
+        ("lifetime", "lifetime_bytes".to_string(), Quantity::Bytes, Some(true)),
+        ("lasts, if written without pause", "lifetime_s".to_string(), Quantity::LongSeconds, Some(true)),
         ("simulated time", "elapsed_ns".to_string(), time, None),
     ];
     let mean = |group: &Group<'_>, path: &str| group.summary(path).map(|summary| summary.mean);

@@ -1,6 +1,7 @@
 //! Numbers as texts, the same on every machine.
 
 use super::Quantity;
+use crate::deciding::{lifetime, lifetime_bytes};
 use crate::summary::number;
 
 impl Quantity {
@@ -10,6 +11,8 @@ impl Quantity {
             _ if !value.is_finite() => "-".to_string(),
             Self::Number => grouped(value),
             Self::Share => format!("{} %", number(value * 100.0)),
+            Self::Bytes => lifetime_bytes(value),
+            Self::LongSeconds => lifetime(value),
             Self::Nanoseconds => {
                 let scaled = |unit: f64, name: &str| format!("{} {name}", number(value / unit));
                 match value.abs() {
@@ -25,7 +28,7 @@ impl Quantity {
     /// A tick of an axis whose ticks are `step` apart: no more digits than the step asks for.
     pub fn tick(self, value: f64, step: f64) -> String {
         match self {
-            Self::Number => decimals(value, step),
+            Self::Number | Self::Bytes | Self::LongSeconds => decimals(value, step),
             Self::Share => format!("{} %", decimals(value * 100.0, step * 100.0)),
             Self::Nanoseconds => {
                 let unit = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")].into_iter().find(|(unit, _)| value.abs() >= *unit);
