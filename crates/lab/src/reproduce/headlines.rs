@@ -51,11 +51,11 @@ const HEADLINES: [Headline; 30] = [
     line("P3.6", "remap programs fewer pages", "< 1", "programmed per user byte"),
     line("P3.F", "beyond: whole files are gathered", "", "fragments behind gathering"),
     line("P3.M", "beyond: unified is never slower", "0", "more than 3 % slower"),
-    line("P4.1", "limit gains on small PostMark", "+26 %", "limit on postmark-small"),
-    line("P4.2", "large PostMark gains less", "", "limit: gain on large"),
-    line("P4.3", "macroscopic gains on a phone", "+22 %", "macroscopic on phone"),
+    line("P4.1", "limit gains on small PostMark", "+0.26", "limit on postmark-small"),
+    line("P4.2", "large PostMark gains less", "< 1", "limit: gain on large"),
+    line("P4.3", "macroscopic gains on a phone", "+0.22", "macroscopic on phone"),
     line("P4.4", "p grows linearly, alpha about 0.1", "0.1", "alpha"),
-    line("P4.5", "fewer than 8 log blocks hurt", "8", "log block"),
+    line("P4.5", "fewer than 8 log blocks hurt", "8", "from 8 log blocks on"),
     line("P4.6", "best migrations by the formulas", "49", "best whole number"),
 ];
 

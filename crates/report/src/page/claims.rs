@@ -133,7 +133,11 @@ fn details(claim: &Value) -> Section {
     let mut measured = claim.get("measured").cloned().unwrap_or_default();
     let tables = measured.as_object_mut().and_then(|fields| fields.remove(TABLES));
     for table in tables.as_ref().and_then(Value::as_array).into_iter().flatten() {
-        items.extend(plots(table));
+        // A plot of curves carries its points as a table.
+        if let Some(plot) = plots(table) {
+            items.push(plot);
+            continue;
+        }
         items.extend(parts(table).map(Item::Stacked).or_else(|| matrix(table).map(Item::Heat)));
         items.push(Item::Table(of_claim(table)));
     }

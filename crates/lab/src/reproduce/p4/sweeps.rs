@@ -25,6 +25,14 @@ fn seconds(points: &[Point<'_>], setting: &str, workload: &str, log_blocks: u32)
     Spread::of(chosen.map(|point| point.time_ns() / 1e9))
 }
 
+/// The fewest log blocks from which on the speed stays about that with eight.
+fn fewest_stable(points: &[Point<'_>], setting: &str, workload: &str) -> Option<u32> {
+    let is_stable = |count: &u32| {
+        speed_to_eight(points, setting, workload, *count).is_some_and(|speed| (speed - 1.0).abs() <= STABLE)
+    };
+    LOG_BLOCKS.into_iter().rev().take_while(is_stable).last()
+}
+
 /// The mean speed with so many log blocks as a share of that with eight.
 fn speed_to_eight(points: &[Point<'_>], setting: &str, workload: &str, log_blocks: u32) -> Option<f64> {
     Some(seconds(points, setting, workload, 8)?.mean / seconds(points, setting, workload, log_blocks)?.mean)
@@ -51,7 +59,7 @@ fn checks(points: &[Point<'_>], setting: &str) -> Vec<Check> {
         let mut most = LOG_BLOCKS.into_iter().filter(|count| *count > 8).map(speed);
         let stable = most.clone().all(|speed| speed.is_some_and(|speed| (speed - 1.0).abs() <= STABLE));
         let text = format!("from 8 log blocks on {workload} is stable: with 32 {}", shown(most.next_back().flatten()));
-        checks.push(Check::new(text, stable));
+        checks.push(Check::new(text, stable).with(fewest_stable(points, setting, workload).map(f64::from)));
     }
     checks
 }

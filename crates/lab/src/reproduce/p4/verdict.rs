@@ -26,6 +26,8 @@ pub(super) struct Check {
     pub name: String,
     pub text: String,
     pub holds: bool,
+    /// The figure that stands beside the paper's in the table of claims.
+    pub measured: Option<f64>,
 }
 
 impl Check {
@@ -33,13 +35,23 @@ impl Check {
     pub fn new(text: impl Into<String>, holds: bool) -> Self {
         let text = text.into();
         let name = text.find([':', ';']).and_then(|end| text.get(..end)).unwrap_or(&text).to_string();
-        Self { name, text, holds }
+        Self { name, text, holds, measured: None }
     }
 
     /// The same under another name.
     pub fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
+
+    /// The same with its figure, if it was measured.
+    pub fn with(self, measured: Option<f64>) -> Self {
+        Self { measured, ..self }
+    }
+}
+
+/// What each check measured, by its name.
+fn figures<'c>(checks: impl IntoIterator<Item = &'c Check>) -> Vec<(String, Option<f64>)> {
+    checks.into_iter().map(|check| (check.name.clone(), check.measured)).collect()
 }
 
 /// What the checks of one setting say.
@@ -118,6 +130,7 @@ impl Verdicts {
         };
         let checks = first.into_iter().flat_map(|first| &first.checks);
         Claim {
+            figures: figures(checks.clone()),
             checks: checks.map(|check| (check.name.clone(), check.holds)).collect(),
             claim: id.into(),
             text: text.into(),
@@ -136,6 +149,7 @@ pub(super) fn claim(id: &str, text: &str, paper: Value, measured: Value, checks:
     let failed: Vec<&str> = checks.iter().filter(|check| !check.holds).map(|check| check.text.as_str()).collect();
     let why = if failed.is_empty() { String::new() } else { format!("Does not hold: {}. ", failed.join("; ")) };
     Claim {
+        figures: figures(checks),
         checks: checks.iter().map(|check| (check.name.clone(), check.holds)).collect(),
         claim: id.into(),
         text: text.into(),
@@ -171,7 +185,7 @@ impl View<'_, '_> {
         let ours = self.mean(policy);
         let shown = ours.map_or("not measured".to_string(), percent);
         let text = format!("{policy} on {}: paper {}, ours {shown}", self.workload, percent(paper));
-        Check::new(text, ours.is_some_and(|ours| (ours - paper).abs() <= FIGURE_TOLERANCE))
+        Check::new(text, ours.is_some_and(|ours| (ours - paper).abs() <= FIGURE_TOLERANCE)).with(ours)
     }
 
     /// Checks that each policy is faster than the one before it.
@@ -331,7 +345,9 @@ pub fn large_files(points: &[Point<'_>]) -> Claim {
             let both = small.mean(policy).zip(large.mean(policy));
             let text = format!("{policy}: gain on large files below that on small files");
             let name = text.clone();
-            Check::new(text, both.is_some_and(|(on_small, on_large)| on_large < on_small)).named(name)
+            // Of a policy that loses on small files there is no share of a gain.
+            let share = both.filter(|(on_small, _)| *on_small > 0.0).map(|(on_small, on_large)| on_large / on_small);
+            Check::new(text, both.is_some_and(|(on_small, on_large)| on_large < on_small)).named(name).with(share)
         };
         let mut checks = vec![large.order(&["merge", "merge+migration", "limit", "macroscopic"])];
         checks.extend(["merge+migration", "limit", "macroscopic"].map(smaller));
