@@ -62,7 +62,7 @@ const BEFORE: &[(&str, &str)] = &[
 pub fn pages(program: &Path, inputs: &Directory) -> Result<Vec<Page>> {
     let prepared = Command { line: 0, text: PREPARED.to_owned(), shown: None };
     let page = Page { name: "xtask/src/docs/inputs.sh".to_owned(), commands: vec![prepared], first: 0 };
-    if let Some(wrong) = page.run_in(program, &inputs.0)?.first() {
+    if let Some(wrong) = page.run_in(program, &inputs.0, &inputs.0)?.first() {
         bail!("{wrong}");
     }
     let directory = Directory::new()?;

@@ -1,8 +1,8 @@
 //! `cargo xtask docs`: runs the commands that the documentation shows.
 //!
-//! In README.md every block of commands is run, or says why it is not; in the pages of docs/guide
-//! those with a mark; of the help of each command all examples but those in [`help`]'s list. Each
-//! page has a directory and a shell of its own.
+//! In README.md and the pages of docs/guide every block of commands is run, or says why it is not;
+//! of the help of each command all examples but those in [`help`]'s list. Each page has a directory
+//! and a shell of its own; `$INPUTS` is a directory with the files that inputs.sh makes.
 
 mod help;
 mod page;
@@ -50,7 +50,8 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     let mut pages = pages(&process::root())?;
     let inputs = Directory::new()?;
     pages.extend(help::pages(&program, &inputs)?);
-    let (count, failed) = (pages.iter().map(Page::counted).sum::<usize>(), run_all(pages, &program)?);
+    let count = pages.iter().map(Page::counted).sum::<usize>();
+    let failed = run_all(pages, &program, &inputs)?;
     println!("docs: {count} commands, {failed} failed, {:.0} s", start.elapsed().as_secs_f64());
     Ok(failed == 0 && count > 0)
 }
@@ -65,7 +66,7 @@ fn pages(root: &Path) -> Result<Vec<Page>> {
     let mut pages = Vec::new();
     for name in files.into_iter().filter(|name| name.ends_with(".md")) {
         let text = fs::read_to_string(root.join(&name)).with_context(|| name.clone())?;
-        let commands = match commands(&text, name == "README.md") {
+        let commands = match commands(&text) {
             Ok(commands) => commands,
             Err(error) => bail!("{name}:{error}"),
         };
@@ -77,14 +78,14 @@ fn pages(root: &Path) -> Result<Vec<Page>> {
 }
 
 /// Runs the pages on as many threads as there are processors; returns how many commands failed.
-fn run_all(pages: Vec<Page>, program: &Path) -> Result<usize> {
+fn run_all(pages: Vec<Page>, program: &Path, inputs: &Directory) -> Result<usize> {
     let left = Mutex::new(pages);
     let worker = || -> Result<usize> {
         let mut failed = 0;
         loop {
             let page = left.lock().ok().and_then(|mut pages| pages.pop());
             let Some(page) = page else { return Ok(failed) };
-            let wrong = page.run(program).with_context(|| page.name.clone())?;
+            let wrong = page.run(program, &inputs.0).with_context(|| page.name.clone())?;
             wrong.iter().for_each(|line| println!("{line}"));
             failed += wrong.len();
         }
@@ -107,12 +108,12 @@ impl Page {
     }
 
     /// Runs the commands one behind the other in one shell; returns a text for each that failed.
-    fn run(&self, program: &Path) -> Result<Vec<String>> {
-        self.run_in(program, &Directory::new()?.0)
+    fn run(&self, program: &Path, inputs: &Path) -> Result<Vec<String>> {
+        self.run_in(program, &Directory::new()?.0, inputs)
     }
 
     /// Runs them in this directory, and ends what they have mounted at `mnt`.
-    fn run_in(&self, program: &Path, directory: &Path) -> Result<Vec<String>> {
+    fn run_in(&self, program: &Path, directory: &Path, inputs: &Path) -> Result<Vec<String>> {
         // A mark that no program prints, with the status behind it.
         let mark = "== end of a command, status ";
         let step = |command: &Command| format!("{}\necho \"{mark}$?\"\n", command.text);
@@ -124,7 +125,8 @@ impl Page {
         let mut shell = Process::new("sh");
         shell.args(["-c", &script]).current_dir(directory);
         let mut run = process::within(PAGE_MAX, shell);
-        run.env("PATH", path).env("HOME", directory).env("COLUMNS", "100").env("TZ", "UTC").stdin(Stdio::null());
+        run.env("PATH", path).env("HOME", directory).env("COLUMNS", "100").env("TZ", "UTC");
+        run.env("INPUTS", inputs).stdin(Stdio::null());
         let output = run.output().context("sh (with timeout of the GNU core utilities)")?;
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok(self.judge(&told, mark))
@@ -181,7 +183,7 @@ mod tests {
     use super::*;
 
     fn page(text: &str) -> Page {
-        Page { name: "a.md".into(), commands: commands(text, true).unwrap(), first: 0 }
+        Page { name: "a.md".into(), commands: commands(text).unwrap(), first: 0 }
     }
 
     #[test]
@@ -189,8 +191,9 @@ mod tests {
         let program = Path::new("/bin/true");
         let right =
             page("<!-- run: mkdir d -->\n```\ncd d   a remark\n```\n<!-- run -->\n```\n$ pwd | wc -l\n1\n```\n");
-        assert_eq!(right.run(program).unwrap(), Vec::<String>::new());
-        let wrong = page("<!-- run -->\n```\n$ false\n$ echo a b\nc b\n$ exit 3\n$ true\n```\n").run(program).unwrap();
+        assert_eq!(right.run(program, program).unwrap(), Vec::<String>::new());
+        let wrong = page("<!-- run -->\n```\n$ false\n$ echo a b\nc b\n$ exit 3\n$ true\n```\n");
+        let wrong = wrong.run(program, program).unwrap();
         assert_eq!(wrong.len(), 3, "{wrong:?}");
         for (found, part) in wrong.iter().zip(["a.md:3: $ false\n    exit status 1", "a.md:4: $ echo a b", "a.md:6: "])
         {
