@@ -8,6 +8,16 @@ use super::{Axis, Curve, Curves, Heat, Item, Quantity};
 /// Columns of a heat map of wear at the most.
 const WEAR_COLUMNS: usize = 16;
 
+/// Points of a curve at the most, so that the page stays light: each point is also a row of the
+/// table below its plot. The page has all of them in its records.
+const POINTS_MAX: usize = 32;
+
+/// About evenly spread places among `count`, at most [`POINTS_MAX`], with the last one.
+fn places(count: usize) -> impl Iterator<Item = usize> {
+    let stride = count.div_ceil(POINTS_MAX).max(1);
+    (0..count).filter(move |at| (count - 1 - at).is_multiple_of(stride))
+}
+
 /// All plots for which the records have series; each shows the first seed of each stack.
 pub(super) fn plots(of: &Of<'_>) -> Vec<Item> {
     let all = [speed(of), amplification(of), settling(of), wear(of)];
@@ -29,19 +39,21 @@ fn curves_of(of: &Of<'_>, points: impl Fn(&RunRecord) -> Option<Vec<(f64, f64)>>
     rows.filter(|(_, points)| points.len() > 1).map(curve).collect()
 }
 
-/// Between each two samples of the timeline: what `part` counted by what `whole` counted, at the
+/// Between each two chosen samples of the timeline: what `part` counted by what `whole` counted, at the
 /// later sample's time.
 fn ratios(record: &RunRecord, part: &[&str], whole: &str, factor: f64) -> Option<Vec<(f64, f64)>> {
     let of = |name: &str| series(record, "timeline", name);
     let (times, below) = (of("at_ns")?, of(whole)?);
     let parts: Vec<&[f64]> = part.iter().map(|name| of(name)).collect::<Option<_>>()?;
     let count = |at: usize| parts.iter().filter_map(|values| values.get(at)).sum::<f64>();
+    let mut earlier = None;
     let step = |at: usize| {
-        let (from, to) = (below.get(at.wrapping_sub(1)).copied().unwrap_or(0.0), *below.get(at)?);
-        let before = if at == 0 { 0.0 } else { count(at - 1) };
-        (to > from).then(|| (times.get(at).copied().unwrap_or(0.0), (count(at) - before) / (to - from) * factor))
+        let before = earlier.replace(at);
+        let from = before.and_then(|before| below.get(before).copied()).unwrap_or(0.0);
+        let (to, counted) = (*below.get(at)?, count(at) - before.map_or(0.0, count));
+        (to > from).then(|| (times.get(at).copied().unwrap_or(0.0), counted / (to - from) * factor))
     };
-    Some((0..times.len()).filter_map(step).collect())
+    Some(places(times.len()).filter_map(step).collect())
 }
 
 fn time() -> Axis {
@@ -73,8 +85,9 @@ fn settling(of: &Of<'_>) -> Option<Item> {
     let points = |record: &RunRecord| {
         let before = series(record, "steady", "steady_windows_before")?;
         let measured = series(record, "steady", "steady_windows_measured").unwrap_or_default();
-        let windows = before.iter().chain(measured).enumerate();
-        Some(windows.map(|(at, value)| (at as f64 + 1.0, *value)).collect())
+        let windows: Vec<f64> = before.iter().chain(measured).copied().collect();
+        let point = |at: usize| Some((at as f64 + 1.0, *windows.get(at)?));
+        Some(places(windows.len()).filter_map(point).collect())
     };
     let curves = curves_of(of, points);
     let title = format!("Write amplification until it settled, first seed{}", only_some(of));
@@ -126,8 +139,9 @@ fn segments(of: &Of<'_>) -> Vec<Item> {
         let times = series(record, layer, "over_time_ns")?;
         let start = times.first().copied()?;
         let curve = |(state, name): &(&str, &str)| {
-            let points = times.iter().zip(series(record, layer, name)?).map(|(at, count)| (at - start, *count));
-            Some(Curve { label: (*state).to_string(), points: points.collect() })
+            let counts = series(record, layer, name)?;
+            let point = |at: usize| Some((times.get(at)? - start, *counts.get(at)?));
+            Some(Curve { label: (*state).to_string(), points: places(times.len()).filter_map(point).collect() })
         };
         let curves: Vec<Curve> = STATES.iter().filter_map(curve).collect();
         let title = format!("Segments of {label} over time, first seed");
@@ -182,6 +196,22 @@ mod tests {
         });
         assert_eq!(heat.map(|heat| heat.rows.iter().map(|row| row.1.len()).collect()), Some(vec![16, 16, 8]));
         well_formed(&html(&page)).unwrap();
+    }
+
+    #[test]
+    fn long_series_are_thinned() {
+        let times: Vec<f64> = (1..=100).map(|at| f64::from(at) * 1e6).collect();
+        let written: Vec<f64> = (1..=100).map(|at| f64::from(at * at)).collect();
+        let nothing = [0.0; 100];
+        let timeline = [("at_ns", &times[..]), ("user_bytes_written", &written), ("user_bytes_read", &nothing)];
+        let record = with(record("f2fs | chip", "fax", 1, 2.0), "timeline", &timeline);
+        let free = [("over_time_ns", &times[..]), ("free_segments_over_time", &written)];
+        let page = page("a", &[with(record, "f2fs", &free)], &[]);
+        let speed = line(&page, "Speed over time");
+        // Four samples make a point, whose speed is that of all four.
+        assert_eq!((speed.len(), speed[24]), (25, (100e6, (10_000.0 - 9_216.0) / 4e6 * 1000.0)));
+        let segments = line(&page, "Segments of");
+        assert_eq!((segments.len(), segments[24]), (25, (99e6, 10_000.0)));
     }
 
     #[test]
