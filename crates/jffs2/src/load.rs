@@ -222,14 +222,14 @@ impl<F: Flash> Jffs2<F> {
         let bad = |detail: &str| Ok(Err(Bad { kind: DamageKind::Header, inode: Some(number), detail: detail.into() }));
         let Some(header) = Header::decode(order, &bytes) else { return bad("too short for a node") };
         if header.check(order).is_err() || layout::padded(header.total_length) != length {
-            return bad("the summary tells of a node here; its header is damaged");
+            return bad("the summary lists a node here, but its header is damaged");
         }
         Ok(match header.node_type {
             node_type::INODE => node::inode(order, &bytes, header.total_length).and_then(|found| {
                 if found.inode == number {
                     return Ok(Loaded::Piece(Piece { at, node: found, soundness }));
                 }
-                let detail = format!("the summary says that it is inode {number}'s");
+                let detail = format!("the summary says that this node belongs to inode {number}");
                 Err(Bad { kind: DamageKind::Summary, inode: Some(found.inode), detail })
             }),
             node_type::DIRENT => {
@@ -299,7 +299,7 @@ impl<F: Flash> Jffs2<F> {
         for fragment in fragments.all() {
             if fragment.start > end {
                 let detail =
-                    format!("bytes {end:#x} to {:#x} of the file stand in no node, and read as zeroes", fragment.start);
+                    format!("bytes {end:#x} to {:#x} of the file are in no node and read as zeroes", fragment.start);
                 self.note(fragment.node, number, DamageKind::Missing, detail);
             }
             end = fragment.end;

@@ -154,7 +154,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
         if name.len() > NAME_MAX {
             return Err(FsError::new(
                 ErrorKind::NameTooLong,
-                format!("a name of {} bytes; {NAME_MAX} fit", name.len()),
+                format!("a name of {} bytes; at most {NAME_MAX}", name.len()),
             ));
         }
         let entry = entries.and_then(|entries| entries.get(name)).filter(|entry| entry.inode != Ino::NONE);

@@ -21,17 +21,17 @@ pub(crate) fn decompressed(node: &layout::Inode, data: &[u8]) -> Result<Vec<u8>,
         compression::LZO => Compression::Lzo,
         compression::LZMA => Compression::Lzma(LzmaProperties::ZERO),
         compression::LZMA_WITH_HEADER => Compression::Lzma(lzma_properties(data)?),
-        unknown => return Err(format!("compression {unknown} is not known")),
+        unknown => return Err(format!("compression method {unknown} is unknown")),
     };
     if method == Compression::Zero {
         return Ok(Vec::new());
     }
     let size = node.data_size;
     if method == Compression::None && size as usize != data.len() {
-        return Err(format!("{} bytes of data stand for {size}", data.len()));
+        return Err(format!("{} bytes are stored without compression; the node says {size}", data.len()));
     }
     if size > DECOMPRESSED_MAX && method != Compression::None {
-        return Err(format!("the data are to become {size} bytes, more than {DECOMPRESSED_MAX}"));
+        return Err(format!("the data would decompress to {size} bytes; the limit is {DECOMPRESSED_MAX}"));
     }
     let mut content = vec![0; size as usize];
     let packed = if node.compression == compression::LZMA_WITH_HEADER {

@@ -99,12 +99,12 @@ impl BuildOptions {
         self.check_oob()?;
         if !self.size.is_multiple_of(u64::from(self.erase_size)) || self.size > 1 << 32 {
             return wrong(format!(
-                "the image is to have {} bytes; expected a multiple of the erase size, {}, up to 4 GiB",
+                "the image size is {} bytes; expected a multiple of the erase size, {}, up to 4 GiB",
                 self.size, self.erase_size
             ));
         }
         if let Some(method) = self.compressions.iter().find(|method| !method.can_compress()) {
-            return wrong(format!("{method:?} is only read; expected zlib, lzo, rtime or none"));
+            return wrong(format!("{method:?} can be read, but not written; expected zlib, lzo, rtime or none"));
         }
         Ok(())
     }

@@ -173,7 +173,7 @@ impl<'a> Placer<'a> {
         if wanted > 0 && self.position() > wanted {
             return Err(FsError::new(
                 ErrorKind::NoSpace,
-                format!("the tree takes {} bytes and the image is to have {wanted}", self.position()),
+                format!("the tree takes {} bytes, more than the {wanted} of the image", self.position()),
             ));
         }
         while self.position() < wanted {

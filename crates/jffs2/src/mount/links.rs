@@ -46,7 +46,7 @@ pub(super) fn count<F: Flash>(
     let mut dangling = Vec::new();
     for (named, inode) in gone {
         let name = forget(collected, named, shape.erase_size);
-        let detail = format!("the name {name:?} is of inode {inode}, of which nothing is there");
+        let detail = format!("the name {name:?} belongs to inode {inode}, which has no nodes");
         dangling.push((named.parent, named.node, detail));
     }
     for (number, inode) in &mut collected.inodes {

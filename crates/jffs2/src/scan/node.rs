@@ -96,7 +96,7 @@ fn bad<T>(kind: DamageKind, inode: Option<Ino>, detail: impl Into<String>) -> Re
 }
 
 fn checksum(what: &str, found: u32, calculated: u32) -> String {
-    format!("the checksum of {what} is {found:#010x}, its bytes make {calculated:#010x}")
+    format!("the stored checksum of {what} is {found:#010x}, its bytes give {calculated:#010x}")
 }
 
 /// Verifies the checksum of the fixed part.
@@ -169,7 +169,11 @@ pub(crate) fn dirent(order: ByteOrder, node: &[u8], length: u32) -> Result<(Dire
         return bad(DamageKind::Name, Some(dirent.parent), checksum("the name", dirent.name_crc, calculated));
     }
     if !is_name(name) {
-        return bad(DamageKind::Name, Some(dirent.parent), format!("{:?} is no name", String::from_utf8_lossy(name)));
+        return bad(
+            DamageKind::Name,
+            Some(dirent.parent),
+            format!("{:?} is not a valid name", String::from_utf8_lossy(name)),
+        );
     }
     let Dirent { parent, version, inode, kind, .. } = dirent;
     Ok((dirent, FoundName { parent, version, inode, kind, witness: Witness::Node, name: name.into() }))

@@ -139,14 +139,14 @@ pub(crate) fn check(order: ByteOrder, bytes: &[u8]) -> Result<Summary, Useless> 
     let fixed = crc(bytes.get(..covered::SUMMARY).unwrap_or(bytes));
     if fixed != summary.node_crc {
         return damaged(format!(
-            "the checksum of the fixed part is {:#010x}, its bytes make {fixed:#010x}",
+            "the checksum of the fixed part is {:#010x}, its bytes give {fixed:#010x}",
             summary.node_crc
         ));
     }
     let entries = crc(bytes.get(SUMMARY_SIZE as usize..).unwrap_or(&[]));
     if entries != summary.summary_crc {
         return damaged(format!(
-            "the checksum of its entries is {:#010x}, they make {entries:#010x}",
+            "the checksum of its entries is {:#010x}, their bytes give {entries:#010x}",
             summary.summary_crc
         ));
     }
@@ -172,7 +172,7 @@ fn entry(
                 let (name_length, kind) = (reader.u8()?, reader.u8()?);
                 let name = reader.bytes(usize::from(name_length))?;
                 if !is_name(name) {
-                    return Some(damaged(format!("{:?} is no name", String::from_utf8_lossy(name))));
+                    return Some(damaged(format!("{:?} is not a valid name", String::from_utf8_lossy(name))));
                 }
                 // The summary's entry will be compared with the node; [`super::Scan`] marks entries
                 // whose node was not examined.

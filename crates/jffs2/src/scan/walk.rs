@@ -148,7 +148,7 @@ impl std::fmt::Display for Fault {
             Self::Header(HeaderFault::Length(length)) => {
                 write!(f, "a node of {length} bytes is shorter than its header")
             }
-            Self::TooLong(length) => write!(f, "a node of {length} bytes would end behind its block"),
+            Self::TooLong(length) => write!(f, "a node of {length} bytes would extend beyond its block"),
             Self::Tail => write!(f, "too short for a node, and not blank"),
         }
     }

@@ -109,7 +109,10 @@ impl<F: Flash> OpenFiles for Jffs2<F> {
         let found = self.inode_mut(number)?;
         let left = found.retained.checked_sub(1);
         let Some(left) = left else {
-            return Err(FsError::new(ErrorKind::InvalidArgument, format!("nobody retains inode {number}")));
+            return Err(FsError::new(
+                ErrorKind::InvalidArgument,
+                format!("inode {number} is released more often than retained"),
+            ));
         };
         found.retained = left;
         if left == 0 && found.links == 0 && number != crate::layout::ROOT {

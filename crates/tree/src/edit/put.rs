@@ -179,7 +179,7 @@ impl Editor<'_> {
                 return self.resolve(path, Follow::Last).map(Some);
             }
             if kind == FileKind::Directory {
-                let detail = "this is a directory, and no directory is to be put there; expected rm -r before";
+                let detail = "a directory exists here, and only a directory can replace it; remove it with rm -r first";
                 return Err(TreeError::node(path, FsError::new(ErrorKind::IsADirectory, detail)));
             }
             self.fs.remove(parent, &node.name).map_err(at(path))?;

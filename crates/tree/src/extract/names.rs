@@ -39,7 +39,7 @@ pub struct Target {
 /// do harm.
 fn single(name: &[u8]) -> std::result::Result<&OsStr, Failure> {
     if matches!(name, b"" | b"." | b"..") || name.contains(&b'/') || name.contains(&0) {
-        return Err(Failure::Refused(format!("\"{}\" is no name", escaped(name))));
+        return Err(Failure::Refused(format!("\"{}\" is not a valid name", escaped(name))));
     }
     Ok(OsStr::from_bytes(name))
 }
@@ -71,7 +71,7 @@ impl Target {
         match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
             Err(Errno::EXIST) if self.merge => match Self::kind(parent, name)? {
                 FileType::Directory => Ok(()),
-                kind => Err(Failure::Refused(format!("a directory is to be where there is a {kind:?} already"))),
+                kind => Err(Failure::Refused(format!("a {kind:?} exists where a directory is needed"))),
             },
             result => result.map_err(Failure::host("making the directory")),
         }
@@ -90,7 +90,7 @@ impl Target {
         match make(name) {
             Err(Errno::EXIST) if self.merge => {
                 if Self::kind(parent, name)? == FileType::Directory {
-                    return Err(Failure::Refused("a file is to be where there is a directory already".to_owned()));
+                    return Err(Failure::Refused("a directory exists where a file is needed".to_owned()));
                 }
                 let removed = rustix::fs::unlinkat(parent, name, AtFlags::empty());
                 removed.map_err(Failure::host("taking away what has the name"))?;

@@ -95,7 +95,10 @@ impl XattrChanges for ModelFileSystem {
     fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()> {
         let node = self.node(inode)?;
         if name.len() > XATTR_NAME_MAX {
-            return Err(FsError::new(ErrorKind::NameTooLong, format!("attribute names have {XATTR_NAME_MAX} bytes")));
+            return Err(FsError::new(
+                ErrorKind::NameTooLong,
+                format!("attribute names have at most {XATTR_NAME_MAX} bytes"),
+            ));
         }
         if self.options.features.posix_acls && (name == acl::ACCESS || name == acl::DEFAULT) {
             check_list(node.kind(), name, value)?;
@@ -104,7 +107,7 @@ impl XattrChanges for ModelFileSystem {
             return Err(FsError::new(ErrorKind::NotSupported, format!("\"{name}\": no known name space")));
         }
         if value.len() > self.options.xattr_value_max as usize {
-            return Err(FsError::new(ErrorKind::NoSpace, format!("{} bytes are too long a value", value.len())));
+            return Err(FsError::new(ErrorKind::NoSpace, format!("a value of {} bytes is too long", value.len())));
         }
         let others = node.xattrs.iter().filter(|(other, _)| other.as_slice() != name);
         let bytes: usize = others.map(|(name, value)| name.len() + value.len()).sum();

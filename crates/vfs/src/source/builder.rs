@@ -65,7 +65,7 @@ impl<C> TreeBuilder<C> {
         let names = components(path)?;
         let Some((name, above)) = names.split_last() else {
             if node.kind != FileKind::Directory {
-                return Err(FsError::new(ErrorKind::NotADirectory, format!("the root is to be a {}", node.kind)));
+                return Err(FsError::new(ErrorKind::NotADirectory, format!("the root cannot be a {}", node.kind)));
             }
             self.set_inode(ROOT, node, content);
             return Ok(());
@@ -99,7 +99,7 @@ impl<C> TreeBuilder<C> {
         }
         let names = components(path)?;
         let Some((name, above)) = names.split_last() else {
-            return Err(FsError::new(ErrorKind::NotADirectory, "the root is to be a hard link"));
+            return Err(FsError::new(ErrorKind::NotADirectory, "the root cannot be a hard link"));
         };
         let directory = self.make_directories(above)?;
         let kind = self.inodes.get(inode).map_or(FileKind::Regular, |(node, _)| node.kind);
@@ -143,7 +143,7 @@ impl<C> TreeBuilder<C> {
             return Ok(());
         }
         let path = String::from_utf8_lossy(path);
-        let detail = format!("a {kind} is to take the place of {path:?}, a directory that is not empty");
+        let detail = format!("a {kind} cannot replace {path:?}, a directory that is not empty");
         Err(FsError::new(ErrorKind::NotEmpty, detail))
     }
 

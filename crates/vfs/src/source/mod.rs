@@ -221,7 +221,7 @@ pub fn check(nodes: &[SourceNode]) -> Result<()> {
     };
     let Some(root) = nodes.first() else { return wrong(0, "is missing: a tree has a root") };
     if root.kind != FileKind::Directory || !root.name.is_empty() || root.parent != 0 || root.hard_link_of.is_some() {
-        return wrong(0, "is no nameless directory");
+        return wrong(0, "is not a directory without a name");
     }
     // The directories above the last node, each with the name of its last child.
     let mut above: Vec<(usize, &[u8])> = vec![(0, &[])];
@@ -232,7 +232,7 @@ pub fn check(nodes: &[SourceNode]) -> Result<()> {
         match above.last_mut() {
             Some((directory, last)) if *directory == node.parent => {
                 if *last >= node.name.as_slice() {
-                    return wrong(index, "is not behind its elder sister in the order of names");
+                    return wrong(index, "does not sort after the previous name of its directory");
                 }
                 *last = &node.name;
             }
@@ -246,7 +246,7 @@ pub fn check(nodes: &[SourceNode]) -> Result<()> {
             let shared = nodes.get(first).filter(|_| first < index);
             let same = shared.is_some_and(|shared| shared.kind == node.kind && shared.hard_link_of.is_none());
             if !same || node.kind == FileKind::Directory {
-                return wrong(index, "is a hard link to something else than an earlier inode of its kind");
+                return wrong(index, "is a hard link to something other than an earlier inode of its kind");
             }
         }
         if node.xattrs.is_sorted_by(|(a, _), (b, _)| a < b) && node.mode <= 0o7777 {
