@@ -1,7 +1,9 @@
 //! `nandkit extract`
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,7 +52,12 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     let holes = if arguments.to_tar.is_some() && !arguments.sparse { Holes::Written } else { Holes::Kept };
     let limits = MountLimits { holes, ..MountLimits::default() };
     let tree = MountedTree::read(image.fs(), start, &limits).map_err(failed)?;
-    let packing = PackOptions { holes, xattrs: !arguments.no_xattrs, inward_links_only: arguments.inward_links_only };
+    let packing = PackOptions {
+        holes,
+        xattrs: !arguments.no_xattrs,
+        inward_links_only: arguments.inward_links_only,
+        ..PackOptions::default()
+    };
     let mut report = match (&arguments.to_tar, &arguments.directory) {
         (Some(file), _) => archive(file, arguments.merge, &|out| pack_tree(&tree, out, &packing))?,
         (None, Some(directory)) => directory_of(&tree, directory, &extracting(arguments))?,
@@ -229,6 +236,15 @@ fn remove_again(target: &Path, keep: bool) {
     }
 }
 
+/// Bytes of a write of an archive. What is read into a buffer of this size and written is still in
+/// the processor's cache, of which a mebibyte is much.
+pub(super) const OUT_BYTES: usize = 128 << 10;
+
+/// Bytes that a pipe holds where the system allows it: as much as any user may ask for by default
+/// (pipe(7), /proc/sys/fs/pipe-max-size).
+#[cfg(target_os = "linux")]
+const PIPE_BYTES: usize = 1 << 20;
+
 /// A function that writes an archive.
 pub(super) type Packer<'a> = dyn Fn(&mut dyn Write) -> nandkit_tree::Result<ExtractReport> + 'a;
 
@@ -238,7 +254,7 @@ pub(super) fn archive(path: &Path, replace: bool, pack: &Packer<'_>) -> Result<E
         return archive_to_stdout(pack);
     }
     let mut file = NewFile::begin(path)?;
-    let mut out = BufWriter::with_capacity(1 << 20, file.file());
+    let mut out = BufWriter::with_capacity(OUT_BYTES, file.file());
     let report = pack(&mut out).map_err(tree_input)?;
     out.flush().map_err(|error| Failure::Input(format!("{}: cannot write: {error}", path.display())))?;
     drop(out);
@@ -246,8 +262,21 @@ pub(super) fn archive(path: &Path, replace: bool, pack: &Packer<'_>) -> Result<E
     Ok(report)
 }
 
+/// Standard output without the standard library's buffer, which searches all bytes for the last end
+/// of line. A pipe is made to hold more, so that its two ends wait less often for each other.
+fn plain_stdout() -> io::Result<File> {
+    let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    #[cfg(target_os = "linux")]
+    if rustix::pipe::fcntl_getpipe_size(&out).is_ok_and(|bytes| bytes < PIPE_BYTES) {
+        // Refused above the user's limit; then the pipe works as it is.
+        let _ = rustix::pipe::fcntl_setpipe_size(&out, PIPE_BYTES);
+    }
+    Ok(out)
+}
+
 fn archive_to_stdout(pack: &Packer<'_>) -> Result<ExtractReport, Failure> {
-    let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+    let plain = plain_stdout().map_err(|error| Failure::Input(format!("standard output: {error}")))?;
+    let mut out = BufWriter::with_capacity(OUT_BYTES, plain);
     let packed = pack(&mut out).and_then(|report| match out.flush() {
         Ok(()) => Ok(report),
         Err(source) => Err(TreeError::Host { path: "archive".to_owned(), doing: "writing", source }),

@@ -19,7 +19,7 @@ use nandkit_vfs::source::{SourceTree, path as path_of};
 use nandkit_vfs::{FileKind, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::extract::{archive, directory_of, missing, report_json, summary};
+use super::extract::{OUT_BYTES, archive, directory_of, missing, report_json, summary};
 use super::new_file::NewFile;
 use super::{damage, finding_line, input, open, path_json, shown, tell, tree_input, verdict};
 use crate::args::{QtarAction, QtarArguments, QtarCreateArguments, QtarExtractArguments};
@@ -141,7 +141,8 @@ fn holes(arguments: &QtarCreateArguments) -> Holes {
 
 fn packing(arguments: &QtarCreateArguments) -> PackOptions {
     let (xattrs, inward_links_only) = (!arguments.no_xattrs, arguments.inward_links_only);
-    PackOptions { holes: holes(arguments), xattrs, inward_links_only }
+    let piece_bytes = if arguments.image.image.is_dir() { OUT_BYTES } else { PackOptions::default().piece_bytes };
+    PackOptions { holes: holes(arguments), xattrs, inward_links_only, piece_bytes }
 }
 
 /// Archives a directory of this host, in disk order.

@@ -55,11 +55,13 @@ pub struct PackOptions {
     pub xattrs: bool,
     /// Whether to refuse symbolic links that lead out of the tree.
     pub inward_links_only: bool,
+    /// Bytes that are read at a time; 0 counts as 1.
+    pub piece_bytes: usize,
 }
 
 impl Default for PackOptions {
     fn default() -> Self {
-        Self { holes: Holes::Kept, xattrs: true, inward_links_only: false }
+        Self { holes: Holes::Kept, xattrs: true, inward_links_only: false, piece_bytes: 1 << 20 }
     }
 }
 
@@ -83,7 +85,7 @@ pub fn pack_in_turn(
 ) -> Result<ExtractReport> {
     nandkit_vfs::source::check(tree.nodes()).map_err(|error| TreeError::node(&[], error))?;
     let report = ExtractReport { owners: true, ..ExtractReport::default() };
-    let (left_out, buffer) = (BTreeSet::new(), vec![0; 1 << 20]);
+    let (left_out, buffer) = (BTreeSet::new(), vec![0; options.piece_bytes.max(1)]);
     let mut packing = Packing { tree, turn, out, options: *options, left_out, buffer, report };
     let failed = |error| TreeError::host("archive", "writing", error);
     for (index, node) in tree.nodes().iter().enumerate() {
