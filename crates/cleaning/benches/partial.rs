@@ -1,5 +1,5 @@
-//! The cost of partial collection on one core: the choices for a segment, by number of runs, and
-//! learning the time of a request.
+//! The cost of partial collection and of the unified cleaner on one core: the choices for a segment,
+//! by number of runs, and learning the time of a request.
 //!
 //! `cargo bench -p nandkit-cleaning --bench partial`: the throughput is in runs per second.
 
@@ -7,6 +7,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nandkit_cleaning::partial::{LearnedTimes, MeanHoles, Method, Plan, RequestTimes, ValidRun};
+use nandkit_cleaning::unified::{self, Costs, RemapCost};
 use nandkit_units::random::Random;
 
 /// A segment of 512 blocks with `count` runs and holes of all sizes between them.
@@ -49,6 +50,19 @@ fn decisions(criterion: &mut Criterion) {
         }
         group.finish();
     }
+    // Remaps are cheaper than copies, and the cold log appends: the usual case of a drive.
+    let remap = Some(RemapCost { command_ns: 800_000.0, pair_ns: 1_000.0, pairs_max: 256, unit: 1 });
+    let means = MeanHoles { inter: 512.0, intra: 4.0 };
+    let costs = Costs { times: &times, means, remap, checkpoint_ns: 1e7, sorted_gain_ns: 0.0 };
+    let mut group = criterion.benchmark_group("plan_unified");
+    for count in [8, 64, 128] {
+        let runs = segment(count);
+        group.throughput(Throughput::Elements(count));
+        group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
+            bencher.iter(|| unified::Plan::of(black_box(&runs), &costs));
+        });
+    }
+    group.finish();
     let mut learned = LearnedTimes::default();
     let mut size = 0;
     criterion.bench_function("learn_a_request", |bencher| {

@@ -9,7 +9,7 @@
 //! many.
 
 use super::cost::fill;
-use super::{MeanHoles, RequestTimes, ValidRun};
+use super::{RequestTimes, ValidRun};
 
 /// Runs that are moved, with the holes between and next to them.
 #[derive(Clone, Debug, Default)]
@@ -99,9 +99,9 @@ pub(super) struct Freed {
 }
 
 impl Freed {
-    /// For runs that share their holes. Cost: one division per block.
-    pub fn new(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Self {
-        let block_ns = times.write_per_block(means.inter) - times.write_per_block(means.intra);
+    /// For runs that share their holes, where a freed block costs `block_ns` more than one that
+    /// stays in its segment. Cost: one division per block.
+    pub fn new(runs: &[ValidRun], times: &RequestTimes, block_ns: f64) -> Self {
         let step = runs.iter().map(|run| usize::from(run.length)).fold(0, common).max(1);
         let most = runs.first().map_or(0, |run| u32::from(run.left))
             + runs.iter().map(|run| u32::from(run.length) + u32::from(run.right)).sum::<u32>();
@@ -115,7 +115,9 @@ impl Freed {
         };
         // A request of nothing takes no time.
         let least_ns = std::iter::once(0.0).chain(sizes.iter().map(&mut and_smaller)).collect();
-        let falls_to = 1 + sizes.windows(2).take_while(|pair| pair[1] <= pair[0]).count();
+        // Where freed blocks cost nothing, equal requests are a tie, which the fewest blocks win.
+        let falls = |pair: &&[f64]| pair[1] <= if block_ns < 0.0 { pair[0] } else { pair[0] * (1.0 - 1e-9) };
+        let falls_to = 1 + sizes.windows(2).take_while(falls).count();
         Self { request_ns, least_ns, block_ns, step, falls_to, rows: Vec::new() }
     }
 
@@ -134,7 +136,8 @@ impl Freed {
     /// `None` where copies and filling take as long as `bound` at the least.
     pub fn least(&mut self, stretch: &mut Stretch, moved: &[ValidRun], bound: f64) -> Option<(usize, f64)> {
         let (holes, blocks) = (stretch.holes as usize, stretch.blocks);
-        if self.block_ns < 0.0 && holes + blocks <= self.falls_to {
+        let gains = self.block_ns < 0.0 || self.block_ns == 0.0 && holes > 0;
+        if gains && holes + blocks <= self.falls_to {
             return Some((blocks, stretch.all_inter));
         }
         let (time_ns, freed) = self.up_to(holes, blocks);

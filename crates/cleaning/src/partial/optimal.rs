@@ -5,30 +5,53 @@
 //! Inter-GC frees in it, so the search goes from each run that stays to the next one, over all such
 //! numbers of blocks.
 
+use std::ops::Range;
+
 use super::cost::{copy, fill};
 use super::freed::{Freed, Stretch};
 use super::{Choice, MeanHoles, RequestTimes, ValidRun};
 
 /// The cheapest path to the end of a run: its time and predecessor.
 #[derive(Clone, Copy)]
-pub(crate) struct Way {
-    pub time_ns: f64,
+struct Way {
+    time_ns: f64,
     /// The index plus one of the previous run that stayed; 0 for the start.
-    pub from: usize,
+    from: usize,
     /// Blocks freed by Inter-GC in the stretch between.
-    pub freed: usize,
+    freed: usize,
 }
 
 /// The choices with the least time by the model of [`super::Plan::predicted_ns`]; among equals,
-/// those that copy less. Cost: a few steps per pair of runs; if blocks cost more to move to the
-/// cold segment than within their own, about `holes * valid blocks` more ([`Freed`]).
+/// those that copy less. Cost: that of [`cheapest`].
 pub(super) fn optimal(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Vec<Choice> {
+    let per_block = means.per_block(times);
+    let written = per_block.by_copy();
+    let copies: Vec<[f64; 2]> =
+        runs.iter().map(|run| written.map(|written_ns| copy(times, run.length.into(), written_ns))).collect();
+    cheapest(runs, times, &copies, |_| Some(per_block.inter_ns - per_block.intra_ns))
+}
+
+/// The choices with the least time, where `moves` gives the time of moving each run away and within
+/// its segment; among equals, those that move less. `block_ns` says of some of the runs what a
+/// block that is moved away costs more than one that moves within, if that is the same for all of
+/// their blocks. Cost: a few steps per pair of runs then; if such blocks cost more, about `holes *
+/// valid blocks` more ([`Freed`]). At most `runs² * valid blocks` steps where it is not the same.
+pub(crate) fn cheapest(
+    runs: &[ValidRun],
+    times: &RequestTimes,
+    moves: &[[f64; 2]],
+    block_ns: impl Fn(Range<usize>) -> Option<f64>,
+) -> Vec<Choice> {
     let mut choices = Vec::with_capacity(runs.len());
     let mut start = 0;
     // Runs that share no hole are independent.
     for end in 1..=runs.len() {
         if runs.get(end).is_none_or(|run| !run.shares_left) {
-            choices.extend(optimal_island(runs.get(start..end).unwrap_or_default(), times, means));
+            let (island, moves) = (runs.get(start..end).unwrap_or_default(), moves.get(start..end).unwrap_or_default());
+            choices.extend(match block_ns(start..end) {
+                Some(block_ns) => optimal_island(island, times, moves, block_ns),
+                None => each_its_own(island, times, moves),
+            });
             start = end;
         }
     }
@@ -37,14 +60,11 @@ pub(super) fn optimal(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles)
 
 /// Per number of freed blocks: the least time to copy the runs of a stretch so that this many are
 /// freed, and the last run's choice.
-pub(crate) type ByFreed = Vec<Option<(f64, Choice)>>;
+type ByFreed = Vec<Option<(f64, Choice)>>;
 
-fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> Vec<Choice> {
+fn optimal_island(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]], block_ns: f64) -> Vec<Choice> {
     let count = runs.len();
-    let written = means.per_block(times).by_copy();
-    let copies: Vec<[f64; 2]> =
-        runs.iter().map(|run| written.map(|written_ns| copy(times, run.length.into(), written_ns))).collect();
-    let mut freed = Freed::new(runs, times, means);
+    let mut freed = Freed::new(runs, times, block_ns);
     // best[k]: the path to run k - 1, which stays; best[count + 1]: to the end of the island.
     let mut best = vec![Way { time_ns: f64::INFINITY, from: 0, freed: 0 }; count + 2];
     best[0].time_ns = 0.0;
@@ -62,15 +82,42 @@ fn optimal_island(runs: &[ValidRun], times: &RequestTimes, means: MeanHoles) -> 
                     *best = Way { time_ns: way, from, freed: blocks };
                 }
             }
-            let Some((run, copies)) = runs.get(to).zip(copies.get(to)) else { break };
-            stretch.grow(run, copies);
+            let Some((run, moves)) = runs.get(to).zip(moves.get(to)) else { break };
+            stretch.grow(run, moves);
         }
     }
-    walk_back(runs, &copies, &best)
+    walk_back(runs, moves, &best)
+}
+
+/// The same where each run has costs of its own, so that it matters which of them are freed.
+pub(crate) fn each_its_own(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]]) -> Vec<Choice> {
+    let count = runs.len();
+    // As in `optimal_island`.
+    let mut best = vec![Way { time_ns: f64::INFINITY, from: 0, freed: 0 }; count + 2];
+    best[0].time_ns = 0.0;
+    for from in 0..=count {
+        let time_ns = best[from].time_ns;
+        let mut holes = hole_behind(runs, from);
+        let mut by_freed: ByFreed = vec![Some((0.0, Choice::Ssr))];
+        let (_, ahead) = best.split_at_mut(from + 1);
+        for (to, best) in (from..).zip(ahead) {
+            for (freed, copied) in by_freed.iter().enumerate() {
+                let Some((copied, _)) = copied else { continue };
+                let way = time_ns + copied + fill(times, holes, freed as u32);
+                if way < best.time_ns {
+                    *best = Way { time_ns: way, from, freed };
+                }
+            }
+            let Some((run, moves)) = runs.get(to).zip(moves.get(to)) else { break };
+            by_freed = moved(&by_freed, run.length.into(), moves);
+            holes += u32::from(run.right);
+        }
+    }
+    walk_back(runs, moves, &best)
 }
 
 /// The hole after the run that stays, or before the island's first run.
-pub(crate) fn hole_behind(runs: &[ValidRun], place: usize) -> u32 {
+fn hole_behind(runs: &[ValidRun], place: usize) -> u32 {
     match place {
         0 => runs.first().map_or(0, |run| u32::from(run.left)),
         _ => runs.get(place - 1).map_or(0, |run| u32::from(run.right)),
@@ -78,7 +125,7 @@ pub(crate) fn hole_behind(runs: &[ValidRun], place: usize) -> u32 {
 }
 
 /// Adds a run to the moved ones of the stretch, moved either way.
-pub(crate) fn moved(by_freed: &ByFreed, length: usize, [inter, intra]: &[f64; 2]) -> ByFreed {
+fn moved(by_freed: &ByFreed, length: usize, [inter, intra]: &[f64; 2]) -> ByFreed {
     let mut next: ByFreed = vec![None; by_freed.len() + length];
     for (freed, copied) in by_freed.iter().enumerate() {
         let Some((copied, _)) = copied else { continue };
@@ -95,7 +142,7 @@ pub(crate) fn moved(by_freed: &ByFreed, length: usize, [inter, intra]: &[f64; 2]
     next
 }
 
-pub(crate) fn walk_back(runs: &[ValidRun], copies: &[[f64; 2]], best: &[Way]) -> Vec<Choice> {
+fn walk_back(runs: &[ValidRun], copies: &[[f64; 2]], best: &[Way]) -> Vec<Choice> {
     let mut choices = vec![Choice::Ssr; runs.len()];
     let mut place = runs.len() + 1;
     while place > 0 {
@@ -234,6 +281,27 @@ mod tests {
             assert!(plan.predicted_ns() <= by_run.predicted_ns() * (1.0 + 1e-12), "round {round}");
             assert!(plan.gain_ns >= -1e-6, "round {round}: {plan:?}");
         }
+    }
+
+    /// The search for runs whose blocks cost alike, and that for any costs: the same choices, among
+    /// equals too.
+    #[test]
+    fn both_searches_choose_alike() {
+        let mut random = Random::new(1, "moves that cost alike");
+        for round in 0..300 {
+            let (runs, times) = (segment(&mut random), device(&mut random));
+            let pair_ns = random.below(3_000) as f64;
+            let remaps: Vec<[f64; 2]> = runs.iter().map(|run| [f64::from(run.length) * pair_ns; 2]).collect();
+            let each: Vec<Choice> =
+                islands(&runs).flat_map(|at| each_its_own(&runs[at.clone()], &times, &remaps[at])).collect();
+            assert_eq!(cheapest(&runs, &times, &remaps, |_| Some(0.0)), each, "round {round}: {runs:?}");
+            assert_eq!(cheapest(&runs, &times, &remaps, |_| None), each);
+        }
+    }
+
+    fn islands(runs: &[ValidRun]) -> impl Iterator<Item = Range<usize>> {
+        let starts: Vec<usize> = (0..runs.len()).filter(|&at| !runs[at].shares_left).chain([runs.len()]).collect();
+        (1..starts.len()).map(move |at| starts[at - 1]..starts[at])
     }
 
     /// A request costs 100 whatever its size, and copying a run 110. Each run alone saves a request

@@ -6,15 +6,15 @@
 //! segment: remapping all runs away in file order, credited with the time that later reads save.
 //!
 //! Where a run goes decides the requests that fill the holes; how it is moved does not. So each run
-//! uses the cheaper transport, and `search.rs` does the search.
+//! uses the cheaper transport, and the search is that of `partial/optimal.rs`.
 
 mod predict;
-mod search;
 #[cfg(test)]
 mod tests;
 
 pub use predict::predict;
 
+use crate::partial::optimal::cheapest;
 use crate::partial::{Choice, MeanHoles, RequestTimes, ValidRun};
 
 /// The cost of remapping on a device.
@@ -99,7 +99,8 @@ pub struct Plan {
 
 impl Plan {
     /// The plan with the least predicted time; among equals the one that does less. Cost: two
-    /// searches like [`crate::partial::Method::Optimal`].
+    /// searches like [`crate::partial::Method::Optimal`]; where some runs are copied and others
+    /// remapped, up to `runs² * valid blocks` steps.
     pub fn of(runs: &[ValidRun], costs: &Costs<'_>) -> Self {
         let left = vec![Way::Leave; runs.len()];
         let left_ns = predict(runs, &left, false, costs);
@@ -126,13 +127,26 @@ impl Plan {
 fn best(runs: &[ValidRun], costs: &Costs<'_>) -> Vec<Way> {
     let options: Vec<[(f64, Way); 2]> = runs.iter().map(|run| cheaper(run, costs)).collect();
     let moves: Vec<[f64; 2]> = options.iter().map(|[out, within]| [out.0, within.0]).collect();
-    let choices = search::cheapest(runs, costs.times, &moves);
+    let choices = cheapest(runs, costs.times, &moves, |island| block_ns(options.get(island)?, costs));
     let ways = choices.iter().zip(&options).map(|(choice, [out, within])| match choice {
         Choice::Ssr => Way::Leave,
         Choice::Inter => out.1,
         Choice::Intra => within.1,
     });
     ways.collect()
+}
+
+/// What a block that is moved away costs more than one that moves within its segment, if that is
+/// the same for all blocks of these runs: all are copied, or all are remapped in whole units.
+fn block_ns(options: &[[(f64, Way); 2]], costs: &Costs<'_>) -> Option<f64> {
+    let is_copied = |[out, within]: &[(f64, Way); 2]| (out.1, within.1) == (Way::CopyOut, Way::CopyWithin);
+    if options.iter().all(is_copied) {
+        let per_block = costs.means.per_block(costs.times);
+        return Some(per_block.inter_ns - per_block.intra_ns);
+    }
+    let costs_alike =
+        |[out, within]: &[(f64, Way); 2]| (out.1, within.1) == (Way::RemapOut, Way::RemapWithin) && out.0 == within.0;
+    options.iter().all(costs_alike).then_some(0.0)
 }
 
 /// The cheaper transport out of the segment, and within it.

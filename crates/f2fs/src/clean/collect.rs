@@ -1,7 +1,5 @@
 //! Collects one section (gc.c, `do_garbage_collect`, `gc_node_segment`, `gc_data_segment`).
 
-use std::collections::BTreeSet;
-
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::collected::{CollectableVolume, Liveness};
@@ -124,8 +122,8 @@ pub(crate) fn carry<V: CollectableVolume>(
     moved: &mut dyn FnMut(BlockAddress, Option<BlockAddress>),
 ) -> Result<()> {
     let now = volume.now();
-    let mapped: BTreeSet<BlockAddress> = match mover.transfer(volume.mover(), pairs) {
-        Ok(mapped) => mapped.into_iter().collect(),
+    let mut mapped = match mover.transfer(volume.mover(), pairs) {
+        Ok(mapped) => mapped,
         Err(error) => {
             volume.with_space(|space| {
                 pairs.iter().for_each(|&(_, to)| space.free(to, now));
@@ -134,13 +132,14 @@ pub(crate) fn carry<V: CollectableVolume>(
             return Err(error);
         }
     };
+    mapped.sort_unstable();
     for (block, &(from, to)) in live.iter().zip(pairs) {
         volume.moved(block, to)?;
         volume.with_space(|space| {
             space.free(from, now);
             Ok(())
         })?;
-        moved(to, mapped.contains(&from).then_some(from));
+        moved(to, mapped.binary_search(&from).is_ok().then_some(from));
     }
     Ok(())
 }

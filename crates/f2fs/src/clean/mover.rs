@@ -1,5 +1,7 @@
 //! Moves the content of live blocks.
 
+use std::collections::BTreeSet;
+
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Content, Payload};
 use nandkit_vfs::Result;
@@ -170,7 +172,10 @@ impl BlockMover for RemapMover {
             rest = rest.get(count..).unwrap_or_default();
         }
         let refused = if shared.is_empty() { Vec::new() } else { device.share(&shared)? };
-        shared.retain(|pair| !refused.contains(pair));
+        if !refused.is_empty() {
+            let known: BTreeSet<Pair> = refused.iter().copied().collect();
+            shared.retain(|pair| !known.contains(pair));
+        }
         let blocks_of = |(from, to): Pair| {
             (0..unit).map(move |n| (BlockAddress(from.0.saturating_add(n)), BlockAddress(to.0.saturating_add(n))))
         };

@@ -177,12 +177,14 @@ pub(super) fn live_pages<V: CollectableVolume>(
 ) -> Result<Vec<LivePage>> {
     let owners = volume.summaries(segment)?;
     let start = volume.segments().geometry().segment_start(segment);
-    let mut pages = Vec::new();
+    let (mut pages, mut reads_of) = (Vec::new(), BTreeMap::new());
     for block in facts.valid.iter().cloned().flatten() {
         let Some(&owner) = owners.get(usize::from(block)) else { continue };
         let from = BlockAddress(start.0 + u32::from(block));
         if let Liveness::Live(inode, page) = volume.liveness(from, owner)? {
-            let (reads, placement) = (volume.reads_of(inode), volume.placement(from));
+            // A look at the inode, and a segment has many pages of a file.
+            let reads = *reads_of.entry(inode).or_insert_with(|| volume.reads_of(inode));
+            let placement = volume.placement(from);
             pages.push(LivePage { from, inode, page, reads, placement });
         }
     }

@@ -21,7 +21,8 @@ pub(super) fn place<V: CollectableVolume>(
 ) -> Result<(Vec<LiveBlock>, Vec<Pair>)> {
     let (mut placed, mut pairs) = (Vec::with_capacity(live.len()), Vec::with_capacity(live.len()));
     let mut waiting = Waiting::new(live, unit.max(1));
-    while let Some(blocks) = waiting.next(volume.segments()) {
+    let mut blocks = Vec::new();
+    while waiting.next(volume.segments(), &mut blocks) {
         let now = volume.now();
         let found = volume.with_space(|space| {
             for block in &blocks {
@@ -36,7 +37,7 @@ pub(super) fn place<V: CollectableVolume>(
             Ok(())
         });
         found?;
-        placed.extend(blocks);
+        placed.append(&mut blocks);
     }
     Ok((placed, pairs))
 }
@@ -75,16 +76,19 @@ impl Waiting {
         Self { unit, whole, single }
     }
 
-    /// The blocks for the next addresses: a unit at an address where one fits; before that single
-    /// blocks or, without any, the blocks of a unit one by one, which are copied.
-    fn next(&mut self, segments: &Segments) -> Option<Vec<LiveBlock>> {
+    /// Adds the blocks for the next addresses: a unit at an address where one fits; before that
+    /// single blocks or, without any, the blocks of a unit one by one, which are copied. Returns
+    /// whether there are any.
+    fn next(&mut self, segments: &Segments, blocks: &mut Vec<LiveBlock>) -> bool {
         if self.whole.front().is_some() && fits(segments, self.unit) {
-            return self.whole.pop_front();
+            blocks.extend(self.whole.pop_front().unwrap_or_default());
+            return true;
         }
         if self.single.is_empty() {
             self.single.extend(self.whole.pop_front().unwrap_or_default());
         }
-        self.single.pop_front().map(|block| vec![block])
+        blocks.extend(self.single.pop_front());
+        !blocks.is_empty()
     }
 }
 

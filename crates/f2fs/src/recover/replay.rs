@@ -185,10 +185,10 @@ impl<D: BlockDevice> WritableVolume<D> {
         let place = self.geometry().main(at);
         if place.is_some_and(|(segment, block)| self.writer.segments.sit().is_valid(segment, block)) {
             let before = self.writer.segments.owner(&self.device, at)?;
-            if let Some((inode, _, slot)) = self.owner_of(at, before)? {
-                self.set_address(inode.nid, &slot, DataAddress::Hole)?;
+            if let Some(found) = self.owner_of(at, before)? {
+                self.set_address(found.inode, &found.slot, DataAddress::Hole)?;
                 self.writer.segments.space.refund(Charge { nodes: 0, blocks: 1 });
-                self.count_blocks(inode.nid, -1)?;
+                self.count_blocks(found.inode, -1)?;
             }
             self.writer.segments.free(at, now);
         }

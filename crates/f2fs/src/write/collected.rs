@@ -12,8 +12,8 @@ use crate::clean::mover::{LiveBlock, Mover};
 use crate::device::RemapsSeen;
 use crate::ids::{BlockAddress, DataAddress, NodeId, SegmentIndex};
 use crate::inode::Inode;
-use crate::layout::inode::inline;
-use crate::layout::{Footer, NodeOffset, word};
+use crate::layout::inode::{cluster_pages, inline};
+use crate::layout::{ExtraAttributes, Footer, Geometry, InodeHead, NodeOffset, TreeShape, inode_shape, word};
 use crate::segments::{Segments, Space, SpaceOn, Summary};
 
 /// The number of a direct node among all direct nodes of its file, by offset (node.h,
@@ -46,30 +46,52 @@ fn known<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-impl<D: BlockDevice> WritableVolume<D> {
-    /// The page of a file for an index in a node, and the slot of its address.
-    pub(crate) fn page_of(&self, inode: &Inode, nid: NodeId, offset: NodeOffset, index: u16) -> Option<(u32, Slot)> {
-        let has_tree = match inode.kind {
-            FileKind::Regular | FileKind::Symlink => !inode.head.has_inline(inline::DATA),
-            FileKind::Directory => !inode.head.has_inline(inline::DENTRY),
-            _ => false,
-        };
-        if !has_tree {
-            return None;
-        }
-        if nid == inode.nid {
-            let byte = inode.shape.addresses.start + usize::from(index) * 4;
-            let slot = Slot { nid, index, byte, count: 1 };
-            return (index < inode.shape.count).then_some((u32::from(index), slot));
-        }
-        let shape = inode.tree_shape(self.geometry());
-        let number = direct_number(offset, u32::from(self.geometry().addresses_per_node()))?;
-        let page = shape.inode_addresses + number * shape.direct_addresses + u64::from(index);
-        let slot = Slot { nid, index, byte: usize::from(index) * 4, count: 1 };
-        let page = u32::try_from(page).ok()?;
-        (u64::from(index) < shape.direct_addresses).then_some((page, slot))
-    }
+/// The page of a file that a block holds, and where its address stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageOwner {
+    pub inode: NodeId,
+    pub page: u32,
+    pub slot: Slot,
+    /// The file is pinned: its blocks stay where they are.
+    pub is_pinned: bool,
+}
 
+/// The page of a file for an index in one of its nodes, and the slot of its address.
+/// `inode_block`: the inode's block.
+fn page_of(
+    geometry: &Geometry,
+    (ino, inode_block): (NodeId, &[u8]),
+    (nid, offset, index): (NodeId, NodeOffset, u16),
+) -> Option<PageOwner> {
+    // As `Inode::decode` does, but without copies of the head: this is done twice for each block
+    // that a collector moves.
+    let head = InodeHead::in_block(inode_block)?;
+    let shape = inode_shape(geometry, geometry.features, inode_block).ok()?;
+    let has_tree = match head.file_kind()? {
+        FileKind::Regular | FileKind::Symlink => !head.has_inline(inline::DATA),
+        FileKind::Directory => !head.has_inline(inline::DENTRY),
+        _ => false,
+    };
+    if !has_tree {
+        return None;
+    }
+    let is_pinned = head.has_inline(inline::PINNED);
+    if nid == ino {
+        let byte = shape.addresses.start + usize::from(index) * 4;
+        let slot = Slot { nid, index, byte, count: 1 };
+        return (index < shape.count).then_some(PageOwner { inode: ino, page: index.into(), slot, is_pinned });
+    }
+    let compression =
+        ExtraAttributes::of_block(inode_block).filter(|extra| head.is_compressed(extra, geometry.features));
+    let cluster = compression.and_then(|extra| cluster_pages(&extra).ok()).unwrap_or(1);
+    let tree = TreeShape::new(geometry, shape.count, cluster);
+    let number = direct_number(offset, u32::from(geometry.addresses_per_node()))?;
+    let page = u32::try_from(tree.inode_addresses + number * tree.direct_addresses + u64::from(index)).ok()?;
+    let slot = Slot { nid, index, byte: usize::from(index) * 4, count: 1 };
+    (u64::from(index) < tree.direct_addresses).then_some(PageOwner { inode: ino, page, slot, is_pinned })
+}
+
+impl<D: BlockDevice> WritableVolume<D> {
     /// The page of a direct node's first address, by offset; `None` for other nodes.
     pub(crate) fn first_page_of(&self, inode: &Inode, offset: NodeOffset) -> Option<u64> {
         let shape = inode.tree_shape(self.geometry());
@@ -78,15 +100,25 @@ impl<D: BlockDevice> WritableVolume<D> {
     }
 
     /// The file and page that a summary names, if the node points to this block.
-    pub(crate) fn owner_of(&self, at: BlockAddress, owner: Summary) -> Result<Option<(Inode, u32, Slot)>> {
+    pub(crate) fn owner_of(&self, at: BlockAddress, owner: Summary) -> Result<Option<PageOwner>> {
         if self.geometry().nat_block(owner.nid).is_none() || self.entry(owner.nid)?.is_free() {
             return Ok(None);
         }
         let Some(block) = known(self.node(owner.nid))? else { return Ok(None) };
         let Some(footer) = Footer::of_block(&block) else { return Ok(None) };
-        let Some(inode) = known(self.inode_at(footer.ino()))? else { return Ok(None) };
-        let found = self.page_of(&inode, owner.nid, footer.offset(), owner.offset);
-        Ok(found.filter(|(_, slot)| word(&block, slot.byte) == Some(at.0)).map(|(page, slot)| (inode, page, slot)))
+        let ino = footer.ino();
+        let other = if ino == owner.nid { None } else { known(self.node(ino))? };
+        let inode_block = match &other {
+            Some(inode_block) => inode_block,
+            None if ino == owner.nid => &block,
+            None => return Ok(None),
+        };
+        if Footer::of_block(inode_block).is_none_or(|footer| footer.ino() != ino) {
+            return Ok(None);
+        }
+        let node = (owner.nid, footer.offset(), owner.offset);
+        let found = page_of(self.geometry(), (ino, inode_block), node);
+        Ok(found.filter(|found| word(&block, found.slot.byte) == Some(at.0)))
     }
 }
 
@@ -108,8 +140,8 @@ impl<D: BlockDevice> CollectableVolume for WritableVolume<D> {
     fn liveness(&mut self, at: BlockAddress, owner: Summary) -> Result<Liveness> {
         Ok(match self.owner_of(at, owner)? {
             None => Liveness::Dead,
-            Some((inode, ..)) if inode.head.has_inline(inline::PINNED) => Liveness::Stays,
-            Some((inode, page, _)) => Liveness::Live(inode.nid, page),
+            Some(found) if found.is_pinned => Liveness::Stays,
+            Some(found) => Liveness::Live(found.inode, found.page),
         })
     }
 
@@ -125,12 +157,12 @@ impl<D: BlockDevice> CollectableVolume for WritableVolume<D> {
     fn moved(&mut self, block: &LiveBlock, to: BlockAddress) -> Result<()> {
         self.writer.written_blocks += 1;
         match self.owner_of(block.from, block.owner)? {
-            Some((inode, _, slot)) => {
-                self.writer.since_checkpoint.copied(inode.nid);
+            Some(PageOwner { inode, slot, .. }) => {
+                self.writer.since_checkpoint.copied(inode);
                 if let Some(files) = &mut self.writer.moved_files {
-                    files.insert(inode.nid);
+                    files.insert(inode);
                 }
-                self.set_address(inode.nid, &slot, DataAddress::At(to))
+                self.set_address(inode, &slot, DataAddress::At(to))
             }
             None => Ok(()),
         }
