@@ -123,6 +123,8 @@ pub struct Scale {
 
 /// Sizes of files that are packed.
 const SIZES: [u64; 7] = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB];
+/// Bytes of all files of a size, as in the paper.
+const PACKED: u64 = 1024 * MIB;
 /// Sizes of pieces that are written in turns.
 const PIECES: [u64; 6] = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB];
 
@@ -216,7 +218,7 @@ const LEAST: u64 = 256 * KIB;
 
 /// P3.1 and P3.2.
 pub fn archives(scale: Scale) -> Result<Vec<Archive>, LabError> {
-    let total = scale.of(256 * MIB, 16 * MIB);
+    let total = scale.of(PACKED, 16 * MIB);
     let even = scale.sizes().iter().map(|size| Files::Even { size: *size, total: total.max(*size) });
     let linux = Files::Linux { count: scale.of(LINUX.0, 1000) };
     let size = scale.of(Size::Whole, Size::Least);
