@@ -9,8 +9,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use crate::options::{Options, Unusable};
 use crate::{docs, fuzz, judges, kernel, process, tidy, toolchain};
 
+/// A step; whether it passed.
+type Step = fn() -> Result<bool>;
+
 /// Steps that only compile, and need nothing of the others.
-const COMPILING: [(&str, fn() -> Result<bool>); 2] = [("fuzz targets", fuzz::check), ("documentation", documentation)];
+const COMPILING: [(&str, Step); 2] = [("fuzz targets", fuzz::check), ("documentation", documentation)];
 
 /// Runs every step, prints each with its time, and ends with one line that tells the whole. With
 /// `--only` runs one of those that only compile.

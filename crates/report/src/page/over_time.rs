@@ -39,8 +39,8 @@ fn curves_of(of: &Of<'_>, points: impl Fn(&RunRecord) -> Option<Vec<(f64, f64)>>
     rows.filter(|(_, points)| points.len() > 1).map(curve).collect()
 }
 
-/// Between each two chosen samples of the timeline: what `part` counted by what `whole` counted, at the
-/// later sample's time.
+/// Between each two chosen samples of the timeline: what `part` counted by what `whole` counted, at
+/// the later sample's time.
 fn ratios(record: &RunRecord, part: &[&str], whole: &str, factor: f64) -> Option<Vec<(f64, f64)>> {
     let of = |name: &str| series(record, "timeline", name);
     let (times, below) = (of("at_ns")?, of(whole)?);
