@@ -87,8 +87,8 @@ fn check_names_each_broken_promise() {
     type Breakage = fn(&mut Vec<SourceNode>);
     let cases: [(&str, Breakage); 9] = [
         ("is missing", |nodes| nodes.clear()),
-        ("nameless", |nodes| nodes[0].kind = FileKind::Regular),
-        ("order of names", |nodes| nodes[5].name = b"a".to_vec()),
+        ("without a name", |nodes| nodes[0].kind = FileKind::Regular),
+        ("sort after the previous", |nodes| nodes[5].name = b"a".to_vec()),
         ("depth-first", |nodes| nodes[7].parent = 1),
         ("depth-first", |nodes| nodes[3].parent = 3),
         ("that no directory", |nodes| nodes[7].name = b"..".to_vec()),
