@@ -8,6 +8,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
+use crate::rounds::REPLAY_VARIABLE;
+
 /// Each cause has at least one cut in so many: 1,000 of 35,000.
 pub const CUTS_PER_CAUSE: u64 = 35;
 
@@ -18,7 +20,7 @@ pub struct Arguments {
     pub cuts: u64,
     /// The first seed.
     pub seed: u64,
-    /// The replay string of a failure, which is run again.
+    /// The replay string of a failure, which is run again; [`REPLAY_VARIABLE`] sets it as well.
     pub replay: Option<String>,
     /// Values of the soak's own options, in the order in which they were given.
     pub more: Vec<(String, String)>,
@@ -28,7 +30,8 @@ impl Arguments {
     /// Those of this process. `own` are the options that the soak has besides `--cuts`, `--seed`
     /// and `--replay`; each takes a value. Errors: what is wrong, in words.
     pub fn of_process(own: &[&str]) -> Result<Self, String> {
-        Self::parse(std::env::args().skip(1), own)
+        let arguments = Self::parse(std::env::args().skip(1), own)?;
+        Ok(Self { replay: arguments.replay.or_else(|| std::env::var(REPLAY_VARIABLE).ok()), ..arguments })
     }
 
     /// The same from any words.
