@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use nandkit_lab::{Precondition, UsedRule};
-use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, HostSpec, PolicyName, StackSpec, suggest};
+use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, HostSpec, PolicyName, SpecError, StackSpec, suggest};
 use toml::{Table, Value};
 
 use crate::args::CompareArguments;
@@ -15,16 +15,20 @@ fn input<E: Display>(option: &str) -> impl Fn(E) -> Failure + '_ {
     move |error| Failure::Input(format!("{option}: {error}"))
 }
 
-/// The default file systems.
-const DEFAULT_FILE_SYSTEMS: [&str; 3] = ["f2fs", "fat", "jffs2"];
-/// The default file systems on a named bare chip.
-const ON_A_CHIP: [&str; 2] = ["fat", "jffs2"];
 /// The default card for file systems on block devices: a class 10 card, in the middle of those in
 /// P5's table.
 const DEFAULT_CARD: &str = "sd-pny-10";
 /// Capacity of the default chip and card in bytes: the size of a typical partition on a board,
 /// small enough to fill before each run.
 const DEFAULT_CAPACITY: i64 = 256 << 20;
+
+/// The default file systems on a named bare chip: that of a device for which none is named, and
+/// those that work on bare flash.
+fn on_a_chip() -> Result<Vec<FsSpec>, SpecError> {
+    let formats: Vec<FsSpec> = FsSpec::formats().into_iter().map(FsSpec::kind).collect::<Result<_, _>>()?;
+    let on_flash = formats.into_iter().filter(FsSpec::is_on_flash);
+    Ok(std::iter::once(FsSpec::default()).chain(on_flash).collect())
+}
 
 /// The device of the options, in a file if --device-file names one.
 fn device(arguments: &CompareArguments) -> Result<DeviceSpec, Failure> {
@@ -132,7 +136,7 @@ pub fn stacks(arguments: &CompareArguments) -> Result<Compared, Failure> {
     let names_layers = !arguments.ftl.is_empty() || !arguments.policy.is_empty() || arguments.log_blocks.is_some();
     let names_device = arguments.device.is_some() || arguments.device_file.is_some();
     let mut compared = Compared { stacks: Vec::new(), notes: Vec::new(), precondition: Precondition::None };
-    if names_layers || names_device || arguments.fs.iter().any(|name| !DEFAULT_FILE_SYSTEMS.contains(&name.as_str())) {
+    if names_layers || names_device || arguments.fs.iter().any(|name| !FsSpec::formats().contains(&name.as_str())) {
         compared.stacks = on_the_device(arguments, names_layers)?;
     } else {
         compared.stacks = where_each_belongs(&arguments.fs)?;
@@ -157,7 +161,7 @@ fn where_each_belongs(names: &[String]) -> Result<Vec<StackSpec>, Failure> {
     let page_map = chip.layer(page_map).map_err(input("--ftl"))?;
     let mut stacks = Vec::new();
     let is_named = |name: &str| names.is_empty() || names.iter().any(|other| other == name);
-    for name in DEFAULT_FILE_SYSTEMS.into_iter().filter(|name| is_named(name)) {
+    for name in FsSpec::formats().into_iter().filter(|name| is_named(name)) {
         let fs = FsSpec::kind(name).map_err(input("--fs"))?;
         let places = match fs.is_on_flash() {
             true => vec![(chip.clone(), FtlSpec::None)],
@@ -231,7 +235,7 @@ fn on_the_device(arguments: &CompareArguments, names_layers: bool) -> Result<Vec
         // Named layers ask for a file system that can use one, and a chip in a file holds one
         // volume.
         [] if !device.shows_flash() || names_layers || arguments.device_file.is_some() => vec![FsSpec::default()],
-        [] => ON_A_CHIP.map(FsSpec::kind).into_iter().collect::<Result<_, _>>().map_err(input("--fs"))?,
+        [] => on_a_chip().map_err(input("--fs"))?,
         names => names.iter().map(|name| FsSpec::kind(name)).collect::<Result<_, _>>().map_err(input("--fs"))?,
     };
     if names_layers && file_systems.iter().all(FsSpec::is_on_flash) {

@@ -44,11 +44,14 @@ impl FsSpec {
         kinds
     }
 
-    /// The names of the file systems that stand on a device, in words, in the order of the
-    /// alphabet.
+    /// The names of the formats that stand on a device, in the order of the alphabet.
+    pub fn formats() -> Vec<&'static str> {
+        Self::kinds().into_iter().filter(|name| !["model", "none"].contains(name)).collect()
+    }
+
+    /// The same in words.
     pub fn on_devices() -> String {
-        let names: Vec<_> = Self::kinds().into_iter().filter(|name| !["model", "none"].contains(name)).collect();
-        names.join(" or ")
+        Self::formats().join(" or ")
     }
 
     /// The file system of this kind with its defaults.
