@@ -62,7 +62,7 @@ impl JournalFile {
         &self.path
     }
 
-    /// Reads the journal; `None` if there is none. Errors: it is a link, and read errors.
+    /// Reads the journal; `None` if there is none. Errors: the path is a link, or reading fails.
     pub fn read(&self) -> io::Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mut file = match rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty()) {

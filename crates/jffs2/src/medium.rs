@@ -164,7 +164,7 @@ impl<F: Flash> Medium<F> {
         Self { flash, clock, shape, order, buffers: vec![WriteBuffer::default(); streams.max(1)], programmed_bytes: 0 }
     }
 
-    /// The shape of the device.
+    /// The properties of the device that JFFS2 needs.
     pub const fn shape(&self) -> &Shape {
         &self.shape
     }

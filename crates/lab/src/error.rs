@@ -19,7 +19,7 @@ impl SpecError {
         Self { detail: if at.is_empty() { detail } else { format!(": {detail}") }, at }
     }
 
-    /// A value that is none of the right ones.
+    /// An error for a value outside the allowed ones.
     pub(crate) fn value(at: &str, value: &toml::Value, expected: &str) -> Self {
         Self { at: at.to_string(), detail: format!(" is {value}; expected {expected}") }
     }

@@ -33,7 +33,7 @@ pub struct TraceEvents<W> {
 pub struct TraceEnd {
     /// Operations in the file.
     pub written: u64,
-    /// Operations behind the most that a file holds.
+    /// Operations left out after the file was full.
     pub left_out: u64,
 }
 
@@ -143,7 +143,7 @@ impl std::fmt::Display for Micros {
 /// Name, block, page and bytes of an operation.
 type Described = (&'static str, BlockIndex, Option<u32>, u64);
 
-/// Those of an operation that takes a die; none of others.
+/// Name, block, page and bytes of an operation that occupies a die; `None` for others.
 fn place(action: &FlashAction) -> Option<Described> {
     let bytes = |data: u32, oob: u32| u64::from(data) + u64::from(oob);
     match *action {

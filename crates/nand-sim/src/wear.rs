@@ -15,11 +15,11 @@ const DRAW_PAGE: u64 = 0xFA11_0003;
 /// made, erases separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailureScript {
-    /// Numbers of programs that fail.
+    /// Sequence numbers of the programs that fail.
     pub programs: BTreeSet<u64>,
     /// Pages whose next program fails.
     pub pages: BTreeSet<PageAddress>,
-    /// Numbers of erases that fail.
+    /// Sequence numbers of the erases that fail.
     pub erases: BTreeSet<u64>,
     /// Blocks whose next erase fails.
     pub blocks: BTreeSet<BlockIndex>,

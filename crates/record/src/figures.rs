@@ -59,9 +59,9 @@ pub struct Latency {
     pub count: u64,
     /// Half of them took at most this.
     pub p50: u64,
-    /// 99 % of them.
+    /// 99 % of operations took at most this.
     pub p99: u64,
-    /// 99.9 % of them.
+    /// 99.9 % of operations took at most this.
     pub p999: u64,
     /// The slowest.
     pub max: u64,

@@ -90,7 +90,7 @@ impl Drop for Rounds {
 ///
 /// # Panics
 ///
-/// Where a round does.
+/// Panics if a round panics.
 pub fn in_parallel(usual: u64, round: impl Fn(u64) + Sync) {
     let Range { start, end } = Rounds::of(usual).left.clone();
     let next = AtomicU64::new(start);

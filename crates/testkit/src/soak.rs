@@ -59,7 +59,7 @@ impl Arguments {
         self.more.iter().rev().find(|(word, _)| word == name).map(|(_, value)| value.as_str())
     }
 
-    /// The same as a number. Errors: it is none.
+    /// The last value of one of the soak's own options as a number. Errors: it is not a number.
     pub fn number(&self, name: &str) -> Result<Option<u64>, String> {
         self.text(name).map(|value| number(name, value)).transpose()
     }

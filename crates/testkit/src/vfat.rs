@@ -17,7 +17,7 @@ use crate::listing::{Contents, as_mtools_names, compare_contents, mtools_content
 pub struct Judges {
     /// fsck.vfat.
     pub fsck: bool,
-    /// Those who read the whole tree.
+    /// Tools that read the whole tree.
     pub readers: bool,
 }
 

@@ -14,7 +14,7 @@ pub const SURE: u32 = 500;
 /// How surely bytes are a volume of a format, and how to read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Likeness {
-    /// The degree of certainty; from [`SURE`] on, no other format is tried.
+    /// The degree of certainty: at [`SURE`] or more, no other format is tried.
     pub points: u32,
     /// The evidence for and against, one sentence each.
     pub evidence: Vec<String>,

@@ -25,7 +25,7 @@ pub(crate) trait Streams: Send {
     }
 }
 
-/// Whose turn it is.
+/// Order in which streams take turns.
 #[derive(Debug)]
 struct Turns {
     order: Vec<usize>,

@@ -47,17 +47,26 @@ pub fn device(name: &str) -> Option<Measurable> {
 /// The bytes of a file of the workload.
 pub const FILE_BYTES: u64 = 256 << 10;
 
-/// Every first program and erase of the MTD layer passes these functions; the erase's address is
-/// the first field of the structure behind the second argument (include/linux/mtd/mtd.h), the
-/// length of what is programmed the third argument.
-const PROBES: &str = "\
-cd /sys/kernel/tracing
+/// Probes of all programs and erases. Every erase of the MTD layer passes `mtd_erase`; its address
+/// is the first field of the structure behind the second argument (include/linux/mtd/mtd.h). The
+/// length of what is programmed is the third argument of `mtd_write`, through which JFFS2's write
+/// buffer goes on NAND. On NOR JFFS2 calls `mtd_writev`, into which the compiler puts a copy of
+/// `mtd_write`: there the device's own function is probed.
+fn probes(device: Device) -> String {
+    let write = match device {
+        Device::Nor { .. } => "block2mtd_write",
+        _ => "mtd_write",
+    };
+    format!(
+        "cd /sys/kernel/tracing
 echo 'p:nandkit_erase mtd_erase addr=+0(%si):u64' >kprobe_events
-echo 'p:nandkit_write mtd_write bytes=%dx:u64' >>kprobe_events
+echo 'p:nandkit_write {write} bytes=%dx:u64' >>kprobe_events
 echo 'hist:keys=addr:size=16384' >events/kprobes/nandkit_erase/trigger
 echo 'hist:keys=bytes:vals=bytes:size=16384' >events/kprobes/nandkit_write/trigger
 cd /
-";
+"
+    )
+}
 
 const READ: &str = "\
 cat /sys/kernel/tracing/events/kprobes/nandkit_erase/hist >/share/erases
@@ -148,8 +157,9 @@ fn measure(kernel: &Kernel, plan: &Plan) -> Result<Measured> {
     let Plan { pattern, files, user_mib, options, .. } = plan;
     let appear = plan.device.appear('a');
     let script = format!(
-        "{appear}\nmount -t jffs2 -o {options} mtd0 /mnt\nhelper fill /mnt {files}\nsync\n{PROBES}\
-         helper overwrite /mnt {pattern} {files} {user_mib}\nsync\n{READ}umount /mnt\n"
+        "{appear}\nmount -t jffs2 -o {options} mtd0 /mnt\nhelper fill /mnt {files}\nsync\n{}\
+         helper overwrite /mnt {pattern} {files} {user_mib}\nsync\n{READ}umount /mnt\n",
+        probes(plan.device)
     );
     let mut guest = Guest::new(kernel, "wear").module("jffs2").share(&share).timeout(plan.timeout);
     // An erased NOR flash is a file of ones.

@@ -136,7 +136,7 @@ fn fresh(spec: &StackSpec, seed: u64) -> Result<CrashChip, Failure> {
     Ok(chip.snapshot())
 }
 
-/// So many different steps, the moments in turn; all of them where there are no more.
+/// Draws `count` distinct steps, taking the moments in turn; all steps if there are fewer.
 fn drawn(count: u32, steps: u64, seed: u64) -> Vec<Cut> {
     let mut random = Random::new(seed, "cut");
     let count = u64::from(count).min(steps);

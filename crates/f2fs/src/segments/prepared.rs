@@ -21,7 +21,7 @@ pub struct Preparation {
 pub(super) struct Emptied(Vec<Preparation>);
 
 impl Emptied {
-    /// Those reserved for a log.
+    /// The emptied segments reserved for a log.
     fn of(&self, log: Log) -> impl Iterator<Item = &Preparation> {
         self.0.iter().filter(move |emptied| emptied.log == log)
     }

@@ -11,9 +11,9 @@ use crate::LabError;
 const PIECES: [u64; 4] = [16 << 10, 64 << 10, 4 << 10, 256 << 10];
 /// Rounds of writes that are measured, at least and at most.
 const ROUNDS: (u64, u64) = (3, 12);
-/// A change of less than this part of the time is none, however steady the times are.
+/// A smaller relative change in time is not a step, however steady the times are.
 const STEP_MIN: f64 = 0.02;
-/// And less than so many interquartile ranges is chance.
+/// A change of fewer interquartile ranges than this is chance.
 const RANGES: u64 = 3;
 
 /// The time of a write while so many streams write in turn.
@@ -30,8 +30,7 @@ pub struct StreamTime {
 pub struct MeasuredOpenUnits {
     /// The number.
     pub count: u64,
-    /// Whether a step was seen behind it; else there was none up to this number, and it may be
-    /// more.
+    /// Whether a step was seen after `count`; if not, the number may be higher.
     pub is_exact: bool,
     /// Bytes of the writes that showed it.
     pub piece: u64,

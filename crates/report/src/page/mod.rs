@@ -118,7 +118,7 @@ pub struct Bars {
 /// A bar.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bar {
-    /// Whose value it is.
+    /// Label of the bar.
     pub label: String,
     /// Its length.
     pub value: f64,
@@ -157,7 +157,7 @@ pub struct Curves {
 /// A curve.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// Whose it is.
+    /// Label of the curve.
     pub label: String,
     /// Its points, x ascending.
     pub points: Vec<(f64, f64)>,

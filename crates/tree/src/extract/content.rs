@@ -16,7 +16,7 @@ use crate::salvage::{self, Damage, UNIT};
 const CHUNK: usize = 1 << 20;
 
 impl Work<'_> {
-    /// Makes a regular file with content and attributes.
+    /// Creates the regular file of `node`, with its content and attributes.
     pub fn make_file(
         &self,
         parent: BorrowedFd<'_>,

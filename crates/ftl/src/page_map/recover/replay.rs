@@ -119,7 +119,6 @@ impl<F: Flash> PageMapFtl<F> {
     /// journal line. A victim is erased only after something was programmed, and that program is
     /// still there, or a journal line says why not. So the originals are what the replay saw before
     /// the copies.
-    /// copies.
     /// Up to the stamp `settled`, the journal tells what became of a cleaning. Cleaning numbers
     /// restart at each start, whose line separates the copies before it from those after it. If a
     /// block failed during a cleaning, the lines that replace it, or a snapshot, lie between its

@@ -56,7 +56,7 @@ struct Moves {
     up: f64,
     same: f64,
     down: f64,
-    /// Those that end in the top region.
+    /// Share of moves that end in the top region.
     top: f64,
 }
 

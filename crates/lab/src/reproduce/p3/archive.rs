@@ -48,7 +48,7 @@ pub enum Files {
         /// Bytes of all.
         total: u64,
     },
-    /// So many with the sizes of a tree of Linux.
+    /// `count` files with the sizes of a Linux source tree.
     Linux {
         /// Number of files.
         count: u64,

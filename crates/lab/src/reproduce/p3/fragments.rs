@@ -36,9 +36,9 @@ pub struct Shape {
     pub piece: u64,
     /// Bytes of each file.
     pub size: u64,
-    /// So many of the files go before anything is cleaned.
+    /// Number of files removed before cleaning starts.
     pub removed: u64,
-    /// So many of the others are read.
+    /// Number of the remaining files that are read.
     pub read: u64,
     /// Rounds of idle work at most.
     pub rounds: u32,

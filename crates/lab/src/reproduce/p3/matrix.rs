@@ -12,7 +12,7 @@ use super::plan::{CLEANERS, Cleaner, DEVICES, Scale, UNIFIED, mixes};
 use super::point::speed;
 use super::verdict::{rounded, table};
 
-/// So much slower than the best of the others is no worse.
+/// A mode at most this fraction slower than the best other counts as no worse.
 const NO_WORSE: f64 = 0.03;
 /// Cells that are named in the note.
 const NAMED: usize = 12;

@@ -53,7 +53,7 @@ pub struct Jffs2Build {
 /// The page and OOB sizes of an image with OOB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OobOf {
-    /// Those of the device.
+    /// The OOB sizes of the device.
     Device,
     /// These sizes, whatever the device has.
     Pages {
