@@ -12,9 +12,9 @@ pub struct FormatBound {
 
 /// The formats. The aim is at most 8 files each.
 pub const FORMATS: &[FormatBound] = &[
-    FormatBound { name: "f2fs", files_max: 8 },
-    FormatBound { name: "jffs2", files_max: 7 },
-    FormatBound { name: "fat", files_max: 8 },
+    FormatBound { name: "f2fs", files_max: 7 },
+    FormatBound { name: "jffs2", files_max: 6 },
+    FormatBound { name: "fat", files_max: 7 },
 ];
 
 /// Public modules that a crate may have.
@@ -60,7 +60,7 @@ pub const COMMENT_COLUMNS: usize = 100;
 pub const LONG_COMMENTS_MAX: usize = 36;
 /// Longer lines of prose in documents. The aim is none but addresses and lists that a wrap would
 /// break.
-pub const LONG_PROSE_MAX: usize = 14;
+pub const LONG_PROSE_MAX: usize = 12;
 /// Doc comments that begin with "The same", which says nothing where they are read alone.
 pub const SAME_DOCS_MAX: usize = 47;
 
