@@ -22,7 +22,7 @@ use anyhow::{Result, bail};
 const HELP: &str = "\
 The project's own tasks.
 
-  cargo xtask test [--quick]                             everything that must hold before a commit; --quick: tidy, format, lints, unit tests
+  cargo xtask test [--quick] [--only STEP]               everything that must hold before a commit; --quick: tidy, format, lints, unit tests; --only: one step that compiles
   cargo xtask docs [--nandkit FILE]                      runs the commands that README.md, docs/guide and the help show
   cargo xtask tidy                                       the rules that the compiler does not know
   cargo xtask soak NAME [--cuts N] [--seed S]            power cuts under block-map, fast, page-map (translation layers), fat, jffs2, f2fs or f2fs-reuse; --replay STRING repeats a failure
