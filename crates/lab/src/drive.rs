@@ -30,20 +30,21 @@ pub(crate) struct PhaseOutcome {
     pub after: Snapshot,
 }
 
-/// What driving came to.
+/// The outcome of driving a workload through all its phases.
 #[derive(Default)]
 pub(crate) struct Driven {
     pub phases: Vec<PhaseOutcome>,
     pub report: DriverReport,
-    /// Before and after the device was filled or used, where it was.
+    /// Snapshots before and after the device was filled or used; `None` if it was neither.
     pub filled: Option<(Snapshot, Snapshot)>,
-    /// The windows of a device that was to settle.
+    /// The windows of a device that has to settle before it is measured.
     pub settling: Option<Settling>,
-    /// What the measured phase came to over time.
+    /// Series of the measured phase over time, for the record.
     pub timeline: BTreeMap<String, LayerValue>,
 }
 
-/// Where each phase and the reading back begin in the run as a whole, as shares; only for progress.
+/// The share of the whole run that is done, with an assumed length for each phase and for reading
+/// back; only for progress.
 fn share_of(progress: &Progress) -> f64 {
     let (start, length) = match progress.phase {
         Some(Phase::Fill) => (0.0, 0.15),
@@ -63,7 +64,7 @@ pub(crate) fn drive(spec: &RunSpec, stack: &mut Stack, inside: Inside<'_>) -> Re
     }
 }
 
-/// Whether the workload can be had on the stack; runs nothing.
+/// Checks that the workload can run on the stack, without running it.
 pub(crate) fn fits(spec: &RunSpec, stack: &mut Stack, inputs: &dyn Inputs) -> Result<(), LabError> {
     match &mut stack.mounted {
         Mounted::Files(fs) => match spec.workload.calls(inputs).map_err(explain)? {
@@ -118,7 +119,7 @@ fn on_files(
         };
         driver.run_phase(phase, &mut *workload, fs, &mut progress).map_err(explain)?;
         if driver.report().phase(phase).is_some() {
-            // What a cache still holds belongs to the phase that wrote it.
+            // Dirty data in a cache belong to the phase that wrote them.
             let synced = fs.changes().map_or(Ok(()), |changes| changes.sync(None));
             synced.map_err(|error| unsynced(phase, &error))?;
             driver.settled();
@@ -133,7 +134,7 @@ fn on_files(
     Ok(Driven { phases, report: driver.report().clone(), filled, timeline: measured, ..Driven::default() })
 }
 
-/// Recorded calls: what they cost is measured, and nothing goes before.
+/// Replays recorded calls, all of them in the measured phase.
 fn on_calls(
     mut calls: CallReplay,
     fs: &mut dyn FileSystem,
@@ -232,7 +233,7 @@ impl PhaseRun<'_> {
     }
 }
 
-/// Bytes of a request that fills: what operating systems send at once.
+/// Bytes of a request of the fill: as much as operating systems send at once.
 const FILL_BYTES: u32 = 64 << 10;
 /// Requests between two calls of the progress sink.
 const FILL_BATCH: u64 = 4096;
@@ -260,21 +261,21 @@ fn fill(device: &mut dyn BlockDevice, clock: &Clock, progress: ProgressSink<'_>)
     Ok(())
 }
 
-/// Of the sync that ends a phase: as of any operation before it.
+/// The error of a sync that ends a phase; it counts as the error of an operation would.
 fn unsynced(phase: Phase, error: &FsError) -> LabError {
     let told = format!("sync at the end of phase {}: {error}", phase.name());
     if is_limit(error.kind) { LabError::Input(told) } else { LabError::Failed(told) }
 }
 
-/// Whether a file system says that it cannot hold what the workload wants of it: too much, or what
-/// its format does not have.
+/// Whether an error says that the file system cannot hold what the workload writes: too much data,
+/// or something that its format does not have.
 const fn is_limit(kind: ErrorKind) -> bool {
     use ErrorKind::{Exists, FileTooBig, InvalidName, NameTooLong, NoSpace, NotSupported, TooManyLinks};
     matches!(kind, NoSpace | FileTooBig | NameTooLong | InvalidName | Exists | NotSupported | TooManyLinks)
 }
 
-/// What would help; only trees bring names of their own. Two of theirs may be one to a file system
-/// that ignores case.
+/// Advice for a message, for names that a file system refuses: only trees bring names of their own,
+/// and two of them may be the same name to a file system that ignores case.
 const fn advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidName | ErrorKind::NameTooLong | ErrorKind::Exists => {
@@ -284,8 +285,8 @@ const fn advice(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Says whose fault it is. A file system that is full is too small for the workload that was asked
-/// for.
+/// Tells errors of the input from failures. A full file system counts as an error of the input: it
+/// is too small for the workload.
 fn explain(error: WorkloadError) -> LabError {
     if let WorkloadError::File { source, .. } = &error
         && is_limit(source.kind)

@@ -1,11 +1,10 @@
-//! What can go wrong with an experiment, apart by who can mend it.
+//! Errors of experiments, told apart by who can mend them.
 
 use std::fmt;
 
 use crate::ResultsError;
 
-/// An experiment that cannot be used: where it is wrong, what stands there, and what would be
-/// right.
+/// An error in an experiment's spec: where it is wrong, what stands there, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
     at: String,
@@ -13,7 +12,7 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    /// What is wrong at `at`: a key, a file, a line.
+    /// An error at `at`: a key, a file or a line.
     pub fn new(at: impl Into<String>, detail: impl Into<String>) -> Self {
         let (at, detail) = (at.into(), detail.into());
         Self { detail: if at.is_empty() { detail } else { format!(": {detail}") }, at }
@@ -24,13 +23,13 @@ impl SpecError {
         Self { at: at.to_string(), detail: format!(" is {value}; expected {expected}") }
     }
 
-    /// The same, seen from the table `outer` in which `at` lies.
+    /// Puts the key of the table `outer` before the error's own key, which lies in it.
     pub(crate) fn within(mut self, outer: &str) -> Self {
         self.at = format!("{outer}.{}", self.at);
         self
     }
 
-    /// The same, with the file in which it stands.
+    /// Adds the file in which the error is.
     pub fn in_file(self, file: &str) -> Self {
         Self { at: file.to_string(), detail: format!(": {}{}", self.at, self.detail) }
     }
@@ -47,7 +46,7 @@ impl std::error::Error for SpecError {}
 /// Why an experiment ended without all its records.
 #[derive(Debug)]
 pub enum LabError {
-    /// The input is to blame: other input mends it.
+    /// The input is wrong; other input mends it.
     Input(String),
     /// A run failed although its input was right: content differs, or a layer broke a promise.
     Failed(String),
@@ -63,12 +62,12 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// Whether other input, or a disk with room, mends it.
+    /// Whether other input, or a disk with room, would mend the error.
     pub const fn is_input(&self) -> bool {
         matches!(self, Self::Input(_) | Self::Results(_))
     }
 
-    /// The same with the run in which it happened.
+    /// Adds the run in which the error happened.
     pub(crate) fn in_run(self, run: &str) -> Self {
         match self {
             Self::Input(detail) => Self::Input(format!("{run}: {detail}")),

@@ -1,5 +1,5 @@
-//! Running many runs on several threads: the records come out in the order of the runs, whatever
-//! the threads do.
+//! Executes runs on several threads; the records come in the order of the runs, whatever the
+//! threads do.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -124,7 +124,7 @@ fn run_all<J: Job>(jobs: &[J], options: &Options<'_>, kept: &Mutex<Option<Kept>>
     Ok(records)
 }
 
-/// Tries whatever is not built as an earlier one. A single run needs no trial.
+/// Tries out each job that is not built like an earlier one. A single run needs no trial.
 fn try_out<J: Job>(fresh: &[&J], options: &Options<'_>, failed: &AtomicBool) -> Result<(), LabError> {
     if fresh.len() < 2 {
         return Ok(());

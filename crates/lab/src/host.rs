@@ -1,4 +1,4 @@
-//! What the lab may know of the machine that it runs on: only what whoever runs it hands in.
+//! What the lab knows of the machine that it runs on: only what the caller passes in.
 
 /// Measures the simulating host. Records keep its answers in their `host_*` fields, and nothing
 /// else depends on them.

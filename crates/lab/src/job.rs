@@ -1,4 +1,4 @@
-//! What is executed: one run, ready to go, and what it is given from outside.
+//! Jobs: runs that are ready to be executed, and what they get from outside.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use nandkit_workload::{Inputs, NoInputs, Outside};
 
 use crate::{HostMeter, LabError, Progress, Unmeasured};
 
-/// What a run is given from outside.
+/// What a run gets from outside: inputs, a progress sink and a tap.
 pub(crate) struct Inside<'a> {
     /// Where directories and traces are read from.
     pub inputs: &'a dyn Inputs,
@@ -22,15 +22,15 @@ pub(crate) struct Inside<'a> {
     pub tap: Option<FlashTap>,
 }
 
-/// How to run an experiment. Nothing of it changes a record but for its `host_*` fields.
+/// How to run an experiment. No option changes a record, except its `host_*` fields.
 pub struct Options<'a> {
     /// Threads; 0 stands for one for each processor.
     pub jobs: usize,
     /// The directory of the results file, where records are to be kept; runs whose records are
     /// there already are not run again.
     pub directory: Option<PathBuf>,
-    /// A word for the running program, which is another for every build of it: records of another
-    /// program are not reused. Without it none are.
+    /// A word for the running program that differs from build to build. Records of another program
+    /// are not reused; without the word no record is.
     pub program: Option<&'a str>,
     /// Hears, before anything runs, what happens to records that are there and are not reused.
     pub notice: &'a (dyn Fn(&str) + Sync),
@@ -46,7 +46,7 @@ pub struct Options<'a> {
     pub tap: Option<FlashTap>,
 }
 
-/// What [`Options::default`] looks at: never set.
+/// The stop flag of [`Options::default`], which is never set.
 static NEVER_STOPPED: AtomicBool = AtomicBool::new(false);
 
 impl Default for Options<'_> {
@@ -94,30 +94,30 @@ impl Inputs for Stoppable<'_> {
     }
 }
 
-/// One run, ready to go.
+/// A run that is ready to be executed.
 pub(crate) trait Job: Sync {
-    /// The key of its record.
+    /// The key of the job's record.
     fn key(&self) -> String;
-    /// Whether a record of it may stand for another run of it.
+    /// Whether a record of the job may be reused instead of running it again.
     fn is_repeatable(&self) -> bool {
         true
     }
-    /// What it takes from outside its spec.
+    /// The input that the job reads besides its spec, if any.
     fn outside(&self) -> Option<Outside<'_>> {
         None
     }
-    /// What it is, for messages.
+    /// The job's title, for messages.
     fn title(&self) -> String;
-    /// What of it stands for all runs that are built alike, for [`Job::try_out`]; `None` where
-    /// trying would touch the world outside.
+    /// A text that is equal for all jobs that are built alike, of which [`Job::try_out`] tries one;
+    /// `None` if a trial would touch files outside.
     fn built_as(&self) -> Option<String> {
         None
     }
-    /// Builds what it runs on, and runs nothing: a point of a grid that cannot be is told before
-    /// the hours that others take.
+    /// Builds what the job runs on, without running it, so that an impossible point of a grid is
+    /// found before the others have run for hours.
     fn try_out(&self, _inputs: &dyn Inputs) -> Result<(), LabError> {
         Ok(())
     }
-    /// Runs.
+    /// Runs the job.
     fn run(&self, inside: Inside<'_>) -> Result<RunRecord, LabError>;
 }

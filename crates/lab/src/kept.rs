@@ -1,4 +1,5 @@
-//! The records of earlier starts: which of them stand for a run, and what becomes of the others.
+//! The records of earlier starts: which of them can be reused for a run, and what happens to the
+//! others.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,22 +13,22 @@ use crate::origin::{Origin, Origins};
 use crate::results::DirectoryLock;
 use crate::{LabError, Results};
 
-/// What is kept in a results directory: records that this program made, and nothing else.
+/// The records in a results directory: only records that this program made.
 pub(crate) struct Kept {
-    /// Held to the end: the records and their origins are one thing.
+    /// Held to the end, because the records and the file of their origins must agree.
     _lock: DirectoryLock,
     results: Results,
     origins: Origins,
-    /// The records that were there, but for those set aside.
+    /// The records that were there before and were not set aside.
     before: Vec<RunRecord>,
     program: Option<String>,
-    /// What each job takes from outside, by its key.
+    /// A word for the input that each job reads besides its spec, by the job's key.
     inputs: BTreeMap<String, String>,
     directory: PathBuf,
     made: Made,
 }
 
-/// What was not there before the experiment.
+/// Whether the directory and the results file were made for this experiment.
 struct Made {
     directory: bool,
     file: bool,
@@ -85,10 +86,10 @@ impl Kept {
                 file.display()
             ));
         }
-        // A record is written before its origin: a stop between the two leaves the last one alone
-        // without.
+        // A record is written before its origin, so a stop between the two leaves only the last
+        // record without an origin.
         let broken_off = known.last().filter(|last| origins.of(last).is_none()).map(RunRecord::key);
-        // Where none has one, the records are those of a program that kept none.
+        // If no record has an origin, a program that kept no origins wrote them.
         let broken_off = broken_off
             .filter(|_| known.len() > 1 && known.iter().rev().skip(1).all(|other| origins.of(other).is_some()));
         for record in known {
@@ -124,15 +125,15 @@ impl Kept {
         })
     }
 
-    /// The records that stand for runs, by key.
+    /// The records that can be reused instead of a run, by key.
     pub(crate) fn reusable(&self) -> BTreeMap<String, RunRecord> {
         self.before.iter().map(|record| (record.key(), record.clone())).collect()
     }
 
     /// Keeps a new record.
     pub(crate) fn append<J: Job>(&mut self, job: &J, record: &RunRecord) -> Result<(), LabError> {
-        // A record without an origin is made again: the other way round an origin could be taken
-        // for that of another record.
+        // A record without an origin is made again. If the origin were written first, it could be
+        // taken for the origin of another record.
         self.results.append(record)?;
         if let (Some(program), Some(inputs)) = (&self.program, self.inputs.get(&job.key())) {
             let origin = Origin { program: program.clone(), inputs: inputs.clone() };
@@ -141,14 +142,14 @@ impl Kept {
         Ok(())
     }
 
-    /// Ends an experiment that failed: what it kept stays; where that is nothing, so do no file and
-    /// no directory that were made for it.
+    /// Ends an experiment that failed. Its records stay; if there are none, the file and the
+    /// directory that were made for it are removed.
     pub(crate) fn leave(self) {
         if self.results.is_empty() && self.made.file {
-            // What cannot be removed is an empty file, which the next experiment takes.
+            // If this fails, an empty file stays, which the next experiment can use.
             let _ = fs::remove_file(self.directory.join(Results::FILE_NAME));
             if self.made.directory {
-                // One that holds something stays, as it is to.
+                // A directory that holds something else stays: removing it fails, as it should.
                 let _ = fs::remove_dir(&self.directory);
             }
         }
@@ -161,9 +162,9 @@ impl Kept {
     }
 }
 
-/// What each job takes from outside. A trace or directory is looked at once, and before it is used:
-/// if it changes meanwhile, the record does not match it later. One that cannot be read has no
-/// entry, and the run itself says what is wrong with it.
+/// A word for the input that each job reads besides its spec. A trace or directory is looked at
+/// once, before it is used: if it changes in the meantime, the record will not match it later. An
+/// input that cannot be read has no entry; the run itself reports the error.
 fn inputs<J: Job>(jobs: &[J], options: &Options<'_>) -> BTreeMap<String, String> {
     let never = AtomicBool::new(false);
     let stoppable = Stoppable::new(options, &never);

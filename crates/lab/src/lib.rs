@@ -1,8 +1,8 @@
 //! Experiments: a spec in TOML becomes a grid of runs, the runs become records.
 //!
-//! The lab formats nothing for people, names no implementation and reads no clock of the host:
-//! whoever runs it hands in a [`HostMeter`]. The same spec and seed give the same record, byte for
-//! byte, on any number of threads; only `host_*` fields differ.
+//! The lab formats nothing for people, names no implementation and reads no clock of the host: the
+//! caller passes in a [`HostMeter`]. The same spec and seed give the same record, byte for byte, on
+//! any number of threads; only `host_*` fields differ.
 
 pub mod calibrate;
 mod drive;

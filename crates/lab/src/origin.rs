@@ -1,9 +1,9 @@
-//! Where the records of a results directory come from: made by which program, from which inputs.
+//! The origins of the records in a results directory: which program made them, from which inputs.
 //!
-//! A record is a pure function of its spec and seed, so it holds neither; but a program that was
-//! built anew, or a trace that was recorded anew, gives other records for the same spec. A file
-//! beside the results says of each record, by its length and CRC-32, what it was made by. What it
-//! does not know is not reused.
+//! A record is a pure function of its spec and seed, so it names neither program nor inputs; but a
+//! new build of the program, or a new trace in the same file, gives other records for the same
+//! spec. A file beside the results therefore notes the origin of each record, which it identifies
+//! by length and CRC-32. A record without an origin is not reused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -14,10 +14,10 @@ use nandkit_record::RunRecord;
 
 use crate::ResultsError;
 
-/// What a record was made by. Words without white space.
+/// The origin of a record, as words without white space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// The program.
+    /// The program that made the record.
     pub program: String,
     /// What the run took from outside its spec; [`Origin::NOTHING`] for nothing.
     pub inputs: String,
@@ -46,7 +46,7 @@ pub(crate) struct Origins {
 impl Origins {
     pub(crate) const FILE_NAME: &'static str = "runs.origin";
 
-    /// Reads the file of a directory. A line that is none says nothing about any record.
+    /// Reads the origins of a directory. A malformed line is ignored.
     pub(crate) fn open(directory: &Path) -> Result<Self, ResultsError> {
         let path = directory.join(Self::FILE_NAME);
         let bytes = match fs::read(&path) {
@@ -55,7 +55,7 @@ impl Origins {
             Err(source) => return Err(ResultsError::Io { action: "read", path, source }),
         };
         let torn = bytes.last().is_some_and(|last| *last != b'\n');
-        // What was torn may look whole, with a part of its last word.
+        // A torn line may look whole although a part of its last word is missing.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let text = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());
         let mut known = BTreeMap::new();
@@ -77,7 +77,7 @@ impl Origins {
     /// Adds what a new record was made by.
     pub(crate) fn append(&mut self, record: &RunRecord, origin: &Origin) -> Result<(), ResultsError> {
         let identity = identity(record);
-        // After a torn line the new one begins on its own.
+        // After a torn line the new entry begins on a line of its own.
         let start = if std::mem::take(&mut self.torn) { "\n" } else { "" };
         let line = format!("{start}{identity} {} {}\n", origin.program, origin.inputs);
         let written = OpenOptions::new()
@@ -110,7 +110,7 @@ impl Origins {
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&temporary, &self.path));
         replaced.map_err(|source| {
-            // What is half written must not stay; the file itself is as it was.
+            // A half-written file must not stay; the file of origins itself is as it was.
             let _ = fs::remove_file(&temporary);
             ResultsError::Io { action: "write results to", path: self.path.clone(), source }
         })

@@ -11,26 +11,26 @@ use toml::{Table, Value};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Precondition {
-    /// Nothing but what the workload itself does.
+    /// Nothing happens before the workload's own phases.
     #[default]
     None,
     /// Every sector is written once, in order.
     Fill,
-    /// The same, and then the workload's own operations until windows of write amplification agree;
-    /// then they are measured until the mean of the windows is known.
+    /// The device is filled as by `Fill`, then the workload runs until windows of write
+    /// amplification agree; after that it is measured until the mean of the windows is known.
     Steady(SteadyRule),
-    /// Of a file system: it is filled with files, and these are overwritten at random, so that
-    /// whoever cleans has to.
+    /// For a file system: it is filled with files, and these are overwritten at random, so that
+    /// cleaning is needed while the workload is measured.
     Used(UsedRule),
 }
 
-/// How a file system was used before it is measured.
+/// How a file system is used before it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UsedRule {
-    /// The share of the room that files take.
+    /// The share of the free space that the files take.
     pub fill: f64,
-    /// How many times all of the room is overwritten in them, in pages at random.
+    /// Bytes that are overwritten in the files, in random pages, as a multiple of the free space.
     pub overwritten: f64,
 }
 
@@ -40,25 +40,27 @@ impl Default for UsedRule {
     }
 }
 
-/// When a device has settled, and when its figure is known: the same rule for both, first over the
-/// later half of the windows, `windows` at the least, then over all that are measured.
+/// The rule by which a device counts as settled, and by which its figure counts as known. Before
+/// the measured phase the later half of the windows must agree, and at least `windows` of them; in
+/// the measured phase all windows must.
 ///
 /// A window is as long as it takes the host to write `window` times what the device holds. Windows
 /// agree when the line fitted to them changes from the first to the last, and half the 95 %
 /// confidence interval of their mean (Student's t) is, by no more than `tolerance` times the mean.
-/// Measured windows are none of those that were found to agree, so that the rule cannot choose its
-/// own figure.
+/// The measured windows come after the windows that were found to agree, so that the rule cannot
+/// choose its own figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SteadyRule {
     /// The length of a window, as a share of what the device holds for the host.
     pub window: f64,
-    /// How many windows must agree at the least.
+    /// Least number of windows that must agree.
     pub windows: u32,
-    /// By how much windows may drift, and their mean be uncertain, as a share of the mean.
+    /// The largest drift of the windows, and the largest uncertainty of their mean, as a share of
+    /// the mean.
     pub tolerance: f64,
-    /// After so many times what the device holds, before and again while it is measured, the rule
-    /// gives up.
+    /// The rule gives up when the host has written this many times what the device holds, before
+    /// the measured phase or in it.
     pub limit: f64,
 }
 
@@ -71,8 +73,8 @@ impl Default for SteadyRule {
 const KINDS: [&str; 4] = ["none", "fill", "steady", "used"];
 
 impl Precondition {
-    /// The one of this name, with its defaults. Errors: a name that is none, with the nearest right
-    /// one.
+    /// The precondition of this name, with its defaults. Errors: an unknown name, with the nearest
+    /// known one.
     pub fn named(name: &str) -> Result<Self, String> {
         Self::from_value(Value::String(name.to_string()))
     }
@@ -87,7 +89,7 @@ impl Precondition {
         }
     }
 
-    /// What it does, for people; `None` where nothing is done.
+    /// Describes the precondition for people; `None` if it does nothing.
     pub fn told(&self) -> Option<String> {
         let percent = |share: f64| (share * 100.0).round();
         match self {

@@ -1,4 +1,4 @@
-//! Runs whose workload is a program outside: whoever starts it hands in what it saw.
+//! Runs whose workload is a program outside: the caller that starts it passes in what it counted.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl Seen {
 
 /// A stack at the moment before a program uses it.
 pub struct ProgramRun {
-    /// The image that the stack began with, for the record; none for a fresh volume.
+    /// The image that the stack began with, for the record; `None` for a fresh volume.
     pub image: Option<String>,
     spec: StackSpec,
     seed: u64,
@@ -51,7 +51,7 @@ pub struct ProgramRun {
 }
 
 impl ProgramRun {
-    /// Begins. `program`: its name and arguments, for the record.
+    /// Begins the record of a program. `program`: its name and arguments, for the record.
     pub fn begin(stack: &Below, spec: &StackSpec, seed: u64, program: Vec<String>) -> Self {
         let before = look(stack);
         let format = before.since_the_start(stack.started);

@@ -1,8 +1,8 @@
 //! The results file of an experiment: JSON lines that survive a stop at any moment.
 //!
-//! Each record is appended with one write and made durable. What a stop or a full disk leaves
-//! behind the last line feed is a torn line; opening the file for more takes it away. A full disk
-//! while appending takes the file back to its last whole record.
+//! Each record is appended with one write and made durable. A stop or a full disk may leave a torn
+//! line after the last line feed; opening the file for appending cuts it off. If the disk is full
+//! while a record is appended, the file is cut back to its last whole record.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,11 +17,11 @@ use nandkit_record::{RunRecord, read_lines};
 pub enum ResultsError {
     /// The operating system refused.
     Io {
-        /// What was tried, with the file.
+        /// The action that failed, in words for a message.
         action: &'static str,
         /// Which file or directory.
         path: PathBuf,
-        /// Its answer.
+        /// The operating system's error.
         source: io::Error,
     },
     /// Another process keeps its records there at present.
@@ -191,8 +191,8 @@ impl Results {
         }
     }
 
-    /// Puts the file in the order of the experiment: `before`'s records that are none of `records`
-    /// first, then `records`. The file is replaced as a whole or stays as it is.
+    /// Puts the file in the order of the experiment: first the records of `before` that are not in
+    /// `records`, then `records`. The file is replaced as a whole or stays as it is.
     pub fn put_in_order(self, before: &[RunRecord], records: &[RunRecord]) -> Result<(), ResultsError> {
         let keys: BTreeSet<String> = records.iter().map(RunRecord::key).collect();
         let mut written = BTreeSet::new();
@@ -208,14 +208,14 @@ impl Results {
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&temporary, &self.path));
         replaced.map_err(|source| {
-            // What is half written must not stay; the records themselves are all in the file
+            // A half-written file must not stay; the records themselves are all in the results file
             // already.
             let _ = fs::remove_file(&temporary);
             ResultsError::Io { action: "write results to", path: self.path.clone(), source }
         })
     }
 
-    /// Whether the file ended in an incomplete record when it was opened, which opening took off.
+    /// Whether the file ended in an incomplete record when it was opened. Opening has cut it off.
     pub(crate) const fn was_torn(&self) -> bool {
         self.torn
     }

@@ -18,7 +18,7 @@ impl Job for RunSpec {
         self.key()
     }
 
-    /// A chip in a file is another one after every run.
+    /// A run changes a chip in a file, so its record does not stand for another run.
     fn is_repeatable(&self) -> bool {
         self.stack.device_file().is_none()
     }
@@ -31,8 +31,8 @@ impl Job for RunSpec {
         format!("{} on {}, seed {}", self.workload, self.stack.title(), self.seed)
     }
 
-    /// Of all seeds the first. What stands in files is left alone: a chip would be changed, and a
-    /// large directory or trace read twice.
+    /// The same text for all seeds, so that only the first is tried. Runs on files are not tried: a
+    /// chip would be changed, and a large directory or trace read twice.
     fn built_as(&self) -> Option<String> {
         let stands_alone = self.stack.device_file().is_none() && self.workload.outside().is_none();
         stands_alone.then(|| json!([self.stack, self.workload]).to_string())

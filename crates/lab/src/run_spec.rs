@@ -1,4 +1,4 @@
-//! What a run is made of.
+//! The spec of a single run.
 
 use nandkit_record::run_key;
 use nandkit_stack::{DeviceSpec, FlashTap, Stack, StackSpec};
@@ -13,9 +13,9 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// One run, resolved: with its seed it determines its record.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
-    /// What it runs on.
+    /// The stack that the run uses.
     pub stack: StackSpec,
-    /// What is run.
+    /// The workload of the run.
     pub workload: WorkloadSpec,
     /// What happens to the device before it is measured.
     pub precondition: Precondition,

@@ -1,4 +1,4 @@
-//! One stack from a few words, as options and builders have them.
+//! Makes a single stack from the few words that options and builders have.
 
 use nandkit_stack::{DeviceSpec, FsSpec, FtlSpec, StackError, StackSpec, suggest};
 use toml::{Table, Value};

@@ -1,4 +1,4 @@
-//! The counters of all layers at one moment, and what happened between two.
+//! Snapshots of the counters of all layers, and the figures of the time between two snapshots.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use nandkit_stack::{Stack, Watched};
 use nandkit_units::{Area, Cause, Clock, Nanos, StatisticValue, Statistics};
 use nandkit_workload::{DriverReport, LatencyHistogram, PhaseReport};
 
-/// What can be watched of a stack while its top is in use.
+/// The parts of a stack that can be watched while its top is in use.
 pub(crate) struct Watch<'a> {
     pub clock: &'a Clock,
     pub watched: &'a Watched,
@@ -155,7 +155,7 @@ fn between(before: &[(&'static str, StatisticValue)], after: Values) -> BTreeMap
     after.into_iter().map(|(key, now)| (key.to_string(), value(key, now))).collect()
 }
 
-/// What was compared with what was written.
+/// Counts of what was compared with the written data, for the record.
 pub(crate) fn verification(report: &DriverReport) -> BTreeMap<String, LayerValue> {
     let at_end = report.verified_at_end.map_or(LayerValue::Absent, LayerValue::Count);
     let mut counted = BTreeMap::from([

@@ -1,4 +1,4 @@
-//! Whether windows of write amplification agree, and what they come to.
+//! Windows of write amplification: whether they agree, and their mean.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ fn drift(values: &[f64]) -> f64 {
     if square > 0.0 { product / square * 2.0 * middle } else { 0.0 }
 }
 
-/// See [`SteadyRule`].
+/// Whether these windows agree by the rule; see [`SteadyRule`].
 pub(crate) fn agree(rule: &SteadyRule, values: &[f64]) -> bool {
     let (Some(mean), Some(half_width)) = (spread::mean(values), spread::half_width_95(values)) else { return false };
     let allowed = rule.tolerance * mean;
@@ -31,25 +31,26 @@ pub(crate) fn agree(rule: &SteadyRule, values: &[f64]) -> bool {
 /// The windows of one phase.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collected {
-    /// The write amplification of each.
+    /// The write amplification of each window.
     pub values: Vec<f64>,
-    /// Whether they agreed in the end.
+    /// Whether the windows agreed in the end.
     pub agreed: bool,
-    /// Bytes that the user had written, and that had been programmed, at the end of the last one.
+    /// Bytes that the user had written, and that had been programmed, at the end of the last
+    /// window.
     written: u64,
     programmed: u64,
 }
 
 impl Collected {
     /// Adds a window, and says whether the phase goes on. `last`: whether only the later half of
-    /// them, at least as many as the rule has, must agree, and not all.
+    /// the windows must agree, and at least as many as the rule asks for, instead of all of them.
     pub fn add(&mut self, rule: &SteadyRule, last: bool, (written, programmed): (u64, u64)) -> ControlFlow<()> {
         let user = (written - self.written).max(1);
         self.values.push(programmed.saturating_sub(self.programmed) as f64 / user as f64);
         (self.written, self.programmed) = (written, programmed);
         let count = self.values.len();
-        // The later half, so that windows which scatter much are enough in the end; what was long
-        // ago leaves it.
+        // Only the later half counts, so that enough windows agree in the end even if they scatter
+        // much, while windows of long ago drop out.
         let from = if last { (count / 2).min(count.saturating_sub(rule.windows as usize)) } else { 0 };
         self.agreed = agree(rule, self.values.get(from..).unwrap_or(&[]));
         let gives_up = count as f64 * rule.window >= rule.limit;
@@ -57,7 +58,7 @@ impl Collected {
     }
 }
 
-/// What came of [`crate::Precondition::Steady`].
+/// The windows of a run with [`crate::Precondition::Steady`].
 #[derive(Clone, Debug)]
 pub(crate) struct Settling {
     pub rule: SteadyRule,
@@ -83,13 +84,13 @@ impl InPhase<'_> {
 }
 
 impl Settling {
-    /// On a device that holds so many bytes for the host.
+    /// Begins on a device that holds `capacity` bytes for the host.
     pub fn new(rule: SteadyRule, capacity: u64) -> Self {
         let window_bytes = ((capacity as f64 * rule.window) as u64).max(1);
         Self { rule, window_bytes, before: Collected::default(), measured: Collected::default() }
     }
 
-    /// The windows of a phase, before which so many bytes had been programmed.
+    /// Begins the windows of a phase; `programmed` bytes had been programmed before it.
     pub fn windows_of(&mut self, phase: Phase, programmed: u64) -> InPhase<'_> {
         let last = phase != Phase::Measure;
         let collected = if last { &mut self.before } else { &mut self.measured };
@@ -97,7 +98,7 @@ impl Settling {
         InPhase { rule: self.rule, last, collected }
     }
 
-    /// For the record: `layers.steady`.
+    /// The values for the record, under `layers.steady`.
     pub fn values(&self) -> BTreeMap<String, LayerValue> {
         let measured = &self.measured.values;
         let mean = spread::mean(measured).unwrap_or(f64::NAN);

@@ -21,7 +21,7 @@ pub(crate) fn record(seed: u64) -> RunRecord {
     }
 }
 
-/// The verdict on the claim that alone was wanted, with its note.
+/// The verdict on the single claim that was asked for, with its note.
 #[track_caller]
 pub(crate) fn only(claim: &str, judged: Vec<Claim>) -> (bool, String) {
     let [judged] = &judged[..] else { panic!("{} claims in place of {claim}", judged.len()) };

@@ -1,5 +1,5 @@
-//! What a run came to over time and over the chip, for plots: samples of the measured phase at
-//! equal counts of operations, and a coarse map of wear.
+//! Series for plots: samples of the measured phase at equal counts of operations, and a coarse map
+//! of wear over the chip.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ struct Sample {
 pub(crate) struct Timeline<'a> {
     flash: Option<&'a FlashCounters>,
     started: Nanos,
-    /// What the flash had counted before the phase.
+    /// The counters of the flash before the phase.
     before: Sample,
     /// Steps of the driver between two samples that are kept.
     stride: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// Begins with a phase.
+    /// Starts at the beginning of a phase.
     pub fn start(watch: &Watch<'a>) -> Self {
         let flash = watch.watched.flash.as_deref();
         let started = watch.clock.now();
@@ -56,7 +56,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// Hears how far the phase is.
+    /// Takes the driver's progress, and keeps a sample of the counters if one is due.
     pub fn saw(&mut self, progress: &Progress) {
         if progress.phase != Some(Phase::Measure) {
             return;
@@ -81,7 +81,8 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// For the record: `layers.timeline`. Nothing where the phase was too short for two samples.
+    /// The samples for the record, under `layers.timeline`; empty if the phase was too short for
+    /// two samples.
     pub fn values(&self) -> BTreeMap<String, LayerValue> {
         if self.samples.len() < 2 {
             return BTreeMap::new();
@@ -105,7 +106,7 @@ impl<'a> Timeline<'a> {
 const RANGES_MAX: usize = 256;
 
 /// How often the blocks of the chip were erased since it was made, as means over equal ranges of
-/// blocks, for the record: `layers.wear`. Nothing where no block was.
+/// blocks, for the record: `layers.wear`. Empty if no block was erased.
 pub(crate) fn wear_map(erases_per_block: &[u32]) -> BTreeMap<String, LayerValue> {
     if erases_per_block.iter().all(|erases| *erases == 0) {
         return BTreeMap::new();

@@ -28,7 +28,7 @@ pub struct TraceEvents<W> {
     line: String,
 }
 
-/// What was written.
+/// Counts of the operations written and left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEnd {
     /// Operations in the file.
@@ -38,7 +38,7 @@ pub struct TraceEnd {
 }
 
 impl<W: Write> TraceEvents<W> {
-    /// Begins with the names of the tracks. Errors: those of `out`.
+    /// Begins the file with the names of the tracks. Errors: the errors of `out`.
     pub fn begin(mut out: W, geometry: FlashGeometry, bus_ps_per_byte: u64) -> io::Result<Self> {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         let mut named = Vec::new();
@@ -59,7 +59,7 @@ impl<W: Write> TraceEvents<W> {
         Ok(Self { out, geometry, bus_ps_per_byte, written: 0, left_out: 0, failed: None, line: String::new() })
     }
 
-    /// Adds an operation. What cannot be written is told by [`TraceEvents::finish`].
+    /// Adds an operation. [`TraceEvents::finish`] returns the first error of writing.
     pub fn add(&mut self, event: &FlashEvent) {
         let Ok(done) = event.result else { return };
         let Some(place) = place(&event.action) else { return };
@@ -120,7 +120,7 @@ impl<W: Write> TraceEvents<W> {
         }
     }
 
-    /// Ends the file. Errors: the first of `out`'s.
+    /// Ends the file. Errors: the first error of `out`.
     pub fn finish(mut self) -> io::Result<TraceEnd> {
         if let Some(error) = self.failed {
             return Err(error);

@@ -1,4 +1,4 @@
-//! A file system that was used: filled with files, which are overwritten at random.
+//! Uses a file system before it is measured: fills it with files and overwrites them at random.
 
 use std::fmt::Display;
 
@@ -13,11 +13,11 @@ use crate::precondition::UsedRule;
 /// Bytes of a file, and of a request that makes one.
 const FILE_BYTES: u64 = 256 << 10;
 const REQUEST: u64 = 64 << 10;
-/// What is overwritten at a time.
+/// Bytes of an overwrite.
 const PAGE: u64 = 4096;
 /// Overwrites between two syncs: no host has more of them in memory.
 const SYNC_EVERY: u64 = 256;
-/// The directory that holds all of them; its name is one in every format.
+/// The directory that holds all the files; its name is valid in every format.
 const DIRECTORY: &[u8] = b"USED";
 
 /// Uses a volume by the rule. The seed draws which pages are overwritten. Errors: `Input` where the

@@ -9,7 +9,8 @@ fn run(layer: &str) -> Result<RunRecord, LabError> {
     run_with(layer, "")
 }
 
-/// The same with more parameters of the workload.
+/// Runs `random` on a page-mapped layer with the options `layer`, and with further parameters of
+/// the workload.
 fn run_with(layer: &str, more: &str) -> Result<RunRecord, LabError> {
     let text = format!(
         "precondition = 'fill'\nverify = false\nworkload = 'random:footprint=1,block_size=512,operations=20000,reads=0.3{more}'\n[stack]\nfs = 'none'\nftl = {{ kind = 'page-map', spare = 0.4, {layer} }}\ndevice = {{ preset = 'nandsim-32m-16k', blocks = 512, store = 'address' }}"

@@ -1,4 +1,4 @@
-//! From measured times to a card.
+//! Makes a card of measured times.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,14 @@ use crate::LabError;
 pub struct CalibratedCard {
     /// The card, with a source for each figure.
     pub spec: CardSpec,
-    /// Points that were moved, as a larger request would have taken less than a smaller one.
+    /// Number of points that were moved, because a larger request took less time than a smaller
+    /// one.
     pub moved: usize,
 }
 
-/// What closing a whole unit takes: what a write over the whole device takes beyond one into an
-/// open unit is the copying of what it did not write. The median over the sizes up to a quarter of
-/// a unit; 0 where it is lost in the writes themselves.
+/// The time of closing a whole unit. A write anywhere on the device takes longer than a write into
+/// an open unit, because the device copies the rest of the unit. The result is the median over the
+/// sizes up to a quarter of a unit; 0 if it is too small beside the writes themselves.
 pub(super) fn merge_ns(calibration: &Calibration) -> u64 {
     let unit = calibration.unit.bytes;
     let points = |placing| calibration.series(Direction::Write, placing).map_or(&[][..], |series| &series.points);
@@ -42,8 +43,8 @@ pub(super) fn merge_ns(calibration: &Calibration) -> u64 {
 }
 
 impl Calibration {
-    /// The card of these times. Errors: [`LabError::Input`] where no writes were measured, or the
-    /// times are no card's.
+    /// The card with these times. Errors: [`LabError::Input`] if no writes were measured, or if no
+    /// card can have these times.
     pub fn card(&self, name: &str, title: &str) -> Result<CalibratedCard, LabError> {
         let Some(open) = &self.open_units else {
             let detail = "a card file needs the times of writes, and nothing was written";
@@ -84,8 +85,8 @@ impl Calibration {
         Ok(CalibratedCard { spec, moved })
     }
 
-    /// Random writes that close no unit: those inside an open one, and beyond its size those over
-    /// the device, where these close none either.
+    /// Times of random writes that close no unit: writes inside an open unit, and for sizes above a
+    /// unit writes over the whole device, if these close no unit either.
     fn random_writes(&self) -> Vec<RequestTime> {
         let of = |placing| self.series(Direction::Write, placing).map_or(&[][..], |series| &series.points);
         let larger = of(Placing::Spread).iter().filter(|point| point.bytes > self.unit.bytes && self.merge_ns == 0);

@@ -1,9 +1,9 @@
-//! Calibration: a device's times by request size, and how many units it keeps open, measured; and a
-//! card of them.
+//! Calibration: measures a device's times by request size and how many units it keeps open, and
+//! makes a card of these figures.
 //!
-//! Whoever calls hands in a [`Target`], which answers each request with the time that it took:
-//! simulated time of a stack ([`EmulatedTarget`]), or real time, which only a door can measure. The
-//! steps, and what could go wrong with them: `docs/design/15-cards.md`.
+//! The caller passes a [`Target`], which answers each request with the time that it took: the
+//! simulated time of a stack ([`EmulatedTarget`]), or real time, which only a door can measure.
+//! `docs/design/15-cards.md` describes the steps and what could go wrong with them.
 
 mod card;
 mod open_units;
@@ -26,12 +26,12 @@ use places::Places;
 
 /// The largest request that is measured.
 const LARGEST: u64 = 16 << 20;
-/// The smallest.
+/// The smallest request that is measured.
 const SMALLEST: u64 = 512;
-/// A unit where neither the device nor the caller tells it: the largest of an SD card up to 32 GB
-/// (SD Physical Layer Simplified Specification 4.10, table 4-47).
+/// Size of a unit if neither the device nor the caller tells it: the largest of an SD card up to 32
+/// GB (SD Physical Layer Simplified Specification 4.10, table 4-47).
 pub const UNIT_ASSUMED: u64 = 4 << 20;
-/// Fewer units tell nothing of how many are open.
+/// Least number of units on a device: with fewer, nothing shows how many are open.
 const UNITS_MIN: u64 = 8;
 
 /// Whether a request reads or writes.
@@ -52,39 +52,39 @@ pub enum Placing {
     Sequential,
     /// Anywhere in one unit, which is open.
     InUnit,
-    /// Anywhere on the device; small writes each in another unit than those that are open.
+    /// Anywhere on the device; each small write goes to a unit that is not open.
     Spread,
 }
 
 /// What is measured, and how thoroughly.
 pub struct CalibrateOptions<'a> {
-    /// Whether it may write. What the device holds is lost then.
+    /// Whether the calibration may write; what the device holds is then lost.
     pub writes: bool,
     /// Whether the whole device is written once before, as layers above flash are faster when they
     /// are new.
     pub fill: bool,
-    /// Fewer sizes, fewer requests.
+    /// Whether to measure fewer sizes with fewer requests.
     pub quick: bool,
     /// Bytes of a unit, where the caller knows them better than the device.
     pub unit: Option<u64>,
-    /// Decides the places.
+    /// Seed of the places that requests go to.
     pub seed: u64,
-    /// Told how many of all steps are done.
+    /// Called with the number of steps done and the number of all steps.
     pub progress: &'a dyn Fn(usize, usize),
-    /// Ends it with [`LabError::Stopped`].
+    /// Set to end the calibration with [`LabError::Stopped`].
     pub stop: &'a AtomicBool,
 }
 
-/// How much is measured.
+/// The limits of a calibration's effort.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
     requests_min: usize,
     requests_max: usize,
-    /// Device time after which a size is known well enough.
+    /// Device time after which enough requests of a size were measured.
     budget: Nanos,
     /// Streams that are tried at most.
     streams_max: u64,
-    /// Each size is so many times the one before it.
+    /// The ratio of each size to the size before it.
     step: u64,
 }
 
@@ -98,9 +98,10 @@ impl Effort {
 /// The unit that a calibration counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Unit {
-    /// Its bytes.
+    /// Bytes of the unit.
     pub bytes: u64,
-    /// Whether the device or the caller told it; else it is [`UNIT_ASSUMED`].
+    /// Whether the device or the caller told the size of the unit; otherwise it is
+    /// [`UNIT_ASSUMED`].
     pub is_told: bool,
 }
 
@@ -111,7 +112,7 @@ pub struct Calibration {
     pub shape: TargetShape,
     /// The unit.
     pub unit: Unit,
-    /// How many units are open; none where nothing was written.
+    /// Number of units that the device keeps open; `None` if nothing was written.
     pub open_units: Option<MeasuredOpenUnits>,
     /// What closing a whole unit takes, in nanoseconds; 0 where nothing was written.
     pub merge_ns: u64,
@@ -120,7 +121,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// The series of this kind, where it was measured.
+    /// The series of this direction and placing, if it was measured.
     pub fn series(&self, direction: Direction, placing: Placing) -> Option<&Series> {
         self.series.iter().find(|series| (series.direction, series.placing) == (direction, placing))
     }
@@ -133,7 +134,7 @@ struct Run<'a> {
     effort: Effort,
     places: Places,
     unit: u64,
-    /// Writes that make sure that what was open before is open no longer.
+    /// Number of writes after which no unit that was open before is still open.
     priming: u64,
     done: usize,
     steps: usize,

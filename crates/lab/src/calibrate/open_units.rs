@@ -16,7 +16,7 @@ const STEP_MIN: f64 = 0.02;
 /// A change of fewer interquartile ranges than this is chance.
 const RANGES: u64 = 3;
 
-/// The time of a write while so many streams write in turn.
+/// The time of a write while a number of streams write in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct StreamTime {
     /// Streams, each in a unit of its own.
@@ -28,19 +28,20 @@ pub struct StreamTime {
 /// How many units are open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MeasuredOpenUnits {
-    /// The number.
+    /// The number of open units.
     pub count: u64,
     /// Whether a step was seen after `count`; if not, the number may be higher.
     pub is_exact: bool,
-    /// Bytes of the writes that showed it.
+    /// Bytes of the writes that showed the number.
     pub piece: u64,
-    /// The time by number of streams, of this size.
+    /// The time by number of streams, for writes of `piece` bytes.
     pub times: Vec<StreamTime>,
 }
 
-/// Finds the number. Each stream writes one piece after the other in a unit of its own: up to the
-/// number of open units all of them go on; with one more stream each write opens its unit anew.
-/// Cost: writes of about six times the number that is found, for each size that has to be tried.
+/// Finds the number of open units. Each stream writes one piece after the other in a unit of its
+/// own. Up to the number of open units, all streams continue in their open unit; with one more
+/// stream each write has to open its unit anew. Cost: writes of about six times the number that is
+/// found, for each size that has to be tried.
 pub(super) fn measure(run: &mut Run<'_>) -> Result<MeasuredOpenUnits, LabError> {
     let most = run.effort.streams_max.min(run.places.walk_units());
     let sector = u64::from(run.target.shape().sector_size);
@@ -77,7 +78,7 @@ fn search(run: &mut Run<'_>, piece: u64, most: u64) -> Result<MeasuredOpenUnits,
     Ok(MeasuredOpenUnits { count: open, is_exact: too_many.is_some(), piece, times })
 }
 
-/// Whether a step is there once more: a busy host makes some by chance.
+/// Whether a step shows again in a second measurement: a busy host makes some by chance.
 fn is_seen_again(
     run: &mut Run<'_>,
     piece: u64,
@@ -91,15 +92,15 @@ fn is_seen_again(
     Ok(is_step(&alone_again, &time_again) && same_way)
 }
 
-/// Whether writes take another time, not by chance. Beyond the open units some cards are even
-/// faster: their random writes are.
+/// Whether the times of writes differ by more than chance, in either direction: with more streams
+/// than open units some cards are even faster, as their random writes are.
 fn is_step(alone: &RequestTime, time: &RequestTime) -> bool {
     let difference = alone.median_ns.abs_diff(time.median_ns);
     let range = (alone.q3_ns - alone.q1_ns).max(time.q3_ns - time.q1_ns);
     difference as f64 > alone.median_ns as f64 * STEP_MIN && difference > RANGES * range
 }
 
-/// The times of writes of so many streams, after the first of each.
+/// The times of the writes of `count` streams, without the first write of each stream.
 fn streams(run: &mut Run<'_>, piece: u64, count: u64) -> Result<RequestTime, LabError> {
     let units: Vec<u64> = (0..count).map(|_| run.places.next_unit()).collect();
     let rounds = (ROUNDS.1 / count).max(ROUNDS.0).min(run.unit / piece - 2);

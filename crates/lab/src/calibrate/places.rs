@@ -30,7 +30,8 @@ impl Places {
         let units = (shape.capacity / unit).max(2);
         let sequential_units = (units / 4).clamp(1, units - 1);
         let walk_units = units - sequential_units;
-        // As far from all multiples as can be: neighbours in time are far apart on the device.
+        // A stride near the golden section: units that are visited one after the other are far
+        // apart on the device.
         let mut stride = (walk_units * 618 / 1000).max(1);
         while !is_coprime(stride, walk_units) {
             stride += 1;
@@ -78,8 +79,8 @@ impl Places {
         (at, goes_on)
     }
 
-    /// A place in the unit at `start`, in whole multiples of `bytes`, at which nothing goes on that
-    /// ended at `last_end`.
+    /// A place in the unit at `start`, a multiple of `bytes` from its start and other than
+    /// `last_end`, where a request would continue the last one.
     pub fn inside(&mut self, start: u64, bytes: u64, last_end: u64) -> u64 {
         let slots = (self.unit / bytes).max(1);
         let slot = self.random.below(slots);

@@ -11,7 +11,7 @@ use crate::LabError;
 pub struct RequestTime {
     /// Bytes of each.
     pub bytes: u64,
-    /// How many were measured.
+    /// Number of requests that were measured.
     pub requests: usize,
     /// The mean of their times, in nanoseconds: what a cost model adds up.
     pub mean_ns: u64,
@@ -24,7 +24,7 @@ pub struct RequestTime {
 }
 
 impl RequestTime {
-    /// The figures of these times; none where there are none. A quartile is the time at its rank,
+    /// The figures of these times; `None` for an empty slice. A quartile is the time at its rank,
     /// rounded down.
     pub(super) fn of(bytes: u64, times: &[Nanos]) -> Option<Self> {
         let mut sorted: Vec<u64> = times.iter().map(|time| time.0).collect();
@@ -41,7 +41,7 @@ impl RequestTime {
         })
     }
 
-    /// Bytes a second, of the mean.
+    /// Bytes per second at the mean time.
     pub fn bytes_per_s(&self) -> f64 {
         self.bytes as f64 * 1e9 / self.mean_ns.max(1) as f64
     }
@@ -54,11 +54,12 @@ pub struct Series {
     pub direction: Direction,
     /// Which offsets the requests address.
     pub placing: Placing,
-    /// By ascending size.
+    /// The times by ascending size.
     pub points: Vec<RequestTime>,
 }
 
-/// What is measured, in this order: reads of what is there, then writes.
+/// The series to measure, in their order: reads of the present content, then writes if `writes`
+/// allows them.
 pub(super) fn kinds(writes: bool) -> Vec<(Direction, Placing)> {
     let placings = [Placing::Sequential, Placing::InUnit, Placing::Spread];
     let directions = [Direction::Read, Direction::Write];
@@ -66,7 +67,7 @@ pub(super) fn kinds(writes: bool) -> Vec<(Direction, Placing)> {
     wanted.flat_map(|direction| placings.map(|placing| (direction, placing))).collect()
 }
 
-/// Measures requests of one size; none inside a unit that is smaller.
+/// Measures requests of one size; `None` for requests inside a unit that is smaller than them.
 pub(super) fn measure(
     run: &mut Run<'_>,
     direction: Direction,
@@ -79,7 +80,7 @@ pub(super) fn measure(
     let mut place = begin(run, direction, placing, bytes)?;
     let (mut times, mut sum) = (Vec::new(), Nanos::ZERO);
     let effort = run.effort;
-    // A device on which nothing goes on, as it is too small, ends it too.
+    // The bound also ends the loop on a device that is so small that no request counts.
     for _ in 0..2 * effort.requests_max {
         let known = times.len() >= effort.requests_min && sum >= effort.budget;
         if known || times.len() >= effort.requests_max {
@@ -102,7 +103,8 @@ enum Place {
     Spread { last_end: u64 },
 }
 
-/// Begins a series with requests that are not counted: they pay for what the series before it left.
+/// Begins a series with requests that are not counted: they bear the cost of the state that the
+/// series before left.
 fn begin(run: &mut Run<'_>, direction: Direction, placing: Placing, bytes: u64) -> Result<Place, LabError> {
     match placing {
         Placing::Sequential => {
@@ -115,7 +117,7 @@ fn begin(run: &mut Run<'_>, direction: Direction, placing: Placing, bytes: u64) 
             let (start, sector) = (run.places.next_unit(), u64::from(run.target.shape().sector_size));
             let (at, length) = match direction {
                 Direction::Read => (start, bytes),
-                // Not at its start, so that the unit is never one that was written in order.
+                // Not at the start of the unit, so that it never counts as written in order.
                 Direction::Write => (start + (run.unit / 2).next_multiple_of(sector), sector),
             };
             run.request(direction, at, length)?;
@@ -140,7 +142,8 @@ impl Place {
             Self::Sequential => run.places.next_sequential(bytes),
             Self::InUnit { start, last_end } => {
                 let at = run.places.inside(*start, bytes, *last_end);
-                // A single place that was the last one, too, is where a read goes on.
+                // If there is only one place, a read there continues the last one and does not
+                // count.
                 let counts = at != *last_end;
                 *last_end = at + bytes;
                 (at, counts)

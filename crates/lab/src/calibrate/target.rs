@@ -1,4 +1,4 @@
-//! What is calibrated.
+//! The devices that can be calibrated: the trait, and an emulated block device.
 
 use nandkit_block::BlockDevice;
 use nandkit_stack::{Below, DeviceHandle, Mounted, Stack, StackError, StackSpec};
@@ -8,20 +8,20 @@ use serde::Serialize;
 /// The sizes of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TargetShape {
-    /// Its bytes.
+    /// Bytes of the target.
     pub capacity: u64,
     /// Bytes of a sector.
     pub sector_size: u32,
-    /// Bytes of a page: what it writes without reading first.
+    /// Bytes of a page: the unit that the target writes without reading first.
     pub page_size: u32,
-    /// Bytes of a unit in which it recycles; 0 where it does not tell.
+    /// Bytes of a unit in which the target recycles; 0 if it does not tell.
     pub unit: u64,
 }
 
 /// A device that answers a request with the time that it took. Requests are whole sectors inside
 /// the device, and follow one another.
 pub trait Target {
-    /// Its sizes.
+    /// The sizes of the target.
     fn shape(&self) -> TargetShape;
 
     /// Reads `bytes` bytes at byte `at`. Errors: a sentence for people.
@@ -40,8 +40,8 @@ pub struct EmulatedTarget {
 }
 
 impl EmulatedTarget {
-    /// A new device of this spec, which ends in a block device. Errors: those of [`Stack::build`];
-    /// a file system.
+    /// Builds a new device of this spec, whose top must be a block device. Errors: the errors of
+    /// [`Stack::build`], and a spec with a file system.
     pub fn build(spec: &StackSpec, seed: u64) -> Result<Self, StackError> {
         let (mounted, below) = Stack::build(spec, seed)?.lift();
         match mounted {
@@ -50,7 +50,7 @@ impl EmulatedTarget {
         }
     }
 
-    /// Whether there is flash below, which is another when it has been written once.
+    /// Whether there is flash below, whose times change once it has been written as a whole.
     pub const fn has_flash(&self) -> bool {
         self.below.watched.flash.is_some()
     }

@@ -13,23 +13,24 @@ const SHIPPED: &str = include_str!("../../../../specs/experiments/claims.toml");
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
-    /// By id.
+    /// Whether each claim held, by id.
     pub holds: BTreeMap<String, bool>,
-    /// By id, then by the setting's name, for claims that are judged in several settings.
+    /// For claims that are judged in several settings: whether each held in each setting, by id and
+    /// the setting's name.
     #[serde(default)]
     pub settings: BTreeMap<String, BTreeMap<String, bool>>,
-    /// By id, then by the check's name. A claim of which no whole run is on record has none.
+    /// Whether each check held, by the claim's id and the check's name. A claim without a whole run
+    /// on record has no checks here.
     #[serde(default)]
     pub checks: BTreeMap<String, BTreeMap<String, bool>>,
 }
 
-/// What is otherwise than in the baseline: ids of claims, and checks as
-/// `P4.3: order on fax: merge < limit`.
+/// Differences from the baseline: ids of claims, and checks as `P4.3: order on fax: merge < limit`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// What held and no longer does.
+    /// Claims and checks that held and no longer do.
     pub broken: Vec<String>,
-    /// What did not hold and does now.
+    /// Claims and checks that did not hold and do now.
     pub mended: Vec<String>,
 }
 
@@ -39,7 +40,7 @@ pub fn shipped_baseline() -> Result<Baseline, String> {
 }
 
 impl Baseline {
-    /// The verdict on record; none of a claim of which no whole run is.
+    /// The verdict on record; `None` for a claim without a whole run on record.
     pub fn verdict(&self, id: &str) -> Option<Verdict> {
         let in_some = self.settings.get(id).is_some_and(|settings| settings.values().any(|held| *held));
         self.holds.get(id).map(|held| match held {
@@ -49,8 +50,8 @@ impl Baseline {
         })
     }
 
-    /// How these claims differ from the baseline. What it does not name is no change; a check that
-    /// it names and the claim no longer has is broken.
+    /// How these claims differ from the baseline. A claim or check that the baseline does not name
+    /// is not a change; a check that it names and the claim no longer has counts as broken.
     pub fn changes(&self, claims: &[Claim]) -> Changes {
         let mut changes = Changes::default();
         let mut compare = |name: String, held: Option<&bool>, holds: bool| match (held, holds) {

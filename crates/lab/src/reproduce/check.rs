@@ -13,12 +13,12 @@ pub struct Check {
     pub text: String,
     /// Whether it holds.
     pub holds: bool,
-    /// The figure; none where it was not measured.
+    /// The figure; `None` if it was not measured.
     pub measured: Option<f64>,
 }
 
 impl Check {
-    /// A check of a figure, or of a mean over seeds; what was not measured does not hold.
+    /// A check of a figure, or of a mean over seeds; without a measurement it does not hold.
     pub fn new<M: Into<f64>>(name: impl Into<String>, measured: Option<M>, holds: impl FnOnce(f64) -> bool) -> Self {
         let (name, measured) = (name.into(), measured.map(Into::into));
         let shown = measured.map_or("not measured".to_string(), |measured| format!("{measured:.3}"));
@@ -39,7 +39,7 @@ pub struct Stated<'a> {
 
 /// What a claim is judged in: a setting of the experiment, a reading of the paper.
 pub trait Judged {
-    /// What such a thing is called: `setting`.
+    /// The word for it in messages, for example `setting`.
     const KIND: &'static str;
 
     /// Its name in verdicts.
@@ -74,7 +74,7 @@ impl<J: Judged> Verdict<J> {
     }
 }
 
-/// Judges each with the same checks.
+/// Judges each setting or reading with the same checks.
 pub fn judge_in<J>(all: Vec<J>, checks: impl Fn(&J) -> Vec<Check>) -> Vec<Verdict<J>> {
     all.into_iter().map(|of| Verdict { checks: checks(&of), of }).collect()
 }
@@ -106,7 +106,7 @@ pub fn claim<J: Judged>(
     }
 }
 
-/// What the first fails in, and how many checks hold in each.
+/// Says in what the first verdict fails, and how many checks hold in each verdict.
 fn note<J: Judged>(verdicts: &[Verdict<J>]) -> String {
     let Some((first, others)) = verdicts.split_first() else { return String::new() };
     let mut note = String::new();

@@ -22,11 +22,12 @@ use nandkit_stack::suggest;
 
 use crate::{Experiment, LabError, Options};
 
-/// What a reproduction is asked for.
+/// A request for a reproduction: which claims, how thoroughly, and how to make the runs.
 pub struct Request<'a> {
-    /// Fewer seeds and smaller workloads.
+    /// Whether to take fewer seeds and smaller workloads.
     pub quick: bool,
-    /// Whether a claim is asked for; a paper may leave out the runs that only others need.
+    /// Answers whether the claim of an id is asked for; a paper may leave out runs that only other
+    /// claims need.
     pub wanted: &'a dyn Fn(&str) -> bool,
     /// How to make the runs.
     pub options: &'a Options<'a>,

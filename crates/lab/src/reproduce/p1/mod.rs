@@ -1,9 +1,9 @@
 //! P1: partial garbage collection in F2FS on three memory cards.
 //!
 //! [`plan`] says which runs are made, [`point`] finds them among records, [`verdict`] judges each
-//! claim from records alone, [`tables`] are the panels of the paper's figure 6 and what goes
-//! beyond. What the paper leaves open is in [`plan::READINGS`]: verdicts are taken from the first,
-//! and say what the others give.
+//! claim from records alone, [`tables`] makes the panels of the paper's figure 6 and further
+//! tables. [`plan::READINGS`] lists the ways to read what the paper leaves open: a verdict comes
+//! from the first of them, and also tells the results of the others.
 
 pub mod plan;
 pub mod point;

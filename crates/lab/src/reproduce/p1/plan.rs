@@ -15,10 +15,11 @@ pub const WARM: [u8; 3] = [30, 50, 70];
 /// Valid shares of the cold segments, in per cent; 0: they are free.
 pub const COLD: [u8; 2] = [0, 70];
 
-/// The share of cold data in all that is written before, where there are any.
+/// Share of cold data in the data written before the measured part, in the cells that have cold
+/// data.
 const COLD_SHARE: f64 = 0.4;
-/// What is written before, by the free bytes: it takes all free segments before those that SSR
-/// leaves.
+/// Bytes written before the measured part, divided by the free bytes: they use up the free segments
+/// down to those that SSR leaves.
 const WRITTEN: f64 = 1.02;
 
 /// P1's modes, and the best choice for a whole segment.
@@ -67,7 +68,7 @@ impl Cell {
 /// One way to read what the paper leaves open.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// What verdicts call it.
+    /// The reading's name in verdicts.
     pub name: &'static str,
     /// The cards that play A, B and C.
     pub cards: [&'static str; 3],
@@ -108,19 +109,19 @@ pub const READINGS: [Reading; 5] = [
     },
 ];
 
-/// The seed of what is compared. A run has tens of thousands of holes, so that others change
+/// The seed of the compared runs. A run has tens of thousands of holes, so other seeds change
 /// little.
 const ONE_SEED: [u64; 1] = [1];
-/// Further seeds, for PGC's times beside those that were expected.
+/// Further seeds, for comparing PGC's times with the expected times.
 const MORE_SEEDS: [u64; 2] = [2, 3];
 
-/// How much is run.
+/// The extent of the runs.
 pub struct Scale {
     quick: bool,
 }
 
 impl Scale {
-    /// All of it, or a quick look: one seed, and the first reading alone.
+    /// The whole extent, or a quick look: one seed, and the first reading alone.
     pub const fn new(quick: bool) -> Self {
         Self { quick }
     }
@@ -163,7 +164,7 @@ fn grid(cards: &[&str], modes: &[&str], workloads: &[WorkloadSpec], seeds: &[u64
     Ok(Experiment::product(&stacks, workloads, seeds)?)
 }
 
-/// A mode with so many segments for a checkpoint.
+/// A mode in which `batch` segments are treated before a checkpoint.
 pub fn batched(mode: &str, batch: u32) -> String {
     if batch == 1 || mode == "ssr" || mode == LFS { mode.to_string() } else { format!("{mode}:segments={batch}") }
 }

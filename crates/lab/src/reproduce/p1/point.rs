@@ -1,4 +1,4 @@
-//! Which of P1's runs a record is of, and figures of such records.
+//! Finds P1's runs among records, and computes figures of these runs.
 
 use nandkit_record::{LayerValue, RunRecord};
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub struct Point<'a> {
     pub cell: Cell,
     /// The mode, without its options.
     pub mode: &'a str,
-    /// All of it.
+    /// The whole record.
     pub record: &'a RunRecord,
 }
 
@@ -48,7 +48,8 @@ impl Point<'_> {
         self.record.figures.write_mb_per_s.unwrap_or(0.0)
     }
 
-    /// A count of what was decided before gaps were filled; 0 where it has none of this name.
+    /// A count of the reviews of segments before their gaps are filled; 0 if the record has none of
+    /// this name.
     pub fn count(&self, name: &str) -> f64 {
         let layer = self.record.layers.get("reuse");
         layer.and_then(|layer| layer.get(name)).and_then(LayerValue::as_f64).unwrap_or(0.0)
@@ -62,8 +63,8 @@ impl Point<'_> {
         if all > 0.0 { runs.map(|count| count / all) } else { [0.0, 0.0, 1.0] }
     }
 
-    /// Of each segment treated in the measured phase its time by what was expected. The record has
-    /// those of the aging too, before them.
+    /// For each segment treated in the measured phase, its time divided by the expected time. In
+    /// the record the segments of the aging phase come before these.
     pub fn ratios(&self) -> &[f64] {
         match self.record.layers.get("reuse").and_then(|layer| layer.get("treated_by_expected")) {
             Some(LayerValue::Series(series)) => {
@@ -74,8 +75,8 @@ impl Point<'_> {
         }
     }
 
-    /// Milliseconds that a segment that was looked at takes by the model: its copies, its holes,
-    /// its part of the checkpoints.
+    /// Milliseconds that a reviewed segment takes by the model: its copies, its holes, its part of
+    /// the checkpoints.
     pub fn expected_ms(&self) -> f64 {
         let names = ["treated_expected_ns", "left_expected_ns", "checkpoint_expected_ns"];
         let all: f64 = names.map(|name| self.count(name)).iter().sum();
@@ -108,7 +109,7 @@ impl<'a, 'b> View<'a, 'b> {
         self.ratio_to(self, cell, mode, base)
     }
 
-    /// How much faster a mode is here than another one there, seed by seed.
+    /// How much faster a mode is in this view than another mode in the view `there`, seed by seed.
     pub fn ratio_to(self, there: View<'a, 'b>, cell: Cell, mode: &'b str, base: &'b str) -> Option<Spread> {
         let pairs = self.of(cell, mode).filter_map(|point| {
             let other = there.of(cell, base).find(|other| other.record.seed == point.record.seed)?;

@@ -1,4 +1,4 @@
-//! Tables for people: the panels of figure 6, and what goes beyond.
+//! Tables for people: the panels of figure 6, and further ones.
 //!
 //! A table is JSON with a `title`, `columns` (a `name`; `whole` where a bar stands beside the
 //! figure and that is its full length) and `rows`.
@@ -56,7 +56,7 @@ pub fn shares(view: View<'_, '_>) -> Value {
     })
 }
 
-/// PGC by the better of SSR and GC, in each reading.
+/// PGC compared with the better of SSR and GC, in each reading.
 pub fn by_reading(readings: &Readings<'_, '_>) -> Value {
     let columns = readings.iter().map(|(reading, _)| plain(reading.name)).collect();
     by_cell("PGC by the better of SSR and GC, by reading", columns, |cell| {

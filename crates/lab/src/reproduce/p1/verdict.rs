@@ -13,15 +13,15 @@ use super::plan::{COLD, Cell, LFS, MODES, READINGS, Role, WARM};
 use super::point::{Point, Readings, View, median};
 use super::tables;
 
-/// What counts as the same speed.
+/// Relative difference up to which speeds count as the same.
 const SAME: f64 = 0.02;
-/// What counts as no dependence.
+/// Relative difference up to which a figure counts as not dependent.
 const NO_DEPENDENCE: f64 = 0.10;
-/// What counts as a ratio of about 1.
+/// Distance from 1 up to which a ratio counts as about 1.
 const ABOUT: f64 = 0.05;
-/// Almost only, nearly everything.
+/// The share from which a claim says "almost only" or "nearly everything".
 const NEARLY_ALL: f64 = 0.9;
-/// Hardly used.
+/// The share up to which a claim says "hardly used".
 const HARDLY: f64 = 0.1;
 /// The share from which a claim says "only".
 const ONLY: f64 = 0.99;
@@ -62,7 +62,7 @@ fn left(view: View<'_, '_>, cell: Cell) -> Option<f64> {
     Some(view.shares(cell)?[2])
 }
 
-/// The greatest of these by the least; `None` where one is missing.
+/// The greatest of these values divided by the least; `None` if one is missing.
 fn spread(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     let all: Vec<f64> = values.into_iter().collect::<Option<_>>()?;
     let of = |choose: fn(f64, f64) -> f64| all.iter().copied().reduce(choose);
@@ -94,7 +94,7 @@ pub fn never_slower(readings: &Readings<'_, '_>) -> Claim {
     claim(stated, readings, checks, tables, &beyond_the_holes(first))
 }
 
-/// What GC has that PGC's rule does not count, in the cells where GC is faster.
+/// Names the advantages of GC that PGC's rule does not count, in the cells where GC is faster.
 fn beyond_the_holes(view: View<'_, '_>) -> String {
     let each = Cell::all().into_iter().filter_map(|cell| {
         tables::by_better(view, cell).filter(|ratio| *ratio < 1.0 - SAME)?;

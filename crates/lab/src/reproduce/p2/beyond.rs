@@ -128,7 +128,7 @@ fn beside_fat(layers: &[Point<'_>]) -> Value {
     Value::Object(["hcf", "rnd", "seq"].map(of_pattern).into_iter().collect())
 }
 
-/// A scheme with its figures by CAT's.
+/// A scheme with its figures divided by CAT's.
 struct Ranked {
     name: String,
     speed: f64,

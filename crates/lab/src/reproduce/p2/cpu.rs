@@ -31,13 +31,13 @@ const NEGLIGIBLE: f64 = 0.01;
 /// Processor time on the simulating host in nanoseconds, the least of several batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostTimes {
-    /// Per victim choice among 256 blocks: baseline.
+    /// Nanoseconds for a choice of a victim among 256 blocks by the baseline.
     pub baseline: f64,
-    /// The same: Linux.
+    /// Nanoseconds for a choice of a victim among 256 blocks by Linux's lists.
     pub linux: f64,
-    /// The same: CAT.
+    /// Nanoseconds for a choice of a victim among 256 blocks by CAT.
     pub cat: f64,
-    /// Per decision of a region: DAC with three.
+    /// Nanoseconds for a decision of a region by DAC with three regions.
     pub dac: f64,
 }
 

@@ -27,7 +27,7 @@ const OPERATIONS: u64 = 32_768;
 pub struct Fill {
     /// Number of files.
     pub files: u64,
-    /// What verdicts call it.
+    /// The fill level's name in verdicts.
     pub name: &'static str,
 }
 
@@ -84,17 +84,18 @@ pub const LOOKED_AT: [Setting; 2] = [
 
 /// The numbers of regions of DAC; one region is no DAC.
 pub const REGIONS: [u8; 3] = [1, 2, 5];
-/// The same with the clean list open: DAC's best is two regions there.
+/// The numbers of regions of DAC with the clean list open, where two regions are DAC's best.
 pub const OPEN_REGIONS: [u8; 2] = [1, 2];
 
 /// The paper's JFFS2.
 pub const BASELINE: &str = "p2-baseline";
-/// Its victim choice.
+/// The paper's victim choice.
 pub const CAT: &str = "cat";
-/// The same with the clean list open to victims. A clean block counts as one hundredth invalid
-/// then: only great age makes up for that, and in short runs no clean block is taken.
+/// CAT with the clean list open to victims. A clean block counts as one hundredth invalid then:
+/// only great age makes up for that, and in short runs no clean block is taken.
 pub const CAT_OPEN: &str = "cat:open-clean=yes";
-/// The same with a clean block counting as one fifth invalid, so that old ones are taken.
+/// CAT with the clean list open, and a clean block counting as one fifth invalid, so that old clean
+/// blocks are taken.
 pub const CAT_OPEN_WIDE: &str = "cat:open-clean=yes,invalid-floor=200";
 /// The collectors that CAT is held against under sequential overwrites.
 pub const BASELINES: [&str; 2] = [BASELINE, LINUX];
@@ -145,14 +146,14 @@ impl Judged for Setting {
     }
 }
 
-/// How much is run.
+/// The extent of the runs.
 pub struct Scale {
     quick: bool,
 }
 
 impl Scale {
-    /// All of it, or a quick look: two seeds instead of five, an eighth of the overwrites, two fill
-    /// levels.
+    /// The whole extent, or a quick look: two seeds instead of five, an eighth of the overwrites,
+    /// two fill levels.
     pub fn new(quick: bool) -> Self {
         Self { quick }
     }

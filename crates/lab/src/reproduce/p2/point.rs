@@ -1,4 +1,4 @@
-//! Which of P2's runs a record is of, and comparisons between such records.
+//! Finds P2's runs among records, and compares these runs.
 
 use nandkit_record::{LayerValue, RunRecord};
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub struct Point<'a> {
     pub collector: String,
     /// The separation, with its options; empty for FAT.
     pub separation: &'a str,
-    /// All of it.
+    /// The whole record.
     pub record: &'a RunRecord,
 }
 
@@ -134,12 +134,13 @@ impl<'a, 'b> View<'a, 'b> {
         Spread::of(self.of(scheme).map(of))
     }
 
-    /// A figure of one scheme by that of another, seed by seed.
+    /// A figure of one scheme divided by that of another, seed by seed.
     pub fn ratio(self, scheme: Scheme<'b>, base: Scheme<'b>, of: impl Fn(&Point<'a>) -> f64) -> Option<Spread> {
         self.ratio_to(self, scheme, base, of)
     }
 
-    /// A figure of one scheme here by that of another one there, seed by seed.
+    /// A figure of a scheme in this view divided by that of another scheme in another view, seed by
+    /// seed.
     pub fn ratio_to(
         self,
         there: View<'a, 'b>,

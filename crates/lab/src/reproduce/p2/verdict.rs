@@ -16,9 +16,9 @@ use super::plan::{
 };
 use super::point::{Point, Scheme, View};
 
-/// What counts as the same speed.
+/// Relative difference up to which speeds count as the same.
 pub(super) const SAME: f64 = 0.02;
-/// What counts as no effect.
+/// Relative difference up to which a scheme counts as without effect.
 const NO_EFFECT: f64 = 0.03;
 
 /// Figures of schemes in settings.
@@ -33,7 +33,7 @@ pub(super) fn figures(points: &[Point<'_>], settings: &[Setting], schemes: &[(St
     Value::Object(settings.iter().map(of_setting).collect())
 }
 
-/// Of these settings those that were measured; all where none was, so that the verdict says so.
+/// The settings that were measured; all of them if none was, so that the verdict says so.
 pub(super) fn measured(points: &[Point<'_>], settings: Vec<Setting>) -> Vec<Setting> {
     let is_measured = |setting: &Setting| View::new(points, setting).of((BASELINE, "none")).next().is_some();
     let found: Vec<Setting> = settings.iter().copied().filter(is_measured).collect();
@@ -64,7 +64,7 @@ fn best(ratios: &[(u8, Spread)]) -> Option<Spread> {
     ratios.iter().map(|(_, spread)| *spread).max_by(|a, b| a.mean.total_cmp(&b.mean))
 }
 
-/// The one farthest from 1.
+/// The ratio farthest from 1.
 fn farthest(ratios: &[(u8, Spread)]) -> Option<Spread> {
     ratios.iter().map(|(_, spread)| *spread).max_by(|a, b| (a.mean - 1.0).abs().total_cmp(&(b.mean - 1.0).abs()))
 }

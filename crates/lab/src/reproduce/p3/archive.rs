@@ -22,22 +22,22 @@ use crate::job::{Inside, Job};
 use crate::run_spec::VERSION;
 use crate::snapshot::{Snapshot, layers};
 
-/// What records call it.
+/// The kind of these runs in records.
 const KIND: &str = "archive";
 /// What a request costs the host: a read of 512 bytes through system call, ext4 and block layer on
 /// Linux 5.12 (Zhong et al., XRP, OSDI 2022, table 1; docs/design/11-host-model.md).
 pub const REQUEST_NS: u64 = 3_048;
 /// Bytes that tar reads at a time: what Linux reads ahead for it (`read_ahead_kb`).
 const READ_AHEAD: usize = 128 << 10;
-/// Bytes that qtar shares at a time, half of what the drive's log of remaps has room for: a group
-/// that the device refuses for room has been looked at for nothing.
+/// Bytes that qtar shares at a time, half of what the drive's log of remaps has room for: if the
+/// device refuses a group for lack of room, the work on that group was in vain.
 const SHARED: u64 = 64 << 20;
 /// Bytes of a write of the fill.
 const PIECE: u64 = 1 << 20;
 /// Files of a directory. Assumption; Linux has about as many.
 const PER_DIRECTORY: usize = 16;
 
-/// Which files there are.
+/// The files of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "files")]
 pub enum Files {
@@ -55,7 +55,7 @@ pub enum Files {
     },
 }
 
-/// The tree of P3: Linux 4.4.52 has so many files and bytes.
+/// Number of files, and of bytes, of P3's tree: Linux 4.4.52.
 pub const LINUX: (u64, u64) = (58_779, 725_000_000);
 /// The deviation of the sizes' logarithm. Assumption: a median of 4.5 KB beside the mean of 12.3.
 const SPREAD: f64 = 1.42;
@@ -93,9 +93,9 @@ enum Way {
 pub struct Archive {
     /// The volume; its host is set by each reading.
     pub stack: StackSpec,
-    /// What is on it.
+    /// The files on the volume.
     pub files: Files,
-    /// Of sizes and faults.
+    /// Seed of sizes and faults.
     pub seed: u64,
 }
 
@@ -223,7 +223,7 @@ impl Archive {
     }
 }
 
-/// What a reading came to.
+/// The outcome of reading all files one way.
 struct Reading {
     figures: Figures,
     requests: u64,
@@ -232,7 +232,8 @@ struct Reading {
     layer: BTreeMap<String, LayerValue>,
 }
 
-/// What the record has of the layer, for qtar on the device alone.
+/// Values of the layer that the record keeps for qtar on the device alone: their names in the
+/// record and in the layer.
 const REMAPS: [(&str, &str); 5] = [
     ("checkpoint_ns", "ftl_checkpoint_stalls_ns"),
     ("remaps", "ftl_remaps"),

@@ -1,9 +1,9 @@
-//! What a read-ahead takes whose pieces lie apart: how much of it is that of more requests, and how
-//! much that of pieces on the same dies (FAST 2024: fragments are slow by their dies).
+//! The time of a read-ahead whose pieces lie apart: how much of it comes from more requests, and
+//! how much from pieces on the same dies (FAST 2024: fragments are slow because of their dies).
 //!
-//! On the bare device, as F2FS asks for the pieces of a read-ahead: all at once. Pages of writers
-//! in turns are written at addresses as a log gives them; 64 writers come to the same dies each
-//! time, 63 do not.
+//! The runs use the bare device, and request the pieces of a read-ahead all at once, as F2FS does.
+//! Pages of writers in turns are written at the addresses that a log would give them. With 64
+//! writers the pages of a writer fall on the same dies each time, with 63 they do not.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::LabError;
 use crate::job::{Inside, Job};
 use crate::run_spec::VERSION;
 
-/// What records call it.
+/// The kind of these runs in records.
 const KIND: &str = "dies";
 /// Pages of a read-ahead, 128 KiB.
 const WINDOW: u64 = 32;
@@ -36,7 +36,7 @@ pub struct Dies {
     pub writers: u64,
     /// Pages of a piece.
     pub pages: u64,
-    /// Of faults.
+    /// Seed of faults.
     pub seed: u64,
 }
 

@@ -17,14 +17,14 @@ use crate::job::{Inside, Job};
 use crate::run_spec::VERSION;
 use crate::snapshot::{Snapshot, layers};
 
-/// What records call it.
+/// The kind of these runs in records.
 const KIND: &str = "fragments";
 /// Bytes of each read: what Linux reads ahead.
 const READ: u64 = 128 << 10;
 const PAGE: u64 = 4096;
 /// Dirty pages at which a volume with the least host writes back.
 const DIRTY_PAGES: u64 = 64;
-/// Looks for idle work between two readings.
+/// Number of times that idle work is looked for between two readings.
 const WORKS: u32 = 12;
 
 /// How the files were written, and what is done with them.
@@ -44,14 +44,14 @@ pub struct Shape {
     pub rounds: u32,
 }
 
-/// One volume of such files.
+/// A volume with files that were written in turns.
 #[derive(Clone, Debug)]
 pub struct Fragments {
     /// The volume with its cleaners.
     pub stack: StackSpec,
     /// The files.
     pub shape: Shape,
-    /// Of faults.
+    /// Seed of faults.
     pub seed: u64,
 }
 
@@ -110,7 +110,7 @@ fn read_through(fs: &dyn FileSystem, files: &[InodeNumber], size: u64) -> Result
     Ok(())
 }
 
-/// Lets time pass until there was work so many times. Whether there was any.
+/// Lets time pass until idle work was due [`WORKS`] times. Returns whether any work was done.
 fn idle(stack: &mut Stack) -> Result<bool, LabError> {
     let (clock, mut did) = (stack.clock.clone(), false);
     for _ in 0..WORKS {

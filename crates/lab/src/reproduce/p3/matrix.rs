@@ -54,7 +54,8 @@ impl Cell {
         Self { device, mix: mix.clone(), speeds: CLEANERS.iter().map(speed).collect() }
     }
 
-    /// The speed of the one that weighs all ways by the best of the others, and which that is.
+    /// The speed of the cleaner that weighs all ways, divided by that of the best other cleaner,
+    /// and the name of that cleaner.
     fn unified(&self) -> Option<(f64, &'static str)> {
         let named = || CLEANERS.iter().zip(&self.speeds).filter_map(|(cleaner, speed)| Some((cleaner.name, (*speed)?)));
         let unified = named().find(|(name, _)| *name == UNIFIED)?.1;
@@ -111,7 +112,8 @@ pub fn compared(runs: &Runs) -> Claim {
     check::claim(stated, &judge_in(vec![Whole], checks), ("tables", tables), &exceptions(&ratios))
 }
 
-/// The cells in which it is slower, the worst first, and by which cleaner it is beaten how often.
+/// Names the cells in which the cleaner that weighs all ways is slower, the worst first, and says
+/// how often each other cleaner beats it.
 fn exceptions(ratios: &[(f64, &Cell, &str)]) -> String {
     let mut slower: Vec<_> = ratios.iter().filter(|(ratio, ..)| *ratio < 1.0 - NO_WORSE).collect();
     slower.sort_by(|a, b| a.0.total_cmp(&b.0));

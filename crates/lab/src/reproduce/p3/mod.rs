@@ -1,7 +1,7 @@
 //! P3: remapping, for file utilities and for the cleaner of F2FS.
 //!
-//! [`plan`] says which runs are made, [`archive`], [`dies`] and [`fragments`] are those that no
-//! workload has, [`verdict`] judges each claim from records alone, [`matrix`] compares all
+//! [`plan`] says which runs are made, [`archive`], [`dies`] and [`fragments`] are the runs that are
+//! not workloads, [`verdict`] judges each claim from records alone, [`matrix`] compares all
 //! cleaners.
 
 pub mod archive;
@@ -87,7 +87,7 @@ fn all(request: &Request<'_>, experiments: &[Experiment]) -> Result<Vec<RunRecor
 /// The records of P3's runs, by what they are for.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
-    /// Whether they are a quick look's.
+    /// Whether the records come from a quick look.
     pub quick: bool,
     /// P3.1, P3.2: files that are packed.
     pub archives: Vec<RunRecord>,
@@ -119,7 +119,7 @@ pub fn judge(runs: &Runs, wanted: &dyn Fn(&str) -> bool) -> Vec<Claim> {
     judges.into_iter().filter(|(claim, _)| wanted(claim)).map(|(_, judge)| judge(runs)).collect()
 }
 
-/// The spec of a run that no workload has: what kind it is, and its shape.
+/// The spec of a run that is not a workload: its kind and its shape.
 fn spec_of(kind: &str, shape: &impl Serialize, stack: &StackSpec, verify: bool) -> Value {
     let mut workload = json!(shape);
     if let Some(workload) = workload.as_object_mut() {
@@ -128,7 +128,7 @@ fn spec_of(kind: &str, shape: &impl Serialize, stack: &StackSpec, verify: bool) 
     json!({"stack": stack, "workload": workload, "verify": verify})
 }
 
-/// The record of such a run, without anything that was measured.
+/// The record of a run that is not a workload, without measured values.
 fn empty_record(kind: &str, spec: Value, stack: &StackSpec, seed: u64) -> RunRecord {
     RunRecord {
         schema: SCHEMA,

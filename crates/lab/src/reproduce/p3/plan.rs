@@ -15,7 +15,7 @@ pub const DEVICE: &str = "p3-ssd";
 /// The devices of the matrix.
 pub const DEVICES: [&str; 5] = ["card-a", "card-b", "card-c", DEVICE, "nvme-tlc"];
 
-/// The seed of what is compared.
+/// The seed of the compared runs.
 const SEED: u64 = 1;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -24,7 +24,7 @@ const MIB: u64 = 1 << 20;
 /// there is cleaning, whether logs fill gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// What verdicts call it.
+    /// The setting's name in verdicts.
     pub name: &'static str,
     /// Nanoseconds of the host for each request.
     pub request_ns: u64,
@@ -95,7 +95,7 @@ pub const CLEANERS: [Cleaner; 8] = [
     cleaner(UNIFIED, "unified", "unified", MoverName::Copy),
 ];
 
-/// The one that weighs all ways.
+/// The name of the cleaner that weighs all ways.
 pub const UNIFIED: &str = "unified";
 
 impl Cleaner {
@@ -104,18 +104,18 @@ impl Cleaner {
         if is_card(device) { self.on_card } else { self.on_drive }
     }
 
-    /// Whether the device can do it.
+    /// Whether the device can run this cleaner.
     pub fn is_possible(&self, device: &str) -> bool {
         self.mover == MoverName::Copy || !is_card(device)
     }
 }
 
-/// Whether it is a memory card, which cannot remap.
+/// Whether the device is a memory card, which cannot remap.
 pub fn is_card(device: &str) -> bool {
     device.starts_with("card-")
 }
 
-/// How much is run.
+/// The extent of the runs.
 #[derive(Clone, Copy)]
 pub struct Scale {
     quick: bool,
@@ -130,7 +130,8 @@ const PIECES: [u64; 6] = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB];
 
 /// Writers in turns of P3.5.
 pub const IN_TURNS: u64 = 63;
-/// Writers whose pages all fall on few of the 64 dies, and such whose pages do not.
+/// Numbers of writers in turns: with 64 the pages of a writer fall on few of the 64 dies, with 63
+/// on all.
 pub const WRITERS: [u64; 2] = [64, 63];
 /// Pages of the pieces of a read-ahead.
 pub const DIE_PAGES: [u64; 4] = [1, 4, 16, 32];
@@ -174,19 +175,20 @@ impl Scale {
     }
 }
 
-/// A drive of about a gigabyte: its blocks, and pages of a block. The layer keeps six superblocks
-/// open or free, so blocks are shorter and as many more; erases are shorter alike.
+/// Drives of about a gigabyte: name, number of blocks, pages of a block. The layer keeps six
+/// superblocks open or free, so these drives have shorter blocks, and more of them; erases are
+/// shorter in the same ratio.
 const SMALL: [(&str, u32, u32); 2] = [(DEVICE, 8448, 32), ("nvme-tlc", 8192, 8)];
 /// Bytes of a card that are used.
 const CARD_CAPACITY: u64 = 512 * MIB;
 /// How much of a device is used.
 #[derive(Clone, Copy, PartialEq)]
 enum Size {
-    /// All of it.
+    /// The whole device.
     Whole,
-    /// A gigabyte, or half of one of a card.
+    /// A gigabyte of a drive, or half a gigabyte of a card.
     Small,
-    /// A quarter of that.
+    /// A quarter of [`Self::Small`].
     Least,
 }
 

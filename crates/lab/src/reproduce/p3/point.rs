@@ -1,4 +1,4 @@
-//! Which of P3's runs a record is of, and figures of such records.
+//! Finds P3's runs among records, and computes figures of these runs.
 
 use nandkit_record::{Figures, LayerValue, RunRecord};
 use serde_json::Value;
@@ -46,7 +46,7 @@ pub fn speed(record: &RunRecord) -> f64 {
     record.figures.write_mb_per_s.unwrap_or(0.0)
 }
 
-/// A workload's name: that behind holes, where there is one.
+/// The name of the workload that runs after `holes`; empty if there is none.
 pub fn name_of(record: &RunRecord) -> &str {
     let then = record.spec.pointer("/workload/then").and_then(Value::as_str).unwrap_or_default();
     then.split(':').next().unwrap_or(then)

@@ -12,9 +12,9 @@ use super::Runs;
 use super::plan::{CLEANING, DIE_PAGES, GATHER, IN_TURNS, MOVERS, READING, Scale, Setting, WRITERS};
 use super::point::{change, count, find, gain, name_of, series, speed, way};
 
-/// Within so much a factor of the paper's is met.
+/// Relative difference up to which a factor of the paper counts as met.
 const MET: f64 = 0.2;
-/// A little; no gain; close to.
+/// Relative difference that counts as "a little", as "no gain" or as "close to".
 const LITTLE: f64 = 0.1;
 const MIB: u64 = 1 << 20;
 /// Blocks of a segment.
@@ -420,7 +420,7 @@ pub fn pieces(runs: &Runs) -> Claim {
     claim(stated, &READING, checks, tables, &costs_of_pieces(runs))
 }
 
-/// Microseconds of a read-ahead in pieces of so many pages.
+/// Microseconds of a read-ahead in pieces of `pages` pages.
 fn window_us(runs: &Runs, setting: &Setting, writers: u64, pages: u64) -> Option<f64> {
     let wanted = [
         ("/workload/writers", json!(writers)),
@@ -441,7 +441,7 @@ fn dies_table(runs: &Runs) -> Value {
     table("A read-ahead of 128 KiB on the bare device, its pieces at once", &columns, rows.to_vec())
 }
 
-/// What split requests and what dies in common cost, in microseconds for each read-ahead.
+/// The costs of split requests and of pieces on common dies, in microseconds for each read-ahead.
 fn costs_of_pieces(runs: &Runs) -> String {
     let [few, all] = WRITERS;
     let each = READING.iter().filter_map(|setting| {

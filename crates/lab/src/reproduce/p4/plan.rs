@@ -12,7 +12,7 @@ pub const WORKLOADS: [&str; 5] = ["postmark-small", "postmark-large", "fax", "ph
 /// `postmark-large` with a file in 256 calls instead of 16: what a program with a small buffer
 /// does.
 pub const LARGE_IN_PIECES: &str = "postmark-large, 4 KiB a call";
-/// Bytes of its calls.
+/// Bytes of the calls of [`LARGE_IN_PIECES`].
 pub const PIECE: u64 = 4096;
 
 /// The limits that are swept for P4.1; `Np / 2` is 64.
@@ -27,11 +27,11 @@ pub const FAT_BLOCK: u32 = 0;
 /// How the file system is set up, where the paper says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// What verdicts call it.
+    /// The setting's name in verdicts.
     pub name: &'static str,
     /// Blocks of the chip that are used.
     pub blocks: u32,
-    /// Which FAT.
+    /// The type of the FAT.
     pub fat_type: FatTypeName,
     /// Bytes of a cluster.
     pub cluster_size: u32,
@@ -84,7 +84,7 @@ pub const BESIDE: [Setting; 5] = [
     Setting { name: "864 MiB, sectors of 2 KiB, 64 cached", sector_size: 2048, cache_sectors: 64, ..WHOLE },
 ];
 
-/// All of them, those that count first.
+/// All settings; those that count come first.
 pub fn all_settings() -> impl Iterator<Item = &'static Setting> + Clone {
     SETTINGS.iter().chain(&BESIDE)
 }
@@ -103,7 +103,7 @@ const SMALL: Setting = Setting {
 
 const WHOLE: Setting = Setting { name: "864 MiB", blocks: 3540, cluster_size: 32 << 10, ..SMALL };
 
-/// How much is run.
+/// The extent of the runs.
 pub struct Scale {
     quick: bool,
 }
@@ -118,7 +118,7 @@ enum Length {
 }
 
 impl Scale {
-    /// All of it, or a quick look: one seed, and short workloads throughout.
+    /// The whole extent, or a quick look: one seed, and short workloads throughout.
     pub const fn new(quick: bool) -> Self {
         Self { quick }
     }
@@ -200,7 +200,7 @@ fn four() -> Vec<FtlSpec> {
     PolicyName::ALL.into_iter().map(|policy| FtlSpec::BlockMap(block_map(policy))).collect()
 }
 
-/// What is told beside them: macroscopic with the other estimator, and FAST.
+/// Layers that are told beside the four policies: macroscopic with the other estimator, and FAST.
 fn others() -> Vec<FtlSpec> {
     let regression = BlockMapSpec { alpha: AlphaName::Regression, ..block_map(PolicyName::Macroscopic) };
     vec![FtlSpec::BlockMap(regression), FtlSpec::Fast(FastSpec::default())]
@@ -228,7 +228,8 @@ pub fn settling_step(setting: &Setting, transactions: u64) -> Result<Experiment,
     Ok(Experiment::product(&stacks([setting], &layers)?, &[small_files(transactions)?], &[1])?)
 }
 
-/// The other policies on the small files, as long; in the first setting all that is compared.
+/// The other policies on the small files, with the same number of transactions; in the first
+/// setting also the layers that are only told.
 pub fn settled(setting: &Setting, transactions: u64) -> Result<Experiment, LabError> {
     let mut layers: Vec<FtlSpec> =
         [PolicyName::Limit, PolicyName::Macroscopic].map(|policy| FtlSpec::BlockMap(block_map(policy))).to_vec();

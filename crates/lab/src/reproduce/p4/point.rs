@@ -1,4 +1,4 @@
-//! What a record of P4's runs is a record of, and comparisons between such records.
+//! Finds P4's runs among records, and compares these runs.
 
 use nandkit_record::{LayerValue, RunRecord};
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub struct Point<'a> {
     pub seed: u64,
     /// Whether the run traced a block's recyclings.
     pub is_traced: bool,
-    /// All of it.
+    /// The whole record.
     pub record: &'a RunRecord,
 }
 
@@ -102,11 +102,11 @@ impl Point<'_> {
 pub struct Spread {
     /// The mean.
     pub mean: f64,
-    /// The least.
+    /// The least value.
     pub min: f64,
-    /// The greatest.
+    /// The greatest value.
     pub max: f64,
-    /// How many seeds.
+    /// The number of seeds.
     pub seeds: usize,
 }
 
@@ -117,7 +117,7 @@ impl From<Spread> for f64 {
 }
 
 impl Spread {
-    /// Over these values; `None` where there are none.
+    /// Mean, least and greatest of these values, one for each seed; `None` without values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().collect();
         let seeds = values.len();
@@ -129,7 +129,7 @@ impl Spread {
         })
     }
 
-    /// As JSON, rounded to four decimals.
+    /// The spread as JSON, rounded to four decimals.
     pub fn to_json(self) -> Value {
         let round = |value: f64| (value * 1e4).round() / 1e4;
         serde_json::json!({"mean": round(self.mean), "min": round(self.min), "max": round(self.max), "seeds": self.seeds})

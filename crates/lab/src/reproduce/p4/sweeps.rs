@@ -33,7 +33,7 @@ fn fewest_stable(points: &[Point<'_>], setting: &str, workload: &str) -> Option<
     LOG_BLOCKS.into_iter().rev().take_while(is_stable).last()
 }
 
-/// The mean speed with so many log blocks as a share of that with eight.
+/// The mean speed with a number of log blocks, as a share of the mean speed with eight.
 fn speed_to_eight(points: &[Point<'_>], setting: &str, workload: &str, log_blocks: u32) -> Option<f64> {
     Some(seconds(points, setting, workload, 8)?.mean / seconds(points, setting, workload, log_blocks)?.mean)
 }

@@ -38,12 +38,12 @@ impl Check {
         Self { name, text, holds, measured: None }
     }
 
-    /// The same under another name.
+    /// This check under another name.
     pub fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// The same with its figure, if it was measured.
+    /// This check with its figure, if it was measured.
     pub fn with(self, measured: Option<f64>) -> Self {
         Self { measured, ..self }
     }
@@ -54,7 +54,7 @@ fn figures<'c>(checks: impl IntoIterator<Item = &'c Check>) -> Vec<(String, Opti
     checks.into_iter().map(|check| (check.name.clone(), check.measured)).collect()
 }
 
-/// What the checks of one setting say.
+/// The checks of one setting.
 pub(super) struct InSetting {
     pub setting: String,
     pub checks: Vec<Check>,

@@ -23,7 +23,7 @@ pub struct Theory;
 /// How far simulation may be from theory, as a share of theory.
 pub const BAR: f64 = 0.01;
 
-/// One row.
+/// A row: a claim of theory beside simulation.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The claim's id: `theory.fifo-0.15`.
@@ -36,7 +36,7 @@ pub struct Row {
     pub simulation: Vec<f64>,
     /// Where the formula is from.
     pub source: &'static str,
-    /// What has to be known with it.
+    /// A remark on the row.
     pub note: String,
 }
 

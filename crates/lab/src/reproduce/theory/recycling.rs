@@ -19,10 +19,10 @@ use crate::{LabError, SpecError};
 pub enum Cycle {
     /// Always by a merge.
     Merge,
-    /// Always by a migration that copies so many pages.
+    /// Always by a migration that copies this number of pages.
     Migrate(u32),
-    /// By migrations that copy `alpha`, `2 alpha`, ... pages, and a merge behind the best number of
-    /// them.
+    /// By migrations that copy `alpha`, `2 alpha`, ... pages, and by a merge after the best number
+    /// of migrations.
     Period(u32),
 }
 
@@ -60,11 +60,11 @@ pub const ROWS: [Plan; 9] = [
 const MS: f64 = 1e6;
 /// P4's time of a program in milliseconds.
 const PROGRAM_MS: f64 = 1.013;
-/// Cycles that are measured; the first one is not.
+/// Number of measured cycles; further cycles before them are not measured.
 const CYCLES: u32 = 40;
 
-/// P4's chip, and what a page of the map costs on it: its program, and its share of the erase of a
-/// block of them.
+/// The costs of P4's chip with `map_pages` pages of the map for each recycling. A page of the map
+/// costs its program, and its share of the erase of a block of map pages.
 fn costs(map_pages: u32) -> Costs {
     let plain = Costs::P4;
     let page = PROGRAM_MS + plain.erase / f64::from(plain.pages_per_block);
@@ -72,8 +72,7 @@ fn costs(map_pages: u32) -> Costs {
 }
 
 impl Plan {
-    /// Milliseconds for each writable page; for the row of the best number of migrations that
-    /// number.
+    /// Milliseconds for each writable page; for the row `BEST` the best number of migrations.
     pub fn theory(&self) -> f64 {
         let costs = costs(self.map_pages);
         match self.cycle {
@@ -114,8 +113,8 @@ impl Plan {
             Cycle::Migrate(pages) => measured("merge+migration", 0, self.map_pages, &[pages]),
             Cycle::Period(alpha) => {
                 let period = |n: u64| {
-                    // The last entry is the log block that is merged: how many of its pages are
-                    // valid is all one.
+                    // The last entry is the log block that is merged; its number of valid pages
+                    // does not matter.
                     let valid: Vec<u32> = (1..=n as u32 + 1).map(|k| alpha * k).collect();
                     measured("limit", n as u32, self.map_pages, &valid)
                 };
@@ -147,12 +146,12 @@ struct Cycles<'a> {
     valid: &'a [u32],
     pages_per_block: u32,
     cycles: u32,
-    /// Whether the whole block is written before: its copies are there then.
+    /// Whether the whole logical block is written first, so that recycling finds all its pages.
     fill: bool,
 }
 
 impl Cycles<'_> {
-    /// Runs them; returns how many pages that wrote.
+    /// Runs the cycles; returns the number of pages written.
     fn run(&self, device: &mut dyn BlockDevice) -> Result<u64, LabError> {
         let length = device.geometry().sector_size;
         let mut written = 0;
@@ -169,7 +168,7 @@ impl Cycles<'_> {
         }
         let migrates_for_ever = self.valid.len() == 1;
         for cycle in 0..self.cycles {
-            // What the migration before left in the log block; a merge leaves nothing.
+            // Valid pages that the migration before left in the log block; a merge leaves none.
             let mut kept = 0;
             for &valid in self.valid {
                 // Migrations for ever keep what they had; the log block of a merge begins empty, as

@@ -19,7 +19,7 @@ pub enum Victim {
     Fifo,
     /// A block at random.
     Random,
-    /// The one with the fewest valid pages of so many drawn.
+    /// The one with the fewest valid pages among this number of drawn superblocks.
     Among(u32),
     /// The one with the fewest valid pages.
     Greedy,
@@ -32,7 +32,8 @@ pub enum Overwrites {
     Uniform,
     /// Four fifths of the writes go to a fifth of the pages; nothing tells hot from cold.
     Mixed,
-    /// The same, and hot and cold pages have superblocks of their own, as known beforehand.
+    /// Hot and cold pages as in `Mixed`; they are known beforehand, and have superblocks of their
+    /// own.
     Separated,
 }
 
@@ -96,9 +97,9 @@ pub const ROWS: [Plan; 33] = [
 ];
 
 impl Victim {
-    /// The name that specs have. Theory draws among equal blocks. Where all pages are alike it does
-    /// not matter which of them goes, and the default is what is judged; where hot and cold ones
-    /// share a device the oldest of equal blocks is more often a cold one.
+    /// The victim rule's name in specs. Theory draws among equal blocks. If all pages are alike, it
+    /// does not matter which of the equal blocks goes, and the default rule is judged; if hot and
+    /// cold pages share a device, the oldest of equal blocks is more often a cold one.
     fn name(self, overwrites: Overwrites) -> String {
         match self {
             Self::Greedy if overwrites != Uniform => "greedy-by-lot".to_string(),
@@ -137,12 +138,12 @@ impl Plan {
             (Separated, Victim::Random) => separated(&device, &hot_cold, Choice::Among(1)),
             (Separated, Victim::Among(d)) => separated(&device, &hot_cold, Choice::Among(d)),
             (Separated, Victim::Greedy) => separated(&device, &hot_cold, Choice::Greedy),
-            // No row: what is known of FIFO looks at one frontier.
+            // No row: the known result for FIFO is about a single frontier.
             (Separated, Victim::Fifo) => f64::NAN,
         })
     }
 
-    /// Where that is from.
+    /// The source of the formula.
     const fn source(&self) -> &'static str {
         match (self.overwrites, self.victim) {
             (Uniform, Victim::Fifo) => {
@@ -186,18 +187,18 @@ impl Plan {
     }
 }
 
-/// How much is run.
+/// The extent of the runs.
 pub struct Scale {
     /// Blocks of a device with the least spare, 0.07.
     pub blocks: u32,
     /// The seeds.
     pub seeds: Vec<u64>,
-    /// When a device has settled and is known.
+    /// The rule by which a device has settled, and by which its figure is known.
     pub rule: SteadyRule,
 }
 
 impl Scale {
-    /// All of it, or a quick look at a device an eighth as large.
+    /// The whole extent, or a quick look at a device an eighth as large.
     pub fn new(quick: bool) -> Self {
         let rule = SteadyRule { tolerance: if quick { 0.005 } else { 0.002 }, ..SteadyRule::default() };
         Self { blocks: if quick { 8192 } else { 65_536 }, seeds: vec![1, 2, 3], rule }
