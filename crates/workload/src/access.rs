@@ -1,5 +1,5 @@
-//! What `random` and `sequential` share: accesses of one size to a footprint, on blocks or on one
-//! file.
+//! The common part of `random` and `sequential`: accesses of one size to a footprint, on blocks or
+//! on one file.
 
 use nandkit_block::BlockGeometry;
 use nandkit_units::random::{Random, Zipf};
@@ -32,7 +32,8 @@ pub(crate) enum Locality {
 }
 
 impl Locality {
-    /// Zipf ranks over `blocks`; scattered, or the most popular first.
+    /// Zipf's law over `blocks` blocks. With `scatter` popular blocks are spread over the
+    /// footprint, otherwise they come first.
     pub fn zipf(blocks: u64, exponent: f64, scatter: bool) -> Self {
         let mut step = 1;
         if scatter {
@@ -217,7 +218,8 @@ pub struct AccessBlocks {
     steps: Steps,
     block_sectors: u32,
     unit: Option<u32>,
-    /// Of an open loop, and whether they count in this phase.
+    /// The arrivals of an open loop, and whether they apply in this phase; `None` for a closed
+    /// loop.
     arrivals: Option<(Box<ArrivalClock>, bool)>,
 }
 

@@ -1,4 +1,4 @@
-//! What the three embedded workloads (Gal and Toledo, USENIX ATC 2005) share.
+//! The common part of the three embedded workloads (Gal and Toledo, USENIX ATC 2005).
 //!
 //! The paper describes a fax machine, a cell phone and an event recorder. Its text could not be had
 //! when this was written: the kinds of files and the sizes marked "as remembered" are from memory
@@ -60,7 +60,7 @@ impl<T: Transactions> FileWorkload for TransactionFiles<T> {
     }
 }
 
-/// Whether so many bytes fit into the free space.
+/// Checks that `needed` bytes fit into the `available` bytes of free space.
 pub(crate) fn fits(workload: &'static str, needed: u64, available: u64, advice: &str) -> Result<()> {
     if needed <= available {
         return Ok(());

@@ -83,8 +83,8 @@ impl Holes {
         [of(1.0 - self.cold_share, self.warm_valid), of(self.cold_share, self.cold_valid)]
     }
 
-    /// The stream of operations on a volume with so much free space. `behind` gives what follows
-    /// the holes, where `then` names a workload, by the space that they leave.
+    /// The stream of operations on a volume with `free_bytes` bytes of free space. `behind` makes
+    /// the workload that `then` names, if any, from the number of bytes that the holes leave free.
     pub(crate) fn files(
         &self,
         seed: u64,
@@ -150,7 +150,7 @@ pub struct HolesFiles {
     records: [u64; 2],
     chosen: Vec<(usize, u32)>,
     order: Vec<u32>,
-    /// What is measured instead of new files, and its phase that is under way.
+    /// The workload that is measured instead of new files, if any, and the phase that it is in.
     then: Behind,
     then_phase: Option<Phase>,
     phase: Phase,

@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Value {
 
 /// A type that a parameter can have.
 pub trait ParameterValue: Sized {
-    /// What bounds it.
+    /// The type of the bounds of such a value.
     type Limits;
     /// Reads the value; `None` where it is of another type or outside its limits.
     fn from_value(value: &Value, limits: &Self::Limits) -> Option<Self>;
@@ -170,7 +170,7 @@ impl ParameterValue for String {
 pub struct ParameterDescription {
     /// The key.
     pub name: &'static str,
-    /// What it means, and where its default comes from.
+    /// The meaning of the parameter, and where its default comes from.
     pub help: String,
     /// The values that are allowed.
     pub expected: String,

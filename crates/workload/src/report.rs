@@ -14,7 +14,7 @@ pub struct Progress {
     pub phase: Option<Phase>,
     /// Operations (or, reading back, bytes) done in the phase.
     pub done: u64,
-    /// How many there will be, where that is known.
+    /// Number of operations (or bytes) that there will be, if that is known.
     pub total: Option<u64>,
     /// The simulated instant.
     pub now: Nanos,
@@ -39,8 +39,8 @@ impl Progress {
 /// Hears how far a run is, and stops it by answering `Break`.
 pub type ProgressSink<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
-/// A phase in windows, each of so many bytes written by the user, that goes on until whoever hears
-/// of their ends says that it is enough.
+/// A phase in windows, each with a number of bytes written by the user. The phase goes on until
+/// `ended` stops it at the end of a window.
 pub struct Windows<'a> {
     /// Bytes of a window; it ends with the operation that reaches them.
     pub bytes: u64,
@@ -113,7 +113,7 @@ impl PhaseReport {
     }
 }
 
-/// What a whole run came to.
+/// The counts of a whole run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverReport {
     /// The phases in which there was something to do, in their order.

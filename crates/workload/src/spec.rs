@@ -76,7 +76,7 @@ pub struct WorkloadDescription {
     pub parameters: Vec<ParameterDescription>,
 }
 
-/// Does the same with whichever parameters the spec has.
+/// Evaluates an expression with the parameters of whichever workload the spec has.
 macro_rules! with_parameters {
     ($spec:expr, $parameters:ident => $body:expr) => {
         match $spec {
@@ -259,7 +259,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// The stream of operations on a file system with so much free space.
+    /// The stream of operations on a file system with `free_bytes` bytes of free space.
     pub fn file_workload(&self, free_bytes: u64, seed: u64, inputs: &dyn Inputs) -> Result<Box<dyn FileWorkload>> {
         self.check()?;
         Ok(match self {
@@ -391,7 +391,8 @@ impl WorkloadSpec {
 }
 
 impl fmt::Display for WorkloadSpec {
-    /// As on the command line, with the parameters that differ from their defaults.
+    /// Writes the workload as on the command line, with the parameters that differ from their
+    /// defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         let defaults = Self::named(self.name()).map(|spec| spec.values()).unwrap_or_default();

@@ -19,8 +19,8 @@ pub enum BlockStream {
 }
 
 impl BlockStream {
-    /// The same as [`BlockDriver::run_phase`], with the choice of the workload taken out of the
-    /// loop.
+    /// Runs [`BlockDriver::run_phase`] with the workload's own type, so that the choice of the
+    /// workload is outside the loop.
     pub fn run_phase<D: BlockDevice + ?Sized>(
         &mut self,
         driver: &mut BlockDriver,
@@ -35,7 +35,7 @@ impl BlockStream {
         }
     }
 
-    /// The same of [`BlockDriver::run_windows`].
+    /// Runs [`BlockDriver::run_windows`] with the workload's own type.
     pub fn run_windows<D: BlockDevice + ?Sized>(
         &mut self,
         driver: &mut BlockDriver,

@@ -13,13 +13,15 @@ use crate::script::Script;
 
 /// What the streams of a workload do.
 pub(crate) trait Streams: Send {
-    /// One step of the fill, counted from 0; false where there is none left.
+    /// Puts one step of the fill, counted from 0, into the script; false if the fill has no such
+    /// step.
     fn fill(&mut self, step: u64, script: &mut Script) -> bool;
 
-    /// One turn of a stream; false where it has ended, and is not asked again.
+    /// Puts one turn of a stream into the script; false if the stream has ended, after which it
+    /// gets no further turn.
     fn turn(&mut self, stream: usize, script: &mut Script) -> bool;
 
-    /// What follows when all streams have ended.
+    /// Puts the operations that follow the end of all streams into the script.
     fn end(&mut self, script: &mut Script) {
         let _ = script;
     }

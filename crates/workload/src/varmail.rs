@@ -1,9 +1,9 @@
 //! `varmail`: filebench's personality of a mail server (workloads/varmail.f).
 //!
-//! Each thread does the same again and again: a file deleted; one created, appended to, made
-//! durable; one opened, read, appended to, made durable; one opened and read. Each of these ten
-//! steps is a turn. As in filebench files are drawn from the set at random, and one that a thread
-//! has open is not deleted.
+//! Each thread repeats the same steps: it deletes a file; creates one, appends to it and makes it
+//! durable; opens one, reads it, appends to it and makes it durable; opens one and reads it. Each
+//! of these ten steps is a turn. As in filebench files are drawn from the set at random, and one
+//! that a thread has open is not deleted.
 
 use nandkit_units::random::Random;
 
@@ -39,7 +39,7 @@ parameters! {
 /// The directory of the set; its files come after it.
 const DIRECTORY: FileSlot = FileSlot(1);
 
-/// Most of the mean that a size has; the distribution has no end, a volume has one.
+/// Largest size as a multiple of the mean: the distribution has no end, but a volume has.
 const SIZE_MAX: f64 = 64.0;
 
 impl Varmail {
@@ -48,7 +48,7 @@ impl Varmail {
     }
 
     pub(crate) fn check(&self) -> std::result::Result<(), SpecError> {
-        // Then there is always one that nobody has open.
+        // With this many files there is always one that no thread has open.
         let (first, needed) = (self.first(), 2 * self.threads + 1);
         if first < needed {
             let detail =
@@ -99,7 +99,7 @@ fn gamma(random: &mut Random) -> f64 {
 #[derive(Clone, Debug)]
 struct Thread {
     step: u32,
-    /// The file that it has open.
+    /// The file that the thread has open.
     file: Option<u32>,
     loops: u64,
 }

@@ -30,7 +30,7 @@ fn each_client_does_what_the_load_says() {
     assert_eq!((of(OperationKind::Create), of(OperationKind::Rename)), (2 * 3, 2));
     // Three rounds of a read and a repeated one.
     assert_eq!(of(OperationKind::Read), 2 * 3 * 3);
-    // What is written to a deleted file is none of the volume's.
+    // A write to a deleted file does not reach the volume.
     assert_eq!(of(OperationKind::Write), 2 * 5);
     assert_eq!((of(OperationKind::Truncate), of(OperationKind::Remove), of(OperationKind::RemoveDirectory)), (2, 2, 2));
     // A sync of each file, and one at the end.

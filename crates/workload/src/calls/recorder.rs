@@ -20,11 +20,11 @@ pub struct CallRecorder {
 }
 
 struct State {
-    /// None once it was finished, or a write has failed.
+    /// The compressed output; `None` after the end of the recording, or after a write has failed.
     out: Option<zstd::stream::write::Encoder<'static, BufWriter<Box<dyn Write + Send>>>>,
     failed: Option<io::Error>,
     calls: u64,
-    /// When the next calls arrived.
+    /// The arrival of the calls that follow.
     arrived: Nanos,
     /// Calendar time at which the call was issued that is under way.
     unix_ns: u64,

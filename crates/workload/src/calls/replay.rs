@@ -15,7 +15,7 @@ use crate::operation::Phase;
 use crate::report::{PhaseReport, ProgressSink};
 use crate::trace::{Format, LATEST, Timing, Trace, decompressed, shortened, unreadable};
 
-/// What the first line begins with.
+/// The beginning of a recording's first line.
 pub(crate) const MAGIC: &[u8] = b"{\"nandkit_calls\"";
 /// Longest first line.
 const HEADER_MAX: u64 = 4096;
@@ -56,8 +56,8 @@ enum Came {
 }
 
 impl CallReplay {
-    /// Opens a recording; `None` where the trace is none. Errors: a file that cannot be read,
-    /// another version, parameters that recordings do not have.
+    /// Opens a recording of calls; `None` if the trace is not a recording. Errors: a file that
+    /// cannot be read, another version, parameters that recordings do not have.
     pub fn open(spec: &Trace, inputs: &dyn Inputs) -> Result<Option<Self>> {
         spec.check()?;
         if !matches!(spec.format, Format::Auto | Format::Calls) {
@@ -99,7 +99,8 @@ impl CallReplay {
         self.skipped
     }
 
-    /// Whether the last call made everything durable, as that of a whole recording does.
+    /// Whether the last call made everything durable, as the last call of a complete recording
+    /// does.
     pub const fn is_synced(&self) -> bool {
         self.synced
     }
@@ -109,7 +110,7 @@ impl CallReplay {
         WorkloadError::Trace { file, line: self.line, found, expected }
     }
 
-    /// What the line in the buffer says.
+    /// Parses the line in the buffer. Errors: it is malformed; `expected` says what belongs there.
     fn parsed<T: serde::de::DeserializeOwned>(&self, expected: &str) -> Result<T> {
         serde_json::from_slice(&self.buffer).map_err(|error| {
             let text = shortened(&String::from_utf8_lossy(&self.buffer));
@@ -187,7 +188,7 @@ impl CallReplay {
             }
             Came::Error(_) if then.error.is_some() => {}
             Came::Error(error) if error.kind == ErrorKind::NotSupported => self.skipped += 1,
-            // A name that was not made, since its making was left out.
+            // The name does not exist here because the call that made it was left out.
             Came::Error(error) if error.kind == ErrorKind::NotFound && self.skipped > 0 => self.skipped += 1,
             Came::Error(source) => {
                 let operation = format!("{} of {}, line {}", request.name(), self.file, self.line);

@@ -4,9 +4,10 @@
 //! {"at":1200340,"unix":1790000000000000000,"call":"write","inode":5,"offset":0,"data":"hello%0A","came_to":{"bytes":6}}
 //! ```
 //!
-//! `at`: nanoseconds since the beginning, at which the call arrived; `unix`: calendar time. Inodes
-//! are those of the file system that was recorded; others give them other numbers. The first line
-//! of a file is `{"nandkit_calls":1,"root":1}`: the version, and the inode of the root.
+//! `at`: nanoseconds since the beginning, at which the call arrived; `unix`: calendar time. Inode
+//! numbers are those of the recorded file system; on another one the same files have other numbers.
+//! The first line of a file is `{"nandkit_calls":1,"root":1}`: the version, and the inode of the
+//! root.
 
 use nandkit_vfs::wrap::{Arguments, Call, CallOutput, Listed, Method};
 use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, InodeNumber, NewNode, RenameFlags, Timestamp};
@@ -18,7 +19,7 @@ use crate::operation::OperationKind;
 /// The version of the form.
 pub const VERSION: u32 = 1;
 
-/// The first line.
+/// The first line of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
@@ -28,21 +29,21 @@ pub struct Header {
     pub root: u64,
 }
 
-/// One line.
+/// A line of a recording: a call with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
     /// When the call arrived, in nanoseconds since the beginning.
     pub at: u64,
     /// Calendar time in nanoseconds since 1970.
     pub unix: u64,
-    /// What was asked.
+    /// The call that was made.
     #[serde(flatten)]
     pub request: Request,
-    /// What it came to.
+    /// The result of the call.
     pub came_to: CameTo,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CameTo {
@@ -55,7 +56,7 @@ pub struct CameTo {
     /// The inode that was found or made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<u64>,
-    /// What was listed.
+    /// The entries that were listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<Entries>,
 }
@@ -66,9 +67,10 @@ pub struct CameTo {
 pub struct Entries {
     /// Number of entries.
     pub entries: u64,
-    /// Whether who listed them wanted no more.
+    /// Whether the caller stopped the listing before its end.
     pub stopped: bool,
-    /// The cookies of the last but one and of the last; a listing goes on at one of them.
+    /// The cookies of the last entry but one and of the last entry; a listing goes on at one of
+    /// them.
     pub cookies: [u64; 2],
 }
 
@@ -79,7 +81,7 @@ impl From<Listed> for Entries {
 }
 
 impl CameTo {
-    /// As hooks are told it.
+    /// The result of a call, from what hooks are told of it.
     pub fn of(method: Method, outcome: Result<CallOutput, ErrorKind>) -> Self {
         match outcome {
             Err(kind) => Self { error: Some(kind.errno()), ..Self::default() },
@@ -93,7 +95,7 @@ impl CameTo {
     }
 }
 
-/// What an inode is to be.
+/// The kind of a new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "as in vfs")]
@@ -122,7 +124,7 @@ impl Kind {
         KINDS.into_iter().find(|(_, theirs)| *theirs == kind).map_or(Self::Regular, |(ours, _)| ours)
     }
 
-    /// The same for file systems.
+    /// This kind as file systems name it.
     pub fn in_vfs(self) -> FileKind {
         KINDS.into_iter().find(|(ours, _)| *ours == self).map_or(FileKind::Regular, |(_, theirs)| theirs)
     }
@@ -149,7 +151,7 @@ impl Flags {
         FLAGS.into_iter().find(|(_, theirs)| *theirs == flags).map_or(Self::Replace, |(ours, _)| ours)
     }
 
-    /// The same for file systems.
+    /// These flags as file systems name them.
     pub fn in_vfs(self) -> RenameFlags {
         FLAGS.into_iter().find(|(ours, _)| *ours == self).map_or(RenameFlags::Replace, |(_, theirs)| theirs)
     }
@@ -181,7 +183,7 @@ impl Change {
         Self { size, mode, uid, gid, accessed: time(accessed), modified: time(modified) }
     }
 
-    /// The same for file systems.
+    /// This change as file systems take it.
     pub fn in_vfs(self) -> AttributeChange {
         let Self { size, mode, uid, gid, accessed, modified } = self;
         let time = |time: Option<i64>| time.map(Timestamp);
@@ -249,7 +251,7 @@ pub enum Request {
         new_name: Bytes,
         flags: Flags,
     },
-    /// Without an inode everything.
+    /// Makes an inode durable, or everything without one.
     Sync {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         inode: Option<u64>,
@@ -295,7 +297,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// As hooks see it; `None` for a call that hands over what its method does not take.
+    /// The request of a call that hooks see; `None` if the call's arguments do not fit its method.
     pub fn of(call: &Call<'_>) -> Option<Self> {
         let Call { method, inode: InodeNumber(inode), name, offset, length, arguments } = *call;
         let (directory, name) = (inode, Bytes::from(name));
@@ -369,7 +371,7 @@ impl Request {
         }
     }
 
-    /// Whether it changes the volume.
+    /// Whether the call changes the volume.
     pub const fn is_change(&self) -> bool {
         !matches!(
             self,
@@ -385,7 +387,7 @@ impl Request {
         )
     }
 
-    /// The kind under which its latency is counted; `None` for what records have no kind for.
+    /// The kind under which the call's latency is counted; `None` if records have no kind for it.
     pub const fn kind(&self) -> Option<OperationKind> {
         Some(match self {
             Self::Lookup { .. } => OperationKind::Open,

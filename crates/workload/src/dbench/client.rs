@@ -112,13 +112,13 @@ fn behind_loop(load: &Load, first: usize) -> usize {
     load.lines.len()
 }
 
-/// What the clients have made, and how an operation changes it.
+/// The files that the clients have made, and how an operation changes them.
 #[derive(Debug)]
 struct ClientTree {
     names: Names,
 }
 
-/// Looks up what is there of a path.
+/// Looks a path up as far as it exists.
 fn look_up(found: PathLookup, script: &mut Script) {
     let (PathLookup::There(node) | PathLookup::In(node) | PathLookup::Beneath(node)) = found;
     if node != Node::ROOT {
@@ -265,7 +265,7 @@ fn path_of(load: &Load, client: usize, number: PathNumber) -> Vec<String> {
     parts.into_iter().map(|part| if part.contains("client1") { part.replace("client1", &own) } else { part }).collect()
 }
 
-/// Does one operation of a client. Errors: what the load has wrong; nothing is done then.
+/// Does one operation of a client. Errors: what is wrong in the load; nothing is done then.
 fn apply(
     volume: &mut ClientTree,
     client: &mut Client,
@@ -342,7 +342,7 @@ fn with_handle(
     let Some(node) = client.handles.get(&handle).copied() else {
         return Err((format!("the handle {handle} is not open"), "one of an NTCreateX before"));
     };
-    // A file that was deleted while it was open takes no more of the volume.
+    // Operations on a file that was deleted while it was open do not reach the volume.
     let is_there = volume.names.is_there(node);
     match operation {
         Of::Close { .. } => {

@@ -51,7 +51,7 @@ impl Sizes {
     }
 }
 
-/// What is being generated.
+/// A load that is being generated.
 struct Generator {
     load: Load,
     random: Random,
@@ -62,7 +62,7 @@ struct Generator {
     handle: u64,
 }
 
-/// A load of so many operations behind a fill of `data` bytes.
+/// A load of `operations` operations after a fill of `data` bytes.
 pub(super) fn generate(seed: u64, operations: u64, data: u64) -> Load {
     let random = Random::new(seed, "load of dbench");
     let mut generator =
@@ -86,7 +86,7 @@ impl Generator {
         self.push(operation, Status::Succeeds);
     }
 
-    /// How often something comes that comes so often on the average.
+    /// A random count whose mean is `mean`.
     fn times(&mut self, mean: f64) -> u64 {
         mean as u64 + u64::from(self.random.chance(mean.fract()))
     }

@@ -103,7 +103,7 @@ pub(super) enum LoadOperation {
     RemoveDirectory {
         path: PathNumber,
     },
-    /// Of an open file, without work for a file system.
+    /// An operation on an open file without work for a file system.
     OfHandle {
         handle: u64,
     },
@@ -168,7 +168,7 @@ fn wrong<T>(found: impl Into<String>, expected: impl Into<String>) -> std::resul
 }
 
 impl Load {
-    /// Reads a load file. Errors: one that cannot be read, or a line that is none of the grammar's.
+    /// Reads a load file. Errors: the file cannot be read, or a line does not follow the grammar.
     pub fn read(path: &str, inputs: &dyn Inputs) -> Result<Self> {
         let mut input = inputs.open(path).and_then(decompressed).map_err(|source| unreadable(path, source))?;
         let (mut load, mut bytes) = (Self::default(), Vec::new());

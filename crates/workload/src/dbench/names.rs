@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::operation::FileSlot;
 
-/// A file or directory. Its place is free for another one after its removal, which the generation
-/// tells.
+/// A file or directory. After its removal another one may take its place, with another generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     place: u32,
@@ -25,11 +24,11 @@ impl Node {
 struct Entry {
     generation: u32,
     size: u64,
-    /// What a directory holds; `None` for a file.
+    /// The entries of a directory; `None` for a file.
     children: Option<BTreeMap<String, Node>>,
 }
 
-/// The tree.
+/// The tree of directories and files.
 #[derive(Debug)]
 pub(super) struct Names {
     entries: Vec<Entry>,
@@ -43,9 +42,9 @@ pub(super) struct Names {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathLookup {
     There(Node),
-    /// Only the last part is missing; the directory.
+    /// Only the last part of the path is missing; this is the directory above it.
     In(Node),
-    /// The deepest directory that is there.
+    /// More parts are missing; this is the deepest directory that exists.
     Beneath(Node),
 }
 
@@ -59,7 +58,7 @@ impl Names {
         self.entries.get(node.place as usize).filter(|entry| entry.generation == node.generation)
     }
 
-    /// Whether it is still there.
+    /// Whether the file or directory still exists.
     pub fn is_there(&self, node: Node) -> bool {
         self.entry(node).is_some()
     }

@@ -28,8 +28,8 @@ impl Ahead {
         Self { operations: [None; AHEAD], first: 0, known: 0, left: most, failed: None }
     }
 
-    /// The next operation; `None` behind the last of the batch or of the phase. Errors: the
-    /// workload's, in the turn of the operation that it failed to give.
+    /// The next operation; `None` after the last operation of the batch or of the phase. Errors:
+    /// the workload's error, returned in place of the operation that the workload failed to give.
     #[inline(always)]
     pub fn next<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized>(
         &mut self,

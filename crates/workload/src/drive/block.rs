@@ -94,8 +94,9 @@ impl BlockDriver {
         self.run(phase, workload, device, None, progress)
     }
 
-    /// The same with the operations that the workload has for [`Phase::Measure`], whatever the
-    /// phase is reported as, window by window for as long as they last or are wanted.
+    /// Applies a phase like [`Self::run_phase`], with the operations that the workload has for
+    /// [`Phase::Measure`], whatever phase they are reported as. The phase is divided into windows,
+    /// and ends when the operations do or when `windows` stops it.
     pub fn run_windows<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized>(
         &mut self,
         phase: Phase,
@@ -242,7 +243,7 @@ impl Core {
         }
     }
 
-    /// Applies up to so many operations; fewer only at the end of the phase.
+    /// Applies up to `most` operations; fewer only at the end of the phase.
     #[inline]
     fn run_batch<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized, L: Ledger, Q: Queue>(
         &mut self,

@@ -118,9 +118,9 @@ pub(super) struct UnitLedger {
     unit_sectors: u32,
     /// The shift that divides by `unit_sectors`, where it is a power of two.
     shift: Option<u32>,
-    /// How often written; [`UnitLedger::TRIMMED`] set where trimmed since.
+    /// How often each unit was written; [`UnitLedger::TRIMMED`] is set if it was trimmed since.
     counts: SparseTable<u32>,
-    /// What units hold that was written to others.
+    /// The content of each unit that was mapped to the content of another unit.
     shared: BTreeMap<u64, Description>,
 }
 

@@ -34,10 +34,10 @@ pub(super) trait Queue {
         report: &mut PhaseReport,
     ) -> Issue;
 
-    /// The device has taken the operation, and tells its end.
+    /// Notes that the device has taken the operation, and the end that it told.
     fn complete(&mut self, operation: &BlockOperation, issue: Issue, told: Nanos, report: &mut PhaseReport);
 
-    /// The device has refused the operation, of which a part may be under way.
+    /// Notes that the device has refused the operation, of which a part may be under way.
     fn refuse(&mut self, operation: &BlockOperation, issue: Issue);
 
     /// Waits for all outstanding operations.
@@ -121,7 +121,7 @@ struct Outstanding {
     /// The end as far as known; it may still become later, never earlier.
     end: Nanos,
     ticket: Ticket,
-    /// As the device told when it took the operation.
+    /// The end that the device told when it took the operation.
     told: Nanos,
     since: Nanos,
     kind: OperationKind,

@@ -28,7 +28,7 @@ pub(super) fn parser(format: Format, spec: &Trace) -> Option<Box<dyn LineParser>
     FORMATS.iter().find(|entry| entry.format == format).map(|entry| (entry.parser)(spec))
 }
 
-/// What people call the formats, for messages.
+/// The usual names of the formats, for messages.
 pub(super) fn labels() -> String {
     listed(FORMATS.iter().map(|entry| entry.label.to_string()))
 }

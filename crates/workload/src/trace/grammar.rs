@@ -61,11 +61,11 @@ impl TimeUnit {
 /// A format of the table in `formats`.
 pub(super) struct TraceFormat {
     pub format: Format,
-    /// Its value of the parameter `format`.
+    /// The format's value of the parameter `format`.
     pub key: &'static str,
     /// The format's usual name, for messages.
     pub label: &'static str,
-    /// What a line of it looks like, for the message that no format was found.
+    /// An example of a line, for the message that no format was found.
     pub line: &'static str,
     /// Whether a line has the format's number of fields, and words where the format has words;
     /// their values may be wrong.

@@ -20,7 +20,7 @@ const VERSION_2: &str = "NAME add|open|close, NAME read|write|trim OFFSET LENGTH
 const VERSION_3: &str = "TIME NAME add|open|close, TIME NAME read|write|trim OFFSET LENGTH, or TIME NAME sync|datasync \
                          [OFFSET LENGTH]; offset and length in bytes";
 
-/// What the first line of every version begins with.
+/// The beginning of the first line in every version.
 const BEGINNING: &str = "fio version";
 
 /// The table's entry.

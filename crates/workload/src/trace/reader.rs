@@ -44,7 +44,7 @@ pub struct TraceOperation {
 /// would end.
 pub(crate) const LATEST: Nanos = Nanos(100 * 366 * 86_400 * 1_000_000_000);
 
-/// What some editors put before a text in UTF-8.
+/// The byte order mark that some editors put before a text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 fn checked_time<'a>(line: Line<'a>, text: &str) -> std::result::Result<Line<'a>, Malformed> {
@@ -66,7 +66,7 @@ pub struct TraceReader {
     line: u64,
     /// Lines with their numbers that are still to be parsed: the format was found from them.
     ahead: VecDeque<(u64, Vec<u8>)>,
-    /// What went wrong behind the lines in `ahead`.
+    /// The error of reading on after the lines in `ahead`.
     deferred: Option<WorkloadError>,
     only: OnlyName,
     names: Names,
@@ -76,7 +76,7 @@ pub struct TraceReader {
     /// With `only`, the instant of the first operation on that name, from which its time counts.
     origin: Option<Nanos>,
     over: bool,
-    /// Since `stop` was last asked.
+    /// Lines read since `stop` was last asked.
     lines_unasked: u32,
 }
 
@@ -214,7 +214,8 @@ impl TraceReader {
         self.next_unless(&|| false)
     }
 
-    /// The same, unless `stop` says so in between: then [`WorkloadError::Cancelled`].
+    /// The next operation; `None` at the end. Errors: [`WorkloadError::Cancelled`] if `stop` says
+    /// so in between.
     pub(super) fn next_unless(&mut self, stop: &dyn Fn() -> bool) -> Result<Option<TraceOperation>> {
         while !self.over {
             self.lines_unasked += 1;
@@ -264,7 +265,7 @@ impl TraceReader {
 /// How many files or disks a trace may name. Tencent's has 5584 volumes.
 const NAMES_MAX: usize = 8192;
 
-/// How many of the names that `only` leaves out a message tells.
+/// Most names left out by `only` that a message tells.
 const LEFT_OUT_MAX: usize = 8;
 
 /// The trace's names, in the order of their first operation.
@@ -296,7 +297,7 @@ impl LineParser for NoParser {
     }
 }
 
-/// What looking through a trace tells.
+/// The summary of a trace that was read through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceSummary {
     /// The names with the greatest end of an operation on them.
@@ -338,7 +339,7 @@ impl TraceSummary {
     }
 }
 
-/// What a recording of files is where a trace of blocks is wanted.
+/// The error for a recording of calls of files where a trace of blocks is wanted.
 fn calls(file: &str) -> WorkloadError {
     let detail = "holds calls of files, which run on file systems; expected a stack that has one, as jffs2".to_string();
     WorkloadError::Input { path: file.to_string(), detail, source: None }

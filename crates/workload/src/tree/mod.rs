@@ -62,7 +62,7 @@ struct File {
     size: u64,
 }
 
-/// How the names of renamed files begin.
+/// The beginning of the names of renamed files.
 const RENAMED: &str = "renamed-";
 
 /// The slot of the source's entry with this number.
