@@ -16,7 +16,7 @@ const MARK: usize = 0;
 const RATE: usize = 2;
 const SPREAD: usize = 3;
 
-/// Who is best on one workload.
+/// The best stack on one workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The workload's line.
@@ -83,9 +83,9 @@ impl Section<'_> {
 
 /// Records side by side.
 struct Sides<'a> {
-    /// What all stacks share.
+    /// The parts that all stacks share.
     shared: Vec<&'a str>,
-    /// The short names, each with what it stands for; none where the names are the stacks' own.
+    /// The short names, each with what it stands for; empty if the stacks' own names are used.
     legend: Vec<(String, String)>,
     sections: Vec<Section<'a>>,
 }
@@ -163,7 +163,7 @@ pub fn comparison(records: &[RunRecord], style: Style) -> String {
     text
 }
 
-/// What the columns are.
+/// Explains the columns in words.
 fn columns_told(seeds: usize) -> String {
     let spread = match seeds {
         1 => "one seed",
@@ -245,7 +245,7 @@ fn spread(summary: Summary, style: Style) -> String {
     }
 }
 
-/// What the verdicts say, in words.
+/// The verdicts in words.
 pub fn words(verdicts: &[Verdict]) -> String {
     let mut winners: Vec<(&str, Vec<&Verdict>)> = Vec::new();
     for verdict in verdicts {

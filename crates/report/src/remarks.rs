@@ -1,4 +1,4 @@
-//! What makes a comparison say less than it seems to, in words.
+//! Remarks on what limits a comparison: reasons why it shows less than it seems to.
 
 use nandkit_record::RunRecord;
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub(crate) type Named<'a> = (&'a str, &'a Group<'a>);
 /// A WAF under this is more than rounding: what was written stayed in memory or was removed there.
 const IN_MEMORY: f64 = 0.95;
 
-/// What is to be said of one workload's rows.
+/// The remarks on one workload's rows.
 pub(crate) fn remarks(rows: &[Named<'_>]) -> Vec<String> {
     let mut remarks = Vec::new();
     let of_flash = |row: &&Named<'_>| row.1.records.iter().any(|record| record.figures.waf.is_some());
@@ -47,7 +47,7 @@ fn names(rows: &[&Named<'_>]) -> String {
     rows.iter().map(|row| row.0).collect::<Vec<_>>().join(", ")
 }
 
-/// Which settings the order of the stacks hangs on.
+/// Names the settings that the order of the stacks depends on.
 pub(crate) fn what_would_change(records: &[RunRecord]) -> String {
     let has = |path: [&str; 2]| {
         records.iter().any(|record| {

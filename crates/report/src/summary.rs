@@ -7,21 +7,21 @@ use crate::Style;
 /// Mean and spread of a metric over seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// How many values.
+    /// Number of values.
     pub count: usize,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
-    /// The smallest.
+    /// Smallest value.
     pub min: f64,
-    /// The largest.
+    /// Largest value.
     pub max: f64,
-    /// Half the width of the 95 % confidence interval of the mean (Student's t); none for fewer
+    /// Half the width of the 95 % confidence interval of the mean (Student's t); `None` for fewer
     /// than three values.
     pub half_95: Option<f64>,
 }
 
 impl Summary {
-    /// Of these values; none where there are none.
+    /// Summarises these values; `None` for an empty slice.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mean = spread::mean(values)?;
         let (count, half_95) = (values.len(), spread::half_width_95(values));
@@ -71,7 +71,7 @@ pub struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Mean and spread of a metric or any other dotted path; none where no record has it.
+    /// Mean and spread of a metric or any other dotted path; `None` if no record has it.
     pub fn summary(&self, path: &str) -> Option<Summary> {
         let values: Vec<f64> = self.records.iter().filter_map(|record| read_path(record, path).as_f64()).collect();
         Summary::of(&values)

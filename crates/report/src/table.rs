@@ -3,9 +3,9 @@
 /// On which side of its column a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Texts.
+    /// Left, for texts.
     Left,
-    /// Numbers.
+    /// Right, for numbers.
     Right,
 }
 

@@ -7,8 +7,8 @@ use crate::summary::number;
 /// Numbers of a series that are shown.
 const SHOWN: usize = 16;
 
-/// The value in lines, each beginning with `indent` blanks: an object of plain values on one line,
-/// a deeper one over several; a figure over seeds as its mean with its range.
+/// Formats a value as lines that begin with `indent` blanks. An object of plain values takes one
+/// line, a deeper one several; a figure over seeds becomes its mean with its range.
 pub fn tree(value: &Value, indent: usize) -> String {
     match value {
         Value::Object(fields) if inline(value).is_none() => {

@@ -1,7 +1,7 @@
-//! A page as one file of HTML: it asks for nothing from anywhere, says so to the browser (a content
-//! security policy that allows its own style and script by their hashes and nothing else), and
-//! carries what it was made from. The same page gives the same bytes. It is well-formed as XML,
-//! too, so that any reader of XML takes it apart.
+//! A page as one file of HTML. It loads nothing from elsewhere: its content security policy allows
+//! its own style and script, by their hashes, and nothing else. It carries the data that it was
+//! made from. The same page gives the same bytes. It is well-formed as XML, too, so that any XML
+//! parser can read it.
 
 mod palette;
 
@@ -18,7 +18,7 @@ const STYLE: &str = include_str!("style.css");
 /// The `id` of the element that holds what the page was made from.
 pub const DATA_ID: &str = "data";
 
-/// The file.
+/// The page as the text of an HTML file.
 pub fn html(page: &Page) -> String {
     let style = palette::rules() + STYLE;
     let policy = format!(
@@ -83,8 +83,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// JSON in which nothing ends the element around it, and which XML can hold: what could is written
-/// by its number.
+/// JSON with every character escaped that could end the element around it, or that XML cannot hold.
 fn in_script(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for character in json.chars() {
@@ -179,7 +178,7 @@ fn put_table(text: &mut String, table: &Table, has_heading: bool) {
     for column in &table.columns {
         let class = if column.is_number { " class=\"n\"" } else { "" };
         match column.head.as_str() {
-            // A head without a text is none.
+            // An empty head is not a heading: a plain cell takes its place.
             "" => push(text, format_args!("<td{class}></td>")),
             head => push(text, format_args!("<th scope=\"col\"{class}>{}</th>", escaped(head))),
         }

@@ -13,8 +13,8 @@ pub struct Palette {
     axis: &'static str,
     rule: &'static str,
     heat: &'static str,
-    /// Of curves and parts of bars. After Okabe and Ito, "Color universal design" (2008), made
-    /// darker and lighter until each is told from the page.
+    /// Colours of curves and of parts of bars: those of Okabe and Ito, "Color universal design"
+    /// (2008), made darker or lighter until each stands out from the page.
     kinds: [&'static str; KINDS],
 }
 

@@ -90,7 +90,8 @@ fn table(old: &Group<'_>, new: &Group<'_>, counts: &mut [usize; 3]) -> Table {
     Table { title: format!("Figures that differ; seeds: {seeds}"), columns, rows }
 }
 
-/// Whether the seeds do not tell the two apart: their intervals touch. One seed alone has none.
+/// Whether the seeds cannot tell the two figures apart because their intervals touch. A single seed
+/// has no interval.
 fn is_within(before: Summary, after: Summary) -> bool {
     let ((low, high), (other_low, other_high)) = (before.interval(), after.interval());
     before.count > 1 && after.count > 1 && low <= other_high && other_low <= high

@@ -18,8 +18,8 @@ fn holds(claim: &Value) -> bool {
     claim.get("holds").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// The verdict that counts: the recorded one of a quick run, else that over all settings in which
-/// the claim is judged.
+/// The verdict that counts: for a quick run the recorded one, else the verdict over all settings in
+/// which the claim is judged.
 fn verdict(claim: &Value) -> &str {
     let settings = claim.get("settings").and_then(Value::as_object);
     match claim.get("recorded").and_then(Value::as_str) {
@@ -216,7 +216,7 @@ fn plots(table: &Value) -> Option<Item> {
     (!curves.is_empty()).then(|| Item::Line(Curves { title, x: axis(1), y: axis(2), curves }))
 }
 
-/// What names a row: its first cells.
+/// The name of a row: its first cells.
 fn label(row: &Value, cells: usize) -> String {
     let cells = row.as_array().into_iter().flatten().take(cells);
     cells.map(|cell| shown(cell).text).collect::<Vec<_>>().join(", ")

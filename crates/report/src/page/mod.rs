@@ -17,11 +17,11 @@ pub use of_records::page;
 pub struct Page {
     /// Its title: one line.
     pub title: String,
-    /// What is said first, a paragraph each: the result, then what it rests on.
+    /// The first paragraphs: the result, then what it rests on.
     pub lead: Vec<String>,
     /// Its sections, in the order in which they are read.
     pub sections: Vec<Section>,
-    /// What the page was made from, as JSON, which it carries.
+    /// The records or claims that the page was made from, as JSON; the page carries them.
     pub data: String,
 }
 
@@ -49,7 +49,7 @@ pub enum Item {
     Stacked(Stacked),
     /// A matrix whose cells are shaded by their value.
     Heat(Heat),
-    /// Which share of events is at most so large; y is a share from 0 to 1.
+    /// For each x the share of events whose value is at most x; y is a share from 0 to 1.
     Cdf(Curves),
     /// A paragraph.
     Note(String),
@@ -76,7 +76,7 @@ pub enum Quantity {
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows.
+    /// Title of the table: what it shows.
     pub title: String,
     /// The heads of its columns; those of numbers stand to the right.
     pub columns: Vec<Column>,
@@ -107,11 +107,11 @@ pub struct Cell {
 /// Bars from zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bars {
-    /// What they show.
+    /// Title of the bars: what they show.
     pub title: String,
     /// The unit of their values.
     pub unit: String,
-    /// From top to bottom.
+    /// The bars from top to bottom.
     pub bars: Vec<Bar>,
 }
 
@@ -131,7 +131,7 @@ pub struct Bar {
 /// An axis of curves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Axis {
-    /// What it shows, with the unit.
+    /// What the axis shows, with the unit.
     pub label: String,
     /// How its numbers are written.
     pub quantity: Quantity,
@@ -144,13 +144,13 @@ pub struct Axis {
 /// Curves over common axes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curves {
-    /// What they show.
+    /// Title of the plot: what the curves show.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// One or more.
+    /// The curves, at least one.
     pub curves: Vec<Curve>,
 }
 
@@ -166,20 +166,20 @@ pub struct Curve {
 /// Bars made of parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stacked {
-    /// What they show.
+    /// Title of the bars: what they show.
     pub title: String,
     /// The unit of their values.
     pub unit: String,
     /// The names of the parts, in the order in which they are put on one another.
     pub parts: Vec<String>,
-    /// Label and the values of all parts, from top to bottom.
+    /// The label of each bar and the values of its parts; bars from top to bottom.
     pub bars: Vec<(String, Vec<f64>)>,
 }
 
 /// A matrix of values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heat {
-    /// What it shows.
+    /// Title of the matrix: what it shows.
     pub title: String,
     /// How its values are written.
     pub quantity: Quantity,
@@ -187,7 +187,7 @@ pub struct Heat {
     pub by_row: bool,
     /// The labels of its columns.
     pub columns: Vec<String>,
-    /// The label of each row and its values; a value that does not exist is none.
+    /// The label of each row and its values; `None` for a missing value.
     pub rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
@@ -209,7 +209,7 @@ impl Cell {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A number as this quantity is written; a dash where there is none.
+    /// A number, written as this quantity is; a dash for `None`.
     pub fn number(value: Option<f64>, quantity: Quantity) -> Self {
         let value = value.filter(|value| value.is_finite());
         let text = value.map_or_else(|| "-".to_string(), |value| quantity.text(value));
@@ -234,7 +234,7 @@ impl Axis {
 }
 
 impl Item {
-    /// The title of a plot; none of a table, a note or a text.
+    /// The title of a plot; `None` for a table, a note or a text.
     pub fn plot_title(&self) -> Option<&str> {
         match self {
             Self::Bars(bars) => Some(&bars.title),
@@ -245,7 +245,7 @@ impl Item {
         }
     }
 
-    /// The values of a plot as a table; none of a table, a note or a text.
+    /// The values of a plot as a table; `None` for a table, a note or a text.
     pub fn data(&self) -> Option<Table> {
         let title = self.plot_title()?.to_string();
         let number = |value: f64| Cell::number(Some(value), Quantity::Number);

@@ -5,7 +5,7 @@ use crate::deciding::{lifetime, lifetime_bytes};
 use crate::summary::number;
 
 impl Quantity {
-    /// A value as a text with three significant digits; a dash for what is no number.
+    /// A value as a text with three significant digits; a dash for a value that is not a number.
     pub fn text(self, value: f64) -> String {
         match self {
             _ if !value.is_finite() => "-".to_string(),

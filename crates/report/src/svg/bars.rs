@@ -4,12 +4,12 @@ use super::drawing::{Anchor, Drawing, cut, width_of};
 use super::scale::Scale;
 use crate::page::{Axis, Bars, Quantity, Stacked};
 
-/// From one bar to the next.
+/// Distance from one bar to the next.
 const ROW: f64 = 38.0;
 const BAR: f64 = 14.0;
-/// Below a label's base line.
+/// Room below a label's base line.
 const BELOW: f64 = 7.0;
-/// Beside the bars, for half a tick's text.
+/// Room beside the bars, for half a tick's text.
 const MARGIN: f64 = 12.0;
 
 /// The axis below the bars, and its lines behind them.

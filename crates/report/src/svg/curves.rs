@@ -15,13 +15,13 @@ pub enum Joined {
 
 /// A curve of more points is drawn without a mark at each of them.
 const MARKED: usize = 24;
-/// The marks of a curve that has more points.
+/// Number of marks on a curve of more than [`MARKED`] points.
 const MARKS: usize = 6;
 
 pub fn curves(plot: &Curves, joined: Joined, width: f64) -> Drawing {
     let mut drawing = Drawing::new(width);
     let labels: Vec<&str> = plot.curves.iter().map(|curve| curve.label.as_str()).collect();
-    // Two marks tell more kinds apart than there are: the line's dash is behind them.
+    // The sign of a curve in the legend: its mark on a piece of its dashed line.
     let sign = |drawing: &mut Drawing, (x, y): (f64, f64), kind: usize| {
         drawing.path(&[(x, y), (x + 28.0, y)], kind);
         drawing.mark((x + 14.0, y), kind);
@@ -77,7 +77,7 @@ fn corners(places: &[(f64, f64)], joined: Joined) -> Vec<(f64, f64)> {
     corners
 }
 
-/// Where the marks stand: at each point, or at some, each curve's at others.
+/// The points of a curve that get a mark: all, or some, which differ from curve to curve.
 fn marked(places: &[(f64, f64)], curve: &Curve, kind: usize) -> Vec<(f64, f64)> {
     if curve.points.len() <= MARKED {
         return places.to_vec();

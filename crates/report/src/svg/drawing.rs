@@ -7,8 +7,8 @@ use super::KINDS;
 /// Width of a character in pixels, on average, in the drawings' letters of 12 pixels.
 const CHARACTER: f64 = 7.2;
 
-/// A text for an element or an attribute: what would end it, steer a terminal or turn the direction
-/// of the text around it is shown instead of done.
+/// Escapes a text for an element or an attribute: characters that would end it, steer a terminal or
+/// change the direction of the text around it are written so that they are seen and have no effect.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -69,7 +69,7 @@ pub struct Drawing {
 }
 
 impl Drawing {
-    /// An empty one; its height is set when it is known.
+    /// An empty drawing; its height is set when it is known.
     pub fn new(width: f64) -> Self {
         Self { body: String::new(), width, height: 0.0 }
     }
@@ -206,7 +206,7 @@ impl Drawing {
         if labels.is_empty() { top } else { y + LINE }
     }
 
-    /// The drawing as an element, with what tells it to those who do not see it.
+    /// The drawing as an element, with a title and a description for readers who cannot see it.
     pub fn finish(self, id: &str, title: &str, description: &str) -> String {
         let (width, height) = (at(self.width), at(self.height.max(1.0)));
         format!(

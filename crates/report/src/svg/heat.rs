@@ -4,15 +4,15 @@ use super::drawing::{Anchor, Drawing, cut, width_of};
 use crate::page::Heat;
 
 const ROW: f64 = 26.0;
-/// Of a column at the least: a number with a unit fits.
+/// Least width of a column: room for a number with a unit.
 const COLUMN: f64 = 58.0;
-/// Columns' labels run upwards, up to this height.
+/// Greatest height of the columns' labels, which run upwards.
 const HEAD: f64 = 150.0;
-/// Shades: the palest is no shade at all.
+/// Number of shades; the palest is no shade at all.
 const SHADES: f64 = 10.0;
 
-/// The drawing is as wide as its columns need, and no narrower than `width`, so that a page has to
-/// put it into a box that scrolls.
+/// Draws a matrix. The drawing is as wide as its columns need, and at least `width` pixels wide, so
+/// a page has to put it into a box that scrolls.
 pub fn heat(plot: &Heat, width: f64) -> Drawing {
     let longest = |labels: &mut dyn Iterator<Item = &String>| labels.map(|label| width_of(label)).fold(0.0, f64::max);
     let room = if width < 400.0 { 150.0 } else { 260.0 };

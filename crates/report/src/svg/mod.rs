@@ -12,14 +12,14 @@ pub use drawing::escaped;
 
 use crate::page::Item;
 
-/// How many colours, marks, dashes and patterns there are; who has more curves repeats them.
+/// Number of colours, and of marks, dashes and patterns; further curves repeat them.
 pub const KINDS: usize = 8;
 
 /// Widths in pixels of the drawings of a plot: on a telephone, and on anything wider.
 pub const WIDTHS: [u32; 2] = [300, 640];
 
-/// A plot of this width in pixels; nothing of an item that is no plot. `id` must be the page's only
-/// one of that name.
+/// Draws a plot of this width in pixels; `None` for an item that is not a plot. `id` must be unique
+/// in the page.
 pub fn plot(item: &Item, id: &str, width: u32) -> Option<String> {
     let width = f64::from(width);
     let drawing = match item {
@@ -34,7 +34,7 @@ pub fn plot(item: &Item, id: &str, width: u32) -> Option<String> {
     Some(drawing.finish(id, item.plot_title()?, &described(item)))
 }
 
-/// What a plot shows, for those who do not see it.
+/// Describes a plot in words, for readers who cannot see it.
 fn described(item: &Item) -> String {
     let list = |labels: Vec<&str>| match labels.as_slice() {
         [] => "nothing".to_string(),

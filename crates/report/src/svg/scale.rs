@@ -65,7 +65,7 @@ impl Scale {
         Self { from: first, to: last, is_log: true, step: 0.0, ticks, quantity: axis.quantity }
     }
 
-    /// Where a value stands between two ends in pixels; none for one that the scale cannot show.
+    /// The position of a value between two ends in pixels; `None` if the scale cannot show it.
     pub fn at(&self, value: f64, start: f64, end: f64) -> Option<f64> {
         let value = if !self.is_log {
             Some(value)
