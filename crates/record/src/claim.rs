@@ -20,7 +20,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// For people.
+    /// The verdict in words.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -33,11 +33,11 @@ impl Verdict {
 /// A claim in one line of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClaimLine {
-    /// What it says, in few words.
+    /// What the claim says, in few words.
     pub words: String,
     /// The paper's figure; empty where it gives none.
     pub paper: String,
-    /// Ours beside it; none where it was not measured.
+    /// The measured figure beside the paper's; `None` if it was not measured.
     pub ours: Option<f64>,
 }
 
@@ -53,30 +53,32 @@ pub struct Claim {
     pub line: Option<ClaimLine>,
     /// The paper's figures.
     pub paper: Value,
-    /// Ours, for the same things.
+    /// The measured figures for the same quantities.
     pub measured: Value,
-    /// Whether ours bear the claim out, in every setting that `settings` names.
+    /// Whether the measured figures bear the claim out, in every setting that `settings` names.
     pub holds: bool,
-    /// Whether it holds in each setting, by name; empty where it is judged in one alone.
+    /// Whether the claim holds in each setting, by name; empty if it is judged in a single one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, bool>,
-    /// The verdict of the last whole run on record, where this was a quick one, whose own verdict
+    /// The verdict of the last whole run on record, if this run was a quick one, whose own verdict
     /// does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Verdict>,
-    /// What has to be known with it: the reason, where it does not hold and the reason is known.
+    /// A remark on the verdict: for a claim that does not hold, the reason if it is known.
     pub note: String,
     /// Its checks in the setting from which the verdict is taken, by name: whether each holds. Not
     /// printed.
     #[serde(skip)]
     pub checks: BTreeMap<String, bool>,
-    /// What these checks measured, by name, in their order. Not printed.
+    /// The figure that each check measured, by the check's name, in the order of the checks. Not
+    /// printed.
     #[serde(skip)]
     pub figures: Vec<(String, Option<f64>)>,
 }
 
 impl Claim {
-    /// The verdict that counts: the recorded one of a quick run, else that over all settings.
+    /// The verdict that counts: for a quick run the recorded one, else the verdict over all
+    /// settings.
     pub fn verdict(&self) -> Verdict {
         match (self.recorded, self.holds) {
             (Some(recorded), _) => recorded,

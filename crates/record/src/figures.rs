@@ -55,7 +55,7 @@ impl ErasesPerBlock {
 /// three significant digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
-    /// How many operations.
+    /// Number of operations.
     pub count: u64,
     /// Half of them took at most this.
     pub p50: u64,
@@ -63,7 +63,7 @@ pub struct Latency {
     pub p99: u64,
     /// 99.9 % of operations took at most this.
     pub p999: u64,
-    /// The slowest.
+    /// The slowest operation took this.
     pub max: u64,
 }
 
@@ -83,12 +83,13 @@ pub enum LayerValue {
 }
 
 impl LayerValue {
-    /// A level; one that is no number is [`LayerValue::Absent`], because JSON has no word for it.
+    /// A level; a value that is not a number becomes [`LayerValue::Absent`], because JSON cannot
+    /// hold it.
     pub fn level(value: f64) -> Self {
         if value.is_finite() { Self::Level(value) } else { Self::Absent }
     }
 
-    /// A series; elements that are no numbers become 0.
+    /// A series; elements that are not numbers become 0.
     pub fn series(values: Vec<f64>) -> Self {
         Self::Series(values.into_iter().map(|value| if value.is_finite() { value } else { 0.0 }).collect())
     }
@@ -103,7 +104,7 @@ impl LayerValue {
     }
 }
 
-/// What the layers counted: layer, then name.
+/// The values that the layers counted, by layer, then by name.
 pub type Layers = BTreeMap<String, BTreeMap<String, LayerValue>>;
 
 /// The figures of one phase. Definitions: [`crate::METRICS`].
@@ -115,27 +116,27 @@ pub struct Figures {
     pub user_bytes_read: u64,
     /// Bytes programmed into flash pages, copies included, OOB not.
     pub bytes_programmed: u64,
-    /// The same by cause.
+    /// Bytes programmed into flash pages, by cause.
     pub bytes_programmed_by_cause: ByCause,
-    /// The same by area: `main` for files and directories, `metadata` for areas that hold nothing
-    /// but metadata at fixed addresses.
+    /// Bytes programmed into flash pages, by area: `main` for files and directories, `metadata` for
+    /// areas that hold nothing but metadata at fixed addresses.
     #[serde(default)]
     pub bytes_programmed_by_area: BTreeMap<String, u64>,
-    /// `bytes_programmed / user_bytes_written`; none where the user wrote nothing.
+    /// `bytes_programmed / user_bytes_written`; `None` if the user wrote nothing.
     pub waf: Option<f64>,
     /// Block erases.
     pub erases: u64,
-    /// How they fell on the blocks.
+    /// How the erases fell on the blocks.
     pub erases_per_block: ErasesPerBlock,
     /// Time during which flash operations kept dies and channels busy, summed over them.
     pub device_time_ns: u64,
-    /// The same by cause.
+    /// Time during which flash operations kept dies and channels busy, by cause.
     pub device_time_ns_by_cause: ByCause,
     /// Simulated time from the start of the phase to its end.
     pub elapsed_ns: u64,
-    /// User bytes written per elapsed time, in 10^6 bytes per second; none where no time passed.
+    /// User bytes written per elapsed time, in 10^6 bytes per second; `None` if no time passed.
     pub write_mb_per_s: Option<f64>,
-    /// User bytes read per elapsed time, in 10^6 bytes per second; none where no time passed.
+    /// User bytes read per elapsed time, in 10^6 bytes per second; `None` if no time passed.
     pub read_mb_per_s: Option<f64>,
     /// How long operations took, by kind of operation.
     pub latency_ns: BTreeMap<String, Latency>,

@@ -3,8 +3,9 @@
 use nandkit_units::StatisticDefinition;
 use serde_json::{Value, json};
 
-/// The definitions of a layer's values as JSON, their names as paths of the record. `of` says whose
-/// they are, where layers of one name count different things: the kind of the file system.
+/// The definitions of a layer's values as JSON, their names as paths of the record. `of` is the
+/// kind of the file system, because layers of one name count different things in different file
+/// systems.
 pub fn layer_legend(layer: &str, of: &str, definitions: &[StatisticDefinition]) -> Vec<Value> {
     let entry = |definition: &StatisticDefinition| {
         json!({

@@ -9,7 +9,8 @@ pub(crate) fn lifetime_bytes(record: &RunRecord) -> Option<f64> {
     Some(repetitions(record)? * record.figures.user_bytes_written as f64)
 }
 
-/// Seconds of simulated time until then, if the workload never pauses.
+/// Seconds of simulated time in which the user can write [`lifetime_bytes`], if the workload never
+/// pauses.
 pub(crate) fn lifetime_s(record: &RunRecord) -> Option<f64> {
     Some(repetitions(record)? * record.figures.elapsed_ns as f64 / 1e9)
 }

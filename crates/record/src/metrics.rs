@@ -139,15 +139,15 @@ pub fn read_path(record: &RunRecord, path: &str) -> Reading {
     }
 }
 
-/// Whether a path leads to a value of this record, if to one that does not exist (a mean of
-/// nothing); a group of values is none.
+/// Whether a path names a metric or a single value of this record; the value may be null (the mean
+/// of nothing). A path to a group of values does not count.
 pub fn has_path(record: &RunRecord, path: &str) -> bool {
     let whole = serde_json::to_value(record).unwrap_or(Value::Null);
     metric(path).is_some()
         || path.split('.').try_fold(&whole, |value, key| value.get(key)).is_some_and(|value| !value.is_object())
 }
 
-/// The definitions as JSON, for whoever reads records by machine.
+/// The definitions as JSON, for programs that read records.
 pub fn legend() -> Value {
     METRICS
         .iter()

@@ -5,7 +5,7 @@ use std::io::BufRead;
 
 use crate::run_record::{RunRecord, SCHEMA};
 
-/// A line that is no record: where, and what is wrong with it.
+/// A line that is not a record: where it is, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadError {
     /// The line, counted from 1.

@@ -44,8 +44,8 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// What identifies a run: version, seed and spec. Two records with the same key differ in
-    /// `host_*` alone.
+    /// The key that identifies a run: version, seed and spec. Two records with the same key differ
+    /// in `host_*` alone.
     pub fn key(&self) -> String {
         run_key(&self.nandkit, self.seed, &self.spec)
     }

@@ -7,13 +7,13 @@ const T_95: [f64; 30] = [
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The mean of these values; none where there are none.
+/// The mean of these values; `None` for an empty slice.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Half the width of the 95 % confidence interval of their mean, by Student's t: none for fewer
-/// than three values. The values count as independent.
+/// Half the width of the 95 % confidence interval of the mean of these values, by Student's t;
+/// `None` for fewer than three values. The values are taken to be independent.
 pub fn half_width_95(values: &[f64]) -> Option<f64> {
     let count = values.len();
     let mean = mean(values).filter(|_| count >= 3)?;
