@@ -25,7 +25,7 @@ pub struct Met {
     pub inode: InodeNumber,
 }
 
-/// Reads everything that can be reached, to a bounded depth, up to so many names.
+/// Reads everything that can be reached, to a bounded depth, up to `names_max` names.
 ///
 /// # Panics
 ///

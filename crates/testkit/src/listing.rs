@@ -161,7 +161,7 @@ fn describe(fs: &dyn FileSystem, inode: InodeNumber, listed: FileKind) -> Result
     Ok(if stat.kind == listed { text } else { format!("{text}, listed as {listed:?}") })
 }
 
-/// Those that can be read, by name.
+/// The readable extended attributes of an inode, sorted by name.
 fn attributes_of(fs: &dyn FileSystem, inode: InodeNumber) -> Vec<(String, Vec<u8>)> {
     let Some(xattrs) = fs.xattrs() else { return Vec::new() };
     let names = xattrs.xattr_names(inode).unwrap_or_default();
@@ -172,14 +172,14 @@ fn attributes_of(fs: &dyn FileSystem, inode: InodeNumber) -> Vec<(String, Vec<u8
     found
 }
 
-/// By path, contents of files, and `None` for directories: of formats that hold little else. Paths
-/// are relative to the root.
+/// The contents of files by path, and `None` for directories: for formats that store little else.
+/// Paths are relative to the root.
 pub type Contents = BTreeMap<String, Option<Vec<u8>>>;
 
 /// The contents of a mounted volume.
 ///
 /// # Panics
-/// On what cannot be read, and as [`of_volume`].
+/// If something cannot be read, and where [`of_volume`] panics.
 pub fn contents_of_volume(fs: &dyn FileSystem) -> Contents {
     let (mut found, mut next) = (Contents::new(), vec![(fs.root(), String::new())]);
     while let Some((directory, inside)) = next.pop() {

@@ -47,7 +47,7 @@ impl Rounds {
         Self { count: left.end.saturating_sub(left.start), left, current: None, is_replay }
     }
 
-    /// How many there are in all.
+    /// The number of all rounds of this run.
     pub fn count(&self) -> u64 {
         self.count
     }

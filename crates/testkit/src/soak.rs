@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use crate::rounds::REPLAY_VARIABLE;
 
-/// Each cause has at least one cut in so many: 1,000 of 35,000.
+/// Each cause must get at least one cut in this many: 1,000 of 35,000.
 pub const CUTS_PER_CAUSE: u64 = 35;
 
 /// Arguments of a soak's command line.
@@ -27,14 +27,14 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Those of this process. `own` are the options that the soak has besides `--cuts`, `--seed`
-    /// and `--replay`; each takes a value. Errors: what is wrong, in words.
+    /// Parses the command line of this process. `own` lists the options that the soak has besides
+    /// `--cuts`, `--seed` and `--replay`; each takes a value. Errors: what is wrong, in words.
     pub fn of_process(own: &[&str]) -> Result<Self, String> {
         let arguments = Self::parse(std::env::args().skip(1), own)?;
         Ok(Self { replay: arguments.replay.or_else(|| std::env::var(REPLAY_VARIABLE).ok()), ..arguments })
     }
 
-    /// The same from any words.
+    /// Parses `words` as a command line; `own` and errors as in [`Self::of_process`].
     pub fn parse(words: impl IntoIterator<Item = String>, own: &[&str]) -> Result<Self, String> {
         let mut arguments = Self { cuts: 35_000, seed: 1, replay: None, more: Vec::new() };
         let mut words = words.into_iter();

@@ -43,7 +43,7 @@ pub struct StrictFlash {
     tears: u64,
 }
 
-/// A NOR of so many blocks.
+/// The geometry of a NOR part with this number of blocks.
 pub const fn nor(erase_size: u32, blocks: u32) -> FlashGeometry {
     FlashGeometry { kind: FlashKind::Nor, write_unit: 1, ..FlashGeometry::nand(erase_size, 0, 1, blocks) }
 }

@@ -142,7 +142,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Where two byte strings differ first.
+/// Compares two byte strings. Errors: the first place where they differ, or their lengths.
 pub fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
     if found.len() != expected.len() {
         return Err(format!("{} bytes, expected {}", found.len(), expected.len()));

@@ -21,7 +21,7 @@ const EITHER: &[(ErrorKind, ErrorKind)] = &[
     (Exists, NotFound),
 ];
 
-/// The same for renames and links.
+/// Pairs of errors that count as equal for renames and links, which take two names.
 const EITHER_WITH_TWO_NAMES: &[(ErrorKind, ErrorKind)] = &[
     (InvalidName, NameTooLong),
     (NotFound, NotADirectory),

@@ -51,7 +51,8 @@ fn xattr_name(number: u8) -> &'static [u8] {
     XATTR_NAMES.get(usize::from(number)).copied().unwrap_or(b"user.other")
 }
 
-/// A value for this attribute: bytes, or a list; a few lists are none.
+/// A value for this attribute: an access control list for the two ACL attributes (a few of the
+/// lists are invalid), random bytes for any other.
 fn xattr_value(name: &[u8], length: u16, tag: u64) -> Vec<u8> {
     if name != acl::ACCESS && name != acl::DEFAULT {
         return bytes(tag, u32::from(length));

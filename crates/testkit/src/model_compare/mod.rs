@@ -28,7 +28,7 @@ use nandkit_vfs::model::{ModelOptions, NameRule};
 
 use crate::fs_suite::{FsMaker, VolumeSize};
 
-/// What to do.
+/// The plan of a comparison.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Seed of the operations.
@@ -49,8 +49,8 @@ pub struct Plan {
     pub file_bytes_max: u64,
     /// `NoSpace` is believed where fewer bytes than this, besides those to be written, are free.
     pub space_slack: u64,
-    /// Most new names are drawn from so many more, for directories with many entries; 0 for the
-    /// usual few alone.
+    /// Number of further names from which most new names are drawn, for directories with many
+    /// entries; 0: only the usual few names.
     pub many_names: u64,
     /// For directories without case: no name has bytes above 0x7F, or more than the 254 that Linux
     /// folds.
@@ -138,7 +138,7 @@ pub struct Disagreement {
     pub replay: String,
     /// The operation, counted from 0, that showed it in the whole run.
     pub at: usize,
-    /// What it showed there.
+    /// The disagreement that it showed there.
     pub what: String,
     /// A short list of operations that shows a disagreement on a new volume.
     pub shortest: Vec<Operation>,

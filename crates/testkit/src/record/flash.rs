@@ -6,7 +6,7 @@ use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress
 
 use super::Log;
 
-/// What was changed.
+/// A change of the flash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as the methods of a flash device")]
 pub enum Change {
@@ -31,7 +31,7 @@ impl Change {
 pub struct NotedChange {
     /// When and why it was asked for.
     pub context: Context,
-    /// What it was.
+    /// The change.
     pub change: Change,
     /// How it failed.
     pub failed: Option<ErrorKind>,
@@ -146,7 +146,7 @@ impl<F: Flash> Flash for RecordingFlash<F> {
 #[derive(Clone, Debug)]
 pub struct ChangeReplay<F> {
     changes: Vec<NotedChange>,
-    /// As it is before `next`.
+    /// The device as it is before the change `next`.
     device: F,
     next: usize,
 }

@@ -22,7 +22,7 @@ pub enum Action {
 pub struct Request {
     /// When and why it was made.
     pub context: Context,
-    /// What it was.
+    /// The request's action.
     pub action: Action,
 }
 
@@ -129,7 +129,7 @@ impl<D: BlockDevice> Trim for RecordingDevice<D> {
 #[derive(Clone, Debug)]
 pub struct RequestReplay<D> {
     requests: Vec<Request>,
-    /// As it is at the last flush before `next`.
+    /// The device as it was at the last flush before the request `next`.
     flushed: D,
     first: usize,
     next: usize,

@@ -12,7 +12,7 @@ use nandkit_vfs::{
 use super::super::{FsMaker, ModelMaker, VolumeSize};
 use super::DeviceMaker;
 
-/// What is wrong.
+/// The fault of the extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtentFault {
     /// Asked for in the middle of an extent, the second half of the rest is left out.
@@ -73,7 +73,7 @@ pub struct Planted {
 /// Makes file systems with a fault.
 #[derive(Clone, Copy, Debug)]
 pub struct PlantedMaker {
-    /// What is wrong; `None` for nothing.
+    /// The planted fault; `None` for none.
     pub fault: Option<ExtentFault>,
 }
 

@@ -16,7 +16,7 @@ use nandkit_vfs::{
 
 use crate::fs_suite::{FsMaker, ModelMaker, VolumeSize};
 
-/// What is wrong.
+/// A fault of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum FsFault {
