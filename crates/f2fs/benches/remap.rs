@@ -128,7 +128,7 @@ impl Bench {
         self.volume.sync().expect("a checkpoint");
     }
 
-    /// The time in which collections move so many blocks, a section at a time.
+    /// The time in which collections move `blocks` blocks, a section at a time.
     fn collect(&mut self, blocks: u64) -> Duration {
         let (mut moved, mut time) = (0, Duration::ZERO);
         while moved < blocks {
@@ -141,8 +141,8 @@ impl Bench {
         time.mul_f64(blocks as f64 / moved as f64)
     }
 
-    /// The time in which segments of so many valid blocks are reviewed and treated. `reads`: their
-    /// files were read, so that the review weighs the order of their pages.
+    /// The time in which segments with `blocks` valid blocks in all are reviewed and treated.
+    /// `reads`: their files were read, so that the review weighs the order of their pages.
     fn review(&mut self, blocks: u64, reads: bool) -> Duration {
         let (mut seen, mut time) = (0, Duration::ZERO);
         let mut mover = UnifiedMover::new(costs());

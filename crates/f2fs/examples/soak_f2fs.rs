@@ -60,10 +60,10 @@ fn modes(arguments: &Arguments) -> Result<&'static [Mode], String> {
     found.or((name == "all").then_some(&MODES)).ok_or_else(|| format!("--reuse {name}: expected all, {}", names()))
 }
 
-/// A mode that treats a segment less than once in so many cuts is hardly tested.
+/// A mode that treats fewer segments than one in this many cuts is hardly tested.
 const CUTS_FOR_A_TREATMENT: u64 = 500;
 
-/// One cut of a mode in so many lies within a treatment or its checkpoint, at the least: the share
+/// At least one cut of a mode in this many must lie within a treatment or its checkpoint: the share
 /// that is asked for each cause.
 const CUTS_FOR_ONE_WITHIN: u64 = 35;
 

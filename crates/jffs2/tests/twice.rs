@@ -12,7 +12,8 @@ use nandkit_units::{BlockIndex, FlashGeometry, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, FileSystem, NewNode};
 
 const BLOCKS: u32 = 24;
-/// Nodes so small and so many that some of them lie between the bytes that the device reads wrong.
+/// Number of files: their nodes are so small and so many that some of them lie between the bytes
+/// that the device reads wrong.
 const FILES: u8 = 200;
 
 fn options(summaries: bool) -> MountOptions {

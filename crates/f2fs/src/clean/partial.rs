@@ -65,7 +65,7 @@ impl PartialCollection {
         Self { learned: Some(learned), ..Self::new(nothing, method, segments_per_checkpoint) }
     }
 
-    /// The same, telling how far the learned times are from these.
+    /// Makes the review also tell how far the learned times are from `times`.
     pub fn beside(self, times: RequestTimes) -> Self {
         Self { beside: Some(times), ..self }
     }

@@ -42,7 +42,7 @@ impl Why {
     pub const BACKGROUND: Self =
         Self { cause: Cause::UserData, fsync: None, elsewhere: false, makes_room: false, prepares_gaps: false };
 
-    /// The same circumstances with the cause for directory pages or for others.
+    /// These circumstances with the cause that fits directory pages, or other pages.
     fn of(self, directories: bool) -> Self {
         match self.cause {
             Cause::UserData if directories => Self { cause: Cause::Metadata, ..self },

@@ -74,8 +74,9 @@ pub struct Course {
     pub fsck_every: u64,
     /// Every moment and survival of each request, instead of a random one.
     pub all: bool,
-    /// Of a life with more requests about so many are cut, at even distances, and all of the rare
-    /// causes: a life with large bursts would be most of a soak.
+    /// In a life with more requests than this, about this many of them are cut, at even distances,
+    /// and also all requests of the rare causes. Otherwise a life with large bursts would be most
+    /// of a soak.
     pub life_cuts: u64,
     /// Ways of treating segments before their gaps are filled, which volumes that are full of gaps
     /// take in turn; none: every shape, as Linux does it.

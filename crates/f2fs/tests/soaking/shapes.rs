@@ -149,8 +149,8 @@ fn write(volume: &mut WritableVolume<MemoryDisk>, (file, ino): (u64, NodeId), st
     assert_eq!(volume.write(ino, start * BLOCK as u64, Payload::Bytes(&bytes)).unwrap(), bytes.len());
 }
 
-/// The filler takes so many blocks, and pages of it that are written again leave gaps everywhere.
-/// Its pages.
+/// The filler takes `blocks` blocks, and rewriting some of its pages leaves gaps everywhere.
+/// Returns the number of its pages.
 fn fill_whole(volume: &mut WritableVolume<MemoryDisk>, blocks: u64) -> u64 {
     let filler = (FILLER, create(volume, FILLER));
     (0..blocks / 64).for_each(|piece| write(volume, filler, piece * 64, 64));
@@ -165,8 +165,8 @@ fn fill_whole(volume: &mut WritableVolume<MemoryDisk>, blocks: u64) -> u64 {
     blocks
 }
 
-/// Pieces of the filler and of another file take so many blocks in turn, and the other file is
-/// removed. The filler's pages.
+/// Pieces of the filler and of a second file take `blocks` blocks in turn, and the second file is
+/// removed. Returns the number of the filler's pages.
 fn fill_sparsely(volume: &mut WritableVolume<MemoryDisk>, blocks: u64) -> u64 {
     let (run, gap) = SPARSE;
     let files = [((FILLER, create(volume, FILLER)), run), ((SPACER, create(volume, SPACER)), gap)];

@@ -231,7 +231,7 @@ impl<F: Flash> Node<'_, F> {
                 count(XATTR_SIZE);
                 let xattr = node::xattr(order, node, length)?;
                 let bad = |bad| Bad { inode: self.volume.user_of(xattr.id), ..bad };
-                // Such a node's length includes the padding after the value.
+                // The length of an attribute node includes the padding after the value.
                 let content = XATTR_SIZE + u32::from(xattr.name_length) + 1 + u32::from(xattr.value_length);
                 self.check_padding(node.get(content as usize..).unwrap_or(&[]), content, report);
                 node::xattr_content(&xattr, node).map(|_| ()).map_err(bad)

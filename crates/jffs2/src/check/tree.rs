@@ -34,12 +34,12 @@ pub(crate) struct Fault {
     pub(crate) remedy: Remedy,
 }
 
-/// What the pass over the blocks found of inodes without a name.
+/// Inodes without a name, as the pass over the blocks found them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nameless {
-    /// Names in such inodes.
+    /// Directory entries whose directory has no name.
     names: Vec<(NodeAddress, FoundName)>,
-    /// Such inodes with a node of their own.
+    /// Inodes without a name that have an inode node.
     with_nodes: Vec<Ino>,
 }
 

@@ -358,16 +358,17 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Whether nothing of the inode can be rewritten, in a hostile image or after 2^32 changes. Its
-    /// nodes are then copied as they are.
+    /// Whether the inode has used its last version number, in a hostile image or after 2^32
+    /// changes, so that none of its nodes can be rewritten. They are then copied as they are.
     fn has_no_version_left(&self, inode: Ino) -> bool {
         self.inodes.get(&inode).is_some_and(|inode| inode.highest_version == u32::MAX)
     }
 
     /// Whether an older entry with the name is still on the flash and would reappear without this
-    /// deletion (fs/jffs2/gc.c, `jffs2_garbage_collect_deletion_dirent`). Linux ignores those in
-    /// the victim itself; but an interrupted erase may remove the deletion and leave the entry.
-    /// Such a deletion is moved once, and dropped when it is collected again.
+    /// deletion (fs/jffs2/gc.c, `jffs2_garbage_collect_deletion_dirent`). Linux ignores older
+    /// entries in the victim itself; but an interrupted erase may remove the deletion and leave the
+    /// older entry. A deletion whose older entry is in the victim is therefore moved once, and
+    /// dropped when it is collected again.
     fn hides_something(&self, directory: Ino, name: &[u8]) -> Result<bool> {
         let length = (DIRENT_SIZE + name.len() as u32).next_multiple_of(4);
         let Some(inode) = self.inodes.get(&directory) else { return Ok(false) };

@@ -38,10 +38,11 @@ pub enum Draws {
     /// Ticks, counted from a seeded number on, modulo what is asked for, as the kernel does
     /// (fs/jffs2/gc.c takes `jiffies % 128`). A list then counts by what passes, not by victims:
     /// victims that take long are rarer, which the kernel's write amplification shows. A tick
-    /// passes with each so many bytes that the volume programs: then it holds the same work on
-    /// every chip, whatever time the chip takes for it.
+    /// passes whenever the volume has programmed this many bytes: a tick then stands for the same
+    /// work on every chip, whatever time the chip takes for it.
     Work(u64),
-    /// The same with ticks of this length on the volume's clock (4 ms in Debian's Linux).
+    /// Ticks of this length on the volume's clock (4 ms in Debian's Linux), otherwise as in
+    /// [`Self::Work`].
     Ticks(Nanos),
     /// A seeded stream of independent random numbers, for policies that require chance.
     Independent,

@@ -44,7 +44,7 @@ fn numbers(nid: NodeId) -> impl Iterator<Item = Vec<u8>> {
 }
 
 impl Check<'_> {
-    /// Names lost inodes as far as there is room. Returns those that got a name.
+    /// Names lost inodes as far as there is room. Returns the inodes that got a name.
     pub fn attach_lost(&mut self) -> Vec<NodeId> {
         let Some(mender) = &mut self.mender else { return Vec::new() };
         let lost = std::mem::take(&mut mender.lost);
@@ -54,7 +54,7 @@ impl Check<'_> {
         let home = mender.home.filter(|home| mender.pages.contains_key(home));
         let lost = self.without_those_below_others(lost);
         let mut attached = home.map_or_else(Vec::new, |home| self.attach_in(home, &lost));
-        // Those without room there go into the root.
+        // Inodes for which this directory has no room go into the root.
         let rest: Vec<NodeId> = lost.into_iter().filter(|nid| attached.binary_search(nid).is_err()).collect();
         if !rest.is_empty() {
             let in_root = self.attach_in(NodeId::ROOT, &rest);
