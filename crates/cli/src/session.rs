@@ -16,7 +16,7 @@ pub fn run(experiment: &Experiment, running: &Running) -> Result<Vec<RunRecord>,
     run_tapped(experiment, running, None)
 }
 
-/// As [`run`], with a tap that hears of every operation of the chips.
+/// Runs an experiment like [`run`], with a tap that hears of every operation of the chips.
 pub fn run_tapped(
     experiment: &Experiment,
     running: &Running,

@@ -8,7 +8,8 @@ use crate::common::{exits, json, nandkit, run, succeeds};
 use nandkit_testkit::rounds::count;
 use serde_json::Value;
 
-/// A directory with trees of so many files of so many bytes, which no compression makes shorter.
+/// A directory with trees, each given by its name, its number of files and their length; no
+/// compression makes the files shorter.
 fn with_trees(trees: &[(&str, u32, u32)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     for (name, files, length) in trees {
@@ -46,8 +47,8 @@ fn is_found(directory: &Path, tree: &str, erase_size: u32, what: &str) -> bool {
     fits.len() == 1
 }
 
-/// One in so many is made by default, and with `NANDKIT_ROUNDS=1` each: of every size and way of
-/// making one at least one.
+/// Whether an image is left out. By default one in `every` is made, such that each size and each
+/// way of making an image occurs; with `NANDKIT_ROUNDS=1` all are made.
 fn is_left_out(number: u32, every: u32) -> bool {
     count(0) == 0 && !(number + number / 6).is_multiple_of(every)
 }

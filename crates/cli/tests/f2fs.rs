@@ -220,13 +220,13 @@ fn what_is_wrong_with_an_image_is_said() {
     let directory = with_image(ANDROID);
     let path = directory.path();
     let whole = fs::read(path.join("i")).expect("an image");
-    // The second superblock alone is enough, and said.
+    // The second superblock alone is enough, and a message says so.
     let mut bytes = whole.clone();
     bytes[1024..4096].fill(0);
     fs::write(path.join("i"), &bytes).expect("a file");
     tells(path, &["ls", "i"], 0, "the first superblock is not valid");
     comes_out_whole(path, &["i"]);
-    // None is none.
+    // Without a valid superblock no format is recognised.
     bytes[5120..8192].fill(0);
     fs::write(path.join("i"), &bytes).expect("a file");
     tells(path, &["ls", "i"], 2, "holds no known format");

@@ -129,7 +129,7 @@ impl Change {
         fs::remove_dir_all(path.join("out")).expect("a directory");
     }
 
-    /// A run that dies at its first write behind so many blocks of any file.
+    /// Lets a run die at its first write beyond the first `blocks` blocks of any file.
     fn die_behind(&self, path: &Path, blocks: u64) {
         let command = format!("ulimit -c 0; ulimit -f {}; exec \"$0\" resize k {}", blocks * 8, self.size);
         let status = Command::new("sh")

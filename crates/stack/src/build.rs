@@ -45,8 +45,8 @@ impl Stack {
         Self::build_given(spec, seed, keep, None, None)
     }
 
-    /// As [`Stack::build`], with a tap that hears of every operation of the chip, those of making
-    /// the volume among them.
+    /// Builds the stack like [`Stack::build`], with a tap that hears of every operation of the
+    /// chip, including those that make the volume.
     pub fn build_tapped(spec: &StackSpec, seed: u64, tap: FlashTap) -> Result<Self, StackError> {
         Self::build_given(spec, seed, Keep::AtEnd, None, Some(tap))
     }

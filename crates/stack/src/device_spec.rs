@@ -207,8 +207,8 @@ impl DeviceSpec {
         }
     }
 
-    /// The same with every figure: a chip of which only the file is named is looked up there. Where
-    /// there is no such file it is the default device.
+    /// This spec with every figure: if the spec names only a file, the chip is looked up in that
+    /// file. Without such a file it is the default device.
     pub fn resolved(&self) -> Result<Self, StackError> {
         let Self::Kept { file } = self else { return Ok(self.clone()) };
         if !Path::new(file).exists() {

@@ -49,7 +49,7 @@ impl FsSpec {
         Self::kinds().into_iter().filter(|name| !["model", "none"].contains(name)).collect()
     }
 
-    /// The same in words.
+    /// The names of [`Self::formats`], joined by "or".
     pub fn on_devices() -> String {
         Self::formats().join(" or ")
     }

@@ -160,8 +160,8 @@ impl StackSpec {
         }
     }
 
-    /// The same with every figure of the device: see [`DeviceSpec::resolved`]. A stack that is not
-    /// resolved says so little that its record would not say on what it ran.
+    /// This stack with every figure of the device: see [`DeviceSpec::resolved`]. The record of a
+    /// stack that is not resolved would not say on what it ran.
     pub fn resolved(&self) -> Result<Self, StackError> {
         if self.fs == FsSpec::Model {
             return Ok(self.clone());

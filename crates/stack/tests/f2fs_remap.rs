@@ -33,7 +33,7 @@ fn clock() -> Clock {
     Clock::starting_at(0)
 }
 
-/// So many MiB of flash on eight dies.
+/// A page-mapped layer on `mib` MiB of flash with eight dies.
 fn layer(mib: u32, aliases: u32) -> Layer {
     let mut spec = ChipSpec::default();
     let geometry = &mut spec.geometry;
@@ -153,8 +153,9 @@ fn inode<D: BlockDevice>(volume: &WritableVolume<D>, file: usize) -> InodeNumber
     volume.lookup(volume.root(), format!("file-{file}").as_bytes()).unwrap()
 }
 
-/// Files written in turns of a page, so many of the free blocks. Then holes come between: pages are
-/// written again here and there, or one more file that lay among them goes.
+/// Writes files in turns of a page, until they take the share `share` of the free blocks. Then
+/// makes holes between their pages: with `again` pages are written again here and there, otherwise
+/// one more file that lay among them is removed.
 fn fill<D: BlockDevice>(
     volume: &mut WritableVolume<D>,
     model: &mut Model,

@@ -49,7 +49,7 @@ impl FormatOnFlash for Mount {
         Jffs2::mount(device, clock(), self.0.clone())
     }
 
-    /// As `jffs2/tests/promise.rs` has it.
+    /// Asserts what the method of this name in `jffs2/tests/promise.rs` asserts.
     fn contradicts_nothing<D: Flash + Clone>(&self, volume: &Jffs2<D>, mounted_from: &D, what: &str) {
         volume.catalogue().recount().unwrap_or_else(|error| panic!("{what}: {error}"));
         let other = MountOptions { use_summaries: !self.0.use_summaries, read_only: true, ..self.0.clone() };

@@ -30,10 +30,10 @@ const UNIT: usize = 32 << 10;
 const ERASE_POWERS: [u32; 16] = [12, 12, 12, 12, 12, 13, 13, 13, 13, 13, 14, 14, 14, 15, 15, 16];
 /// Sectors of a FAT.
 const SECTORS: u32 = 192;
-/// One in so many dumps without OOB holds F2FS: it is 400 times as large as a FAT, and each look at
-/// its dump takes as much longer.
+/// One dump without OOB in this many holds F2FS: it is 400 times as large as a FAT, and each look
+/// at its dump takes as much longer.
 const F2FS_SELDOM: u64 = 128;
-/// One in so many dumps with OOB is of any layout.
+/// One dump with OOB in this many has any of the known layouts.
 const ANY_LAYOUT_SELDOM: u64 = 8;
 
 /// Layouts of small pages, whose volumes are small: the other dumps with OOB have one of them.

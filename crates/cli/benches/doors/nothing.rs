@@ -18,7 +18,7 @@ use fuser::{
 use rustix::mount::MountFlags;
 
 const FOREVER: Duration = Duration::from_secs(1 << 28);
-/// As nandkit's door has it.
+/// Most bytes of a write, as in nandkit's door.
 const WRITE_MAX: u32 = 1 << 20;
 
 /// Forgets everything. A file is as long as was last said, all files together.

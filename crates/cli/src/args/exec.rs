@@ -27,7 +27,7 @@ Examples:
 pub enum Cuts {
     /// At this step, counted from the mount.
     At(Cut),
-    /// At so many steps, at random.
+    /// At this number of steps, drawn at random.
     Random(u32),
 }
 

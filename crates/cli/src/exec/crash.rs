@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Bytes of a check's output that are told.
 const TOLD_MAX: u64 = 2000;
 
-/// What a cut came to.
+/// The result of a cut.
 enum Verdict {
     Survived,
     Failed(String),
@@ -46,7 +46,7 @@ struct Judged {
     verdict: Verdict,
 }
 
-/// What all cuts have in common.
+/// The setting that all cuts have in common.
 struct Bench<'a> {
     arguments: &'a ExecArguments,
     spec: &'a StackSpec,

@@ -200,7 +200,7 @@ fn verdict(ended: Result<ExitStatus, Failure>, trouble: Option<String>) -> Resul
     }
 }
 
-/// As shells have it.
+/// The exit status as shells give it: for a signal 128 and its number.
 fn status_of(status: ExitStatus) -> u8 {
     let signal = status.signal().map(|signal| signal.saturating_add(128));
     u8::try_from(status.code().or(signal).unwrap_or(1)).unwrap_or(1)

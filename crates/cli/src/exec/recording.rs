@@ -43,7 +43,7 @@ impl Recording {
         Ok(Self { file, path: path.to_owned(), recorder })
     }
 
-    /// What writes.
+    /// The recorder that writes the calls.
     pub fn recorder(&self) -> Arc<CallRecorder> {
         Arc::clone(&self.recorder)
     }

@@ -78,7 +78,7 @@ impl Served {
         Self::begin_with(Top::Plain(fs), options)
     }
 
-    /// The same, with a record of what is asked where it is wanted.
+    /// Mounts like [`Self::begin`]; `top` may record the calls.
     pub fn begin_with(top: Top, options: Options) -> Result<Self, Failure> {
         let refused = |error: MountError| Failure::Input(error.to_string());
         let failed = |error: std::io::Error| Failure::Input(format!("cannot make a directory to mount on: {error}"));
@@ -95,7 +95,7 @@ impl Served {
         &self.point
     }
 
-    /// What ends the mount.
+    /// The handle that ends the mount.
     pub fn unmounter(&self) -> Unmounter {
         self.unmounter.clone()
     }

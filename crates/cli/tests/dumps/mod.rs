@@ -159,7 +159,7 @@ fn whole_nodes_outweigh_a_bad_block_mark() {
     tells(path, &["ls", "dump", "/", "--bad-marks", "second"], 2, "expected ignore, page0, last or byte=N");
 }
 
-/// A U-Boot environment of so many bytes.
+/// A U-Boot environment of `length` bytes.
 fn environment(length: usize, text: &str) -> Vec<u8> {
     let mut variables = [text.as_bytes(), b"\0\0"].concat();
     variables.resize(length - 4, 0);
