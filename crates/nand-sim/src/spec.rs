@@ -187,7 +187,7 @@ pub enum PlaneRule {
     /// There are no multi-plane commands.
     #[default]
     None,
-    /// The same page number in every plane.
+    /// Pages of one number in all planes.
     SamePage,
     /// Any page of each plane.
     AnyPage,
@@ -227,7 +227,7 @@ impl Default for RuleSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a whole number of nanoseconds, or a list of them by page type")]
 pub enum PageTimes {
-    /// The same time for every page.
+    /// One time for all pages.
     All(u64),
     /// A time for each page type.
     ByType(Vec<u64>),

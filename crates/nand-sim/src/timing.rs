@@ -18,14 +18,14 @@ pub struct Times {
     copy: u64,
     bus_ps_per_byte: u64,
     command: u64,
-    /// Of NOR: a program of one byte, and of each further one.
+    /// For NOR: the time of a program of one byte, and the time of each further byte.
     by_byte: Option<(u64, u64)>,
 }
 
 /// A time that may depend on the page type.
 #[derive(Clone, Debug)]
 enum ByPage {
-    /// The same time for all pages.
+    /// One time for all pages.
     Same(u64),
     /// Times of the page types, which alternate.
     ByType(Box<[u64]>),
@@ -76,7 +76,8 @@ impl Times {
         self.program.of(page)
     }
 
-    /// Page register to array, of so many bytes: a NOR part takes less for few bytes.
+    /// Time of programming `bytes` bytes from the page register to the array: a NOR part takes less
+    /// time for few bytes.
     #[inline]
     pub fn program_part(&self, page: u32, bytes: usize) -> u64 {
         let whole = self.program(page);

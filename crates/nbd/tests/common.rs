@@ -27,7 +27,8 @@ impl Client {
         Self::connect_to(export, Duration::from_secs(20))
     }
 
-    /// The same to a server that waits little for the rest of a message.
+    /// Connects to a server that waits only a short time for the rest of a message; nothing said
+    /// yet.
     pub fn impatient(export: &Arc<Export>) -> Self {
         Self::connect_to(export, Duration::from_millis(300))
     }

@@ -92,7 +92,7 @@ fn many_small_files_are_one_request() {
     }
     assert_eq!(fs.reads.lock().unwrap().len(), 1);
     assert_eq!(remapped.counters().windows, 1);
-    // Those that are read by themselves in between leave the window as it is.
+    // Files that are read directly in between leave the window as it is.
     let mixed: Vec<InodeNumber> = (0..100)
         .map(|number| fs.file(&format!("mixed-{number}"), &pattern([5000, 50][number as usize % 2], number)))
         .collect();

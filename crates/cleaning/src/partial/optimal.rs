@@ -89,7 +89,8 @@ fn optimal_island(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]], b
     walk_back(runs, moves, &best)
 }
 
-/// The same where each run has costs of its own, so that it matters which of them are freed.
+/// The choices for an island whose runs have different costs, so that it matters which runs are
+/// freed.
 pub(crate) fn each_its_own(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]]) -> Vec<Choice> {
     let count = runs.len();
     // As in `optimal_island`.

@@ -239,7 +239,7 @@ impl Decompressor {
 /// [`Decompressor::decompress`] for a single buffer; allocates the method's memory each time.
 ///
 /// # Errors
-/// Those of [`Decompressor::decompress`].
+/// The errors of [`Decompressor::decompress`].
 pub fn decompress(method: Compression, input: &[u8], output: &mut [u8]) -> Result<(), DecompressError> {
     Decompressor::new().decompress(method, input, output)
 }

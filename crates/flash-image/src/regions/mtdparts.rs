@@ -146,7 +146,8 @@ pub fn find(device: &DumpFlash) -> Vec<Region> {
             seen.push(partitions);
         }
     }
-    // Those of environments come first; the dump of one device has no more.
+    // Partitions from environments come first; the dump of one device has no more partitions than
+    // this.
     found.truncate(PARTITIONS_MAX);
     found
 }

@@ -91,7 +91,7 @@ mod role {
     /// The bits of the purpose. The bits above hold a number of the cleaning, which distinguishes
     /// its copies from those of the next one.
     pub const MASK: u64 = 3;
-    /// How many such numbers there are.
+    /// Number of different cleaning numbers above the bits of [`MASK`].
     pub const CLEANINGS: u64 = 64;
 
     /// The low bits of the tags of a cleaning's copies.

@@ -270,7 +270,7 @@ pub fn survives_on<F: Powered>(
                 flash.power_on();
                 continue;
             }
-            // So many blocks may have failed that the device is full; its content is still there.
+            // After many failed blocks the device may be full; its content must still be there.
             Err(error) if shape.failures > 0 && error.contains(FULL) => {}
             Err(error) => return Err(error),
         }

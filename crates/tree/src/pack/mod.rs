@@ -166,8 +166,8 @@ impl Packing<'_> {
         self.left_out.insert(index);
     }
 
-    /// Why the archive cannot hold a node, if so, and whether that is a loss; it is none for nodes
-    /// that no archive can hold.
+    /// Why the archive cannot hold a node, and whether leaving it out is a loss; `None` for a node
+    /// that the archive can hold. It is not a loss where no archive could hold the node.
     fn refusal(&self, index: usize, node: &SourceNode, too_many_runs: bool) -> Option<(String, bool)> {
         let levels = || path(self.tree.nodes(), index).iter().filter(|byte| **byte == b'/').count();
         if let Some(first) = node.hard_link_of {

@@ -38,11 +38,11 @@ pub enum IndexOrder {
 /// Blocks with their counts of valid units, and the next victim among the candidates.
 ///
 /// The index owns the counts: code that writes and invalidates reports it ([`VictimIndex::add`],
-/// [`VictimIndex::subtract`]), for blocks that are no candidates too.
+/// [`VictimIndex::subtract`]), also for blocks that are not candidates.
 #[derive(Clone, Debug)]
 pub struct VictimIndex {
     valid: Vec<u16>,
-    /// When a block became a candidate, counted from 1; 0 if it is none.
+    /// The turn in which each block became a candidate, counted from 1; 0 if it is not a candidate.
     entered: Vec<u64>,
     turn: u64,
     order: Order,
