@@ -29,7 +29,8 @@ const LOADS: [(&str, &str, u32); 6] = [
     ("write", "1M", 4),
 ];
 
-/// Of `nbdkit memory` in small requests, and bytes a second in large ones.
+/// The least speed: in small requests as a share of `nbdkit memory`'s, in large requests in bytes a
+/// second.
 const LEAST_RATIO: f64 = 0.8;
 const LEAST_BYTES: f64 = 1e9;
 /// Bytes that a mounted image may take.

@@ -72,7 +72,7 @@ const PROGRAMS: &str = "fallocate() { /bin/fallocate \"$@\"; }\nchattr() { /bin/
 const FOLDED: &str = "mkdir folded\nchattr +F folded\n\
     for name in Apfel STRASSE Straße2 ÉTÉ été2 ΣΊΣΥΦΟΣ mixedCASE; do echo $name >folded/$name; done\n\
     number=0\nwhile [ $number -lt 700 ]; do echo $number >folded/Name$number; number=$((number + 1)); done\n";
-/// The same, and files of owners and of a project that Linux counts.
+/// The names of [`FOLDED`], and files of owners and of a project that Linux counts.
 const PROJECTS: &str = "mkdir folded\nchattr +F folded\n\
     for name in Apfel STRASSE Straße2 ÉTÉ été2 ΣΊΣΥΦΟΣ mixedCASE; do echo $name >folded/$name; done\n\
     number=0\nwhile [ $number -lt 700 ]; do echo $number >folded/Name$number; chown $number:$((number * 7001)) folded/Name$number; number=$((number + 1)); done\n\

@@ -62,8 +62,8 @@ const REUSED: [(&str, &str); 2] = [("partial", "pgc"), ("by-age", "atgc")];
 /// end moves.
 const RESIZED: [(&str, &str); 2] = [("grown", "1200M"), ("shrunk", "256M")];
 
-/// Which of them nandkit changes before Linux mounts them, by so many operations: what it lists
-/// then is what Linux must see.
+/// Volumes that nandkit changes before Linux mounts them, by [`OPERATIONS`] operations: what
+/// nandkit lists after that is what Linux must see.
 const CHANGED: [&str; 3] = ["changed", "changed-extra", "changed-quota"];
 const OPERATIONS: u64 = 4000;
 
@@ -163,7 +163,7 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// Those of a list that are taken.
+    /// The entries of a list that `--only` names; all of them without it.
     fn some<T, const N: usize>(&self, list: [(&'static str, T); N]) -> Vec<(&'static str, T)> {
         let is_wanted = |name: &str| self.only.as_ref().is_none_or(|only| only.iter().any(|wanted| wanted == name));
         list.into_iter().filter(|(name, _)| is_wanted(name)).collect()

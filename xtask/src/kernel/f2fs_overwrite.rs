@@ -19,9 +19,9 @@ const PATTERNS: [&str; 5] = ["seq", "rnd", "hcf", "hcc", "hci"];
 /// nothing is overwritten where it stands.
 const MODES: [(&str, &str); 2] = [("lfs", "mode=lfs"), ("ssr", "mode=adaptive")];
 
-/// Who comes first at a sync (docs/formats/f2fs-writing.md, "Sync"), and as what the guest's
-/// program runs for it: on one processor the flusher begins before the program has asked for the
-/// pass that waits, or behind that.
+/// Which comes first at a sync, the flusher or the program (docs/formats/f2fs-writing.md, "Sync"),
+/// and the mode in which the guest's program runs for it: on one processor the flusher begins
+/// before the program has asked for the pass that waits, or after that.
 const FIRST: [(&str, &str); 2] = [("flusher", "yielding"), ("sync", "pressing")];
 
 const VOLUME_MIB: u64 = 256;

@@ -107,9 +107,9 @@ impl Manifest {
         found
     }
 
-    /// The same with the modification times of `other` where those are a little later, as JFFS2
-    /// leaves them on the flash: an overwrite takes the time once for the inode in memory and once
-    /// more, later, for the node (Linux 6.1, `generic_file_write_iter` and `jffs2_write_end`).
+    /// This manifest with the modification times of `other` where those are a little later, as
+    /// JFFS2 leaves them on the flash: an overwrite takes the time once for the inode in memory and
+    /// once more, later, for the node (Linux 6.1, `generic_file_write_iter` and `jffs2_write_end`).
     pub fn with_later_times_of(mut self, other: &Self) -> Self {
         for (path, fields) in &mut self.0 {
             let theirs = other.0.get(path).and_then(|fields| fields.get(MTIME));

@@ -88,7 +88,7 @@ impl Drop for Server {
     }
 }
 
-/// One run.
+/// A run on a served volume.
 struct Served<'a> {
     trial: &'a Trial,
     nandkit: Nandkit,

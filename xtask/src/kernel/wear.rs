@@ -19,7 +19,7 @@ pub struct Measurable {
     /// The device's name in `--device`.
     pub name: &'static str,
     device: Device,
-    /// The same chip as a device of nandkit's, in TOML.
+    /// This chip as a device of nandkit, in TOML.
     pub chip: &'static str,
 }
 

@@ -58,11 +58,11 @@ pub const CIRCLES: &[AllowedCircle] = &[
 pub const COMMENT_COLUMNS: usize = 100;
 /// Longer ones: lines of tables, and of examples that a wrap would break.
 pub const LONG_COMMENTS_MAX: usize = 36;
-/// Longer lines of prose in documents. The aim is none but addresses and lists that a wrap would
-/// break.
+/// Longer lines of prose in documents. The aim is that only addresses and lists that a wrap would
+/// break are longer.
 pub const LONG_PROSE_MAX: usize = 12;
 /// Doc comments that begin with "The same", which says nothing where they are read alone.
-pub const SAME_DOCS_MAX: usize = 47;
+pub const SAME_DOCS_MAX: usize = 8;
 
 /// Definitions of "a checker has no complaint" outside `testkit`. The aim is none.
 pub const JUDGES_ELSEWHERE_MAX: usize = 0;

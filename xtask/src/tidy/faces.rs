@@ -18,7 +18,7 @@ pub fn check(tree: &Tree, most: usize, more: &[(&str, usize, &str)]) -> Vec<Viol
     violations
 }
 
-/// Exceptions that may fall, or that are none any more.
+/// Notes on exceptions whose bound may fall or that are no longer needed.
 pub fn notes(tree: &Tree, more: &[(&str, usize, &str)]) -> Vec<Violation> {
     let faces = faces(tree);
     let counted = |room: &str| faces.iter().find(|(_, name, _)| *name == room).map_or(0, |(.., modules)| modules.len());

@@ -116,7 +116,7 @@ pub fn source_files(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files.iter().filter(move |file| file.is(".rs") && is_source(&file.path) && !tests.contains(&file.path))
 }
 
-/// Those of crates alone.
+/// The [`source_files`] of crates, without those of `xtask`.
 pub fn library_files(tree: &Tree) -> impl Iterator<Item = &File> {
     source_files(tree).filter(|file| file.path.starts_with("crates/"))
 }
