@@ -42,7 +42,7 @@ impl MountDirectory {
         Err(io::Error::other("directories that were just made are locked or removed by others"))
     }
 
-    /// Where it is.
+    /// The path of the leftover.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -63,7 +63,7 @@ fn locked(path: &Path) -> Option<File> {
 
 /// An empty directory left by a killed process of this user, without a mount.
 pub struct LeftDirectory {
-    /// Where it is.
+    /// The path of the leftover.
     pub path: PathBuf,
     /// Keeps other processes from taking the directory.
     _lock: File,

@@ -17,7 +17,7 @@ use crate::output;
 /// Bytes of a file of records at the most: what is larger is something else.
 const RECORDS_MAX: u64 = 1 << 30;
 
-/// What files hold.
+/// The content of the files that a report is made from.
 #[derive(Default)]
 struct Held {
     records: Vec<RunRecord>,
@@ -66,7 +66,7 @@ pub fn write(options: &PageOptions, page: impl FnOnce() -> Page) -> Result<(), F
     file.keep(options.force)
 }
 
-/// What a page says first and its tables, as text.
+/// The first paragraphs of a page and its tables, as text.
 fn text(page: &Page) -> String {
     let mut text = page.lead.iter().map(|line| format!("{line}\n")).collect::<String>();
     for section in &page.sections {

@@ -42,7 +42,7 @@ impl Tracing {
         Ok(Self { file, path: path.to_path_buf(), events: Arc::new(Mutex::new(Some(events))) })
     }
 
-    /// What hears of the operations.
+    /// The tap that hears of the operations.
     pub fn tap(&self) -> FlashTap {
         let events = Arc::clone(&self.events);
         Arc::new(move |event| {

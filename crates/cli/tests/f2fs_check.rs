@@ -199,7 +199,7 @@ fn commands_survive_what_is_in_an_image() {
     }
 }
 
-/// What concerns the volume as a whole is told as what concerns a file is.
+/// Damage of the volume as a whole is reported in the same way as damage of a file.
 #[test]
 fn a_repair_tells_of_superblocks_and_of_a_volume_that_was_cut_short() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -76,15 +76,15 @@ fn segments(path: &Path) -> u64 {
 struct Change {
     size: &'static str,
     old: Blocks,
-    /// The blocks that the change writes, and what they hold then.
+    /// The blocks that the change writes, with their content after it.
     changed: Blocks,
-    /// Bytes of the file before it, and behind it.
+    /// Bytes of the file before the change, and after it.
     lengths: [u64; 2],
     segments: [u64; 2],
 }
 
 impl Change {
-    /// Also keeps the image behind it, as `new`.
+    /// Makes the change, and also keeps the changed image as `new`.
     fn new(path: &Path, size: &'static str) -> Self {
         let _ = fs::remove_file(path.join(JOURNAL));
         fs::copy(path.join("i"), path.join("k")).expect("a copy");
@@ -102,7 +102,8 @@ impl Change {
         Self { size, old, changed, lengths: [before.0, after.0], segments: [before.1, after.1] }
     }
 
-    /// Puts the old image there, so long, with some of the changes, and the journal beside it.
+    /// Writes the old image to `k`, with this length and some of the changes, and the journal
+    /// beside it.
     fn put(&self, path: &Path, length: u64, changes: &[(u64, &[u8])], journal: Option<&[u8]>) {
         let _ = fs::remove_file(path.join(JOURNAL));
         let file = fs::File::create(path.join("k")).expect("a file");

@@ -27,7 +27,7 @@ fn with_image(make: &str) -> tempfile::TempDir {
     directory
 }
 
-/// What other programs, or the checks of each node, say of an image that is not mounted.
+/// Checks an image that is not mounted, with `check` and for FAT also with fsck.vfat.
 fn check(directory: &Path, is_jffs2: bool) {
     succeeds(directory, &["check", "i"]);
     if !is_jffs2 {
@@ -87,7 +87,7 @@ fn trees_come_back_as_tar_and_rsync_brought_them() {
     }
 }
 
-/// What an attempt gives: the number of its error, 0 for none.
+/// The error number of an attempt; 0 if it succeeded.
 fn errno<T>(result: std::io::Result<T>) -> i32 {
     result.err().map_or(0, |error| error.raw_os_error().unwrap_or(-1))
 }

@@ -59,7 +59,8 @@ fn write_in_place(point: &Path, number: u8) {
     }
 }
 
-/// Makes, renames, replaces and removes names; what is open and has none is read still.
+/// Makes, renames, replaces and removes names; files that are open and have no name any more can
+/// still be read.
 fn change_names(point: &Path, number: u8) {
     let directory = point.join(format!("names-{number}"));
     fs::create_dir(&directory).expect("a directory");

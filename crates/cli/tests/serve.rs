@@ -42,7 +42,7 @@ impl Serving {
     }
 }
 
-/// What a judge says; it must be content.
+/// Runs a judge, which must be content, and returns its output.
 fn judge(directory: &Path, program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).current_dir(directory).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -56,7 +56,8 @@ struct Bench<'a> {
     live: Arc<Live>,
 }
 
-/// What runs and is mounted now, for a second signal: it goes with the process.
+/// The mounts that exist now and the commands that run on them: a second signal ends them with the
+/// process.
 #[derive(Default)]
 struct Live {
     next: AtomicU64,
@@ -212,8 +213,8 @@ impl Bench<'_> {
                 }
             }
         }
-        // Who waits for an answer gets it only when the signal is there: nobody of the group does
-        // anything more.
+        // A process that waits for an answer gets it only after the signal has arrived, so no
+        // process of the group does anything more.
         kill_group(child.id());
         chip.release();
         let ended = child.wait().ok();

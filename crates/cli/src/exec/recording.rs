@@ -25,7 +25,8 @@ fn failed(path: &Path, error: impl std::fmt::Display) -> Failure {
 }
 
 impl Recording {
-    /// Begins. `root`: that of the file system. Errors: a path that is taken, or cannot be written.
+    /// Begins. `root`: the root of the file system. Errors: a path that is taken, or cannot be
+    /// written.
     pub fn begin(path: &Path, below: &Below, root: InodeNumber) -> Result<Self, Failure> {
         NewFile::check(path, false, None)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -17,12 +17,12 @@ use crate::failure::Failure;
 use crate::leftover::MountDirectory;
 use crate::output;
 
-/// How long those who outlive a command may use its volume before they are cut off.
+/// How long processes that outlive a command may use its volume before they are cut off.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The file system on top of the stack.
 pub enum Top {
-    /// As it is.
+    /// The file system as it is.
     Plain(Box<dyn MountedFileSystem>),
     /// All that it is asked is written down.
     Recorded(Wrapped<Box<dyn MountedFileSystem>, Arc<CallRecorder>>),
@@ -62,7 +62,7 @@ pub struct Served {
     directory: MountDirectory,
 }
 
-/// What a volume came back as.
+/// The volume after the end of the mount.
 pub struct Back {
     /// The volume.
     pub fs: Box<dyn MountedFileSystem>,
@@ -90,7 +90,7 @@ impl Served {
         Ok(Self { point, unmounter, session, directory })
     }
 
-    /// Where it is mounted.
+    /// The directory on which the volume is mounted.
     pub fn point(&self) -> &Path {
         &self.point
     }
@@ -100,16 +100,16 @@ impl Served {
         self.unmounter.clone()
     }
 
-    /// Ends the mount whoever uses it still, and gives the volume back. Errors: a request did not
-    /// end.
+    /// Ends the mount even if it is still in use, and gives the volume back. Errors: a request did
+    /// not end.
     pub fn abort(self) -> Result<Back, Failure> {
-        // Where it is gone already, nothing is to be aborted.
+        // If the mount is gone already, there is nothing to abort.
         let _ = self.unmounter.abort();
         Self::back(self.session)
     }
 
-    /// Unmounts and gives the volume back; whoever uses it after a while still, is cut off. Errors:
-    /// a request did not end.
+    /// Unmounts and gives the volume back; programs that still use it after a while are cut off.
+    /// Errors: a request did not end.
     pub fn end_soon(self) -> Result<Back, Failure> {
         // Where it cannot be unmounted, its session does not end, and the wait below would be
         // endless.

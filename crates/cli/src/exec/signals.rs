@@ -10,7 +10,7 @@ use crate::{output, stop};
 
 /// How far the run is.
 enum Phase {
-    /// Nothing runs. The signal that has arrived.
+    /// Nothing runs yet; the signal that has arrived, if any.
     Before(Option<i32>),
     /// The command runs, with this process id.
     Running(u32),
@@ -23,7 +23,7 @@ struct State {
     mount: Option<Unmounter>,
 }
 
-/// Where signals go.
+/// Handles signals during a run with a mount, depending on how far the run is.
 pub struct Signals(Arc<Mutex<State>>);
 
 impl Signals {
@@ -52,7 +52,7 @@ impl Signals {
         Self(state)
     }
 
-    /// What is to be unmounted before this process may end.
+    /// Sets the mount that must be unmounted before this process may end.
     pub fn mounted(&self, mount: Unmounter) {
         held(&self.0).mount = Some(mount);
     }

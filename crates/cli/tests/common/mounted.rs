@@ -10,7 +10,7 @@ const UNMOUNTS: u32 = 500;
 const BUSY: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Mounts whose process was killed, as long as they are there: `nandkit doctor --clean` of one test
-/// takes away those of all.
+/// removes the dead mounts of all tests.
 static DEAD: RwLock<()> = RwLock::new(());
 
 /// Held from a kill on until the test itself has taken the dead mount away.

@@ -34,8 +34,8 @@ fn steps(page: &str, heading: &str) -> Vec<Step> {
     steps
 }
 
-/// Whether lines are those that are shown; `...` stands for any number of them, within a line for
-/// any text.
+/// Whether the lines match the lines that are shown; `...` stands for any number of them, within a
+/// line for any text.
 fn fits(shown: &[String], told: &[&str]) -> bool {
     let line_fits = |shown: &str, told: &str| match shown.split_once("...") {
         Some((before, after)) => {
