@@ -84,7 +84,7 @@ pub(crate) fn format_on(chip: &dyn EmulatedChip, clock: &Clock) -> Option<&'stat
     FORMATS.iter().copied().find(|format| format.is_on_chip(chip, &context))
 }
 
-/// Who wrote a chip, and may therefore continue to use it.
+/// The layer or file system that wrote a chip, and may therefore continue to use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChipOwner {
     /// Unknown: the chip is empty, or holds data that nothing can open.

@@ -37,7 +37,7 @@ pub enum DeviceSpec {
     Chip {
         /// The preset's name; `custom` where the spec names none.
         preset: String,
-        /// What the chip keeps.
+        /// What the chip stores of written data.
         store: StoreKind,
         /// Every figure of the chip. The texts on their sources stay with the preset.
         chip: Box<ChipSpec>,
@@ -71,7 +71,7 @@ pub enum DeviceSpec {
 
 const RAM: &str = "ram";
 const CUSTOM: &str = "custom";
-/// What a card has and no chip.
+/// The key of a card's curves, which no chip has.
 const CURVES: &str = "curves";
 const RAM_SIZE: u64 = 64 << 20;
 
@@ -157,8 +157,9 @@ impl DeviceSpec {
         }
     }
 
-    /// The layer that a table describes on this device: what it leaves out is a drive's own, where
-    /// it is of that kind. Errors: those of [`FtlSpec`].
+    /// The layer that a table describes on this device. If the table names no kind, or the kind of
+    /// the drive's own layer, values that it leaves out come from that layer. Errors: those of
+    /// [`FtlSpec`].
     pub fn layer(&self, table: Table) -> Result<FtlSpec, SpecError> {
         let own = match self {
             Self::Chip { preset, interface: Some(_), .. } => ssds::layer(preset),

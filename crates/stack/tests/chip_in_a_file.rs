@@ -366,7 +366,7 @@ fn a_directory_of_ones_own_behaves_as_a_root() {
     assert_eq!((report.count("files"), report.count("directories")), (3, 3), "{report:?}");
 }
 
-/// Whoever can write a chip: translation layers, and a file system on the bare flash.
+/// Everything that can write a chip: translation layers, and a file system on the bare flash.
 const WRITERS: [&str; 4] = [
     "fs = 'none'\nftl = 'block-map'",
     "fs = 'none'\nftl = 'fast'",

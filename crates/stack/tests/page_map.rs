@@ -143,7 +143,8 @@ fn a_map_on_demand_is_counted_and_one_that_cannot_be_is_refused() {
     }
 }
 
-/// What is moved for its own sake is in the record, and on the flash as wear levelling's.
+/// Data moved by refresh and levelling are counted in the record, and on the flash under wear
+/// levelling.
 #[test]
 fn refresh_and_levelling_are_counted() {
     for (more, counted) in [

@@ -23,7 +23,7 @@ const BEGINNING: u64 = 1 << 16;
 /// Longest path; a tree with longer ones is taken as endless.
 const PATH_MAX: usize = 10_000;
 
-/// Extended attributes that a host hands on to images: those of others are the machine's own.
+/// Extended attributes that a host passes on to images; all others are the machine's own.
 const HOST_ATTRIBUTES: &str = r"^(user\.|system\.posix_acl_access$)";
 
 fn sum(bytes: &[u8]) -> u64 {

@@ -95,7 +95,7 @@ impl ModelBlockDevice {
         Ok(())
     }
 
-    /// Which of the sector's versions these bytes are; the newest such.
+    /// The index of the newest version of the sector that equals these bytes.
     fn place_of(&self, sector: u64, found: &[u8]) -> Option<usize> {
         let is = |version: &Version| match version {
             Some(bytes) => **bytes == *found,

@@ -23,7 +23,7 @@ use crate::{StackError, StoreKind};
 pub struct ChipInfo {
     /// Its spec.
     pub spec: ChipSpec,
-    /// What it stores of written data.
+    /// What the chip stores of written data.
     pub store: StoreKind,
     /// The seed of its faults.
     pub seed: u64,

@@ -45,7 +45,7 @@ pub struct Cut {
 /// A name, and which cuts have it.
 pub type Kind = (&'static str, fn(&Cut) -> bool);
 
-/// What is told apart: what FAT asked for by its own causes, and what the layer did for itself.
+/// The kinds of work that are told apart: FAT's requests by their causes, and the layer's own work.
 pub const KINDS: [Kind; 6] = [
     ("user_data", |cut| fat(cut) == Some(Cause::UserData)),
     ("metadata", |cut| fat(cut) == Some(Cause::Metadata)),

@@ -65,8 +65,8 @@ impl History {
         if good { Ok(()) } else { Err(format!("{path} is {:?}, which it never was: {lengths:?}", length(seen))) }
     }
 
-    /// Of a rename whose names nothing else touched since the sync, exactly one name has the
-    /// content.
+    /// Judges a rename whose names nothing else has touched since the sync: exactly one of the two
+    /// names must have the content.
     fn judge_rename(
         &self,
         (from, to, content): &(String, String, Vec<u8>),

@@ -17,7 +17,7 @@ pub(super) const XATTRS: u64 = 2;
 pub struct Node {
     pub(super) directory: bool,
     pub(super) mode: u16,
-    /// Extended attributes: the number of the value by that of the name.
+    /// Extended attributes: the number of the value by the number of the name.
     pub(super) xattrs: BTreeMap<u64, u32>,
     /// The version of each page's content; 0 reads as zeroes.
     pub(super) pages: Vec<u32>,

@@ -329,7 +329,7 @@ impl<'a, M: FsMaker> Pair<'a, M> {
         self.summary.no_space += 1;
         let status = self.fs().fs.volume().map_err(|error| format!("volume: {error}"))?;
         let free = status.blocks_free.saturating_mul(u64::from(status.block_size));
-        // What is written anew, and the hole before it, which FAT fills.
+        // The bytes that are written anew, and the hole before them, which FAT fills.
         let anew = |inode: Result<InodeNumber>, end: u64, length: u64| {
             let size = inode.and_then(|inode| self.model.fs.stat(inode)).map_or(0, |found| found.size);
             end.saturating_sub(size).max(length)

@@ -81,8 +81,8 @@ impl Plan {
         format!("{}:{}:{}", self.seed, self.operations, letters)
     }
 
-    /// The plan of a replay string; what the string does not say is as in `options` and as usual.
-    /// `None` where it is no such string.
+    /// The plan of a replay string; what the string does not hold comes from `options` and from the
+    /// usual plan. `None` if the text is not a replay string.
     pub fn from_replay(text: &str, mut options: ModelOptions) -> Option<Self> {
         let mut parts = text.split(':');
         let (seed, operations, letters) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);

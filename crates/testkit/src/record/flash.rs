@@ -108,7 +108,7 @@ impl<F: Flash> Flash for RecordingFlash<F> {
     }
 
     fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> Result<Done> {
-        // What is longer than a page changes nothing, and may be of any length: content described.
+        // Data longer than a page change nothing, and described content may have any length.
         let fits = program.data.len() <= self.geometry().page_size as usize;
         let mut data = vec![0; if fits { program.data.len() } else { 0 }];
         if fits {
@@ -177,7 +177,7 @@ impl<F: Interrupt + Clone> ChangeReplay<F> {
         Ok(device)
     }
 
-    /// Goes on to the change behind it.
+    /// Makes the next change, and goes on to the one after it.
     ///
     /// # Panics
     /// As [`ChangeReplay::cut`].

@@ -165,7 +165,7 @@ impl<D: BlockDevice + Clone> RequestReplay<D> {
         device.into_inner()
     }
 
-    /// Goes on to the request behind it. Errors: those of the device below.
+    /// Goes on to the request after the next one. Errors: those of the device below.
     ///
     /// # Panics
     /// Where all requests were replayed.
