@@ -56,7 +56,7 @@ impl Area<'_> {
     }
 }
 
-/// What was seen of a directory.
+/// The parts of a directory that the check has seen.
 #[derive(Clone, Copy, Default)]
 struct Met {
     dot: bool,

@@ -21,7 +21,8 @@ pub struct PartialCollection {
     times: RequestTimes,
     /// The source of request times, updated for each segment; `None` if a card file gives them.
     learned: Option<LearnedTimes>,
-    /// The card's own times, beside which the learned ones are told; they decide nothing.
+    /// The card's own times, with which the statistics compare the learned times; they decide
+    /// nothing.
     beside: Option<RequestTimes>,
     method: Method,
     segments_per_checkpoint: u32,

@@ -67,7 +67,7 @@ pub enum Body {
 /// An inode of the new volume.
 #[derive(Clone, Debug)]
 pub struct PlannedInode {
-    /// Where it comes from.
+    /// The source of the inode.
     pub origin: Origin,
     /// Its number.
     pub ino: NodeId,

@@ -43,7 +43,7 @@ pub(crate) struct Gather {
     left: (u64, u32),
 }
 
-/// What one round did.
+/// Counts of one round of gathering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
     /// Windows that were moved.

@@ -101,7 +101,7 @@ impl Course {
 /// The rarest cause, of which every request is cut.
 const NODES_OF_AN_FSYNC: usize = 1;
 
-/// What was done.
+/// Counts of what a soak did.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub cuts: Vec<Cut>,
@@ -114,7 +114,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What was done with another seed.
+    /// Adds the counts of another seed.
     pub fn add(&mut self, other: Self) {
         self.cuts.extend(other.cuts);
         self.recovered += other.recovered;
@@ -128,7 +128,7 @@ impl Tally {
     }
 }
 
-/// What was done with a way of treating segments.
+/// Counts for one way of treating segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModeTally {
     pub cuts: u64,
@@ -174,7 +174,7 @@ pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
     }
 }
 
-/// What is known from a number of requests on.
+/// The oracle's knowledge, each with the number of requests from which on it holds.
 type Snapshots<O> = Vec<(usize, O)>;
 
 /// What may be on the device after a cut at a request: after it, what was acknowledged before

@@ -26,7 +26,7 @@ use crate::shape::Shape;
 use crate::statistics::BaseCounters;
 use crate::tag::{self, Role};
 
-/// What a page is programmed as.
+/// The tag with which a page is programmed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
     pub role: Role,

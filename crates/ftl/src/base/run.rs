@@ -16,7 +16,7 @@ use crate::tag::TAG_BYTES;
 pub(crate) struct CopyList {
     to: PageAddress,
     from: Vec<PageAddress>,
-    /// What the copies are programmed as, in the form of [`Label::packed`].
+    /// The label of each copy, in the form of [`Label::packed`].
     labels: Vec<u64>,
     /// The source blocks whose pages can join without a check: a merge alternates between log block
     /// and data block.

@@ -74,7 +74,7 @@ pub(crate) const fn is_unknown(node: u16) -> bool {
     )
 }
 
-/// What is wrong with a stretch that is no node but has something after it, if anything is.
+/// The damage of a stretch that is not a node but is followed by something, if there is damage.
 pub(crate) fn neither(
     order: ByteOrder,
     shape: &Shape,

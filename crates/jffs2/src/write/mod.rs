@@ -63,7 +63,7 @@ pub struct Writer {
 struct OpenBlock {
     block: Option<BlockIndex>,
     summary: Collector,
-    /// What in its write buffer must be programmed before others.
+    /// The nodes in the write buffer that must be programmed before others.
     first: order::First,
 }
 

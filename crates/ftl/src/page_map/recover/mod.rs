@@ -21,7 +21,7 @@ use crate::tag::SEQUENCE_END;
 /// Stamps skipped after a start: more than unfinished operations can have used.
 const STAMP_GAP: u64 = 1 << 24;
 
-/// What attaching to a device took.
+/// The effort of attaching to a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageMapRecovery {
     /// Pages read: of the journal, of the map, and in search of tags.
@@ -74,7 +74,7 @@ impl<F: Flash> PageMapFtl<F> {
         find::journal(flash, context, &mut PageMapRecovery::default()).is_ok()
     }
 
-    /// What the last [`PageMapFtl::attach`] took; all zero for a new device.
+    /// The effort of the last [`PageMapFtl::attach`]; all zero for a new device.
     pub const fn recovery(&self) -> &PageMapRecovery {
         &self.recovery
     }
