@@ -112,7 +112,7 @@ fn run_all<J: Job>(jobs: &[J], options: &Options<'_>, kept: &Mutex<Option<Kept>>
             Ok(record) => {
                 by_key.insert(record.key(), record);
             }
-            // A run that stopped because another one failed is not the one to tell of.
+            // A run that stopped because another one failed is not the error to report.
             Err(LabError::Stopped { .. }) => {}
             Err(error) => return Err(error),
         }

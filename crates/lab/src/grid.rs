@@ -37,7 +37,7 @@ pub(crate) fn expand(mut experiment: Table, seeds: usize) -> Result<Vec<Table>, 
     };
     let mut axes: Vec<(String, Vec<Value>)> = Vec::new();
     collect_axes(&mut axes, "", grid)?;
-    // What is no part of a run. Runs that differ in it alone would be the same.
+    // Keys that are not part of a run. Runs that differ only in such a key would be the same run.
     for (key, _) in &axes {
         if matches!(key.split('.').next(), Some("name" | "seeds" | "grid")) {
             let detail =

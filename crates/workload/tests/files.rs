@@ -112,7 +112,8 @@ fn the_fill_of_overwrite_is_whole_and_counted_apart() {
     assert!(report.phase(Phase::Age).is_none());
 }
 
-/// What makes the volume a used one is no part of what is measured, and changes nothing of it.
+/// The writes that make the volume a used one are not measured, and do not change the measured
+/// sequence.
 #[test]
 fn stale_records_of_overwrite_are_written_between_fill_and_sequence() {
     let (_, report) = run("overwrite:files=8,file_size=64K,operations=500,stale=2,stale_span=32K", 1);

@@ -84,7 +84,8 @@ fn the_format_is_found_from_several_lines() {
         for (other, _) in ALL.iter().filter(|(other, _)| *other != format) {
             assert!(read(text, &[("format", other)]).is_err(), "{format} as {other}");
         }
-        // The first line is no line of any format: the others say which it is, and it is refused.
+        // The first line fits no format: the format is found from the other lines, and the first
+        // line is refused.
         let error = read(format!("{}\n{text}", "#".repeat(9)), &[]).unwrap_err().to_string();
         assert!(error.contains("line 1") && !error.contains("known format"), "{format}: {error}");
     }

@@ -440,8 +440,8 @@ impl Streams for Clients {
             return false;
         }
         let Some(line) = client.next(&self.load) else { return false };
-        // What the trial found possible may not be so where clients share files: then nothing
-        // happens, as in dbench.
+        // An operation that the trial found possible may be impossible if clients share files: then
+        // nothing happens, as in dbench.
         let _ = apply(&mut self.volume, client, (&self.load, line), script);
         true
     }

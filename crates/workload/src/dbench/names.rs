@@ -1,5 +1,5 @@
-//! The directories and files that the clients have made, by their names, so that it is known what
-//! an operation comes to.
+//! The directories and files that the clients have made, by their names, so that the result of each
+//! operation is known.
 
 use std::collections::BTreeMap;
 

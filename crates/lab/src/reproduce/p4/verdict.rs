@@ -345,7 +345,7 @@ pub fn large_files(points: &[Point<'_>]) -> Claim {
             let both = small.mean(policy).zip(large.mean(policy));
             let text = format!("{policy}: gain on large files below that on small files");
             let name = text.clone();
-            // Of a policy that loses on small files there is no share of a gain.
+            // A policy that loses on small files has no gain of which a share could be taken.
             let share = both.filter(|(on_small, _)| *on_small > 0.0).map(|(on_small, on_large)| on_large / on_small);
             Check::new(text, both.is_some_and(|(on_small, on_large)| on_large < on_small)).named(name).with(share)
         };
