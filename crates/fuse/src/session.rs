@@ -153,7 +153,7 @@ fn ended_by_unmounting(error: &io::Error) -> bool {
 }
 
 impl Unmounter {
-    /// Where it is mounted.
+    /// The directory on which the file system is mounted.
     pub fn point(&self) -> &Path {
         &self.point
     }

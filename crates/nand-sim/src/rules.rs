@@ -78,7 +78,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether the part is NOR: whether a page may be programmed hangs on its bits alone.
+    /// Whether the part is NOR: then only the bits of a page decide whether it may be programmed.
     #[inline]
     pub fn is_nor(&self) -> bool {
         self.geometry.kind == FlashKind::Nor

@@ -94,7 +94,7 @@ pub struct OwnedEntry {
     pub name: Vec<u8>,
     /// The inode.
     pub inode: InodeNumber,
-    /// What it is.
+    /// The file type of the entry.
     pub kind: FileKind,
 }
 
