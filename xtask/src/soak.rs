@@ -8,14 +8,14 @@ use anyhow::{Result, bail};
 use crate::options::{Options, Unusable};
 use crate::process;
 
-/// What does a soak: an example that counts cuts by cause and fails where a cause got too few.
+/// A soak's program: an example that counts cuts by cause and fails if a cause got too few.
 #[derive(Clone, Copy)]
 struct Program {
     /// The name of the soak.
     name: &'static str,
     package: &'static str,
     example: &'static str,
-    /// What it takes besides `--cuts`, `--seed` and `--replay`.
+    /// The options that it takes besides `--cuts`, `--seed` and `--replay`.
     words: &'static str,
 }
 
@@ -36,7 +36,7 @@ const SOAKS: [Program; 7] = [
 /// The number of cuts that the project's bar asks for.
 const CUTS: u64 = 35_000;
 
-/// What is run: the words for cargo that build it, and those that run it.
+/// The plan of a soak: the words for cargo that build the program, and the words that run it.
 #[derive(Debug, PartialEq)]
 struct Plan {
     build: Vec<String>,
@@ -79,7 +79,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     Ok(passed)
 }
 
-/// What the command line asks of a soak.
+/// Makes the plan of a soak from the command line.
 fn plan(program: &Program, options: &Options) -> Result<Plan> {
     let Program { name, package, example, words: more } = program;
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

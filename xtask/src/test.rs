@@ -138,7 +138,7 @@ fn test_threads() -> usize {
     thread::available_parallelism().map_or(1, |cores| cores.get() + cores.get().div_ceil(2))
 }
 
-/// What the test binaries' closing lines add up to.
+/// The sums over the test binaries' closing lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     passed: u64,

@@ -164,8 +164,8 @@ impl LinuxWrites<'_> {
             let huge = told.lines().filter(|line| line.starts_with("data\t")).collect::<Vec<_>>();
             let expected: &[&str] = if volume.name == "plain" { &[HUGE_DATA] } else { &[] };
             ensure!(huge == expected, "{}: {huge:?}, not {expected:?}", volume.name);
-            // What was to be judged was there: files that shrank, names by the hash of their folded
-            // form.
+            // The cases to be judged must have occurred: files that shrank, names by the hash of
+            // their folded form.
             let number = |word: &str| -> u64 {
                 let line = told.lines().find_map(|line| line.strip_prefix(word));
                 line.and_then(|rest| rest.split('\t').nth(1)?.parse().ok()).unwrap_or(0)

@@ -130,7 +130,7 @@ fn measure(
     })
 }
 
-/// What of the file `status` of F2FS in debugfs counts here (debug.c, `stat_show`).
+/// The figures taken from the file `status` of F2FS in debugfs (debug.c, `stat_show`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Status {
     blocks: u64,

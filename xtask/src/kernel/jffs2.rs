@@ -311,7 +311,7 @@ fn hits(profile: &str) -> Result<u64> {
     hits.with_context(|| format!("no kprobe profile: {profile}"))
 }
 
-/// What a log holds between the mark of this job and that of the next.
+/// The part of a log between the mark of this job and the mark of the next.
 fn section(log: &str, number: usize) -> &str {
     let begin = log.find(&format!("job {number} begins")).unwrap_or(log.len());
     let rest = log.get(begin..).unwrap_or_default();
@@ -319,7 +319,7 @@ fn section(log: &str, number: usize) -> &str {
     rest.get(..end).unwrap_or_default()
 }
 
-/// What JFFS2 and the MTD layer said, but for what they say of sound images.
+/// The messages of JFFS2 and of the MTD layer, except those that sound images cause.
 fn complaints(log: &str) -> Vec<String> {
     const SOURCES: [&str; 4] = ["jffs2", "nandsim] error", "block2mtd: error", "I/O error"];
     // The last two are what Linux says of a block that it has filled itself without leaving enough

@@ -15,7 +15,7 @@ use super::ours::Nandkit;
 /// Bytes of the file that is written again and again.
 const BLOB_BYTES: usize = 256 << 10;
 
-/// How many times as much as is free is written, so that the collector has to make room.
+/// Bytes written as a multiple of the free space, so that the collector has to make room.
 const TIMES: u64 = 3;
 
 /// An image that nandkit has changed.

@@ -64,11 +64,11 @@ impl Size {
     }
 }
 
-/// What came of a program.
+/// The verdict on a program's run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Fine(String),
-    /// Nothing but what the format cannot hold.
+    /// The program failed only in what is known to fail on the stack.
     Known(String),
     Wrong(String),
 }
@@ -210,7 +210,8 @@ fn by_line(ended_well: bool, output: &str, word: &str) -> Verdict {
     }
 }
 
-/// What stress-ng says of each stressor that failed: a line with `fail:`, its process and its name.
+/// Reads stress-ng's output, which has a line with `fail:`, process and name for each stressor that
+/// failed.
 fn stressors(stack: &Stack, output: &str) -> Verdict {
     let Some(end) = output.lines().rev().find(|line| line.contains("successful run completed")) else {
         return Verdict::Wrong("it did not come to its summary".to_owned());

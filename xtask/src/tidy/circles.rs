@@ -55,7 +55,7 @@ struct Circle {
     source: String,
     /// The siblings, by their paths: `write::data`.
     modules: Vec<String>,
-    /// Who needs what, with a file that says so.
+    /// The edges between modules: which needs which, with a file that shows it.
     edges: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ fn module_of(path: &str) -> Option<(&str, Names)> {
 struct Module {
     names: Names,
     file: String,
-    /// What its `use` declarations bring in: the name here, and its path.
+    /// The names that the file's `use` declarations bring in, with their paths.
     uses: Vec<(String, Names)>,
     /// Other paths in its code.
     paths: Vec<Names>,
@@ -271,7 +271,7 @@ fn enclosing(names: &[String]) -> Option<Names> {
     names.split_last().map(|(_, parent)| parent.to_vec())
 }
 
-/// What can be reached from a module in one step or more.
+/// The modules that can be reached from a module in one step or more.
 fn reachable<'a>(from: &str, edges: &'a BTreeMap<(String, String), String>) -> BTreeSet<&'a str> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(at) = open.pop() {

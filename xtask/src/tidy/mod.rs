@@ -98,7 +98,7 @@ fn may_fall(what: &str, count: usize, bound: usize) -> Option<Violation> {
 
 type Findings = Vec<(&'static str, Vec<Violation>)>;
 
-/// What each rule finds, and the notes: places worth a look that fail nothing.
+/// The findings of each rule, and the notes: places worth a look that do not break a rule.
 fn apply(root: &Path) -> Result<(Findings, Vec<Violation>)> {
     let tree = Tree::read(root)?;
     let metadata = process::output(&mut process::cargo(&["metadata", "--format-version", "1", "--locked"]))?;
