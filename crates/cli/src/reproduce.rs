@@ -1,6 +1,6 @@
 //! `nandkit reproduce`
 
-use nandkit_lab::reproduce::{Claim, Verdict, papers, reproduce as judge, shipped_baseline};
+use nandkit_lab::reproduce::{Asked, Claim, Verdict, papers, reproduce as judge, shipped_baseline};
 
 use nandkit_report::page::claims as page;
 use nandkit_report::{Align, Style, Table, tree};
@@ -14,9 +14,8 @@ use crate::{output, report, session};
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     report::check(&arguments.page)?;
     let baseline = shipped_baseline().map_err(Failure::Input)?;
-    let mut claims = session::with_options(&arguments.running, |options| {
-        Ok(judge(papers(), arguments.what.as_deref(), arguments.quick, options)?)
-    })?;
+    let asked = Asked { what: arguments.what.as_deref(), quick: arguments.quick, directories: &arguments.directories };
+    let mut claims = session::with_options(&arguments.running, |options| Ok(judge(papers(), asked, options)?))?;
     if arguments.quick {
         claims.iter_mut().for_each(|claim| claim.recorded = baseline.verdict(&claim.claim));
     }

@@ -65,6 +65,8 @@ fn names_that_do_not_exist_get_the_nearest_right_one() {
         plain(&["devices", "slc256"], &["slc256", "slc-256m"]),
         plain(&["workloads", "postmarc"], &["postmarc", "postmark"]),
         plain(&["reproduce", "P99"], &["unknown paper or claim \"P99\""]),
+        plain(&["reproduce", "P4", "--dir", "/"], &["--dir: P4 reads no directories; P3.2 does"]),
+        plain(&["reproduce", "P3", "--quick", "--dir", "/nowhere"], &["--dir: /nowhere", "cannot be read"]),
         plain(&["comapre"], &["comapre", "compare"]),
         plain(&["compare", "--polisy", "merge"], &["--polisy", "--policy"]),
     ]);

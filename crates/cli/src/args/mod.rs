@@ -373,7 +373,7 @@ pub struct DevicesArguments {
 /// Arguments of `reproduce`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nandkit reproduce P1\n  nandkit reproduce P2\n  nandkit reproduce P4.3 --json\n  nandkit reproduce theory\n  nandkit reproduce --quick"
+    after_help = "Examples:\n  nandkit reproduce P1\n  nandkit reproduce P2\n  nandkit reproduce P3.2 --dir /usr/include -v\n  nandkit reproduce P4.3 --json\n  nandkit reproduce theory\n  nandkit reproduce --quick"
 )]
 pub struct ReproduceArguments {
     /// A paper (P1, P2, P3, P4) or one of its claims (P4.3); theory, which compares simulations
@@ -381,6 +381,10 @@ pub struct ReproduceArguments {
     /// everything.
     #[arg(value_name = "CLAIM")]
     pub what: Option<String>,
+    /// Also pack the files of this directory, by their names and sizes, with tar and with qtar on
+    /// the simulated drive: a row in the table of P3.2. May be repeated.
+    #[arg(long = "dir", value_name = "DIR")]
+    pub directories: Vec<String>,
     /// Use fewer seeds and smaller workloads. The verdicts of such a run do not count; the recorded
     /// ones are shown.
     #[arg(long)]

@@ -26,6 +26,8 @@ use crate::{Experiment, LabError, Options};
 pub struct Request<'a> {
     /// Whether to take fewer seeds and smaller workloads.
     pub quick: bool,
+    /// Directories of this host that P3.2 packs beside its own trees.
+    pub directories: &'a [String],
     /// Answers whether the claim of an id is asked for; a paper may leave out runs that only other
     /// claims need.
     pub wanted: &'a dyn Fn(&str) -> bool,
@@ -60,13 +62,24 @@ pub fn papers() -> &'static [&'static dyn Paper] {
     &[&p1::P1, &p2::P2, &p3::P3, &p4::P4, &theory::Theory]
 }
 
-/// Reproduces a paper (`P4`), one claim (`P4.3`), or with `None` everything, from `papers`.
-pub fn reproduce(
-    papers: &[&dyn Paper],
-    what: Option<&str>,
-    quick: bool,
-    options: &Options<'_>,
-) -> Result<Vec<Claim>, LabError> {
+/// What is to be reproduced.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked<'a> {
+    /// A paper (`P4`) or a claim (`P4.3`); everything where it is `None`.
+    pub what: Option<&'a str>,
+    /// Whether to take fewer seeds and smaller workloads.
+    pub quick: bool,
+    /// Directories of this host that P3.2 packs beside its own trees.
+    pub directories: &'a [String],
+}
+
+/// The claim that reads directories of this host.
+const OF_DIRECTORIES: &str = "P3.2";
+
+/// Reproduces what is asked for, from `papers`. Errors: no such paper or claim; a directory for a
+/// claim that reads none, or that cannot be read or held.
+pub fn reproduce(papers: &[&dyn Paper], asked: Asked<'_>, options: &Options<'_>) -> Result<Vec<Claim>, LabError> {
+    let Asked { what, quick, directories } = asked;
     let is_wanted = |paper: &dyn Paper, claim: &str| {
         what.is_none_or(|what| what.eq_ignore_ascii_case(paper.id()) || what.eq_ignore_ascii_case(claim))
     };
@@ -77,10 +90,17 @@ pub fn reproduce(
             papers.iter().flat_map(|paper| [paper.id()].into_iter().chain(paper.claims().iter().copied())).collect();
         return Err(LabError::Input(suggest::unknown("paper or claim", what, &names)));
     }
+    let reads = |paper: &&&dyn Paper| is_wanted(**paper, OF_DIRECTORIES) && paper.claims().contains(&OF_DIRECTORIES);
+    if !directories.is_empty() && !chosen.iter().any(reads) {
+        let what = what.unwrap_or_default();
+        return Err(LabError::Input(format!(
+            "--dir: {what} reads no directories; {OF_DIRECTORIES} does, and so does P3"
+        )));
+    }
     let mut claims = Vec::new();
     for paper in chosen {
         let wanted = |claim: &str| is_wanted(*paper, claim);
-        let judged = paper.reproduce(&Request { quick, wanted: &wanted, options })?;
+        let judged = paper.reproduce(&Request { quick, directories, wanted: &wanted, options })?;
         let judged = judged.into_iter().filter(|claim| wanted(&claim.claim));
         claims.extend(judged.map(|claim| Claim { line: headlines::line_of(&claim), ..claim }));
     }
@@ -131,7 +151,7 @@ mod tests {
             stop: &stop,
             tap: None,
         };
-        let claims = reproduce(&[&Two], what, false, &options)?;
+        let claims = reproduce(&[&Two], Asked { what, ..Asked::default() }, &options)?;
         Ok(claims.into_iter().map(|claim| claim.claim).collect())
     }
 

@@ -10,12 +10,11 @@ use nandkit_record::{Figures, LayerValue, RunRecord, run_key};
 use nandkit_remap::{Limits, remap_create};
 use nandkit_stack::crash::{CrashChip, Existing};
 use nandkit_stack::{HostSpec, Mounted, Stack, StackSpec};
-use nandkit_units::random::Random;
 use nandkit_units::{Described, Description, Generator, Payload, ReadInto};
 use nandkit_vfs::{Changes, FileKind, FileSystem, InodeNumber, NewNode};
-use serde::Serialize;
 use serde_json::Value;
 
+use super::files::Files;
 use super::{empty_record, spec_of};
 use crate::LabError;
 use crate::job::{Inside, Job};
@@ -34,53 +33,6 @@ const READ_AHEAD: usize = 128 << 10;
 const SHARED: u64 = 64 << 20;
 /// Bytes of a write of the fill.
 const PIECE: u64 = 1 << 20;
-/// Files of a directory. Assumption; Linux has about as many.
-const PER_DIRECTORY: usize = 16;
-
-/// The files of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "files")]
-pub enum Files {
-    /// All of one size, in one directory.
-    Even {
-        /// Bytes of each.
-        size: u64,
-        /// Bytes of all.
-        total: u64,
-    },
-    /// `count` files with the sizes of a Linux source tree.
-    Linux {
-        /// Number of files.
-        count: u64,
-    },
-}
-
-/// Number of files, and of bytes, of P3's tree: Linux 4.4.52.
-pub const LINUX: (u64, u64) = (58_779, 725_000_000);
-/// The deviation of the sizes' logarithm. Assumption: a median of 4.5 KB beside the mean of 12.3.
-const SPREAD: f64 = 1.42;
-
-impl Files {
-    /// The bytes of each file.
-    fn sizes(self, seed: u64) -> Vec<u64> {
-        match self {
-            Self::Even { size, total } => vec![size; (total / size.max(1)).max(1) as usize],
-            Self::Linux { count } => {
-                let mut random = Random::new(seed, "sizes of a tree");
-                let mut normal = || (0..12).map(|_| random.fraction()).sum::<f64>() - 6.0;
-                let plain: Vec<f64> = (0..count).map(|_| (SPREAD * normal()).exp()).collect();
-                let mean = LINUX.1 as f64 / LINUX.0 as f64;
-                let scale = mean * count as f64 / plain.iter().sum::<f64>().max(1.0);
-                plain.iter().map(|size| (size * scale) as u64).collect()
-            }
-        }
-    }
-
-    fn per_directory(self) -> usize {
-        if matches!(self, Self::Linux { .. }) { PER_DIRECTORY } else { usize::MAX }
-    }
-}
-
 /// How files are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
@@ -165,19 +117,18 @@ impl Archive {
     }
 
     fn fill(&self, fs: &mut dyn FileSystem, inside: &mut Inside<'_>) -> Result<(), LabError> {
-        let sizes = self.files.sizes(self.seed);
-        let mut directory = fs.root();
-        for (number, size) in sizes.iter().enumerate() {
-            let name = format!("{number:06}");
-            if number.is_multiple_of(self.files.per_directory()) {
-                let (root, name) = (fs.root(), format!("directory-{name}"));
-                directory = changes(fs)?.create(root, name.as_bytes(), &NewNode::DIRECTORY).map_err(failed)?;
-            }
-            let inode = changes(fs)?.create(directory, name.as_bytes(), &NewNode::FILE).map_err(failed)?;
-            for offset in (0..*size).step_by(PIECE as usize) {
+        let entries = self.files.entries(self.seed);
+        let mut inodes: Vec<InodeNumber> = Vec::with_capacity(entries.len());
+        for (number, entry) in entries.iter().enumerate() {
+            let parent = entry.parent.and_then(|parent| inodes.get(parent).copied()).unwrap_or_else(|| fs.root());
+            let node = if entry.size.is_some() { &NewNode::FILE } else { &NewNode::DIRECTORY };
+            let inode = changes(fs)?.create(parent, &entry.name, node).map_err(failed)?;
+            inodes.push(inode);
+            let size = entry.size.unwrap_or(0);
+            for offset in (0..size).step_by(PIECE as usize) {
                 write(fs, inode, offset, PIECE.min(size - offset))?;
             }
-            if number.is_multiple_of(1024) && (inside.progress)(0.5 * number as f64 / sizes.len() as f64).is_break() {
+            if number.is_multiple_of(1024) && (inside.progress)(0.5 * number as f64 / entries.len() as f64).is_break() {
                 return Err(LabError::Stopped { finished: 0, total: 1 });
             }
         }
@@ -253,12 +204,13 @@ impl Job for Archive {
     }
 
     fn title(&self) -> String {
-        format!("tar and qtar of {:?}, seed {}", self.files, self.seed)
+        format!("tar and qtar of {}, seed {}", self.files, self.seed)
     }
 
     fn run(&self, mut inside: Inside<'_>) -> Result<RunRecord, LabError> {
         let chip = CrashChip::new(&self.stack, self.seed).map_err(failed)?;
         let mut stack = Stack::build_on(&self.stack, self.seed, chip.clone(), Existing::Nothing).map_err(failed)?;
+        self.files.must_fit(top(&mut stack)?.volume().map_err(failed)?)?;
         self.fill(top(&mut stack)?, &mut inside)?;
         stack.close().map_err(failed)?;
         let (mut phases, mut counted, mut sums) = (BTreeMap::new(), BTreeMap::new(), Vec::new());

@@ -1,11 +1,12 @@
 //! P3: remapping, for file utilities and for the cleaner of F2FS.
 //!
-//! [`plan`] says which runs are made, [`archive`], [`dies`] and [`fragments`] are the runs that are
-//! not workloads, [`verdict`] judges each claim from records alone, [`matrix`] compares all
-//! cleaners.
+//! [`plan`] says which runs are made, [`archive`] (of [`files`]), [`dies`] and [`fragments`] are the
+//! runs that are not workloads, [`verdict`] judges each claim from records alone, [`matrix`] compares
+//! all cleaners.
 
 pub mod archive;
 pub mod dies;
+pub mod files;
 pub mod fragments;
 pub mod matrix;
 pub mod plan;
@@ -50,7 +51,7 @@ impl Paper for P3 {
         let (scale, mut runs) = (plan::Scale::new(request.quick), Runs { quick: request.quick, ..Runs::default() });
         let wanted = |claims: &[&str]| claims.iter().any(|claim| (request.wanted)(claim));
         if wanted(&["P3.1", "P3.2"]) {
-            runs.archives = run(request, &plan::archives(scale)?)?;
+            runs.archives = run(request, &plan::archives(scale, request.directories, request.options.inputs)?)?;
         }
         for (claim, planned) in
             [("P3.4", plan::defragmentation(scale)?), ("P3.5", plan::pieces(scale)?), ("P3.F", plan::gathering(scale)?)]

@@ -2,11 +2,12 @@
 
 use nandkit_stack::format::f2fs::spec::{F2fsModeName, F2fsSpec, MoverName, RulesName};
 use nandkit_stack::{DeviceSpec, FsSpec, FtlSpec, HostSpec, StackSpec};
-use nandkit_workload::WorkloadSpec;
+use nandkit_workload::{Inputs, WorkloadSpec};
 
 use super::super::check::Judged;
-use super::archive::{Archive, Files, LINUX, REQUEST_NS};
+use super::archive::{Archive, REQUEST_NS};
 use super::dies::Dies;
+use super::files::{Files, LINUX};
 use super::fragments::{Fragments, Shape};
 use crate::{Experiment, LabError, SpecError};
 
@@ -218,8 +219,8 @@ fn host(request_ns: u64, memory: u64) -> Option<HostSpec> {
 /// Least memory of a host.
 const LEAST: u64 = 256 * KIB;
 
-/// P3.1 and P3.2.
-pub fn archives(scale: Scale) -> Result<Vec<Archive>, LabError> {
+/// P3.1 and P3.2. Errors: a directory that cannot be read.
+pub fn archives(scale: Scale, directories: &[String], inputs: &dyn Inputs) -> Result<Vec<Archive>, LabError> {
     let total = scale.of(PACKED, 16 * MIB);
     let even = scale.sizes().iter().map(|size| Files::Even { size: *size, total: total.max(*size) });
     let linux = Files::Linux { count: scale.of(LINUX.0, 1000) };
@@ -229,7 +230,9 @@ pub fn archives(scale: Scale) -> Result<Vec<Archive>, LabError> {
         // As many as the whole drive has by default.
         layer.aliases = 32_768;
     }
-    Ok(even.chain([linux]).map(|files| Archive { stack: stack.clone(), files, seed: SEED }).collect())
+    let given = directories.iter().map(|path| Files::of_directory(path, inputs)).collect::<Result<Vec<_>, _>>()?;
+    let all = even.chain([linux]).chain(given);
+    Ok(all.map(|files| Archive { stack: stack.clone(), files, seed: SEED }).collect())
 }
 
 /// A volume whose files were written in turns.

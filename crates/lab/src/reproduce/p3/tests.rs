@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use nandkit_record::{Figures, LayerValue, RunRecord};
-use nandkit_workload::NoInputs;
+use nandkit_workload::{HostInputs, NoInputs};
 use serde_json::Value;
 
-use super::archive::{Archive, Files, phase};
+use super::archive::{Archive, phase};
+use super::files::Files;
 use super::fragments::{Fragments, Shape};
 use super::plan::{self, CLEANING, Scale, UNIFIED};
 use super::{CLAIMS, Runs, judge};
@@ -31,11 +32,11 @@ fn number(record: &RunRecord, path: &str) -> u64 {
 /// qtar as the paper has it: 3.4 times at a page, 2.4 for the tree, no gain for large files.
 fn packed(archive: &Archive) -> RunRecord {
     let mut record = record(archive.spec(), "archive".into());
-    let gain = match archive.files {
+    let gain = match &archive.files {
         Files::Even { size: 4096, .. } => 3.4,
-        Files::Even { size, .. } if size <= 1 << 20 => 1.5,
+        Files::Even { size, .. } if *size <= 1 << 20 => 1.5,
         Files::Even { .. } => 0.97,
-        Files::Linux { .. } => 2.4,
+        Files::Linux { .. } | Files::Directory { .. } => 2.4,
     };
     for (way, time) in [("tar", 1e9 * gain), ("qtar", 1e9)] {
         for with_host in [false, true] {
@@ -92,7 +93,7 @@ fn as_the_paper() -> Runs {
     let fragments = [plan::defragmentation(scale), plan::pieces(scale), plan::gathering(scale)];
     Runs {
         quick: false,
-        archives: plan::archives(scale).unwrap().iter().map(packed).collect(),
+        archives: plan::archives(scale, &[], &NoInputs).unwrap().iter().map(packed).collect(),
         fragments: fragments.into_iter().flat_map(Result::unwrap).map(|planned| in_pieces(&planned)).collect(),
         dies: plan::dies().unwrap().iter().map(|planned| record(planned.spec(), "dies".into())).collect(),
         cleaning: runs_of(&plan::cleaning(scale).unwrap()),
@@ -207,7 +208,7 @@ fn the_plan_can_be_run() {
         assert!(runs.map(|run| run.check().unwrap()).count() > 3 * CLEANING.len());
         let fragments = [plan::defragmentation(scale), plan::pieces(scale), plan::gathering(scale)];
         fragments.into_iter().flat_map(Result::unwrap).for_each(|planned| planned.stack.check().unwrap());
-        plan::archives(scale).unwrap().iter().for_each(|planned| planned.stack.check().unwrap());
+        plan::archives(scale, &[], &NoInputs).unwrap().iter().for_each(|planned| planned.stack.check().unwrap());
     }
 }
 
@@ -218,12 +219,41 @@ fn made(job: &impl Job) -> RunRecord {
 /// Both ways read the same bytes, and qtar asks for fewer requests.
 #[test]
 fn small_files_are_read_in_fewer_requests() {
-    let planned = plan::archives(Scale::new(true)).unwrap().remove(0);
+    let planned = plan::archives(Scale::new(true), &[], &NoInputs).unwrap().remove(0);
     let record = made(&Archive { files: Files::Even { size: 4096, total: 1 << 20 }, ..planned });
     let requests = |name| super::point::count(&record, "archive", name);
     assert_eq!(requests("files"), 256.0);
     assert!(requests("qtar_requests") + 200.0 < requests("tar_requests"), "{:?}", record.layers);
     assert!(super::point::gain(&record, true) > super::point::gain(&record, false), "{:?}", record.phases);
+}
+
+/// A directory's files have a row of their own, and tell when they do not fit.
+#[test]
+fn a_directory_of_the_host_is_packed() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("below")).unwrap();
+    for number in 0..40 {
+        std::fs::write(directory.path().join(format!("below/{number}")), vec![1; 5000]).unwrap();
+    }
+    let paths = [directory.path().display().to_string()];
+    let planned = plan::archives(Scale::new(true), &paths, &HostInputs).unwrap().pop().unwrap();
+    let record = made(&planned);
+    assert_eq!(super::point::count(&record, "archive", "files"), 40.0);
+    assert_eq!(record.phases["qtar"].user_bytes_read, 200_000);
+    let runs = Runs { quick: true, archives: vec![record], ..Runs::default() };
+    let claim = judge(&runs, &|claim| claim == "P3.2").remove(0);
+    assert!(claim.measured.to_string().contains(&paths[0]), "{claim:?}");
+
+    let large = std::fs::File::create(directory.path().join("large")).unwrap();
+    large.set_len(1 << 40).unwrap();
+    let planned = plan::archives(Scale::new(true), &paths, &HostInputs).unwrap().pop().unwrap();
+    let inside = Inside { inputs: &HostInputs, progress: &mut |_| ControlFlow::Continue(()), tap: None };
+    let error = planned.run(inside).unwrap_err();
+    assert!(error.is_input() && error.to_string().contains("needs 1048576 MiB and the volume has"), "{error}");
+    std::fs::remove_dir_all(directory.path().join("below")).unwrap();
+    std::fs::remove_file(directory.path().join("large")).unwrap();
+    let error = plan::archives(Scale::new(true), &paths, &HostInputs).unwrap_err().to_string();
+    assert!(error.contains("has no plain files"), "{error}");
 }
 
 /// Pieces that are asked for at once wait where they stand on one die.

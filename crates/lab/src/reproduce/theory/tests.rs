@@ -8,7 +8,7 @@ use crate::Options;
 fn claims(wanted: &dyn Fn(&str) -> bool) -> Vec<Claim> {
     let stop = AtomicBool::new(false);
     let options = Options { jobs: 2, stop: &stop, ..Options::default() };
-    let request = Request { quick: true, wanted, options: &options };
+    let request = Request { quick: true, directories: &[], wanted, options: &options };
     Theory.reproduce(&request).unwrap()
 }
 
