@@ -1,8 +1,8 @@
 //! P3: remapping, for file utilities and for the cleaner of F2FS.
 //!
-//! [`plan`] says which runs are made, [`archive`] (of [`files`]), [`dies`] and [`fragments`] are the
-//! runs that are not workloads, [`verdict`] judges each claim from records alone, [`matrix`] compares
-//! all cleaners.
+//! [`plan`] says which runs are made, [`archive`] (of [`files`]), [`dies`] and [`fragments`] are
+//! the runs that are not workloads, [`verdict`] judges each claim from records alone, [`matrix`]
+//! compares all cleaners.
 
 pub mod archive;
 pub mod dies;
