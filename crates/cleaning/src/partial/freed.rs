@@ -37,6 +37,12 @@ impl Stretch {
         self.all_inter += inter;
         self.all_intra += intra;
     }
+
+    /// The least time to move its runs: copies take the least where all blocks go one way.
+    #[inline]
+    pub fn least_ns(&self) -> f64 {
+        self.all_inter.min(self.all_intra)
+    }
 }
 
 /// The sums of some of a stretch's run lengths, computed as far as needed.
@@ -121,15 +127,13 @@ impl Freed {
         Self { request_ns, least_ns, block_ns, step, falls_to, rows: Vec::new() }
     }
 
-    /// Whether a stretch that begins at a time ends after a bound, whatever is freed in it. Copies
-    /// take the least where all blocks go one way, and no request of the stretch is larger than
-    /// its holes and its blocks together. Cost: a look-up.
+    /// Whether a stretch that begins at a time ends after a bound, whatever is freed in it: no
+    /// request of the stretch is larger than its holes and its blocks together. Cost: a look-up.
     #[inline]
     pub fn ends_after(&self, stretch: &Stretch, begin_ns: f64, bound_ns: f64) -> bool {
-        let copied_ns = stretch.all_inter.min(stretch.all_intra);
         let block_ns = self.least_ns.get(stretch.holes as usize + stretch.blocks).copied().unwrap_or(0.0);
         // The exact time is a sum of other roundings.
-        begin_ns + copied_ns + f64::from(stretch.holes) * block_ns >= bound_ns * (1.0 + 1e-12)
+        begin_ns + stretch.least_ns() + f64::from(stretch.holes) * block_ns >= bound_ns * (1.0 + 1e-12)
     }
 
     /// How many blocks of the runs that are moved are best freed, and the time of the copies then.

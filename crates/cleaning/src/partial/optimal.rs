@@ -48,9 +48,10 @@ pub(crate) fn cheapest(
     for end in 1..=runs.len() {
         if runs.get(end).is_none_or(|run| !run.shares_left) {
             let (island, moves) = (runs.get(start..end).unwrap_or_default(), moves.get(start..end).unwrap_or_default());
+            let bounds = Bounds::new(island, times, moves);
             choices.extend(match block_ns(start..end) {
-                Some(block_ns) => optimal_island(island, times, moves, block_ns),
-                None => each_its_own(island, times, moves),
+                Some(block_ns) => optimal_island(island, times, (moves, block_ns), &bounds),
+                None => each_its_own(island, times, moves, &bounds),
             });
             start = end;
         }
@@ -58,11 +59,49 @@ pub(crate) fn cheapest(
     choices
 }
 
+/// What every way of an island takes at the least, and what some way takes: a path is not followed
+/// where the first exceeds the second, since it is part of no best plan.
+struct Bounds {
+    /// The least time of a block in any request, in nanoseconds.
+    block_ns: f64,
+    /// The time if all runs stay, or all move away, or all within: whichever is the least.
+    known_ns: f64,
+    /// Per place: the blocks in the holes behind it.
+    holes: Vec<u32>,
+}
+
+impl Bounds {
+    fn new(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]]) -> Self {
+        let mut holes: Vec<u32> = (0..=runs.len()).map(|place| hole_behind(runs, place)).collect();
+        let left_ns: f64 = holes.iter().map(|&hole| fill(times, hole, 0)).sum();
+        for place in (0..runs.len()).rev() {
+            holes[place] += holes[place + 1];
+        }
+        let blocks: u32 = runs.iter().map(|run| u32::from(run.length)).sum();
+        let [out_ns, within_ns]: [f64; 2] = [0, 1].map(|way| moves.iter().map(|times_ns| times_ns[way]).sum());
+        let out_ns = out_ns + fill(times, holes[0], blocks);
+        let within_ns = within_ns + fill(times, holes[0], 0);
+        let block_ns = (1..=holes[0] + blocks).map(|size| fill(times, 1, size - 1)).fold(f64::INFINITY, f64::min);
+        Self { block_ns, known_ns: left_ns.min(out_ns).min(within_ns), holes }
+    }
+
+    /// Whether a path is too long that moves some runs behind a place. It stays so with more runs.
+    /// The slack is for sums of other roundings, and so that ties are found.
+    fn is_exceeded(&self, place: usize, time_ns: f64, moves_ns: f64) -> bool {
+        time_ns + moves_ns + f64::from(self.holes[place]) * self.block_ns > self.known_ns * (1.0 + 1e-12)
+    }
+}
+
 /// Per number of freed blocks: the least time to copy the runs of a stretch so that this many are
 /// freed, and the last run's choice.
 type ByFreed = Vec<Option<(f64, Choice)>>;
 
-fn optimal_island(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]], block_ns: f64) -> Vec<Choice> {
+fn optimal_island(
+    runs: &[ValidRun],
+    times: &RequestTimes,
+    (moves, block_ns): (&[[f64; 2]], f64),
+    bounds: &Bounds,
+) -> Vec<Choice> {
     let count = runs.len();
     let mut freed = Freed::new(runs, times, block_ns);
     // best[k]: the path to run k - 1, which stays; best[count + 1]: to the end of the island.
@@ -73,6 +112,9 @@ fn optimal_island(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]], b
         let mut stretch = Stretch::behind(hole_behind(runs, from));
         let (_, ahead) = best.split_at_mut(from + 1);
         for (to, best) in (from..).zip(ahead) {
+            if bounds.is_exceeded(from, time_ns, stretch.least_ns()) {
+                break;
+            }
             let moved = runs.get(from..to).unwrap_or_default();
             if !freed.ends_after(&stretch, time_ns, best.time_ns)
                 && let Some((blocks, copied)) = freed.least(&mut stretch, moved, best.time_ns - time_ns)
@@ -91,27 +133,37 @@ fn optimal_island(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]], b
 
 /// The choices for an island whose runs have different costs, so that it matters which runs are
 /// freed.
-pub(crate) fn each_its_own(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]]) -> Vec<Choice> {
+fn each_its_own(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]], bounds: &Bounds) -> Vec<Choice> {
     let count = runs.len();
     // As in `optimal_island`.
     let mut best = vec![Way { time_ns: f64::INFINITY, from: 0, freed: 0 }; count + 2];
     best[0].time_ns = 0.0;
+    let (mut by_freed, mut next) = (Vec::new(), Vec::new());
     for from in 0..=count {
         let time_ns = best[from].time_ns;
-        let mut holes = hole_behind(runs, from);
-        let mut by_freed: ByFreed = vec![Some((0.0, Choice::Ssr))];
+        let (mut holes, mut least_ns) = (hole_behind(runs, from), 0.0);
+        by_freed.clear();
+        by_freed.push(0.0);
         let (_, ahead) = best.split_at_mut(from + 1);
         for (to, best) in (from..).zip(ahead) {
+            if bounds.is_exceeded(from, time_ns, least_ns) {
+                break;
+            }
             for (freed, copied) in by_freed.iter().enumerate() {
-                let Some((copied, _)) = copied else { continue };
+                // The holes add to this.
+                if time_ns + copied >= best.time_ns {
+                    continue;
+                }
                 let way = time_ns + copied + fill(times, holes, freed as u32);
                 if way < best.time_ns {
                     *best = Way { time_ns: way, from, freed };
                 }
             }
             let Some((run, moves)) = runs.get(to).zip(moves.get(to)) else { break };
-            by_freed = moved(&by_freed, run.length.into(), moves);
+            least_times_moved((&by_freed, &mut next), run.length.into(), moves);
+            std::mem::swap(&mut by_freed, &mut next);
             holes += u32::from(run.right);
+            least_ns += moves[0].min(moves[1]);
         }
     }
     walk_back(runs, moves, &best)
@@ -122,6 +174,16 @@ fn hole_behind(runs: &[ValidRun], place: usize) -> u32 {
     match place {
         0 => runs.first().map_or(0, |run| u32::from(run.left)),
         _ => runs.get(place - 1).map_or(0, |run| u32::from(run.right)),
+    }
+}
+
+/// The times of [`moved`] alone; infinite for a number of blocks that is no sum of lengths.
+fn least_times_moved((by_freed, next): (&[f64], &mut Vec<f64>), length: usize, [inter, intra]: &[f64; 2]) {
+    next.clear();
+    next.extend(by_freed.iter().map(|copied| copied + intra));
+    next.resize(by_freed.len() + length, f64::INFINITY);
+    for (place, copied) in next.iter_mut().skip(length).zip(by_freed) {
+        *place = place.min(copied + inter);
     }
 }
 
@@ -284,8 +346,8 @@ mod tests {
         }
     }
 
-    /// The search for runs whose blocks cost alike, and that for any costs: the same choices, among
-    /// equals too.
+    /// The search for runs whose blocks cost alike, that for any costs, and both without bounds:
+    /// the same choices, among equals too.
     #[test]
     fn both_searches_choose_alike() {
         let mut random = Random::new(1, "moves that cost alike");
@@ -293,11 +355,35 @@ mod tests {
             let (runs, times) = (segment(&mut random), device(&mut random));
             let pair_ns = random.below(3_000) as f64;
             let remaps: Vec<[f64; 2]> = runs.iter().map(|run| [f64::from(run.length) * pair_ns; 2]).collect();
-            let each: Vec<Choice> =
-                islands(&runs).flat_map(|at| each_its_own(&runs[at.clone()], &times, &remaps[at])).collect();
+            let each = unbounded(&runs, &times, &remaps, None);
             assert_eq!(cheapest(&runs, &times, &remaps, |_| Some(0.0)), each, "round {round}: {runs:?}");
             assert_eq!(cheapest(&runs, &times, &remaps, |_| None), each);
+            assert_eq!(unbounded(&runs, &times, &remaps, Some(0.0)), each);
+            // Some runs are copied, others remapped; and all are copied.
+            let written = [0, 1].map(|_| random.below(50_000) as f64);
+            let copies: Vec<[f64; 2]> =
+                runs.iter().map(|run| written.map(|written_ns| copy(&times, run.length.into(), written_ns))).collect();
+            let pick = |(run, (remap, copy)): (&ValidRun, _)| if run.length.is_multiple_of(4) { remap } else { copy };
+            let mixed: Vec<[f64; 2]> =
+                runs.iter().zip(remaps.into_iter().zip(copies.iter().copied())).map(pick).collect();
+            assert_eq!(cheapest(&runs, &times, &mixed, |_| None), unbounded(&runs, &times, &mixed, None));
+            let block_ns = Some(written[0] - written[1]);
+            let bounded = cheapest(&runs, &times, &copies, |_| block_ns);
+            assert_eq!(bounded, unbounded(&runs, &times, &copies, block_ns), "round {round}: {runs:?}");
         }
+    }
+
+    /// The choices of a search that follows all paths.
+    fn unbounded(runs: &[ValidRun], times: &RequestTimes, moves: &[[f64; 2]], block_ns: Option<f64>) -> Vec<Choice> {
+        let search = |at: Range<usize>| {
+            let (runs, moves) = (&runs[at.clone()], &moves[at]);
+            let bounds = Bounds { known_ns: f64::INFINITY, ..Bounds::new(runs, times, moves) };
+            match block_ns {
+                Some(block_ns) => optimal_island(runs, times, (moves, block_ns), &bounds),
+                None => each_its_own(runs, times, moves, &bounds),
+            }
+        };
+        islands(runs).flat_map(search).collect()
     }
 
     fn islands(runs: &[ValidRun]) -> impl Iterator<Item = Range<usize>> {
