@@ -98,7 +98,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan with the least predicted time; among equals the one that does less. Cost: two
+    /// The plan with the least predicted time; among equals the one that does less. Cost: up to two
     /// searches like [`crate::partial::Method::Optimal`]; where some runs are copied and others
     /// remapped, up to `runs² * valid blocks` steps.
     pub fn of(runs: &[ValidRun], costs: &Costs<'_>) -> Self {
@@ -106,9 +106,13 @@ impl Plan {
         let left_ns = predict(runs, &left, false, costs);
         let mut plan = Self { ways: left, sorted: false, predicted_ns: left_ns, left_ns };
         let copying = Costs { remap: None, ..costs.clone() };
-        plan.take(runs, best(runs, &copying), false, costs);
+        let options = |costs| runs.iter().map(|run| cheaper(run, costs)).collect::<Vec<_>>();
+        let (copies, moves) = (options(&copying), options(costs));
+        if !copies_cost_more(&copies, &moves, left_ns, costs) {
+            plan.take(runs, best(runs, &copies, &copying), false, costs);
+        }
         if costs.remap.is_some() {
-            plan.take(runs, best(runs, costs), false, costs);
+            plan.take(runs, best(runs, &moves, costs), false, costs);
             plan.take(runs, vec![Way::RemapOut; runs.len()], true, costs);
         }
         plan
@@ -123,12 +127,21 @@ impl Plan {
     }
 }
 
+/// Whether each copy costs more than what replaces it and the first remap command together: then a
+/// plan that copies alone takes longer than the best one, and need not be searched. The slack is
+/// for rounding.
+fn copies_cost_more(copies: &[Transports], moves: &[Transports], left_ns: f64, costs: &Costs<'_>) -> bool {
+    let Some(remap) = &costs.remap else { return false };
+    let least_ns = remap.of_first() + left_ns * 1e-9;
+    let saved = |(copy, other): (&Transports, &Transports)| [0, 1].map(|to| copy[to].0 - other[to].0);
+    copies.iter().zip(moves).flat_map(saved).all(|saved_ns| saved_ns > least_ns)
+}
+
 /// The options with the least time, ignoring the fixed cost of the first command.
-fn best(runs: &[ValidRun], costs: &Costs<'_>) -> Vec<Way> {
-    let options: Vec<[(f64, Way); 2]> = runs.iter().map(|run| cheaper(run, costs)).collect();
+fn best(runs: &[ValidRun], options: &[Transports], costs: &Costs<'_>) -> Vec<Way> {
     let moves: Vec<[f64; 2]> = options.iter().map(|[out, within]| [out.0, within.0]).collect();
     let choices = cheapest(runs, costs.times, &moves, |island| block_ns(options.get(island)?, costs));
-    let ways = choices.iter().zip(&options).map(|(choice, [out, within])| match choice {
+    let ways = choices.iter().zip(options).map(|(choice, [out, within])| match choice {
         Choice::Ssr => Way::Leave,
         Choice::Inter => out.1,
         Choice::Intra => within.1,
@@ -138,19 +151,22 @@ fn best(runs: &[ValidRun], costs: &Costs<'_>) -> Vec<Way> {
 
 /// What a block that is moved away costs more than one that moves within its segment, if that is
 /// the same for all blocks of these runs: all are copied, or all are remapped in whole units.
-fn block_ns(options: &[[(f64, Way); 2]], costs: &Costs<'_>) -> Option<f64> {
-    let is_copied = |[out, within]: &[(f64, Way); 2]| (out.1, within.1) == (Way::CopyOut, Way::CopyWithin);
+fn block_ns(options: &[Transports], costs: &Costs<'_>) -> Option<f64> {
+    let is_copied = |[out, within]: &Transports| (out.1, within.1) == (Way::CopyOut, Way::CopyWithin);
     if options.iter().all(is_copied) {
         let per_block = costs.means.per_block(costs.times);
         return Some(per_block.inter_ns - per_block.intra_ns);
     }
     let costs_alike =
-        |[out, within]: &[(f64, Way); 2]| (out.1, within.1) == (Way::RemapOut, Way::RemapWithin) && out.0 == within.0;
+        |[out, within]: &Transports| (out.1, within.1) == (Way::RemapOut, Way::RemapWithin) && out.0 == within.0;
     options.iter().all(costs_alike).then_some(0.0)
 }
 
+/// A transport out of the segment, and one within it, with their times.
+type Transports = [(f64, Way); 2];
+
 /// The cheaper transport out of the segment, and within it.
-fn cheaper(run: &ValidRun, costs: &Costs<'_>) -> [(f64, Way); 2] {
+fn cheaper(run: &ValidRun, costs: &Costs<'_>) -> Transports {
     let of = |way| predict::move_ns(run, way, costs);
     [[Way::CopyOut, Way::RemapOut], [Way::CopyWithin, Way::RemapWithin]].map(|[copy, remap]| {
         let (by_copy, by_remap) = (of(copy), of(remap));
