@@ -108,7 +108,7 @@ impl Files {
         if needed <= volume.blocks_free {
             return Ok(());
         }
-        let mib = |blocks: u64| u128::from(blocks) * u128::from(block) >> 20;
+        let mib = |blocks: u64| (u128::from(blocks) * u128::from(block)) >> 20;
         Err(LabError::Input(format!(
             "--dir: {path} needs {} MiB and the volume has {}; give a smaller directory{}",
             mib(needed),
