@@ -53,6 +53,7 @@ pub const HOUSE: &[Room] = &[
     room("fat", &["units", "codec", "block", "cache", "vfs"], &["testkit"]),
     room("jffs2", &["units", "codec", "cleaning", "flash", "vfs"], &["testkit"]),
     room("f2fs", &["units", "codec", "block", "cache", "cleaning", "vfs"], &["testkit"]),
+    room("ubi", &["units", "codec", "flash", "vfs"], &["testkit"]),
     // driving
     room("tree", &["units", "vfs"], &[]).with_system(),
     room("remap", &["units", "vfs"], &[]),
@@ -72,6 +73,7 @@ pub const HOUSE: &[Room] = &[
             "fat",
             "jffs2",
             "f2fs",
+            "ubi",
         ],
         &["testkit", "remap"],
     )
@@ -138,7 +140,7 @@ mod tests {
 
     /// The devices and translation layers, and the file systems.
     const BELOW: [&str; 3] = ["nand-sim", "flash-image", "ftl"];
-    const FILE_SYSTEMS: [&str; 3] = ["fat", "jffs2", "f2fs"];
+    const FILE_SYSTEMS: [&str; 4] = ["fat", "jffs2", "f2fs", "ubi"];
 
     /// The edges of a table that break an invariant of ARCHITECTURE.md, whatever the table says:
     /// `from -> to`.

@@ -93,3 +93,4 @@ impl Flash for RamFlash {
         Ok(Done::immediately(context))
     }
 }
+impl nandkit_flash::Look for RamFlash {}

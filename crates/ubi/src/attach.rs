@@ -1,0 +1,201 @@
+//! Attaching by scan: from the headers of all PEBs to volumes.
+
+use std::collections::BTreeMap;
+
+use nandkit_flash::Flash;
+use nandkit_units::{Cause, Clock};
+use nandkit_vfs::check::{Finding, Severity};
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use crate::claims::Claims;
+use crate::copies::{Claim, has_right_data};
+use crate::counts::PebCounts;
+use crate::layout::{LAYOUT_LEBS, LAYOUT_VOLUME, VolumeRecord, VolumeType, flag};
+use crate::medium::{Medium, Soundness};
+use crate::scan::{self, Geometry};
+use crate::table::{self, VolumeTable};
+use crate::verified::Verified;
+use crate::volume::{Volume, name_files};
+use crate::{DamageKind, Leb};
+
+/// An attached UBI device, for reading.
+#[derive(Debug)]
+pub struct Ubi<F> {
+    pub(crate) medium: Medium<F>,
+    pub(crate) geometry: Geometry,
+    pub(crate) image_sequence: u32,
+    pub(crate) counts: PebCounts,
+    pub(crate) volumes: Vec<Volume>,
+    pub(crate) damage: Vec<Finding>,
+    verified: Verified,
+}
+
+impl<F: Flash> Ubi<F> {
+    /// Attaches a device by reading the headers of all PEBs. Nothing is written.
+    ///
+    /// Errors: `Corrupt` if no PEB has a header that fits, if two devices are there, or if an
+    /// internal volume asks unknown readers to refuse the device; `Device`. Damage is no error: see
+    /// [`Ubi::damage`]. Cost: two short reads per PEB, and the data of copies.
+    pub fn attach(flash: F, clock: Clock) -> Result<Self> {
+        let medium = Medium { flash, clock };
+        let scan = scan::scan(&medium)?;
+        let mut claims = Claims::of(&medium, &scan)?;
+        let layout = claims.lebs.remove(&LAYOUT_VOLUME).unwrap_or_default();
+        claims.counts.used += layout.len() as u32;
+        let copies: Vec<Option<Claim>> = (0..LAYOUT_LEBS).map(|leb| layout.get(&Leb(leb)).copied()).collect();
+        let table = table::read(&medium, &scan.geometry, &copies, &mut |finding| claims.findings.add(finding))?;
+        let volumes = volumes(&mut claims, &scan.geometry, table);
+        let (counts, damage) = (claims.counts, claims.findings.into_list());
+        let (geometry, image_sequence) = (scan.geometry, scan.image_sequence);
+        let verified = Verified::none_of(medium.pebs());
+        Ok(Self { geometry, image_sequence, counts, volumes, damage, verified, medium })
+    }
+
+    /// Where headers and data lie in each PEB.
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The number that all PEBs of the image have in common; 0 if they have none.
+    pub const fn image_sequence(&self) -> u32 {
+        self.image_sequence
+    }
+
+    /// What the PEBs hold.
+    pub const fn counts(&self) -> &PebCounts {
+        &self.counts
+    }
+
+    /// The volumes, by number.
+    pub fn volumes(&self) -> &[Volume] {
+        &self.volumes
+    }
+
+    /// What attaching found.
+    pub fn damage(&self) -> &[Finding] {
+        &self.damage
+    }
+
+    /// Returns the device.
+    pub fn into_flash(self) -> F {
+        self.medium.flash
+    }
+
+    /// Reads bytes of a LEB from `offset` on; an unmapped LEB, and what lies past its end, reads as
+    /// erased. The first read of a static volume's LEB verifies its checksum, unless the volume
+    /// says not to.
+    ///
+    /// Errors: `Corrupt` (unreadable, a wrong checksum, or a LEB that a static volume promises is
+    /// missing), `Device`.
+    pub fn read_leb(&self, volume: &Volume, leb: Leb, offset: u32, into: &mut [u8]) -> Result<()> {
+        into.fill(0xFF);
+        let wrong = |what: &str| {
+            let detail = format!("LEB {} of volume '{}' {what}", leb.0, volume.file_name);
+            Err(FsError::new(ErrorKind::Corrupt, detail))
+        };
+        let Some(claim) = volume.lebs.get(&leb) else {
+            return if leb.0 < volume.used_lebs { wrong("is missing") } else { Ok(()) };
+        };
+        let is_checked = volume.record.volume_type == VolumeType::Static && volume.record.flags & flag::SKIP_CHECK == 0;
+        if is_checked && !self.verified.has(claim.peb) {
+            if !has_right_data(&self.medium, &self.geometry, claim)? {
+                return wrong(&format!("does not have the checksum of its header (PEB {})", claim.peb.0));
+            }
+            self.verified.add(claim.peb);
+        }
+        let inside = into.len().min(volume.leb_size.saturating_sub(offset) as usize);
+        let Some(inside) = into.get_mut(..inside) else { return Ok(()) };
+        let at = self.geometry.data_offset.saturating_add(offset);
+        match self.medium.read(claim.peb, at, inside, Cause::UserData)? {
+            Soundness::Sound => Ok(()),
+            Soundness::Uncorrectable if is_checked => Ok(()),
+            Soundness::Uncorrectable => {
+                wrong(&format!("has more bit errors than the flash corrects (PEB {})", claim.peb.0))
+            }
+        }
+    }
+}
+
+/// The volumes of the table and those that only headers show, by number.
+fn volumes<F: Flash>(claims: &mut Claims<'_, F>, geometry: &Geometry, table: VolumeTable) -> Vec<Volume> {
+    let mut lebs = std::mem::take(&mut claims.lebs);
+    let mut volumes = Vec::new();
+    for (number, record) in table.records {
+        let lebs = lebs.remove(&number).unwrap_or_default();
+        volumes.push(volume(claims, geometry, number, record, lebs));
+    }
+    for (number, lebs) in lebs {
+        let Some(record) = lebs.last_key_value().map(|(last, claim)| record_of(*last, claim)) else { continue };
+        let detail = format!("{} PEBs of volume {number}, which the volume table does not name", lebs.len());
+        let finding = Finding::new(DamageKind::UnknownVolume, detail);
+        if table.is_whole {
+            // The volume was removed, and its blocks wait for their erase.
+            claims.counts.stale += lebs.len() as u32;
+            claims.findings.add(finding);
+        } else {
+            claims.findings.add(Finding { severity: Severity::Fault, ..finding });
+            volumes.push(Volume { is_in_table: false, ..volume(claims, geometry, number, record, lebs) });
+        }
+    }
+    volumes.sort_by_key(|volume| volume.number);
+    name_files(&mut volumes, &mut claims.findings);
+    volumes
+}
+
+/// A volume of these LEBs, without those that contradict its record.
+fn volume<F: Flash>(
+    claims: &mut Claims<'_, F>,
+    geometry: &Geometry,
+    number: u32,
+    record: VolumeRecord,
+    mut lebs: BTreeMap<Leb, Claim>,
+) -> Volume {
+    // Of headers that disagree on the content's length, the newest is right.
+    let newest = lebs.values().max_by_key(|claim| (claim.vid.sequence, std::cmp::Reverse(claim.peb)));
+    let used_lebs = match record.volume_type {
+        VolumeType::Static => newest.map_or(0, |claim| claim.vid.used_lebs),
+        VolumeType::Dynamic => 0,
+    };
+    let wrong = |leb: &Leb, claim: &Claim| {
+        let vid = &claim.vid;
+        if leb.0 >= record.reserved_pebs {
+            Some((
+                DamageKind::BeyondVolume,
+                format!("LEB {} of volume {number}, which has {}", leb.0, record.reserved_pebs),
+            ))
+        } else if vid.volume_type != record.volume_type || vid.data_pad != record.data_pad {
+            let detail = format!("a header of volume {number} that contradicts the volume table");
+            Some((DamageKind::Contradiction, detail))
+        } else if vid.volume_type == VolumeType::Static && vid.used_lebs != used_lebs {
+            let detail =
+                format!("volume {number} with {} LEBs in use; its newest header has {used_lebs}", vid.used_lebs);
+            Some((DamageKind::Contradiction, detail))
+        } else {
+            None
+        }
+    };
+    let left_out: Vec<_> = lebs.iter().filter_map(|(leb, claim)| Some((*leb, wrong(leb, claim)?))).collect();
+    for (leb, (kind, detail)) in left_out {
+        if let Some(claim) = lebs.remove(&leb) {
+            claims.leave_out(kind, claim.peb, &detail);
+        }
+    }
+    claims.counts.used += lebs.len() as u32;
+    let leb_size = geometry.leb_size() - record.data_pad;
+    Volume { number, record, file_name: String::new(), is_in_table: true, leb_size, used_lebs, lebs }
+}
+
+/// A record for a volume that no volume table names. Its alignment is unknown; only the unused end
+/// of its LEBs counts.
+fn record_of(last: Leb, claim: &Claim) -> VolumeRecord {
+    let vid = &claim.vid;
+    VolumeRecord {
+        reserved_pebs: last.0.saturating_add(1).max(vid.used_lebs),
+        alignment: 1,
+        data_pad: vid.data_pad,
+        volume_type: vid.volume_type,
+        is_updating: false,
+        name: format!("volume-{}", vid.volume).into_bytes(),
+        flags: 0,
+    }
+}

@@ -1,0 +1,6 @@
+//! One program of all tests.
+
+mod common;
+mod hostile;
+mod images;
+mod power_cuts;
