@@ -12,3 +12,4 @@ mod jffs2_on_nor;
 mod page_map;
 mod random_dumps;
 mod remapped;
+mod ubi;

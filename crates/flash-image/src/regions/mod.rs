@@ -79,7 +79,7 @@ pub struct Region {
 /// All regions of a dump from all sources: first partition tables, then `mtdparts`, then
 /// signatures, each by offset.
 ///
-/// `probes` recognize the file systems; formats without a crate of their own (UBI, SquashFS, U-Boot
+/// `probes` recognize the file systems; formats without a crate of their own (SquashFS, U-Boot
 /// images) are recognized here. `volumes` are ranges found otherwise, each with its size. Cost: one
 /// pass over all data bytes, at memory speed.
 pub fn regions(device: &DumpFlash, probes: &[SignatureProbe], volumes: Vec<(u64, Signature)>) -> Vec<Region> {

@@ -32,6 +32,7 @@ mod repaired;
 pub mod rescue;
 pub mod resize;
 pub mod sectors;
+pub mod ubi;
 pub mod volume;
 
 pub use build::{BuildVolume, Built};
@@ -57,8 +58,9 @@ use crate::{MountedFileSystem, StackError};
 pub(crate) const BEGINNING: u64 = 512;
 
 /// The formats that can be opened. The first format on sectors explains why unknown bytes are not a
-/// volume.
-pub static FORMATS: &[&dyn Format] = &[&fat::FORMAT, &f2fs::FORMAT, &jffs2::FORMAT];
+/// volume. On a chip the first format that claims it wins; JFFS2 claims whatever leaves the OOB
+/// alone, so it is the last.
+pub static FORMATS: &[&dyn Format] = &[&fat::FORMAT, &f2fs::FORMAT, &ubi::FORMAT, &jffs2::FORMAT];
 
 /// The medium of a format's volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -67,7 +67,7 @@ static KINDS: [Kind; 26] = [
         magic: b"UBI#",
         at: 0,
         judge: ubi,
-        next: "take its volumes out with ubireader_extract_images first",
+        next: "its volumes can be read once the size of its erase blocks is known: `erase_size`",
     },
     Kind {
         short: "ubifs",
