@@ -13,3 +13,4 @@ mod page_map;
 mod random_dumps;
 mod remapped;
 mod ubi;
+mod ubifs;

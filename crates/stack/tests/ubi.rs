@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use nandkit_stack::image::{self, OpenImage, OpenOptions};
+use nandkit_testkit::judges::must_run;
 use nandkit_ubi::Geometry;
 use nandkit_ubi::build::{ImageHeaders, VolumeContent, build};
 use nandkit_ubi::layout::{VolumeRecord, VolumeType};
@@ -102,6 +103,71 @@ fn devices_are_found_in_dumps_without_an_option() {
             assert!(checked.report.findings.is_empty(), "{what}: {:?}", checked.report.findings);
         }
     }
+}
+
+/// An image of one small volume: few headers, which other sizes of blocks fit too.
+fn small(geometry: Geometry) -> Vec<u8> {
+    let record = VolumeRecord {
+        reserved_pebs: 1,
+        alignment: 1,
+        data_pad: 0,
+        volume_type: VolumeType::Static,
+        is_updating: false,
+        name: b"kernel".to_vec(),
+        flags: 0,
+    };
+    let volume = VolumeContent { number: 0, record, content: &random(30, "small") };
+    build(&ImageHeaders { geometry, image_sequence: 7, erase_counter: 2 }, &[volume]).expect("a volume that fits")
+}
+
+#[test]
+fn small_images_are_opened() {
+    for geometry in [NAND, SUB_PAGES, LARGE_SUB_PAGES, SMALL_PAGES, NOR] {
+        let image = small(geometry);
+        let blank = vec![0xFF; 20 * geometry.peb_size as usize];
+        for bytes in [image.clone(), [&image[..], &blank].concat()] {
+            let file = stored(&bytes);
+            let opened = image::open(&file.path, &OpenOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+            assert!(kernel(&opened).expect("a kernel") == random(30, "small"), "{geometry:?}");
+        }
+    }
+}
+
+#[test]
+fn an_image_in_a_file_of_a_file_system_stays_a_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (card, file) = (directory.path().join("card"), directory.path().join("fw.ubi"));
+    std::fs::write(&file, device(NAND)).expect("written");
+    let [card_text, file_text] = [&card, &file].map(|path| path.to_str().expect("a path"));
+    must_run("dosfstools", "mkfs.vfat", ["-C", card_text, "65536"]);
+    must_run("mtools", "mcopy", ["-i", card_text, file_text, "::/"]);
+    let opened = image::open(&card, &OpenOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(opened.format, "fat");
+}
+
+#[test]
+fn a_cut_image_is_told() {
+    let mut bytes = device(NAND);
+    bytes.truncate(bytes.len() - (100 << 10));
+    // The last block has content up to the cut.
+    let end = bytes.len();
+    bytes[end - 100..].fill(7);
+    let file = stored(&bytes);
+    let checked = image::check(&file.path, &OpenOptions::default()).expect("a check");
+    assert!(checked.report.faults().any(|finding| finding.kind == "cut off"), "{:?}", checked.report.findings);
+}
+
+#[test]
+fn a_marked_block_with_intact_headers_is_read() {
+    let mut bytes = with_oob(&device(NAND), 2048, 64);
+    let block = 64 * (2048 + 64);
+    for page in 0..2 {
+        bytes[3 * block + page * 2112 + 2048] = 0;
+    }
+    let file = stored(&bytes);
+    let opened = image::open(&file.path, &OpenOptions::default()).expect("a device");
+    assert!(kernel(&opened).expect("a kernel") == random(KERNEL, "kernel"));
+    assert!(opened.damage().iter().all(|(_, finding)| finding.kind == "marked bad"), "{:?}", opened.damage());
 }
 
 #[test]

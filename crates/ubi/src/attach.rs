@@ -33,9 +33,9 @@ pub struct Ubi<F> {
 impl<F: Flash> Ubi<F> {
     /// Attaches a device by reading the headers of all PEBs. Nothing is written.
     ///
-    /// Errors: `Corrupt` if no PEB has a header that fits, if two devices are there, or if an
-    /// internal volume asks unknown readers to refuse the device; `Device`. Damage is no error: see
-    /// [`Ubi::damage`]. Cost: two short reads per PEB, and the data of copies.
+    /// Errors: `Corrupt` if no PEB has a header that fits, or if two devices are there; `Device`.
+    /// Damage is no error: see [`Ubi::damage`]. Cost: two short reads per PEB, and the data of
+    /// copies.
     pub fn attach(flash: F, clock: Clock) -> Result<Self> {
         let medium = Medium { flash, clock };
         let scan = scan::scan(&medium)?;
@@ -43,7 +43,12 @@ impl<F: Flash> Ubi<F> {
         let layout = claims.lebs.remove(&LAYOUT_VOLUME).unwrap_or_default();
         claims.counts.used += layout.len() as u32;
         let copies: Vec<Option<Claim>> = (0..LAYOUT_LEBS).map(|leb| layout.get(&Leb(leb)).copied()).collect();
-        let table = table::read(&medium, &scan.geometry, &copies, &mut |finding| claims.findings.add(finding))?;
+        let is_empty = claims.lebs.is_empty() && layout.is_empty();
+        let table = match is_empty {
+            // Formatted, and not attached since: Linux makes the table then.
+            true => VolumeTable { is_whole: true, ..VolumeTable::default() },
+            false => table::read(&medium, &scan.geometry, &copies, &mut |finding| claims.findings.add(finding))?,
+        };
         let volumes = volumes(&mut claims, &scan.geometry, table);
         let (counts, damage) = (claims.counts, claims.findings.into_list());
         let (geometry, image_sequence) = (scan.geometry, scan.image_sequence);
@@ -74,6 +79,11 @@ impl<F: Flash> Ubi<F> {
     /// What attaching found.
     pub fn damage(&self) -> &[Finding] {
         &self.damage
+    }
+
+    /// Adds damage that the caller knows of, such as the end of a dump in the middle of a block.
+    pub fn add_damage(&mut self, finding: Finding) {
+        self.damage.push(finding);
     }
 
     /// Returns the device.

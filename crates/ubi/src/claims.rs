@@ -33,8 +33,7 @@ pub(crate) struct Claims<'a, F> {
 }
 
 impl<'a, F: Flash> Claims<'a, F> {
-    /// Adds all PEBs of a scan. Errors: an internal volume asks those who do not know it to refuse
-    /// the device; two devices are there; those of the flash.
+    /// Adds all PEBs of a scan. Errors: two devices are there; those of the flash.
     pub fn of(medium: &'a Medium<F>, scan: &Scan) -> Result<Self> {
         let counts = PebCounts { total: medium.pebs(), bad: scan.bad, erased: scan.erased, ..PebCounts::default() };
         let (geometry, image_sequence) = (scan.geometry, scan.image_sequence);
@@ -59,7 +58,10 @@ impl<'a, F: Flash> Claims<'a, F> {
     }
 
     fn add(&mut self, headers: &PebHeaders) -> Result<()> {
-        let PebHeaders { peb, ec, vid } = *headers;
+        let PebHeaders { peb, ec, vid, is_marked_bad } = *headers;
+        if is_marked_bad {
+            self.tell(DamageKind::Marked, peb, "marked bad, but its headers are intact: it counts as good");
+        }
         if let Found::Header(ec) = ec {
             if let Some((kind, detail)) = self.foreign(&ec) {
                 self.leave_out(kind, peb, &detail);
@@ -135,13 +137,14 @@ impl<'a, F: Flash> Claims<'a, F> {
             return self.resolve(claim);
         }
         if vid.volume >= INTERNAL_VOLUME {
-            return self.internal(claim);
+            self.internal(claim);
+            return Ok(());
         }
         let leb_limit = self.counts.total.saturating_mul(LEBS_PER_PEB_MAX);
         let wrong = if vid.volume >= VOLUMES_MAX {
             Some(format!("volume {}; expected one below {VOLUMES_MAX}", vid.volume))
-        } else if vid.leb >= leb_limit {
-            Some(format!("LEB {}; {} blocks are here", vid.leb, self.counts.total))
+        } else if vid.leb.max(vid.used_lebs) >= leb_limit {
+            Some(format!("LEB {} of {} in use; {} blocks are here", vid.leb, vid.used_lebs, self.counts.total))
         } else {
             vid.contradiction(self.geometry.leb_size()).map(str::to_owned)
         };
@@ -199,19 +202,16 @@ impl<'a, F: Flash> Claims<'a, F> {
     }
 
     /// Adds a PEB of an internal volume other than the volume table.
-    fn internal(&mut self, claim: Claim) -> Result<()> {
+    fn internal(&mut self, claim: Claim) {
         let vid = &claim.vid;
         self.counts.has_fastmap |= matches!(vid.volume, FASTMAP_SUPERBLOCK | FASTMAP_DATA);
         self.counts.stale += 1;
-        match vid.compatibility {
-            compatibility::DELETE | compatibility::READ_ONLY | compatibility::PRESERVE => Ok(()),
-            other => Err(FsError::new(
-                ErrorKind::Corrupt,
-                format!(
-                    "PEB {}: internal volume {:#x} with compatibility {other}, which asks those who do not know it to refuse the device",
-                    claim.peb.0, vid.volume
-                ),
-            )),
+        if !matches!(vid.compatibility, compatibility::DELETE | compatibility::READ_ONLY | compatibility::PRESERVE) {
+            let detail = format!(
+                "internal volume {:#x} with compatibility {}, for which Linux refuses the device; the rest is read",
+                vid.volume, vid.compatibility
+            );
+            self.tell(DamageKind::Internal, claim.peb, &detail);
         }
     }
 }

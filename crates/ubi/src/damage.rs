@@ -33,6 +33,12 @@ pub enum DamageKind {
     Data,
     /// Data that the flash could not correct.
     Unreadable,
+    /// A PEB that is marked bad, with intact headers: it is read.
+    Marked,
+    /// An internal volume that is not known, for which Linux refuses the device.
+    Internal,
+    /// The end of the dump in the middle of a PEB in use.
+    Cut,
     /// A volume whose name no file can have, or another volume has.
     Name,
 }
@@ -54,6 +60,9 @@ impl Kind for DamageKind {
             Self::MissingLeb => "missing data",
             Self::Data => "damaged data",
             Self::Unreadable => "unreadable",
+            Self::Marked => "marked bad",
+            Self::Internal => "internal volume",
+            Self::Cut => "cut off",
             Self::Name => "name",
         }
     }
@@ -61,9 +70,12 @@ impl Kind for DamageKind {
     /// What a power cut leaves behind, and Linux mends by itself, is harmless.
     fn severity(self) -> Severity {
         match self {
-            Self::TornHeader | Self::EraseCounter | Self::TornCopy | Self::UnknownVolume | Self::Name => {
-                Severity::Harmless
-            }
+            Self::TornHeader
+            | Self::EraseCounter
+            | Self::TornCopy
+            | Self::UnknownVolume
+            | Self::Name
+            | Self::Marked => Severity::Harmless,
             _ => Severity::Fault,
         }
     }

@@ -14,6 +14,8 @@ use crate::layout::{EC_MAGIC, EcHeader, Found, HEADER_SIZE, LAYOUT_VOLUME, VidHe
 pub const PEB_SIZE_MIN: u32 = 1 << 10;
 /// The largest PEB in bytes that is tried.
 pub const PEB_SIZE_MAX: u32 = 8 << 20;
+/// The smallest page of NAND in bytes.
+const PAGE_SIZE_MIN: u32 = 512;
 /// The distance at which headers are looked for.
 const STEP: usize = 512;
 /// Bytes of a dump in which the first header is looked for: more than raw flash has.
@@ -79,7 +81,7 @@ impl Survey {
     pub fn page_sizes(&self) -> impl Iterator<Item = u32> {
         let own_pages = (self.data_offset == 2 * self.vid_offset).then_some(self.vid_offset);
         let sizes = own_pages.into_iter().chain([self.data_offset]);
-        sizes.filter(|size| *size >= 256 && size.is_power_of_two())
+        sizes.filter(|size| *size >= PAGE_SIZE_MIN && size.is_power_of_two())
     }
 
     /// How likely these bytes are UBI.

@@ -34,6 +34,7 @@ pub(crate) struct PebHeaders {
     pub peb: Peb,
     pub ec: Found<EcHeader>,
     pub vid: Found<VidHeader>,
+    pub is_marked_bad: bool,
 }
 
 /// The headers of all PEBs, and what most of them agree on.
@@ -76,14 +77,23 @@ pub(crate) fn scan<F: Flash>(medium: &Medium<F>) -> Result<Scan> {
         let ec = read_header(medium, peb, 0, EcHeader::decode)?;
         let vid = read_header(medium, peb, vid_offset, VidHeader::decode)?;
         if (ec, vid) != (Found::Erased, Found::Erased) {
-            headers.push(PebHeaders { peb, ec, vid });
+            headers.push(PebHeaders { peb, ec, vid, is_marked_bad: false });
+        }
+    }
+    let in_use = headers.len() as u32;
+    // A mark may be wrong, or a page of ECC: headers with right checksums outweigh it.
+    for peb in (0..medium.pebs()).map(Peb).filter(|peb| medium.is_bad(*peb)) {
+        let ec = read_header(medium, peb, 0, EcHeader::decode)?;
+        let vid = read_header(medium, peb, vid_offset, VidHeader::decode)?;
+        if matches!((&ec, &vid), (Found::Header(_), Found::Header(_))) {
+            headers.push(PebHeaders { peb, ec, vid, is_marked_bad: true });
         }
     }
     Ok(Scan {
         geometry: Geometry { peb_size, vid_offset, data_offset },
         image_sequence: most_common(sequences).unwrap_or(0),
-        bad: medium.pebs() - count,
-        erased: count - headers.len() as u32,
+        bad: medium.pebs() - count - (headers.len() as u32 - in_use),
+        erased: count - in_use,
         headers,
     })
 }

@@ -16,6 +16,7 @@ pub const FORMATS: &[FormatBound] = &[
     FormatBound { name: "jffs2", files_max: 6 },
     FormatBound { name: "fat", files_max: 7 },
     FormatBound { name: "ubi", files_max: 6 },
+    FormatBound { name: "ubifs", files_max: 6 },
 ];
 
 /// Public modules that a crate may have.

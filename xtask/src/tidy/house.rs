@@ -54,6 +54,7 @@ pub const HOUSE: &[Room] = &[
     room("jffs2", &["units", "codec", "cleaning", "flash", "vfs"], &["testkit"]),
     room("f2fs", &["units", "codec", "block", "cache", "cleaning", "vfs"], &["testkit"]),
     room("ubi", &["units", "codec", "flash", "vfs"], &["testkit"]),
+    room("ubifs", &["units", "codec", "vfs"], &["testkit"]),
     // driving
     room("tree", &["units", "vfs"], &[]).with_system(),
     room("remap", &["units", "vfs"], &[]),
@@ -74,6 +75,7 @@ pub const HOUSE: &[Room] = &[
             "jffs2",
             "f2fs",
             "ubi",
+            "ubifs",
         ],
         &["testkit", "remap"],
     )
@@ -140,7 +142,7 @@ mod tests {
 
     /// The devices and translation layers, and the file systems.
     const BELOW: [&str; 3] = ["nand-sim", "flash-image", "ftl"];
-    const FILE_SYSTEMS: [&str; 4] = ["fat", "jffs2", "f2fs", "ubi"];
+    const FILE_SYSTEMS: [&str; 5] = ["fat", "jffs2", "f2fs", "ubi", "ubifs"];
 
     /// The edges of a table that break an invariant of ARCHITECTURE.md, whatever the table says:
     /// `from -> to`.

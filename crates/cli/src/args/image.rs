@@ -99,6 +99,10 @@ pub struct ImageArguments {
     /// value lists all of them.
     #[arg(long, value_name = "PAGE", default_value = "437", hide_default_value = true, help_heading = WHERE)]
     pub codepage: CodePage,
+    /// A UBIFS volume of UBI by its name, or all: a directory with each volume as a file. Default:
+    /// the only volume with UBIFS if there is one, otherwise all.
+    #[arg(long, value_name = "NAME|all", help_heading = WHERE)]
+    pub volume: Option<String>,
     /// Ignore JFFS2 summaries and read every node.
     #[arg(long, help_heading = WHERE)]
     pub no_summary: bool,
@@ -137,6 +141,7 @@ impl ImageArguments {
             missing_blocks: self.missing_blocks.clone(),
             byte_order: self.endian.map(Endian::order),
             code_page: self.codepage,
+            volume: self.volume.clone(),
             no_summaries: self.no_summary,
             devices: self.devices.clone(),
             join: self.join.clone(),

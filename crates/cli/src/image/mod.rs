@@ -59,7 +59,7 @@ pub fn input(error: StackError) -> Failure {
 }
 
 /// Option names that the library's messages hold in backticks, and their flags.
-const FLAGS: [(&str, &str); 24] = [
+const FLAGS: [(&str, &str); 25] = [
     ("bad_marks", "--bad-marks"),
     ("byte_order", "--endian"),
     ("compression", "--compress"),
@@ -84,6 +84,7 @@ const FLAGS: [(&str, &str); 24] = [
     ("size", "--size"),
     ("swap", "--swap"),
     ("uuid", "--uuid"),
+    ("volume", "--volume"),
 ];
 
 /// A message of the library with the flags of the command line instead of option names.

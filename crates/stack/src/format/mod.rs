@@ -33,6 +33,7 @@ pub mod rescue;
 pub mod resize;
 pub mod sectors;
 pub mod ubi;
+pub mod ubifs;
 pub mod volume;
 
 pub use build::{BuildVolume, Built};
@@ -60,7 +61,7 @@ pub(crate) const BEGINNING: u64 = 512;
 /// The formats that can be opened. The first format on sectors explains why unknown bytes are not a
 /// volume. On a chip the first format that claims it wins; JFFS2 claims whatever leaves the OOB
 /// alone, so it is the last.
-pub static FORMATS: &[&dyn Format] = &[&fat::FORMAT, &f2fs::FORMAT, &ubi::FORMAT, &jffs2::FORMAT];
+pub static FORMATS: &[&dyn Format] = &[&fat::FORMAT, &f2fs::FORMAT, &ubi::FORMAT, &ubifs::FORMAT, &jffs2::FORMAT];
 
 /// The medium of a format's volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

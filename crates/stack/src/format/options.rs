@@ -42,6 +42,9 @@ pub struct OpenOptions {
     pub byte_order: Option<ByteOrder>,
     /// Code page of short names; only for FAT.
     pub code_page: CodePage,
+    /// A volume of UBI with UBIFS, by its name, or `all` for a directory with each volume as a
+    /// file. By default the only volume with UBIFS if there is one, otherwise all; only for UBI.
+    pub volume: Option<String>,
     /// Ignore summaries and scan every node; only for JFFS2.
     pub no_summaries: bool,
     /// The other devices of a volume that spans several, in the order in which its superblock lists

@@ -75,7 +75,7 @@ static KINDS: [Kind; 26] = [
         magic: &[0x31, 0x18, 0x10, 0x06],
         at: 0,
         judge: ubifs,
-        next: "ubireader_extract_files takes its files out",
+        next: "its files can be read where its superblock is whole and stands at its beginning",
     },
     Kind {
         short: "squashfs",

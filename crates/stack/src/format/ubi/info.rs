@@ -147,7 +147,7 @@ pub(super) fn notes<F: Flash>(device: &Ubi<F>) -> Vec<String> {
     let mut notes = Vec::new();
     if reserved > here {
         notes.push(format!(
-            "volumes and their table need {reserved} PEBs, {here} are here: the image was made for a larger flash, or its end is missing"
+            "volumes and their table reserve {reserved} PEBs, {here} are here: usual in an image that is to be flashed; in a dump of a whole flash the end is missing"
         ));
     }
     notes

@@ -2,18 +2,22 @@
 
 mod info;
 mod probe;
+mod volume;
 
-use nandkit_flash::Flash;
+use std::sync::Arc;
+
+use nandkit_flash::{Flash, Look as _};
 use nandkit_flash_image::DumpFlash;
 use nandkit_flash_image::regions::Signature;
-use nandkit_ubi::Ubi;
 use nandkit_ubi::probe::{PEB_SIZE_MIN, begins_with_header};
+use nandkit_ubi::{DamageKind, Ubi};
+use nandkit_ubifs::Ubifs;
 use nandkit_units::Context;
 use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{FileSystem, InodeNumber};
 
 use super::detected::{DetectedFormat, View};
-use super::{Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo};
+use super::{Fact, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo, ubifs};
 
 /// The format's name.
 const NAME: &str = "ubi";
@@ -54,41 +58,109 @@ impl Format for UbiFormat {
     }
 
     fn open(&self, medium: Medium, how: &Opening<'_>) -> Result<Opened, FormatError> {
-        Ok(Opened::plain(attach(medium, how)?))
+        let device = Arc::new(attach(medium, how)?);
+        let Some(index) = volume::chosen(&device, how.options)? else {
+            return Ok(Opened::plain(Shared(device)));
+        };
+        let mounted = volume::mounted(Arc::clone(&device), index)?;
+        let notes = volume::note(&device, index).into_iter().chain(ubifs::notes(&mounted)).collect();
+        let below = told(&device);
+        Ok(Opened { notes, ..Opened::plain(OnUbi { volume: mounted, below }) })
     }
 
     fn info(&self, medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError> {
-        let device = attach(medium, how)?;
-        Ok(VolumeInfo { facts: info::facts(&device), notes: info::notes(&device) })
+        let device = Arc::new(attach(medium, how)?);
+        let (mut facts, mut notes) = (info::facts(&device), info::notes(&device));
+        if let Some(index) = volume::chosen(&device, how.options)? {
+            let mounted = volume::mounted(device, index)?;
+            // The kind is that of the image.
+            facts.extend(ubifs::facts(&mounted).into_iter().map(|fact| Fact { members: Vec::new(), ..fact }));
+            notes.extend(ubifs::notes(&mounted));
+        }
+        Ok(VolumeInfo { facts, notes })
     }
 
     fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError> {
-        let device = attach(medium, how)?;
-        let notes = info::notes(&device);
-        let report = device.check()?;
-        Ok(Report { notes, ..report })
+        let device = Arc::new(attach(medium, how)?);
+        let below = device.check()?;
+        let Some(index) = volume::chosen(&device, how.options)? else {
+            return Ok(below);
+        };
+        let above = volume::mounted(device, index)?.check()?;
+        let findings = below.findings.into_iter().chain(above.findings).collect();
+        let is_new = |(name, _): &(&str, u64)| !above.counts.iter().any(|(known, _)| known == name);
+        let counts = above.counts.iter().copied().chain(below.counts.into_iter().filter(is_new)).collect();
+        Ok(Report { findings, counts, ..Report::default() })
     }
 }
 
-impl<F: Flash> OpenVolume for Ubi<F> {
+/// A device that is shown as a directory of volumes.
+struct Shared(Arc<volume::Device>);
+
+impl OpenVolume for Shared {
     fn fs(&self) -> &dyn FileSystem {
-        self
+        &*self.0
     }
 
     fn damage(&self) -> Vec<(Option<InodeNumber>, Finding)> {
-        let found = Ubi::damage(self).iter().cloned().chain(self.losses());
-        found.map(|finding| (finding.inode, finding)).collect()
+        told(&self.0)
     }
 }
 
+/// A UBIFS volume, and what is wrong with the device below it.
+struct OnUbi {
+    volume: Ubifs<volume::VolumeLebs>,
+    below: Vec<(Option<InodeNumber>, Finding)>,
+}
+
+impl OpenVolume for OnUbi {
+    fn fs(&self) -> &dyn FileSystem {
+        &self.volume
+    }
+
+    fn damage(&self) -> Vec<(Option<InodeNumber>, Finding)> {
+        self.below.iter().cloned().chain(OpenVolume::damage(&self.volume)).collect()
+    }
+}
+
+/// What attaching found, and what volumes lack.
+fn told(device: &volume::Device) -> Vec<(Option<InodeNumber>, Finding)> {
+    let found = device.damage().iter().cloned().chain(device.losses());
+    found.map(|finding| (finding.inode, finding)).collect()
+}
+
 /// Attaches the device on a dump or a chip.
-fn attach(medium: Medium, how: &Opening<'_>) -> Result<Ubi<Box<dyn Flash>>, FormatError> {
-    let flash: Box<dyn Flash> = match medium {
-        Medium::Dump(dump) => Box::new(dump.device),
-        Medium::Flash(chip) => chip,
+fn attach(medium: Medium, how: &Opening<'_>) -> Result<volume::Device, FormatError> {
+    let (flash, cut): (Box<dyn Flash>, Option<Finding>) = match medium {
+        Medium::Dump(dump) => {
+            let cut = cut_off(&dump.device);
+            (Box::new(dump.device), cut)
+        }
+        Medium::Flash(chip) => (chip, None),
         Medium::Blocks(_) => {
             return Err(FormatError::Unfit("this is a block device; expected bare flash".to_owned()));
         }
     };
-    Ok(Ubi::attach(flash, how.clock.clone())?)
+    let mut device = Ubi::attach(flash, how.clock.clone())?;
+    cut.into_iter().for_each(|finding| device.add_damage(finding));
+    Ok(device)
+}
+
+/// Bytes at the end of a dump by which erased flash is recognised.
+const ENDING: u64 = 64;
+
+/// A finding about a dump that ends in the middle of a block. If it ends with erased flash, a tool
+/// cut off no more than that.
+fn cut_off(dump: &DumpFlash) -> Option<Finding> {
+    let info = dump.info();
+    let stored = info.layout.stored_block();
+    let missing = stored.checked_sub(info.tail_bytes).filter(|_| info.tail_bytes > 0)?;
+    let last = dump.geometry().capacity().saturating_sub(dump.geometry().block_size());
+    let data = info.tail_bytes * dump.geometry().block_size() / stored.max(1);
+    let mut ending = vec![0; ENDING as usize];
+    dump.look_at(last + data.saturating_sub(ENDING), &mut ending);
+    let detail =
+        format!("the image ends in the middle of a block: its last {missing} bytes are missing, and read as erased");
+    let finding = Finding::new(DamageKind::Cut, detail).at(last);
+    Some(if nandkit_units::is_erased(&ending) { finding.harmless() } else { finding })
 }

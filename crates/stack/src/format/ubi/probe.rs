@@ -4,7 +4,7 @@
 //! PEB has one, and only with the right page size is it there.
 
 use nandkit_flash::{Flash as _, Look as _};
-use nandkit_flash_image::regions::Signature;
+use nandkit_flash_image::regions::{PROBE_BYTES, Signature, stranger};
 use nandkit_flash_image::{DumpFlash, ImageLayout, OobPlacement, detect};
 use nandkit_ubi::layout::EC_MAGIC;
 use nandkit_ubi::probe::{PEB_SIZE_MIN, Survey, devices};
@@ -17,6 +17,9 @@ use crate::format::{BEGINNING, Format};
 
 /// Bytes of a file in which the first header is looked for: more than raw flash has.
 const SEARCHED_MAX: usize = 4 << 30;
+
+/// Most points for a device that does not begin the part.
+const INSIDE: u32 = 400;
 
 /// A placement, and the devices that it shows.
 struct Placement {
@@ -43,7 +46,7 @@ pub(super) fn found(format: &'static dyn Format, view: &View<'_>) -> Vec<Detecte
         let device = device(view, &layout)?;
         let from = data_byte(&layout, first).saturating_sub(view.within.0);
         let devices = devices(&device, from, view.depth, view.options.erase_size);
-        let one = devices.first()?;
+        let one = devices.first().filter(|one| has_whole_pages(&layout, one))?;
         let layout_points = detect::judge(view.image.bytes(), sized(&layout, one)).points;
         Some(Placement { layout, devices, layout_points })
     });
@@ -94,6 +97,12 @@ fn layouts(view: &View<'_>) -> Vec<ImageLayout> {
     layouts
 }
 
+/// Whether blocks are whole pages, and as many as chips with an OOB have.
+fn has_whole_pages(layout: &ImageLayout, survey: &Survey) -> bool {
+    layout.oob == OobPlacement::None
+        || survey.peb_size.is_power_of_two() && survey.peb_size.is_multiple_of(layout.page_size)
+}
+
 /// The part of the image by a layout.
 fn device(view: &View<'_>, layout: &ImageLayout) -> Option<DumpFlash> {
     let (offset, size) = view.within;
@@ -117,7 +126,8 @@ fn detected(format: &'static dyn Format, view: &View<'_>, placement: &Placement)
     let survey = placement.devices.first()?;
     let whole = view.options.with_blocks(sized(&placement.layout, survey));
     let several = placement.devices.len() > 1;
-    let fills_part = survey.range == (0..data_bytes(view, &whole));
+    let capacity = data_bytes(view, &whole);
+    let fills_part = survey.range == (0..capacity);
     let (start, size) = match several {
         true => view.within,
         false => (view.within.0 + survey.range.start, Some(survey.range.end - survey.range.start)),
@@ -127,9 +137,15 @@ fn detected(format: &'static dyn Format, view: &View<'_>, placement: &Placement)
     let likeness = survey.likeness();
     let judged = detect::judge(view.image.bytes(), whole.clone());
     let is_nand = layout.kind == FlashKind::Nand;
+    let begins_otherwise = survey.range.start > 0 && !begins_blank(view, &whole);
+    if begins_otherwise && is_inside_another(view, &whole, survey) {
+        return None;
+    }
+    // A file of a file system that begins the part may be a UBI image: that file system goes first.
+    let score = if begins_otherwise { likeness.points.min(INSIDE) } else { likeness.points };
     let detection = Detection {
         format: format.name(),
-        points: likeness.points.saturating_add(judged.points),
+        points: score.saturating_add(judged.points),
         why: likeness.evidence.into_iter().chain(judged.evidence).collect(),
         notes: Vec::new(),
         layout: match layout.oob {
@@ -142,14 +158,13 @@ fn detected(format: &'static dyn Format, view: &View<'_>, placement: &Placement)
         oob_size: layout.oob_size,
         byte_order: None,
     };
-    let begins_otherwise = survey.range.start > 0 && !begins_blank(view, &whole);
     Some(DetectedFormat {
         format,
-        score: likeness.points,
+        score,
         fit: likeness.layout.erase_size_fit,
         claims: Claims { begins_otherwise: begins_otherwise && several, several, ..Claims::default() },
         doubts: Vec::new(),
-        left_out: if several || fills_part { Vec::new() } else { left_out(view, survey) },
+        left_out: if several { Vec::new() } else { left_out(view, survey, capacity) },
         layout,
         detection,
     })
@@ -169,8 +184,24 @@ fn begins_blank(view: &View<'_>, layout: &ImageLayout) -> bool {
     is_erased(&first)
 }
 
-/// Notes on bytes of the part that are not the device's.
-fn left_out(view: &View<'_>, survey: &Survey) -> Vec<String> {
+/// Whether the part begins with a format that says its length, and the device is inside it: a file
+/// of a file system that nandkit does not read.
+fn is_inside_another(view: &View<'_>, layout: &ImageLayout, survey: &Survey) -> bool {
+    let mut first = vec![0xFF; PROBE_BYTES];
+    if let Some(device) = device(view, layout) {
+        device.look_at(0, &mut first);
+    }
+    stranger(&first).and_then(|found| found.size).is_some_and(|size| size >= survey.range.end)
+}
+
+/// A note on the bytes of the part that are not the device's.
+fn left_out(view: &View<'_>, survey: &Survey, capacity: u64) -> Vec<String> {
     let (start, end) = (view.within.0 + survey.range.start, view.within.0 + survey.range.end);
-    vec![format!("UBI is {start:#x} to {end:#x}; bytes before and after it are no part of it")]
+    let side = match (survey.range.start > 0, survey.range.end < capacity) {
+        (true, true) => "before and behind it",
+        (true, false) => "before it",
+        (false, true) => "behind it",
+        (false, false) => return Vec::new(),
+    };
+    vec![format!("UBI is {start:#x} to {end:#x}; what stands {side} is not opened")]
 }

@@ -1,0 +1,95 @@
+//! UBIFS in a volume of UBI: which volume is meant, and its LEBs.
+
+use std::sync::Arc;
+
+use nandkit_flash::Flash;
+use nandkit_ubi::{Leb, Ubi, Volume};
+use nandkit_ubifs::{Lebs, Ubifs, begins_with_superblock};
+use nandkit_units::ReadInto;
+use nandkit_vfs::{ErrorKind, FileSystem as _, FsError, Result};
+
+use crate::format::{FormatError, OpenOptions};
+
+/// The device, which the volume shares with nobody else.
+pub(super) type Device = Ubi<Box<dyn Flash>>;
+
+/// The value of the option `volume` that shows all volumes as files.
+const ALL: &str = "all";
+
+/// A volume of a device.
+pub(super) struct VolumeLebs {
+    device: Arc<Device>,
+    /// Its index among the device's volumes.
+    index: usize,
+}
+
+impl VolumeLebs {
+    fn volume(&self) -> Option<&Volume> {
+        self.device.volumes().get(self.index)
+    }
+}
+
+impl Lebs for VolumeLebs {
+    fn leb_size(&self) -> u32 {
+        self.volume().map_or(0, |volume| volume.leb_size)
+    }
+
+    fn leb_count(&self) -> u32 {
+        self.volume().map_or(0, |volume| volume.record.reserved_pebs)
+    }
+
+    fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<()> {
+        let gone = || FsError::new(ErrorKind::NotFound, "the volume is gone");
+        match self.device.read_leb(self.volume().ok_or_else(gone)?, Leb(leb), offset, into) {
+            // Damaged bytes are delivered: nodes have checksums of their own.
+            Err(error) if error.kind == ErrorKind::Corrupt => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// The UBIFS volume that the options mean: the one named, or the only one; `None` for a directory
+/// of all volumes. Errors: no such volume, or it holds no UBIFS.
+pub(super) fn chosen(device: &Device, options: &OpenOptions) -> std::result::Result<Option<usize>, FormatError> {
+    let holds: Vec<usize> = (0..device.volumes().len()).filter(|index| holds_ubifs(device, *index)).collect();
+    let name_of = |index: &usize| device.volumes().get(*index).map_or("", |volume| volume.file_name.as_str());
+    match options.volume.as_deref() {
+        Some(ALL) => Ok(None),
+        None => Ok(if let [one] = holds.as_slice() { Some(*one) } else { None }),
+        Some(name) => {
+            if let Some(index) = holds.iter().find(|index| name_of(index) == name) {
+                return Ok(Some(*index));
+            }
+            let names: Vec<&str> = holds.iter().map(name_of).collect();
+            let known = device.volumes().iter().any(|volume| volume.file_name == name);
+            let what = if known { "holds no UBIFS" } else { "is not there" };
+            let expected = match names.is_empty() {
+                true => format!("`{ALL}`: no volume holds UBIFS"),
+                false => format!("one of {}, or {ALL}", names.join(", ")),
+            };
+            Err(FormatError::option("volume", format!("the volume '{name}' {what}; expected {expected}")))
+        }
+    }
+}
+
+fn holds_ubifs(device: &Device, index: usize) -> bool {
+    let Some(volume) = device.volumes().get(index) else { return false };
+    let Ok(inode) = device.lookup(device.root(), volume.file_name.as_bytes()) else { return false };
+    let mut beginning = vec![0; nandkit_ubifs::PROBE_BYTES];
+    device.read(inode, 0, ReadInto::Bytes(&mut beginning)).is_ok() && begins_with_superblock(&beginning)
+}
+
+/// Mounts the UBIFS in a volume.
+pub(super) fn mounted(device: Arc<Device>, index: usize) -> std::result::Result<Ubifs<VolumeLebs>, FormatError> {
+    Ok(Ubifs::mount(VolumeLebs { device, index })?)
+}
+
+/// Says which volume is shown, and which others there are.
+pub(super) fn note(device: &Device, index: usize) -> Option<String> {
+    let name = &device.volumes().get(index)?.file_name;
+    let others = device.volumes().iter().filter(|volume| volume.file_name != *name);
+    let others: Vec<&str> = others.map(|volume| volume.file_name.as_str()).collect();
+    (!others.is_empty()).then(|| {
+        format!("this is the volume '{name}' of UBI; `volume` with {ALL} shows the others too: {}", others.join(", "))
+    })
+}

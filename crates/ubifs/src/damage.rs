@@ -1,0 +1,52 @@
+//! What can be wrong with a volume.
+
+use nandkit_vfs::check::{Finding, Kind, Severity};
+
+use crate::lebs::Lebs;
+use crate::node::Place;
+
+/// The kinds of findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DamageKind {
+    /// A part of the index that cannot be read: what stands below it is lost.
+    Index,
+    /// A leaf that cannot be read.
+    Leaf,
+    /// A name that no file can have.
+    Name,
+    /// A name that leads to no inode.
+    Dangling,
+    /// An inode without a name.
+    Orphan,
+    /// A number of names that differs from the names.
+    Links,
+    /// The end of the journal that was not written completely.
+    TornJournal,
+}
+
+impl Kind for DamageKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::Leaf => "damaged node",
+            Self::Name => "name",
+            Self::Dangling => "dangling name",
+            Self::Orphan => "orphan",
+            Self::Links => "link count",
+            Self::TornJournal => "torn journal",
+        }
+    }
+
+    fn severity(self) -> Severity {
+        match self {
+            Self::TornJournal => Severity::Harmless,
+            _ => Severity::Fault,
+        }
+    }
+}
+
+/// A finding about a node.
+pub(crate) fn at<L: Lebs>(kind: DamageKind, lebs: &L, place: Place, detail: &str) -> Finding {
+    let at = u64::from(place.leb) * u64::from(lebs.leb_size()) + u64::from(place.offset);
+    Finding::new(kind, detail).at(at)
+}

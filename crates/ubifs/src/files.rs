@@ -1,0 +1,252 @@
+//! The volume as a file system.
+
+use std::ops::{ControlFlow, Range};
+
+use nandkit_units::{Payload, ReadInto};
+use nandkit_vfs::{
+    Attributes, Changes, DirectoryEntry, ErrorKind, Features, FileKind, FileSystem, FsError, InodeNumber, Result,
+    Symlinks, Timestamp, VolumeStatus, Xattrs,
+};
+
+use crate::layout::{BLOCK_SIZE, Key, NAME_MAX, ROOT};
+use crate::lebs::Lebs;
+use crate::mount::Ubifs;
+use crate::read::Entry;
+
+/// Names with one hash that a cookie can tell apart.
+const COLLISION_BITS: u32 = 20;
+
+/// The kind of an entry's type (`UBIFS_ITYPE_*`).
+pub(crate) fn kind_of(file_type: u8) -> Option<FileKind> {
+    Some(match file_type {
+        0 => FileKind::Regular,
+        1 => FileKind::Directory,
+        2 => FileKind::Symlink,
+        3 => FileKind::BlockDevice,
+        4 => FileKind::CharacterDevice,
+        5 => FileKind::Fifo,
+        6 => FileKind::Socket,
+        _ => return None,
+    })
+}
+
+/// Whether a file can have this name.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
+}
+
+/// A device number as Linux encodes it in 32 or 64 bits.
+fn device_number(data: &[u8]) -> u64 {
+    let low = data.first_chunk().map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
+    let (major, minor) = (low >> 8 & 0xFFF, low & 0xFF | low >> 12 & 0xF_FF00);
+    major << 32 | minor
+}
+
+fn timestamp(seconds: u64, nanoseconds: u32) -> Timestamp {
+    Timestamp((seconds as i64).saturating_mul(1_000_000_000).saturating_add(nanoseconds.into()))
+}
+
+impl<L: Lebs> Ubifs<L> {
+    /// The number of an inode on flash.
+    pub(crate) fn number(&self, inode: InodeNumber) -> Result<u32> {
+        let missing = || FsError::new(ErrorKind::NotFound, format!("no inode {}", inode.0));
+        u32::try_from(inode.0).map_err(|_| missing())
+    }
+
+    /// The number of a directory.
+    fn directory(&self, inode: InodeNumber) -> Result<u32> {
+        match self.stat(inode)?.kind {
+            FileKind::Directory => self.number(inode),
+            kind => Err(FsError::new(ErrorKind::NotADirectory, format!("inode {} is a {kind}", inode.0))),
+        }
+    }
+
+    /// The entries of a directory in the order of their keys, with the cookie that continues after
+    /// each, from `cookie` on. A damaged one is an error in its place.
+    pub(crate) fn entries(&self, directory: u32, cookie: u64) -> impl Iterator<Item = (u64, Result<Entry>)> {
+        let first = Key::name(directory, (cookie >> COLLISION_BITS) as u32, false);
+        let keys = first..=Key::name(directory, u32::MAX, false);
+        let places = self.tree.range(keys).flat_map(|(key, places)| {
+            let numbered = (1_u64..1 << COLLISION_BITS).zip(places);
+            numbered.map(move |(index, place)| (u64::from(key.low()) << COLLISION_BITS | index, key, *place))
+        });
+        let after = places.filter(move |(next, ..)| *next > cookie);
+        after.map(|(next, key, place)| (next, self.entry(key, place, false)))
+    }
+
+    /// Reads bytes of a file that has them.
+    fn read_bytes(&self, inode: u32, offset: u64, into: &mut [u8]) -> Result<()> {
+        let size = u64::from(BLOCK_SIZE);
+        let (mut at, mut rest, mut block) = (offset, into, [0; BLOCK_SIZE as usize]);
+        while !rest.is_empty() {
+            let column = (at % size) as usize;
+            self.block(inode, at / size, &mut block)?;
+            let (piece, tail) = rest.split_at_mut(rest.len().min(block.len() - column));
+            if let Some(from) = block.get(column..column + piece.len()) {
+                piece.copy_from_slice(from);
+            }
+            at += piece.len() as u64;
+            rest = tail;
+        }
+        Ok(())
+    }
+}
+
+impl<L: Lebs> FileSystem for Ubifs<L> {
+    fn root(&self) -> InodeNumber {
+        InodeNumber(ROOT.into())
+    }
+
+    fn volume(&self) -> Result<VolumeStatus> {
+        let bytes = u64::from(self.superblock.leb_count.get()) * u64::from(self.superblock.leb_size.get());
+        let free = self.master.free.get().saturating_add(self.master.dirty.get()).min(bytes);
+        Ok(VolumeStatus {
+            block_size: BLOCK_SIZE,
+            blocks: bytes / u64::from(BLOCK_SIZE),
+            blocks_free: free / u64::from(BLOCK_SIZE),
+            inodes: 0,
+            inodes_free: 0,
+            name_max: NAME_MAX as u32,
+            file_size_max: (1 << 29) * u64::from(BLOCK_SIZE),
+            features: Features { atomic_writes: false, posix_acls: false, ..Features::POSIX },
+        })
+    }
+
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
+        let number = self.directory(directory)?;
+        if name.len() > NAME_MAX {
+            return Err(FsError::new(ErrorKind::NameTooLong, format!("a name of {} bytes", name.len())));
+        }
+        let missing = || FsError::new(ErrorKind::NotFound, format!("no '{}'", String::from_utf8_lossy(name)));
+        let entry = self.entry_named(number, name, false)?.filter(|_| is_name(name)).ok_or_else(missing)?;
+        Ok(InodeNumber(entry.inode.into()))
+    }
+
+    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
+        let number = self.number(inode)?;
+        let (node, data) = self.inode(number)?;
+        let mode = node.mode.get();
+        let Some(kind) = FileKind::of_mode(mode) else {
+            return Err(FsError::new(ErrorKind::Corrupt, format!("inode {number}: mode {mode:#o} is of no kind")));
+        };
+        let is_device = matches!(kind, FileKind::BlockDevice | FileKind::CharacterDevice);
+        let blocks = match (kind, Key::data(number, 0), Key::data(number, (1 << 29) - 1)) {
+            (FileKind::Regular, Some(first), Some(last)) => self.tree.range(first..=last).count() as u64,
+            _ => 0,
+        };
+        Ok(Attributes {
+            inode,
+            kind,
+            mode: (mode & 0o7777) as u16,
+            links: node.links.get(),
+            uid: node.uid.get(),
+            gid: node.gid.get(),
+            device: if is_device { device_number(&data) } else { 0 },
+            size: if kind == FileKind::Symlink { data.len() as u64 } else { node.size.get() },
+            allocated: blocks * u64::from(BLOCK_SIZE),
+            accessed: timestamp(node.accessed_s.get(), node.accessed_ns.get()),
+            modified: timestamp(node.modified_s.get(), node.modified_ns.get()),
+            changed: timestamp(node.changed_s.get(), node.changed_ns.get()),
+            created: None,
+        })
+    }
+
+    fn read_dir(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let number = self.directory(directory)?;
+        let mut failed = None;
+        for (next, entry) in self.entries(number, cookie) {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    failed.get_or_insert(error);
+                    continue;
+                }
+            };
+            let Some(kind) = kind_of(entry.file_type).filter(|_| is_name(&entry.name)) else { continue };
+            let inode = InodeNumber(entry.inode.into());
+            if sink(DirectoryEntry { name: &entry.name, inode, kind, cookie: next }).is_break() {
+                return Ok(());
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn read(&self, inode: InodeNumber, offset: u64, mut into: ReadInto<'_>) -> Result<usize> {
+        let number = self.number(inode)?;
+        let attributes = self.stat(inode)?;
+        match attributes.kind {
+            FileKind::Regular => {}
+            FileKind::Directory => {
+                return Err(FsError::new(ErrorKind::IsADirectory, format!("inode {number} is a directory")));
+            }
+            kind => return Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {number} is a {kind}"))),
+        }
+        self.refuse_encrypted(number, &self.inode(number)?.0)?;
+        let left = usize::try_from(attributes.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let length = into.len().min(left);
+        if let ReadInto::Bytes(bytes) = &mut into {
+            self.read_bytes(number, offset, bytes.get_mut(..length).unwrap_or_default())?;
+            return Ok(length);
+        }
+        let mut bytes = vec![0; length];
+        self.read_bytes(number, offset, &mut bytes)?;
+        into.deliver(Payload::Bytes(&bytes));
+        Ok(length)
+    }
+
+    fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
+        let number = self.number(inode)?;
+        let attributes = self.stat(inode)?;
+        let refused = |kind| Err(FsError::new(kind, format!("inode {number} is a {}", attributes.kind)));
+        match attributes.kind {
+            FileKind::Regular => {}
+            FileKind::Directory => return refused(ErrorKind::IsADirectory),
+            _ => return refused(ErrorKind::InvalidArgument),
+        }
+        let size = u64::from(BLOCK_SIZE);
+        let (Some(first), Some(last)) = (Key::data(number, offset / size), Key::data(number, (1 << 29) - 1)) else {
+            return Ok(None);
+        };
+        let mut blocks = self.tree.range(first..=last).map(|(key, _)| u64::from(key.low()));
+        let Some(start) = blocks.next() else { return Ok(None) };
+        let mut end = start + 1;
+        for block in blocks {
+            if block != end {
+                break;
+            }
+            end += 1;
+        }
+        let range = (start * size).max(offset)..(end * size).min(attributes.size);
+        Ok((!range.is_empty()).then_some(range))
+    }
+
+    fn changes(&mut self) -> Option<&mut dyn Changes> {
+        None
+    }
+
+    fn symlinks(&self) -> Option<&dyn Symlinks> {
+        Some(self)
+    }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        Some(self)
+    }
+}
+
+impl<L: Lebs> Symlinks for Ubifs<L> {
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        let kind = self.stat(inode)?.kind;
+        if kind != FileKind::Symlink {
+            return Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {} is a {kind}", inode.0)));
+        }
+        let number = self.number(inode)?;
+        let (node, data) = self.inode(number)?;
+        self.refuse_encrypted(number, &node)?;
+        Ok(data)
+    }
+}

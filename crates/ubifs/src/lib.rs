@@ -1,0 +1,26 @@
+//! UBIFS as Linux has it, over logical erase blocks ([`Lebs`]): read, with replay of the journal.
+//!
+//! [`Ubifs::mount`] reads the superblock, the newest master node and the index, and applies the
+//! journal in memory; nothing is written.
+//!
+//! Design: `docs/design/20-ubi.md`; facts of the format: `docs/formats/ubifs.md`.
+
+mod check;
+mod damage;
+mod files;
+pub mod layout;
+mod lebs;
+mod mount;
+mod node;
+mod probe;
+mod read;
+mod replay;
+mod superblock;
+mod tree;
+mod walk;
+mod xattr;
+
+pub use damage::DamageKind;
+pub use lebs::{LebBytes, Lebs};
+pub use mount::{Ubifs, VolumeFacts};
+pub use probe::{PROBE_BYTES, begins_with_superblock, probe};

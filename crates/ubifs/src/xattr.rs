@@ -1,0 +1,30 @@
+//! Extended attributes: each is an inode with the value as its inline data.
+
+use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result, Xattrs};
+
+use crate::layout::Key;
+use crate::lebs::Lebs;
+use crate::mount::Ubifs;
+
+impl<L: Lebs> Xattrs for Ubifs<L> {
+    fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>> {
+        let number = self.number(inode)?;
+        let Some(entry) = self.entry_named(number, name, true)? else {
+            let detail = format!("inode {number} has no attribute '{}'", String::from_utf8_lossy(name));
+            return Err(FsError::new(ErrorKind::NoAttribute, detail));
+        };
+        Ok(self.inode(entry.inode)?.1)
+    }
+
+    fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>> {
+        let number = self.number(inode)?;
+        let keys = Key::name(number, 0, true)..=Key::name(number, u32::MAX, true);
+        let mut names = Vec::new();
+        for (key, places) in self.tree.range(keys) {
+            for place in places {
+                names.push(self.entry(key, *place, true)?.name);
+            }
+        }
+        Ok(names)
+    }
+}

@@ -1,0 +1,4 @@
+//! One program of all tests.
+
+mod hostile;
+mod images;

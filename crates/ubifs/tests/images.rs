@@ -1,0 +1,79 @@
+//! Images of mkfs.ubifs are read whole: every file, name, attribute and time. Judge: the tree of
+//! which mkfs.ubifs of mtd-utils made them.
+
+use std::path::Path;
+
+use nandkit_testkit::judges::must_run;
+use nandkit_testkit::listing::{Listing, assert_same, of_directory, of_volume};
+use nandkit_testkit::trees::{plant_all_kinds, plant_all_sizes};
+use nandkit_ubifs::{LebBytes, Ubifs};
+
+/// Options of mkfs.ubifs, and bytes per LEB.
+const SHAPES: [(&[&str], u32); 9] = [
+    (&["-m", "2048", "-e", "126976", "-c", "200"], 126_976),
+    (&["-m", "2048", "-e", "129024", "-c", "2000", "-x", "zlib"], 129_024),
+    (&["-m", "512", "-e", "15360", "-c", "900", "-x", "zstd"], 15_360),
+    (&["-m", "8", "-e", "65408", "-c", "300", "-x", "none"], 65_408),
+    (&["-m", "1", "-e", "65408", "-c", "300", "-k", "test"], 65_408),
+    (&["-m", "4096", "-e", "253952", "-c", "200", "-x", "favor_lzo", "-F"], 253_952),
+    (&["-m", "2048", "-e", "126976", "-c", "200", "-f", "3", "-R", "1MiB"], 126_976),
+    (&["-m", "2048", "-e", "126976", "-c", "12000", "-f", "256"], 126_976),
+    (&["-m", "16384", "-e", "1015808", "-c", "60", "-j", "8MiB", "-p", "2", "-l", "6"], 1_015_808),
+];
+
+/// The image that mkfs.ubifs makes of a tree.
+pub fn made(root: &Path, table: Option<&Path>, options: &[&str], leb_size: u32) -> LebBytes {
+    let image = root.with_extension("ubifs");
+    let (root, image) = (root.to_str().expect("a path"), image.to_str().expect("a path"));
+    let table = table.map_or_else(Vec::new, |table| vec!["-D", table.to_str().expect("a path")]);
+    let fixed = ["-r", root, "-o", image];
+    must_run("mtd-utils", "mkfs.ubifs", options.iter().chain(&fixed).chain(&table));
+    LebBytes { bytes: std::fs::read(image).expect("an image"), leb_size }
+}
+
+/// A listing without extended attributes, which Debian's mkfs.ubifs does not store.
+fn without_attributes(listing: Listing) -> Listing {
+    let bare = |text: String| match text.find(" user.").or(text.find(" system.")) {
+        Some(at) => text.split_at(at).0.to_owned(),
+        None => text,
+    };
+    listing.into_iter().map(|(path, text)| (path, bare(text))).collect()
+}
+
+#[test]
+fn images_of_mkfs_ubifs_are_read_whole() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (kinds, sizes) = (directory.path().join("kinds"), directory.path().join("sizes"));
+    let table = plant_all_kinds(&kinds, 150, 1, 1);
+    plant_all_sizes(&sizes, &[0, 1, 4095, 4096, 4097, 100_000, 1_000_000], 300);
+    for (options, leb_size) in SHAPES {
+        for (root, table) in [(&kinds, Some(table.as_path())), (&sizes, None)] {
+            let what = format!("{options:?} of {}", root.display());
+            let image = made(root, table, options, leb_size);
+            let volume = Ubifs::mount(image).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_same(&of_volume(&volume), &without_attributes(of_directory(root, table)), &what);
+            assert_eq!(volume.damage(), [], "{what}");
+            let report = volume.check().unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(report.findings.is_empty(), "{what}: {:?}", report.findings);
+        }
+    }
+}
+
+#[test]
+fn other_bytes_are_refused() {
+    let error = |image: LebBytes| Ubifs::mount(image).expect_err("no volume").to_string();
+    let empty = LebBytes { bytes: vec![0xFF; 1 << 20], leb_size: 1 << 16 };
+    assert!(error(empty).contains("LEB 0 + 0x0"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path().join("tree");
+    plant_all_sizes(&root, &[100], 3);
+    let (options, leb_size) = SHAPES[0];
+    let image = made(&root, None, options, leb_size);
+    let other = LebBytes { leb_size: leb_size + 2048, ..image.clone() };
+    assert!(error(other).contains("LEBs of 126976 bytes; the volume has LEBs of 129024"));
+    let mut cut = image;
+    for master in [1, 2] {
+        cut.bytes[master * leb_size as usize..][..4].fill(0);
+    }
+    assert!(error(cut).contains("neither LEB 1 nor LEB 2"));
+}
