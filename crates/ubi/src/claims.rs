@@ -11,7 +11,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use crate::copies::{Claim, Why, choose};
 use crate::counts::PebCounts;
 use crate::layout::{
-    EcHeader, FASTMAP_DATA, FASTMAP_SUPERBLOCK, Found, INTERNAL_VOLUME, LAYOUT_LEBS, LAYOUT_VOLUME, VOLUMES_MAX,
+    Decoded, EcHeader, FASTMAP_DATA, FASTMAP_SUPERBLOCK, INTERNAL_VOLUME, LAYOUT_LEBS, LAYOUT_VOLUME, VOLUMES_MAX,
     compatibility,
 };
 use crate::medium::{Medium, Soundness};
@@ -62,7 +62,7 @@ impl<'a, F: Flash> Claims<'a, F> {
         if is_marked_bad {
             self.tell(DamageKind::Marked, peb, "marked bad, but its headers are intact: it counts as good");
         }
-        if let Found::Header(ec) = ec {
+        if let Decoded::Header(ec) = ec {
             if let Some((kind, detail)) = self.foreign(&ec) {
                 self.leave_out(kind, peb, &detail);
                 return Ok(());
@@ -70,12 +70,12 @@ impl<'a, F: Flash> Claims<'a, F> {
             self.count_erases(peb, &ec);
         }
         match (ec, vid) {
-            (Found::Header(_), Found::Header(vid)) => self.claim(Claim { peb, vid }),
-            (Found::Header(_), Found::Erased) => {
+            (Decoded::Header(_), Decoded::Header(vid)) => self.claim(Claim { peb, vid }),
+            (Decoded::Header(_), Decoded::Erased) => {
                 self.counts.free += 1;
                 Ok(())
             }
-            (Found::Erased | Found::Damaged, Found::Header(vid)) => {
+            (Decoded::Erased | Decoded::Damaged, Decoded::Header(vid)) => {
                 self.tell(DamageKind::EraseCounter, peb, "no valid erase counter header; the data are read");
                 self.claim(Claim { peb, vid })
             }

@@ -98,7 +98,7 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 
 /// What the bytes at the place of a header are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found<T> {
+pub enum Decoded<T> {
     /// A header with the right checksum.
     Header(T),
     /// Erased flash.
@@ -107,7 +107,7 @@ pub enum Found<T> {
     Damaged,
 }
 
-impl<T> Found<T> {
+impl<T> Decoded<T> {
     /// The header, if there is one.
     pub fn header(self) -> Option<T> {
         match self {
@@ -153,16 +153,16 @@ const _: () = assert!(size_of::<RawEc>() == HEADER_SIZE);
 
 impl EcHeader {
     /// Decodes the bytes at the beginning of a PEB. A version other than 1 counts as damage.
-    pub fn decode(bytes: &[u8; HEADER_SIZE]) -> Found<Self> {
+    pub fn decode(bytes: &[u8; HEADER_SIZE]) -> Decoded<Self> {
         if nandkit_units::is_erased(bytes) {
-            return Found::Erased;
+            return Decoded::Erased;
         }
         let raw = zerocopy::transmute_ref!(bytes);
         let RawEc { magic, version, erase_counter, vid_offset, data_offset, image_sequence, .. } = raw;
         if magic.get() != EC_MAGIC || *version != VERSION || !ends_with_checksum(bytes) {
-            return Found::Damaged;
+            return Decoded::Damaged;
         }
-        Found::Header(Self {
+        Decoded::Header(Self {
             erase_counter: erase_counter.get(),
             vid_offset: vid_offset.get(),
             data_offset: data_offset.get(),
@@ -264,16 +264,16 @@ impl VidHeader {
 
     /// Decodes the bytes at `vid_offset` of a PEB. An unknown version or volume type counts as
     /// damage.
-    pub fn decode(bytes: &[u8; HEADER_SIZE]) -> Found<Self> {
+    pub fn decode(bytes: &[u8; HEADER_SIZE]) -> Decoded<Self> {
         if nandkit_units::is_erased(bytes) {
-            return Found::Erased;
+            return Decoded::Erased;
         }
         let raw: &RawVid = zerocopy::transmute_ref!(bytes);
         if raw.magic.get() != VID_MAGIC || raw.version != VERSION || !ends_with_checksum(bytes) {
-            return Found::Damaged;
+            return Decoded::Damaged;
         }
-        let Some(volume_type) = VolumeType::of(raw.volume_type) else { return Found::Damaged };
-        Found::Header(Self {
+        let Some(volume_type) = VolumeType::of(raw.volume_type) else { return Decoded::Damaged };
+        Decoded::Header(Self {
             volume_type,
             is_copy: raw.copy_flag != 0,
             compatibility: raw.compatibility,
@@ -374,24 +374,24 @@ const _: () = assert!(size_of::<RawRecord>() == RECORD_SIZE);
 
 impl VolumeRecord {
     /// Decodes a record; an empty one counts as erased, one that contradicts itself as damaged.
-    pub fn decode(bytes: &[u8; RECORD_SIZE]) -> Found<Self> {
+    pub fn decode(bytes: &[u8; RECORD_SIZE]) -> Decoded<Self> {
         if !ends_with_checksum(bytes) {
-            return Found::Damaged;
+            return Decoded::Damaged;
         }
         let raw: &RawRecord = zerocopy::transmute_ref!(bytes);
         if nandkit_units::is_zeroed(&bytes[..RECORD_SIZE - 4]) {
-            return Found::Erased;
+            return Decoded::Erased;
         }
         let length = usize::from(raw.name_length.get());
         let name =
             raw.name.split_at_checked(length).filter(|(name, rest)| !name.contains(&0) && rest.starts_with(&[0]));
         let (Some((name, _)), Some(volume_type)) = (name, VolumeType::of(raw.volume_type)) else {
-            return Found::Damaged;
+            return Decoded::Damaged;
         };
         if raw.reserved_pebs.get() == 0 {
-            return Found::Damaged;
+            return Decoded::Damaged;
         }
-        Found::Header(Self {
+        Decoded::Header(Self {
             reserved_pebs: raw.reserved_pebs.get(),
             alignment: raw.alignment.get(),
             data_pad: raw.data_pad.get(),
@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn headers_and_records_come_back_as_they_were_written() {
         let ec = EcHeader { erase_counter: 17, vid_offset: 2048, data_offset: 4096, image_sequence: 0x1234_5678 };
-        assert_eq!(EcHeader::decode(&ec.encode()), Found::Header(ec));
+        assert_eq!(EcHeader::decode(&ec.encode()), Decoded::Header(ec));
         let vid = VidHeader {
             volume_type: VolumeType::Static,
             is_copy: true,
@@ -440,7 +440,7 @@ mod tests {
             data_checksum: 0xABCD,
             sequence: 1 << 40,
         };
-        assert_eq!(VidHeader::decode(&vid.encode()), Found::Header(vid));
+        assert_eq!(VidHeader::decode(&vid.encode()), Decoded::Header(vid));
         let record = VolumeRecord {
             reserved_pebs: 12,
             alignment: 1,
@@ -450,7 +450,7 @@ mod tests {
             name: b"rootfs".to_vec(),
             flags: flag::AUTORESIZE,
         };
-        assert_eq!(VolumeRecord::decode(&record.encode()), Found::Header(record));
+        assert_eq!(VolumeRecord::decode(&record.encode()), Decoded::Header(record));
     }
 
     #[test]
@@ -459,8 +459,8 @@ mod tests {
         for bit in 0..HEADER_SIZE * 8 {
             let mut damaged = ec;
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(EcHeader::decode(&damaged), Found::Damaged, "bit {bit}");
+            assert_eq!(EcHeader::decode(&damaged), Decoded::Damaged, "bit {bit}");
         }
-        assert_eq!(EcHeader::decode(&[0xFF; HEADER_SIZE]), Found::Erased);
+        assert_eq!(EcHeader::decode(&[0xFF; HEADER_SIZE]), Decoded::Erased);
     }
 }

@@ -8,7 +8,7 @@ use nandkit_flash::{Flash, Look, PageRead};
 use nandkit_units::{BlockIndex, Context, is_erased};
 use nandkit_vfs::probe::{Depth, Fit, Layout, Likeness, SURE};
 
-use crate::layout::{EC_MAGIC, EcHeader, Found, HEADER_SIZE, LAYOUT_VOLUME, VidHeader};
+use crate::layout::{Decoded, EC_MAGIC, EcHeader, HEADER_SIZE, LAYOUT_VOLUME, VidHeader};
 
 /// The smallest PEB in bytes.
 pub const PEB_SIZE_MIN: u32 = 1 << 10;
@@ -120,9 +120,9 @@ pub fn is_on_chip(chip: &dyn Flash, context: &Context) -> bool {
             continue;
         }
         match EcHeader::decode(&header) {
-            Found::Header(_) => ours += 1,
-            Found::Damaged => others += 1,
-            Found::Erased => {}
+            Decoded::Header(_) => ours += 1,
+            Decoded::Damaged => others += 1,
+            Decoded::Erased => {}
         }
     }
     ours > others
@@ -130,7 +130,7 @@ pub fn is_on_chip(chip: &dyn Flash, context: &Context) -> bool {
 
 /// Whether bytes begin with an erase counter header.
 pub fn begins_with_header(bytes: &[u8]) -> bool {
-    bytes.first_chunk().is_some_and(|header| matches!(EcHeader::decode(header), Found::Header(_)))
+    bytes.first_chunk().is_some_and(|header| matches!(EcHeader::decode(header), Decoded::Header(_)))
 }
 
 /// The devices in a dump, from byte `from` on. `asked` is the size of PEBs, if known. Cost: a pass
@@ -202,7 +202,7 @@ fn headers(device: &impl Look, range: Range<u64>) -> Vec<(u64, EcHeader)> {
             if !bytes.starts_with(&EC_MAGIC.to_be_bytes()) || at + place as u64 >= range.end {
                 continue;
             }
-            if let Found::Header(ec) = EcHeader::decode(bytes) {
+            if let Decoded::Header(ec) = EcHeader::decode(bytes) {
                 found.push((at + place as u64, ec));
                 if found.len() == HEADERS_MAX {
                     return found;
@@ -245,7 +245,7 @@ fn most_common_phase(headers: &[(u64, EcHeader)], peb_size: u32) -> u64 {
     first.map_or(0, |(at, _)| *at)
 }
 
-fn header_at<T>(device: &impl Look, at: u64, decode: impl Fn(&[u8; HEADER_SIZE]) -> Found<T>) -> Found<T> {
+fn header_at<T>(device: &impl Look, at: u64, decode: impl Fn(&[u8; HEADER_SIZE]) -> Decoded<T>) -> Decoded<T> {
     let mut bytes = [0; HEADER_SIZE];
     device.look_at(at, &mut bytes);
     decode(&bytes)
@@ -263,7 +263,7 @@ fn count(
     let mut counts = BlockCounts::default();
     for at in (start..=last).step_by(peb_size.max(PEB_SIZE_MIN) as usize) {
         let ec = match header_at(device, at, EcHeader::decode) {
-            Found::Erased => continue,
+            Decoded::Erased => continue,
             other => other.header(),
         };
         counts.used += 1;
@@ -273,9 +273,9 @@ fn count(
         }
         counts.headed += 1;
         match header_at(device, at + u64::from(offsets.vid_offset), VidHeader::decode) {
-            Found::Header(_) => counts.identified += 1,
-            Found::Erased => {}
-            Found::Damaged => counts.contradicted += 1,
+            Decoded::Header(_) => counts.identified += 1,
+            Decoded::Erased => {}
+            Decoded::Damaged => counts.contradicted += 1,
         }
     }
     counts

@@ -7,7 +7,7 @@ use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::Peb;
-use crate::layout::{EcHeader, Found, HEADER_SIZE, VidHeader};
+use crate::layout::{Decoded, EcHeader, HEADER_SIZE, VidHeader};
 use crate::medium::Medium;
 
 /// Where headers and data lie in each PEB.
@@ -32,8 +32,8 @@ impl Geometry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PebHeaders {
     pub peb: Peb,
-    pub ec: Found<EcHeader>,
-    pub vid: Found<VidHeader>,
+    pub ec: Decoded<EcHeader>,
+    pub vid: Decoded<VidHeader>,
     pub is_marked_bad: bool,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn scan<F: Flash>(medium: &Medium<F>) -> Result<Scan> {
     let (mut count, mut misplaced) = (0, None);
     for peb in good() {
         count += 1;
-        let Found::Header(ec) = read_header(medium, peb, 0, EcHeader::decode)? else { continue };
+        let Decoded::Header(ec) = read_header(medium, peb, 0, EcHeader::decode)? else { continue };
         if !ec.fits(peb_size) {
             misplaced.get_or_insert(ec);
             continue;
@@ -76,7 +76,7 @@ pub(crate) fn scan<F: Flash>(medium: &Medium<F>) -> Result<Scan> {
     for peb in good() {
         let ec = read_header(medium, peb, 0, EcHeader::decode)?;
         let vid = read_header(medium, peb, vid_offset, VidHeader::decode)?;
-        if (ec, vid) != (Found::Erased, Found::Erased) {
+        if (ec, vid) != (Decoded::Erased, Decoded::Erased) {
             headers.push(PebHeaders { peb, ec, vid, is_marked_bad: false });
         }
     }
@@ -85,7 +85,7 @@ pub(crate) fn scan<F: Flash>(medium: &Medium<F>) -> Result<Scan> {
     for peb in (0..medium.pebs()).map(Peb).filter(|peb| medium.is_bad(*peb)) {
         let ec = read_header(medium, peb, 0, EcHeader::decode)?;
         let vid = read_header(medium, peb, vid_offset, VidHeader::decode)?;
-        if matches!((&ec, &vid), (Found::Header(_), Found::Header(_))) {
+        if matches!((&ec, &vid), (Decoded::Header(_), Decoded::Header(_))) {
             headers.push(PebHeaders { peb, ec, vid, is_marked_bad: true });
         }
     }
@@ -104,12 +104,12 @@ fn read_header<F: Flash, T>(
     medium: &Medium<F>,
     peb: Peb,
     offset: u32,
-    decode: impl Fn(&[u8; HEADER_SIZE]) -> Found<T>,
-) -> Result<Found<T>> {
+    decode: impl Fn(&[u8; HEADER_SIZE]) -> Decoded<T>,
+) -> Result<Decoded<T>> {
     let mut bytes = [0; HEADER_SIZE];
     let soundness = medium.read(peb, offset, &mut bytes, Cause::Recovery)?;
     Ok(match decode(&bytes) {
-        Found::Erased if !soundness.is_sound() => Found::Damaged,
+        Decoded::Erased if !soundness.is_sound() => Decoded::Damaged,
         found => found,
     })
 }

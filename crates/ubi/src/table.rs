@@ -12,7 +12,7 @@ use nandkit_vfs::check::Finding;
 
 use crate::DamageKind;
 use crate::copies::Claim;
-use crate::layout::{Found, LAYOUT_LEBS, RECORD_SIZE, VOLUMES_MAX, VolumeRecord};
+use crate::layout::{Decoded, LAYOUT_LEBS, RECORD_SIZE, VOLUMES_MAX, VolumeRecord};
 use crate::medium::{Medium, Soundness};
 use crate::scan::Geometry;
 
@@ -75,9 +75,9 @@ fn read_copy<F: Flash>(medium: &Medium<F>, geometry: &Geometry, claim: Claim) ->
     let (mut records, mut damaged) = (BTreeMap::new(), 0);
     for (volume, bytes) in (0..).zip(bytes.as_chunks().0) {
         match VolumeRecord::decode(bytes) {
-            Found::Header(record) if is_possible(&record, geometry) => drop(records.insert(volume, record)),
-            Found::Erased => {}
-            Found::Header(_) | Found::Damaged => damaged += 1,
+            Decoded::Header(record) if is_possible(&record, geometry) => drop(records.insert(volume, record)),
+            Decoded::Erased => {}
+            Decoded::Header(_) | Decoded::Damaged => damaged += 1,
         }
     }
     Ok((VolumeTable { records, is_whole: damaged == 0 }, damaged))
