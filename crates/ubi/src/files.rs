@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use nandkit_flash::Flash;
-use nandkit_units::{Payload, ReadInto};
+use nandkit_units::ReadInto;
 use nandkit_vfs::{
     Attributes, Changes, DirectoryEntry, ErrorKind, Features, FileKind, FileSystem, FsError, InodeNumber, Result,
     Timestamp, VolumeStatus,
@@ -125,17 +125,11 @@ impl<F: Flash> FileSystem for Ubi<F> {
         Ok(())
     }
 
-    fn read(&self, inode: InodeNumber, offset: u64, mut into: ReadInto<'_>) -> Result<usize> {
+    fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
         let volume = self.file(inode)?;
         let left = usize::try_from(volume.length().saturating_sub(offset)).unwrap_or(usize::MAX);
         let length = into.len().min(left);
-        if let ReadInto::Bytes(bytes) = &mut into {
-            self.read_volume(volume, offset, bytes.get_mut(..length).unwrap_or_default())?;
-            return Ok(length);
-        }
-        let mut bytes = vec![0; length];
-        self.read_volume(volume, offset, &mut bytes)?;
-        into.deliver(Payload::Bytes(&bytes));
+        into.fill_by(length, |bytes| self.read_volume(volume, offset, bytes))?;
         Ok(length)
     }
 

@@ -339,6 +339,18 @@ impl ReadInto<'_> {
         }
     }
 
+    /// Has `read` fill the first `length` bytes, and delivers them: for stores that know nothing but
+    /// bytes. Errors: those of `read`.
+    pub fn fill_by<E>(mut self, length: usize, read: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<(), E> {
+        if let Self::Bytes(bytes) = &mut self {
+            return read(bytes.get_mut(..length).unwrap_or_default());
+        }
+        let mut bytes = vec![0; length];
+        read(&mut bytes)?;
+        self.deliver(Payload::Bytes(&bytes));
+        Ok(())
+    }
+
     /// Delivers one repeated byte: erased flash, or a sector that was never written.
     pub fn deliver_fill(&mut self, byte: u8) {
         let length = self.len();

@@ -121,3 +121,18 @@ fn pieces_of_an_assembly_keep_their_form_and_their_bytes() {
     assert!(content.len() == 232 && content.described().is_none());
     assert_eq!(content.to_bytes(), expected);
 }
+
+#[test]
+fn bytes_fill_every_kind_of_target() {
+    let read = |bytes: &mut [u8]| {
+        bytes.fill(7);
+        if bytes.is_empty() { Err("nothing to read") } else { Ok(()) }
+    };
+    let mut bytes = [0; 4];
+    assert_eq!((ReadInto::Bytes(&mut bytes).fill_by(3, read), bytes), (Ok(()), [7, 7, 7, 0]));
+    let mut content = Content::new();
+    let target = ReadInto::Content { content: &mut content, length: 4 };
+    assert_eq!((target.fill_by(3, read), content.to_bytes().to_vec()), (Ok(()), vec![7; 3]));
+    assert_eq!(ReadInto::Nothing { length: 4 }.fill_by(3, read), Ok(()));
+    assert_eq!(ReadInto::Nothing { length: 4 }.fill_by(0, read), Err("nothing to read"));
+}
