@@ -10,6 +10,11 @@ pub trait Lebs: Send + Sync {
     /// Number of LEBs.
     fn leb_count(&self) -> u32;
 
+    /// Number of LEBs that can hold nodes: a hostile volume may claim billions that are not there.
+    fn mapped(&self) -> u32 {
+        self.leb_count()
+    }
+
     /// Reads bytes of a LEB; unmapped LEBs, and what lies past the end, read as 0xFF. Damaged bytes
     /// are delivered as they are, since nodes have checksums of their own. Errors: `Device`.
     fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<()>;

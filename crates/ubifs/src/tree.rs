@@ -12,9 +12,6 @@ use crate::layout::{Branch, Index, Key, Master, node_type};
 use crate::lebs::Lebs;
 use crate::node::{self, Place};
 
-/// The smallest leaf in bytes: no volume has more leaves than bytes for them.
-const LEAF_MIN: u64 = 48;
-
 /// Leaves by key. Names with the same hash have the same key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
@@ -23,14 +20,24 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// Loads the index from its root. A part that cannot be read is left out and told. Errors: the
-    /// root cannot be read; those of the device. Cost: a read per index node.
+    /// root cannot be read; those of the device. Cost: a read per index node, together no more
+    /// bytes than the volume has: nodes that overlap, or that several branches lead to, would take
+    /// any time.
     pub fn load<L: Lebs>(lebs: &L, master: &Master, findings: &mut Findings) -> Result<Self> {
         let mut tree = Self::default();
         let root =
             Place { leb: master.root_leb.get(), offset: master.root_offset.get(), length: master.root_length.get() };
-        let mut left = u64::from(lebs.leb_size()) * u64::from(lebs.leb_count()) / LEAF_MIN;
+        let mut left = u64::from(lebs.leb_size()) * u64::from(lebs.mapped());
         let mut pending: Vec<(Place, Option<u16>)> = vec![(root, None)];
         while let Some((place, level)) = pending.pop() {
+            left = match left.checked_sub(place.length.min(lebs.leb_size()).into()) {
+                Some(left) => left,
+                None => {
+                    let detail = "more index nodes than the volume has space for: the rest is left out";
+                    findings.add(damage::at(DamageKind::Index, lebs, place, detail));
+                    break;
+                }
+            };
             let node = match node::read(lebs, place, node_type::INDEX) {
                 Ok(node) => node,
                 Err(error) if error.kind == ErrorKind::Corrupt && level.is_some() => {
@@ -39,23 +46,23 @@ impl Tree {
                 }
                 Err(error) => return Err(error),
             };
-            let Some((index, branches)) = node.body::<Index>() else { continue };
-            if level.is_some_and(|level| index.level.get() != level) {
-                let detail = format!("an index node of level {}, where its parent has another", index.level);
+            let Some((index, branches)) = node.body::<Index>() else {
+                findings.add(damage::at(DamageKind::Index, lebs, place, "an index node that is too short"));
+                continue;
+            };
+            if let Some(expected) = level.filter(|level| index.level.get() != *level) {
+                let detail = format!("an index node of level {}; expected {expected}", index.level);
                 findings.add(damage::at(DamageKind::Index, lebs, place, &detail));
                 continue;
             }
-            for bytes in branches.chunks_exact(size_of::<Branch>()).take(index.children.get().into()) {
+            let (children, held) = (usize::from(index.children.get()), branches.len() / size_of::<Branch>());
+            if children > held {
+                let detail = format!("an index node with {children} branches and space for {held}");
+                findings.add(damage::at(DamageKind::Index, lebs, place, &detail));
+            }
+            for bytes in branches.chunks_exact(size_of::<Branch>()).take(children) {
                 let Ok(branch) = Branch::read_from_bytes(bytes) else { continue };
                 let child = Place { leb: branch.leb.get(), offset: branch.offset.get(), length: branch.length.get() };
-                left = match left.checked_sub(1) {
-                    Some(left) => left,
-                    None => {
-                        let detail = "more branches than the volume has space for: the rest is left out";
-                        findings.add(damage::at(DamageKind::Index, lebs, place, detail));
-                        return Ok(tree);
-                    }
-                };
                 match index.level.get().checked_sub(1) {
                     Some(level) => pending.push((child, Some(level))),
                     None => tree.add(Key::new(branch.inode.get(), branch.word.get()), child),

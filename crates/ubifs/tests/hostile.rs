@@ -2,23 +2,15 @@
 
 use nandkit_testkit::hostile::roam;
 use nandkit_testkit::rounds::Rounds;
-use nandkit_testkit::trees::plant_all_kinds;
-use nandkit_ubifs::layout::{HEADER_SIZE, MAGIC, checksum};
+use nandkit_testkit::trees::{plant_all_kinds, plant_all_sizes};
+use nandkit_ubifs::layout::{HEADER_SIZE, MAGIC, node_type};
 use nandkit_ubifs::{LebBytes, Ubifs};
 use nandkit_units::random::Random;
 
 use crate::images::made;
+use crate::nodes::{is_of_type, mend, nodes};
 
 const LEB_SIZE: u32 = 15_360;
-
-/// The offsets of all nodes, with their lengths.
-fn nodes(image: &[u8]) -> Vec<(usize, usize)> {
-    let at =
-        |place: usize| image.get(place..).and_then(|rest| rest.first_chunk()).map(|word| u32::from_le_bytes(*word));
-    let places = (0..image.len()).step_by(8).filter(|place| at(*place) == Some(MAGIC));
-    let sized = places.filter_map(|place| Some((place, at(place + 16)? as usize)));
-    sized.filter(|(place, length)| *length >= HEADER_SIZE && place + length <= image.len()).collect()
-}
 
 /// Changes some words behind the headers of nodes, and mends the checksums.
 fn damage(image: &mut [u8], nodes: &[(usize, usize)], random: &mut Random) {
@@ -36,8 +28,7 @@ fn damage(image: &mut [u8], nodes: &[(usize, usize)], random: &mut Random) {
             bytes.copy_from_slice(&value.to_le_bytes()[..size]);
         }
         if random.index(8) > 0 {
-            let sum = checksum(node).to_le_bytes();
-            node[4..8].copy_from_slice(&sum);
+            mend(node);
         }
     }
 }
@@ -63,4 +54,48 @@ fn hostile_volumes_are_mounted_or_refused() {
         volume.check().expect("a check");
     }
     assert!(mounted > 50, "{mounted} of the volumes could be mounted");
+}
+
+#[test]
+fn an_index_whose_branches_lead_to_one_node_ends() {
+    const LEB: usize = LEB_SIZE as usize;
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path().join("tree");
+    plant_all_sizes(&root, &[100], 3);
+    let mut image = made(&root, None, &["-m", "512", "-e", "15360", "-c", "60"], LEB_SIZE);
+    // 60 levels of as many branches as a LEB holds, which all lead to the next node: the levels
+    // stand in LEBs of their own at the end.
+    let first = image.bytes.len() / LEB;
+    for level in (0..60_u16).rev() {
+        let child = (first + 60 - usize::from(level)) as u32;
+        let branches = (LEB - HEADER_SIZE - 4) / 20;
+        let mut node = vec![0; HEADER_SIZE + 4 + 20 * branches];
+        let length = node.len() as u32;
+        node[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        node[16..20].copy_from_slice(&length.to_le_bytes());
+        node[20] = node_type::INDEX;
+        node[24..26].copy_from_slice(&(branches as u16).to_le_bytes());
+        node[26..28].copy_from_slice(&level.to_le_bytes());
+        for branch in node[28..].chunks_exact_mut(20) {
+            branch[..4].copy_from_slice(&child.to_le_bytes());
+            branch[8..12].copy_from_slice(&length.to_le_bytes());
+        }
+        mend(&mut node);
+        node.resize(LEB, 0xFF);
+        image.bytes.extend(node);
+    }
+    let all = nodes(&image.bytes);
+    for (at, length) in all {
+        let node = &mut image.bytes[at..at + length];
+        if is_of_type(node, node_type::MASTER) {
+            // The root of the index: LEB, offset, bytes.
+            let root = [first as u32, 0, (LEB - HEADER_SIZE - 4) as u32 / 20 * 20 + 28];
+            let words = root.iter().flat_map(|word| word.to_le_bytes());
+            node[HEADER_SIZE + 24..HEADER_SIZE + 36].iter_mut().zip(words).for_each(|(to, from)| *to = from);
+            mend(node);
+        }
+    }
+    let volume = Ubifs::mount(image).expect("a volume");
+    let told = volume.damage().iter().map(|finding| finding.detail.as_str());
+    assert!(told.clone().any(|detail| detail.contains("the rest is left out")), "{:?}", told.collect::<Vec<_>>());
 }

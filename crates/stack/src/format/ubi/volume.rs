@@ -38,6 +38,10 @@ impl Lebs for VolumeLebs {
         self.volume().map_or(0, |volume| volume.record.reserved_pebs)
     }
 
+    fn mapped(&self) -> u32 {
+        self.volume().map_or(0, |volume| volume.mapped() as u32)
+    }
+
     fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<()> {
         let gone = || FsError::new(ErrorKind::NotFound, "the volume is gone");
         match self.device.read_leb(self.volume().ok_or_else(gone)?, Leb(leb), offset, into) {
