@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use nandkit_vfs::check::{Finding, Findings, Report};
-use nandkit_vfs::{ErrorKind, InodeNumber, Result};
+use nandkit_vfs::{ErrorKind, FileKind, InodeNumber, Result};
 
 use crate::damage::{self, DamageKind};
 use crate::files::is_name;
-use crate::layout::{BLOCK_SIZE, Key, KeyType, ROOT};
+use crate::layout::{BLOCK_SIZE, INODE_ENCRYPTED, INODE_XATTR, Key, KeyType, ROOT};
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::node::Place;
 
 /// What the leaves of a volume say of an inode.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct InodeSummary {
     /// Names that lead to it.
     names: u32,
     /// Subdirectories in it.
@@ -22,120 +22,152 @@ struct Seen {
     /// Number of names that the inode itself has; `None` if it cannot be read.
     links: Option<u32>,
     is_directory: bool,
+    /// Whether it holds the value of an extended attribute.
     is_xattr: bool,
+    is_encrypted: bool,
+}
+
+/// A name, and where it leads.
+struct NamedInode {
+    directory: u32,
+    inode: u32,
+    name: Vec<u8>,
+}
+
+/// A check while leaves are read in the order of their keys: an inode comes before all that it
+/// owns.
+struct Check<'a, L> {
+    volume: &'a Ubifs<L>,
+    inodes: BTreeMap<u32, InodeSummary>,
+    names: Vec<NamedInode>,
+    data_nodes: u64,
+    findings: Findings,
 }
 
 impl<L: Lebs> Ubifs<L> {
     /// Checks the volume. Errors: those of the device. Cost: reads every leaf.
     pub fn check(&self) -> Result<Report> {
-        let mut findings = Findings::default();
-        findings.extend(self.damage.iter().cloned());
-        let (mut inodes, mut entries) = (BTreeMap::new(), Vec::new());
-        let (mut files, mut directories, mut data_nodes) = (0, 0, 0);
-        for (key, places) in self.tree.all() {
-            for place in places {
-                match key.key_type() {
-                    Some(KeyType::Data) => data_nodes += 1,
-                    None => {
-                        let detail = format!("a key of inode {} that is of no type", key.inode);
-                        findings.add(damage::at(DamageKind::Index, &self.lebs, *place, &detail));
-                        continue;
-                    }
-                    Some(_) => {}
-                }
-                if let Err(error) = self.check_leaf(key, *place, &mut inodes, &mut entries, &mut findings) {
-                    if error.kind != ErrorKind::Corrupt {
-                        return Err(error);
-                    }
-                    let finding = damage::at(DamageKind::Leaf, &self.lebs, *place, &error.detail);
-                    findings.add(finding.of(InodeNumber(key.inode.into())));
-                }
-            }
+        let (inodes, names) = (BTreeMap::new(), Vec::new());
+        let mut check = Check { volume: self, inodes, names, data_nodes: 0, findings: Findings::default() };
+        check.findings.extend(self.damage.iter().cloned());
+        check.leaves()?;
+        for name in std::mem::take(&mut check.names) {
+            check.count_name(&name);
         }
-        for (parent, inode, name) in entries {
-            name_leads(&mut inodes, parent, inode, &name, &mut findings);
-        }
-        for (number, seen) in &inodes {
-            files += u64::from(!seen.is_directory && !seen.is_xattr);
-            directories += u64::from(seen.is_directory);
-            check_links(*number, seen, &mut findings);
+        let (mut files, mut directories) = (0, 0);
+        for (number, inode) in &check.inodes {
+            files += u64::from(!inode.is_directory && !inode.is_xattr && inode.links.is_some());
+            directories += u64::from(inode.is_directory);
+            check_links(*number, inode, &mut check.findings);
         }
         let counts = vec![
             ("files", files),
             ("directories", directories),
-            ("data_nodes", data_nodes),
+            ("data_nodes", check.data_nodes),
             ("replayed_nodes", self.facts().replayed),
         ];
-        Ok(Report { findings: findings.into_list(), counts, ..Report::default() })
-    }
-
-    /// Reads a leaf.
-    fn check_leaf(
-        &self,
-        key: Key,
-        place: Place,
-        inodes: &mut BTreeMap<u32, Seen>,
-        entries: &mut Vec<(u32, u32, Vec<u8>)>,
-        findings: &mut Findings,
-    ) -> Result<()> {
-        match key.key_type() {
-            Some(KeyType::Inode) => {
-                let seen = inodes.entry(key.inode).or_default();
-                let (node, _) = self.inode_at(key.inode, place)?;
-                seen.links = Some(node.links.get());
-                seen.is_directory = node.mode.get() & 0o170_000 == 0o040_000;
-            }
-            Some(KeyType::Data) => {
-                self.block(key.inode, key.low().into(), &mut [0; BLOCK_SIZE as usize])?;
-            }
-            Some(kind @ (KeyType::Dentry | KeyType::Xentry)) => {
-                let is_xattr = kind == KeyType::Xentry;
-                let entry = self.entry(key, place, is_xattr)?;
-                if is_xattr {
-                    inodes.entry(entry.inode).or_default().is_xattr = true;
-                } else {
-                    if !is_name(&entry.name) {
-                        let detail = format!("'{}' in inode {}", entry.name.escape_ascii(), key.inode);
-                        findings.add(damage::at(DamageKind::Name, &self.lebs, place, &detail));
-                    }
-                    entries.push((key.inode, entry.inode, entry.name));
-                }
-            }
-            None => {}
-        }
-        Ok(())
+        Ok(Report { findings: check.findings.into_list(), counts, ..Report::default() })
     }
 }
 
-/// Counts a name; tells one that leads nowhere.
-fn name_leads(inodes: &mut BTreeMap<u32, Seen>, parent: u32, inode: u32, name: &[u8], findings: &mut Findings) {
-    let Some(seen) = inodes.get_mut(&inode) else {
-        let detail =
-            format!("'{}' in directory {parent} leads to inode {inode}, which is not there", name.escape_ascii());
-        findings.add(Finding::new(DamageKind::Dangling, detail).of(InodeNumber(parent.into())));
-        return;
-    };
-    seen.names += 1;
-    if seen.is_directory
-        && let Some(parent) = inodes.get_mut(&parent)
-    {
-        parent.subdirectories += 1;
+impl<L: Lebs> Check<'_, L> {
+    /// Reads all leaves.
+    fn leaves(&mut self) -> Result<()> {
+        let volume = self.volume;
+        let mut ownerless = None;
+        for (key, places) in volume.tree.all() {
+            for place in places {
+                match self.leaf(key, *place) {
+                    Ok(()) => {}
+                    Err(error) if error.kind == ErrorKind::Corrupt => {
+                        let finding = damage::at(DamageKind::Leaf, &volume.lebs, *place, &error.detail);
+                        self.findings.add(finding.of(InodeNumber(key.inode.into())));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if !self.inodes.contains_key(&key.inode) && ownerless != Some(key.inode) {
+                ownerless = Some(key.inode);
+                let detail = format!("data, names or attributes of inode {}, which is not there", key.inode);
+                self.findings.add(Finding::new(DamageKind::Ownerless, detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a leaf.
+    fn leaf(&mut self, key: Key, place: Place) -> Result<()> {
+        let volume = self.volume;
+        match key.key_type() {
+            Some(KeyType::Inode) => {
+                let summary = self.inodes.entry(key.inode).or_default();
+                let (node, _) = volume.inode_at(key.inode, place)?;
+                summary.links = Some(node.links.get());
+                summary.is_directory = FileKind::of_mode(node.mode.get()) == Some(FileKind::Directory);
+                summary.is_xattr = node.flags.get() & INODE_XATTR != 0;
+                summary.is_encrypted = node.flags.get() & INODE_ENCRYPTED != 0;
+            }
+            Some(KeyType::Data) => {
+                self.data_nodes += 1;
+                // Whether encrypted data can be decompressed is unknown without their key.
+                if self.inodes.get(&key.inode).is_some_and(|inode| inode.is_encrypted) {
+                    return volume.data_at(key, place).map(drop);
+                }
+                volume.block(key.inode, key.low().into(), &mut [0; BLOCK_SIZE as usize])?;
+            }
+            Some(KeyType::Xentry) => {
+                volume.entry(key, place, true)?;
+            }
+            Some(KeyType::Dentry) => {
+                let entry = volume.entry(key, place, false)?;
+                let is_encrypted = self.inodes.get(&key.inode).is_some_and(|inode| inode.is_encrypted);
+                if !is_encrypted && !is_name(&entry.name) {
+                    let detail = format!("'{}' in inode {}", entry.name.escape_ascii(), key.inode);
+                    self.findings.add(damage::at(DamageKind::Name, &volume.lebs, place, &detail));
+                }
+                self.names.push(NamedInode { directory: key.inode, inode: entry.inode, name: entry.name });
+            }
+            None => {
+                let detail = format!("a key of inode {} that is of no type", key.inode);
+                self.findings.add(damage::at(DamageKind::Index, &volume.lebs, place, &detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a name; tells one that leads nowhere.
+    fn count_name(&mut self, named: &NamedInode) {
+        let NamedInode { directory, inode, name } = named;
+        let Some(summary) = self.inodes.get_mut(inode) else {
+            let name = name.escape_ascii();
+            let detail = format!("'{name}' in directory {directory} leads to inode {inode}, which is not there");
+            let finding = Finding::new(DamageKind::Dangling, detail);
+            return self.findings.add(finding.of(InodeNumber((*directory).into())));
+        };
+        summary.names += 1;
+        if summary.is_directory
+            && let Some(directory) = self.inodes.get_mut(directory)
+        {
+            directory.subdirectories += 1;
+        }
     }
 }
 
 /// Tells an inode without a name, and a number of names that is wrong.
-fn check_links(number: u32, seen: &Seen, findings: &mut Findings) {
-    let Some(links) = seen.links else { return };
-    if seen.is_xattr {
-        return;
-    }
+fn check_links(number: u32, summary: &InodeSummary, findings: &mut Findings) {
+    let Some(links) = summary.links.filter(|_| !summary.is_xattr) else { return };
     let inode = InodeNumber(number.into());
-    if seen.names == 0 && number != ROOT {
-        let detail = format!("inode {number} has no name");
-        findings.add(Finding::new(DamageKind::Orphan, detail).of(inode));
-        return;
+    let is_root = number == ROOT;
+    if summary.names == 0 && !is_root {
+        let finding = Finding::new(DamageKind::Orphan, format!("inode {number} has no name")).of(inode);
+        // Removed while it was open: Linux removes it at the next mount.
+        return findings.add(if links == 0 { finding.harmless() } else { finding });
     }
-    let expected = if seen.is_directory { 2 + seen.subdirectories } else { seen.names };
+    if summary.is_directory && summary.names > u32::from(!is_root) {
+        let detail = format!("directory {number} has {} names; expected {}", summary.names, u32::from(!is_root));
+        findings.add(Finding::new(DamageKind::Links, detail).of(inode));
+    }
+    let expected = if summary.is_directory { 2 + summary.subdirectories } else { summary.names };
     if links != expected {
         let detail = format!("inode {number} counts {links} links; there are {expected}");
         findings.add(Finding::new(DamageKind::Links, detail).of(inode));

@@ -18,8 +18,13 @@ pub enum DamageKind {
     Dangling,
     /// An inode without a name.
     Orphan,
+    /// Data, names or attributes of an inode that is not there.
+    Ownerless,
     /// A number of names that differs from the names.
     Links,
+    /// LEBs at the end that are missing. Unmapped ones are harmless to lose; of others the index or
+    /// a leaf tells.
+    Cut,
     /// The end of the journal that was not written completely.
     TornJournal,
 }
@@ -32,14 +37,16 @@ impl Kind for DamageKind {
             Self::Name => "name",
             Self::Dangling => "dangling name",
             Self::Orphan => "orphan",
+            Self::Ownerless => "ownerless data",
             Self::Links => "link count",
+            Self::Cut => "cut off",
             Self::TornJournal => "torn journal",
         }
     }
 
     fn severity(self) -> Severity {
         match self {
-            Self::TornJournal => Severity::Harmless,
+            Self::Cut | Self::TornJournal => Severity::Harmless,
             _ => Severity::Fault,
         }
     }

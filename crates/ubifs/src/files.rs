@@ -2,13 +2,13 @@
 
 use std::ops::{ControlFlow, Range};
 
-use nandkit_units::{Payload, ReadInto};
+use nandkit_units::ReadInto;
 use nandkit_vfs::{
     Attributes, Changes, DirectoryEntry, ErrorKind, Features, FileKind, FileSystem, FsError, InodeNumber, Result,
     Symlinks, Timestamp, VolumeStatus, Xattrs,
 };
 
-use crate::layout::{BLOCK_SIZE, Key, NAME_MAX, ROOT};
+use crate::layout::{BLOCK_SIZE, Inode, Key, NAME_MAX, ROOT};
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::read::Entry;
@@ -42,6 +42,13 @@ fn device_number(data: &[u8]) -> u64 {
     major << 32 | minor
 }
 
+/// The kind of an inode. Errors: its mode is of none.
+fn kind(number: u32, node: &Inode) -> Result<FileKind> {
+    let mode = node.mode.get();
+    let unknown = || FsError::new(ErrorKind::Corrupt, format!("inode {number}: mode {mode:#o} is of no kind"));
+    FileKind::of_mode(mode).ok_or_else(unknown)
+}
+
 fn timestamp(seconds: u64, nanoseconds: u32) -> Timestamp {
     Timestamp((seconds as i64).saturating_mul(1_000_000_000).saturating_add(nanoseconds.into()))
 }
@@ -53,12 +60,27 @@ impl<L: Lebs> Ubifs<L> {
         u32::try_from(inode.0).map_err(|_| missing())
     }
 
-    /// The number of a directory.
+    /// The number of a directory. Errors: it is none, or its names are encrypted.
     fn directory(&self, inode: InodeNumber) -> Result<u32> {
-        match self.stat(inode)?.kind {
-            FileKind::Directory => self.number(inode),
-            kind => Err(FsError::new(ErrorKind::NotADirectory, format!("inode {} is a {kind}", inode.0))),
+        let number = self.number(inode)?;
+        let (node, _) = self.inode(number)?;
+        match kind(number, &node)? {
+            FileKind::Directory => self.refuse_encrypted(number, &node).map(|()| number),
+            kind => Err(FsError::new(ErrorKind::NotADirectory, format!("inode {number} is a {kind}"))),
         }
+    }
+
+    /// The number of a regular file, and its inode. Errors: it is none.
+    fn regular(&self, inode: InodeNumber) -> Result<(u32, Inode)> {
+        let number = self.number(inode)?;
+        let (node, _) = self.inode(number)?;
+        let kind = kind(number, &node)?;
+        let refusal = match kind {
+            FileKind::Regular => return Ok((number, node)),
+            FileKind::Directory => ErrorKind::IsADirectory,
+            _ => ErrorKind::InvalidArgument,
+        };
+        Err(FsError::new(refusal, format!("inode {number} is a {kind}")))
     }
 
     /// The entries of a directory in the order of their keys, with the cookie that continues after
@@ -125,10 +147,7 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
     fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
         let number = self.number(inode)?;
         let (node, data) = self.inode(number)?;
-        let mode = node.mode.get();
-        let Some(kind) = FileKind::of_mode(mode) else {
-            return Err(FsError::new(ErrorKind::Corrupt, format!("inode {number}: mode {mode:#o} is of no kind")));
-        };
+        let kind = kind(number, &node)?;
         let is_device = matches!(kind, FileKind::BlockDevice | FileKind::CharacterDevice);
         let blocks = match (kind, Key::data(number, 0), Key::data(number, (1 << 29) - 1)) {
             (FileKind::Regular, Some(first), Some(last)) => self.tree.range(first..=last).count() as u64,
@@ -137,7 +156,7 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
         Ok(Attributes {
             inode,
             kind,
-            mode: (mode & 0o7777) as u16,
+            mode: (node.mode.get() & 0o7777) as u16,
             links: node.links.get(),
             uid: node.uid.get(),
             gid: node.gid.get(),
@@ -176,38 +195,17 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
         failed.map_or(Ok(()), Err)
     }
 
-    fn read(&self, inode: InodeNumber, offset: u64, mut into: ReadInto<'_>) -> Result<usize> {
-        let number = self.number(inode)?;
-        let attributes = self.stat(inode)?;
-        match attributes.kind {
-            FileKind::Regular => {}
-            FileKind::Directory => {
-                return Err(FsError::new(ErrorKind::IsADirectory, format!("inode {number} is a directory")));
-            }
-            kind => return Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {number} is a {kind}"))),
-        }
-        self.refuse_encrypted(number, &self.inode(number)?.0)?;
-        let left = usize::try_from(attributes.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+    fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
+        let (number, node) = self.regular(inode)?;
+        self.refuse_encrypted(number, &node)?;
+        let left = usize::try_from(node.size.get().saturating_sub(offset)).unwrap_or(usize::MAX);
         let length = into.len().min(left);
-        if let ReadInto::Bytes(bytes) = &mut into {
-            self.read_bytes(number, offset, bytes.get_mut(..length).unwrap_or_default())?;
-            return Ok(length);
-        }
-        let mut bytes = vec![0; length];
-        self.read_bytes(number, offset, &mut bytes)?;
-        into.deliver(Payload::Bytes(&bytes));
+        into.fill_by(length, |bytes| self.read_bytes(number, offset, bytes))?;
         Ok(length)
     }
 
     fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
-        let number = self.number(inode)?;
-        let attributes = self.stat(inode)?;
-        let refused = |kind| Err(FsError::new(kind, format!("inode {number} is a {}", attributes.kind)));
-        match attributes.kind {
-            FileKind::Regular => {}
-            FileKind::Directory => return refused(ErrorKind::IsADirectory),
-            _ => return refused(ErrorKind::InvalidArgument),
-        }
+        let (number, node) = self.regular(inode)?;
         let size = u64::from(BLOCK_SIZE);
         let (Some(first), Some(last)) = (Key::data(number, offset / size), Key::data(number, (1 << 29) - 1)) else {
             return Ok(None);
@@ -221,7 +219,7 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
             }
             end += 1;
         }
-        let range = (start * size).max(offset)..(end * size).min(attributes.size);
+        let range = (start * size).max(offset)..(end * size).min(node.size.get());
         Ok((!range.is_empty()).then_some(range))
     }
 
@@ -240,12 +238,12 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
 
 impl<L: Lebs> Symlinks for Ubifs<L> {
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        let kind = self.stat(inode)?.kind;
-        if kind != FileKind::Symlink {
-            return Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {} is a {kind}", inode.0)));
-        }
         let number = self.number(inode)?;
         let (node, data) = self.inode(number)?;
+        let kind = kind(number, &node)?;
+        if kind != FileKind::Symlink {
+            return Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {number} is a {kind}")));
+        }
         self.refuse_encrypted(number, &node)?;
         Ok(data)
     }

@@ -3,6 +3,8 @@
 //! Source of structures and constants: Linux `fs/ubifs/ubifs-media.h`; keys and hashes:
 //! `fs/ubifs/key.h`. Description of the format: `docs/formats/ubifs.md`.
 
+use std::fmt;
+
 use nandkit_codec::checksum::crc32_linux;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -31,6 +33,9 @@ pub const MASTER_LEBS: [u32; 2] = [1, 2];
 pub const LOG_LEB: u32 = 3;
 /// The newest format that is known.
 pub const FORMAT_MAX: u32 = 5;
+/// The newest format that is known for reading: a newer one may be read if this is enough for it
+/// (`UBIFS_RO_COMPAT_VERSION`).
+pub const READ_ONLY_FORMAT_MAX: u32 = 0;
 
 /// Node types.
 pub mod node_type {
@@ -60,6 +65,18 @@ pub mod node_type {
     pub const ORPHANS: u8 = 11;
 }
 
+/// The longest node of a type, in bytes, by its largest content; `None` for those that a LEB alone
+/// bounds.
+pub const fn length_max(node_type: u8) -> Option<u32> {
+    match node_type {
+        node_type::INODE => Some((HEADER_SIZE + size_of::<Inode>() + INLINE_MAX) as u32),
+        node_type::DATA => Some((HEADER_SIZE + size_of::<Data>()) as u32 + BLOCK_SIZE),
+        // A zero ends the name.
+        node_type::DENTRY | node_type::XENTRY => Some((HEADER_SIZE + size_of::<Dentry>() + NAME_MAX + 1) as u32),
+        _ => None,
+    }
+}
+
 /// Flags of the superblock.
 pub mod flag {
     /// Names have cookies.
@@ -69,6 +86,11 @@ pub mod flag {
     /// Nodes are authenticated.
     pub const AUTHENTICATION: u32 = 0x20;
 }
+
+/// Bit of an inode's flags: it holds the value of an extended attribute (`UBIFS_XATTR_FL`).
+pub const INODE_XATTR: u32 = 0x20;
+/// Bit of an inode's flags: its content, or the names in it, are encrypted (`UBIFS_CRYPT_FL`).
+pub const INODE_ENCRYPTED: u32 = 0x40;
 
 /// The header of all nodes.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
@@ -246,7 +268,7 @@ pub struct Superblock {
     pub time_step_ns: U32,
     /// Identifier of the volume.
     pub uuid: [u8; 16],
-    /// Newest format that must be known to write.
+    /// The format for reading that must be known to read the volume.
     pub read_only_format: U32,
 }
 
@@ -388,6 +410,19 @@ impl Key {
     /// The block number or the hash.
     pub const fn low(self) -> u32 {
         self.word & ((1 << LOW_BITS) - 1)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { inode, .. } = self;
+        match self.key_type() {
+            Some(KeyType::Inode) => write!(f, "inode {inode}"),
+            Some(KeyType::Data) => write!(f, "block {} of inode {inode}", self.low()),
+            Some(KeyType::Dentry) => write!(f, "a name in inode {inode} with hash {:#x}", self.low()),
+            Some(KeyType::Xentry) => write!(f, "an attribute of inode {inode} with hash {:#x}", self.low()),
+            None => write!(f, "a key of no type of inode {inode}"),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use nandkit_vfs::Result;
 use nandkit_vfs::check::{Finding, Findings};
 
+use crate::damage::DamageKind;
 use crate::layout::{MASTER_DIRTY, Master, Superblock, flag};
 use crate::lebs::Lebs;
 use crate::tree::Tree;
@@ -52,6 +53,11 @@ impl<L: Lebs> Ubifs<L> {
         let superblock = superblock::read(&lebs)?;
         let master = superblock::master(&lebs)?;
         let mut findings = Findings::default();
+        let (counted, here) = (superblock.leb_count.get(), lebs.leb_count());
+        if counted > here {
+            let detail = format!("the superblock counts {counted} LEBs, {here} are here: the others read as erased");
+            findings.add(Finding::new(DamageKind::Cut, detail));
+        }
         let mut tree = Tree::load(&lebs, &master, &mut findings)?;
         let replayed = replay::replay(&lebs, &superblock, &master, &mut tree, &mut findings)?;
         Ok(Self { lebs, superblock, master, tree, damage: findings.into_list(), replayed })

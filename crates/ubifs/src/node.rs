@@ -3,7 +3,7 @@
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::FromBytes;
 
-use crate::layout::{HEADER_SIZE, Header, MAGIC, checksum};
+use crate::layout::{HEADER_SIZE, Header, MAGIC, checksum, length_max};
 use crate::lebs::Lebs;
 
 /// Where a node is.
@@ -67,8 +67,11 @@ pub(crate) fn read<L: Lebs>(lebs: &L, place: Place, node_type: u8) -> Result<Nod
     };
     let Place { leb, offset, length } = place;
     let fits = leb < lebs.leb_count() && offset.checked_add(length).is_some_and(|end| end <= lebs.leb_size());
-    if !fits || (length as usize) < HEADER_SIZE {
-        return wrong("its place is outside the volume, or too short for a node");
+    if !fits {
+        return wrong("its place is outside the volume");
+    }
+    if (length as usize) < HEADER_SIZE || length_max(node_type).is_some_and(|most| length > most) {
+        return wrong(&format!("{length} bytes, which no node of type {node_type} has"));
     }
     let mut bytes = vec![0; length as usize];
     lebs.read(leb, offset, &mut bytes)?;

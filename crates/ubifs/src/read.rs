@@ -3,13 +3,12 @@
 use nandkit_codec::compression::{Compression, decompress, inflate_raw};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use crate::layout::{BLOCK_SIZE, Data, Dentry, INLINE_MAX, Inode, Key, NAME_MAX, name_hash, node_type};
+use crate::layout::{
+    BLOCK_SIZE, Data, Dentry, INLINE_MAX, INODE_ENCRYPTED, Inode, Key, NAME_MAX, name_hash, node_type,
+};
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::node::{self, Place};
-
-/// Bit of an inode's flags: its content, or the names in it, are encrypted.
-const ENCRYPTED: u32 = 0x80;
 
 /// A directory entry, or an entry of an extended attribute.
 #[derive(Clone, Debug)]
@@ -21,6 +20,14 @@ pub(crate) struct Entry {
 
 fn corrupt(detail: String) -> FsError {
     FsError::new(ErrorKind::Corrupt, detail)
+}
+
+/// Refuses a node of another key than that by which the index leads to it.
+fn verify_key(found: Key, expected: Key) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(corrupt(format!("the index has it as {expected}, the node is {found}")))
 }
 
 impl<L: Lebs> Ubifs<L> {
@@ -37,6 +44,7 @@ impl<L: Lebs> Ubifs<L> {
         let node = node::read(&self.lebs, place, node_type::INODE)?;
         let short = || corrupt(format!("inode {number}: its node is too short"));
         let (inode, rest) = node.body::<Inode>().ok_or_else(short)?;
+        verify_key(inode.key.key(), Key::inode(number))?;
         let size = inode.data_size.get() as usize;
         let data = rest.get(..size).filter(|_| size <= INLINE_MAX).ok_or_else(short)?.to_vec();
         Ok((inode, data))
@@ -48,6 +56,7 @@ impl<L: Lebs> Ubifs<L> {
         let node = node::read(&self.lebs, place, wanted)?;
         let wrong = || corrupt(format!("an entry of inode {}: its name is not in its node", key.inode));
         let (dentry, rest) = node.body::<Dentry>().ok_or_else(wrong)?;
+        verify_key(dentry.key.key(), key)?;
         let size = usize::from(dentry.name_size.get());
         let name = rest.get(..size).filter(|_| (1..=NAME_MAX).contains(&size)).ok_or_else(wrong)?.to_vec();
         let inode = u32::try_from(dentry.inode.get()).map_err(|_| wrong())?;
@@ -68,30 +77,38 @@ impl<L: Lebs> Ubifs<L> {
 
     /// Refuses an inode whose content is encrypted.
     pub(crate) fn refuse_encrypted(&self, number: u32, inode: &Inode) -> Result<()> {
-        if inode.flags.get() & ENCRYPTED == 0 {
+        if inode.flags.get() & INODE_ENCRYPTED == 0 {
             return Ok(());
         }
         let detail = format!("inode {number} is encrypted, and its key is not here");
         Err(FsError::new(ErrorKind::NotSupported, detail))
     }
 
+    /// The data node at a place, and what follows it. Errors: `Corrupt`, `Device`.
+    pub(crate) fn data_at(&self, key: Key, place: Place) -> Result<(Data, Vec<u8>)> {
+        let node = node::read(&self.lebs, place, node_type::DATA)?;
+        let short = || corrupt(format!("block {} of inode {}: its node is too short", key.low(), key.inode));
+        let (data, packed) = node.body::<Data>().ok_or_else(short)?;
+        verify_key(data.key.key(), key)?;
+        Ok((data, packed.to_vec()))
+    }
+
     /// Reads a block of a file; a hole reads as zeroes. Errors: `Corrupt`, `Device`.
     pub(crate) fn block(&self, inode: u32, block: u64, into: &mut [u8; BLOCK_SIZE as usize]) -> Result<()> {
         into.fill(0);
-        let place = Key::data(inode, block).and_then(|key| self.tree.get(key).first());
-        let Some(place) = place else { return Ok(()) };
+        let Some(key) = Key::data(inode, block) else { return Ok(()) };
+        let Some(place) = self.tree.get(key).first() else { return Ok(()) };
         let wrong = |what: &str| corrupt(format!("block {block} of inode {inode}: {what}"));
-        let node = node::read(&self.lebs, *place, node_type::DATA)?;
-        let (data, packed) = node.body::<Data>().ok_or_else(|| wrong("its node is too short"))?;
+        let (data, packed) = self.data_at(key, *place)?;
         let size = data.size.get() as usize;
         let Some(out) = into.get_mut(..size).filter(|_| size > 0) else {
             return Err(wrong(&format!("{size} bytes; expected 1 to {BLOCK_SIZE}")));
         };
         let is_right = match data.compression.get() {
-            0 => decompress(Compression::None, packed.get(..size).unwrap_or(packed), out).is_ok(),
-            1 => decompress(Compression::Lzo, packed, out).is_ok(),
-            2 => inflate_raw(packed, out),
-            3 => decompress(Compression::Zstd, packed, out).is_ok(),
+            0 => decompress(Compression::None, packed.get(..size).unwrap_or(&packed), out).is_ok(),
+            1 => decompress(Compression::Lzo, &packed, out).is_ok(),
+            2 => inflate_raw(&packed, out),
+            3 => decompress(Compression::Zstd, &packed, out).is_ok(),
             other => return Err(wrong(&format!("compression {other}; known are 0 to 3"))),
         };
         is_right.then_some(()).ok_or_else(|| wrong("its data cannot be decompressed"))

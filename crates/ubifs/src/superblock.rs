@@ -2,7 +2,9 @@
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use crate::layout::{ALIGNMENT, FORMAT_MAX, MASTER_LEBS, Master, SUPERBLOCK_LEB, Superblock, flag, node_type};
+use crate::layout::{
+    ALIGNMENT, FORMAT_MAX, MASTER_LEBS, Master, READ_ONLY_FORMAT_MAX, SUPERBLOCK_LEB, Superblock, flag, node_type,
+};
 use crate::lebs::Lebs;
 use crate::node::{self, Place};
 use crate::walk::nodes_of;
@@ -18,8 +20,11 @@ pub(crate) fn read<L: Lebs>(lebs: &L) -> Result<Superblock> {
     let corrupt = |detail: String| Err(FsError::new(ErrorKind::Corrupt, format!("superblock: {detail}")));
     let Some((superblock, _)) = node.body::<Superblock>() else { return corrupt("too short".to_owned()) };
     let refused = |detail: String| Err(FsError::new(ErrorKind::NotSupported, detail));
-    if superblock.format.get() > FORMAT_MAX {
-        return refused(format!("format {} of UBIFS; known are those up to {FORMAT_MAX}", superblock.format));
+    if superblock.format.get() > FORMAT_MAX && superblock.read_only_format.get() > READ_ONLY_FORMAT_MAX {
+        return refused(format!(
+            "format {} of UBIFS, to be read by those who know format {}; known are those up to {FORMAT_MAX}",
+            superblock.format, superblock.read_only_format
+        ));
     }
     if superblock.key_format != 0 || superblock.key_hash > 1 {
         return refused(format!(

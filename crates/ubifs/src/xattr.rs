@@ -6,6 +6,10 @@ use crate::layout::Key;
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
+/// The attribute of encrypted inodes that Linux shows to nobody
+/// (`UBIFS_XATTR_NAME_ENCRYPTION_CONTEXT`).
+const ENCRYPTION_CONTEXT: &[u8] = b"c";
+
 impl<L: Lebs> Xattrs for Ubifs<L> {
     fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>> {
         let number = self.number(inode)?;
@@ -22,7 +26,10 @@ impl<L: Lebs> Xattrs for Ubifs<L> {
         let mut names = Vec::new();
         for (key, places) in self.tree.range(keys) {
             for place in places {
-                names.push(self.entry(key, *place, true)?.name);
+                let name = self.entry(key, *place, true)?.name;
+                if name != ENCRYPTION_CONTEXT {
+                    names.push(name);
+                }
             }
         }
         Ok(names)

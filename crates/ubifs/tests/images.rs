@@ -6,7 +6,12 @@ use std::path::Path;
 use nandkit_testkit::judges::must_run;
 use nandkit_testkit::listing::{Listing, assert_same, of_directory, of_volume};
 use nandkit_testkit::trees::{plant_all_kinds, plant_all_sizes};
+use nandkit_ubifs::layout::{HEADER_SIZE, INODE_ENCRYPTED, node_type};
 use nandkit_ubifs::{LebBytes, Ubifs};
+use nandkit_units::ReadInto;
+use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber};
+
+use crate::nodes::{is_of_type, mend, nodes};
 
 /// Options of mkfs.ubifs, and bytes per LEB.
 const SHAPES: [(&[&str], u32); 9] = [
@@ -76,4 +81,81 @@ fn other_bytes_are_refused() {
         cut.bytes[master * leb_size as usize..][..4].fill(0);
     }
     assert!(error(cut).contains("neither LEB 1 nor LEB 2"));
+}
+
+/// A volume of the geometry that comes first in [`SHAPES`], with some small files; each node of this
+/// type was changed.
+fn changed(node_type: u8, change: impl Fn(&mut [u8])) -> (tempfile::TempDir, LebBytes) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path().join("tree");
+    plant_all_sizes(&root, &[100], 3);
+    let (options, leb_size) = SHAPES[0];
+    let mut image = made(&root, None, options, leb_size);
+    for (at, length) in nodes(&image.bytes) {
+        let node = &mut image.bytes[at..at + length];
+        if is_of_type(node, node_type) {
+            change(node);
+            mend(node);
+        }
+    }
+    (directory, image)
+}
+
+/// Bytes of an inode node in front of its flags.
+const FLAGS_AT: usize = HEADER_SIZE + 16 + 5 * 8 + 7 * 4;
+
+#[test]
+fn encrypted_files_are_refused() {
+    let encrypt = |node: &mut [u8]| node[FLAGS_AT] |= INODE_ENCRYPTED as u8;
+    let (_directory, image) = changed(node_type::INODE, encrypt);
+    let volume = Ubifs::mount(image).expect("a volume");
+    let error = volume.lookup(volume.root(), b"sizes").expect_err("names are encrypted");
+    assert_eq!(error.kind, ErrorKind::NotSupported, "{error}");
+    let is_file = |inode: &InodeNumber| volume.stat(*inode).is_ok_and(|found| found.kind == FileKind::Regular);
+    let file = (0..1000).map(InodeNumber).find(is_file).expect("a file");
+    let error = volume.read(file, 0, ReadInto::Bytes(&mut [0; 100])).expect_err("content is encrypted");
+    assert_eq!(error.kind, ErrorKind::NotSupported, "{error}");
+    assert!(volume.check().expect("a check").is_clean());
+}
+
+#[test]
+fn a_node_of_another_key_is_told() {
+    // Data become those of another inode.
+    let (_directory, image) = changed(node_type::DATA, |node| node[HEADER_SIZE] ^= 0x80);
+    let volume = Ubifs::mount(image).expect("a volume");
+    let report = volume.check().expect("a check");
+    assert!(report.findings.iter().all(|finding| finding.kind == "damaged node"), "{:?}", report.findings);
+    let part = "the index has it as block 0 of inode";
+    assert!(report.findings.iter().any(|finding| finding.detail.contains(part)), "{:?}", report.findings);
+}
+
+#[test]
+fn inodes_removed_while_open_are_harmless() {
+    /// Bytes of an inode node in front of its number of names, and of its mode.
+    const LINKS_AT: usize = FLAGS_AT - 16;
+    const MODE_AT: usize = FLAGS_AT - 4;
+    let (_directory, image) = changed(node_type::DENTRY, |_| ());
+    let nodes = nodes(&image.bytes);
+    let with_links = |links: u32| {
+        let mut image = image.clone();
+        // An inode that no name leads to: the target of each name is the root.
+        for (at, length) in &nodes {
+            let node = &mut image.bytes[*at..at + length];
+            if is_of_type(node, node_type::INODE) && node[MODE_AT + 1] & 0xF0 == 0x80 {
+                node[LINKS_AT..LINKS_AT + 4].copy_from_slice(&links.to_le_bytes());
+            } else if is_of_type(node, node_type::DENTRY) && node[HEADER_SIZE + 25] == 0 {
+                node[HEADER_SIZE + 16] = 1;
+            } else {
+                continue;
+            }
+            mend(node);
+        }
+        Ubifs::mount(image).expect("a volume").check().expect("a check").findings
+    };
+    let orphans = |links, is_harmless: bool| {
+        let found = with_links(links);
+        found.iter().filter(|finding| finding.kind == "orphan" && finding.is_harmless() == is_harmless).count()
+    };
+    assert_eq!((orphans(0, true) > 0, orphans(0, false)), (true, 0));
+    assert_eq!((orphans(1, true), orphans(1, false) > 0), (0, true));
 }
