@@ -27,21 +27,12 @@ fn random(length: usize, name: &str) -> Vec<u8> {
 }
 
 fn device(geometry: Geometry) -> Vec<u8> {
-    let record = |name: &str, volume_type, reserved_pebs| VolumeRecord {
-        reserved_pebs,
-        alignment: 1,
-        data_pad: 0,
-        volume_type,
-        is_updating: false,
-        name: name.as_bytes().to_vec(),
-        flags: 0,
-    };
     let lebs = |bytes: usize| bytes.div_ceil(geometry.leb_size() as usize) as u32;
     let (kernel, rootfs) = (random(KERNEL, "kernel"), random(100_001, "rootfs"));
-    let kernel_record = record("kernel", VolumeType::Static, lebs(KERNEL));
+    let kernel_record = VolumeRecord::new("kernel", VolumeType::Static, lebs(KERNEL));
     let volumes = [
         VolumeContent { number: 0, record: kernel_record, content: &kernel },
-        VolumeContent { number: 1, record: record("rootfs", VolumeType::Dynamic, 99), content: &rootfs },
+        VolumeContent { number: 1, record: VolumeRecord::new("rootfs", VolumeType::Dynamic, 99), content: &rootfs },
     ];
     build(&ImageHeaders { geometry, image_sequence: 7, erase_counter: 2 }, &volumes).expect("volumes that fit")
 }
@@ -107,15 +98,7 @@ fn devices_are_found_in_dumps_without_an_option() {
 
 /// An image of one small volume: few headers, which other sizes of blocks fit too.
 fn small(geometry: Geometry) -> Vec<u8> {
-    let record = VolumeRecord {
-        reserved_pebs: 1,
-        alignment: 1,
-        data_pad: 0,
-        volume_type: VolumeType::Static,
-        is_updating: false,
-        name: b"kernel".to_vec(),
-        flags: 0,
-    };
+    let record = VolumeRecord::new("kernel", VolumeType::Static, 1);
     let volume = VolumeContent { number: 0, record, content: &random(30, "small") };
     build(&ImageHeaders { geometry, image_sequence: 7, erase_counter: 2 }, &[volume]).expect("a volume that fits")
 }

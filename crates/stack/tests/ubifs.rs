@@ -25,18 +25,13 @@ fn planted(directory: &Path) -> (std::path::PathBuf, Vec<u8>) {
 
 /// A device with these dynamic volumes, behind a boot loader.
 fn dump(volumes: &[(&str, &[u8])]) -> Vec<u8> {
-    let record = |name: &str| VolumeRecord {
-        reserved_pebs: 100,
-        alignment: 1,
-        data_pad: 0,
-        volume_type: VolumeType::Dynamic,
-        is_updating: false,
-        name: name.as_bytes().to_vec(),
-        flags: 0,
-    };
     let contents: Vec<VolumeContent<'_>> = (0..)
         .zip(volumes)
-        .map(|(number, (name, content))| VolumeContent { number, record: record(name), content })
+        .map(|(number, (name, content))| VolumeContent {
+            number,
+            record: VolumeRecord::new(name, VolumeType::Dynamic, 100),
+            content,
+        })
         .collect();
     let headers = ImageHeaders { geometry: GEOMETRY, image_sequence: 9, erase_counter: 1 };
     let device = build(&headers, &contents).expect("volumes that fit");

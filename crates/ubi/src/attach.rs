@@ -199,13 +199,7 @@ fn volume<F: Flash>(
 /// of its LEBs counts.
 fn record_of(last: Leb, claim: &Claim) -> VolumeRecord {
     let vid = &claim.vid;
-    VolumeRecord {
-        reserved_pebs: last.0.saturating_add(1).max(vid.used_lebs),
-        alignment: 1,
-        data_pad: vid.data_pad,
-        volume_type: vid.volume_type,
-        is_updating: false,
-        name: format!("volume-{}", vid.volume).into_bytes(),
-        flags: 0,
-    }
+    let reserved_pebs = last.0.saturating_add(1).max(vid.used_lebs);
+    let name = format!("volume-{}", vid.volume);
+    VolumeRecord { data_pad: vid.data_pad, ..VolumeRecord::new(&name, vid.volume_type, reserved_pebs) }
 }

@@ -373,6 +373,19 @@ struct RawRecord {
 const _: () = assert!(size_of::<RawRecord>() == RECORD_SIZE);
 
 impl VolumeRecord {
+    /// A record with a name, a number of PEBs, and nothing else.
+    pub fn new(name: &str, volume_type: VolumeType, reserved_pebs: u32) -> Self {
+        Self {
+            reserved_pebs,
+            alignment: 1,
+            data_pad: 0,
+            volume_type,
+            is_updating: false,
+            name: name.as_bytes().to_vec(),
+            flags: 0,
+        }
+    }
+
     /// Decodes a record; an empty one counts as erased, one that contradicts itself as damaged.
     pub fn decode(bytes: &[u8; RECORD_SIZE]) -> Decoded<Self> {
         if !ends_with_checksum(bytes) {

@@ -12,7 +12,7 @@ use nandkit_ubi::{Geometry, probe};
 use nandkit_units::random::Random;
 use nandkit_vfs::probe::Depth;
 
-use crate::common::{attach, content, headers, record};
+use crate::common::{attach, content, headers};
 
 const GEOMETRY: Geometry = Geometry { peb_size: 4096, vid_offset: 64, data_offset: 128 };
 
@@ -44,8 +44,8 @@ fn vid(random: &mut Random) -> VidHeader {
 }
 
 fn damaged_image(random: &mut Random) -> Vec<u8> {
-    let rootfs = record("rootfs", VolumeType::Dynamic, 8);
-    let kernel = record("kernel", VolumeType::Static, 4);
+    let rootfs = VolumeRecord::new("rootfs", VolumeType::Dynamic, 8);
+    let kernel = VolumeRecord::new("kernel", VolumeType::Static, 4);
     let volumes = [
         VolumeContent { number: 0, record: kernel, content: &content(9000) },
         VolumeContent { number: 5, record: rootfs, content: &content(9000) },

@@ -8,7 +8,7 @@ use nandkit_ubi::probe::Survey;
 use nandkit_ubi::{Geometry, probe};
 use nandkit_vfs::probe::{Depth, Fit};
 
-use crate::common::{GEOMETRIES, attach, content, headers, read, record, two_volumes, ubinize};
+use crate::common::{GEOMETRIES, attach, content, headers, read, two_volumes, ubinize};
 
 #[test]
 fn our_images_equal_those_of_ubinize() {
@@ -33,9 +33,9 @@ fn our_images_equal_those_of_ubinize() {
             alignment: 1024,
             data_pad,
             flags: flag::AUTORESIZE,
-            ..record("rootfs", VolumeType::Dynamic, lebs(2 << 20, leb_size - data_pad))
+            ..VolumeRecord::new("rootfs", VolumeType::Dynamic, lebs(2 << 20, leb_size - data_pad))
         };
-        let kernel_record = record("kernel", VolumeType::Static, lebs(kernel.len(), leb_size));
+        let kernel_record = VolumeRecord::new("kernel", VolumeType::Static, lebs(kernel.len(), leb_size));
         let volumes = [
             VolumeContent { number: 0, record: kernel_record, content: &kernel },
             VolumeContent { number: 4, record: rootfs_record, content: &rootfs },
@@ -84,7 +84,8 @@ fn devices_end_where_something_else_begins() {
         assert_eq!(ranges, [0..half, half..2 * half]);
         // Another image behind it, with a sequence number of its own.
         let headers = ImageHeaders { image_sequence: 5, ..headers(geometry) };
-        let volume = VolumeContent { number: 0, record: record("x", VolumeType::Dynamic, 40), content: &other };
+        let volume =
+            VolumeContent { number: 0, record: VolumeRecord::new("x", VolumeType::Dynamic, 40), content: &other };
         let behind = build(&headers, &[volume]).expect("a volume that fits");
         let ranges: Vec<_> = surveys([&image[..], &behind].concat()).into_iter().map(|survey| survey.range).collect();
         assert_eq!(ranges, [0..half, half..half + behind.len() as u64]);
@@ -148,7 +149,7 @@ fn volumes_that_do_not_fit_are_refused() {
     let (geometry, _) = GEOMETRIES[3];
     let volume = |number, name, pebs, content| VolumeContent {
         number,
-        record: record(name, VolumeType::Dynamic, pebs),
+        record: VolumeRecord::new(name, VolumeType::Dynamic, pebs),
         content,
     };
     let long = content(geometry.leb_size() as usize + 1);

@@ -1,11 +1,11 @@
 //! What power cuts and damage leave behind: two PEBs with one LEB, torn headers and copies, lost
 //! tables, missing PEBs. The rules are those of Linux' attach (`drivers/mtd/ubi/attach.c`).
 
-use nandkit_ubi::layout::{HEADER_SIZE, VidHeader, VolumeType, checksum};
+use nandkit_ubi::layout::{HEADER_SIZE, VidHeader, VolumeRecord, VolumeType, checksum};
 use nandkit_ubi::{Geometry, Leb, Peb};
 use nandkit_vfs::check::Finding;
 
-use crate::common::{GEOMETRIES, attach, content, headers, read, record, two_volumes};
+use crate::common::{GEOMETRIES, attach, content, headers, read, two_volumes};
 use nandkit_ubi::build::{VolumeContent, build};
 
 const GEOMETRY: Geometry = GEOMETRIES[2].0;
@@ -29,7 +29,7 @@ fn change(image: &mut [u8], number: usize, change: impl FnOnce(&mut VidHeader)) 
 fn with_copy(sequence: u64, is_copy: bool) -> Vec<u8> {
     let volume = VolumeContent {
         number: 0,
-        record: record("rootfs", VolumeType::Dynamic, 8),
+        record: VolumeRecord::new("rootfs", VolumeType::Dynamic, 8),
         content: &content(2 * GEOMETRY.leb_size() as usize),
     };
     let mut image = build(&headers(GEOMETRY), &[volume]).expect("a volume that fits");
@@ -168,7 +168,7 @@ fn damaged_data_of_a_static_volume_are_told() {
 
 #[test]
 fn an_interrupted_update_is_told() {
-    let mut kernel = record("kernel", VolumeType::Static, 4);
+    let mut kernel = VolumeRecord::new("kernel", VolumeType::Static, 4);
     kernel.is_updating = true;
     let volume = VolumeContent { number: 0, record: kernel, content: &content(40_000) };
     let image = build(&headers(GEOMETRY), &[volume]).expect("a volume that fits");

@@ -31,19 +31,6 @@ pub fn headers(geometry: Geometry) -> ImageHeaders {
     ImageHeaders { geometry, image_sequence: 77, erase_counter: 3 }
 }
 
-/// A record with a name, as many PEBs as `reserved_pebs` says, and nothing else.
-pub fn record(name: &str, volume_type: VolumeType, reserved_pebs: u32) -> VolumeRecord {
-    VolumeRecord {
-        reserved_pebs,
-        alignment: 1,
-        data_pad: 0,
-        volume_type,
-        is_updating: false,
-        name: name.as_bytes().to_vec(),
-        flags: 0,
-    }
-}
-
 /// Bytes that no compression shortens and that are never erased flash.
 pub fn content(length: usize) -> Vec<u8> {
     let mut random = Random::new(length as u64, "content");
@@ -54,8 +41,16 @@ pub fn content(length: usize) -> Vec<u8> {
 pub fn two_volumes(geometry: Geometry, kernel: &[u8], rootfs: &[u8]) -> Vec<u8> {
     let lebs = |bytes: &[u8]| bytes.len().div_ceil(geometry.leb_size() as usize) as u32;
     let volumes = [
-        VolumeContent { number: 0, record: record("kernel", VolumeType::Static, lebs(kernel)), content: kernel },
-        VolumeContent { number: 1, record: record("rootfs", VolumeType::Dynamic, lebs(rootfs) + 3), content: rootfs },
+        VolumeContent {
+            number: 0,
+            record: VolumeRecord::new("kernel", VolumeType::Static, lebs(kernel)),
+            content: kernel,
+        },
+        VolumeContent {
+            number: 1,
+            record: VolumeRecord::new("rootfs", VolumeType::Dynamic, lebs(rootfs) + 3),
+            content: rootfs,
+        },
     ];
     build(&headers(geometry), &volumes).expect("volumes that fit")
 }
