@@ -1,8 +1,8 @@
 //! Making images, as `ubinize` does: PEBs with the volume table, then those of each volume.
 
 use crate::layout::{
-    EcHeader, HEADER_SIZE, LAYOUT_LEBS, LAYOUT_VOLUME, RECORD_SIZE, VOLUMES_MAX, VidHeader, VolumeRecord, VolumeType,
-    checksum, compatibility,
+    EcHeader, HEADER_SIZE, LAYOUT_LEBS, LAYOUT_VOLUME, NAME_MAX, RECORD_SIZE, VOLUMES_MAX, VidHeader, VolumeRecord,
+    VolumeType, checksum, compatibility,
 };
 use crate::scan::Geometry;
 
@@ -34,15 +34,14 @@ impl ImageHeaders {
         (VOLUMES_MAX as usize).min(self.geometry.leb_size() as usize / RECORD_SIZE)
     }
 
+    fn ec(&self) -> EcHeader {
+        let Self { geometry: Geometry { vid_offset, data_offset, .. }, image_sequence, erase_counter } = *self;
+        EcHeader { erase_counter, vid_offset, data_offset, image_sequence }
+    }
+
     /// A PEB with this identifier and data, erased behind them.
     fn peb(&self, vid: &VidHeader, data: &[u8], into: &mut Vec<u8>) {
         let Geometry { peb_size, vid_offset, data_offset } = self.geometry;
-        let ec = EcHeader {
-            erase_counter: self.erase_counter,
-            vid_offset,
-            data_offset,
-            image_sequence: self.image_sequence,
-        };
         let start = into.len();
         into.resize(start + peb_size as usize, 0xFF);
         let Some(peb) = into.get_mut(start..) else { return };
@@ -51,7 +50,7 @@ impl ImageHeaders {
                 place.copy_from_slice(bytes);
             }
         };
-        put(0, &ec.encode());
+        put(0, &self.ec().encode());
         put(vid_offset, &vid.encode());
         put(data_offset, data);
     }
@@ -59,11 +58,9 @@ impl ImageHeaders {
     /// Why these headers cannot be written, if so.
     fn refusal(&self) -> Option<String> {
         let Geometry { peb_size, vid_offset, data_offset } = self.geometry;
-        let header = HEADER_SIZE as u32;
-        let fits = vid_offset >= header && data_offset >= vid_offset.saturating_add(header) && data_offset < peb_size;
-        (!fits).then(|| {
+        (!self.ec().fits(peb_size)).then(|| {
             format!(
-                "volume identifiers at {vid_offset} and data at {data_offset} of blocks of {peb_size} bytes; expected them in this order, after {header} bytes each"
+                "volume identifiers at {vid_offset} and data at {data_offset} of blocks of {peb_size} bytes; expected them in this order, after {HEADER_SIZE} bytes each"
             )
         })
     }
@@ -80,6 +77,9 @@ pub fn build(headers: &ImageHeaders, volumes: &[VolumeContent<'_>]) -> Result<Ve
     for volume in volumes {
         let name = String::from_utf8_lossy(&volume.record.name);
         let taken = |record: &&VolumeRecord| record.name == volume.record.name;
+        if !(1..=NAME_MAX).contains(&volume.record.name.len()) || volume.record.name.contains(&0) {
+            return Err(format!("volume '{name}': expected a name of 1 to {NAME_MAX} bytes without zeroes"));
+        }
         if records.iter().flatten().any(taken) {
             return Err(format!("two volumes have the name '{name}'"));
         }

@@ -156,6 +156,7 @@ fn volumes_that_do_not_fit_are_refused() {
     for (volumes, part) in [
         (vec![volume(0, "a", 1, &[][..]), volume(0, "b", 1, &[])], "number 0"),
         (vec![volume(0, "a", 1, &[]), volume(1, "a", 1, &[])], "two volumes have the name 'a'"),
+        (vec![volume(0, "", 1, &[])], "expected a name of 1 to 127 bytes"),
         (vec![volume(200, "a", 1, &[])], "expected one below 128"),
         (vec![volume(0, "a", 1, &long)], "do not fit in"),
     ] {
