@@ -1,7 +1,7 @@
 //! Recognition of UBI: where devices stand in a dump, and the size of their PEBs. Nothing on flash
 //! says that size, but every PEB begins with an erase counter header.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use nandkit_flash::{Flash, Look, PageRead};
@@ -55,8 +55,10 @@ pub struct BlockCounts {
     pub used: u32,
     /// Blocks that begin with an erase counter header with the device's offsets.
     pub headed: u32,
-    /// Of `headed`: blocks with a valid identifier header.
+    /// Blocks with a valid identifier header in its place.
     pub identified: u32,
+    /// Blocks with either header, or both.
+    pub known: u32,
     /// Of `headed`: blocks whose identifier header is neither valid nor blank.
     pub contradicted: u32,
 }
@@ -64,14 +66,15 @@ pub struct BlockCounts {
 impl BlockCounts {
     /// Whether a size fits beyond doubt: more than chance, and most blocks.
     fn is_good(&self) -> bool {
-        self.headed >= 2 && self.identified > 0 && self.headed > self.used / 2
+        self.headed >= 2 && self.identified > 0 && self.known > self.used / 2
     }
 
-    /// How well a size fits: the more headers, and the fewer blocks without one, the better.
+    /// How well a size fits: the more headers, and the fewer blocks without one, the better. Where
+    /// the first headers of every second block are damaged, the second headers tell.
     fn quality(&self) -> u64 {
         let proof = u64::from(self.headed) + u64::from(self.identified);
         let against = u64::from(self.used) + u64::from(self.contradicted);
-        1000 * proof * u64::from(self.headed) / against.max(1)
+        1000 * proof * u64::from(self.known) / against.max(1)
     }
 }
 
@@ -86,12 +89,12 @@ impl Survey {
 
     /// How likely these bytes are UBI.
     pub fn likeness(&self) -> Likeness {
-        let BlockCounts { used, headed, identified, contradicted } = self.blocks;
+        let BlockCounts { used, headed, identified, contradicted, .. } = self.blocks;
         let share = |part: u32, of: u32| (1000 * u64::from(part) / u64::from(of.max(1))) as u32;
         let proof = identified.saturating_mul(100).min(400);
         let points = (share(headed, used) / 2 + proof + 100).saturating_sub(share(contradicted, headed));
         let evidence = vec![format!(
-            "{headed} of {used} used blocks of {} bytes begin with a valid erase counter header, {identified} of them hold a valid volume identifier at {}",
+            "{headed} of {used} used blocks of {} bytes begin with a valid erase counter header, {identified} hold a valid volume identifier at {}",
             self.peb_size, self.vid_offset
         )];
         let layout = Layout {
@@ -134,11 +137,12 @@ pub fn begins_with_header(bytes: &[u8]) -> bool {
 }
 
 /// The devices in a dump, from byte `from` on. `asked` is the size of PEBs, if known. Cost: a pass
-/// over what stands before the first header, and two headers per PEB.
+/// over what stands before and between the devices, and two headers per PEB.
 pub fn devices(device: &impl Look, from: u64, depth: Depth, asked: Option<u32>) -> Vec<Survey> {
     let (mut found, mut from): (Vec<Survey>, u64) = (Vec::new(), from);
+    let mut search = HeaderSearch { device, found: VecDeque::new(), searched: from };
     while found.len() < DEVICES_MAX {
-        let Some(next) = survey(device, from, depth, asked) else { break };
+        let Some(next) = survey(&mut search, from, depth, asked) else { break };
         // A device that begins inside the one before it is the content of a volume.
         from = next.range.end;
         found.push(next);
@@ -147,13 +151,14 @@ pub fn devices(device: &impl Look, from: u64, depth: Depth, asked: Option<u32>) 
 }
 
 /// The first device from byte `from` on.
-fn survey(device: &impl Look, from: u64, depth: Depth, asked: Option<u32>) -> Option<Survey> {
+fn survey(search: &mut HeaderSearch<'_, impl Look>, from: u64, depth: Depth, asked: Option<u32>) -> Option<Survey> {
+    let device = search.device;
     let length = device.geometry().capacity();
     let searched = match depth {
         Depth::Glance => GLANCE,
         Depth::Thorough => SEARCHED_MAX,
     };
-    let fits = alike(headers(device, from..length.min(from.saturating_add(searched))))
+    let fits = alike(search.headers(from..length.min(from.saturating_add(searched))))
         .into_iter()
         .filter_map(|(offsets, headers)| fit(device, offsets, &headers, asked));
     // The first headers that fit blocks well: those in front of them are stray ones, those behind
@@ -191,26 +196,38 @@ fn fit(device: &impl Look, offsets: EcHeader, headers: &[(u64, EcHeader)], asked
     fitted.max_by_key(|fitted| (fitted.blocks.quality(), fitted.peb_size))
 }
 
-/// The erase counter headers of a range: where, and what they say.
-fn headers(device: &impl Look, range: Range<u64>) -> Vec<(u64, EcHeader)> {
-    let mut found = Vec::new();
-    let mut chunk = vec![0; CHUNK + HEADER_SIZE];
-    for at in range.clone().step_by(CHUNK) {
-        device.look_at(at, &mut chunk);
-        for place in (0..CHUNK).step_by(STEP) {
-            let Some(bytes) = chunk.get(place..).and_then(|rest| rest.first_chunk()) else { break };
-            if !bytes.starts_with(&EC_MAGIC.to_be_bytes()) || at + place as u64 >= range.end {
-                continue;
-            }
-            if let Decoded::Header(ec) = EcHeader::decode(bytes) {
-                found.push((at + place as u64, ec));
-                if found.len() == HEADERS_MAX {
-                    return found;
+/// A search for erase counter headers, which passes over each byte once: where they stand, and what
+/// they say.
+struct HeaderSearch<'a, D> {
+    device: &'a D,
+    /// Headers that were found and may be asked for again.
+    found: VecDeque<(u64, EcHeader)>,
+    /// The first byte that was not searched.
+    searched: u64,
+}
+
+impl<D: Look> HeaderSearch<'_, D> {
+    /// The first headers of a range, which begins at or behind the earlier ones.
+    fn headers(&mut self, range: Range<u64>) -> Vec<(u64, EcHeader)> {
+        self.found.retain(|(at, _)| *at >= range.start);
+        self.searched = self.searched.max(range.start);
+        let mut chunk = vec![0; CHUNK + HEADER_SIZE];
+        while self.searched < range.end && self.found.len() < HEADERS_MAX {
+            let length = (range.end - self.searched).min(CHUNK as u64);
+            self.device.look_at(self.searched, &mut chunk);
+            for place in (0..length as usize).step_by(STEP) {
+                let Some(bytes) = chunk.get(place..).and_then(|rest| rest.first_chunk()) else { break };
+                if bytes.starts_with(&EC_MAGIC.to_be_bytes())
+                    && let Decoded::Header(ec) = EcHeader::decode(bytes)
+                {
+                    self.found.push_back((self.searched + place as u64, ec));
                 }
             }
+            self.searched += length;
         }
+        let inside = self.found.iter().filter(|(at, _)| *at < range.end);
+        inside.take(HEADERS_MAX).copied().collect()
     }
-    found
 }
 
 /// The headers by their offsets, in the order in which the first of each stands.
@@ -268,15 +285,16 @@ fn count(
         };
         counts.used += 1;
         let places = |ec: &EcHeader| (ec.vid_offset, ec.data_offset);
-        if ec.is_none_or(|ec| places(&ec) != places(offsets)) {
-            continue;
-        }
-        counts.headed += 1;
-        match header_at(device, at + u64::from(offsets.vid_offset), VidHeader::decode) {
-            Decoded::Header(_) => counts.identified += 1,
-            Decoded::Erased => {}
-            Decoded::Damaged => counts.contradicted += 1,
-        }
+        let is_headed = match ec {
+            Some(ec) if places(&ec) != places(offsets) => continue,
+            ec => ec.is_some(),
+        };
+        let vid = header_at(device, at + u64::from(offsets.vid_offset), VidHeader::decode);
+        let is_identified = matches!(vid, Decoded::Header(_));
+        counts.headed += u32::from(is_headed);
+        counts.identified += u32::from(is_identified);
+        counts.known += u32::from(is_headed || is_identified);
+        counts.contradicted += u32::from(is_headed && vid == Decoded::Damaged);
     }
     counts
 }

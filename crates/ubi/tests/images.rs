@@ -121,6 +121,20 @@ fn the_size_of_pebs_is_found_from_headers() {
 }
 
 #[test]
+fn second_headers_show_the_size_of_pebs_where_first_ones_are_damaged_by_turns() {
+    for (geometry, _) in GEOMETRIES {
+        for odd in [0, 1] {
+            let peb = geometry.peb_size as usize;
+            let mut image = two_volumes(geometry, &content(peb * 3), &content(peb * 5));
+            image.chunks_exact_mut(peb).skip(odd).step_by(2).for_each(|peb| peb[10] ^= 1);
+            let length = image.len() as u64;
+            let survey = first(image);
+            assert_eq!((survey.peb_size, survey.range.clone()), (geometry.peb_size, 0..length), "{survey:?}");
+        }
+    }
+}
+
+#[test]
 fn an_image_inside_a_volume_does_not_change_the_size_of_pebs() {
     let inner = Geometry { peb_size: 4096, vid_offset: 64, data_offset: 128 };
     let inside = two_volumes(inner, &content(9000), &content(30_000));
