@@ -9,6 +9,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use crate::Peb;
 use crate::layout::{Decoded, EcHeader, HEADER_SIZE, VidHeader};
 use crate::medium::Medium;
+use crate::probe::PEB_SIZE_MAX;
 
 /// Where headers and data lie in each PEB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,10 +125,15 @@ fn most_common<T: Ord>(counts: BTreeMap<T, u64>) -> Option<T> {
 #[cold]
 fn no_header(blocks: u32, misplaced: Option<EcHeader>, peb_size: u32) -> FsError {
     let detail = match misplaced {
-        Some(ec) => format!(
-            "the headers put volume identifiers at {} and data at {}; expected both, in this order, in blocks of {peb_size} bytes: is the erase size right?",
-            ec.vid_offset, ec.data_offset
-        ),
+        Some(EcHeader { vid_offset, data_offset, .. }) => {
+            let detail = format!("the headers put volume identifiers at {vid_offset} and data at {data_offset}");
+            match misplaced.is_some_and(|ec| ec.fits(PEB_SIZE_MAX)) {
+                true => format!(
+                    "{detail}; expected both, in this order, in blocks of {peb_size} bytes: is the erase size right?"
+                ),
+                false => format!("{detail}, which fits blocks of no size: they are not those of a UBI device"),
+            }
+        }
         None => format!(
             "none of {blocks} blocks of {peb_size} bytes begins with an erase counter header (`UBI#` with a valid checksum)"
         ),

@@ -3,7 +3,7 @@
 use nandkit_flash::Flash;
 use nandkit_testkit::flash_memory::RamFlash;
 use nandkit_ubi::build::{ImageHeaders, VolumeContent, build};
-use nandkit_ubi::layout::{VolumeRecord, VolumeType, flag};
+use nandkit_ubi::layout::{EcHeader, HEADER_SIZE, VolumeRecord, VolumeType, flag};
 use nandkit_ubi::probe::Survey;
 use nandkit_ubi::{Geometry, probe};
 use nandkit_vfs::probe::{Depth, Fit};
@@ -132,6 +132,16 @@ fn second_headers_show_the_size_of_pebs_where_first_ones_are_damaged_by_turns() 
             assert_eq!((survey.peb_size, survey.range.clone()), (geometry.peb_size, 0..length), "{survey:?}");
         }
     }
+}
+
+#[test]
+fn headers_that_fit_blocks_of_no_size_are_not_advised_another_size() {
+    let (geometry, _) = GEOMETRIES[0];
+    let mut image = vec![0xFF; 1 << 20];
+    let ec = EcHeader { erase_counter: 1, vid_offset: u32::MAX - 3, data_offset: 8, image_sequence: 1 };
+    image[..HEADER_SIZE].copy_from_slice(&ec.encode());
+    let error = attach(image, geometry).expect_err("no headers that fit");
+    assert!(error.detail.contains("fits blocks of no size"), "{error}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ static KINDS: [Kind; 26] = [
         magic: b"UBI#",
         at: 0,
         judge: ubi,
-        next: "its volumes can be read once the size of its erase blocks is known: `erase_size`",
+        next: "no erase blocks fit what its headers say: they are damaged, or the first block is not whole",
     },
     Kind {
         short: "ubifs",
