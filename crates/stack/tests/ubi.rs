@@ -138,6 +138,15 @@ fn a_cut_image_is_told() {
     let file = stored(&bytes);
     let checked = image::check(&file.path, &OpenOptions::default()).expect("a check");
     assert!(checked.report.faults().any(|finding| finding.kind == "cut off"), "{:?}", checked.report.findings);
+    // What is missing is no content: the last LEB is an error from the cut on.
+    let opened = image::open(&file.path, &OpenOptions::default()).expect("a device");
+    let rootfs = opened.fs().lookup(opened.fs().root(), b"rootfs").expect("a volume");
+    let here = NAND.peb_size as usize - (100 << 10) - NAND.data_offset as usize;
+    let read =
+        |offset: usize, length: usize| opened.fs().read(rootfs, offset as u64, ReadInto::Bytes(&mut vec![0; length]));
+    assert_eq!(read(0, here).expect("what is here"), here);
+    let error = read(here - 1, 2).expect_err("what is missing");
+    assert!(error.detail.contains("is cut off: the dump ends in it"), "{error}");
 }
 
 #[test]

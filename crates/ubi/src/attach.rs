@@ -27,6 +27,8 @@ pub struct Ubi<F> {
     pub(crate) counts: PebCounts,
     pub(crate) volumes: Vec<Volume>,
     pub(crate) damage: Vec<Finding>,
+    /// The first byte that a cut dump lacks in the middle of a PEB in use.
+    end: Option<u64>,
     verified: Verified,
 }
 
@@ -53,7 +55,7 @@ impl<F: Flash> Ubi<F> {
         let (counts, damage) = (claims.counts, claims.findings.into_list());
         let (geometry, image_sequence) = (scan.geometry, scan.image_sequence);
         let verified = Verified::none_of(medium.pebs());
-        Ok(Self { geometry, image_sequence, counts, volumes, damage, verified, medium })
+        Ok(Self { geometry, image_sequence, counts, volumes, damage, end: None, verified, medium })
     }
 
     /// Where headers and data lie in each PEB.
@@ -86,6 +88,12 @@ impl<F: Flash> Ubi<F> {
         self.damage.push(finding);
     }
 
+    /// Tells that the dump ends at this byte, in the middle of a PEB in use: what follows in that
+    /// PEB cannot be read.
+    pub fn ends_at(&mut self, byte: u64) {
+        self.end = Some(byte);
+    }
+
     /// Returns the device.
     pub fn into_flash(self) -> F {
         self.medium.flash
@@ -95,8 +103,8 @@ impl<F: Flash> Ubi<F> {
     /// erased. The first read of a static volume's LEB verifies its checksum, unless the volume
     /// says not to.
     ///
-    /// Errors: `Corrupt` (unreadable, a wrong checksum, or a LEB that a static volume promises is
-    /// missing), `Device`.
+    /// Errors: `Corrupt` (unreadable, cut off, a wrong checksum, or a LEB that a static volume
+    /// promises is missing), with the damaged bytes in `into`; `Device`.
     pub fn read_leb(&self, volume: &Volume, leb: Leb, offset: u32, into: &mut [u8]) -> Result<()> {
         into.fill(0xFF);
         let wrong = |what: &str| {
@@ -106,19 +114,25 @@ impl<F: Flash> Ubi<F> {
         let Some(claim) = volume.lebs.get(&leb) else {
             return if leb.0 < volume.used_lebs { wrong("is missing") } else { Ok(()) };
         };
-        let is_checked = volume.record.volume_type == VolumeType::Static && volume.record.flags & flag::SKIP_CHECK == 0;
-        if is_checked && !self.verified.has(claim.peb) {
-            if !has_right_data(&self.medium, &self.geometry, claim)? {
-                return wrong(&format!("does not have the checksum of its header (PEB {})", claim.peb.0));
-            }
-            self.verified.add(claim.peb);
-        }
         let inside = into.len().min(volume.leb_size.saturating_sub(offset) as usize);
-        let Some(inside) = into.get_mut(..inside) else { return Ok(()) };
         let at = self.geometry.data_offset.saturating_add(offset);
-        match self.medium.read(claim.peb, at, inside, Cause::UserData)? {
+        let piece = into.get_mut(..inside).unwrap_or_default();
+        let soundness = self.medium.read(claim.peb, at, piece, Cause::UserData)?;
+        if volume.record.volume_type == VolumeType::Static && volume.record.flags & flag::SKIP_CHECK == 0 {
+            if !self.verified.has(claim.peb) {
+                if !has_right_data(&self.medium, &self.geometry, claim)? {
+                    return wrong(&format!("does not have the checksum of its header (PEB {})", claim.peb.0));
+                }
+                self.verified.add(claim.peb);
+            }
+            return Ok(());
+        }
+        let end = u64::from(claim.peb.0) * u64::from(self.geometry.peb_size) + u64::from(at) + inside as u64;
+        if self.end.is_some_and(|missing| end > missing) {
+            return wrong(&format!("is cut off: the dump ends in it (PEB {})", claim.peb.0));
+        }
+        match soundness {
             Soundness::Sound => Ok(()),
-            Soundness::Uncorrectable if is_checked => Ok(()),
             Soundness::Uncorrectable => {
                 wrong(&format!("has more bit errors than the flash corrects (PEB {})", claim.peb.0))
             }

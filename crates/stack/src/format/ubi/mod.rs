@@ -131,7 +131,7 @@ fn told(device: &volume::Device) -> Vec<(Option<InodeNumber>, Finding)> {
 
 /// Attaches the device on a dump or a chip.
 fn attach(medium: Medium, how: &Opening<'_>) -> Result<volume::Device, FormatError> {
-    let (flash, cut): (Box<dyn Flash>, Option<Finding>) = match medium {
+    let (flash, cut): (Box<dyn Flash>, Option<(u64, Finding)>) = match medium {
         Medium::Dump(dump) => {
             let cut = cut_off(&dump.device);
             (Box::new(dump.device), cut)
@@ -142,16 +142,21 @@ fn attach(medium: Medium, how: &Opening<'_>) -> Result<volume::Device, FormatErr
         }
     };
     let mut device = Ubi::attach(flash, how.clock.clone())?;
-    cut.into_iter().for_each(|finding| device.add_damage(finding));
+    if let Some((end, finding)) = cut {
+        if !finding.is_harmless() {
+            device.ends_at(end);
+        }
+        device.add_damage(finding);
+    }
     Ok(device)
 }
 
 /// Bytes at the end of a dump by which erased flash is recognised.
 const ENDING: u64 = 64;
 
-/// A finding about a dump that ends in the middle of a block. If it ends with erased flash, a tool
-/// cut off no more than that.
-fn cut_off(dump: &DumpFlash) -> Option<Finding> {
+/// The first missing byte of a dump that ends in the middle of a block, and a finding about it. If
+/// it ends with erased flash, a tool cut off no more than that.
+fn cut_off(dump: &DumpFlash) -> Option<(u64, Finding)> {
     let info = dump.info();
     let stored = info.layout.stored_block();
     let missing = stored.checked_sub(info.tail_bytes).filter(|_| info.tail_bytes > 0)?;
@@ -159,8 +164,8 @@ fn cut_off(dump: &DumpFlash) -> Option<Finding> {
     let data = info.tail_bytes * dump.geometry().block_size() / stored.max(1);
     let mut ending = vec![0; ENDING as usize];
     dump.look_at(last + data.saturating_sub(ENDING), &mut ending);
-    let detail =
-        format!("the image ends in the middle of a block: its last {missing} bytes are missing, and read as erased");
+    let detail = format!("the image ends in the middle of a block: its last {missing} bytes are missing");
     let finding = Finding::new(DamageKind::Cut, detail).at(last);
-    Some(if nandkit_units::is_erased(&ending) { finding.harmless() } else { finding })
+    let finding = if nandkit_units::is_erased(&ending) { finding.harmless() } else { finding };
+    Some((last + data, finding))
 }
