@@ -80,6 +80,41 @@ fn volumes_are_chosen_by_name() {
 }
 
 #[test]
+fn a_volume_that_cannot_be_mounted_is_told_and_shown_as_a_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (_, rootfs) = planted(directory.path());
+    let path = directory.path().join("dump");
+    let leb = GEOMETRY.leb_size() as usize;
+    let told = |options: &OpenOptions| {
+        let report = image::check(&path, options).expect("a check").report;
+        report.faults().map(|finding| finding.detail.clone()).collect::<Vec<_>>()
+    };
+    // Both copies of the master node.
+    let mut damaged = rootfs.clone();
+    damaged[leb + 50] ^= 1;
+    damaged[2 * leb + 50] ^= 1;
+    std::fs::write(&path, dump(&[("kernel", b"zImage"), ("rootfs", &damaged)])).expect("written");
+    let error = image::open(&path, &OpenOptions::default()).err().expect("no master node");
+    let part = "the volume 'rootfs': neither LEB 1 nor LEB 2 holds a valid master node";
+    let way_out = format!("{part}; `volume` with all shows it as a file");
+    assert!(error.detail.contains(&way_out), "{}", error.detail);
+    assert!(told(&OpenOptions::default()).iter().any(|detail| detail.contains(part)));
+    assert_eq!((names(&path, &volume("all")), told(&volume("all"))), (names_of_files(), Vec::new()));
+    // The superblock.
+    let mut damaged = rootfs;
+    damaged[50] ^= 1;
+    std::fs::write(&path, dump(&[("kernel", b"zImage"), ("rootfs", &damaged)])).expect("written");
+    assert_eq!(names(&path, &OpenOptions::default()), names_of_files());
+    let found = told(&OpenOptions::default());
+    assert!(matches!(found.as_slice(), [one] if one.contains("begins with a damaged superblock")), "{found:?}");
+}
+
+/// The files by which volumes are shown.
+fn names_of_files() -> Vec<String> {
+    ["/kernel", "/rootfs"].map(str::to_owned).to_vec()
+}
+
+#[test]
 fn a_missing_block_costs_what_stood_in_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let (root, rootfs) = planted(directory.path());

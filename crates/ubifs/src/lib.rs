@@ -23,4 +23,4 @@ mod xattr;
 pub use damage::DamageKind;
 pub use lebs::{LebBytes, Lebs};
 pub use mount::{Ubifs, VolumeFacts};
-pub use probe::{PROBE_BYTES, begins_with_superblock, probe};
+pub use probe::{PROBE_BYTES, begins_with_superblock, is_superblock_damaged, probe};

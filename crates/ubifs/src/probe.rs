@@ -1,8 +1,9 @@
 //! Recognition of a volume by its superblock.
 
 use nandkit_vfs::probe::{Fit, Layout, Likeness};
+use zerocopy::FromBytes;
 
-use crate::layout::{Superblock, node_type};
+use crate::layout::{Header, MAGIC, Superblock, node_type};
 use crate::node;
 
 /// Bytes that a probe needs: the superblock node.
@@ -17,6 +18,13 @@ const LEB_SIZE_MAX: u32 = 2 << 20;
 /// Whether bytes begin with a superblock with a right checksum.
 pub fn begins_with_superblock(bytes: &[u8]) -> bool {
     superblock(bytes).is_some()
+}
+
+/// Whether bytes begin with the header of a superblock, but not with a whole one.
+pub fn is_superblock_damaged(bytes: &[u8]) -> bool {
+    let header = Header::read_from_prefix(bytes).map(|(header, _)| header);
+    let is_superblock = |header: Header| header.magic.get() == MAGIC && header.node_type == node_type::SUPERBLOCK;
+    header.is_ok_and(is_superblock) && !begins_with_superblock(bytes)
 }
 
 fn superblock(bytes: &[u8]) -> Option<Superblock> {

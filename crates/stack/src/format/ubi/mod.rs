@@ -14,7 +14,7 @@ use nandkit_ubi::{DamageKind, Ubi};
 use nandkit_ubifs::Ubifs;
 use nandkit_units::Context;
 use nandkit_vfs::check::{Finding, Report};
-use nandkit_vfs::{FileSystem, InodeNumber};
+use nandkit_vfs::{ErrorKind, FileSystem, InodeNumber};
 
 use super::detected::{DetectedFormat, View};
 use super::{Fact, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo, ubifs};
@@ -62,7 +62,7 @@ impl Format for UbiFormat {
         let Some(index) = volume::chosen(&device, how.options)? else {
             return Ok(Opened::plain(Shared(device)));
         };
-        let mounted = volume::mounted(Arc::clone(&device), index)?;
+        let mounted = volume::mounted(Arc::clone(&device), index).map_err(volume::with_way_out)?;
         let notes = volume::note(&device, index).into_iter().chain(ubifs::notes(&mounted)).collect();
         let below = told(&device);
         Ok(Opened { notes, ..Opened::plain(OnUbi { volume: mounted, below }) })
@@ -71,22 +71,37 @@ impl Format for UbiFormat {
     fn info(&self, medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError> {
         let device = Arc::new(attach(medium, how)?);
         let (mut facts, mut notes) = (info::facts(&device), info::notes(&device));
+        notes.extend(volume::damaged(&device).into_iter().map(|finding| finding.detail));
         if let Some(index) = volume::chosen(&device, how.options)? {
-            let mounted = volume::mounted(device, index)?;
-            // The kind is that of the image.
-            facts.extend(ubifs::facts(&mounted).into_iter().map(|fact| Fact { members: Vec::new(), ..fact }));
-            notes.extend(ubifs::notes(&mounted));
+            match volume::mounted(device, index) {
+                Ok(mounted) => {
+                    // The kind is that of the image.
+                    let shown = ubifs::facts(&mounted).into_iter();
+                    facts.extend(shown.map(|fact| Fact { members: Vec::new(), ..fact }));
+                    notes.extend(ubifs::notes(&mounted));
+                }
+                Err(FormatError::Told { detail, .. }) => notes.push(detail),
+                Err(error) => return Err(error),
+            }
         }
         Ok(VolumeInfo { facts, notes })
     }
 
     fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError> {
         let device = Arc::new(attach(medium, how)?);
-        let below = device.check()?;
+        let mut below = device.check()?;
+        below.findings.extend(volume::damaged(&device));
         let Some(index) = volume::chosen(&device, how.options)? else {
             return Ok(below);
         };
-        let above = volume::mounted(device, index)?.check()?;
+        let above = match volume::mounted(device, index) {
+            Ok(mounted) => mounted.check()?,
+            Err(FormatError::Told { detail, kind: ErrorKind::Corrupt }) => {
+                below.findings.push(Finding::new(volume::UNREADABLE, detail));
+                return Ok(below);
+            }
+            Err(error) => return Err(error),
+        };
         let findings = below.findings.into_iter().chain(above.findings).collect();
         let is_new = |(name, _): &(&str, u64)| !above.counts.iter().any(|(known, _)| known == name);
         let counts = above.counts.iter().copied().chain(below.counts.into_iter().filter(is_new)).collect();
@@ -123,9 +138,9 @@ impl OpenVolume for OnUbi {
     }
 }
 
-/// What attaching found, and what volumes lack.
+/// What attaching found, what volumes lack, and which are damaged UBIFS.
 fn told(device: &volume::Device) -> Vec<(Option<InodeNumber>, Finding)> {
-    let found = device.damage().iter().cloned().chain(device.losses());
+    let found = device.damage().iter().cloned().chain(device.losses()).chain(volume::damaged(device));
     found.map(|finding| (finding.inode, finding)).collect()
 }
 

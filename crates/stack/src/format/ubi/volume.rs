@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use nandkit_flash::Flash;
 use nandkit_ubi::{Leb, Ubi, Volume};
-use nandkit_ubifs::{Lebs, Ubifs, begins_with_superblock};
+use nandkit_ubifs::{Lebs, Ubifs, begins_with_superblock, is_superblock_damaged};
 use nandkit_units::ReadInto;
+use nandkit_vfs::check::Finding;
 use nandkit_vfs::{ErrorKind, FileSystem as _, FsError, Result};
 
 use crate::format::{FormatError, OpenOptions};
@@ -15,6 +16,9 @@ pub(super) type Device = Ubi<Box<dyn Flash>>;
 
 /// The value of the option `volume` that shows all volumes as files.
 const ALL: &str = "all";
+
+/// The kind of findings about a UBIFS that cannot be mounted.
+pub(super) const UNREADABLE: &str = "unreadable volume";
 
 /// A volume of a device.
 pub(super) struct VolumeLebs {
@@ -76,16 +80,49 @@ pub(super) fn chosen(device: &Device, options: &OpenOptions) -> std::result::Res
     }
 }
 
-fn holds_ubifs(device: &Device, index: usize) -> bool {
-    let Some(volume) = device.volumes().get(index) else { return false };
-    let Ok(inode) = device.lookup(device.root(), volume.file_name.as_bytes()) else { return false };
+/// The first bytes of a volume, if they can be read.
+fn beginning(device: &Device, index: usize) -> Option<Vec<u8>> {
+    let volume = device.volumes().get(index)?;
+    let inode = device.lookup(device.root(), volume.file_name.as_bytes()).ok()?;
     let mut beginning = vec![0; nandkit_ubifs::PROBE_BYTES];
-    device.read(inode, 0, ReadInto::Bytes(&mut beginning)).is_ok() && begins_with_superblock(&beginning)
+    device.read(inode, 0, ReadInto::Bytes(&mut beginning)).ok()?;
+    Some(beginning)
+}
+
+fn holds_ubifs(device: &Device, index: usize) -> bool {
+    beginning(device, index).is_some_and(|bytes| begins_with_superblock(&bytes))
+}
+
+/// The volumes that begin like UBIFS, with a damaged superblock: they are shown as files.
+pub(super) fn damaged(device: &Device) -> Vec<Finding> {
+    let is_damaged = |index: &usize| beginning(device, *index).is_some_and(|bytes| is_superblock_damaged(&bytes));
+    let volumes = (0..device.volumes().len()).filter(is_damaged).filter_map(|index| device.volumes().get(index));
+    volumes
+        .map(|Volume { file_name, .. }| {
+            let detail =
+                format!("the volume '{file_name}' begins with a damaged superblock of UBIFS; it is shown as a file");
+            Finding::new(UNREADABLE, detail).in_file(file_name.as_bytes())
+        })
+        .collect()
 }
 
 /// Mounts the UBIFS in a volume.
 pub(super) fn mounted(device: Arc<Device>, index: usize) -> std::result::Result<Ubifs<VolumeLebs>, FormatError> {
-    Ok(Ubifs::mount(VolumeLebs { device, index })?)
+    let name = device.volumes().get(index).map_or_else(String::new, |volume| volume.file_name.clone());
+    Ubifs::mount(VolumeLebs { device, index }).map_err(|error| match error.kind {
+        ErrorKind::Device => error.into(),
+        kind => FormatError::Told { kind, detail: format!("the volume '{name}': {}", error.detail) },
+    })
+}
+
+/// An error of mounting with the other way that there is.
+pub(super) fn with_way_out(error: FormatError) -> FormatError {
+    match error {
+        FormatError::Told { kind, detail } => {
+            FormatError::Told { kind, detail: format!("{detail}; `volume` with {ALL} shows it as a file") }
+        }
+        other => other,
+    }
 }
 
 /// Says which volume is shown, and which others there are.
