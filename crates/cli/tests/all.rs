@@ -49,3 +49,4 @@ mod qtar;
 mod report;
 mod serve;
 mod shipped;
+mod ubi;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use nandkit_stack::image::{ExportForm, Exported, Exporting, pack_sparse};
+use nandkit_stack::image::{ExportForm, Exported, Exporting, FlashWriter, pack_sparse};
 use nandkit_tree::extract::write_sparse;
 use serde_json::json;
 
@@ -24,13 +24,21 @@ const fn form(tool: Tool) -> ExportForm {
 }
 
 /// The command line that writes the exported file to a device.
-fn advice(tool: Tool, told: &Exported, ecc: bool, out: &str) -> Option<String> {
+fn advice(tool: Tool, writer: FlashWriter, told: &Exported, ecc: bool, out: &str) -> Option<String> {
     let pages = told.bytes / u64::from(told.page_size + told.oob_size).max(1);
     Some(match tool {
-        Tool::Nandwrite => format!(
-            "flash_erase -j /dev/mtdN 0 0 && nandwrite --skip-all-ffs /dev/mtdN {out}, or nand erase.part PART; nand write.trimffs ADDRESS PART {:#x}",
-            told.bytes
-        ),
+        Tool::Nandwrite => {
+            let on_linux = match writer {
+                FlashWriter::Cleanmarkers => {
+                    format!("flash_erase -j /dev/mtdN 0 0 && nandwrite --skip-all-ffs /dev/mtdN {out}")
+                }
+                FlashWriter::Pages => {
+                    format!("flash_erase /dev/mtdN 0 0 && nandwrite --skip-all-ffs /dev/mtdN {out}")
+                }
+                FlashWriter::Ubiformat => format!("ubiformat /dev/mtdN -f {out}"),
+            };
+            format!("{on_linux}, or nand erase.part PART; nand write.trimffs ADDRESS PART {:#x}", told.bytes)
+        }
         // Without --noecc the kernel would overwrite the ECC of the file with its own.
         Tool::NandwriteOob if ecc => {
             format!("flash_erase /dev/mtdN 0 0 && nandwrite --noecc --oob /dev/mtdN {out}")
@@ -151,7 +159,9 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
             told.uncorrectable
         ));
     }
-    if let Some(advice) = advice(tool, &told, form.oob && image.has_ecc(), &arguments.out.display().to_string()) {
+    if let Some(advice) =
+        advice(tool, image.writer(), &told, form.oob && image.has_ecc(), &arguments.out.display().to_string())
+    {
         output::message(&format!("written with: {advice}"));
     }
     Ok(())

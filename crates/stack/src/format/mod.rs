@@ -83,6 +83,18 @@ pub struct Keeps {
     pub segments: bool,
 }
 
+/// How Linux's tools write an image to NAND.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlashWriter {
+    /// All blocks are erased, then pages are written.
+    #[default]
+    Pages,
+    /// The same, with cleanmarkers in erased blocks.
+    Cleanmarkers,
+    /// ubiformat, which keeps the erase counter of each block.
+    Ubiformat,
+}
+
 /// A file-system format. A method that returns `None` means that the format does not support the
 /// operation.
 pub trait Format: Sync {
@@ -98,6 +110,11 @@ pub trait Format: Sync {
     /// Information that its volumes offer besides their files.
     fn keeps(&self) -> Keeps {
         Keeps::default()
+    }
+
+    /// How Linux's tools write an image of it to NAND; only for formats on flash.
+    fn writer(&self) -> FlashWriter {
+        FlashWriter::default()
     }
 
     /// Detects this format in a part of an image, by every layout that the options allow.

@@ -22,7 +22,7 @@ use super::choose::{choose, whole_region};
 use super::oob_layout::named;
 use super::open::read;
 use crate::StackError;
-use crate::format::{MediumKind, OobLayoutChoice, OpenOptions, wrong};
+use crate::format::{FlashWriter, MediumKind, OobLayoutChoice, OpenOptions, wrong};
 
 /// Bytes copied at once.
 const COPIED_AT_ONCE: u64 = 1 << 20;
@@ -70,6 +70,7 @@ pub struct Exporting {
     plain: Option<Range<u64>>,
     /// The layout of the pages in forms with OOB.
     layout: Option<Arc<OobLayout>>,
+    writer: FlashWriter,
     /// Further notes, a sentence each.
     pub notes: Vec<String>,
 }
@@ -83,7 +84,13 @@ impl Exporting {
         if let Some(region) = whole_region(path, &image, options)? {
             notes.extend(region.notes);
             let device = DumpFlash::new(image, region.layout).map_err(|error| wrong(path, error))?;
-            return Ok(Self { device: device.into_read_only(), plain: Some(region.range), layout: None, notes });
+            return Ok(Self {
+                device: device.into_read_only(),
+                plain: Some(region.range),
+                layout: None,
+                writer: FlashWriter::default(),
+                notes,
+            });
         }
         let asked = match &options.oob_layout {
             OobLayoutChoice::Named(name) => Some(named(name)?),
@@ -100,6 +107,7 @@ impl Exporting {
         let selected = choose(path, &image, &options)?;
         notes.extend(selected.notes);
         let found = selected.found;
+        let writer = found.format.writer();
         if found.format.medium() != MediumKind::Flash {
             if asked.is_some() {
                 let name = found.format.name();
@@ -111,7 +119,7 @@ impl Exporting {
             let held = (image.bytes().len() as u64).saturating_sub(found.layout.offset);
             let end = found.layout.size.map_or(held, |size| size.min(held));
             let device = DumpFlash::new(image, found.layout).map_err(|error| wrong(path, error))?;
-            return Ok(Self { device: device.into_read_only(), plain: Some(0..end), layout: None, notes });
+            return Ok(Self { device: device.into_read_only(), plain: Some(0..end), layout: None, writer, notes });
         }
         let layout = asked.or_else(|| found.layout.ecc.clone());
         let stored = match &layout {
@@ -119,7 +127,7 @@ impl Exporting {
             None => found.layout,
         };
         let device = DumpFlash::new(image, stored).map_err(|error| wrong(path, error))?;
-        Ok(Self { device: device.into_read_only(), plain: None, layout, notes })
+        Ok(Self { device: device.into_read_only(), plain: None, layout, writer, notes })
     }
 
     /// Whether it consists of sectors, or is a region without a file system for flash. It then has
@@ -131,6 +139,11 @@ impl Exporting {
     /// Whether pages in forms with OOB are written with ECC.
     pub fn has_ecc(&self) -> bool {
         self.layout.is_some()
+    }
+
+    /// How Linux's tools write it to NAND.
+    pub const fn writer(&self) -> FlashWriter {
+        self.writer
     }
 
     /// Whether the image is known to be from NAND.

@@ -20,6 +20,7 @@ mod swap;
 use std::path::Path;
 
 pub use crate::chip_layer::{ChipOwner, Layer, chip_owner};
+pub use crate::format::FlashWriter;
 pub use change::{ChangedImage, ChangingImage};
 pub use chip::{ChipInfo, ChipVolume};
 pub use emulated::EmulatedImage;

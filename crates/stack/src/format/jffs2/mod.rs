@@ -30,8 +30,8 @@ use super::detected::{DetectedFormat, View};
 use super::emulate::{EmulateFormat, FormatSpec};
 use super::history::History;
 use super::{
-    ByteOrder, ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenOptions, OpenVolume, Opened, Opening,
-    RepairFormat, VolumeInfo, clock_at,
+    ByteOrder, ChangeFormat, FlashWriter, Format, FormatError, Keeps, Medium, MediumKind, OpenOptions, OpenVolume,
+    Opened, Opening, RepairFormat, VolumeInfo, clock_at,
 };
 use crate::SpecError;
 use crate::named::whole;
@@ -63,6 +63,10 @@ impl Format for Jffs2Format {
 
     fn keeps(&self) -> Keeps {
         Keeps { history: true, ..Keeps::default() }
+    }
+
+    fn writer(&self) -> FlashWriter {
+        FlashWriter::Cleanmarkers
     }
 
     fn probe(&self, view: &View<'_>) -> Vec<DetectedFormat> {

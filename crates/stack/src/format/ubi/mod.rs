@@ -17,7 +17,9 @@ use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{ErrorKind, FileSystem, InodeNumber};
 
 use super::detected::{DetectedFormat, View};
-use super::{Fact, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo, ubifs};
+use super::{
+    Fact, FlashWriter, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo, ubifs,
+};
 
 /// The format's name.
 const NAME: &str = "ubi";
@@ -39,6 +41,10 @@ impl Format for UbiFormat {
 
     fn medium(&self) -> MediumKind {
         MediumKind::Flash
+    }
+
+    fn writer(&self) -> FlashWriter {
+        FlashWriter::Ubiformat
     }
 
     fn probe(&self, view: &View<'_>) -> Vec<DetectedFormat> {
