@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nandkit_fuse::{CommitLimit, Options, Owner, Session, Timing, Unmounter, Volume, check_device, check_mount_point};
-use nandkit_stack::image::{ChangeOptions, ImageInPlace, OpenImage, OpenOptions};
+use nandkit_stack::image::{ChangeOptions, ImageInPlace, OpenImage, OpenOptions, discard_unused_overlay};
+use nandkit_vfs::check::Finding;
 use nandkit_vfs::{Changes, FileSystem};
 
 use crate::args::MountArguments;
@@ -97,11 +98,16 @@ fn serve(arguments: &MountArguments) -> Result<(), Failure> {
     }
     check_device().map_err(refused)?;
     let point = check_mount_point(&arguments.point).map_err(refused)?;
-    let (volume, options) = open(arguments)?;
+    let new_overlay = arguments.image.overlay.as_ref().filter(|overlay| !overlay.exists());
+    let discard_new = |failure: Failure| {
+        new_overlay.map(|overlay| discard_unused_overlay(&arguments.image.image, overlay));
+        failure
+    };
+    let (volume, options) = open(arguments).map_err(discard_new)?;
     // A signal that arrives during mounting waits until that is done.
     let unmounter = Arc::new(OnceLock::new());
     unmount_on_signal(Arc::clone(&unmounter));
-    let mut session = Session::mount(volume, &point, options).map_err(refused)?;
+    let mut session = Session::mount(volume, &point, options).map_err(refused).map_err(discard_new)?;
     let teller = session.take_teller();
     let _ = unmounter.set(session.unmounter());
     if arguments.foreground {
@@ -169,6 +175,8 @@ fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
     let options = Options { read_only: !writing, owner, allow_other, threads: THREADS, ..Options::default() };
     if !writing {
         let image = images::open_as(&arguments.image, &for_long(arguments))?;
+        let damage: Vec<Finding> = images::witnessed(&image).into_iter().map(|(_, finding)| finding).collect();
+        images::tell_damage(&damage);
         return Ok((Mounted::Reading(Box::new(image)), options));
     }
     let how = ChangeOptions { compression: arguments.compress.clone(), now: images::now()?, for_good: true };

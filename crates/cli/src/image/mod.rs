@@ -174,7 +174,7 @@ fn damage(image: &OpenImage, paths: &BTreeMap<InodeNumber, Vec<Vec<u8>>>) -> Vec
 
 /// The losses seen by mounting and by all reads so far, with the inode if it is known. Every
 /// command that reads uses this, so that all judge alike.
-fn witnessed(image: &OpenImage) -> Vec<(Option<InodeNumber>, Finding)> {
+pub fn witnessed(image: &OpenImage) -> Vec<(Option<InodeNumber>, Finding)> {
     image.damage().into_iter().filter(|(_, finding)| !finding.is_harmless()).collect()
 }
 
