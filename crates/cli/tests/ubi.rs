@@ -58,3 +58,42 @@ fn export_advises_ubiformat() {
     assert!(!told.stderr.contains("flash_erase"), "{}", told.stderr);
     assert_eq!(fs::read(path.join("out")).expect("read"), fs::read(path.join("i")).expect("read"));
 }
+
+#[test]
+fn other_file_systems_beside_the_opened_one_are_named() {
+    let directory = with_image();
+    let path = directory.path();
+    run(
+        path,
+        "mkfs.jffs2 -r tree -e 128KiB --pad=1MiB -o j && mkfs.vfat -C f 1024 > /dev/null && \
+         cat j i > jffs2-ubi && cat i j > ubi-jffs2 && cat f i > fat-ubi && cat i f > ubi-fat && cat i i > ubi-ubi",
+    );
+    for (dump, other) in [
+        ("jffs2-ubi", "1 \"ubi0\""),
+        ("ubi-jffs2", "1 \"jffs2-0\""),
+        ("fat-ubi", "1 \"ubi0\""),
+        ("ubi-fat", "1 \"fat-0\""),
+    ] {
+        let part = format!("the image holds other file systems too, in the region {other}; --region chooses one");
+        tells(path, &["ls", dump], 0, &part);
+    }
+    tells(path, &["ls", "ubi-ubi"], 2, "the image holds 2 file systems, in the regions 0 \"ubi0\", 1 \"ubi1\"");
+    let whole = crate::common::nandkit(path, &["ls", "i"]);
+    assert!(!whole.stderr.contains("other file systems"), "{}", whole.stderr);
+}
+
+#[test]
+fn headers_that_no_erase_size_fits_are_not_advised_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    // The volume identifier at the end of 32 bits, the data in front of it.
+    let mut header = b"UBI#\x01\0\0\0\0\0\0\0\0\0\0\x01\xFF\xFF\xFF\xF0\0\0\0\x08\0\0\0\x01".to_vec();
+    header.resize(60, 0);
+    header.extend((!crc32fast::hash(&header)).to_be_bytes());
+    header.resize(PEB, 0xFF);
+    fs::write(path.join("i"), header.repeat(8)).expect("written");
+    for options in [&["ls", "i"][..], &["ls", "i", "--erase-size", "131072"]] {
+        let told = tells(path, options, 2, "begins with UBI, which nandkit does not read");
+        assert!(!told.stderr.contains("--erase-size"), "{}", told.stderr);
+    }
+}

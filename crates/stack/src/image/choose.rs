@@ -213,23 +213,45 @@ fn chosen(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected,
         }
         None => match whole.into_iter().next() {
             // Bytes outside the volume are ignored, and a note reports it.
-            Some(found) => Ok(Selected { notes: found.left_out.clone(), found, region: None }),
+            Some(found) => {
+                let notes = found.left_out.iter().cloned().chain(others(&found, &openable(false))).collect();
+                Ok(Selected { notes, found, region: None })
+            }
             None => Err(stranger_in(path, image, &regions).unwrap_or_else(|| unknown(path, image, (0, None)))),
         },
     }
 }
 
 fn ambiguous(regions: &[&RegionInfo]) -> String {
+    format!(
+        "the image holds {} file systems, in the regions {}; expected `region` to choose one",
+        regions.len(),
+        numbered(regions)
+    )
+}
+
+/// The first of these regions by number and name.
+fn numbered(regions: &[&RegionInfo]) -> String {
     let told = |region: &&RegionInfo| format!("{} \"{}\"", region.number, region.name);
     let mut names: Vec<String> = regions.iter().take(NAMED_MAX).map(told).collect();
     if regions.len() > NAMED_MAX {
         names.push(format!("{} more", regions.len() - NAMED_MAX));
     }
-    let count = regions.len();
-    format!(
-        "the image holds {count} file systems, in the regions {}; expected `region` to choose one",
-        names.join(", ")
-    )
+    names.join(", ")
+}
+
+/// A note on the file systems that content shows outside of the chosen volume.
+fn others(chosen: &DetectedFormat, openable: &[&RegionInfo]) -> Option<String> {
+    let start = chosen.layout.offset;
+    // A volume that says its own length is a region, too.
+    let own = openable.iter().find(|region| region.offset == start).map(|region| region.size);
+    let end = chosen.layout.size.or(own).map(|size| start.saturating_add(size));
+    let is_inside = |region: &RegionInfo| region.offset >= start && end.is_none_or(|end| region.offset < end);
+    let others: Vec<&RegionInfo> = openable.iter().copied().filter(|region| !is_inside(region)).collect();
+    (!others.is_empty()).then(|| {
+        let regions = if others.len() == 1 { "region" } else { "regions" };
+        format!("the image holds other file systems too, in the {regions} {}; `region` chooses one", numbered(&others))
+    })
 }
 
 /// Describes the first region whose content is recognised but not supported.
