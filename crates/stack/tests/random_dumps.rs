@@ -18,7 +18,11 @@ use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_stack::image::{self, ChangeOptions, ChangingImage, Image, OobLayoutChoice, OpenOptions, RegionInfo};
 use nandkit_testkit::clock;
 use nandkit_testkit::flash_memory::{StrictFlash, nor};
+use nandkit_testkit::judges::must_run;
 use nandkit_testkit::rounds::in_parallel;
+use nandkit_ubi::Geometry;
+use nandkit_ubi::build::{ImageHeaders, VolumeContent};
+use nandkit_ubi::layout::{VolumeRecord, VolumeType};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, FlashGeometry, Lba, Payload, ReadInto};
 use nandkit_vfs::{FileSystem, NewNode};
@@ -33,6 +37,10 @@ const SECTORS: u32 = 192;
 /// One dump without OOB in this many holds F2FS: it is 400 times as large as a FAT, and each look
 /// at its dump takes as much longer.
 const F2FS_SELDOM: u64 = 128;
+/// One device of UBI without OOB in this many holds UBIFS.
+const UBIFS_SELDOM: u64 = 4;
+/// The device that holds UBIFS.
+const UBIFS_GEOMETRY: Geometry = Geometry { peb_size: 16 << 10, vid_offset: 512, data_offset: 1024 };
 /// One dump with OOB in this many has any of the known layouts.
 const ANY_LAYOUT_SELDOM: u64 = 8;
 
@@ -212,6 +220,62 @@ fn f2fs() -> &'static (Vec<u8>, Files) {
     })
 }
 
+/// A UBIFS in a volume of UBI, made once by mkfs.ubifs: each is the same.
+fn ubifs() -> &'static (Vec<u8>, Files) {
+    static MADE: OnceLock<(Vec<u8>, Files)> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (root, image) = (directory.path().join("tree"), directory.path().join("image"));
+        std::fs::create_dir(&root).expect("a directory");
+        let files = files(&mut Random::new(0, "ubifs"));
+        for (name, content) in &files {
+            std::fs::write(root.join(name), content).expect("writes");
+        }
+        let leb_size = UBIFS_GEOMETRY.leb_size().to_string();
+        let [from, to] = [&root, &image].map(|path| path.to_str().expect("a path"));
+        must_run("mtd-utils", "mkfs.ubifs", ["-m", "512", "-e", &leb_size, "-c", "40", "-r", from, "-o", to]);
+        (std::fs::read(image).expect("an image"), files)
+    })
+}
+
+/// A device of UBI with these volumes.
+fn ubi(random: &mut Random, geometry: Geometry, volumes: &[(String, Vec<u8>)], volume_type: VolumeType) -> Vec<u8> {
+    let record = |(name, content): &(String, Vec<u8>)| {
+        let lebs = content.len().div_ceil(geometry.leb_size() as usize).max(1) as u32;
+        VolumeRecord::new(name, volume_type, lebs)
+    };
+    let contents: Vec<VolumeContent<'_>> = (0..)
+        .zip(volumes)
+        .map(|(number, volume)| VolumeContent { number, record: record(volume), content: &volume.1 })
+        .collect();
+    let headers = ImageHeaders { geometry, image_sequence: 1 + random.below(1 << 30) as u32, erase_counter: 1 };
+    nandkit_ubi::build::build(&headers, &contents).expect("volumes that fit")
+}
+
+/// A device of UBI: its files are static volumes, or now and then those of a UBIFS.
+fn add_ubi(random: &mut Random, dump: &mut Dump) {
+    if dump.nand.is_none() && random.below(UBIFS_SELDOM) == 0 {
+        let (image, files) = ubifs();
+        let volumes = [("kernel".to_owned(), noise(random, 3000)), ("rootfs".to_owned(), image.clone())];
+        let device = ubi(random, UBIFS_GEOMETRY, &volumes, VolumeType::Dynamic);
+        return add(dump, "ubi", (UBIFS_GEOMETRY.peb_size as usize, device), files.clone());
+    }
+    let geometry = match &dump.nand {
+        Some(nand) => {
+            let page = nand.layout.page_size();
+            Geometry { peb_size: nand.block as u32, vid_offset: page, data_offset: 2 * page }
+        }
+        None => {
+            let peb_size = 1 << ERASE_POWERS[random.index(ERASE_POWERS.len())];
+            let (vid_offset, data_offset) = [(64, 128), (512, 1024), (512, 2048)][random.index(3)];
+            Geometry { peb_size, vid_offset, data_offset }
+        }
+    };
+    let files: Files = files(random).into_iter().filter(|(_, content)| !content.is_empty()).collect();
+    let device = ubi(random, geometry, &files, VolumeType::Static);
+    add(dump, "ubi", (geometry.peb_size as usize, device), files);
+}
+
 /// A volume of JFFS2 on NAND, as data and OOB.
 fn jffs2_on_nand(random: &mut Random, files: &[(String, Vec<u8>)], nand: &Nand) -> (Vec<u8>, Vec<u8>) {
     let (page, oob_size) = (nand.layout.page_size(), nand.layout.oob_size());
@@ -272,7 +336,7 @@ fn draw(random: &mut Random) -> Dump {
     }
     for part in 0..parts {
         let length = UNIT * (1 + random.below(2) as usize);
-        match random.below(5) {
+        match random.below(6) {
             0 => dump.bytes.extend(noise(random, length)),
             1 => dump.bytes.resize(dump.bytes.len() + length, 0xFF),
             2 if part > 0 => {
@@ -284,6 +348,7 @@ fn draw(random: &mut Random) -> Dump {
                 let files = files(random);
                 add(&mut dump, "fat", (1, fat(&files)), files);
             }
+            4 => add_ubi(random, &mut dump),
             _ => add_jffs2(random, &mut dump),
         }
     }
@@ -365,7 +430,10 @@ fn add(dump: &mut Dump, format: &'static str, volume: (usize, Vec<u8>), files: F
 fn doubtful<'a>(path: &Path, regions: &'a [RegionInfo], volume: &PlantedVolume) -> Option<&'a RegionInfo> {
     regions.iter().filter(|region| !region.doubts.is_empty()).find(|region| {
         let options = OpenOptions { region: Some(region.name.clone()), ..OpenOptions::default() };
-        image::open(path, &options).is_ok_and(|opened| content(opened.fs(), &volume.files[0].0).is_some())
+        let holds = |(name, _): &(String, Vec<u8>)| {
+            image::open(path, &options).is_ok_and(|opened| content(opened.fs(), name).is_some())
+        };
+        volume.files.first().is_some_and(holds)
     })
 }
 
