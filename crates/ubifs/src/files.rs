@@ -88,12 +88,14 @@ impl<L: Lebs> Ubifs<L> {
     pub(crate) fn entries(&self, directory: u32, cookie: u64) -> impl Iterator<Item = (u64, Result<Entry>)> {
         let first = Key::name(directory, (cookie >> COLLISION_BITS) as u32, false);
         let keys = first..=Key::name(directory, u32::MAX, false);
-        let places = self.tree.range(keys).flat_map(|(key, places)| {
-            let numbered = (1_u64..1 << COLLISION_BITS).zip(places);
+        let places = self.tree.range(keys).flat_map(move |(key, places)| {
+            // A hostile directory has all names under one hash.
+            let done = if key == first { cookie & ((1 << COLLISION_BITS) - 1) } else { 0 };
+            let left = usize::try_from(done).ok().and_then(|done| places.get(done..)).unwrap_or_default();
+            let numbered = (done + 1..1 << COLLISION_BITS).zip(left);
             numbered.map(move |(index, place)| (u64::from(key.low()) << COLLISION_BITS | index, key, *place))
         });
-        let after = places.filter(move |(next, ..)| *next > cookie);
-        after.map(|(next, key, place)| (next, self.entry(key, place, false)))
+        places.map(|(next, key, place)| (next, self.entry(key, place, false)))
     }
 
     /// Reads bytes of a file that has them.
