@@ -18,7 +18,9 @@ pub enum DamageKind {
     Dangling,
     /// An inode without a name.
     Orphan,
-    /// Data, names or attributes of an inode that is not there.
+    /// Data, names or attributes of an inode that is not there. They may have been written before
+    /// the power went, and their inode not yet: Linux drops them. A name that lacks its inode tells
+    /// of a loss.
     Ownerless,
     /// A number of names that differs from the names.
     Links,
@@ -46,7 +48,7 @@ impl Kind for DamageKind {
 
     fn severity(self) -> Severity {
         match self {
-            Self::Cut | Self::TornJournal => Severity::Harmless,
+            Self::Cut | Self::Ownerless | Self::TornJournal => Severity::Harmless,
             _ => Severity::Fault,
         }
     }

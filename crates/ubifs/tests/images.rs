@@ -9,6 +9,7 @@ use nandkit_testkit::trees::{plant_all_kinds, plant_all_sizes};
 use nandkit_ubifs::layout::{HEADER_SIZE, INODE_ENCRYPTED, node_type};
 use nandkit_ubifs::{LebBytes, Ubifs};
 use nandkit_units::ReadInto;
+use nandkit_vfs::check::Finding;
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber};
 
 use crate::nodes::{is_of_type, mend, nodes};
@@ -158,4 +159,20 @@ fn inodes_removed_while_open_are_harmless() {
     };
     assert_eq!((orphans(0, true) > 0, orphans(0, false)), (true, 0));
     assert_eq!((orphans(1, true), orphans(1, false) > 0), (0, true));
+}
+
+#[test]
+fn data_of_an_inode_that_is_not_there_are_harmless_and_its_name_is_not() {
+    // The index leads to no inode node any more: their keys are of no type.
+    let (_directory, image) = changed(node_type::INDEX, |node| {
+        for branch in node[HEADER_SIZE + 4..].chunks_exact_mut(20) {
+            if branch[16..] == [0; 4] && branch[12..16] != [1, 0, 0, 0] {
+                branch[19] = 0x80;
+            }
+        }
+    });
+    let report = Ubifs::mount(image).expect("a volume").check().expect("a check");
+    let of_kind = |kind: &'static str| report.findings.iter().filter(move |finding| finding.kind == kind);
+    assert!(of_kind("ownerless data").next().is_some() && of_kind("ownerless data").all(Finding::is_harmless));
+    assert!(of_kind("dangling name").any(|finding| !finding.is_harmless()), "{:?}", report.findings);
 }
