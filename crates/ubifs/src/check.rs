@@ -24,6 +24,8 @@ struct InodeSummary {
     is_directory: bool,
     /// Whether it holds the value of an extended attribute.
     is_xattr: bool,
+    /// Whether an attribute's entry leads to it.
+    is_used_xattr: bool,
     is_encrypted: bool,
 }
 
@@ -40,6 +42,8 @@ struct Check<'a, L> {
     volume: &'a Ubifs<L>,
     inodes: BTreeMap<u32, InodeSummary>,
     names: Vec<NamedInode>,
+    /// Inodes to which entries of attributes lead.
+    xattrs: Vec<u32>,
     data_nodes: u64,
     findings: Findings,
 }
@@ -48,11 +52,15 @@ impl<L: Lebs> Ubifs<L> {
     /// Checks the volume. Errors: those of the device. Cost: reads every leaf.
     pub fn check(&self) -> Result<Report> {
         let (inodes, names) = (BTreeMap::new(), Vec::new());
-        let mut check = Check { volume: self, inodes, names, data_nodes: 0, findings: Findings::default() };
+        let (findings, xattrs) = (Findings::default(), Vec::new());
+        let mut check = Check { volume: self, inodes, names, xattrs, data_nodes: 0, findings };
         check.findings.extend(self.damage.iter().cloned());
         check.leaves()?;
         for name in std::mem::take(&mut check.names) {
             check.count_name(&name);
+        }
+        for inode in std::mem::take(&mut check.xattrs) {
+            check.inodes.get_mut(&inode).into_iter().for_each(|inode| inode.is_used_xattr = true);
         }
         let (mut files, mut directories) = (0, 0);
         for (number, inode) in &check.inodes {
@@ -116,7 +124,8 @@ impl<L: Lebs> Check<'_, L> {
                 volume.block(key.inode, key.low().into(), &mut [0; BLOCK_SIZE as usize])?;
             }
             Some(KeyType::Xentry) => {
-                volume.entry(key, place, true)?;
+                let entry = volume.entry(key, place, true)?;
+                self.xattrs.push(entry.inode);
             }
             Some(KeyType::Dentry) => {
                 let entry = volume.entry(key, place, false)?;
@@ -155,8 +164,13 @@ impl<L: Lebs> Check<'_, L> {
 
 /// Tells an inode without a name, and a number of names that is wrong.
 fn check_links(number: u32, summary: &InodeSummary, findings: &mut Findings) {
-    let Some(links) = summary.links.filter(|_| !summary.is_xattr) else { return };
+    let Some(links) = summary.links.filter(|_| !summary.is_used_xattr) else { return };
     let inode = InodeNumber(number.into());
+    if summary.is_xattr {
+        // Linux leaves it when it removes a file that was open at a power cut.
+        let detail = format!("inode {number} holds the value of an attribute that no file has");
+        return findings.add(Finding::new(DamageKind::UnusedAttribute, detail).of(inode));
+    }
     let is_root = number == ROOT;
     if summary.names == 0 && !is_root {
         let finding = Finding::new(DamageKind::Orphan, format!("inode {number} has no name")).of(inode);

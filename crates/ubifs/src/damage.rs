@@ -29,6 +29,10 @@ pub enum DamageKind {
     Cut,
     /// The end of the journal that was not written completely.
     TornJournal,
+    /// A part of the journal that cannot be read: what was written there is lost.
+    Journal,
+    /// The value of an extended attribute that no file has.
+    UnusedAttribute,
 }
 
 impl Kind for DamageKind {
@@ -43,12 +47,14 @@ impl Kind for DamageKind {
             Self::Links => "link count",
             Self::Cut => "cut off",
             Self::TornJournal => "torn journal",
+            Self::Journal => "journal",
+            Self::UnusedAttribute => "unused attribute",
         }
     }
 
     fn severity(self) -> Severity {
         match self {
-            Self::Cut | Self::Ownerless | Self::TornJournal => Severity::Harmless,
+            Self::Cut | Self::Ownerless | Self::TornJournal | Self::UnusedAttribute => Severity::Harmless,
             _ => Severity::Fault,
         }
     }

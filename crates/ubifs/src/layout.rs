@@ -31,6 +31,8 @@ pub const SUPERBLOCK_LEB: u32 = 0;
 pub const MASTER_LEBS: [u32; 2] = [1, 2];
 /// The first LEB of the log.
 pub const LOG_LEB: u32 = 3;
+/// The journal head to which the garbage collector moves nodes.
+pub const COLLECTOR_HEAD: u32 = 0;
 /// The newest format that is known.
 pub const FORMAT_MAX: u32 = 5;
 /// The newest format that is known for reading: a newer one may be read if this is enough for it
@@ -319,6 +321,22 @@ pub struct Reference {
     pub offset: U32,
     /// The journal head.
     pub head: U32,
+}
+
+/// The start of a commit behind its header.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct CommitStart {
+    /// The number of the commit.
+    pub commit: U64,
+}
+
+/// The beginning of an orphan node, behind its header; inode numbers of 64 bits follow.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Orphans {
+    /// The number of the commit; the highest bit is set in the last orphan node of a commit.
+    pub commit: U64,
 }
 
 /// The beginning of an index node, behind its header; branches follow.

@@ -14,6 +14,7 @@ mod mount;
 mod node;
 mod probe;
 mod read;
+mod recovery;
 mod replay;
 mod superblock;
 mod tree;

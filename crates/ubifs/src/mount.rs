@@ -1,5 +1,7 @@
 //! Mounting for reading.
 
+use std::collections::BTreeMap;
+
 use nandkit_vfs::Result;
 use nandkit_vfs::check::{Finding, Findings};
 
@@ -7,7 +9,7 @@ use crate::damage::DamageKind;
 use crate::layout::{MASTER_DIRTY, Master, Superblock, flag};
 use crate::lebs::Lebs;
 use crate::tree::Tree;
-use crate::{replay, superblock};
+use crate::{recovery, replay, superblock};
 
 /// A mounted volume, for reading.
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub struct Ubifs<L> {
     pub(crate) superblock: Superblock,
     pub(crate) master: Master,
     pub(crate) tree: Tree,
+    /// Sizes of files that recovery found larger than their inodes say.
+    pub(crate) sizes: BTreeMap<u32, u64>,
     pub(crate) damage: Vec<Finding>,
     replayed: u64,
 }
@@ -60,7 +64,13 @@ impl<L: Lebs> Ubifs<L> {
         }
         let mut tree = Tree::load(&lebs, &master, &mut findings)?;
         let replayed = replay::replay(&lebs, &superblock, &master, &mut tree, &mut findings)?;
-        Ok(Self { lebs, superblock, master, tree, damage: findings.into_list(), replayed })
+        let mut sizes = BTreeMap::new();
+        if master.flags.get() & MASTER_DIRTY != 0 {
+            recovery::remove_orphans(&lebs, &superblock, &mut tree)?;
+            sizes = replayed.sizes.recover(&lebs, &mut tree);
+        }
+        let (damage, replayed) = (findings.into_list(), replayed.nodes);
+        Ok(Self { lebs, superblock, master, tree, sizes, damage, replayed })
     }
 
     /// What superblock and master node say.

@@ -43,8 +43,11 @@ impl<L: Lebs> Ubifs<L> {
     pub(crate) fn inode_at(&self, number: u32, place: Place) -> Result<(Inode, Vec<u8>)> {
         let node = node::read(&self.lebs, place, node_type::INODE)?;
         let short = || corrupt(format!("inode {number}: its node is too short"));
-        let (inode, rest) = node.body::<Inode>().ok_or_else(short)?;
+        let (mut inode, rest) = node.body::<Inode>().ok_or_else(short)?;
         verify_key(inode.key.key(), Key::inode(number))?;
+        if let Some(size) = self.sizes.get(&number) {
+            inode.size.set(*size);
+        }
         let size = inode.data_size.get() as usize;
         let data = rest.get(..size).filter(|_| size <= INLINE_MAX).ok_or_else(short)?.to_vec();
         Ok((inode, data))

@@ -8,38 +8,57 @@ use std::collections::BTreeMap;
 use nandkit_vfs::Result;
 use nandkit_vfs::check::{Finding, Findings};
 
-use crate::damage::DamageKind;
+use crate::damage::{self, DamageKind};
 use crate::layout::{
-    BLOCK_SIZE, Data, Dentry, Inode, Key, LOG_LEB, Master, Reference, Superblock, Truncation, node_type,
+    BLOCK_SIZE, COLLECTOR_HEAD, CommitStart, Data, Dentry, Inode, Key, LOG_LEB, Master, Reference, Superblock,
+    Truncation, node_type,
 };
 use crate::lebs::Lebs;
-use crate::node::{self, Node, Place};
+use crate::node::{Node, Place};
+use crate::recovery::{Sizes, entry_at, remove_inode};
 use crate::tree::Tree;
-use crate::walk::nodes_of;
+use crate::walk::{Rest, nodes_of};
 
 /// The mark of a node whose group goes on with the next node.
 const IN_GROUP: u8 = 1;
 
 /// What a node of a bud changes.
 enum Change {
-    Inode { inode: u32, is_deletion: bool },
-    Data(Key),
+    Inode { inode: u32, size: u64, is_deletion: bool },
+    Data { key: Key, end: u64 },
     Name { key: Key, name: Vec<u8>, is_removal: bool },
     Truncation { inode: u32, new_size: u64 },
 }
 
-/// Applies the journal to the index. Returns the number of nodes. Cost: a read per LEB of log and
-/// buds.
+/// What the journal held.
+#[derive(Debug)]
+pub(crate) struct Replayed {
+    /// The number of nodes.
+    pub nodes: u64,
+    /// What they show of the sizes of files.
+    pub sizes: Sizes,
+}
+
+/// Applies the journal to the index. Cost: a read per LEB of log and buds.
 pub(crate) fn replay<L: Lebs>(
     lebs: &L,
     superblock: &Superblock,
     master: &Master,
     tree: &mut Tree,
     findings: &mut Findings,
-) -> Result<u64> {
+) -> Result<Replayed> {
+    let min_io_size = superblock.min_io_size.get();
     let mut changes: BTreeMap<u64, (Place, Change)> = BTreeMap::new();
-    for (leb, offset) in buds(lebs, superblock, master)? {
-        for (at, node) in whole_groups(lebs, leb, nodes_of(lebs, leb, offset)?, findings) {
+    for bud in buds(lebs, superblock, master, findings)? {
+        let leb = bud.leb.get();
+        let mut nodes = nodes_of(lebs, leb, bud.offset.get())?;
+        tell_rest(lebs, leb, nodes.rest(min_io_size), findings);
+        // The collector moves nodes one by one, each with the mark of the group in which it was
+        // written.
+        if bud.head.get() != COLLECTOR_HEAD {
+            drop_incomplete_group(lebs, leb, &mut nodes.list, findings);
+        }
+        for (at, node) in nodes.list {
             if let Some(change) = change_of(&node) {
                 changes.insert(node.sequence, (Place { leb, offset: at, length: node.length() }, change));
             }
@@ -48,79 +67,130 @@ pub(crate) fn replay<L: Lebs>(
     // A file without a name that got one later was never deleted.
     let mut last_links: BTreeMap<u32, bool> = BTreeMap::new();
     for (_, change) in changes.values() {
-        if let Change::Inode { inode, is_deletion } = change {
+        if let Change::Inode { inode, is_deletion, .. } = change {
             last_links.insert(*inode, *is_deletion);
         }
     }
-    let count = changes.len() as u64;
+    let (nodes, mut sizes) = (changes.len() as u64, Sizes::default());
     for (place, change) in changes.into_values() {
-        match change {
-            Change::Inode { inode, is_deletion } => {
-                if is_deletion && last_links.get(&inode) != Some(&false) {
-                    tree.remove(Key::new(inode, 0)..=Key::new(inode, u32::MAX));
-                } else {
-                    tree.set(Key::inode(inode), place);
-                }
+        let is_linked_later = |inode| last_links.get(&inode) == Some(&false);
+        apply(lebs, tree, &mut sizes, place, change, is_linked_later);
+    }
+    Ok(Replayed { nodes, sizes })
+}
+
+fn apply<L: Lebs>(
+    lebs: &L,
+    tree: &mut Tree,
+    sizes: &mut Sizes,
+    place: Place,
+    change: Change,
+    is_linked_later: impl Fn(u32) -> bool,
+) {
+    match change {
+        Change::Inode { inode, size, is_deletion: false } => {
+            sizes.inode(inode, size);
+            tree.set(Key::inode(inode), place);
+        }
+        Change::Inode { inode, .. } => {
+            sizes.deletion(inode);
+            if !is_linked_later(inode) {
+                remove_inode(lebs, tree, inode);
             }
-            Change::Data(key) => tree.set(key, place),
-            Change::Name { key, name, is_removal } => {
-                let others =
-                    tree.get(key).iter().copied().filter(|other| name_at(lebs, *other).as_ref() != Some(&name));
-                let mut places: Vec<Place> = others.collect();
-                if !is_removal {
-                    places.push(place);
-                }
-                tree.replace(key, places);
+        }
+        Change::Data { key, end } => {
+            sizes.data(key.inode, end);
+            tree.set(key, place);
+        }
+        Change::Name { key, name, is_removal } => {
+            // The place of an entry that the collector moved may hold anything: its LEB was written
+            // again. The moved entry is in the journal too.
+            let is_other = |place: &Place| entry_at(lebs, key, *place).is_some_and(|(_, other)| other != name);
+            let mut places: Vec<Place> = tree.get(key).iter().copied().filter(is_other).collect();
+            if !is_removal {
+                places.push(place);
             }
-            Change::Truncation { inode, new_size } => {
-                let first = new_size.div_ceil(BLOCK_SIZE.into());
-                if let (Some(first), Some(last)) = (Key::data(inode, first), Key::data(inode, (1 << 29) - 1)) {
-                    tree.remove(first..=last);
-                }
+            tree.replace(key, places);
+        }
+        Change::Truncation { inode, new_size } => {
+            sizes.truncation(inode, new_size);
+            let first = new_size.div_ceil(BLOCK_SIZE.into());
+            if let (Some(first), Some(last)) = (Key::data(inode, first), Key::data(inode, (1 << 29) - 1)) {
+                tree.remove(first..=last);
             }
         }
     }
-    Ok(count)
 }
 
 /// The buds that the log names since the last commit.
-fn buds<L: Lebs>(lebs: &L, superblock: &Superblock, master: &Master) -> Result<Vec<(u32, u32)>> {
+fn buds<L: Lebs>(
+    lebs: &L,
+    superblock: &Superblock,
+    master: &Master,
+    findings: &mut Findings,
+) -> Result<Vec<Reference>> {
     let log_lebs = superblock.log_lebs.get().min(lebs.leb_count());
     let first = master.log_leb.get();
+    let lost = |findings: &mut Findings| {
+        let detail = format!("the log does not begin in LEB {first} with commit {}", master.commit);
+        findings.add(Finding::new(DamageKind::Journal, detail));
+    };
     if !(LOG_LEB..LOG_LEB.saturating_add(log_lebs)).contains(&first) {
+        lost(findings);
         return Ok(Vec::new());
     }
     let (mut buds, mut commit) = (Vec::new(), None);
     for index in 0..log_lebs {
         let leb = LOG_LEB + (first - LOG_LEB + index) % log_lebs;
         let nodes = nodes_of(lebs, leb, 0)?;
-        let Some((_, start)) = nodes.first() else { break };
-        match commit {
-            None if start.node_type == node_type::COMMIT_START => commit = Some(start.sequence),
-            None => break,
+        let begin = nodes.list.first().map(|(_, node)| node);
+        match (commit, begin) {
+            (None, Some(start)) if begins_commit(start, master) => commit = Some(start.sequence),
+            (None, _) => {
+                lost(findings);
+                break;
+            }
+            (Some(_), None) => {
+                tell_rest(lebs, leb, nodes.rest(superblock.min_io_size.get()), findings);
+                break;
+            }
             // What the log held before it went round.
-            Some(commit) if start.sequence < commit => break,
-            Some(_) => {}
+            (Some(commit), Some(start)) if start.sequence < commit => break,
+            (Some(_), Some(_)) => {}
         }
-        let references = nodes.iter().filter(|(_, node)| node.node_type == node_type::REFERENCE);
-        buds.extend(references.filter_map(|(_, node)| {
-            let (reference, _) = node.body::<Reference>()?;
-            Some((reference.leb.get(), reference.offset.get()))
-        }));
+        tell_rest(lebs, leb, nodes.rest(superblock.min_io_size.get()), findings);
+        let references = nodes.list.iter().filter(|(_, node)| node.node_type == node_type::REFERENCE);
+        buds.extend(references.filter_map(|(_, node)| Some(node.body::<Reference>()?.0)));
     }
     Ok(buds)
 }
 
-/// The nodes of a bud without an incomplete group at its end: a group takes effect as a whole.
-fn whole_groups<L: Lebs>(lebs: &L, leb: u32, mut nodes: Vec<(u32, Node)>, findings: &mut Findings) -> Vec<(u32, Node)> {
+/// Whether a node of the log starts the commit of the master node.
+fn begins_commit(start: &Node, master: &Master) -> bool {
+    let body = start.body::<CommitStart>().filter(|_| start.node_type == node_type::COMMIT_START);
+    body.is_some_and(|(body, _)| body.commit == master.commit)
+}
+
+/// Tells what stands behind the nodes of a LEB.
+fn tell_rest<L: Lebs>(lebs: &L, leb: u32, rest: Rest, findings: &mut Findings) {
+    let (kind, offset, detail) = match rest {
+        Rest::Erased => return,
+        Rest::Torn(at) => (DamageKind::TornJournal, at, "the last write was cut: it does not count"),
+        Rest::Damaged(at) => (DamageKind::Journal, at, "what stands from here on cannot be read"),
+    };
+    let detail = format!("LEB {leb} of the journal: {detail}");
+    findings.add(damage::at(kind, lebs, Place { leb, offset, length: 0 }, &detail));
+}
+
+/// Removes an incomplete group at a bud's end: a group takes effect as a whole.
+fn drop_incomplete_group<L: Lebs>(lebs: &L, leb: u32, nodes: &mut Vec<(u32, Node)>, findings: &mut Findings) {
     let whole = nodes.iter().rposition(|(_, node)| node.group() != IN_GROUP).map_or(0, |last| last + 1);
-    if let Some((at, _)) = nodes.get(whole) {
+    if let Some((offset, _)) = nodes.get(whole) {
         let detail = format!("the last group of nodes in LEB {leb} is not whole: it does not count");
-        let at = u64::from(leb) * u64::from(lebs.leb_size()) + u64::from(*at);
-        findings.add(Finding::new(DamageKind::TornJournal, detail).at(at));
+        let place = Place { leb, offset: *offset, length: 0 };
+        findings.add(damage::at(DamageKind::TornJournal, lebs, place, &detail));
     }
     nodes.truncate(whole);
-    nodes
 }
 
 /// What a node changes; `None` for a node that is none of the tree's.
@@ -128,9 +198,15 @@ fn change_of(node: &Node) -> Option<Change> {
     match node.node_type {
         node_type::INODE => {
             let (inode, _) = node.body::<Inode>()?;
-            Some(Change::Inode { inode: inode.key.key().inode, is_deletion: inode.links.get() == 0 })
+            let (number, size) = (inode.key.key().inode, inode.size.get());
+            Some(Change::Inode { inode: number, size, is_deletion: inode.links.get() == 0 })
         }
-        node_type::DATA => Some(Change::Data(node.body::<Data>()?.0.key.key())),
+        node_type::DATA => {
+            let (data, _) = node.body::<Data>()?;
+            let key = data.key.key();
+            let end = u64::from(key.low()) * u64::from(BLOCK_SIZE) + u64::from(data.size.get());
+            Some(Change::Data { key, end })
+        }
         node_type::DENTRY | node_type::XENTRY => {
             let (entry, rest) = node.body::<Dentry>()?;
             let name = rest.get(..entry.name_size.get().into())?.to_vec();
@@ -142,12 +218,4 @@ fn change_of(node: &Node) -> Option<Change> {
         }
         _ => None,
     }
-}
-
-/// The name in an entry.
-fn name_at<L: Lebs>(lebs: &L, place: Place) -> Option<Vec<u8>> {
-    let read = |node_type| node::read(lebs, place, node_type).ok();
-    let node = read(node_type::DENTRY).or_else(|| read(node_type::XENTRY))?;
-    let (entry, rest) = node.body::<Dentry>()?;
-    Some(rest.get(..entry.name_size.get().into())?.to_vec())
 }

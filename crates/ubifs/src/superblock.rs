@@ -45,7 +45,7 @@ pub(crate) fn read<L: Lebs>(lebs: &L) -> Result<Superblock> {
 pub(crate) fn master<L: Lebs>(lebs: &L) -> Result<Master> {
     let mut newest: Option<(u64, Master)> = None;
     for leb in MASTER_LEBS {
-        for (_, node) in nodes_of(lebs, leb, 0)? {
+        for (_, node) in nodes_of(lebs, leb, 0)?.list {
             let master = node.body::<Master>().filter(|_| node.node_type == node_type::MASTER);
             if let Some((master, _)) = master
                 && newest.as_ref().is_none_or(|(sequence, _)| node.sequence >= *sequence)

@@ -2,4 +2,6 @@
 
 mod hostile;
 mod images;
+mod journal;
 mod nodes;
+mod volume;
