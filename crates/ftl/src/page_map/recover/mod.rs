@@ -192,8 +192,9 @@ impl<F: Flash> PageMapFtl<F> {
             return Ok(false);
         }
         let first = map_page as usize * (size / 4);
-        let entries = self.map.iter_mut().zip(0u32..).take(user as usize).skip(first);
-        for ((entry, page), bytes) in entries.zip(bytes.as_chunks::<4>().0) {
+        // A slice: to skip entries one by one, for each map page, takes seconds on gigabytes.
+        let entries = self.map.get_mut(first..user as usize).unwrap_or_default();
+        for ((entry, page), bytes) in entries.iter_mut().zip(first as u32..).zip(bytes.as_chunks::<4>().0) {
             *entry = u32::from_le_bytes(*bytes);
             if *entry == LOST {
                 *entry = NOWHERE;
