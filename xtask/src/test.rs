@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::options::{Options, Unusable};
-use crate::{docs, fuzz, judges, kernel, process, tidy, toolchain};
+use crate::{fuzz, judges, kernel, process, tidy, toolchain};
 
 /// A step; whether it passed.
 type Step = fn() -> Result<bool>;
@@ -45,15 +45,17 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     });
     steps.go_on("compile tests", || process::succeeds(&mut tests(quick, &["--no-run"])));
     // Tests wait for disks and for each other, and leave a fifth of the processors idle.
-    let beside = (!quick).then(|| thread::spawn(|| COMPILING.map(|(name, _)| (name, Beside::run(name)))));
+    let beside = (!quick).then(|| thread::spawn(|| COMPILING.map(|(name, _)| (name, Beside::compile(name)))));
     let mut counts = Counts::default();
     steps.go_on("tests", || cargo_test(quick, &mut counts));
     if let (Some(kernel), Some(beside)) = (kernel, beside) {
-        steps.go_on("docs", || docs::run(&["--nandkit".into(), built_with_tests()?]));
+        // A guest has one processor; the commands of the documentation take the other one.
+        let docs = thread::spawn(documented_commands);
         steps.go_on("real Linux", || {
             kernel.join().map_err(|_| anyhow!("the kernel was not prepared: see above"))??;
             kernel::test::run(&["--nandkit".into(), built_with_tests()?])
         });
+        steps.go_on("docs", || Ok(docs.join().map_err(|_| anyhow!("the step ended in a panic"))??.told()));
         for (name, done) in beside.join().map_err(|_| anyhow!("the steps beside the tests ended in a panic"))? {
             steps.go_on(name, || Ok(done?.told()));
         }
@@ -61,26 +63,30 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     Ok(steps.close(&counts))
 }
 
-/// A step that ran beside the tests, with what it printed.
+/// A step that ran beside another one, with what it printed.
 struct Beside {
     output: std::process::Output,
     took: Duration,
 }
 
 impl Beside {
-    /// Runs a step as a process of its own that leaves the processors to the tests.
-    fn run(name: &str) -> Result<Self> {
-        let start = Instant::now();
+    /// Runs a step that compiles, at a priority that leaves the processors to the tests.
+    fn compile(name: &str) -> Result<Self> {
         let mut command = Command::new("nice");
-        command.args(["-n", "10"]).arg(std::env::current_exe()?).args(["test", "--only", name]);
-        Ok(Self { output: command.output().context("cannot start nice")?, took: start.elapsed() })
+        Self::run(command.args(["-n", "10"]).arg(std::env::current_exe()?).args(["test", "--only", name]))
+    }
+
+    fn run(command: &mut Command) -> Result<Self> {
+        let start = Instant::now();
+        let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+        Ok(Self { output, took: start.elapsed() })
     }
 
     /// Prints what the step printed; true where it passed.
     fn told(&self) -> bool {
         println!("{}", String::from_utf8_lossy(&self.output.stdout));
         eprintln!("{}", String::from_utf8_lossy(&self.output.stderr));
-        println!("beside the tests, in {:.1} s", self.took.as_secs_f64());
+        println!("beside another step, in {:.1} s", self.took.as_secs_f64());
         self.output.status.success()
     }
 }
@@ -93,6 +99,12 @@ fn documentation() -> Result<bool> {
         process::succeeds(doc.args(packages).env("RUSTDOCFLAGS", "-D warnings"))
     };
     Ok(built(&["--workspace", "--exclude", "nandkit"])? && built(&["--package", "nandkit"])?)
+}
+
+/// Runs the commands of the documentation in a process of its own.
+fn documented_commands() -> Result<Beside> {
+    let program = built_with_tests()?;
+    Beside::run(Command::new(std::env::current_exe()?).args(["docs", "--nandkit", &program]))
 }
 
 /// The program that the tests were built with. To build the program alone would compile all that it
