@@ -73,7 +73,7 @@ fn every_erase_size_of_mkfs_jffs2_is_found() {
             ("large", ""),
         ] {
             number += 1;
-            if is_left_out(number, 2) {
+            if is_left_out(number, 3) {
                 continue;
             }
             let what = format!("mkfs.jffs2 -e {size} {options} of {tree}");
@@ -84,7 +84,7 @@ fn every_erase_size_of_mkfs_jffs2_is_found() {
             proven += u32::from(found);
         }
     }
-    assert!(proven >= 20, "{proven} proven");
+    assert!(proven >= 13, "{proven} proven");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn every_erase_size_of_our_own_images_is_found() {
             ("large", &["--summary", "--endian", "big"]),
         ] {
             number += 1;
-            if is_left_out(number, 2) {
+            if is_left_out(number, 3) {
                 continue;
             }
             let erase_size = size.to_string();
@@ -125,7 +125,7 @@ fn every_geometry_with_oob_that_mkfs_takes_is_opened() {
                 [("small", &[][..]), ("small", &["--size", "2M"]), ("large", &[]), ("large", &["--summary"])]
             {
                 number += 1;
-                if is_left_out(number, 5) {
+                if is_left_out(number, 7) {
                     continue;
                 }
                 let (erase_size, pages) = (size.to_string(), format!("--oob={page}+{oob}"));
@@ -155,8 +155,7 @@ fn oob_behind_each_block_is_found_and_changed() {
     let directory = with_trees(&[("small", 2, 300), ("large", 60, 5000)]);
     let path = directory.path();
     fs::write(path.join("more"), [7; 5000]).expect("writes");
-    for (page, oob, size) in [(512, 16, 16 << 10), (2048, 64, 128 << 10), (4096, 128, 256 << 10), (2048, 64, 64 << 10)]
-    {
+    for (page, oob, size) in [(512, 16, 16 << 10), (2048, 64, 128 << 10), (4096, 128, 256 << 10)] {
         for tree in ["small", "large"] {
             let (erase_size, pages) = (size.to_string(), format!("--oob={page}+{oob}"));
             succeeds(

@@ -361,12 +361,12 @@ fn overwrites_of_a_nearly_full_volume_are_collected() {
         }
         volume.sync().unwrap();
         let mut random = Random::new(21, "overwrites");
-        for number in 0..40_000_u64 {
+        for number in 0..20_000_u64 {
             let (file, page) = (random.below(files.len() as u64) as usize, random.below(each as u64) as usize);
             versions[file][page] = number + 1;
             let bytes = page_of(file, page, number + 1);
             volume.write(files[file], page as u64 * 4096, Payload::Bytes(&bytes)).unwrap();
-            if number % 20_000 == 19_999 {
+            if number % 10_000 == 9_999 {
                 volume.sync().unwrap();
                 assert_eq!(volume.segments().faults(), 0);
                 let usage = volume.segments().usage();

@@ -9,9 +9,9 @@ use nandkit_ftl::{BlockMapOptions, FastOptions, LogicalCapacity};
 use nandkit_nand_sim::{ChipSpec, CopybackReach};
 use nandkit_testkit::rounds;
 
-/// How many operations per geometry: 100,000, or what the environment says.
+/// How many operations per geometry: 60,000, or what the environment says.
 fn operations() -> usize {
-    rounds::count(100_000) as usize
+    rounds::count(60_000) as usize
 }
 
 /// Operations after which the device is dropped or closed, in turn, and opened again.

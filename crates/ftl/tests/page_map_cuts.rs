@@ -24,7 +24,7 @@ fn every_single_cut_is_survived() {
     let shapes = shapes();
     let later = shapes[7..].iter().filter(|shape| shape.cached > 0 || shape.care != NONE || shape.idle.after_us > 0);
     for (seed, shape) in (0..).zip(shapes[..7].iter().chain(later)) {
-        let script = Script { seed, commands: 60, restart_every: 0, durable_every: 5 };
+        let script = Script { seed, commands: 40, restart_every: 0, durable_every: 5 };
         let steps = survives(shape, &script, &CutPlan::None).unwrap();
         let plans = (1..=steps)
             .flat_map(|step| CutMoment::ALL.into_iter().map(move |moment| CutPlan::List(vec![Cut { step, moment }])));
@@ -53,7 +53,7 @@ fn sampled_cuts_of_depth_up_to_six_are_survived() {
     for (seed, shape) in (0..).zip(&shapes()) {
         let script = Script { seed: seed + 50, commands: 400, restart_every: 0, durable_every: 5 };
         let steps = survives(shape, &script, &CutPlan::None).unwrap();
-        for (depth, count) in [(2, 50), (6, 100)] {
+        for (depth, count) in [(2, 25), (6, 60)] {
             let plans = cut::sampled(seed, steps, 25, depth, count);
             cut::search(plans, |plan| survives(shape, &script, plan).map(|_| ()))
                 .unwrap_or_else(|failure| panic!("{failure} with {shape:?}, {script:?}"));

@@ -20,7 +20,7 @@ fn devices() -> [FlashGeometry; 3] {
 #[test]
 fn a_nearly_full_volume_that_is_mounted_anew_for_each_change_never_gets_stuck() {
     for geometry in devices() {
-        let rounds = if geometry.block_size() > 16 << 10 { 60 } else { 300 };
+        let rounds = if geometry.block_size() > 16 << 10 { 40 } else { 150 };
         for (percent, reopen) in [(85, true), (95, true), (85, false), (95, false)] {
             filling::overwrite(StrictFlash::new(geometry), clock, (percent, rounds), reopen);
         }
