@@ -1,14 +1,11 @@
 //! Pieces of files, compressed by several threads; the result does not depend on their number.
 
 use nandkit_codec::compression::{Compression, Compressor};
-use nandkit_vfs::source::{SourceNode, SourceTree, to_read};
-use nandkit_vfs::{FileKind, Result};
+use nandkit_vfs::Result;
+use nandkit_vfs::source::{Piece, SourceTree, read_piece};
 use rayon::prelude::*;
 
 use super::BuildOptions;
-
-/// Bytes of content compressed per batch: enough for many threads, and little memory.
-pub(super) const BATCH: u64 = 8 << 20;
 
 /// A piece of a file, at most a page.
 pub(super) struct Page {
@@ -28,54 +25,12 @@ pub(super) struct Part {
     pub pages: Vec<Page>,
 }
 
-/// Ranges of files compressed together, in tree order.
-pub(super) struct Batch {
-    ranges: Vec<(usize, u64, u64)>,
-}
-
-/// Divides the content of a tree's files into batches.
-pub(super) fn batches(nodes: &[SourceNode]) -> Vec<Batch> {
-    let mut batches = Vec::new();
-    let (mut ranges, mut filled) = (Vec::new(), 0);
-    for (index, node) in nodes.iter().enumerate() {
-        if node.kind != FileKind::Regular || node.hard_link_of.is_some() {
-            continue;
-        }
-        let mut from = 0;
-        while from < node.size {
-            let length = (node.size - from).min(BATCH - filled);
-            ranges.push((index, from, length));
-            from += length;
-            filled += length;
-            if filled >= BATCH {
-                batches.push(Batch { ranges: std::mem::take(&mut ranges) });
-                filled = 0;
-            }
-        }
-    }
-    if !ranges.is_empty() {
-        batches.push(Batch { ranges });
-    }
-    batches
-}
-
 /// Reads and compresses a batch.
-pub(super) fn compress(tree: &dyn SourceTree, batch: &Batch, options: &BuildOptions) -> Result<Vec<Part>> {
-    // Large files are divided so that they too keep all threads busy; a multiple of every page
-    // size.
-    const PIECE: u64 = 256 << 10;
-    let pieces: Vec<(usize, u64, u64)> = batch
-        .ranges
-        .iter()
-        .flat_map(|&(node, from, length)| {
-            (0..length.div_ceil(PIECE))
-                .map(move |piece| (node, from + piece * PIECE, PIECE.min(length - piece * PIECE)))
-        })
-        .collect();
-    pieces
-        .into_par_iter()
+pub(super) fn compress(tree: &dyn SourceTree, batch: &[Piece], options: &BuildOptions) -> Result<Vec<Part>> {
+    batch
+        .par_iter()
         .with_max_len(8)
-        .map_init(Worker::default, |worker, (node, from, length)| worker.part(tree, node, from, length, options))
+        .map_init(Worker::default, |worker, piece| worker.part(tree, piece, options))
         .collect()
 }
 
@@ -89,28 +44,11 @@ struct Worker {
 }
 
 impl Worker {
-    fn part(
-        &mut self,
-        tree: &dyn SourceTree,
-        node: usize,
-        from: u64,
-        length: u64,
-        options: &BuildOptions,
-    ) -> Result<Part> {
-        if to_read(tree.data_after(node, from), from..from.saturating_add(length)).is_empty() {
+    fn part(&mut self, tree: &dyn SourceTree, piece: &Piece, options: &BuildOptions) -> Result<Part> {
+        let Piece { node, offset: from, .. } = *piece;
+        if !read_piece(tree, piece, &mut self.content)? {
             return Ok(Part { node, pages: Vec::new() });
         }
-        self.content.resize(usize::try_from(length).unwrap_or(0), 0);
-        let mut filled = 0;
-        while filled < self.content.len() {
-            match tree.read(node, from + filled as u64, &mut self.content[filled..])? {
-                0 => break,
-                read => filled += read,
-            }
-        }
-        // A file that became shorter while it was read keeps its size: the missing part reads as
-        // zeroes.
-        self.content[filled..].fill(0);
         let mut pages = Vec::new();
         let content = std::mem::take(&mut self.content);
         for (index, bytes) in content.chunks(options.page_size as usize).enumerate() {

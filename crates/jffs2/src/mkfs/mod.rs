@@ -72,7 +72,7 @@ pub fn build(
         FsError::new(ErrorKind::InvalidArgument, format!("cannot start {} threads: {error}", options.threads))
     })?;
     let mut builder = Builder::new(tree, options, sink)?;
-    let batches = content::batches(tree.nodes());
+    let batches = source::batches(tree.nodes());
     let mut parts: Vec<Part> = Vec::new();
     let mut done = 0;
     for batch in batches.iter().map(Some).chain([None]) {

@@ -7,9 +7,11 @@
 
 mod builder;
 mod memory;
+mod pieces;
 
 pub use builder::{BuiltTree, TreeBuilder, components};
 pub use memory::MemoryTree;
+pub use pieces::{Batch, Piece, batches, read_piece};
 
 use std::ops::Range;
 
