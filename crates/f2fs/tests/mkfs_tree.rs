@@ -2,16 +2,16 @@
 
 use crate::made;
 
-use std::collections::BTreeMap;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::made::{clock, complaints, everything, new_image, open_image};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, MkfsReport, features_named};
 use nandkit_f2fs::{F2fs, MountOptions};
+use nandkit_testkit::built;
 use nandkit_units::ReadInto;
-use nandkit_vfs::source::{MemoryTree, SourceNode, SourceTree, same_inode};
-use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber};
+use nandkit_vfs::source::{MemoryTree, SourceNode, SourceTree};
+use nandkit_vfs::{ErrorKind, FileKind, FileSystem};
 
 /// Makes a volume of the tree, with `bytes` or as small as possible.
 fn make(path: &Path, tree: &dyn SourceTree, bytes: Option<u64>, options: &MkfsOptions) -> MkfsReport {
@@ -23,66 +23,7 @@ fn make(path: &Path, tree: &dyn SourceTree, bytes: Option<u64>, options: &MkfsOp
 /// Opens an image with the reader and compares it with the tree.
 fn must_hold(path: &Path, tree: &dyn SourceTree, context: &str) {
     let volume = F2fs::mount(open_image(path), clock(), MountOptions::default()).unwrap();
-    let nodes = tree.nodes();
-    let links = nandkit_vfs::source::link_counts(nodes);
-    let mut inodes: Vec<InodeNumber> = vec![volume.root()];
-    let mut seen: BTreeMap<u64, usize> = BTreeMap::new();
-    for (index, node) in nodes.iter().enumerate() {
-        let first = same_inode(nodes, index);
-        let what = format!("{context}: {}", String::from_utf8_lossy(&nandkit_vfs::source::path(nodes, index)));
-        if index > 0 {
-            inodes
-                .push(volume.lookup(inodes[node.parent], &node.name).unwrap_or_else(|error| panic!("{what}: {error}")));
-        }
-        let inode = inodes[index];
-        assert_eq!(*seen.entry(inode.0).or_insert(first), first, "{what}");
-        let stat = volume.stat(inode).unwrap();
-        let expected = (node.kind, node.mode, node.uid, node.gid, node.device, node.modified, node.accessed);
-        let found = (stat.kind, stat.mode, stat.uid, stat.gid, stat.device, stat.modified, stat.accessed);
-        assert_eq!(found, expected, "{what}");
-        assert!(stat.links == links[index] || index == 0, "{what}: {} links", stat.links);
-        let attributes = volume.xattrs().unwrap();
-        for (name, value) in &node.xattrs {
-            assert_eq!(attributes.xattr(inode, name).unwrap(), *value, "{what}");
-        }
-        match node.kind {
-            FileKind::Regular => same_content(&volume, inode, tree, index, &what),
-            FileKind::Symlink => {
-                assert_eq!(volume.symlinks().unwrap().read_link(inode).unwrap(), node.target, "{what}")
-            }
-            FileKind::Directory => {
-                let mut names = 0;
-                let each = &mut |_: nandkit_vfs::DirectoryEntry<'_>| {
-                    names += 1;
-                    ControlFlow::Continue(())
-                };
-                volume.read_dir(inode, 0, each).unwrap();
-                let expected = nodes.iter().skip(1).filter(|child| child.parent == index).count();
-                let own = usize::from(index == 0 && volume.lookup(inode, b"lost+found").is_ok());
-                assert_eq!(names, expected + own, "{what}");
-            }
-            _ => {}
-        }
-    }
-}
-
-fn same_content(
-    volume: &F2fs<nandkit_block::FileDevice>,
-    inode: InodeNumber,
-    tree: &dyn SourceTree,
-    index: usize,
-    what: &str,
-) {
-    let size = tree.nodes()[index].size;
-    assert_eq!(volume.stat(inode).unwrap().size, size, "{what}");
-    let (mut at, mut expected, mut found) = (0, vec![0; 1 << 20], vec![0; 1 << 20]);
-    while at < size {
-        let count = (size - at).min(1 << 20) as usize;
-        tree.read(index, at, &mut expected[..count]).unwrap();
-        assert_eq!(volume.read(inode, at, ReadInto::Bytes(&mut found[..count])).unwrap(), count, "{what}");
-        assert!(expected[..count] == found[..count], "{what}: differs in the MiB at {at}");
-        at += count as u64;
-    }
+    built::must_hold(&volume, tree, &[b"lost+found"], context);
 }
 
 fn image(directory: &tempfile::TempDir) -> PathBuf {

@@ -1,17 +1,16 @@
 //! External tools and images for the tests.
 
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test uses its part")]
 
 use std::path::Path;
 
 use nandkit_block::{Access, BlockDevice, BlockGeometry, FileDevice};
 use nandkit_f2fs::{BlockAddress, FindingKind, NodeId};
+pub use nandkit_testkit::built::{all_kinds, everything};
 use nandkit_testkit::judges;
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Context, Lba, ReadInto};
 use nandkit_vfs::check::{Finding, Kind};
-use nandkit_vfs::source::{MemoryTree, SourceNode};
-use nandkit_vfs::{FileKind, Timestamp};
 
 /// Opens an image, retrying while another process briefly holds it: a tool that another thread is
 /// starting keeps this thread's locks on images until it runs.
@@ -85,67 +84,6 @@ pub fn bytes(random: &mut Random, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     random.fill(&mut bytes);
     bytes
-}
-
-const ACL: &[u8] = &[
-    2, 0, 0, 0, 1, 0, 6, 0, 0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 7, 0, 0xE8, 3, 0, 0, 4, 0, 4, 0, 0xFF, 0xFF, 0xFF, 0xFF,
-    0x10, 0, 7, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0x20, 0, 4, 0, 0xFF, 0xFF, 0xFF, 0xFF,
-];
-
-/// A tree with every kind of entry, content around all limits, and a directory of several levels.
-pub fn everything() -> MemoryTree {
-    all_kinds(5000)
-}
-
-/// All kinds of files, and a directory of `many` names: 700 take several levels of blocks.
-pub fn all_kinds(many: usize) -> MemoryTree {
-    let mut random = Random::new(1, "tree");
-    let mut builder = MemoryTree::builder();
-    let time = |seconds: i64| Timestamp(seconds * 1_000_000_000 + 123_456_789);
-    let mut file = |path: &str, content: Vec<u8>| {
-        let node = SourceNode::new(FileKind::Regular, 0o640).at(time(1_600_000_000)).owned_by(1000, 70_000);
-        builder.put(path.as_bytes(), node, Some(content)).unwrap();
-    };
-    for size in [0, 1, 3452, 3453, 3488, 3489, 4096, 4097, 873 * 4096, 873 * 4096 + 1, 3_000_000, 9_000_000, 17_000_000]
-    {
-        file(&format!("sizes/of-{size}"), bytes(&mut random, size));
-    }
-    for name in ["film.mp4", "base.db", "two.xz.txt"] {
-        file(&format!("kinds/{name}"), bytes(&mut random, 20_000));
-    }
-    for number in 0..many {
-        file(&format!("many/{number}-{}", "n".repeat(number % 90)), format!("file {number}").into_bytes());
-    }
-    file(&format!("names/{}", "x".repeat(255)), b"longest".to_vec());
-    file(&format!("names/{}", "\u{E4}".repeat(127)), b"letters".to_vec());
-    for (number, length) in [1, 100, 3488, 3489, 4095].into_iter().enumerate() {
-        let target = "t/".repeat(2048).into_bytes()[..length].to_vec();
-        builder.put(format!("links/{number}").as_bytes(), SourceNode::symlink(&target).at(time(-5)), None).unwrap();
-    }
-    for (name, node) in [
-        ("small", SourceNode::device(FileKind::CharacterDevice, 0o600, 1, 3)),
-        ("large", SourceNode::device(FileKind::BlockDevice, 0o660, 259, 70_000)),
-        ("pipe", SourceNode::new(FileKind::Fifo, 0o644)),
-        ("socket", SourceNode::new(FileKind::Socket, 0o755)),
-    ] {
-        builder.put(format!("devices/{name}").as_bytes(), node.at(time(0)), None).unwrap();
-    }
-    builder.link(b"kinds/hard link", b"sizes/of-9000000").unwrap();
-    builder.link(b"names/hard link", b"devices/pipe").unwrap();
-    let attributes =
-        |pairs: &[(&str, Vec<u8>)]| pairs.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.clone())).collect();
-    for (name, xattrs) in [
-        ("small", attributes(&[("security.selinux", b"u:object_r:x:s0\0".to_vec()), ("user.a", Vec::new())])),
-        ("both", attributes(&[("trusted.t", bytes(&mut random, 190)), ("user.large", bytes(&mut random, 3900))])),
-        ("acl", attributes(&[("system.posix_acl_access", ACL.to_vec())])),
-    ] {
-        let node = SourceNode { xattrs, ..SourceNode::new(FileKind::Regular, 0o6755) };
-        builder.put(format!("attributes/{name}").as_bytes(), node, Some(b"content".to_vec())).unwrap();
-    }
-    let xattrs = attributes(&[("user.of-directory", bytes(&mut random, 1000))]);
-    let node = SourceNode { xattrs, ..SourceNode::new(FileKind::Directory, 0o1777) };
-    builder.put(b"attributes/directory", node, None).unwrap();
-    MemoryTree::from_builder(builder)
 }
 
 /// The kind of a finding.
