@@ -7,7 +7,7 @@ use std::fmt;
 
 use nandkit_codec::checksum::crc32_linux;
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// First four bytes of a node.
 pub const MAGIC: u32 = 0x0610_1831;
@@ -79,8 +79,24 @@ pub const fn length_max(node_type: u8) -> Option<u32> {
     }
 }
 
+/// Compressions of data.
+pub mod compression {
+    /// None.
+    pub const NONE: u16 = 0;
+    /// LZO1X.
+    pub const LZO: u16 = 1;
+    /// Deflate, without the header and the checksum of zlib.
+    pub const ZLIB: u16 = 2;
+    /// Zstandard.
+    pub const ZSTD: u16 = 3;
+}
+
 /// Flags of the superblock.
 pub mod flag {
+    /// The tree of LEB properties is written in parts.
+    pub const BIG_LPT: u32 = 2;
+    /// Free space is to be erased at the first mount, since it was written with pages of 0xFF.
+    pub const SPACE_FIXUP: u32 = 4;
     /// Names have cookies.
     pub const DOUBLE_HASH: u32 = 8;
     /// Files may be encrypted.
@@ -95,7 +111,7 @@ pub const INODE_XATTR: u32 = 0x20;
 pub const INODE_ENCRYPTED: u32 = 0x40;
 
 /// The header of all nodes.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Header {
     /// [`MAGIC`].
@@ -115,7 +131,7 @@ pub struct Header {
 }
 
 /// A key as nodes store it: 8 bytes in use of 16.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawKey {
     /// The inode.
@@ -127,7 +143,7 @@ pub struct RawKey {
 }
 
 /// An inode node behind its header.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Inode {
     /// The key.
@@ -175,7 +191,7 @@ pub struct Inode {
 }
 
 /// A directory entry behind its header; the name follows.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Dentry {
     /// The key.
@@ -193,7 +209,7 @@ pub struct Dentry {
 }
 
 /// A data node behind its header; the data follow.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Data {
     /// The key.
@@ -207,7 +223,7 @@ pub struct Data {
 }
 
 /// A truncation behind its header.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Truncation {
     /// The inode.
@@ -221,7 +237,7 @@ pub struct Truncation {
 }
 
 /// The superblock behind its header, as far as it is used.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Superblock {
     /// Unused.
@@ -275,7 +291,7 @@ pub struct Superblock {
 }
 
 /// A master node behind its header, as far as it is used.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Master {
     /// Highest inode number.
@@ -306,13 +322,46 @@ pub struct Master {
     pub dirty: U64,
     /// Used bytes.
     pub used: U64,
+    /// Bytes in pieces too small for any node.
+    pub dead: U64,
+    /// Bytes in pieces too small for some nodes.
+    pub dark: U64,
+    /// LEB of the root of the tree of properties.
+    pub lpt_leb: U32,
+    /// Its offset.
+    pub lpt_offset: U32,
+    /// LEB where the tree of properties is continued.
+    pub lpt_head_leb: U32,
+    /// Offset there.
+    pub lpt_head_offset: U32,
+    /// LEB of the table of the tree's own LEBs.
+    pub lpt_table_leb: U32,
+    /// Its offset.
+    pub lpt_table_offset: U32,
+    /// LEB of the saved LEB numbers, of a big tree.
+    pub lpt_saved_leb: U32,
+    /// Their offset.
+    pub lpt_saved_offset: U32,
+    /// LEB where the search for LEBs to collect continues.
+    pub scan_leb: U32,
+    /// Empty LEBs.
+    pub empty_lebs: U32,
+    /// LEBs of the index.
+    pub index_lebs: U32,
+    /// LEBs of the volume.
+    pub leb_count: U32,
 }
+
+/// Bytes of a master node.
+pub const MASTER_SIZE: usize = 512;
 
 /// Bit of the master's flags: the volume was not unmounted.
 pub const MASTER_DIRTY: u32 = 1;
+/// Bit of the master's flags: there are no orphans.
+pub const MASTER_NO_ORPHANS: u32 = 2;
 
 /// A reference to a bud, behind its header.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Reference {
     /// The LEB.
@@ -324,7 +373,7 @@ pub struct Reference {
 }
 
 /// The start of a commit behind its header.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct CommitStart {
     /// The number of the commit.
@@ -332,7 +381,7 @@ pub struct CommitStart {
 }
 
 /// The beginning of an orphan node, behind its header; inode numbers of 64 bits follow.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Orphans {
     /// The number of the commit; the highest bit is set in the last orphan node of a commit.
@@ -340,7 +389,7 @@ pub struct Orphans {
 }
 
 /// The beginning of an index node, behind its header; branches follow.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Index {
     /// Number of branches.
@@ -350,7 +399,7 @@ pub struct Index {
 }
 
 /// A branch of an index node before its key.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Branch {
     /// The LEB of the child.
@@ -423,6 +472,11 @@ impl Key {
             3 => Some(KeyType::Xentry),
             _ => None,
         }
+    }
+
+    /// The second word: type, and block number or hash.
+    pub const fn word(self) -> u32 {
+        self.word
     }
 
     /// The block number or the hash.

@@ -10,6 +10,8 @@ mod damage;
 mod files;
 pub mod layout;
 mod lebs;
+mod lpt;
+mod mkfs;
 mod mount;
 mod node;
 mod probe;
@@ -23,5 +25,6 @@ mod xattr;
 
 pub use damage::DamageKind;
 pub use lebs::{LebBytes, Lebs};
+pub use mkfs::{BuildOptions, BuildReport, LebSink, build};
 pub use mount::{Ubifs, VolumeFacts};
 pub use probe::{PROBE_BYTES, begins_with_superblock, is_superblock_damaged, probe};

@@ -4,7 +4,7 @@ use nandkit_codec::compression::{Compression, decompress, inflate_raw};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::layout::{
-    BLOCK_SIZE, Data, Dentry, INLINE_MAX, INODE_ENCRYPTED, Inode, Key, NAME_MAX, name_hash, node_type,
+    BLOCK_SIZE, Data, Dentry, INLINE_MAX, INODE_ENCRYPTED, Inode, Key, NAME_MAX, compression, name_hash, node_type,
 };
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
@@ -108,10 +108,10 @@ impl<L: Lebs> Ubifs<L> {
             return Err(wrong(&format!("{size} bytes; expected 1 to {BLOCK_SIZE}")));
         };
         let is_right = match data.compression.get() {
-            0 => decompress(Compression::None, packed.get(..size).unwrap_or(&packed), out).is_ok(),
-            1 => decompress(Compression::Lzo, &packed, out).is_ok(),
-            2 => inflate_raw(&packed, out),
-            3 => decompress(Compression::Zstd, &packed, out).is_ok(),
+            compression::NONE => decompress(Compression::None, packed.get(..size).unwrap_or(&packed), out).is_ok(),
+            compression::LZO => decompress(Compression::Lzo, &packed, out).is_ok(),
+            compression::ZLIB => inflate_raw(&packed, out),
+            compression::ZSTD => decompress(Compression::Zstd, &packed, out).is_ok(),
             other => return Err(wrong(&format!("compression {other}; known are 0 to 3"))),
         };
         is_right.then_some(()).ok_or_else(|| wrong("its data cannot be decompressed"))

@@ -3,5 +3,6 @@
 mod hostile;
 mod images;
 mod journal;
+mod mkfs;
 mod nodes;
 mod volume;
