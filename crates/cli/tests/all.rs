@@ -36,6 +36,7 @@ mod jffs2_bad_input;
 mod jffs2_lost;
 mod mkfs_f2fs;
 mod mkfs_fat;
+mod mkfs_ubifs;
 mod mount;
 mod mount_atomic;
 mod mount_ends;

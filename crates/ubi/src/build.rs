@@ -40,11 +40,9 @@ impl ImageHeaders {
     }
 
     /// A PEB with this identifier and data, erased behind them.
-    fn peb(&self, vid: &VidHeader, data: &[u8], into: &mut Vec<u8>) {
+    pub fn peb(&self, vid: &VidHeader, data: &[u8]) -> Vec<u8> {
         let Geometry { peb_size, vid_offset, data_offset } = self.geometry;
-        let start = into.len();
-        into.resize(start + peb_size as usize, 0xFF);
-        let Some(peb) = into.get_mut(start..) else { return };
+        let mut peb = vec![0xFF; peb_size as usize];
         let mut put = |at: u32, bytes: &[u8]| {
             if let Some(place) = peb.get_mut(at as usize..).and_then(|rest| rest.get_mut(..bytes.len())) {
                 place.copy_from_slice(bytes);
@@ -53,10 +51,24 @@ impl ImageHeaders {
         put(0, &self.ec().encode());
         put(vid_offset, &vid.encode());
         put(data_offset, data);
+        peb
+    }
+
+    /// The PEBs of the volume table with these records, by the number of their volumes.
+    pub fn table(&self, records: &[Option<&VolumeRecord>]) -> Vec<Vec<u8>> {
+        let all = records.iter().copied().chain(std::iter::repeat(None)).take(self.records());
+        let table: Vec<u8> = all.flat_map(|record| record.map_or_else(empty_record, VolumeRecord::encode)).collect();
+        let vid = |leb| VidHeader {
+            compatibility: compatibility::REJECT,
+            volume: LAYOUT_VOLUME,
+            leb,
+            ..VidHeader::new(VolumeType::Dynamic)
+        };
+        (0..LAYOUT_LEBS).map(|leb| self.peb(&vid(leb), &table)).collect()
     }
 
     /// Why these headers cannot be written, if so.
-    fn refusal(&self) -> Option<String> {
+    pub fn refusal(&self) -> Option<String> {
         let Geometry { peb_size, vid_offset, data_offset } = self.geometry;
         (!self.ec().fits(peb_size)).then(|| {
             format!(
@@ -102,18 +114,7 @@ pub fn build(headers: &ImageHeaders, volumes: &[VolumeContent<'_>]) -> Result<Ve
             return Err(format!("volume '{name}': {} bytes do not fit in {room}", volume.content.len()));
         }
     }
-    let empty = empty_record();
-    let table: Vec<u8> = records.iter().flat_map(|record| record.map_or(empty, VolumeRecord::encode)).collect();
-    let mut image = Vec::new();
-    for leb in 0..LAYOUT_LEBS {
-        let vid = VidHeader {
-            compatibility: compatibility::REJECT,
-            volume: LAYOUT_VOLUME,
-            leb,
-            ..VidHeader::new(VolumeType::Dynamic)
-        };
-        headers.peb(&vid, &table, &mut image);
-    }
+    let mut image = headers.table(&records).concat();
     for volume in volumes {
         let size = (leb_size - volume.record.data_pad) as usize;
         let used_lebs = volume.content.len().div_ceil(size.max(1)) as u32;
@@ -130,7 +131,7 @@ pub fn build(headers: &ImageHeaders, volumes: &[VolumeContent<'_>]) -> Result<Ve
                     VidHeader { data_size: data.len() as u32, used_lebs, data_checksum: checksum(data), ..vid }
                 }
             };
-            headers.peb(&vid, data, &mut image);
+            image.extend(headers.peb(&vid, data));
         }
     }
     Ok(image)

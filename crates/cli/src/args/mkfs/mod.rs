@@ -3,6 +3,7 @@
 mod f2fs;
 mod fat;
 mod jffs2;
+mod ubifs;
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use super::image::AndroidOptions;
 /// Arguments of `mkfs`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nandkit mkfs jffs2 --from rootfs --erase-size 128K image.jffs2\n  nandkit mkfs f2fs --from rootfs image.f2fs\n  nandkit mkfs fat --size 16M image.fat"
+    after_help = "Examples:\n  nandkit mkfs jffs2 --from rootfs --erase-size 128K image.jffs2\n  nandkit mkfs f2fs --from rootfs image.f2fs\n  nandkit mkfs ubi --from rootfs --device slc-256m image.ubi\n  nandkit mkfs fat --size 16M image.fat"
 )]
 pub struct MkfsArguments {
     /// The format.
@@ -29,6 +30,12 @@ pub enum MkfsFormat {
     Jffs2(Box<jffs2::Jffs2Arguments>),
     /// Make an F2FS volume, empty or with a tree; the same tree and options give the same bytes.
     F2fs(Box<f2fs::F2fsArguments>),
+    /// Make a UBIFS volume, empty or with a tree, in a file of its own; the same tree and options
+    /// give the same bytes.
+    Ubifs(Box<ubifs::UbifsArguments>),
+    /// Make a UBI image with a UBIFS volume, empty or with a tree; the same tree and options give
+    /// the same bytes.
+    Ubi(Box<ubifs::UbiArguments>),
     /// Make a FAT volume, empty or with a tree; the same tree and options give the same bytes.
     Fat(Box<fat::FatArguments>),
 }
@@ -39,6 +46,8 @@ impl MkfsFormat {
         match self {
             Self::Jffs2(arguments) => arguments.asked(),
             Self::F2fs(arguments) => arguments.asked(),
+            Self::Ubifs(arguments) => arguments.asked(),
+            Self::Ubi(arguments) => arguments.asked(),
             Self::Fat(arguments) => arguments.asked(),
         }
     }

@@ -1,6 +1,7 @@
 //! UBIFS in the table of formats: a volume in a file of its own, as mkfs.ubifs makes it. Volumes in
 //! UBI are opened by `ubi`, with what stands here.
 
+pub mod build;
 mod info;
 
 use nandkit_flash::{Flash, Look as _};
