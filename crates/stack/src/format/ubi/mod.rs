@@ -17,6 +17,7 @@ use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{ErrorKind, FileSystem, InodeNumber};
 
 use super::detected::{DetectedFormat, View};
+use super::fact::json;
 use super::{
     Fact, FlashWriter, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo, ubifs,
 };
@@ -81,9 +82,10 @@ impl Format for UbiFormat {
         if let Some(index) = volume::chosen(&device, how.options)? {
             match volume::mounted(device, index) {
                 Ok(mounted) => {
-                    // The kind is that of the image.
-                    let shown = ubifs::facts(&mounted).into_iter();
-                    facts.extend(shown.map(|fact| Fact { members: Vec::new(), ..fact }));
+                    // The kind is that of the image: in JSON the volume is a member of its own.
+                    let inner = ubifs::facts(&mounted);
+                    facts.push(Fact::member("ubifs", json(&inner)));
+                    facts.extend(inner.into_iter().map(|fact| Fact { members: Vec::new(), ..fact }));
                     notes.extend(ubifs::notes(&mounted));
                 }
                 Err(FormatError::Told { detail, .. }) => notes.push(detail),
