@@ -15,7 +15,7 @@ use crate::process;
 /// The programs that preparing or running a guest takes. The C compiler also needs the C library's
 /// static form, which has the same package everywhere on Debian and is found missing when the
 /// helper is linked.
-const TOOLS: [Judge; 20] = [
+const TOOLS: [Judge; 21] = [
     Judge { tool: "setfacl", package: "acl" },
     Judge { tool: "qemu-system-x86_64", package: "qemu-system-x86" },
     Judge { tool: "busybox", package: "busybox-static" },
@@ -34,6 +34,7 @@ const TOOLS: [Judge; 20] = [
     Judge { tool: "e2fsck", package: "e2fsprogs" },
     Judge { tool: "chattr", package: "e2fsprogs" },
     Judge { tool: "fallocate", package: "util-linux" },
+    Judge { tool: "chrt", package: "util-linux" },
     Judge { tool: "setfattr", package: "attr" },
     Judge { tool: "ldd", package: "libc-bin" },
 ];
@@ -75,7 +76,7 @@ const MODULES: [&str; 29] = [
 ];
 
 /// Programs of the guest beside busybox.
-const PROGRAMS: [&str; 17] = [
+const PROGRAMS: [&str; 18] = [
     "nandwrite",
     "nanddump",
     "flash_erase",
@@ -92,6 +93,7 @@ const PROGRAMS: [&str; 17] = [
     "e2fsck",
     "chattr",
     "fallocate",
+    "chrt",
     "setfattr",
 ];
 

@@ -70,6 +70,24 @@ impl Manifest {
         self
     }
 
+    /// The part below a directory of the root, whose own line becomes the root's.
+    pub fn below(&self, directory: &str) -> Self {
+        let relative = |path: &str| match path.strip_prefix(directory)? {
+            "" => Some(".".to_owned()),
+            rest => rest.strip_prefix('/').map(str::to_owned),
+        };
+        let first_name = |fields: &[String]| {
+            let mut fields = fields.to_vec();
+            if let Some(first) = fields.last_mut()
+                && let Some(name) = relative(first)
+            {
+                *first = name;
+            }
+            fields
+        };
+        Self(self.0.iter().filter_map(|(path, fields)| Some((relative(path)?, first_name(fields)))).collect())
+    }
+
     /// Removes the modification times of directories. mkfs.jffs2 puts a child's time into its
     /// directory entry, and Linux takes the time of the latest entry for the directory's where that
     /// is newer by version than the directory's own node.
@@ -171,6 +189,15 @@ mod tests {
             assert_eq!(ours.must_equal(&at(theirs), "times").is_ok(), equal, "{theirs}");
         }
         assert!(at("500").with_later_times_of(&manifest("")).must_equal(&manifest(""), "gone").is_err());
+    }
+
+    #[test]
+    fn a_part_is_what_a_list_of_that_directory_says() {
+        let line = |path: &str, first: &str| format!("{path}\tf\t0644\t1\t2\t3\t2\t5\t-\t-\tabc\t-\t{first}\n");
+        let directory = |path: &str| format!("{path}\td\t0755\t0\t0\t-\t-\t9\t-\t-\t-\t-\t-\n");
+        let whole = format!("{}{}{}{}", directory("d"), line("d/a", "-"), line("d/b", "d/a"), line("dd", "-"));
+        let part = format!("{}{}{}", directory("."), line("a", "-"), line("b", "a"));
+        assert_eq!(manifest(&whole).below("d"), Manifest::parse(&part).unwrap());
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod served;
 pub mod test;
 mod third_leg;
 mod trial;
+mod ubifs;
 mod wear;
 
 use std::time::Duration;
@@ -29,7 +30,7 @@ use build::Kernel;
 use guest::Guest;
 pub use ours::Nandkit;
 
-const COMMANDS: &str = "build, boot, run, test, cuts, ecc, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, wear, compare-wear";
+const COMMANDS: &str = "build, boot, run, test, cuts, ecc, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, ubifs, wear, compare-wear";
 
 /// Unpacks the kernel and compiles what a guest boots with, where that is not there yet.
 pub fn prepare() -> Result<()> {
@@ -62,6 +63,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         "f2fs-recover" => f2fs_recover::run(rest),
         "f2fs-turns" => f2fs_turns::run(rest),
         "f2fs-overwrite" => f2fs_overwrite::run(rest),
+        "ubifs" => ubifs::run(rest),
         "wear" => wear::run(rest),
         "compare-wear" => compare_wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),

@@ -239,10 +239,11 @@ impl Set<'_> {
     }
 }
 
-fn must_be_root() -> Result<()> {
+/// An error where this is not run as root.
+pub fn must_be_root() -> Result<()> {
     if process::output(Command::new("id").arg("-u"))?.trim() != "0" {
         bail!(
-            "only root can make device nodes and give files away, which the tree of the test needs: run this as root"
+            "only root can make device nodes and give files away, which the trees of the trials need: run this as root"
         );
     }
     Ok(())
