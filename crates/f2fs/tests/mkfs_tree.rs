@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::made::{clock, complaints, everything, new_image, open_image};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, MkfsReport, features_named};
 use nandkit_f2fs::{F2fs, MountOptions};
-use nandkit_testkit::built;
+use nandkit_testkit::trees::built;
 use nandkit_units::ReadInto;
 use nandkit_vfs::source::{MemoryTree, SourceNode, SourceTree};
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem};

@@ -1,7 +1,6 @@
 //! Conformance suites, cut plans, model oracles and outside judges for tests
 
 pub mod block_suite;
-pub mod built;
 pub mod durability;
 pub mod flash_memory;
 pub mod flash_suite;

@@ -81,7 +81,7 @@ pub const fn length_max(node_type: u8) -> Option<u32> {
 
 /// Compressions of data.
 pub mod compression {
-    /// None.
+    /// Not compressed.
     pub const NONE: u16 = 0;
     /// LZO1X.
     pub const LZO: u16 = 1;

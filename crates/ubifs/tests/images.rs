@@ -84,8 +84,8 @@ fn other_bytes_are_refused() {
     assert!(error(cut).contains("neither LEB 1 nor LEB 2"));
 }
 
-/// A volume of the geometry that comes first in [`SHAPES`], with some small files; each node of this
-/// type was changed.
+/// A volume of the geometry that comes first in [`SHAPES`], with some small files; each node of
+/// this type was changed.
 fn changed(node_type: u8, change: impl Fn(&mut [u8])) -> (tempfile::TempDir, LebBytes) {
     let directory = tempfile::tempdir().expect("a directory");
     let root = directory.path().join("tree");

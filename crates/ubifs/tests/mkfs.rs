@@ -1,8 +1,8 @@
 //! Volumes that we make: we read them whole, and their geometry is that of mkfs.ubifs.
 
 use nandkit_codec::compression::Compression;
-use nandkit_testkit::built::{all_kinds, must_hold};
 use nandkit_testkit::rounds::in_parallel;
+use nandkit_testkit::trees::built::{all_kinds, must_hold};
 use nandkit_ubifs::layout::{HEADER_SIZE, Superblock};
 use nandkit_ubifs::{BuildOptions, LebBytes, LebSink, Ubifs, build};
 use nandkit_vfs::source::{MemoryTree, SourceTree};

@@ -122,7 +122,7 @@ pub const OUTSIDE: &[(&str, &[&str], &str)] = &[
     ("indicatif", &["cli"], "only the doors know a terminal"),
     (
         "rayon",
-        &["lab", "tree", "cli", "jffs2"],
+        &["lab", "tree", "cli", "jffs2", "ubifs"],
         "a run is one thread; only grids of runs, the files of a tree, and images that are built or scanned go in parallel",
     ),
     ("fuser", &["fuse"], "only a door talks to the kernel"),

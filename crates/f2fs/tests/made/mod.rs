@@ -6,8 +6,8 @@ use std::path::Path;
 
 use nandkit_block::{Access, BlockDevice, BlockGeometry, FileDevice};
 use nandkit_f2fs::{BlockAddress, FindingKind, NodeId};
-pub use nandkit_testkit::built::{all_kinds, everything};
 use nandkit_testkit::judges;
+pub use nandkit_testkit::trees::built::{all_kinds, everything};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Context, Lba, ReadInto};
 use nandkit_vfs::check::{Finding, Kind};

@@ -89,7 +89,7 @@ pub enum FlashWriter {
     /// All blocks are erased, then pages are written.
     #[default]
     Pages,
-    /// The same, with cleanmarkers in erased blocks.
+    /// As `Pages`, with cleanmarkers in erased blocks.
     Cleanmarkers,
     /// ubiformat, which keeps the erase counter of each block.
     Ubiformat,

@@ -339,8 +339,8 @@ impl ReadInto<'_> {
         }
     }
 
-    /// Has `read` fill the first `length` bytes, and delivers them: for stores that know nothing but
-    /// bytes. Errors: those of `read`.
+    /// Has `read` fill the first `length` bytes, and delivers them: for stores that know only bytes.
+    /// Errors: those of `read`.
     pub fn fill_by<E>(mut self, length: usize, read: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<(), E> {
         if let Self::Bytes(bytes) = &mut self {
             return read(bytes.get_mut(..length).unwrap_or_default());

@@ -3,7 +3,8 @@
 use super::{SourceNode, SourceTree, to_read};
 use crate::{FileKind, Result};
 
-/// A batch ends with the piece that brings it to so many bytes of content: enough for many threads, and little memory.
+/// A batch ends with the piece that brings it to so many bytes of content: enough for many threads,
+/// and little memory.
 const BATCH: u64 = 8 << 20;
 
 /// Large files are divided so that they too keep all threads busy; a multiple of every page size.

@@ -1,10 +1,12 @@
-# What Linux does on one flash for `cargo xtask kernel ubifs`. The lines before this file set up the flash and say: `compr` the
-# compressor, `mib` how much each churn writes, `writes` how many cuts there are between writes, `percent` how full the volume is kept.
-# Snapshots gather in /run/NAME; what they must hold in NAME.tree, as Linux sees it while the volume is mounted.
+# What Linux does on one flash for `cargo xtask kernel ubifs`. The lines before this file set up the
+# flash and say: `compr` the compressor, `mib` how much each churn writes, `writes` how many cuts
+# there are between writes, `percent` how full the volume is kept. Snapshots gather in /run/NAME;
+# what they must hold in NAME.tree, as Linux sees it while the volume is mounted.
 
 step() { read -r up rest </proc/uptime; echo "$up s: $*"; }
 
-# A real-time process on the only processor: nothing else runs until the dump is done, so that it is what a power cut would leave.
+# A real-time process on the only processor: nothing else runs until the dump is done, so that it is
+# what a power cut would leave.
 snapshot() {
     chrt -f 50 nanddump --quiet --bb=dumpbad --noecc --oob --file=/run/$1 /dev/mtd0
     echo $1 >>snapshots
@@ -115,7 +117,8 @@ orphans() {
     settle
 }
 
-# Cuts between writes, the first half of them with commits beside them: the tree made above does not change.
+# Cuts between writes, the first half of them with commits beside them: the tree made above does not
+# change.
 cuts() {
     helper churn /mnt $seed $percent 4000 >/dev/null & churner=$!
     while :; do sync; usleep 30000; done & syncer=$!
@@ -130,7 +133,8 @@ cuts() {
     wait $churner $syncer || true
 }
 
-# A cut as UBIFS emulates it for its own tests, which leaves half-written pages; it says so with the traces of calls.
+# A cut as UBIFS emulates it for its own tests, which leaves half-written pages; it says so with the
+# traces of calls.
 emulated() {
     echo 1 >/sys/kernel/debug/ubifs/ubi0_0/tst_recovery
     helper churn /mnt $((seed + 1)) $percent $((6 * mib)) >/dev/null 2>&1 & churner=$!

@@ -1,5 +1,7 @@
 //! Trees on this machine for outside tools to make images of.
 
+pub mod built;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
