@@ -67,14 +67,14 @@ impl Volume {
     /// Where the node of this type with this key stands, for names also with this name.
     pub fn find(&self, node_type: u8, key: Key, name: &[u8]) -> usize {
         let key = key_bytes(key);
-        let places = (0..self.image.bytes.len()).step_by(8).filter(|at| self.word(*at) == MAGIC);
+        let mut places = (0..self.image.bytes.len()).step_by(8).filter(|at| self.word(*at) == MAGIC);
         let is_it = |at: &usize| {
             let body = &self.image.bytes[at + HEADER_SIZE..];
             self.image.bytes[at + 20] == node_type
                 && body[..8] == key[..8]
                 && (name.is_empty() || body[32..].starts_with(name))
         };
-        places.filter(is_it).next_back().expect("a node")
+        places.rfind(is_it).expect("a node")
     }
 
     /// The bytes of the node at a place.

@@ -339,7 +339,7 @@ impl ReadInto<'_> {
         }
     }
 
-    /// Has `read` fill the first `length` bytes, and delivers them: for stores that know only bytes.
+    /// Has `read` fill the first `length` bytes, and delivers them: for stores of bytes alone.
     /// Errors: those of `read`.
     pub fn fill_by<E>(mut self, length: usize, read: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<(), E> {
         if let Self::Bytes(bytes) = &mut self {
