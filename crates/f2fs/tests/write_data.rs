@@ -376,7 +376,7 @@ fn overwrites_of_a_nearly_full_volume_are_collected() {
                 };
                 // The free space was overwritten several times.
                 assert!(taken(true) == 0 || !options.lfs, "gaps are not filled with mode=lfs");
-                assert!(taken(!options.lfs) > 100, "{} and {}", taken(true), taken(false));
+                assert!(taken(!options.lfs) > 40, "{} and {}", taken(true), taken(false));
                 unmount(volume);
                 assert_sound(&path, &format!("{name}, {number} overwrites"));
                 volume = mount(&path, options);

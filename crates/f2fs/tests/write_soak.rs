@@ -14,7 +14,7 @@ use nandkit_vfs::{Changes, FileSystem, NewNode};
 
 #[test]
 fn cuts_on_every_shape_lose_nothing() {
-    let course = Course { lives: 1, steps: 28, recovery_every: 8, fsck_every: 120, ..Course::USUAL };
+    let course = Course { lives: 1, steps: 28, recovery_every: 8, fsck_every: 90, ..Course::USUAL };
     let mut tally = Tally::default();
     (0..shapes().len() as u64).for_each(|seed| soak(1000 * shapes().len() as u64 + seed, course, &mut tally));
     let of = |cause: usize| tally.cuts.iter().filter(|cut| cut.0 == cause).count();
