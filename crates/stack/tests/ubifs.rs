@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use nandkit_stack::image::{self, Image, OpenOptions};
+use nandkit_stack::image::{self, OpenOptions};
 use nandkit_testkit::judges::must_run;
 use nandkit_testkit::listing::{assert_same, of_directory, of_volume};
 use nandkit_testkit::trees::plant_all_sizes;
@@ -60,21 +60,6 @@ fn the_only_ubifs_of_a_dump_is_opened_without_an_option() {
         let checked = image::check(&path, &OpenOptions::default()).expect("a check");
         assert!(checked.report.findings.is_empty(), "{:?}", checked.report.findings);
     }
-}
-
-#[test]
-fn the_facts_of_the_volume_are_a_member_of_those_of_the_device() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let (_, rootfs) = planted(directory.path());
-    let path = directory.path().join("dump");
-    std::fs::write(&path, dump(&[("rootfs", &rootfs)])).expect("written");
-    let Image::Dump(summary) = image::inspect(&path, &OpenOptions::default()).expect("a dump") else {
-        panic!("a chip");
-    };
-    let told = image::fact::json(&summary.volume);
-    assert_eq!((&told["kind"], &told["leb_size"]), (&"ubi".into(), &GEOMETRY.leb_size().into()));
-    assert_eq!((&told["ubifs"]["kind"], &told["ubifs"]["is_dirty"]), (&"ubifs".into(), &false.into()));
-    assert_eq!(told["ubifs"]["replayed_nodes"], 0);
 }
 
 #[test]
