@@ -30,13 +30,22 @@ pub struct ForReading<D> {
 /// recovery changes: nodes of the chain, and tables.
 pub fn recovered_several<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<ForReading<D>> {
     let overlays = devices.into_iter().map(OverlayDevice::new).collect::<nandkit_block::Result<Vec<_>>>();
-    let overlays = overlays.map_err(|error| FsError::device("laying memory over the device", error))?;
+    let mut devices = overlays.map_err(|error| FsError::device("laying memory over the device", error))?;
+    let lent = devices.iter_mut().map(|device| Box::new(device) as Box<dyn BlockDevice + '_>).collect();
+    let recovered = recover_on(lent, clock)?;
+    Ok(ForReading { devices, recovered })
+}
+
+/// Recovers what stands on `devices`, if anything has to be. One type of device whatever they are,
+/// and compiled where volumes of that type are mounted: each writer of volumes is a quarter of a
+/// megabyte of program.
+#[inline]
+fn recover_on(devices: Vec<Box<dyn BlockDevice + '_>>, clock: Clock) -> Result<Recovered> {
     let mut notes = Vec::new();
-    let opened = open::open(overlays, clock, &mut |finding| notes.push(finding))?;
+    let opened = open::open(devices, clock, &mut |finding| notes.push(finding))?;
     let unclean = !opened.state.orphans.is_empty() || notes.iter().any(|note| note.kind == FindingKind::NotReplayed);
     if !unclean {
-        let devices = opened.blocks.devices.into_inner();
-        return Ok(ForReading { devices, recovered: Recovered::default() });
+        return Ok(Recovered::default());
     }
     // Discards would also have to be kept in memory.
     let options = WriteOptions {
@@ -47,8 +56,8 @@ pub fn recovered_several<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Resul
     };
     let volume = WritableVolume::from_opened(opened, options, notes)?;
     let recovered = volume.recovered();
-    let devices = volume.unmount().map_err(|(_, error)| error)?;
-    Ok(ForReading { devices, recovered })
+    volume.unmount().map_err(|(_, error)| error)?;
+    Ok(recovered)
 }
 
 /// Does [`recovered_several`] for a volume on one device.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use nandkit_block::{Access, FileDevice};
+use nandkit_block::{Access, BlockDevice, FileDevice};
 use nandkit_fat::{Cache, Fat, MountOptions, WriteBack, format};
 use nandkit_units::{Clock, Nanos, format_bytes};
 use nandkit_vfs::path::write_inode;
@@ -86,7 +86,7 @@ impl BuildVolume for FatBuild {
         let write_back = WriteBack::Back { dirty_limit: CACHE_SECTORS, age_limit: Nanos(u64::MAX) };
         let cache = Cache::Sectors { sectors: CACHE_SECTORS, write_back, data: false };
         let options = MountOptions { cache, barriers: false, ..MountOptions::default() };
-        let mut volume = Fat::mount(device, clock, options).map_err(told)?;
+        let mut volume = Fat::mount(Box::new(device) as Box<dyn BlockDevice>, clock, options).map_err(told)?;
         let written = match tree {
             Some(tree) => write(&mut volume, tree, progress).map_err(told)?,
             None => Written::default(),
