@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use nandkit_stack::image::{self, OpenOptions};
+use nandkit_stack::image::{self, Image, OpenOptions};
 use nandkit_testkit::judges::must_run;
 use nandkit_testkit::listing::{assert_same, of_directory, of_volume};
 use nandkit_testkit::trees::plant_all_sizes;
@@ -12,6 +12,9 @@ use nandkit_ubi::build::{ImageHeaders, VolumeContent, build};
 use nandkit_ubi::layout::{VolumeRecord, VolumeType};
 
 const GEOMETRY: Geometry = Geometry { peb_size: 128 << 10, vid_offset: 2048, data_offset: 4096 };
+
+/// Bytes in front of a device.
+const BOOT_LOADER: usize = 256 << 10;
 
 fn planted(directory: &Path) -> (std::path::PathBuf, Vec<u8>) {
     let (root, image) = (directory.join("tree"), directory.join("volume"));
@@ -35,7 +38,7 @@ fn dump(volumes: &[(&str, &[u8])]) -> Vec<u8> {
         .collect();
     let headers = ImageHeaders { geometry: GEOMETRY, image_sequence: 9, erase_counter: 1 };
     let device = build(&headers, &contents).expect("volumes that fit");
-    [vec![0x5A; 256 << 10], device].concat()
+    [vec![0x5A; BOOT_LOADER], device].concat()
 }
 
 fn names(path: &Path, options: &OpenOptions) -> Vec<String> {
@@ -60,6 +63,35 @@ fn the_only_ubifs_of_a_dump_is_opened_without_an_option() {
         let checked = image::check(&path, &OpenOptions::default()).expect("a check");
         assert!(checked.report.findings.is_empty(), "{:?}", checked.report.findings);
     }
+}
+
+/// Linux fills a flash from its end. By a wrong layout with OOB every 17th header is in its place.
+#[test]
+fn a_flash_that_is_used_at_its_end_is_read_without_its_oob() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("dump");
+    let geometry = Geometry { peb_size: 16 << 10, vid_offset: 256, data_offset: 512 };
+    let record = VolumeRecord {
+        reserved_pebs: 1000,
+        alignment: 1,
+        data_pad: 0,
+        volume_type: VolumeType::Dynamic,
+        is_updating: false,
+        name: b"files".to_vec(),
+        flags: 0,
+    };
+    let content = vec![0x5A; 300 * geometry.leb_size() as usize];
+    let headers = ImageHeaders { geometry, image_sequence: 9, erase_counter: 1 };
+    let used = build(&headers, &[VolumeContent { number: 0, record, content: &content }]).expect("a volume that fits");
+    let mut free = vec![0xFF; geometry.peb_size as usize];
+    free[..64].copy_from_slice(&used[..64]);
+    std::fs::write(&path, [free.repeat(1024 - used.len() / free.len()), used].concat()).expect("written");
+    let Image::Dump(summary) = image::inspect(&path, &OpenOptions::default()).expect("a dump") else {
+        panic!("a chip");
+    };
+    let found = &summary.detections[0];
+    assert_eq!((found.format, found.erase_size, found.oob_size), ("ubi", 16 << 10, 0), "{summary:?}");
+    assert_eq!(names(&path, &OpenOptions::default()), ["/files"]);
 }
 
 #[test]
@@ -119,7 +151,7 @@ fn a_missing_block_costs_what_stood_in_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let (root, rootfs) = planted(directory.path());
     let whole = dump(&[("rootfs", &rootfs)]);
-    let (peb, first) = (GEOMETRY.peb_size as usize, (256 << 10) + 2 * GEOMETRY.peb_size as usize);
+    let (peb, first) = (GEOMETRY.peb_size as usize, BOOT_LOADER + 2 * GEOMETRY.peb_size as usize);
     let path = directory.path().join("dump");
     let expected = of_directory(&root, None);
     let (mut read, mut told) = (0, 0);

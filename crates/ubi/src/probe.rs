@@ -44,7 +44,7 @@ pub struct Survey {
     pub vid_offset: u32,
     /// Where data lie.
     pub data_offset: u32,
-    /// The blocks that were looked at to find the size of PEBs.
+    /// Its blocks.
     pub blocks: BlockCounts,
 }
 
@@ -165,9 +165,11 @@ fn survey(search: &mut HeaderSearch<'_, impl Look>, from: u64, depth: Depth, ask
     // may be images inside volumes. Otherwise what fits best.
     let fits: Vec<Fitted> = fits.collect();
     let good = fits.iter().find(|fit| fit.blocks.is_good());
-    let Fitted { offsets, peb_size, start, blocks } = *good.or(fits.iter().max_by_key(|fit| fit.blocks.quality()))?;
+    let Fitted { offsets, peb_size, start, .. } = *good.or(fits.iter().max_by_key(|fit| fit.blocks.quality()))?;
     let walk = Walk { device, offsets, peb_size, length };
     let range = walk.begin(start, from)..walk.end(start);
+    // The first headers may all be those of free blocks: Linux takes blocks from the end first.
+    let blocks = count(device, start..range.end, &offsets, peb_size);
     Some(Survey { range, peb_size, vid_offset: offsets.vid_offset, data_offset: offsets.data_offset, blocks })
 }
 
@@ -189,7 +191,8 @@ fn fit(device: &impl Look, offsets: EcHeader, headers: &[(u64, EcHeader)], asked
     let is_possible = |size: &u32| offsets.fits(*size) && u64::from(*size) <= length;
     let fitted = sizes.into_iter().filter(is_possible).map(|peb_size| {
         let start = most_common_phase(headers, peb_size);
-        Fitted { offsets, peb_size, start, blocks: count(device, start, headers, &offsets, peb_size) }
+        let end = headers.last().map_or(start, |(at, _)| at + 1);
+        Fitted { offsets, peb_size, start, blocks: count(device, start..end, &offsets, peb_size) }
     });
     // Half the size has as many headers if the second half of each PEB is blank; twice the size has
     // half of them.
@@ -268,17 +271,10 @@ fn header_at<T>(device: &impl Look, at: u64, decode: impl Fn(&[u8; HEADER_SIZE])
     decode(&bytes)
 }
 
-/// Looks at the blocks of one size, from the first header to the last one that was found.
-fn count(
-    device: &impl Look,
-    start: u64,
-    headers: &[(u64, EcHeader)],
-    offsets: &EcHeader,
-    peb_size: u32,
-) -> BlockCounts {
-    let last = headers.last().map_or(start, |(at, _)| *at);
+/// Looks at the blocks of one size that begin in a range.
+fn count(device: &impl Look, range: Range<u64>, offsets: &EcHeader, peb_size: u32) -> BlockCounts {
     let mut counts = BlockCounts::default();
-    for at in (start..=last).step_by(peb_size.max(PEB_SIZE_MIN) as usize) {
+    for at in range.step_by(peb_size.max(PEB_SIZE_MIN) as usize) {
         let ec = match header_at(device, at, EcHeader::decode) {
             Decoded::Erased => continue,
             other => other.header(),

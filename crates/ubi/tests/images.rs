@@ -145,6 +145,20 @@ fn headers_that_fit_blocks_of_no_size_are_not_advised_another_size() {
 }
 
 #[test]
+fn used_blocks_may_stand_behind_many_free_ones() {
+    for (geometry, _) in GEOMETRIES {
+        let geometry = Geometry { peb_size: 16 << 10, ..geometry };
+        let image = two_volumes(geometry, &content(40_000), &content(100_000));
+        let mut free = vec![0xFF; geometry.peb_size as usize];
+        free[..64].copy_from_slice(&image[..64]);
+        let pebs = 300 + image.len() as u32 / geometry.peb_size;
+        let survey = first([free.repeat(300), image].concat());
+        assert!(survey.is_sure() && survey.blocks.identified > 8, "{survey:?}");
+        assert_eq!((survey.peb_size, survey.blocks.headed), (geometry.peb_size, pebs));
+    }
+}
+
+#[test]
 fn an_image_inside_a_volume_does_not_change_the_size_of_pebs() {
     let inner = Geometry { peb_size: 4096, vid_offset: 64, data_offset: 128 };
     let inside = two_volumes(inner, &content(9000), &content(30_000));
