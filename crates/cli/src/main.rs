@@ -72,6 +72,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Check(arguments) => image::check(&arguments),
         Command::Rescue(arguments) => image::rescue(&arguments),
         Command::Resize(arguments) => image::resize(&arguments),
+        Command::Ubi(arguments) => image::ubi(arguments),
         Command::Mkfs(arguments) => image::mkfs(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Exec(arguments) => exec::exec(&arguments),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nandkit_flash::Flash;
 use nandkit_units::{Cause, Clock};
-use nandkit_vfs::check::{Finding, Severity};
+use nandkit_vfs::check::{Finding, Findings, Severity};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::claims::Claims;
@@ -16,9 +16,9 @@ use crate::scan::{self, Geometry};
 use crate::table::{self, VolumeTable};
 use crate::verified::Verified;
 use crate::volume::{Volume, name_files};
-use crate::{DamageKind, Leb};
+use crate::{DamageKind, Leb, Peb};
 
-/// An attached UBI device, for reading.
+/// An attached UBI device, for reading; a [`UbiWriter`](crate::write::UbiWriter) changes it.
 #[derive(Debug)]
 pub struct Ubi<F> {
     pub(crate) medium: Medium<F>,
@@ -27,6 +27,13 @@ pub struct Ubi<F> {
     pub(crate) counts: PebCounts,
     pub(crate) volumes: Vec<Volume>,
     pub(crate) damage: Vec<Finding>,
+    /// The PEBs of the volume table's copies.
+    pub(crate) table_copies: Vec<Option<Claim>>,
+    /// PEBs that a writer leaves alone.
+    pub(crate) aside: Vec<Peb>,
+    marked: Vec<Peb>,
+    /// Why the device cannot be written, if so.
+    pub(crate) obstacle: Option<String>,
     /// The first byte that a cut dump lacks in the middle of a PEB in use.
     end: Option<u64>,
     verified: Verified,
@@ -51,11 +58,25 @@ impl<F: Flash> Ubi<F> {
             true => VolumeTable { is_whole: true, ..VolumeTable::default() },
             false => table::read(&medium, &scan.geometry, &copies, &mut |finding| claims.findings.add(finding))?,
         };
+        if !table.is_whole {
+            claims.obstacle = Some("no copy of the volume table is whole".to_owned());
+        }
         let volumes = volumes(&mut claims, &scan.geometry, table);
-        let (counts, damage) = (claims.counts, claims.findings.into_list());
-        let (geometry, image_sequence) = (scan.geometry, scan.image_sequence);
-        let verified = Verified::none_of(medium.pebs());
-        Ok(Self { geometry, image_sequence, counts, volumes, damage, end: None, verified, medium })
+        let Claims { counts, findings, aside, marked, obstacle, .. } = claims;
+        Ok(Self {
+            geometry: scan.geometry,
+            image_sequence: scan.image_sequence,
+            counts,
+            volumes,
+            damage: findings.into_list(),
+            table_copies: copies,
+            aside,
+            marked,
+            obstacle,
+            end: None,
+            verified: Verified::none_of(medium.pebs()),
+            medium,
+        })
     }
 
     /// Where headers and data lie in each PEB.
@@ -81,6 +102,27 @@ impl<F: Flash> Ubi<F> {
     /// What attaching found.
     pub fn damage(&self) -> &[Finding] {
         &self.damage
+    }
+
+    pub(crate) fn volume_mut(&mut self, number: u32) -> Option<&mut Volume> {
+        self.volumes.iter_mut().find(|volume| volume.number == number)
+    }
+
+    /// Orders the volumes and names their files anew.
+    pub(crate) fn rename_files(&mut self) {
+        self.volumes.sort_by_key(|volume| volume.number);
+        name_files(&mut self.volumes, &mut Findings::default());
+    }
+
+    /// Notes that the content of a PEB changes.
+    pub(crate) fn forget_verified(&self, peb: Peb) {
+        self.verified.remove(peb);
+    }
+
+    /// The PEBs that are marked bad and count all the same, since their headers are intact. Linux
+    /// does not look at them.
+    pub fn marked(&self) -> &[Peb] {
+        &self.marked
     }
 
     /// Adds damage that the caller knows of, such as the end of a dump in the middle of a block.

@@ -29,11 +29,6 @@ pub struct ImageHeaders {
 }
 
 impl ImageHeaders {
-    /// Records in a volume table: as many as a LEB holds.
-    fn records(&self) -> usize {
-        (VOLUMES_MAX as usize).min(self.geometry.leb_size() as usize / RECORD_SIZE)
-    }
-
     fn ec(&self) -> EcHeader {
         let Self { geometry: Geometry { vid_offset, data_offset, .. }, image_sequence, erase_counter } = *self;
         EcHeader { erase_counter, vid_offset, data_offset, image_sequence }
@@ -56,7 +51,7 @@ impl ImageHeaders {
 
     /// The PEBs of the volume table with these records, by the number of their volumes.
     pub fn table(&self, records: &[Option<&VolumeRecord>]) -> Vec<Vec<u8>> {
-        let all = records.iter().copied().chain(std::iter::repeat(None)).take(self.records());
+        let all = records.iter().copied().chain(std::iter::repeat(None)).take(records_of(&self.geometry));
         let table: Vec<u8> = all.flat_map(|record| record.map_or_else(empty_record, VolumeRecord::encode)).collect();
         let vid = |leb| VidHeader {
             compatibility: compatibility::REJECT,
@@ -85,7 +80,7 @@ pub fn build(headers: &ImageHeaders, volumes: &[VolumeContent<'_>]) -> Result<Ve
         return Err(why);
     }
     let leb_size = headers.geometry.leb_size();
-    let mut records: Vec<Option<&VolumeRecord>> = vec![None; headers.records()];
+    let mut records: Vec<Option<&VolumeRecord>> = vec![None; records_of(&headers.geometry)];
     for volume in volumes {
         let name = String::from_utf8_lossy(&volume.record.name);
         let taken = |record: &&VolumeRecord| record.name == volume.record.name;
@@ -137,8 +132,13 @@ pub fn build(headers: &ImageHeaders, volumes: &[VolumeContent<'_>]) -> Result<Ve
     Ok(image)
 }
 
+/// Records in a volume table: as many as a LEB holds.
+pub(crate) fn records_of(geometry: &Geometry) -> usize {
+    (VOLUMES_MAX as usize).min(geometry.leb_size() as usize / RECORD_SIZE)
+}
+
 /// A record of no volume: zeroes with their checksum.
-fn empty_record() -> [u8; RECORD_SIZE] {
+pub(crate) fn empty_record() -> [u8; RECORD_SIZE] {
     let mut record = [0; RECORD_SIZE];
     let sum = checksum(&record[..RECORD_SIZE - 4]).to_be_bytes();
     record[RECORD_SIZE - 4..].copy_from_slice(&sum);

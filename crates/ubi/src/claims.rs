@@ -30,6 +30,12 @@ pub(crate) struct Claims<'a, F> {
     pub counts: PebCounts,
     pub lebs: BTreeMap<u32, BTreeMap<Leb, Claim>>,
     pub findings: Findings,
+    /// PEBs that a writer leaves alone: their content may be somebody's.
+    pub aside: Vec<Peb>,
+    /// PEBs that are marked bad and count, since their headers are intact.
+    pub marked: Vec<Peb>,
+    /// Why the device cannot be written, if so.
+    pub obstacle: Option<String>,
 }
 
 impl<'a, F: Flash> Claims<'a, F> {
@@ -38,7 +44,8 @@ impl<'a, F: Flash> Claims<'a, F> {
         let counts = PebCounts { total: medium.pebs(), bad: scan.bad, erased: scan.erased, ..PebCounts::default() };
         let (geometry, image_sequence) = (scan.geometry, scan.image_sequence);
         let (lebs, findings) = (BTreeMap::new(), Findings::default());
-        let mut claims = Self { medium, geometry, image_sequence, counts, lebs, findings };
+        let (aside, marked, obstacle) = (Vec::new(), Vec::new(), None);
+        let mut claims = Self { medium, geometry, image_sequence, counts, lebs, findings, aside, marked, obstacle };
         for headers in &scan.headers {
             claims.add(headers)?;
         }
@@ -54,12 +61,18 @@ impl<'a, F: Flash> Claims<'a, F> {
     /// Tells that a PEB is left out, and why.
     pub fn leave_out(&mut self, kind: DamageKind, peb: Peb, detail: &str) {
         self.counts.damaged += 1;
+        // Linux erases these (`drivers/mtd/ubi`: `scan_peb`, `ubi_eba_init`): two damaged headers
+        // are what an interrupted erase leaves.
+        if !matches!(kind, DamageKind::TornHeader | DamageKind::TwoHeaders | DamageKind::BeyondVolume) {
+            self.aside.push(peb);
+        }
         self.tell(kind, peb, detail);
     }
 
     fn add(&mut self, headers: &PebHeaders) -> Result<()> {
         let PebHeaders { peb, ec, vid, is_marked_bad } = *headers;
         if is_marked_bad {
+            self.marked.push(peb);
             self.tell(DamageKind::Marked, peb, "marked bad, but its headers are intact: it counts as good");
         }
         if let Decoded::Header(ec) = ec {
@@ -79,7 +92,7 @@ impl<'a, F: Flash> Claims<'a, F> {
                 self.tell(DamageKind::EraseCounter, peb, "no valid erase counter header; the data are read");
                 self.claim(Claim { peb, vid })
             }
-            _ => self.nameless(peb),
+            _ => self.nameless(peb, matches!(ec, Decoded::Header(_))),
         }
     }
 
@@ -113,14 +126,15 @@ impl<'a, F: Flash> Claims<'a, F> {
     }
 
     /// Tells a PEB whose LEB is unknown: harmless if no data follow the header.
-    fn nameless(&mut self, peb: Peb) -> Result<()> {
+    fn nameless(&mut self, peb: Peb, has_erase_counter: bool) -> Result<()> {
         let mut data = vec![0; self.geometry.leb_size() as usize];
         let soundness = self.medium.read(peb, self.geometry.data_offset, &mut data, Cause::Recovery)?;
         if soundness == Soundness::Sound && nandkit_units::is_erased(&data) {
             self.leave_out(DamageKind::TornHeader, peb, "a damaged header, and no data");
         } else {
             let detail = "a damaged header: which LEB of which volume these data are is unknown";
-            self.leave_out(DamageKind::Header, peb, detail);
+            let kind = if has_erase_counter { DamageKind::Header } else { DamageKind::TwoHeaders };
+            self.leave_out(kind, peb, detail);
         }
         Ok(())
     }
@@ -206,6 +220,11 @@ impl<'a, F: Flash> Claims<'a, F> {
         let vid = &claim.vid;
         self.counts.has_fastmap |= matches!(vid.volume, FASTMAP_SUPERBLOCK | FASTMAP_DATA);
         self.counts.stale += 1;
+        match vid.compatibility {
+            compatibility::DELETE => {}
+            compatibility::PRESERVE => self.aside.push(claim.peb),
+            _ => self.obstacle = Some(format!("the internal volume {:#x} is not known", vid.volume)),
+        }
         if !matches!(vid.compatibility, compatibility::DELETE | compatibility::READ_ONLY | compatibility::PRESERVE) {
             let detail = format!(
                 "internal volume {:#x} with compatibility {}, for which Linux refuses the device; the rest is read",

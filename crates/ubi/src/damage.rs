@@ -7,6 +7,8 @@ use nandkit_vfs::check::{Kind, Severity};
 pub enum DamageKind {
     /// A PEB with data whose header is damaged: its LEB is unknown.
     Header,
+    /// A PEB with data whose two headers are damaged: an interrupted erase, or lost data.
+    TwoHeaders,
     /// A PEB with a damaged header and no data: the write of the header was interrupted.
     TornHeader,
     /// A PEB whose erase counter is unknown; its data are read.
@@ -46,7 +48,7 @@ pub enum DamageKind {
 impl Kind for DamageKind {
     fn name(self) -> &'static str {
         match self {
-            Self::Header => "damaged header",
+            Self::Header | Self::TwoHeaders => "damaged header",
             Self::TornHeader => "torn header",
             Self::EraseCounter => "erase counter lost",
             Self::OtherImage => "other image",

@@ -3,6 +3,7 @@
 //!
 //! [`Ubi::attach`] reads the headers of all PEBs, picks the newest copy of each LEB, and reads the
 //! volume table. As a [`FileSystem`](nandkit_vfs::FileSystem) the device has one file per volume.
+//! [`write::UbiWriter`] changes LEBs and volumes.
 //!
 //! Design: `docs/design/20-ubi.md`; facts of the format: `docs/formats/ubi.md`.
 
@@ -21,6 +22,7 @@ mod scan;
 mod table;
 mod verified;
 mod volume;
+pub mod write;
 
 pub use attach::Ubi;
 pub use counts::PebCounts;

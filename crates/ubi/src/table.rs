@@ -11,8 +11,9 @@ use nandkit_vfs::Result;
 use nandkit_vfs::check::Finding;
 
 use crate::DamageKind;
+use crate::build::records_of;
 use crate::copies::Claim;
-use crate::layout::{Decoded, LAYOUT_LEBS, RECORD_SIZE, VOLUMES_MAX, VolumeRecord};
+use crate::layout::{Decoded, LAYOUT_LEBS, RECORD_SIZE, VolumeRecord};
 use crate::medium::{Medium, Soundness};
 use crate::scan::Geometry;
 
@@ -67,8 +68,7 @@ pub(crate) fn read<F: Flash>(
 
 /// Reads one copy; also returns how many of its records are damaged.
 fn read_copy<F: Flash>(medium: &Medium<F>, geometry: &Geometry, claim: Claim) -> Result<(VolumeTable, u32)> {
-    let records_max = (VOLUMES_MAX as usize).min(geometry.leb_size() as usize / RECORD_SIZE);
-    let mut bytes = vec![0; records_max * RECORD_SIZE];
+    let mut bytes = vec![0; records_of(geometry) * RECORD_SIZE];
     // Each record has its checksum, which decides.
     let (Soundness::Sound | Soundness::Uncorrectable) =
         medium.read(claim.peb, geometry.data_offset, &mut bytes, Cause::Recovery)?;

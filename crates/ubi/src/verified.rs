@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Peb;
 
-/// A bit per PEB. Threads may set bits at the same time: each is set for good.
+/// A bit per PEB. Threads may set bits at the same time; only a writer, which is alone,
+/// clears them.
 #[derive(Debug)]
 pub(crate) struct Verified(Vec<AtomicU64>);
 
@@ -24,6 +25,13 @@ impl Verified {
     pub fn add(&self, peb: Peb) {
         if let Some(word) = self.0.get(peb.0 as usize / 64) {
             word.fetch_or(1 << (peb.0 % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// Removes a PEB, whose content changes.
+    pub fn remove(&self, peb: Peb) {
+        if let Some(word) = self.0.get(peb.0 as usize / 64) {
+            word.fetch_and(!(1 << (peb.0 % 64)), Ordering::Relaxed);
         }
     }
 }

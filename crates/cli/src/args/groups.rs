@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         "Images",
         &[
             "info", "ls", "cat", "extract", "get", "check", "rescue", "mkfs", "put", "rm", "mv", "mkdir", "ln",
-            "chmod", "chown", "getfattr", "setfattr", "resize", "export", "mount", "umount", "overlay", "qtar",
+            "chmod", "chown", "getfattr", "setfattr", "resize", "ubi", "export", "mount", "umount", "overlay", "qtar",
         ],
     ),
     ("Emulated devices", &["exec", "serve", "devices"]),

@@ -14,6 +14,7 @@ mod report;
 mod rescue;
 mod resize;
 mod serve;
+mod ubi;
 
 use std::path::PathBuf;
 
@@ -40,6 +41,7 @@ pub use report::{PageOptions, ReportArguments};
 pub use rescue::RescueArguments;
 pub use resize::ResizeArguments;
 pub use serve::{LatencyName, ServeArguments};
+pub use ubi::{UbiAction, UbiArguments, UbiChangeArguments, UbiUpdateArguments};
 
 /// The NAND-flash storage stack in user space: open, make and check flash images; compare file
 /// systems, translation layers and cleaning policies on an emulated chip.
@@ -101,6 +103,10 @@ pub enum Command {
     ///
     /// If it is interrupted, the volume has its old size or its new one, nothing in between.
     Resize(ResizeArguments),
+    /// Show and change the volumes of a UBI device.
+    ///
+    /// nandkit ubi info|ls|extract|mkvol|rmvol|rsvol|rename|update IMAGE.
+    Ubi(UbiArguments),
     /// Make an image, empty or from a directory or a tar archive.
     Mkfs(MkfsArguments),
     /// Serve an emulated disk, or a file, over NBD.

@@ -152,7 +152,7 @@ fn failed(path: &Path, error: TreeError, (asked, free): (u64, u64), how: Stored)
 }
 
 /// Writes the changes to their destination, all or none.
-fn bring(changed: &mut ChangedImage) -> Result<(), Failure> {
+pub fn bring(changed: &mut ChangedImage) -> Result<(), Failure> {
     if changed.is_replacement() {
         return replace(changed);
     }

@@ -19,6 +19,7 @@ mod resize;
 mod segments;
 mod source;
 mod time;
+mod ubi;
 mod xattrs;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ pub use put::put;
 pub use qtar::qtar;
 pub use rescue::rescue;
 pub use resize::resize;
+pub use ubi::ubi;
 pub use xattrs::getfattr;
 
 use crate::args::ImageArguments;

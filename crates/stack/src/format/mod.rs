@@ -17,6 +17,7 @@ use nandkit_vfs::probe::Likeness;
 pub mod build;
 pub mod container;
 pub mod detected;
+pub mod device_volumes;
 pub mod emulate;
 mod error;
 pub mod extents;
@@ -38,6 +39,7 @@ pub mod volume;
 
 pub use build::{BuildVolume, Built};
 pub use detected::{DetectedFormat, Detection, View};
+pub use device_volumes::VolumesFormat;
 pub use emulate::{EmulateFormat, FormatSpec};
 pub use error::FormatError;
 pub use extents::PlacedExtent;
@@ -164,6 +166,11 @@ pub trait Format: Sync {
 
     /// Support for changes in images.
     fn change(&self) -> Option<&dyn ChangeFormat> {
+        None
+    }
+
+    /// Support for changes of the volumes that a device of this format holds.
+    fn volumes_for_change(&self) -> Option<&dyn VolumesFormat> {
         None
     }
 

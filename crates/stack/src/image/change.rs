@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nandkit_flash_image::{Access, DumpOptions, Image};
+use nandkit_flash_image::{Access, DumpFlash, DumpOptions, Image};
 use nandkit_units::{Clock, format_bytes};
 use nandkit_vfs::check::Finding;
 use nandkit_vfs::probe::Fit;
@@ -21,8 +21,7 @@ use crate::{StackError, chip_file};
 /// change.
 pub struct ChangingImage {
     volume: Box<dyn ChangingVolume>,
-    file: PathBuf,
-    image: Image,
+    locked: LockedImage,
     /// The format: `jffs2`, `fat`, `f2fs`.
     pub format: &'static str,
     how: &'static dyn ChangeFormat,
@@ -30,7 +29,42 @@ pub struct ChangingImage {
     pub notes: Vec<String>,
     /// Marked-bad blocks with nodes, and losses by the repairs of the mount.
     bad: Vec<Finding>,
+}
+
+/// An image that is locked while a copy of it changes.
+pub(super) struct LockedImage {
+    file: PathBuf,
+    pub image: Image,
     overlay: bool,
+}
+
+impl LockedImage {
+    /// Opens and locks an image. Errors: those of [`super::open`]; another process has it open.
+    pub fn lock(path: &Path, options: &OpenOptions, for_good: bool) -> Result<Self, StackError> {
+        refuse_chips(path, options)?;
+        let file =
+            std::fs::canonicalize(path).map_err(|error| wrong(path, format!("cannot find the file: {error}")))?;
+        let access = if for_good { Access::ReadWrite } else { Access::ReadOnly };
+        // A dry run makes no overlay.
+        let overlay = options.overlay.clone().filter(|overlay| for_good || overlay.exists());
+        let image = Image::open(&file, &DumpOptions { access, overlay, ..DumpOptions::default() });
+        let image = image.map_err(|error| wrong(path, error))?;
+        Ok(Self { file, image, overlay: options.overlay.is_some() })
+    }
+
+    /// A copy in memory, which alone changes.
+    pub fn copy(&self, path: &Path) -> Result<Image, StackError> {
+        self.image.private_copy(&self.file).map_err(|error| wrong(path, error))
+    }
+
+    /// The image with the changed copy.
+    pub fn changed(self, copy: DumpFlash) -> nandkit_vfs::Result<ChangedImage> {
+        let changed = copy.into_image();
+        if changed.bytes().len() < self.image.bytes().len() {
+            return Err(FsError::new(ErrorKind::Device, "the changed image is shorter than it was"));
+        }
+        Ok(ChangedImage { file: self.file, changed, image: self.image, overlay: self.overlay })
+    }
 }
 
 /// A changed image. The file is locked until this is dropped.
@@ -81,16 +115,9 @@ impl ChangingImage {
     /// Opens and locks an image, and mounts a copy of it. Errors: those of [`super::open`]; another
     /// process has the file open; the format or the form of the file cannot be changed.
     pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
-        refuse_chips(path, options)?;
-        let failed = |error: nandkit_flash_image::ImageError| wrong(path, error);
-        let file =
-            std::fs::canonicalize(path).map_err(|error| wrong(path, format!("cannot find the file: {error}")))?;
-        let access = if how.for_good { Access::ReadWrite } else { Access::ReadOnly };
-        // A dry run makes no overlay.
-        let overlay = options.overlay.clone().filter(|overlay| how.for_good || overlay.exists());
-        let image = Image::open(&file, &DumpOptions { access, overlay, ..DumpOptions::default() }).map_err(failed)?;
-        let Changeable { found, format, mut notes } = changeable(path, &image, options, how)?;
-        let mut copy = image.private_copy(&file).map_err(failed)?;
+        let locked = LockedImage::lock(path, options, how.for_good)?;
+        let Changeable { found, format, mut notes } = changeable(path, &locked.image, options, how)?;
+        let mut copy = locked.copy(path)?;
         if options.size.is_some() && options.region.is_none() && format.fills_up() {
             grow(path, &mut copy, &found)?;
         }
@@ -100,8 +127,7 @@ impl ChangingImage {
         let opened = format.open(copy, &found, &changing).map_err(|error| error.of(path))?;
         notes.extend(opened.notes);
         let (volume, bad) = (opened.volume, opened.bad);
-        let (name, overlay) = (found.format.name(), options.overlay.is_some());
-        Ok(Self { volume, file, image, format: name, how: format, notes, bad, overlay })
+        Ok(Self { volume, locked, format: found.format.name(), how: format, notes, bad })
     }
 
     /// Whether new data are compressed.
@@ -138,11 +164,7 @@ impl ChangingImage {
 
     /// Unmounts and returns the changed image. Errors: `NoSpace`, `Device`.
     pub fn finish(self) -> nandkit_vfs::Result<ChangedImage> {
-        let changed = self.volume.finish()?.into_image();
-        if changed.bytes().len() < self.image.bytes().len() {
-            return Err(FsError::new(ErrorKind::Device, "the changed image is shorter than it was"));
-        }
-        Ok(ChangedImage { file: self.file, changed, image: self.image, overlay: self.overlay })
+        self.locked.changed(self.volume.finish()?)
     }
 }
 
@@ -175,13 +197,7 @@ pub(super) fn changeable(
     options: &OpenOptions,
     how: &ChangeOptions,
 ) -> Result<Changeable, StackError> {
-    container::refuse_changes(path, image, options)?;
-    let Selected { found, region, notes } = choose(path, image, options)?;
-    let doubts = region.as_ref().map_or(&found.doubts, |region| &region.doubts);
-    if let Some(doubt) = doubts.first().filter(|_| options.size.is_none()) {
-        let detail = format!("{doubt}. Nothing was changed; expected `offset` and `size` of the volume");
-        return Err(wrong(path, detail));
-    }
+    let (found, notes) = part(path, image, options)?;
     let name = found.format.name();
     let Some(format) = found.format.change() else {
         let expected = titles(|format| format.change().is_some());
@@ -197,6 +213,25 @@ pub(super) fn changeable(
     Ok(Changeable { found, format, notes })
 }
 
+/// The part of an image to change, and notes about it. Errors: a wrapper, which can only be read;
+/// where the part ends is in doubt.
+pub(super) fn part(
+    path: &Path,
+    image: &Image,
+    options: &OpenOptions,
+) -> Result<(DetectedFormat, Vec<String>), StackError> {
+    container::refuse_changes(path, image, options)?;
+    let Selected { found, region, notes } = choose(path, image, options)?;
+    let doubts = region.as_ref().map_or(&found.doubts, |region| &region.doubts);
+    match doubts.first().filter(|_| options.size.is_none()) {
+        None => Ok((found, notes)),
+        Some(doubt) => {
+            let detail = format!("{doubt}. Nothing was changed; expected `offset` and `size` of the volume");
+            Err(wrong(path, detail))
+        }
+    }
+}
+
 /// The clock from which time stamps come.
 pub(super) fn clock_from(now: Timestamp) -> Clock {
     Clock::starting_at(u64::try_from(now.0).unwrap_or(0))
@@ -210,7 +245,7 @@ pub(super) fn harmful(bad: &[Finding], volume: &dyn ChangingVolume) -> Vec<Findi
 
 /// Refuses an image with an unproven erase size. With a wrong size it can be read, but changes
 /// would not fit the flash.
-fn refuse_unproven(path: &Path, options: &OpenOptions, found: &DetectedFormat) -> Result<(), StackError> {
+pub(super) fn refuse_unproven(path: &Path, options: &OpenOptions, found: &DetectedFormat) -> Result<(), StackError> {
     if options.erase_size.is_some() || found.fit == Fit::Proven {
         return Ok(());
     }
@@ -223,7 +258,7 @@ fn refuse_unproven(path: &Path, options: &OpenOptions, found: &DetectedFormat) -
 }
 
 /// Extends an image with erased bytes to the size of its flash.
-fn grow(path: &Path, image: &mut Image, found: &DetectedFormat) -> Result<(), StackError> {
+pub(super) fn grow(path: &Path, image: &mut Image, found: &DetectedFormat) -> Result<(), StackError> {
     check_size(path, found)?;
     image.lengthen(found.layout.offset.saturating_add(found.layout.size.unwrap_or(0)));
     Ok(())

@@ -198,7 +198,8 @@ impl StrictFlash {
             if block.programmed[units].iter().any(|programmed| *programmed) {
                 return misuse("programmed already");
             }
-            if at.page < block.next_page {
+            // Other units of the last page may still be programmed.
+            if at.page + 1 < block.next_page {
                 return misuse("pages of a block come in order");
             }
             if self.consecutive && at.page > block.next_page {

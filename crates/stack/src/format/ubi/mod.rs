@@ -1,5 +1,6 @@
 //! UBI in the table of formats: a device whose volumes are files.
 
+mod change;
 mod info;
 mod probe;
 mod volume;
@@ -19,7 +20,8 @@ use nandkit_vfs::{ErrorKind, FileSystem, InodeNumber};
 use super::detected::{DetectedFormat, View};
 use super::fact::json;
 use super::{
-    Fact, FlashWriter, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo, ubifs,
+    Fact, FlashWriter, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo, VolumesFormat,
+    ubifs,
 };
 
 /// The format's name.
@@ -114,6 +116,10 @@ impl Format for UbiFormat {
         let is_new = |(name, _): &(&str, u64)| !above.counts.iter().any(|(known, _)| known == name);
         let counts = above.counts.iter().copied().chain(below.counts.into_iter().filter(is_new)).collect();
         Ok(Report { findings, counts, ..Report::default() })
+    }
+
+    fn volumes_for_change(&self) -> Option<&dyn VolumesFormat> {
+        Some(self)
     }
 }
 
