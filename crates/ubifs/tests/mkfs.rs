@@ -41,10 +41,11 @@ fn shapes() -> Vec<(BuildOptions, Vec<&'static str>)> {
     let plain = BuildOptions { leb_count_max: 1000, ..BuildOptions::default() };
     let none = BuildOptions { compression: Compression::None, ..plain.clone() };
     let zlib = BuildOptions { compression: Compression::Zlib, ..plain.clone() };
+    let zstd = BuildOptions { compression: Compression::Zstd, ..plain.clone() };
     vec![
         (plain.clone(), vec!["-m", "2048", "-e", "126976", "-c", "1000"]),
         (
-            BuildOptions { leb_size: 129_024, leb_count_max: 20_000, ..zlib.clone() },
+            BuildOptions { leb_size: 129_024, leb_count_max: 20_000, ..zlib },
             vec!["-m", "2048", "-e", "129024", "-c", "20000", "-x", "zlib"],
         ),
         (
@@ -69,8 +70,8 @@ fn shapes() -> Vec<(BuildOptions, Vec<&'static str>)> {
             vec!["-m", "16384", "-e", "1015808", "-c", "100", "-j", "8MiB", "-p", "2", "-R", "1MiB", "-F"],
         ),
         (
-            BuildOptions { min_io_size: 2048, leb_size: 126_976, leb_count_max: 40_000, fanout: 256, ..zlib },
-            vec!["-m", "2048", "-e", "126976", "-c", "40000", "-f", "256", "-x", "zlib"],
+            BuildOptions { min_io_size: 2048, leb_size: 126_976, leb_count_max: 40_000, fanout: 256, ..zstd },
+            vec!["-m", "2048", "-e", "126976", "-c", "40000", "-f", "256", "-x", "zstd"],
         ),
     ]
 }
@@ -138,7 +139,7 @@ fn what_does_not_fit_is_refused() {
         (BuildOptions { fanout: 2, ..plain.clone() }, "expected 3 to"),
         (BuildOptions { orphan_lebs: 0, ..plain.clone() }, "at least 1"),
         (BuildOptions { journal_size: Some(1 << 40), ..plain.clone() }, "too few"),
-        (BuildOptions { compression: Compression::Zstd, ..plain }, "none, lzo or zlib"),
+        (BuildOptions { compression: Compression::Rtime, ..plain }, "none, lzo, zlib or zstd"),
     ] {
         let error = error(options);
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{}", error.detail);

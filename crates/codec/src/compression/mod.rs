@@ -74,7 +74,7 @@ impl Compression {
 
     /// Whether a [`Compressor`] supports the method. All others can only be decompressed.
     pub const fn can_compress(self) -> bool {
-        !matches!(self, Self::RubinMips | Self::DynRubin | Self::Lz4 | Self::Zstd | Self::Lzma(_))
+        !matches!(self, Self::RubinMips | Self::DynRubin | Self::Lz4 | Self::Lzma(_))
     }
 }
 
@@ -113,6 +113,7 @@ impl Level {
 pub struct Compressor {
     zlib: zlib::Compressor,
     lzo: lzo::Compressor,
+    zstd: zstd::Compressor,
 }
 
 impl Compressor {
@@ -141,11 +142,8 @@ impl Compressor {
                 let (consumed, produced) = rtime::compress(input, output.get_mut(..useful)?);
                 (consumed == input.len() && produced < consumed).then_some(produced)
             }
-            Compression::RubinMips
-            | Compression::DynRubin
-            | Compression::Lz4
-            | Compression::Zstd
-            | Compression::Lzma(_) => None,
+            Compression::RubinMips | Compression::DynRubin | Compression::Lz4 | Compression::Lzma(_) => None,
+            Compression::Zstd => self.zstd.compress(input, output.get_mut(..useful)?),
             Compression::Zlib => self.zlib.compress(level, input, output.get_mut(..useful)?),
             Compression::Lzo => self.lzo.compress(level, input, output.get_mut(..useful)?),
         }

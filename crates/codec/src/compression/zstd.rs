@@ -1,4 +1,4 @@
-//! Zstandard frames; decompression only.
+//! Zstandard frames.
 
 use super::error::{Fault, Stop};
 
@@ -19,5 +19,23 @@ impl Decompressor {
             // The library gives no position, so the whole stream is reported.
             Err(_) => Err(wrong(Fault::Corrupt)),
         }
+    }
+}
+
+/// The library's default level, which Linux's UBIFS and mkfs.ubifs use (`fs/ubifs/compress.c` takes
+/// it from `crypto/zstd.c`).
+const LEVEL: i32 = 3;
+
+/// Keeps its working memory between calls.
+#[derive(Default)]
+pub(super) struct Compressor(Option<::zstd::bulk::Compressor<'static>>);
+
+impl Compressor {
+    /// The bytes produced; `None` if they do not fit.
+    pub(super) fn compress(&mut self, input: &[u8], output: &mut [u8]) -> Option<usize> {
+        if self.0.is_none() {
+            self.0 = ::zstd::bulk::Compressor::new(LEVEL).ok();
+        }
+        self.0.as_mut()?.compress_to_buffer(input, output).ok()
     }
 }

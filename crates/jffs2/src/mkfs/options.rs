@@ -103,7 +103,8 @@ impl BuildOptions {
                 self.size, self.erase_size
             ));
         }
-        if let Some(method) = self.compressions.iter().find(|method| !method.can_compress()) {
+        let is_written = |method: &Compression| method.can_compress() && *method != Compression::Zstd;
+        if let Some(method) = self.compressions.iter().find(|method| !is_written(method)) {
             return wrong(format!("{method:?} can be read, but not written; expected zlib, lzo, rtime or none"));
         }
         Ok(())

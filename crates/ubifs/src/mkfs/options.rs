@@ -112,8 +112,9 @@ impl BuildOptions {
         if self.fanout < 3 || self.fanout as usize > fanout_max {
             return wrong(format!("fanout {}: expected 3 to {fanout_max}", self.fanout));
         }
-        if !matches!(self.compression, Compression::None | Compression::Lzo | Compression::Zlib) {
-            return wrong(format!("compression {:?}: expected none, lzo or zlib", self.compression));
+        let known = [Compression::None, Compression::Lzo, Compression::Zlib, Compression::Zstd];
+        if !known.contains(&self.compression) {
+            return wrong(format!("compression {:?}: expected none, lzo, zlib or zstd", self.compression));
         }
         if self.orphan_lebs == 0 {
             return wrong("orphan_lebs 0: expected at least 1".to_owned());

@@ -36,7 +36,7 @@ pub struct VolumeArguments {
     /// the tree takes.
     #[arg(short = 'c', long, visible_alias = "max-leb-cnt", value_name = "N", help_heading = VOLUME)]
     pub max_lebs: Option<u32>,
-    /// Compression: lzo, zlib or none; default: lzo.
+    /// Compression: lzo, zlib, zstd or none; default: lzo.
     #[arg(short = 'x', long, visible_alias = "compr", value_name = "NAME", help_heading = VOLUME)]
     pub compress: Option<String>,
     /// Compression level; default: 9.

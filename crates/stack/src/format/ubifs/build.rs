@@ -65,8 +65,8 @@ pub struct UbiBuild {
 }
 
 /// The compressions, by name.
-const COMPRESSIONS: [(&str, Compression); 3] =
-    [("none", Compression::None), ("lzo", Compression::Lzo), ("zlib", Compression::Zlib)];
+const COMPRESSIONS: [(&str, Compression); 4] =
+    [("none", Compression::None), ("lzo", Compression::Lzo), ("zlib", Compression::Zlib), ("zstd", Compression::Zstd)];
 
 /// PEBs that Linux takes for itself: the volume table, wear levelling, atomic changes
 /// (`drivers/mtd/ubi`: `UBI_LAYOUT_VOLUME_EBS`, `WL_RESERVED_PEBS`, `EBA_RESERVED_PEBS`).
