@@ -1,10 +1,13 @@
 //! `cargo xtask test`: everything that must hold before a commit.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use tempfile::TempDir;
 
 use crate::options::{Options, Unusable};
 use crate::{fuzz, judges, kernel, process, tidy, toolchain};
@@ -129,7 +132,11 @@ fn tests(quick: bool, more: &[&str]) -> Command {
 fn cargo_test(quick: bool, counts: &mut Counts) -> Result<bool> {
     let path = process::path_with_system_tools()?;
     let threads = std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| test_threads().to_string());
-    let mut passed = |command: Command| {
+    let files = files_in_memory()?;
+    let mut passed = |mut command: Command| {
+        if let Some(files) = &files {
+            command.env("TMPDIR", files.path());
+        }
         let mut command = process::within(TESTS_MAX, command);
         process::succeeds_watched(command.env("PATH", &path).env("RUST_TEST_THREADS", &threads), |line| {
             counts.see(line)
@@ -143,6 +150,26 @@ fn cargo_test(quick: bool, counts: &mut Counts) -> Result<bool> {
         println!("{} tests are ignored: a test runs, or it is not there", counts.ignored);
     }
     Ok(all_passed && counts.ignored == 0 && counts.passed > 0)
+}
+
+/// Where Linux keeps files in memory.
+const MEMORY: &str = "/dev/shm";
+
+/// Room there for the files of the tests: some hold images of gigabytes.
+const MEMORY_MIN: u64 = 10 << 30;
+
+/// A directory in memory for the files of the tests, if there is room: on a disk an eighth of their
+/// time is the file system's. Tests that need a disk's (extents, reflinks, attributes of users) ask
+/// for it.
+fn files_in_memory() -> Result<Option<TempDir>> {
+    let Ok(room) = rustix::fs::statvfs(MEMORY) else { return Ok(None) };
+    if room.f_bavail.saturating_mul(room.f_frsize) < MEMORY_MIN {
+        return Ok(None);
+    }
+    let directory = tempfile::tempdir_in(MEMORY)?;
+    // Some tests act as other users.
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o1777))?;
+    Ok(Some(directory))
 }
 
 /// Half as many again as there are cores: tests wait for the disk and for programs that judge.

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::common::{exits, fsck_f2fs, fsck_vfat, names, nandkit, succeeds};
+use crate::common::{exits, fsck_f2fs, fsck_vfat, names, nandkit, on_disk, succeeds};
 
 fn run(directory: &Path, command: &str) -> String {
     crate::common::run(directory, &format!("set -e; {command}"))
@@ -21,7 +21,7 @@ const IMAGES: [(&str, Judge); 2] = [
 ];
 
 fn with_image(make: &str) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = on_disk();
     run(directory.path(), make);
     run(
         directory.path(),

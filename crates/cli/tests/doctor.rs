@@ -7,13 +7,15 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::mounted::cleaning_dead_mounts;
-use crate::common::{ProgramRun, nandkit, succeeds};
+use crate::common::{ProgramRun, nandkit, on_disk, succeeds};
 use serde_json::Value;
 
 /// A script of sh in which `$N` is the program.
 fn sh(directory: &Path, script: &str) -> ProgramRun {
     let mut command = Command::new("sh");
     command.args(["-c", script]).current_dir(directory).env("N", env!("CARGO_BIN_EXE_nandkit"));
+    // It may be below `/dev`, which some scripts hide.
+    command.env_remove("TMPDIR");
     let output = command.stdin(Stdio::null()).output().expect("sh runs");
     ProgramRun {
         status: output.status.code(),
@@ -23,7 +25,7 @@ fn sh(directory: &Path, script: &str) -> ProgramRun {
 }
 
 fn with_image() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = on_disk();
     fs::create_dir(directory.path().join("mnt")).expect("a directory");
     succeeds(directory.path(), &["mkfs", "jffs2", "--from", "mnt", "-e", "64K", "--size", "1M", "i"]);
     // Others may use it, too.

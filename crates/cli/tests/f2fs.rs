@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::common::mounted::Mount;
 use crate::common::noise::noise;
-use crate::common::{fsck_f2fs, json, nandkit, run, succeeds, tells};
+use crate::common::{fsck_f2fs, json, nandkit, on_disk, run, succeeds, tells};
 use rustix::fs::XattrFlags;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const MADE: &str =
 
 /// A directory with a tree that sload.f2fs can take.
 fn with_tree() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = on_disk();
     let tree = directory.path().join("tree");
     fs::create_dir_all(tree.join("app/data/empty")).expect("directories");
     fs::create_dir_all(tree.join("many")).expect("a directory");

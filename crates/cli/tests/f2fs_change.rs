@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::common::mounted::{Mount, dead_mount};
-use crate::common::{exits, fsck_f2fs, nandkit, run, succeeds, tells};
+use crate::common::{exits, fsck_f2fs, nandkit, on_disk, run, succeeds, tells};
 
 /// Neither fsck.f2fs nor `nandkit check` has a complaint of the image.
 fn both_checks_are_content(directory: &Path) {
@@ -156,7 +156,7 @@ fn what_cannot_be_changed_is_refused() {
 
 #[test]
 fn a_change_leaves_holes_and_a_failed_one_no_overlay() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = on_disk();
     let path = directory.path();
     succeeds(path, &["mkfs", "f2fs", "--size", "512M", "i"]);
     succeeds(path, &["mkdir", "i", "/new"]);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::succeeds;
+use crate::common::{on_disk, succeeds};
 
 /// Runs a script as user 65534; it finds the program in `$N`.
 fn as_nobody(directory: &Path, script: &str) -> (Option<i32>, String) {
@@ -15,6 +15,8 @@ fn as_nobody(directory: &Path, script: &str) -> (Option<i32>, String) {
         .args(["-k", "5", "60", "unshare", "-m", "sh", "-c", machine])
         .current_dir(directory)
         .env("N", env!("CARGO_BIN_EXE_nandkit"))
+        // It may be below `/dev`.
+        .env_remove("TMPDIR")
         .stdin(Stdio::null())
         .output()
         .expect("unshare runs");
@@ -23,7 +25,7 @@ fn as_nobody(directory: &Path, script: &str) -> (Option<i32>, String) {
 
 /// An image and a mount point that belong to that user.
 fn with_image() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = on_disk();
     let path = directory.path();
     fs::create_dir(path.join("mnt")).expect("a directory");
     succeeds(path, &["mkfs", "jffs2", "--from", "mnt", "-e", "64K", "--size", "4M", "i"]);

@@ -48,6 +48,12 @@ pub fn fsck_vfat(directory: &Path, image: &str) {
     judges::must_be_sound(judges::fsck_vfat(&directory.join(image)), image);
 }
 
+/// A directory on the disk, for tests of what files in memory have not: extents, attributes of
+/// users, a place that is there without `/dev`. Other directories of tests may be in memory.
+pub fn on_disk() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").expect("a directory")
+}
+
 /// Calls nandkit and expects success.
 #[allow(dead_code, reason = "not every test binary calls it")]
 pub fn succeeds(directory: &Path, arguments: &[&str]) -> String {
