@@ -51,3 +51,4 @@ mod report;
 mod serve;
 mod shipped;
 mod ubi;
+mod ubi_volumes;

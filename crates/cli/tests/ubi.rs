@@ -5,10 +5,10 @@ use std::path::Path;
 
 use crate::common::{run, succeeds, tells};
 
-const PEB: usize = 128 << 10;
+pub const PEB: usize = 128 << 10;
 
 /// A directory with a device `i`: a static volume `kernel` of two blocks, and a UBIFS with a file.
-fn with_image() -> tempfile::TempDir {
+pub fn with_image() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(
         directory.path().join("volumes"),

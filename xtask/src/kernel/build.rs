@@ -76,7 +76,7 @@ const MODULES: [&str; 29] = [
 ];
 
 /// Programs of the guest beside busybox.
-const PROGRAMS: [&str; 18] = [
+const PROGRAMS: [&str; 19] = [
     "nandwrite",
     "nanddump",
     "flash_erase",
@@ -86,6 +86,7 @@ const PROGRAMS: [&str; 18] = [
     "ubidetach",
     "ubimkvol",
     "ubinfo",
+    "ubiupdatevol",
     "mkfs.f2fs",
     "fsck.f2fs",
     "mkfs.vfat",

@@ -18,6 +18,7 @@ mod served;
 pub mod test;
 mod third_leg;
 mod trial;
+mod ubi;
 mod ubifs;
 mod wear;
 
@@ -30,7 +31,7 @@ use build::Kernel;
 use guest::Guest;
 pub use ours::Nandkit;
 
-const COMMANDS: &str = "build, boot, run, test, cuts, ecc, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, ubifs, wear, compare-wear";
+const COMMANDS: &str = "build, boot, run, test, cuts, ecc, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, ubi, ubifs, wear, compare-wear";
 
 /// Unpacks the kernel and compiles what a guest boots with, where that is not there yet.
 pub fn prepare() -> Result<()> {
@@ -63,6 +64,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         "f2fs-recover" => f2fs_recover::run(rest),
         "f2fs-turns" => f2fs_turns::run(rest),
         "f2fs-overwrite" => f2fs_overwrite::run(rest),
+        "ubi" => ubi::run(rest),
         "ubifs" => ubifs::run(rest),
         "wear" => wear::run(rest),
         "compare-wear" => compare_wear::run(rest),

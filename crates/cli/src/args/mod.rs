@@ -41,7 +41,7 @@ pub use report::{PageOptions, ReportArguments};
 pub use rescue::RescueArguments;
 pub use resize::ResizeArguments;
 pub use serve::{LatencyName, ServeArguments};
-pub use ubi::{UbiAction, UbiArguments, UbiChangeArguments, UbiUpdateArguments};
+pub use ubi::{UbiAction, UbiArguments, UbiChangeArguments, UbiUpdateArguments, UbinizeArguments};
 
 /// The NAND-flash storage stack in user space: open, make and check flash images; compare file
 /// systems, translation layers and cleaning policies on an emulated chip.
@@ -105,7 +105,8 @@ pub enum Command {
     Resize(ResizeArguments),
     /// Show and change the volumes of a UBI device.
     ///
-    /// nandkit ubi info|ls|extract|mkvol|rmvol|rsvol|rename|update IMAGE.
+    /// nandkit ubi info|ls|extract|mkvol|rmvol|rsvol|rename|update IMAGE;
+    /// nandkit ubi ubinize DESCRIPTION IMAGE.
     Ubi(UbiArguments),
     /// Make an image, empty or from a directory or a tar archive.
     Mkfs(MkfsArguments),

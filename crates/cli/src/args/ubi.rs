@@ -43,6 +43,8 @@ pub enum UbiAction {
     Rename(UbiRenameArguments),
     /// Replace the content of a volume by a file.
     Update(UbiUpdateArguments),
+    /// Make an image of several volumes from a description, as ubinize does.
+    Ubinize(UbinizeArguments),
 }
 
 /// The image to change, and the options of every command that changes volumes.
@@ -174,4 +176,42 @@ pub struct UbiUpdateArguments {
     /// Its new content: a file, or - for standard input.
     #[arg(value_name = "FILE|-")]
     pub source: PathBuf,
+}
+
+/// Arguments of `ubi ubinize`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The description has a section for each volume: [NAME], then mode=ubi, image=FILE, vol_id, vol_type, vol_name, vol_size, vol_alignment, vol_flags=autoresize,skip-check, a line each. The image equals that of ubinize with the same options.
+
+Example:
+  nandkit ubi ubinize volumes.ini image.ubi --peb-size 128K --min-io-size 2048"
+)]
+pub struct UbinizeArguments {
+    /// The description.
+    #[arg(value_name = "DESCRIPTION")]
+    pub description: PathBuf,
+    /// The image to make.
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    /// Size of an erase block in bytes.
+    #[arg(short = 'p', long, value_name = "BYTES", value_parser = bytes32)]
+    pub peb_size: u32,
+    /// The smallest unit of writing: the page of NAND, 1 on NOR.
+    #[arg(short = 'm', long, value_name = "BYTES", value_parser = bytes32)]
+    pub min_io_size: u32,
+    /// The unit in which headers are written, where a page has several; default: --min-io-size.
+    #[arg(short = 's', long, value_name = "BYTES", value_parser = bytes32)]
+    pub sub_page_size: Option<u32>,
+    /// Where volume identifiers lie; default: behind the first unit of headers.
+    #[arg(short = 'O', long, value_name = "BYTES", value_parser = bytes32)]
+    pub vid_offset: Option<u32>,
+    /// The erase counter of each block.
+    #[arg(short = 'e', long, value_name = "N", default_value_t = 0)]
+    pub erase_counter: u64,
+    /// The image sequence number, by which blocks of two images are told apart; 0 for none.
+    #[arg(short = 'Q', long, value_name = "N", default_value_t = 0)]
+    pub image_sequence: u32,
+    /// Replace an existing file.
+    #[arg(long)]
+    pub force: bool,
 }

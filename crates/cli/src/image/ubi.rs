@@ -4,16 +4,18 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use nandkit_stack::image::{ChangingDevice, VolumeChange, VolumeToMake};
+use nandkit_stack::format::ubi::ubinize::{FlashShape, ubinize as build_image};
+use nandkit_stack::image::{ChangingDevice, VolumeChange, VolumeToMake, write_sparse};
 use nandkit_units::format_bytes;
 use nandkit_vfs::{ErrorKind, FsError};
 use serde_json::json;
 
 use super::change::{bring, now};
+use super::new_file::NewFile;
 use super::{get, info, input, is_in_danger, ls, tell_damage, tell_notes};
 use crate::args::{
     GetArguments, ImageArguments, InfoArguments, LsArguments, UbiAction, UbiArguments, UbiChangeArguments,
-    UbiUpdateArguments,
+    UbiUpdateArguments, UbinizeArguments,
 };
 use crate::failure::Failure;
 use crate::output;
@@ -68,12 +70,33 @@ pub fn ubi(arguments: UbiArguments) -> Result<(), Failure> {
             change(&rename.change, vec![VolumeChange::Rename(pairs)])
         }
         UbiAction::Update(update) => self::update(&update),
+        UbiAction::Ubinize(ubinize) => self::ubinize(&ubinize),
     }
 }
 
 /// The image as a directory of volumes.
 fn all(image: ImageArguments) -> ImageArguments {
     ImageArguments { volume: Some(ALL.to_owned()), ..image }
+}
+
+fn ubinize(arguments: &UbinizeArguments) -> Result<(), Failure> {
+    let shape = FlashShape {
+        peb_size: arguments.peb_size,
+        min_io_size: arguments.min_io_size,
+        sub_page_size: arguments.sub_page_size,
+        vid_offset: arguments.vid_offset,
+        erase_counter: arguments.erase_counter,
+        image_sequence: arguments.image_sequence,
+    };
+    let path = arguments.image.as_path();
+    if path.exists() && !arguments.force {
+        return Err(Failure::Input(format!("{}: exists; expected another name, or --force", path.display())));
+    }
+    let image = build_image(&arguments.description, &shape).map_err(input)?;
+    let mut file = NewFile::begin(path)?;
+    let written = write_sparse(file.file(), &image);
+    written.map_err(|error| Failure::Input(format!("{}: cannot write: {error}", path.display())))?;
+    file.keep(arguments.force)
 }
 
 fn update(arguments: &UbiUpdateArguments) -> Result<(), Failure> {

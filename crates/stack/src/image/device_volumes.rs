@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nandkit_flash_image::ImageLayout;
 use nandkit_vfs::Timestamp;
 use nandkit_vfs::check::Finding;
 
@@ -27,7 +28,7 @@ impl ChangingDevice {
     /// nothing proves the size of its erase blocks; the device cannot be written without a loss.
     pub fn open(path: &Path, options: &OpenOptions, for_good: bool, now: Timestamp) -> Result<Self, StackError> {
         let locked = LockedImage::lock(path, options, for_good)?;
-        let (found, notes) = part(path, &locked.image, options)?;
+        let (mut found, notes) = part(path, &locked.image, options)?;
         let Some(format) = found.format.volumes_for_change() else {
             let expected = titles(|format| format.volumes_for_change().is_some());
             let detail = format!("{} holds files, no volumes; expected {expected}", found.format.title());
@@ -35,7 +36,8 @@ impl ChangingDevice {
         };
         refuse_unproven(path, options, &found)?;
         let mut copy = locked.copy(path)?;
-        if options.size.is_some() && options.region.is_none() {
+        if let (Some(size), None) = (options.size, &options.region) {
+            lengthen(&mut found.layout, options.offset.unwrap_or(0).saturating_add(size));
             grow(path, &mut copy, &found)?;
         }
         let volumes = format.open(copy, &found, options, clock_from(now)).map_err(|error| error.of(path))?;
@@ -62,4 +64,11 @@ impl ChangingDevice {
     pub fn finish(self) -> nandkit_vfs::Result<ChangedImage> {
         self.locked.changed(self.volumes.finish()?)
     }
+}
+
+/// Makes a device end at this data byte of its flash, if that is behind its end.
+fn lengthen(layout: &mut ImageLayout, end: u64) {
+    let blocks = end / u64::from(layout.block_size.max(1));
+    let size = blocks.saturating_mul(layout.stored_block()).saturating_sub(layout.offset);
+    layout.size = layout.size.map(|before| before.max(size));
 }

@@ -1,6 +1,6 @@
 //! Changes of volumes of UBI devices in images.
 
-use nandkit_flash_image::{DumpFlash, Image};
+use nandkit_flash_image::{DumpFlash, Image, ImageLayout};
 use nandkit_ubi::Ubi;
 use nandkit_ubi::layout::{VolumeType, flag};
 use nandkit_ubi::write::{NewVolume, UbiWriter, WriteOptions};
@@ -24,10 +24,16 @@ impl VolumesFormat for UbiFormat {
         let dump = DumpFlash::new(image, found.layout.clone())?;
         let cut = cut_off(&dump);
         let mut ubi = Ubi::attach(dump, clock.clone())?;
-        if !ubi.marked().is_empty() {
-            // Their content proves them good.
+        let unit = found.layout.write_unit;
+        let vid_offset = ubi.geometry().vid_offset;
+        let is_in_unit = unit > 0 && vid_offset % unit > 0;
+        if is_in_unit || !ubi.marked().is_empty() {
+            // Headers in one page mean sub-pages; intact headers prove a marked block good.
             let good: Vec<u32> = ubi.marked().iter().map(|peb| peb.0).collect();
-            ubi = Ubi::attach(ubi.into_flash().with_good_blocks(&good), clock)?;
+            let unit = if is_in_unit { 1 << vid_offset.trailing_zeros() } else { unit };
+            let layout = ImageLayout { write_unit: unit, ..found.layout.clone() };
+            let dump = DumpFlash::new(ubi.into_flash().into_image(), layout)?.with_good_blocks(&good);
+            ubi = Ubi::attach(dump, clock)?;
         }
         let mut damage = ubi.damage().to_vec();
         damage.extend(cut.map(|(_, finding)| finding));

@@ -3,6 +3,7 @@
 mod change;
 mod info;
 mod probe;
+pub mod ubinize;
 mod volume;
 
 use std::sync::Arc;
