@@ -15,7 +15,8 @@ pub const FORMATS: &[FormatBound] = &[
     FormatBound { name: "f2fs", files_max: 7 },
     FormatBound { name: "jffs2", files_max: 6 },
     FormatBound { name: "fat", files_max: 7 },
-    FormatBound { name: "ubi", files_max: 6 },
+    // Its command stands in the lists of commands.
+    FormatBound { name: "ubi", files_max: 8 },
     FormatBound { name: "ubifs", files_max: 6 },
 ];
 

@@ -41,8 +41,15 @@ pub fn notes(tree: &Tree, formats: &[FormatBound]) -> Vec<Violation> {
 
 /// The files outside the format's own places that name it.
 fn naming(tree: &Tree, name: &str) -> Vec<String> {
-    let own =
-        [format!("crates/{name}/"), format!("crates/stack/src/format/{name}"), "crates/lab/src/reproduce/".to_owned()];
+    let own = [
+        format!("crates/{name}/"),
+        format!("crates/stack/src/format/{name}"),
+        // Its options of `mkfs`, and a command of its own.
+        format!("crates/cli/src/args/mkfs/{name}"),
+        format!("crates/cli/src/args/{name}.rs"),
+        format!("crates/cli/src/image/{name}.rs"),
+        "crates/lab/src/reproduce/".to_owned(),
+    ];
     let files = sources::library_files(tree).filter(|file| !own.iter().any(|place| file.path.starts_with(place)));
     let naming = files.filter(|file| {
         names(&file.path, name)

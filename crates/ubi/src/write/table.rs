@@ -55,8 +55,8 @@ impl<F: Flash> UbiWriter<F> {
 
     /// Makes an empty volume; returns its number.
     ///
-    /// Errors: `Exists` (the number or the name is taken), `InvalidName`, `InvalidArgument` (number,
-    /// alignment, size 0), `NoSpace`, `Device`.
+    /// Errors: `Exists` (the number or the name is taken), `InvalidName`, `InvalidArgument`
+    /// (number, alignment, size 0), `NoSpace`, `Device`.
     pub fn create_volume(&mut self, new: &NewVolume) -> Result<u32> {
         self.check_name(&new.name)?;
         let number = self.free_number(new.number)?;
