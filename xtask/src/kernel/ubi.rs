@@ -54,12 +54,16 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         VARIANTS.iter().try_for_each(|(name, device, how)| {
             let place = trial.work.join(name);
             fs::create_dir_all(&place)?;
-            judge(trial, &nandkit, &place, *device, how).with_context(|| (*name).to_owned())
+            let [first, ours, last] =
+                judge(trial, &nandkit, &place, *device, how).with_context(|| (*name).to_owned())?;
+            println!("{name}: {first} erases by Linux, {ours} behind nandkit's changes, {last} behind Linux's");
+            Ok(())
         })
     })
 }
 
-fn judge(trial: &Trial, nandkit: &Nandkit, place: &Path, device: Device, how: &str) -> Result<()> {
+/// The erases in all that the erase counters tell behind each turn.
+fn judge(trial: &Trial, nandkit: &Nandkit, place: &Path, device: Device, how: &str) -> Result<[u64; 3]> {
     let boot = |turn: &str| {
         let name = place.file_name().and_then(|name| name.to_str()).context("a name")?;
         let script = format!("{}\nplace=/share/{name} how='{how}'\ncd $place\n{WORK}\n{turn}\n", device.appear('a'));
@@ -88,8 +92,7 @@ fn judge(trial: &Trial, nandkit: &Nandkit, place: &Path, device: Device, how: &s
     must_equal(nandkit, place, "second")?;
     let last = wear(nandkit, &image)?;
     ensure!(last >= after, "erase counters fell: {after} in all, then {last}");
-    println!("{}: erases {before}, {after}, {last}", place.display());
-    Ok(())
+    Ok([before, after, last])
 }
 
 /// Compares each volume and each file that Linux saw with what nandkit reads from the dump.
