@@ -1,4 +1,5 @@
-//! The check: every leaf is read, names lead to inodes, link counts agree with names.
+//! The check: every leaf is read, names lead to inodes, link counts agree with names, properties of
+//! LEBs with the index.
 
 use std::collections::BTreeMap;
 
@@ -56,6 +57,7 @@ impl<L: Lebs> Ubifs<L> {
         let mut check = Check { volume: self, inodes, names, xattrs, data_nodes: 0, findings };
         check.findings.extend(self.damage.iter().cloned());
         check.leaves()?;
+        self.check_properties(&mut check.findings)?;
         for name in std::mem::take(&mut check.names) {
             check.count_name(&name);
         }

@@ -24,6 +24,9 @@ pub enum DamageKind {
     Ownerless,
     /// A number of names that differs from the names.
     Links,
+    /// Properties of a LEB that the index contradicts, or that cannot be read. No file is lost:
+    /// Linux would take space that is in use, or none where there is some.
+    Properties,
     /// LEBs at the end that are missing. Unmapped ones are harmless to lose; of others the index or
     /// a leaf tells.
     Cut,
@@ -45,6 +48,7 @@ impl Kind for DamageKind {
             Self::Orphan => "orphan",
             Self::Ownerless => "ownerless data",
             Self::Links => "link count",
+            Self::Properties => "leb properties",
             Self::Cut => "cut off",
             Self::TornJournal => "torn journal",
             Self::Journal => "journal",

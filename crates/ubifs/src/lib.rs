@@ -15,6 +15,7 @@ mod mkfs;
 mod mount;
 mod node;
 mod probe;
+mod properties;
 mod read;
 mod recovery;
 mod replay;

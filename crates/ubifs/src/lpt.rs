@@ -152,6 +152,24 @@ impl Bits {
     }
 }
 
+/// Takes bits out again.
+struct BitReader<'a> {
+    bytes: &'a [u8],
+    used: u32,
+}
+
+impl BitReader<'_> {
+    /// The next bits; zeroes behind the end.
+    fn take(&mut self, bits: u32) -> u32 {
+        (0..bits).fold(0, |value, bit| {
+            let byte = self.bytes.get(self.used as usize / 8).copied().unwrap_or(0);
+            let taken = u32::from(byte >> (self.used % 8) & 1);
+            self.used += 1;
+            value | taken << bit
+        })
+    }
+}
+
 /// CRC-16 of the polynomial 0x8005, reflected, from 0xFFFF (Linux `lib/crc16.c`).
 fn checksum(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0xFFFF, |crc, byte| {
@@ -205,6 +223,38 @@ impl LptGeometry {
     /// The saved LEB numbers.
     pub fn saved(&self, lebs: impl Iterator<Item = u32>) -> Vec<u8> {
         node(node_type::SAVED, None, lebs.map(|leb| (leb, self.saved_bits)), self.saved_size)
+    }
+
+    /// The values of a node; `None` if the bytes are no node of this type and number.
+    fn values<'a>(&self, bytes: &'a [u8], node_type: u32, number: u32) -> Option<BitReader<'a>> {
+        let (sum, summed) = bytes.split_first_chunk()?;
+        let mut values = BitReader { bytes, used: CRC_BITS };
+        let is_right = checksum(summed) == u16::from_le_bytes(*sum)
+            && values.take(TYPE_BITS) == node_type
+            && (!self.is_big || values.take(self.number_bits) == number);
+        is_right.then_some(values)
+    }
+
+    /// The properties in a leaf; `None` if the bytes are not the leaf of this number.
+    pub fn read_leaf(&self, bytes: &[u8], number: u32) -> Option<Vec<LebProperties>> {
+        let mut values = self.values(bytes, node_type::LEAF, number)?;
+        let lebs = (0..FANOUT).map(|_| LebProperties {
+            free: values.take(self.space_bits) << 3,
+            dirty: values.take(self.space_bits) << 3,
+            is_index: values.take(1) == 1,
+        });
+        Some(lebs.collect())
+    }
+
+    /// The places of an inner node's children, LEBs counted from the first one of the tree; those
+    /// that were never written are `None`. `None` if the bytes are not the node of this number.
+    pub fn read_inner(&self, bytes: &[u8], number: u32) -> Option<Vec<Option<(u32, u32)>>> {
+        let mut values = self.values(bytes, node_type::INNER, number)?;
+        let child = |values: &mut BitReader<'_>| {
+            let (leb, offset) = (values.take(self.leb_bits), values.take(self.offset_bits));
+            (leb != self.lebs).then_some((leb, offset))
+        };
+        Some((0..FANOUT).map(|_| child(&mut values)).collect())
     }
 
     /// The number of the inner node at this place of a level; level 0 is the root.

@@ -24,6 +24,16 @@ impl Tree {
     /// bytes than the volume has: nodes that overlap, or that several branches lead to, would take
     /// any time.
     pub fn load<L: Lebs>(lebs: &L, master: &Master, findings: &mut Findings) -> Result<Self> {
+        Self::load_with(lebs, master, findings, &mut |_| {})
+    }
+
+    /// Does [`Tree::load`], and shows the place of each index node.
+    pub fn load_with<L: Lebs>(
+        lebs: &L,
+        master: &Master,
+        findings: &mut Findings,
+        see: &mut dyn FnMut(Place),
+    ) -> Result<Self> {
         let mut tree = Self::default();
         let root =
             Place { leb: master.root_leb.get(), offset: master.root_offset.get(), length: master.root_length.get() };
@@ -46,6 +56,7 @@ impl Tree {
                 }
                 Err(error) => return Err(error),
             };
+            see(place);
             let Some((index, branches)) = node.body::<Index>() else {
                 findings.add(damage::at(DamageKind::Index, lebs, place, "an index node that is too short"));
                 continue;

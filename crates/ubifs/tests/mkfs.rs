@@ -113,6 +113,43 @@ fn the_geometry_is_that_of_mkfs_ubifs() {
     }
 }
 
+/// CRC-16 of the nodes of the tree of properties.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0xFFFF, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xA001 } else { crc >> 1 })
+    })
+}
+
+/// Properties change, and no file does.
+#[test]
+fn properties_that_the_index_contradicts_are_told() {
+    let tree = all_kinds(50);
+    let image = built(&tree, &BuildOptions { leb_count_max: 1000, ..BuildOptions::default() }).unwrap();
+    let superblock = superblock(&image);
+    // The first leaf stands at the beginning of the tree's first LEB.
+    let first = (3 + superblock.log_lebs.get()) as usize * image.leb_size as usize;
+    let is_node =
+        |size: &usize| image.bytes[first..][..2] == crc16(&image.bytes[first + 2..first + size]).to_le_bytes();
+    let size = (8..100).find(is_node).expect("a leaf");
+    let told = |image: LebBytes| {
+        let volume = Ubifs::mount(image).unwrap();
+        must_hold(&volume, &tree, &[], "a volume with other properties");
+        let findings = volume.check().unwrap().findings;
+        assert!(findings.iter().all(|finding| finding.kind == "leb properties"), "{findings:?}");
+        findings.into_iter().map(|finding| finding.detail).collect::<Vec<_>>()
+    };
+    let mut torn = image.clone();
+    torn.bytes[first + 5] ^= 4;
+    assert_eq!(told(torn), ["a node of the tree of properties that cannot be read"]);
+    let mut other = image.clone();
+    // A lower bit of the free bytes of the first LEB, behind checksum and type.
+    other.bytes[first + 2] ^= 0x10;
+    let sum = crc16(&other.bytes[first + 2..first + size]).to_le_bytes();
+    other.bytes[first..first + 2].copy_from_slice(&sum);
+    let told = told(other);
+    assert!(told.len() == 1 && told[0].contains("are in use by its properties"), "{told:?}");
+}
+
 #[test]
 fn the_volume_does_not_depend_on_the_number_of_threads() {
     let tree = all_kinds(50);
