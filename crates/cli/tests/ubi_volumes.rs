@@ -38,6 +38,13 @@ fn volumes_change_and_nothing_else_does() {
     succeeds(path, &["ubi", "update", "i", "kernel", "new"]);
     succeeds(path, &["ubi", "extract", "i", "kernel", "k"]);
     run(path, "cmp k new && rm k");
+    // An image shorter than its flash grows by what is written.
+    fs::write(path.join("short"), &before).expect("written");
+    succeeds(path, &["ubi", "update", "short", "kernel", "new"]);
+    let short = fs::metadata(path.join("short")).expect("an image").len();
+    assert!(short.is_multiple_of(PEB as u64) && short <= before.len() as u64 + 5 * PEB as u64, "{short}");
+    succeeds(path, &["ubi", "extract", "short", "kernel", "k"]);
+    run(path, "cmp k new");
     succeeds(path, &["ubi", "mkvol", "i", "blob", "150000", "--static", "--number", "7", "--alignment", "2048"]);
     succeeds(path, &["ubi", "rsvol", "i", "data", "2M"]);
     succeeds(path, &["ubi", "rename", "i", "rootfs", "root", "data", "store"]);

@@ -8,7 +8,9 @@ use nandkit_ubi::build::{VolumeContent, build};
 use nandkit_ubi::layout::{
     EcHeader, FASTMAP_DATA, HEADER_SIZE, LAYOUT_VOLUME, RECORD_SIZE, VidHeader, VolumeRecord, VolumeType,
 };
-use nandkit_ubi::{Geometry, probe};
+use nandkit_ubi::write::{UbiWriter, WriteOptions};
+use nandkit_ubi::{Geometry, Leb, Ubi, probe};
+use nandkit_units::Clock;
 use nandkit_units::random::Random;
 use nandkit_vfs::probe::Depth;
 
@@ -84,9 +86,30 @@ fn damaged_image(random: &mut Random) -> Vec<u8> {
     image
 }
 
+/// Tries every change; whether the device could be written.
+fn change(ubi: Ubi<RamFlash>) -> bool {
+    // The volume table is written to free blocks.
+    let bytes = [&ubi.into_flash().data[..], &[0xFF; 8 * 4096]].concat();
+    let Ok(ubi) = attach(bytes, GEOMETRY) else { return false };
+    let Ok(mut writer) = UbiWriter::new(ubi, WriteOptions::default()) else { return false };
+    let numbers: Vec<u32> = writer.ubi().volumes().iter().map(|volume| volume.number).collect();
+    for number in numbers {
+        // Each may be refused: for a size, a type, or for room.
+        let _ = writer.change_leb(number, Leb(0), &[1; 64]);
+        let _ = writer.update_volume(number, &mut &[7; 5000][..], 5000);
+        let _ = writer.rename_volumes(&[(number, b"renamed".to_vec())]);
+        let _ = writer.resize_volume(number, 1);
+        let _ = writer.remove_volume(number);
+    }
+    let flash = writer.finish().expect("flash in memory");
+    let ubi = Ubi::attach(flash, Clock::starting_at(0)).expect("the device that was written");
+    assert!(ubi.volumes().is_empty(), "{:?}", ubi.volumes());
+    true
+}
+
 #[test]
 fn hostile_images_are_attached_or_refused() {
-    let mut attached = 0;
+    let (mut attached, mut changed) = (0, 0);
     for round in &mut Rounds::of(3000) {
         let mut random = Random::new(round, "hostile");
         let image = damaged_image(&mut random);
@@ -100,6 +123,7 @@ fn hostile_images_are_attached_or_refused() {
         let counts = ubi.counts();
         let counted = counts.bad + counts.erased + counts.free + counts.used + counts.stale + counts.damaged;
         assert_eq!(counted, counts.total, "{report:?}");
+        changed += u32::from(change(ubi));
     }
-    assert!(attached > 100, "{attached} of the images could be attached");
+    assert!(attached > 100 && changed > 100, "{attached} of the images could be attached, {changed} changed");
 }

@@ -29,7 +29,7 @@ pub struct UbiArguments {
 pub enum UbiAction {
     /// Show the device, its wear and its volumes, with what stands in each.
     Info(UbiShowArguments),
-    /// List the volumes: number, type, LEBs, bytes and name.
+    /// List the volumes with the bytes of their content.
     Ls(UbiShowArguments),
     /// Write the content of a volume to a file, with its exact length.
     Extract(UbiExtractArguments),

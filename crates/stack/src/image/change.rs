@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nandkit_flash_image::{Access, DumpFlash, DumpOptions, Image};
+use nandkit_flash_image::{Access, DumpOptions, Image};
 use nandkit_units::{Clock, format_bytes};
 use nandkit_vfs::check::Finding;
 use nandkit_vfs::probe::Fit;
@@ -58,8 +58,7 @@ impl LockedImage {
     }
 
     /// The image with the changed copy.
-    pub fn changed(self, copy: DumpFlash) -> nandkit_vfs::Result<ChangedImage> {
-        let changed = copy.into_image();
+    pub fn changed(self, changed: Image) -> nandkit_vfs::Result<ChangedImage> {
         if changed.bytes().len() < self.image.bytes().len() {
             return Err(FsError::new(ErrorKind::Device, "the changed image is shorter than it was"));
         }
@@ -164,7 +163,7 @@ impl ChangingImage {
 
     /// Unmounts and returns the changed image. Errors: `NoSpace`, `Device`.
     pub fn finish(self) -> nandkit_vfs::Result<ChangedImage> {
-        self.locked.changed(self.volume.finish()?)
+        self.locked.changed(self.volume.finish()?.into_image())
     }
 }
 

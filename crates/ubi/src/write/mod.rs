@@ -22,7 +22,7 @@ use crate::volume::Volume;
 use crate::{Leb, Peb};
 use pebs::Pebs;
 
-pub use table::NewVolume;
+pub use table::{MOVING_PEBS, NewVolume};
 
 /// How a writer treats the flash.
 #[derive(Clone, Copy, Debug)]

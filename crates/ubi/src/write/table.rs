@@ -15,7 +15,7 @@ use crate::volume::Volume;
 
 /// PEBs that UBI keeps for moving a LEB, and for changing one atomically (Linux
 /// `drivers/mtd/ubi/ubi.h`: `WL_RESERVED_PEBS`, `EBA_RESERVED_PEBS`).
-const MOVING_PEBS: u64 = 2;
+pub const MOVING_PEBS: u32 = 2;
 
 /// A volume to be made.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl<F: Flash> UbiWriter<F> {
             FlashKind::Nor => 0,
         };
         let volumes: u64 = self.ubi.volumes.iter().map(|volume| u64::from(volume.record.reserved_pebs)).sum();
-        let taken = volumes + u64::from(LAYOUT_LEBS) + MOVING_PEBS + for_bad + self.ubi.aside.len() as u64;
+        let taken = volumes + u64::from(LAYOUT_LEBS + MOVING_PEBS) + for_bad + self.ubi.aside.len() as u64;
         good.saturating_sub(taken) as u32
     }
 

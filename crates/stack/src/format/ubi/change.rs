@@ -2,8 +2,8 @@
 
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout};
 use nandkit_ubi::Ubi;
-use nandkit_ubi::layout::{VolumeType, flag};
-use nandkit_ubi::write::{NewVolume, UbiWriter, WriteOptions};
+use nandkit_ubi::layout::{LAYOUT_LEBS, VolumeType, flag};
+use nandkit_ubi::write::{MOVING_PEBS, NewVolume, UbiWriter, WriteOptions};
 use nandkit_units::{Clock, format_bytes};
 use nandkit_vfs::check::Finding;
 use nandkit_vfs::{ErrorKind, FsError, Result};
@@ -14,6 +14,19 @@ use crate::format::device_volumes::{ChangingVolumes, VolumeChange, VolumeToMake,
 use crate::format::{FormatError, OpenOptions};
 
 impl VolumesFormat for UbiFormat {
+    fn blocks_promised(
+        &self,
+        image: &Image,
+        found: &DetectedFormat,
+        clock: Clock,
+    ) -> std::result::Result<u32, FormatError> {
+        let ubi = Ubi::attach(image.view(found.layout.clone())?, clock)?;
+        let volumes: u64 = ubi.volumes().iter().map(|volume| u64::from(volume.record.reserved_pebs)).sum();
+        // A table that is damaged may promise anything.
+        let promised = volumes + u64::from(LAYOUT_LEBS) + u64::from(MOVING_PEBS);
+        Ok(u32::try_from(promised).unwrap_or(0).min(ubi.counts().total.saturating_mul(GROWTH_MAX)))
+    }
+
     fn open(
         &self,
         image: Image,
@@ -41,6 +54,9 @@ impl VolumesFormat for UbiFormat {
         Ok(Box::new(Device { writer, damage }))
     }
 }
+
+/// An image grows at most by this factor without a word of the user.
+const GROWTH_MAX: u32 = 64;
 
 /// A device, and what attaching found.
 struct Device {
