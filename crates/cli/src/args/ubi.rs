@@ -28,8 +28,10 @@ pub struct UbiArguments {
 #[derive(Debug, Subcommand)]
 pub enum UbiAction {
     /// Show the device, its wear and its volumes, with what stands in each.
+    #[command(after_help = "Example:\n  nandkit ubi info dump.bin --json")]
     Info(UbiShowArguments),
     /// List the volumes with the bytes of their content.
+    #[command(after_help = "Example:\n  nandkit ubi ls dump.bin")]
     Ls(UbiShowArguments),
     /// Write the content of a volume to a file, with its exact length.
     Extract(UbiExtractArguments),

@@ -28,14 +28,21 @@ const LEVEL: i32 = 3;
 
 /// Keeps its working memory between calls.
 #[derive(Default)]
-pub(super) struct Compressor(Option<::zstd::bulk::Compressor<'static>>);
+pub(super) struct Compressor {
+    library: Option<::zstd::bulk::Compressor<'static>>,
+    packed: Vec<u8>,
+}
 
 impl Compressor {
     /// The bytes produced; `None` if they do not fit.
     pub(super) fn compress(&mut self, input: &[u8], output: &mut [u8]) -> Option<usize> {
-        if self.0.is_none() {
-            self.0 = ::zstd::bulk::Compressor::new(LEVEL).ok();
+        if self.library.is_none() {
+            self.library = ::zstd::bulk::Compressor::new(LEVEL).ok();
         }
-        self.0.as_mut()?.compress_to_buffer(input, output).ok()
+        // The library gives up where there is less room than for its worst case.
+        self.packed.resize(::zstd::zstd_safe::compress_bound(input.len()), 0);
+        let length = self.library.as_mut()?.compress_to_buffer(input, &mut self.packed).ok()?;
+        output.get_mut(..length)?.copy_from_slice(self.packed.get(..length)?);
+        Some(length)
     }
 }
