@@ -30,3 +30,8 @@ nandkit run spec.toml --device-file card.nand >> log
 for name in one other; do nandkit exec --fs fat --json -- sh -c 'echo a > a' > $name.json; done
 mkdir results; cp one.json results/runs.jsonl; cp one.json before.jsonl; cp other.json after.jsonl
 nandkit reproduce theory.merge --quick --json > claims.json
+nandkit mkfs ubifs --from rootfs -m 2048 -e 126976 -c 100 rootfs.ubifs >> log; cp motd zImage
+for name in kernel rootfs; do printf "[$name]\nmode=ubi\nvol_name=$name\nvol_size=4MiB\n"; done > volumes.ini
+sed -i 's/^vol_name=kernel/image=zImage\nvol_type=static\n&/; s/^vol_name=rootfs/image=rootfs.ubifs\n&/' volumes.ini
+nandkit ubi ubinize volumes.ini flash.bin -p 128K -m 2048
+for name in data rootfs_a rootfs_b; do nandkit ubi mkvol flash.bin $name 4M --size 64M >> log; done

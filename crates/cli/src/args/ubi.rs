@@ -10,10 +10,10 @@ const EXAMPLES: &str = "The image is a dump of a flash with UBI, with or without
 of an image that is shorter than its flash is told by --size.
 
 Examples:
-  nandkit ubi info dump.bin
-  nandkit ubi update dump.bin kernel zImage
-  nandkit ubi mkvol dump.bin data 8M && nandkit ubi rename dump.bin data storage
-  nandkit ubi extract dump.bin rootfs rootfs.ubifs";
+  nandkit ubi info flash.bin
+  nandkit ubi update flash.bin kernel zImage
+  nandkit ubi mkvol flash.bin logs 8M && nandkit ubi rename flash.bin logs storage
+  nandkit ubi extract flash.bin rootfs copy.ubifs";
 
 /// Arguments of `ubi`.
 #[derive(Debug, Args)]
@@ -28,10 +28,10 @@ pub struct UbiArguments {
 #[derive(Debug, Subcommand)]
 pub enum UbiAction {
     /// Show the device, its wear and its volumes, with what stands in each.
-    #[command(after_help = "Example:\n  nandkit ubi info dump.bin --json")]
+    #[command(after_help = "Example:\n  nandkit ubi info flash.bin --json")]
     Info(UbiShowArguments),
     /// List the volumes with the bytes of their content.
-    #[command(after_help = "Example:\n  nandkit ubi ls dump.bin")]
+    #[command(after_help = "Example:\n  nandkit ubi ls flash.bin")]
     Ls(UbiShowArguments),
     /// Write the content of a volume to a file, with its exact length.
     Extract(UbiExtractArguments),
@@ -79,7 +79,7 @@ pub struct UbiShowArguments {
 
 /// Arguments of `ubi extract`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nandkit ubi extract dump.bin kernel - | file -")]
+#[command(after_help = "Example:\n  nandkit ubi extract flash.bin kernel - | sha256sum")]
 pub struct UbiExtractArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -98,7 +98,7 @@ pub struct UbiExtractArguments {
 /// Arguments of `ubi mkvol`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nandkit ubi mkvol dump.bin data 8M\n  nandkit ubi mkvol dump.bin kernel 4M --static --number 3\n  nandkit ubi mkvol dump.bin rest"
+    after_help = "Examples:\n  nandkit ubi mkvol flash.bin logs 8M\n  nandkit ubi mkvol flash.bin fpga 4M --static --number 9\n  nandkit ubi mkvol flash.bin rest"
 )]
 pub struct UbiMakeArguments {
     #[command(flatten)]
@@ -126,7 +126,7 @@ pub struct UbiMakeArguments {
 
 /// Arguments of `ubi rmvol`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nandkit ubi rmvol dump.bin data")]
+#[command(after_help = "Example:\n  nandkit ubi rmvol flash.bin data")]
 pub struct UbiRemoveArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -138,7 +138,7 @@ pub struct UbiRemoveArguments {
 
 /// Arguments of `ubi rsvol`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nandkit ubi rsvol dump.bin data 16M")]
+#[command(after_help = "Example:\n  nandkit ubi rsvol flash.bin data 16M")]
 pub struct UbiResizeArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -154,7 +154,7 @@ pub struct UbiResizeArguments {
 /// Arguments of `ubi rename`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A volume that has one of the new names and is not renamed is removed.\n\nExample:\n  nandkit ubi rename dump.bin rootfs_a rootfs_b rootfs_b rootfs_a"
+    after_help = "A volume that has one of the new names and is not renamed is removed.\n\nExample:\n  nandkit ubi rename flash.bin rootfs_a rootfs_b rootfs_b rootfs_a"
 )]
 pub struct UbiRenameArguments {
     #[command(flatten)]
@@ -167,7 +167,7 @@ pub struct UbiRenameArguments {
 
 /// Arguments of `ubi update`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nandkit ubi update dump.bin rootfs rootfs.ubifs")]
+#[command(after_help = "Example:\n  nandkit ubi update flash.bin kernel zImage")]
 pub struct UbiUpdateArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
