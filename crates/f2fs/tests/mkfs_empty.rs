@@ -143,7 +143,7 @@ fn sections_and_zones_are_those_of_mkfs() {
         let options =
             MkfsOptions { segments_per_section: sections, sections_per_zone: zones, ..MkfsOptions::default() };
         let words = ["-s", &sections.to_string(), "-z", &zones.to_string()];
-        for mib in [64, 100, 256, 511, 1000, 3000, 9999] {
+        for mib in [64, 511, 3000] {
             compare(mib * MIB, &words, &options);
         }
     }
@@ -165,7 +165,7 @@ fn options_are_those_of_mkfs() {
         (vec!["-t", "0"], MkfsOptions { discard: false, ..default.clone() }),
     ];
     for (words, options) in cases {
-        for mib in [64, 300, 20_000] {
+        for mib in [64, 20_000] {
             compare(mib * MIB, &words, &options);
         }
     }

@@ -101,13 +101,13 @@ const MIB: u64 = 1 << 20;
 #[test]
 fn volumes_grow_and_shrink_with_all_their_files() {
     let all = "extra_attr,inode_checksum,sb_checksum,quota";
-    for (features, sizes) in [("", [300, 129, 1200, 99]), (all, [99, 300, 128, 130])] {
+    for (features, sizes) in [("", &[129, 1200, 99][..]), (all, &[300, 128])] {
         let planted = witness::made_with(features, &all_kinds(700));
         let expected = shown(&planted.bytes);
         let mut bytes = planted.bytes.clone();
         // Shrinking moves logs past the new end, and finally nearly everything; growing beyond what
         // one SSA block describes moves the main area.
-        for to in sizes {
+        for to in sizes.iter().copied() {
             let (next, plan) = resized(&bytes, to * MIB).unwrap_or_else(|error| panic!("{features} {to}: {error}"));
             assert_eq!(next.len() as u64, plan.bytes, "{to}");
             assert!(plan.bytes <= to * MIB && plan.bytes + 4 * MIB > to * MIB, "{to}: {}", plan.bytes);
