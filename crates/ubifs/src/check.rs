@@ -85,16 +85,14 @@ impl<L: Lebs> Check<'_, L> {
     fn leaves(&mut self) -> Result<()> {
         let volume = self.volume;
         let mut ownerless = None;
-        for (key, places) in volume.tree.all() {
-            for place in places {
-                match self.leaf(key, *place) {
-                    Ok(()) => {}
-                    Err(error) if error.kind == ErrorKind::Corrupt => {
-                        let finding = damage::at(DamageKind::Leaf, &volume.lebs, *place, &error.detail);
-                        self.findings.add(finding.of(InodeNumber(key.inode.into())));
-                    }
-                    Err(error) => return Err(error),
+        for (key, place) in volume.tree.all() {
+            match self.leaf(key, place) {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Corrupt => {
+                    let finding = damage::at(DamageKind::Leaf, &volume.lebs, place, &error.detail);
+                    self.findings.add(finding.of(InodeNumber(key.inode.into())));
                 }
+                Err(error) => return Err(error),
             }
             if !self.inodes.contains_key(&key.inode) && ownerless != Some(key.inode) {
                 ownerless = Some(key.inode);

@@ -61,7 +61,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     /// The number of a directory. Errors: it is none, or its names are encrypted.
-    fn directory(&self, inode: InodeNumber) -> Result<u32> {
+    pub(crate) fn directory(&self, inode: InodeNumber) -> Result<u32> {
         let number = self.number(inode)?;
         let (node, _) = self.inode(number)?;
         match kind(number, &node)? {
@@ -71,7 +71,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     /// The number of a regular file, and its inode. Errors: it is none.
-    fn regular(&self, inode: InodeNumber) -> Result<(u32, Inode)> {
+    pub(crate) fn regular(&self, inode: InodeNumber) -> Result<(u32, Inode)> {
         let number = self.number(inode)?;
         let (node, _) = self.inode(number)?;
         let kind = kind(number, &node)?;
@@ -88,14 +88,21 @@ impl<L: Lebs> Ubifs<L> {
     pub(crate) fn entries(&self, directory: u32, cookie: u64) -> impl Iterator<Item = (u64, Result<Entry>)> {
         let first = Key::name(directory, (cookie >> COLLISION_BITS) as u32, false);
         let keys = first..=Key::name(directory, u32::MAX, false);
-        let places = self.tree.range(keys).flat_map(move |(key, places)| {
-            // A hostile directory has all names under one hash.
-            let done = if key == first { cookie & ((1 << COLLISION_BITS) - 1) } else { 0 };
-            let left = usize::try_from(done).ok().and_then(|done| places.get(done..)).unwrap_or_default();
-            let numbered = (done + 1..1 << COLLISION_BITS).zip(left);
-            numbered.map(move |(index, place)| (u64::from(key.low()) << COLLISION_BITS | index, key, *place))
+        let done = cookie & ((1 << COLLISION_BITS) - 1);
+        // The key that comes now, and how many entries of it there were.
+        let (mut current, mut index) = (first, 0);
+        let numbered = self.tree.range(keys).map(move |(key, place)| {
+            index = if key == current { index + 1 } else { 1 };
+            current = key;
+            (index, key, place)
         });
-        places.map(|(next, key, place)| (next, self.entry(key, place, false)))
+        // A hostile directory has all names under one hash.
+        let left =
+            numbered.filter(move |(index, key, _)| *index < 1 << COLLISION_BITS && (*key != first || *index > done));
+        left.map(|(index, key, place)| {
+            let next = u64::from(key.low()) << COLLISION_BITS | index;
+            (next, self.entry(key, place, false))
+        })
     }
 
     /// Reads bytes of a file that has them.
@@ -123,7 +130,11 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
 
     fn volume(&self) -> Result<VolumeStatus> {
         let bytes = u64::from(self.superblock.leb_count.get()) * u64::from(self.superblock.leb_size.get());
-        let free = self.master.free.get().saturating_add(self.master.dirty.get()).min(bytes);
+        let free = match &self.writer {
+            Some(_) => self.reported_free(),
+            None => self.master.free.get().saturating_add(self.master.dirty.get()),
+        };
+        let free = free.min(bytes);
         Ok(VolumeStatus {
             block_size: BLOCK_SIZE,
             blocks: bytes / u64::from(BLOCK_SIZE),
@@ -226,7 +237,7 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
     }
 
     fn changes(&mut self) -> Option<&mut dyn Changes> {
-        None
+        self.writer.is_some().then_some(self)
     }
 
     fn symlinks(&self) -> Option<&dyn Symlinks> {

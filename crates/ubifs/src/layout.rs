@@ -479,6 +479,11 @@ impl Key {
         self.word
     }
 
+    /// Whether another key is the next one of the same inode and type.
+    pub fn is_before(self, next: Self) -> bool {
+        self.inode == next.inode && self.word.checked_add(1) == Some(next.word)
+    }
+
     /// The block number or the hash.
     pub const fn low(self) -> u32 {
         self.word & ((1 << LOW_BITS) - 1)

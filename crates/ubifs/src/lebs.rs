@@ -18,6 +18,34 @@ pub trait Lebs: Send + Sync {
     /// Reads bytes of a LEB; unmapped LEBs, and what lies past the end, read as 0xFF. Damaged bytes
     /// are delivered as they are, since nodes have checksums of their own. Errors: `Device`.
     fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<()>;
+
+    /// The side that writes; `None` if the medium is for reading.
+    fn writer(&mut self) -> Option<&mut dyn LebWriter> {
+        None
+    }
+}
+
+/// Logical erase blocks, for writing. Changes are durable after [`LebWriter::sync`]; a power cut
+/// before that may take back what was written last, in the order in which it was written.
+pub trait LebWriter {
+    /// Writes bytes of a LEB, behind those that were written before; an unmapped LEB is mapped
+    /// first. Offset and length are multiples of the volume's smallest unit. Errors: `NoSpace`,
+    /// `Device`.
+    fn write(&mut self, leb: u32, offset: u32, data: &[u8]) -> Result<()>;
+
+    /// Replaces the content of a LEB; what is missing of it is erased. After a power cut it is the
+    /// old one or the new one. Errors: as [`LebWriter::write`].
+    fn change(&mut self, leb: u32, data: &[u8]) -> Result<()>;
+
+    /// Maps a LEB, so that it reads as erased, after a power cut too. Errors: as
+    /// [`LebWriter::write`].
+    fn map(&mut self, leb: u32) -> Result<()>;
+
+    /// Unmaps a LEB: it reads as erased, or after a power cut as before. Errors: `Device`.
+    fn unmap(&mut self, leb: u32) -> Result<()>;
+
+    /// Makes all changes durable. Errors: `Device`.
+    fn sync(&mut self) -> Result<()>;
 }
 
 /// A volume in memory: LEB after LEB, as mkfs.ubifs writes it.
@@ -47,6 +75,48 @@ impl Lebs for LebBytes {
         if let (Some(to), Some(from)) = (into.get_mut(..length), here.get(..length)) {
             to.copy_from_slice(from);
         }
+        Ok(())
+    }
+
+    fn writer(&mut self) -> Option<&mut dyn LebWriter> {
+        Some(self)
+    }
+}
+
+impl LebBytes {
+    /// The bytes of a LEB from an offset on; the file grows to its end.
+    fn leb_mut(&mut self, leb: u32) -> &mut [u8] {
+        let start = leb as usize * self.leb_size as usize;
+        let end = start + self.leb_size as usize;
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0xFF);
+        }
+        self.bytes.get_mut(start..end).unwrap_or_default()
+    }
+}
+
+impl LebWriter for LebBytes {
+    fn write(&mut self, leb: u32, offset: u32, data: &[u8]) -> Result<()> {
+        let here = self.leb_mut(leb).iter_mut().skip(offset as usize);
+        here.zip(data).for_each(|(to, from)| *to = *from);
+        Ok(())
+    }
+
+    fn change(&mut self, leb: u32, data: &[u8]) -> Result<()> {
+        self.leb_mut(leb).fill(0xFF);
+        self.write(leb, 0, data)
+    }
+
+    fn map(&mut self, leb: u32) -> Result<()> {
+        self.unmap(leb)
+    }
+
+    fn unmap(&mut self, leb: u32) -> Result<()> {
+        self.leb_mut(leb).fill(0xFF);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
         Ok(())
     }
 }

@@ -7,25 +7,31 @@
 
 mod check;
 mod damage;
+mod encode;
 mod files;
+mod journal;
 pub mod layout;
 mod lebs;
 mod lpt;
 mod mkfs;
 mod mount;
 mod node;
+mod pack;
 mod probe;
 mod properties;
 mod read;
 mod recovery;
 mod replay;
+mod sums;
 mod superblock;
 mod tree;
 mod walk;
+mod write;
 mod xattr;
 
 pub use damage::DamageKind;
-pub use lebs::{LebBytes, Lebs};
+pub use lebs::{LebBytes, LebWriter, Lebs};
 pub use mkfs::{BuildOptions, BuildReport, LebSink, build};
 pub use mount::{Ubifs, VolumeFacts};
 pub use probe::{PROBE_BYTES, begins_with_superblock, is_superblock_damaged, probe};
+pub use write::{WriteCounters, WriteOptions};

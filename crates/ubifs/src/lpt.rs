@@ -257,6 +257,13 @@ impl LptGeometry {
         Some((0..FANOUT).map(|_| child(&mut values)).collect())
     }
 
+    /// Free and dirty bytes of each LEB of the tree, from the table; `None` if the bytes are none.
+    pub fn read_table(&self, bytes: &[u8]) -> Option<Vec<(u32, u32)>> {
+        let unnumbered = Self { is_big: false, ..*self };
+        let mut values = unnumbered.values(bytes, node_type::TABLE, 0)?;
+        Some((0..self.lebs).map(|_| (values.take(self.table_bits), values.take(self.table_bits))).collect())
+    }
+
     /// The number of the inner node at this place of a level; level 0 is the root.
     pub fn inner_number(level: u32, place: u32) -> u32 {
         let digits = (0..level).scan(place, |rest, _| {

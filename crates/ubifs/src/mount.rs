@@ -1,6 +1,7 @@
 //! Mounting for reading.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use nandkit_vfs::Result;
 use nandkit_vfs::check::{Finding, Findings};
@@ -8,20 +9,24 @@ use nandkit_vfs::check::{Finding, Findings};
 use crate::damage::DamageKind;
 use crate::layout::{MASTER_DIRTY, Master, Superblock, flag};
 use crate::lebs::Lebs;
+use crate::replay::Replayed;
 use crate::tree::Tree;
+use crate::write::{Buffers, InodeAndData, Writer};
 use crate::{recovery, replay, superblock};
 
 /// A mounted volume, for reading.
-#[derive(Debug)]
 pub struct Ubifs<L> {
-    pub(crate) lebs: L,
+    pub(crate) lebs: Buffers<L>,
     pub(crate) superblock: Superblock,
     pub(crate) master: Master,
     pub(crate) tree: Tree,
-    /// Sizes of files that recovery found larger than their inodes say.
-    pub(crate) sizes: BTreeMap<u32, u64>,
+    /// Inodes that differ from the flash: changed, or with a size that recovery found.
+    pub(crate) pending: BTreeMap<u32, InodeAndData>,
     pub(crate) damage: Vec<Finding>,
-    replayed: u64,
+    /// What the journal held.
+    pub(crate) replayed: Replayed,
+    /// The state for writing; `None` if mounted for reading.
+    pub(crate) writer: Option<Box<Writer>>,
 }
 
 /// What the superblock and the master node say of a volume.
@@ -54,23 +59,31 @@ impl<L: Lebs> Ubifs<L> {
     /// newer format, authentication), `Device`. Other damage is no error: see [`Ubifs::damage`].
     /// Cost: a read per index node, and per LEB of the journal.
     pub fn mount(lebs: L) -> Result<Self> {
+        let lebs = Buffers::new(lebs);
         let superblock = superblock::read(&lebs)?;
-        let master = superblock::master(&lebs)?;
+        let (master, _) = superblock::master(&lebs)?;
         let mut findings = Findings::default();
         let (counted, here) = (superblock.leb_count.get(), lebs.leb_count());
         if counted > here {
             let detail = format!("the superblock counts {counted} LEBs, {here} are here: the others read as erased");
             findings.add(Finding::new(DamageKind::Cut, detail));
         }
-        let mut tree = Tree::load(&lebs, &master, &mut findings)?;
-        let replayed = replay::replay(&lebs, &superblock, &master, &mut tree, &mut findings)?;
+        let mut tree = Tree::load(&lebs, &master, superblock.fanout.get(), &mut findings)?;
+        let mut replayed = replay::replay(&lebs, &superblock, &master, &mut tree, &mut findings)?;
         let mut sizes = BTreeMap::new();
         if master.flags.get() & MASTER_DIRTY != 0 {
             recovery::remove_orphans(&lebs, &superblock, &mut tree)?;
             sizes = replayed.sizes.recover(&lebs, &mut tree);
         }
-        let (damage, replayed) = (findings.into_list(), replayed.nodes);
-        Ok(Self { lebs, superblock, master, tree, sizes, damage, replayed })
+        let (pending, damage) = (BTreeMap::new(), findings.into_list());
+        let mut volume = Self { lebs, superblock, master, tree, pending, damage, replayed, writer: None };
+        for (number, size) in sizes {
+            if let Ok((mut inode, data)) = volume.inode(number) {
+                inode.size.set(size);
+                volume.pending.insert(number, (inode, data));
+            }
+        }
+        Ok(volume)
     }
 
     /// What superblock and master node say.
@@ -85,12 +98,28 @@ impl<L: Lebs> Ubifs<L> {
             uuid: superblock.uuid,
             is_dirty: self.master.flags.get() & MASTER_DIRTY != 0,
             may_be_encrypted: superblock.flags.get() & flag::ENCRYPTION != 0,
-            replayed: self.replayed,
+            replayed: self.replayed.nodes,
         }
     }
 
     /// What mounting found.
     pub fn damage(&self) -> &[Finding] {
         &self.damage
+    }
+
+    /// The LEBs, as they are: what was not synced is lost.
+    pub fn into_lebs(self) -> L {
+        self.lebs.into_lebs()
+    }
+
+    /// The LEBs.
+    pub fn lebs(&self) -> &L {
+        self.lebs.lebs()
+    }
+}
+
+impl<L> fmt::Debug for Ubifs<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ubifs {{ commit: {}, replayed: {} }}", self.master.commit, self.replayed.nodes)
     }
 }

@@ -8,7 +8,7 @@ use nandkit_vfs::Result;
 use nandkit_vfs::check::{Finding, Findings};
 
 use crate::damage::{self, DamageKind};
-use crate::layout::{ALIGNMENT, LOG_LEB, Superblock, flag};
+use crate::layout::{ALIGNMENT, LOG_LEB, Master, Superblock, flag};
 use crate::lebs::Lebs;
 use crate::lpt::{FANOUT, LebProperties, LptGeometry};
 use crate::mount::Ubifs;
@@ -16,11 +16,17 @@ use crate::node::Place;
 use crate::tree::Tree;
 
 /// Where the tree of properties and what it describes lie.
-struct Areas {
-    geometry: LptGeometry,
-    lpt_first: u32,
-    main_first: u32,
-    leb_count: u32,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Areas {
+    pub geometry: LptGeometry,
+    /// First LEB of the tree.
+    pub lpt_first: u32,
+    /// First LEB of the orphan area.
+    pub orphans_first: u32,
+    /// First LEB of the main area.
+    pub main_first: u32,
+    /// LEBs of the volume.
+    pub leb_count: u32,
 }
 
 /// Most LEBs of the tree, and most saved numbers, whose bits 32 bits can count.
@@ -31,12 +37,13 @@ const LEB_SIZE_MIN: u32 = 64;
 
 impl Areas {
     /// The areas of a volume; `None` if the superblock's numbers contradict each other.
-    fn of(superblock: &Superblock) -> Option<Self> {
+    pub fn of(superblock: &Superblock) -> Option<Self> {
         let [log, lpt, orphans] = [superblock.log_lebs, superblock.lpt_lebs, superblock.orphan_lebs].map(|of| of.get());
         let [leb_count, leb_count_max, saved] =
             [superblock.leb_count, superblock.leb_count_max, superblock.lsave_count].map(|of| of.get());
         let lpt_first = LOG_LEB.checked_add(log)?;
-        let main_first = lpt_first.checked_add(lpt)?.checked_add(orphans)?;
+        let orphans_first = lpt_first.checked_add(lpt)?;
+        let main_first = orphans_first.checked_add(orphans)?;
         let main = leb_count.checked_sub(main_first).filter(|main| *main > 0)?;
         let grows = leb_count_max.checked_sub(leb_count)?;
         let leb_size = superblock.leb_size.get();
@@ -45,7 +52,7 @@ impl Areas {
         }
         let is_big = superblock.flags.get() & flag::BIG_LPT != 0;
         let geometry = LptGeometry::new(lpt, is_big, leb_size, main, grows, leb_count_max, saved);
-        Some(Self { geometry, lpt_first, main_first, leb_count })
+        Some(Self { geometry, lpt_first, orphans_first, main_first, leb_count })
     }
 }
 
@@ -58,12 +65,15 @@ struct Pending {
     offset: u32,
 }
 
-/// The properties that the tree holds.
+/// What the tree of properties holds.
 #[derive(Default)]
-struct Stated {
-    lebs: BTreeMap<u32, LebProperties>,
+pub(crate) struct Stated {
+    pub lebs: BTreeMap<u32, LebProperties>,
+    /// Where its nodes stand, by level and place in it: LEBs counted from the first one of the
+    /// tree, and offsets.
+    pub nodes: BTreeMap<(u32, u32), (u32, u32)>,
     /// Whether every node was read: LEBs without properties are empty then.
-    is_whole: bool,
+    pub is_whole: bool,
 }
 
 impl<L: Lebs> Ubifs<L> {
@@ -82,13 +92,14 @@ impl<L: Lebs> Ubifs<L> {
             of.1 |= is_index;
         };
         let mut lost = Findings::default();
-        let tree = Tree::load_with(&self.lebs, &self.master, &mut lost, &mut |place| count(place, true))?;
+        let (fanout, see) = (self.superblock.fanout.get(), &mut |place| count(place, true));
+        let tree = Tree::load_with(&self.lebs, &self.master, fanout, &mut lost, see)?;
         if !lost.into_list().is_empty() {
             // What the lost part of the index uses is unknown; mounting has told it.
             return Ok(());
         }
-        tree.all().flat_map(|(_, places)| places).for_each(|place| count(*place, false));
-        let stated = self.stated(&areas, findings)?;
+        tree.all().for_each(|(_, place)| count(place, false));
+        let stated = read_properties(&self.lebs, &self.master, &areas, findings)?;
         let empty = LebProperties { free: self.superblock.leb_size.get(), dirty: 0, is_index: false };
         for (leb, properties) in &stated.lebs {
             self.compare(*leb, properties, used.remove(leb).unwrap_or_default(), findings);
@@ -97,53 +108,6 @@ impl<L: Lebs> Ubifs<L> {
             self.compare(leb, &empty, used, findings);
         }
         Ok(())
-    }
-
-    /// Reads the tree of properties. Parts that cannot be read are told.
-    fn stated(&self, areas: &Areas, findings: &mut Findings) -> Result<Stated> {
-        let geometry = &areas.geometry;
-        let mut stated = Stated { is_whole: true, ..Stated::default() };
-        // Nodes that several parents lead to would take any time.
-        let mut left = u64::from(self.lebs.leb_size()) * u64::from(self.lebs.mapped());
-        let (leb, offset) = (self.master.lpt_leb.get(), self.master.lpt_offset.get());
-        let mut pending = vec![Pending { level: 0, place: 0, leb, offset }];
-        while let Some(Pending { level, place, leb, offset }) = pending.pop() {
-            let is_leaf = level == geometry.height;
-            let size = if is_leaf { geometry.leaf_size } else { geometry.inner_size };
-            let mut bytes = vec![0; size as usize];
-            let is_inside = (areas.lpt_first..areas.lpt_first + geometry.lebs).contains(&leb)
-                && u64::from(offset) + u64::from(size) <= self.lebs.leb_size().into();
-            left = left.saturating_sub(size.into());
-            if is_inside && left > 0 {
-                self.lebs.read(leb, offset, &mut bytes)?;
-            }
-            let read = match is_leaf {
-                true => geometry.read_leaf(&bytes, place).map(|lebs| {
-                    let first = areas.main_first.saturating_add(place.saturating_mul(FANOUT));
-                    stated.lebs.extend((first..areas.leb_count).zip(lebs));
-                }),
-                false => {
-                    let number = LptGeometry::inner_number(level, place);
-                    geometry.read_inner(&bytes, number).map(|children| {
-                        let places = place.saturating_mul(FANOUT)..;
-                        let there = places.zip(children).filter_map(|(place, child)| Some((place, child?)));
-                        pending.extend(there.map(|(place, (leb, offset))| Pending {
-                            level: level + 1,
-                            place,
-                            leb: areas.lpt_first.saturating_add(leb),
-                            offset,
-                        }));
-                    })
-                }
-            };
-            if read.is_none() {
-                stated.is_whole = false;
-                let detail = "a node of the tree of properties that cannot be read";
-                let place = Place { leb, offset, length: size };
-                findings.add(damage::at(DamageKind::Properties, &self.lebs, place, detail));
-            }
-        }
-        Ok(stated)
     }
 
     fn compare(&self, leb: u32, stated: &LebProperties, used: (u64, bool), findings: &mut Findings) {
@@ -160,4 +124,57 @@ impl<L: Lebs> Ubifs<L> {
         let place = Place { leb, offset: 0, length: 0 };
         findings.add(damage::at(DamageKind::Properties, &self.lebs, place, &format!("LEB {leb}: {what}")));
     }
+}
+
+/// Reads the tree of properties. Parts that cannot be read are told.
+pub(crate) fn read_properties<L: Lebs>(
+    lebs: &L,
+    master: &Master,
+    areas: &Areas,
+    findings: &mut Findings,
+) -> Result<Stated> {
+    let geometry = &areas.geometry;
+    let mut stated = Stated { is_whole: true, ..Stated::default() };
+    // Nodes that several parents lead to would take any time.
+    let mut left = u64::from(lebs.leb_size()) * u64::from(lebs.mapped());
+    let (leb, offset) = (master.lpt_leb.get(), master.lpt_offset.get());
+    let mut pending = vec![Pending { level: 0, place: 0, leb, offset }];
+    while let Some(Pending { level, place, leb, offset }) = pending.pop() {
+        let is_leaf = level == geometry.height;
+        let size = if is_leaf { geometry.leaf_size } else { geometry.inner_size };
+        let mut bytes = vec![0; size as usize];
+        let is_inside = (areas.lpt_first..areas.lpt_first + geometry.lebs).contains(&leb)
+            && u64::from(offset) + u64::from(size) <= lebs.leb_size().into();
+        left = left.saturating_sub(size.into());
+        if is_inside && left > 0 {
+            lebs.read(leb, offset, &mut bytes)?;
+        }
+        stated.nodes.insert((level, place), (leb.saturating_sub(areas.lpt_first), offset));
+        let read = match is_leaf {
+            true => geometry.read_leaf(&bytes, place).map(|properties| {
+                let first = areas.main_first.saturating_add(place.saturating_mul(FANOUT));
+                stated.lebs.extend((first..areas.leb_count).zip(properties));
+            }),
+            false => {
+                let number = LptGeometry::inner_number(level, place);
+                geometry.read_inner(&bytes, number).map(|children| {
+                    let places = place.saturating_mul(FANOUT)..;
+                    let there = places.zip(children).filter_map(|(place, child)| Some((place, child?)));
+                    pending.extend(there.map(|(place, (leb, offset))| Pending {
+                        level: level + 1,
+                        place,
+                        leb: areas.lpt_first.saturating_add(leb),
+                        offset,
+                    }));
+                })
+            }
+        };
+        if read.is_none() {
+            stated.is_whole = false;
+            let detail = "a node of the tree of properties that cannot be read";
+            let place = Place { leb, offset, length: size };
+            findings.add(damage::at(DamageKind::Properties, lebs, place, detail));
+        }
+    }
+    Ok(stated)
 }

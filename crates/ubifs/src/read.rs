@@ -33,21 +33,21 @@ fn verify_key(found: Key, expected: Key) -> Result<()> {
 impl<L: Lebs> Ubifs<L> {
     /// An inode and its inline data. Errors: `NotFound`, `Corrupt`, `Device`.
     pub(crate) fn inode(&self, number: u32) -> Result<(Inode, Vec<u8>)> {
-        let Some(place) = self.tree.get(Key::inode(number)).first() else {
+        if let Some(pending) = self.pending.get(&number) {
+            return Ok(pending.clone());
+        }
+        let Some(place) = self.tree.first(Key::inode(number)) else {
             return Err(FsError::new(ErrorKind::NotFound, format!("no inode {number}")));
         };
-        self.inode_at(number, *place)
+        self.inode_at(number, place)
     }
 
     /// The inode at a place.
     pub(crate) fn inode_at(&self, number: u32, place: Place) -> Result<(Inode, Vec<u8>)> {
         let node = node::read(&self.lebs, place, node_type::INODE)?;
         let short = || corrupt(format!("inode {number}: its node is too short"));
-        let (mut inode, rest) = node.body::<Inode>().ok_or_else(short)?;
+        let (inode, rest) = node.body::<Inode>().ok_or_else(short)?;
         verify_key(inode.key.key(), Key::inode(number))?;
-        if let Some(size) = self.sizes.get(&number) {
-            inode.size.set(*size);
-        }
         let size = inode.data_size.get() as usize;
         let data = rest.get(..size).filter(|_| size <= INLINE_MAX).ok_or_else(short)?.to_vec();
         Ok((inode, data))
@@ -69,8 +69,8 @@ impl<L: Lebs> Ubifs<L> {
     /// The entry of this name; `None` if there is none. Errors: `Corrupt`, `Device`.
     pub(crate) fn entry_named(&self, parent: u32, name: &[u8], is_xattr: bool) -> Result<Option<Entry>> {
         let key = Key::name(parent, name_hash(self.superblock.key_hash, name), is_xattr);
-        for place in self.tree.get(key) {
-            let entry = self.entry(key, *place, is_xattr)?;
+        for (key, place) in self.tree.range(key..=key) {
+            let entry = self.entry(key, place, is_xattr)?;
             if entry.name == name {
                 return Ok(Some(entry));
             }
@@ -100,9 +100,9 @@ impl<L: Lebs> Ubifs<L> {
     pub(crate) fn block(&self, inode: u32, block: u64, into: &mut [u8; BLOCK_SIZE as usize]) -> Result<()> {
         into.fill(0);
         let Some(key) = Key::data(inode, block) else { return Ok(()) };
-        let Some(place) = self.tree.get(key).first() else { return Ok(()) };
+        let Some(place) = self.tree.first(key) else { return Ok(()) };
         let wrong = |what: &str| corrupt(format!("block {block} of inode {inode}: {what}"));
-        let (data, packed) = self.data_at(key, *place)?;
+        let (data, packed) = self.data_at(key, place)?;
         let size = data.size.get() as usize;
         let Some(out) = into.get_mut(..size).filter(|_| size > 0) else {
             return Err(wrong(&format!("{size} bytes; expected 1 to {BLOCK_SIZE}")));

@@ -52,10 +52,10 @@ impl Sizes {
 
     /// The sizes of the files that have data behind the size in their inode. Data without an inode
     /// are removed from the index.
-    pub fn recover<L: Lebs>(self, lebs: &L, tree: &mut Tree) -> BTreeMap<u32, u64> {
+    pub fn recover<L: Lebs>(&mut self, lebs: &L, tree: &mut Tree) -> BTreeMap<u32, u64> {
         let mut sizes = BTreeMap::new();
-        for (inode, extent) in self.0 {
-            let Some(place) = tree.get(Key::inode(inode)).first().copied() else {
+        for (inode, extent) in std::mem::take(&mut self.0) {
+            let Some(place) = tree.first(Key::inode(inode)) else {
                 remove_inode(lebs, tree, inode);
                 continue;
             };
@@ -90,7 +90,7 @@ pub(crate) fn remove_orphans<L: Lebs>(lebs: &L, superblock: &Superblock, tree: &
             for bytes in inodes.as_chunks().0 {
                 let Ok(inode) = u32::try_from(u64::from_le_bytes(*bytes)) else { continue };
                 // A file made without a name may have got one since.
-                let place = tree.get(Key::inode(inode)).first().copied();
+                let place = tree.first(Key::inode(inode));
                 if place.and_then(|place| inode_at(lebs, place)).is_some_and(|inode| inode.links.get() == 0) {
                     remove_inode(lebs, tree, inode);
                 }
@@ -103,9 +103,7 @@ pub(crate) fn remove_orphans<L: Lebs>(lebs: &L, superblock: &Superblock, tree: &
 /// Removes all that an inode has from the index, and the inodes of its extended attributes.
 pub(crate) fn remove_inode<L: Lebs>(lebs: &L, tree: &mut Tree, inode: u32) {
     let all_of = |inode| Key::new(inode, 0)..=Key::new(inode, u32::MAX);
-    let entries = tree.range(Key::name(inode, 0, true)..=Key::name(inode, u32::MAX, true));
-    let entries: Vec<(Key, Place)> =
-        entries.flat_map(|(key, places)| places.iter().map(move |place| (key, *place))).collect();
+    let entries: Vec<(Key, Place)> = tree.range(Key::name(inode, 0, true)..=Key::name(inode, u32::MAX, true)).collect();
     for (key, place) in entries {
         let value = entry_at(lebs, key, place).and_then(|(entry, _)| u32::try_from(entry.inode.get()).ok());
         if let Some(value) = value.filter(|value| holds_attribute(lebs, tree, *value)) {
@@ -117,7 +115,7 @@ pub(crate) fn remove_inode<L: Lebs>(lebs: &L, tree: &mut Tree, inode: u32) {
 
 /// Whether an inode is the value of an attribute: damage must not remove a file.
 fn holds_attribute<L: Lebs>(lebs: &L, tree: &Tree, inode: u32) -> bool {
-    let place = tree.get(Key::inode(inode)).first().copied();
+    let place = tree.first(Key::inode(inode));
     place.and_then(|place| inode_at(lebs, place)).is_some_and(|inode| inode.flags.get() & INODE_XATTR != 0)
 }
 

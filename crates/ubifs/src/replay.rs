@@ -3,16 +3,15 @@
 //! The log names buds, the LEBs that hold nodes not yet in the index; their sequence numbers say
 //! the order (facts: Linux `fs/ubifs/replay.c`, `recovery.c`).
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use nandkit_vfs::Result;
-use nandkit_vfs::check::{Finding, Findings};
+use nandkit_vfs::check::Findings;
 
 use crate::damage::{self, DamageKind};
-use crate::layout::{
-    BLOCK_SIZE, COLLECTOR_HEAD, CommitStart, Data, Dentry, Inode, Key, LOG_LEB, Master, Reference, Superblock,
-    Truncation, node_type,
-};
+use crate::journal::{self, Log, tell_rest};
+use crate::layout::{BLOCK_SIZE, COLLECTOR_HEAD, Data, Dentry, Inode, Key, Master, Superblock, Truncation, node_type};
 use crate::lebs::Lebs;
 use crate::node::{Node, Place};
 use crate::recovery::{Sizes, entry_at, remove_inode};
@@ -30,9 +29,31 @@ enum Change {
     Truncation { inode: u32, new_size: u64 },
 }
 
+/// A bud as it was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bud {
+    pub leb: u32,
+    /// Where the bud begins in it.
+    pub start: u32,
+    /// The journal head.
+    pub head: u32,
+    /// Where its nodes that count end.
+    pub end: u32,
+    /// Whether something that does not count stands behind them.
+    pub is_torn: bool,
+}
+
 /// What the journal held.
 #[derive(Debug)]
 pub(crate) struct Replayed {
+    /// The log.
+    pub log: Log,
+    /// The buds, in the order of the log.
+    pub buds: Vec<Bud>,
+    /// The highest sequence number.
+    pub sequence: u64,
+    /// The highest number of an inode.
+    pub highest_inode: u32,
     /// The number of nodes.
     pub nodes: u64,
     /// What they show of the sizes of files.
@@ -49,17 +70,28 @@ pub(crate) fn replay<L: Lebs>(
 ) -> Result<Replayed> {
     let min_io_size = superblock.min_io_size.get();
     let mut changes: BTreeMap<u64, (Place, Change)> = BTreeMap::new();
-    for bud in buds(lebs, superblock, master, findings)? {
-        let leb = bud.leb.get();
-        let mut nodes = nodes_of(lebs, leb, bud.offset.get())?;
-        tell_rest(lebs, leb, nodes.rest(min_io_size), findings);
+    let log = journal::read(lebs, superblock, master, findings)?;
+    let (mut buds, mut sequence, mut highest_inode) = (Vec::new(), log.sequence, 0);
+    for bud in &log.buds {
+        let (leb, start, head) = (bud.leb.get(), bud.offset.get(), bud.head.get());
+        let mut nodes = nodes_of(lebs, leb, start)?;
+        let (rest, mut end) = (nodes.rest(min_io_size), nodes.end());
+        tell_rest(lebs, leb, rest, findings);
         // The collector moves nodes one by one, each with the mark of the group in which it was
         // written.
-        if bud.head.get() != COLLECTOR_HEAD {
-            drop_incomplete_group(lebs, leb, &mut nodes.list, findings);
+        let mut is_torn = rest != Rest::Erased;
+        if head != COLLECTOR_HEAD
+            && let Some(whole) = drop_incomplete_group(lebs, leb, &mut nodes.list, findings)
+        {
+            (end, is_torn) = (whole, true);
         }
+        buds.push(Bud { leb, start, head, end, is_torn });
         for (at, node) in nodes.list {
+            sequence = sequence.max(node.sequence);
             if let Some(change) = change_of(&node) {
+                if let Change::Inode { inode, .. } = change {
+                    highest_inode = highest_inode.max(inode);
+                }
                 changes.insert(node.sequence, (Place { leb, offset: at, length: node.length() }, change));
             }
         }
@@ -76,7 +108,7 @@ pub(crate) fn replay<L: Lebs>(
         let is_linked_later = |inode| last_links.get(&inode) == Some(&false);
         apply(lebs, tree, &mut sizes, place, change, is_linked_later);
     }
-    Ok(Replayed { nodes, sizes })
+    Ok(Replayed { log, buds, sequence, highest_inode, nodes, sizes })
 }
 
 fn apply<L: Lebs>(
@@ -103,14 +135,7 @@ fn apply<L: Lebs>(
             tree.set(key, place);
         }
         Change::Name { key, name, is_removal } => {
-            // The place of an entry that the collector moved may hold anything: its LEB was written
-            // again. The moved entry is in the journal too.
-            let is_other = |place: &Place| entry_at(lebs, key, *place).is_some_and(|(_, other)| other != name);
-            let mut places: Vec<Place> = tree.get(key).iter().copied().filter(is_other).collect();
-            if !is_removal {
-                places.push(place);
-            }
-            tree.replace(key, places);
+            apply_name(lebs, tree, key, &name, (!is_removal).then_some(place));
         }
         Change::Truncation { inode, new_size } => {
             sizes.truncation(inode, new_size);
@@ -122,75 +147,49 @@ fn apply<L: Lebs>(
     }
 }
 
-/// The buds that the log names since the last commit.
-fn buds<L: Lebs>(
-    lebs: &L,
-    superblock: &Superblock,
-    master: &Master,
-    findings: &mut Findings,
-) -> Result<Vec<Reference>> {
-    let log_lebs = superblock.log_lebs.get().min(lebs.leb_count());
-    let first = master.log_leb.get();
-    let lost = |findings: &mut Findings| {
-        let detail = format!("the log does not begin in LEB {first} with commit {}", master.commit);
-        findings.add(Finding::new(DamageKind::Journal, detail));
-    };
-    if !(LOG_LEB..LOG_LEB.saturating_add(log_lebs)).contains(&first) {
-        lost(findings);
-        return Ok(Vec::new());
-    }
-    let (mut buds, mut commit) = (Vec::new(), None);
-    for index in 0..log_lebs {
-        let leb = LOG_LEB + (first - LOG_LEB + index) % log_lebs;
-        let nodes = nodes_of(lebs, leb, 0)?;
-        let begin = nodes.list.first().map(|(_, node)| node);
-        match (commit, begin) {
-            (None, Some(start)) if begins_commit(start, master) => commit = Some(start.sequence),
-            (None, _) => {
-                lost(findings);
-                break;
+/// Gives a name its entry, or removes it. Names with one hash stand in the order of their bytes:
+/// Linux searches so.
+fn apply_name<L: Lebs>(lebs: &L, tree: &mut Tree, key: Key, name: &[u8], mut place: Option<Place>) {
+    // The leaves of this key that stay, and those of them in front of the name.
+    let (mut kept, mut smaller) = (0, 0);
+    for found in tree.get(key) {
+        let other = entry_at(lebs, key, found).map(|(_, other)| other);
+        match (other.as_deref().map(|other| other.cmp(name)), place) {
+            (Some(Ordering::Less), _) => (kept, smaller) = (kept + 1, kept + 1),
+            (Some(Ordering::Greater), _) => kept += 1,
+            (Some(Ordering::Equal), Some(new)) => {
+                tree.set_nth(key, kept, new);
+                (kept, place) = (kept + 1, None);
             }
-            (Some(_), None) => {
-                tell_rest(lebs, leb, nodes.rest(superblock.min_io_size.get()), findings);
-                break;
+            // The place of an entry that the collector moved may hold anything: its LEB was
+            // written again. The moved entry is in the journal too.
+            (None | Some(Ordering::Equal), _) => {
+                tree.remove_nth(key, kept);
             }
-            // What the log held before it went round.
-            (Some(commit), Some(start)) if start.sequence < commit => break,
-            (Some(_), Some(_)) => {}
         }
-        tell_rest(lebs, leb, nodes.rest(superblock.min_io_size.get()), findings);
-        let references = nodes.list.iter().filter(|(_, node)| node.node_type == node_type::REFERENCE);
-        buds.extend(references.filter_map(|(_, node)| Some(node.body::<Reference>()?.0)));
     }
-    Ok(buds)
+    if let Some(place) = place {
+        tree.insert_nth(key, smaller, place);
+    }
 }
 
-/// Whether a node of the log starts the commit of the master node.
-fn begins_commit(start: &Node, master: &Master) -> bool {
-    let body = start.body::<CommitStart>().filter(|_| start.node_type == node_type::COMMIT_START);
-    body.is_some_and(|(body, _)| body.commit == master.commit)
-}
-
-/// Tells what stands behind the nodes of a LEB.
-fn tell_rest<L: Lebs>(lebs: &L, leb: u32, rest: Rest, findings: &mut Findings) {
-    let (kind, offset, detail) = match rest {
-        Rest::Erased => return,
-        Rest::Torn(at) => (DamageKind::TornJournal, at, "the last write was cut: it does not count"),
-        Rest::Damaged(at) => (DamageKind::Journal, at, "what stands from here on cannot be read"),
-    };
-    let detail = format!("LEB {leb} of the journal: {detail}");
-    findings.add(damage::at(kind, lebs, Place { leb, offset, length: 0 }, &detail));
-}
-
-/// Removes an incomplete group at a bud's end: a group takes effect as a whole.
-fn drop_incomplete_group<L: Lebs>(lebs: &L, leb: u32, nodes: &mut Vec<(u32, Node)>, findings: &mut Findings) {
+/// Removes an incomplete group at a bud's end: a group takes effect as a whole. Returns where it
+/// began.
+fn drop_incomplete_group<L: Lebs>(
+    lebs: &L,
+    leb: u32,
+    nodes: &mut Vec<(u32, Node)>,
+    findings: &mut Findings,
+) -> Option<u32> {
     let whole = nodes.iter().rposition(|(_, node)| node.group() != IN_GROUP).map_or(0, |last| last + 1);
-    if let Some((offset, _)) = nodes.get(whole) {
+    let began = nodes.get(whole).map(|(offset, _)| *offset);
+    if let Some(offset) = began {
         let detail = format!("the last group of nodes in LEB {leb} is not whole: it does not count");
-        let place = Place { leb, offset: *offset, length: 0 };
+        let place = Place { leb, offset, length: 0 };
         findings.add(damage::at(DamageKind::TornJournal, lebs, place, &detail));
     }
     nodes.truncate(whole);
+    began
 }
 
 /// What a node changes; `None` for a node that is none of the tree's.

@@ -10,7 +10,7 @@ use crate::node::{self, Place};
 use crate::walk::nodes_of;
 
 /// Bytes of a superblock node.
-const SUPERBLOCK_SIZE: u32 = 4096;
+pub(crate) const SUPERBLOCK_SIZE: u32 = 4096;
 
 /// Reads the superblock. Errors: `Corrupt` (what is wrong with it), `NotSupported` (a newer format,
 /// keys of another format, authentication), `Device`.
@@ -41,24 +41,25 @@ pub(crate) fn read<L: Lebs>(lebs: &L) -> Result<Superblock> {
     Ok(superblock)
 }
 
-/// The newest valid master node. Errors: `Corrupt` if there is none; `Device`.
-pub(crate) fn master<L: Lebs>(lebs: &L) -> Result<Master> {
-    let mut newest: Option<(u64, Master)> = None;
+/// The newest valid master node, and its sequence number. Errors: `Corrupt` if there is none;
+/// `Device`.
+pub(crate) fn master<L: Lebs>(lebs: &L) -> Result<(Master, u64)> {
+    let mut newest: Option<(Master, u64)> = None;
     for leb in MASTER_LEBS {
         for (_, node) in nodes_of(lebs, leb, 0)?.list {
             let master = node.body::<Master>().filter(|_| node.node_type == node_type::MASTER);
             if let Some((master, _)) = master
-                && newest.as_ref().is_none_or(|(sequence, _)| node.sequence >= *sequence)
+                && newest.as_ref().is_none_or(|(_, sequence)| node.sequence >= *sequence)
             {
-                newest = Some((node.sequence, master));
+                newest = Some((master, node.sequence));
             }
         }
     }
     let missing = || FsError::new(ErrorKind::Corrupt, "neither LEB 1 nor LEB 2 holds a valid master node");
-    let (_, master) = newest.ok_or_else(missing)?;
+    let (master, sequence) = newest.ok_or_else(missing)?;
     if master.root_offset.get() % ALIGNMENT != 0 {
         let detail = format!("master node: the index begins at {}, no multiple of {ALIGNMENT}", master.root_offset);
         return Err(FsError::new(ErrorKind::Corrupt, detail));
     }
-    Ok(master)
+    Ok((master, sequence))
 }

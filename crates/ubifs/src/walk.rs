@@ -35,6 +35,16 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
+    /// Where the nodes end.
+    pub fn end(&self) -> u32 {
+        self.end as u32
+    }
+
+    /// The bytes of the LEB.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// What stands behind the nodes, on flash that is written in units of `min_io_size`.
     pub fn rest(&self, min_io_size: u32) -> Rest {
         let is_erased = |from: usize| self.bytes.get(from..).unwrap_or_default().iter().all(|byte| *byte == 0xFF);

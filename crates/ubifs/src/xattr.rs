@@ -24,12 +24,10 @@ impl<L: Lebs> Xattrs for Ubifs<L> {
         let number = self.number(inode)?;
         let keys = Key::name(number, 0, true)..=Key::name(number, u32::MAX, true);
         let mut names = Vec::new();
-        for (key, places) in self.tree.range(keys) {
-            for place in places {
-                let name = self.entry(key, *place, true)?.name;
-                if name != ENCRYPTION_CONTEXT {
-                    names.push(name);
-                }
+        for (key, place) in self.tree.range(keys) {
+            let name = self.entry(key, place, true)?.name;
+            if name != ENCRYPTION_CONTEXT {
+                names.push(name);
             }
         }
         Ok(names)

@@ -1,8 +1,11 @@
 //! One program of all tests.
 
+mod cuts;
 mod hostile;
 mod images;
 mod journal;
 mod mkfs;
 mod nodes;
+mod strict_lebs;
 mod volume;
+mod write;

@@ -1,9 +1,12 @@
 //! Journals that `cargo xtask kernel ubifs` found read otherwise than by Linux, or that Linux's own
 //! recovery treats apart.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use nandkit_ubifs::Ubifs;
 use nandkit_ubifs::layout::{HEADER_SIZE, INODE_XATTR, Key, LOG_LEB, name_hash, node_type};
+use nandkit_vfs::{DirectoryEntry, FileSystem};
 
 use crate::volume::{BASE, COLLECTOR, DATA, IN_GROUP, LEB_SIZE, Volume, data, entry, inode, joined};
 
@@ -127,6 +130,31 @@ fn entries_with_one_hash_survive_being_moved() {
     }
     volume.add_bud(COLLECTOR, &joined(&moved));
     assert_eq!(volume.read(), before);
+}
+
+#[test]
+fn names_with_one_hash_stand_in_the_order_of_their_bytes() {
+    let mut volume = volume_of(&["alba"]);
+    let (number, _) = volume.file("alba");
+    let names = |volume: &Volume, cookie| {
+        let volume = Ubifs::mount(volume.image.clone()).expect("a volume");
+        let mut names = Vec::new();
+        let mut sink = |entry: DirectoryEntry<'_>| {
+            names.push((String::from_utf8_lossy(entry.name).into_owned(), entry.cookie));
+            ControlFlow::Continue(())
+        };
+        volume.read_dir(volume.root(), cookie, &mut sink).expect("names");
+        names
+    };
+    for (name, inode) in [("baba", number), ("alal", number), ("baal", number), ("baba", 0), ("baba", number)] {
+        let node = volume.node(node_type::DENTRY, 0, &entry(1, name, inode, false));
+        volume.add_bud(BASE, &node);
+    }
+    let all = names(&volume, 0);
+    assert_eq!(all.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["alal", "alba", "baal", "baba"]);
+    for (done, (_, cookie)) in (1..).zip(&all) {
+        assert_eq!(names(&volume, *cookie), all[done..]);
+    }
 }
 
 #[test]

@@ -47,6 +47,7 @@ const METHODS: &str = "methods of one type in several files";
 /// The circles that are allowed.
 pub const CIRCLES: &[AllowedCircle] = &[
     circle("f2fs", &["check::file", "check::walk"], "the walk over files, and what it expects of them"),
+    circle("ubifs", &["files", "mount", "properties", "read", "write"], METHODS),
     circle("fat", &["directory", "inode", "preallocated", "table", "volume"], METHODS),
     circle("jffs2", &["volume", "write", "xattr"], METHODS),
     circle("workload", &["calls", "trace"], "one replays what the other reads; each knows the other's first bytes"),

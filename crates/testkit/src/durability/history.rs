@@ -45,6 +45,11 @@ impl History {
         State { given: self.given, ..self.states[self.states.len() - 1].clone() }
     }
 
+    /// Notes an operation that changes nothing, as a mount.
+    pub fn idle(&mut self) {
+        self.begin([]);
+    }
+
     /// The number of the operation under way, or of the last one.
     pub fn under_way(&self) -> usize {
         self.current.load(Ordering::Relaxed)

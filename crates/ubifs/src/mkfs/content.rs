@@ -1,19 +1,12 @@
 //! Blocks of files, compressed by several threads; the result does not depend on their number.
 
-use nandkit_codec::compression::{Compression, Compressor};
 use nandkit_vfs::Result;
 use nandkit_vfs::source::{Piece, SourceTree, read_piece};
 use rayon::prelude::*;
 
 use super::BuildOptions;
-use crate::layout::{BLOCK_SIZE, compression};
-
-/// Data of fewer bytes are not compressed (Linux `UBIFS_MIN_COMPR_LEN`).
-const COMPRESSED_MIN: usize = 128;
-/// What a compression has to spare (Linux `UBIFS_MIN_COMPRESS_DIFF`).
-const SPARED_MIN: usize = 64;
-/// Bytes of the header and of the checksum of a zlib stream, which UBIFS leaves out.
-const ZLIB_FRAME: (usize, usize) = (2, 4);
+use crate::layout::BLOCK_SIZE;
+use crate::pack::Packer;
 
 /// A block of a file.
 pub(super) struct Block {
@@ -38,9 +31,8 @@ pub(super) fn compress(tree: &dyn SourceTree, batch: &[Piece], options: &BuildOp
 /// A thread's working memory.
 #[derive(Default)]
 struct Worker {
-    compressor: Compressor,
+    packer: Packer,
     content: Vec<u8>,
-    packed: Vec<u8>,
 }
 
 impl Worker {
@@ -53,37 +45,12 @@ impl Worker {
                 if nandkit_units::is_zeroed(bytes) {
                     continue;
                 }
-                let (compression, packed) = self.pack(bytes, options);
-                blocks.push(Block { node: piece.node, number, size: bytes.len() as u32, compression, bytes: packed });
+                let (compression, packed) = self.packer.pack(bytes, options.compression, options.level);
+                let (size, bytes) = (bytes.len() as u32, packed.to_vec());
+                blocks.push(Block { node: piece.node, number, size, compression, bytes });
             }
         }
         self.content = content;
         Ok(blocks)
-    }
-
-    /// The bytes as they are stored, and how.
-    fn pack(&mut self, bytes: &[u8], options: &BuildOptions) -> (u16, Vec<u8>) {
-        let plain = || (compression::NONE, bytes.to_vec());
-        let (before, behind) = if options.compression == Compression::Zlib { ZLIB_FRAME } else { (0, 0) };
-        if options.compression == Compression::None || bytes.len() < COMPRESSED_MIN {
-            return plain();
-        }
-        self.packed.resize(bytes.len(), 0);
-        let packed = self.compressor.compress(options.compression, options.level, bytes, &mut self.packed);
-        let packed = packed.and_then(|length| self.packed.get(before..length.saturating_sub(behind)));
-        match packed.filter(|packed| packed.len() + SPARED_MIN <= bytes.len()) {
-            Some(packed) => (code_of(options.compression), packed.to_vec()),
-            None => plain(),
-        }
-    }
-}
-
-/// The code of a compression on flash.
-pub(super) const fn code_of(method: Compression) -> u16 {
-    match method {
-        Compression::Lzo => compression::LZO,
-        Compression::Zlib => compression::ZLIB,
-        Compression::Zstd => compression::ZSTD,
-        _ => compression::NONE,
     }
 }

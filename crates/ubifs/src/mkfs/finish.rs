@@ -2,65 +2,22 @@
 
 use nandkit_vfs::Result;
 
-use super::content::code_of;
-use super::encode::{INODE_SIZE, aligned, bytes_of, node, pad};
 use super::index;
 use super::lpt_area;
 use super::options::{Areas, main_lebs_min};
 use super::{BuildOptions, BuildReport, Builder, LebSink};
+use crate::encode::{aligned, bytes_of, node, pad};
 use crate::layout::{
-    HEADER_SIZE, INLINE_MAX, LOG_LEB, MASTER_LEBS, MASTER_NO_ORPHANS, MASTER_SIZE, Master, SUPERBLOCK_LEB, Superblock,
-    flag, node_type,
+    HEADER_SIZE, LOG_LEB, MASTER_LEBS, MASTER_NO_ORPHANS, MASTER_SIZE, Master, SUPERBLOCK_LEB, Superblock, flag,
+    node_type,
 };
-use crate::lpt::LebProperties;
+use crate::pack::code_of;
+use crate::sums::{SpaceLimits, SpaceSums};
 
 /// Bytes of a superblock node.
 const SUPERBLOCK_SIZE: usize = 4096;
 /// The format that is written: without double hashes or encryption.
 const FORMAT: u32 = 4;
-/// Pieces smaller than this are of no use (Linux `MIN_WRITE_SZ`): a data node of a few bytes.
-const WRITE_MIN: u32 = 56;
-
-/// Sums over the LEBs of the main area, as the master node has them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    free: u64,
-    dirty: u64,
-    used: u64,
-    dead: u64,
-    dark: u64,
-    empty_lebs: u32,
-    index_lebs: u32,
-}
-
-impl Sums {
-    /// Linux `fs/ubifs/lprops.c`: pieces that hold no node are dead, those that may not hold the
-    /// largest one are dark.
-    fn of(lebs: &[LebProperties], options: &BuildOptions) -> Self {
-        let largest = INODE_SIZE as u32 + INLINE_MAX as u32;
-        let (dead_max, dark_max) =
-            (WRITE_MIN.next_multiple_of(options.min_io_size), largest.next_multiple_of(options.min_io_size));
-        let mut sums = Self::default();
-        for leb in lebs {
-            sums.free += u64::from(leb.free);
-            sums.dirty += u64::from(leb.dirty);
-            sums.empty_lebs += u32::from(leb.free == options.leb_size);
-            if leb.is_index {
-                sums.index_lebs += 1;
-                continue;
-            }
-            let space = leb.free + leb.dirty;
-            sums.used += u64::from(options.leb_size - space);
-            match space {
-                space if space < dead_max => sums.dead += u64::from(space),
-                space if space < dark_max => sums.dark += u64::from(space),
-                space if space - dark_max < WRITE_MIN => sums.dark += u64::from(space - WRITE_MIN),
-                _ => sums.dark += u64::from(dark_max),
-            }
-        }
-        sums
-    }
-}
 
 impl Builder<'_> {
     /// Writes the index and all areas in front of the main area.
@@ -85,7 +42,8 @@ impl Builder<'_> {
         // The orphans' area comes between the tree and the main area.
         let lpt_first = lpt_first - options.orphan_lebs;
         let lpt = lpt_area::write(&geometry, options, &properties, lpt_first, areas.main_first, sink)?;
-        let sums = Sums::of(&properties, options);
+        let limits = SpaceLimits::new(options.leb_size, options.min_io_size);
+        let sums = SpaceSums::of(&properties, limits);
         let master = Master {
             highest_inode: u64::from(self.highest).into(),
             commit: 0.into(),

@@ -2,8 +2,8 @@
 
 use nandkit_vfs::Result;
 
-use super::encode::{aligned, bytes_of, node};
 use super::main_area::MainArea;
+use crate::encode::{aligned, bytes_of, node};
 use crate::layout::{Branch, Index, Key, node_type};
 use crate::node::Place;
 

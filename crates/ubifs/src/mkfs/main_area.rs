@@ -2,8 +2,8 @@
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use super::encode::{aligned, pad};
 use super::{BuildOptions, LebSink};
+use crate::encode::{aligned, pad};
 use crate::lpt::LebProperties;
 use crate::node::Place;
 

@@ -5,9 +5,9 @@
 //! the areas in front of them, whose content follows.
 
 mod content;
-mod encode;
 mod finish;
 mod index;
+mod inode;
 mod lpt_area;
 mod main_area;
 mod options;
@@ -18,10 +18,12 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 pub use options::BuildOptions;
 
+use crate::encode::{self, EntryOf, device_bytes, entry_bytes, type_of, value_bytes};
 use crate::layout::{INLINE_MAX, Key, NAME_MAX, ROOT};
-use content::{Block, code_of};
-use encode::{EntryOf, InodeExtra, device_bytes, entry_bytes, type_of, value_bytes};
+use crate::pack::code_of;
+use content::Block;
 use index::Leaf;
+use inode::InodeExtra;
 use main_area::MainArea;
 
 /// Where the LEBs of a new volume go.
@@ -176,7 +178,7 @@ impl<'a> Builder<'a> {
                 let parent = self.numbers.get(node.parent).copied().unwrap_or(ROOT);
                 let file_type = type_of(node.kind);
                 let name = &node.name;
-                self.entry(&EntryOf { parent, name, inode: number, file_type, is_xattr: false })?;
+                self.entry(&EntryOf { key_hash: 0, parent, name, inode: number, file_type, is_xattr: false })?;
                 self.report.names += 1;
             }
             if node.hard_link_of.is_none() {
@@ -223,17 +225,24 @@ impl<'a> Builder<'a> {
             xattr_name_bytes: xattrs.iter().map(|(name, _)| name.len() as u32).sum(),
             compression,
         };
-        encode::inode(node, &extra, &data, &mut self.node);
+        inode::inode(node, &extra, &data, &mut self.node);
         self.put(Key::inode(number), &[])
     }
 
     /// Writes an attribute: an inode with the value, and an entry that leads from the file to it.
     fn attribute(&mut self, node: &SourceNode, number: u32, name: &[u8], value: &[u8]) -> Result<()> {
         self.highest += 1;
-        let inode = self.highest;
-        self.entry(&EntryOf { parent: number, name, inode, file_type: type_of(FileKind::Regular), is_xattr: true })?;
+        let value_inode = self.highest;
+        self.entry(&EntryOf {
+            key_hash: 0,
+            parent: number,
+            name,
+            inode: value_inode,
+            file_type: type_of(FileKind::Regular),
+            is_xattr: true,
+        })?;
         let extra = InodeExtra {
-            number: inode,
+            number: value_inode,
             sequence: self.next_sequence(),
             size: value.len() as u64,
             links: 1,
@@ -241,8 +250,8 @@ impl<'a> Builder<'a> {
             flags: IS_XATTR,
             ..InodeExtra::default()
         };
-        encode::inode(node, &extra, value, &mut self.node);
-        self.put(Key::inode(inode), &[])
+        inode::inode(node, &extra, value, &mut self.node);
+        self.put(Key::inode(value_inode), &[])
     }
 }
 

@@ -1,12 +1,9 @@
 //! Nodes as bytes.
 
 use nandkit_vfs::FileKind;
-use nandkit_vfs::source::SourceNode;
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::layout::{
-    ALIGNMENT, Data, Dentry, HEADER_SIZE, Header, Inode, Key, MAGIC, RawKey, checksum, name_hash, node_type,
-};
+use crate::layout::{ALIGNMENT, Data, Dentry, HEADER_SIZE, Header, Key, MAGIC, RawKey, checksum, name_hash, node_type};
 
 /// Bytes that fill less than a padding node.
 const PADDING_BYTE: u8 = 0xCE;
@@ -19,6 +16,14 @@ const ENTRY_SIZE: u64 = 56;
 
 /// Appends a node.
 pub(crate) fn node(node_type: u8, sequence: u64, parts: &[&[u8]], into: &mut Vec<u8>) {
+    let start = begin(node_type, sequence, parts, into);
+    if let Some(node) = into.get_mut(start..) {
+        seal(node);
+    }
+}
+
+/// Appends a node whose checksum is missing; returns where it begins.
+pub(crate) fn begin(node_type: u8, sequence: u64, parts: &[&[u8]], into: &mut Vec<u8>) -> usize {
     let start = into.len();
     let length = HEADER_SIZE + parts.iter().map(|part| part.len()).sum::<usize>();
     let header = Header {
@@ -32,10 +37,23 @@ pub(crate) fn node(node_type: u8, sequence: u64, parts: &[&[u8]], into: &mut Vec
     };
     into.extend_from_slice(header.as_bytes());
     parts.iter().for_each(|part| into.extend_from_slice(part));
-    if let Some(node) = into.get_mut(start..) {
-        let sum = checksum(node).to_le_bytes();
-        node.iter_mut().skip(4).zip(sum).for_each(|(to, from)| *to = from);
-    }
+    start
+}
+
+/// Sets the checksum of a node.
+pub(crate) fn seal(node: &mut [u8]) {
+    let sum = checksum(node).to_le_bytes();
+    node.iter_mut().skip(4).zip(sum).for_each(|(to, from)| *to = from);
+}
+
+/// Numbers a node, sets its place in its group and its checksum.
+pub(crate) fn number(node: &mut [u8], sequence: u64, group: u8) {
+    /// Offset of the sequence number in a header, and of the group.
+    const SEQUENCE: usize = 8;
+    const GROUP: usize = 21;
+    node.iter_mut().skip(SEQUENCE).zip(sequence.to_le_bytes()).for_each(|(to, from)| *to = from);
+    node.iter_mut().skip(GROUP).take(1).for_each(|to| *to = group);
+    seal(node);
 }
 
 /// Pads bytes to a length.
@@ -90,55 +108,10 @@ pub(crate) fn raw(key: Key) -> RawKey {
     RawKey { inode: key.inode.into(), word: key.word().into(), padding: [0; 8] }
 }
 
-/// What an inode has besides the attributes of its source.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct InodeExtra {
-    pub number: u32,
-    pub sequence: u64,
-    pub size: u64,
-    pub links: u32,
-    pub mode: u32,
-    pub flags: u32,
-    pub xattrs: u32,
-    pub xattr_bytes: u32,
-    pub xattr_name_bytes: u32,
-    pub compression: u16,
-}
-
-/// Appends the node of an inode.
-pub(crate) fn inode(source: &SourceNode, extra: &InodeExtra, data: &[u8], into: &mut Vec<u8>) {
-    let seconds = |time: nandkit_vfs::Timestamp| (time.0.div_euclid(1_000_000_000) as u64).into();
-    let nanoseconds = |time: nandkit_vfs::Timestamp| (time.0.rem_euclid(1_000_000_000) as u32).into();
-    let body = Inode {
-        key: raw(Key::inode(extra.number)),
-        // Linux takes data that are not newer than their inode for those of another one.
-        created_sequence: 0.into(),
-        size: extra.size.into(),
-        accessed_s: seconds(source.accessed),
-        changed_s: seconds(source.changed),
-        modified_s: seconds(source.modified),
-        accessed_ns: nanoseconds(source.accessed),
-        changed_ns: nanoseconds(source.changed),
-        modified_ns: nanoseconds(source.modified),
-        links: extra.links.into(),
-        uid: source.uid.into(),
-        gid: source.gid.into(),
-        mode: extra.mode.into(),
-        flags: extra.flags.into(),
-        data_size: (data.len() as u32).into(),
-        xattrs: extra.xattrs.into(),
-        xattr_bytes: extra.xattr_bytes.into(),
-        padding1: [0; 4],
-        xattr_name_bytes: extra.xattr_name_bytes.into(),
-        compression: extra.compression.into(),
-        padding2: [0; 26],
-    };
-    node(node_type::INODE, extra.sequence, &[body.as_bytes(), data], into);
-}
-
 /// An entry of a directory, or of an attribute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryOf<'a> {
+    pub key_hash: u8,
     pub parent: u32,
     pub name: &'a [u8],
     pub inode: u32,
@@ -147,9 +120,9 @@ pub(crate) struct EntryOf<'a> {
 }
 
 impl EntryOf<'_> {
-    /// Its key, with R5 hashes.
+    /// Its key.
     pub fn key(&self) -> Key {
-        Key::name(self.parent, name_hash(0, self.name), self.is_xattr)
+        Key::name(self.parent, name_hash(self.key_hash, self.name), self.is_xattr)
     }
 }
 

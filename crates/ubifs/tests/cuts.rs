@@ -1,0 +1,110 @@
+//! Power cuts: at each step of a run, whole and torn, and in the recovery behind it.
+
+use nandkit_testkit::clock;
+use nandkit_testkit::durability::{History, Promise, State, observe, step};
+use nandkit_testkit::rounds;
+use nandkit_ubifs::{BuildOptions, Ubifs, WriteOptions};
+use nandkit_units::random::Random;
+use nandkit_vfs::{ErrorKind, Result};
+
+use crate::strict_lebs::{Cut, StrictLebs};
+use crate::write::shapes;
+
+/// Operations of a run.
+const OPERATIONS: usize = 700;
+
+fn mount(lebs: StrictLebs) -> Result<Ubifs<StrictLebs>> {
+    Ubifs::mount_for_writing(lebs, clock(), WriteOptions::default())
+}
+
+/// Operations on a volume until the power goes; its history then, if it went.
+fn run(lebs: StrictLebs, mut history: History, seed: u64) -> (StrictLebs, Option<History>) {
+    let left = lebs.clone();
+    // A cut in the mount leaves what was there.
+    let Ok(mut volume) = mount(lebs) else {
+        history.idle();
+        return (left, Some(history));
+    };
+    let mut random = Random::new(seed, "what to do");
+    for _ in 0..OPERATIONS {
+        match step(&mut volume, &mut history, &mut random) {
+            Ok(_) => {}
+            Err(error) => {
+                assert!(matches!(error.kind, ErrorKind::Device | ErrorKind::ReadOnly), "{error}");
+                return (left, Some(history));
+            }
+        }
+    }
+    drop(volume);
+    (left, None)
+}
+
+/// The state in which a cut left a volume, which keeps the promise, mounted again for reading and
+/// for writing; and the volume after that.
+fn judged(left: &StrictLebs, history: &History, what: &str) -> (State, StrictLebs) {
+    let reader = Ubifs::mount(left.copy(Cut::default())).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let seen = observe(&reader);
+    let state = history.judge(&seen, history.under_way(), Promise::SyncedOnly);
+    let state = state.unwrap_or_else(|wrong| panic!("{what}: {wrong}\n{:?}", reader.damage()));
+    let writer = mount(left.copy(Cut::default())).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(observe(&writer) == seen, "{what}: another tree for writing");
+    let after = writer.into_lebs();
+    let reader = Ubifs::mount(after.clone()).unwrap_or_else(|error| panic!("{what}, recovered: {error}"));
+    assert!(observe(&reader) == seen, "{what}: another tree after the recovery");
+    let report = reader.check().unwrap();
+    assert!(report.findings.is_empty(), "{what}: {:#?}", report.findings);
+    (state, after)
+}
+
+/// Cuts of a run at every `every`th step, and of the recovery behind each at a few of its steps.
+fn cut(name: &str, options: &BuildOptions, seed: u64, every: u64) -> u64 {
+    let options =
+        BuildOptions { leb_count_max: 44, journal_size: Some(6 * u64::from(options.leb_size)), ..options.clone() };
+    let empty = StrictLebs::formatted(&options);
+    let start = || History::new(State::empty());
+    let mut cuts = 0;
+    for at in (seed % every..).step_by(every as usize) {
+        let is_torn = at.is_multiple_of(2);
+        let cut = Cut { left: Some(at), units: (at % 3) as u32, is_torn };
+        let (left, history) = run(empty.copy(cut), start(), seed);
+        let Some(history) = history else { break };
+        leave(name, at / every, &left);
+        let what = format!("{name}, seed {seed}, step {at}, torn {is_torn}");
+        let (_, after) = judged(&left, &history, &what);
+        cuts += 1;
+        drop(after);
+        for step in 0..6 {
+            let cut = Cut { left: Some(step * 3 + at % 3), units: 1, is_torn: !is_torn };
+            let again = left.copy(cut);
+            let again_left = again.clone();
+            if mount(again).is_ok() {
+                break;
+            }
+            judged(&again_left, &history, &format!("{what}, again after {}", step * 3 + at % 3));
+            cuts += 1;
+        }
+    }
+    cuts
+}
+
+/// Writes a volume for other judges, if `NANDKIT_CUT_IMAGES` names a directory: as many of each
+/// shape as `NANDKIT_CUT_SAMPLE` says, from all over the run.
+fn leave(name: &str, number: u64, left: &StrictLebs) {
+    /// About so many cuts has a run at the least.
+    const RUN: u64 = 60;
+    let Some(directory) = std::env::var_os("NANDKIT_CUT_IMAGES") else { return };
+    let count: u64 = std::env::var("NANDKIT_CUT_SAMPLE").unwrap().parse().unwrap();
+    let shape = if name.contains("2 KiB") { "large" } else { "small" };
+    if name != "NOR" && number.is_multiple_of((RUN / count).max(1)) && number / (RUN / count).max(1) < count {
+        let path = std::path::Path::new(&directory).join(shape).join(format!("{number:04}.ubifs"));
+        std::fs::write(path, left.image().bytes).unwrap();
+    }
+}
+
+#[test]
+fn what_was_synced_is_there_after_cuts() {
+    for (seed, (name, options)) in shapes().into_iter().enumerate() {
+        let cuts = cut(name, &options, seed as u64 + 1, 400 / rounds::count(50).clamp(1, 400));
+        assert!(cuts > 10, "{name}: {cuts}");
+    }
+}
