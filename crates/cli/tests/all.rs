@@ -52,3 +52,4 @@ mod serve;
 mod shipped;
 mod ubi;
 mod ubi_volumes;
+mod ubifs_changes;

@@ -10,7 +10,7 @@ use crate::common::noise::noise;
 use crate::common::{exits, json, nandkit, run, succeeds, tells};
 
 /// A directory with a tree to build an image from, and another one to put into it.
-fn with_trees() -> tempfile::TempDir {
+pub fn with_trees() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     run(path, "mkdir -p tree/etc/init tree/bin tree/var/log over/etc/init over/lib/deep && mkfifo over/lib/pipe");
@@ -36,7 +36,7 @@ fn with_trees() -> tempfile::TempDir {
 
 /// What changes an image, and what changes a directory in the same way. `@` stands for the image
 /// with its options, or for the directory.
-const STEPS: [(&str, &str); 17] = [
+pub const STEPS: [(&str, &str); 17] = [
     ("put @ -r over /", "cp -a over/. @/"),
     ("put @ big /etc", "cp -p big @/etc"),
     ("put @ big /bin/app", "cp -p big @/bin/app"),
@@ -58,7 +58,7 @@ const STEPS: [(&str, &str); 17] = [
 
 /// Everything that find knows of a tree; the times of directories, which commands set to the
 /// present, excepted.
-fn listing(directory: &Path, tree: &str) -> String {
+pub fn listing(directory: &Path, tree: &str) -> String {
     let format = "%P|%y|%m|%l|%n";
     let script = format!("find . -type d -printf '{format}\\n' -o -printf '{format}|%s|%Ts\\n' | LC_ALL=C sort");
     run(&directory.join(tree), &format!("{script}; getfattr -hdR -m ^user . | grep ."))

@@ -46,7 +46,7 @@ fn a_mount_for_reading_tells_damage() {
 fn a_refused_mount_leaves_no_overlay() {
     let directory = with_image();
     let path = directory.path();
-    tells(path, &["mount", "i", "mnt", "--overlay", "o"], 2, "ubi");
+    tells(path, &["mount", "i", "mnt", "--overlay", "o"], 2, "overlay");
     assert!(!path.join("o").exists());
 }
 

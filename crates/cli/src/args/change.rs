@@ -14,7 +14,8 @@ pub struct ChangeArguments {
     #[allow(missing_docs)]
     pub image: ImageArguments,
     /// Compression of new data in JFFS2: zlib (the default), lzo, rtime, none; priority for the
-    /// first of lzo, zlib, rtime that helps, as in Linux; size for the smallest result.
+    /// first of lzo, zlib, rtime that helps, as in Linux; size for the smallest result. In UBIFS:
+    /// lzo, zlib, zstd, none; default: that of the volume.
     #[arg(long, value_name = "NAME")]
     pub compress: Option<String>,
     /// Show what would change, and change nothing.

@@ -48,7 +48,8 @@ pub struct MountArguments {
     /// mounts. /etc/fuse.conf must have a line user_allow_other.
     #[arg(long)]
     pub allow_other: bool,
-    /// Compression of new data in JFFS2: zlib (the default), lzo, rtime, none, priority, size.
+    /// Compression of new data in JFFS2: zlib (the default), lzo, rtime, none, priority, size; in
+    /// UBIFS: lzo, zlib, zstd, none (default: that of the volume).
     #[arg(long, value_name = "NAME", requires = "writing")]
     pub compress: Option<String>,
     /// Allow changes to an image even if parts of it are damaged; data that is still readable in

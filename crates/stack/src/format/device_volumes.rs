@@ -12,15 +12,6 @@ use super::{FormatError, OpenOptions};
 
 /// The operations of a format whose content are volumes.
 pub trait VolumesFormat: Sync {
-    /// Erase blocks that the device's volumes were promised, with those that it needs itself: an
-    /// image that is to be flashed has fewer. Errors: it is no device.
-    fn blocks_promised(
-        &self,
-        image: &Image,
-        found: &DetectedFormat,
-        clock: Clock,
-    ) -> std::result::Result<u32, FormatError>;
-
     /// Opens a device for changes. Errors: it is none, or cannot be written without a loss.
     fn open(
         &self,

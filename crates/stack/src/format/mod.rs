@@ -24,6 +24,7 @@ pub mod extents;
 pub mod f2fs;
 pub mod fact;
 pub mod fat;
+mod held_dump;
 pub mod history;
 pub mod jffs2;
 mod on_sectors;
@@ -163,6 +164,12 @@ pub trait Format: Sync {
 
     /// Checks a volume.
     fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError>;
+
+    /// Erase blocks of the flash that the content of an image needs: one that is to be flashed has
+    /// fewer. 0 if the format says nothing of it. Errors: it is no volume or device.
+    fn blocks_promised(&self, _image: &Image, _found: &DetectedFormat, _clock: Clock) -> Result<u32, FormatError> {
+        Ok(0)
+    }
 
     /// Support for changes in images.
     fn change(&self) -> Option<&dyn ChangeFormat> {

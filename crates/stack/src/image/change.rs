@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use nandkit_flash_image::{Access, DumpOptions, Image};
+use nandkit_flash_image::{Access, DumpFlash, DumpOptions, Image};
 use nandkit_units::{Clock, format_bytes};
 use nandkit_vfs::check::Finding;
 use nandkit_vfs::probe::Fit;
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, Timestamp};
 
 use super::choose::{Selected, choose};
+use super::flash_length::{flash_length, grow};
 use super::is_chip;
 use crate::format::detected::DetectedFormat;
 use crate::format::{
@@ -22,6 +23,9 @@ use crate::{StackError, chip_file};
 pub struct ChangingImage {
     volume: Box<dyn ChangingVolume>,
     locked: LockedImage,
+    /// Bytes of a block in the file, if erased blocks at the end are to be cut off: the image is
+    /// shorter than its flash.
+    block: Option<u64>,
     /// The format: `jffs2`, `fat`, `f2fs`.
     pub format: &'static str,
     how: &'static dyn ChangeFormat,
@@ -57,8 +61,18 @@ impl LockedImage {
         self.image.private_copy(&self.file).map_err(|error| wrong(path, error))
     }
 
-    /// The image with the changed copy.
-    pub fn changed(self, changed: Image) -> nandkit_vfs::Result<ChangedImage> {
+    /// The image with the changed copy. If it was lengthened to the end of its flash, erased blocks
+    /// at the end, of so many bytes, are cut off, down to the length that the image had.
+    pub fn changed(self, changed: DumpFlash, lengthened: Option<u64>) -> nandkit_vfs::Result<ChangedImage> {
+        let changed = match lengthened {
+            None => changed.into_image(),
+            Some(block) => {
+                let (mut bytes, oob) = changed.into_bytes();
+                let end = bytes.iter().rposition(|byte| *byte != 0xFF).map_or(0, |last| last + 1);
+                bytes.truncate(end.next_multiple_of(block.max(1) as usize).max(self.image.bytes().len()));
+                Image::from_bytes(bytes, oob).map_err(|error| FsError::device("the changed image", error))?
+            }
+        };
         if changed.bytes().len() < self.image.bytes().len() {
             return Err(FsError::new(ErrorKind::Device, "the changed image is shorter than it was"));
         }
@@ -106,19 +120,17 @@ impl ChangedImage {
 /// a whole, so that no program ever sees a half-written change.
 const IN_PLACE_FROM: u64 = 256 << 20;
 
-/// Largest flash to which an image is extended, in bytes: the 4 GiB that JFFS2 can address, with as
-/// much OOB.
-const SIZE_MAX: u64 = 8 << 30;
-
 impl ChangingImage {
     /// Opens and locks an image, and mounts a copy of it. Errors: those of [`super::open`]; another
     /// process has the file open; the format or the form of the file cannot be changed.
     pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
         let locked = LockedImage::lock(path, options, how.for_good)?;
-        let Changeable { found, format, mut notes } = changeable(path, &locked.image, options, how)?;
+        let Changeable { mut found, format, mut notes } = changeable(path, &locked.image, options, how)?;
         let mut copy = locked.copy(path)?;
-        if options.size.is_some() && options.region.is_none() && format.fills_up() {
-            grow(path, &mut copy, &found)?;
+        let mut block = None;
+        if format.fills_up() {
+            let length = flash_length(path, &locked.image, &mut found, options, clock_from(how.now))?;
+            block = grow(path, &mut copy, &found, length)?;
         }
         let clock = clock_from(how.now);
         let compression = how.compression.as_deref();
@@ -126,7 +138,7 @@ impl ChangingImage {
         let opened = format.open(copy, &found, &changing).map_err(|error| error.of(path))?;
         notes.extend(opened.notes);
         let (volume, bad) = (opened.volume, opened.bad);
-        Ok(Self { volume, locked, format: found.format.name(), how: format, notes, bad })
+        Ok(Self { volume, locked, block, format: found.format.name(), how: format, notes, bad })
     }
 
     /// Whether new data are compressed.
@@ -163,7 +175,7 @@ impl ChangingImage {
 
     /// Unmounts and returns the changed image. Errors: `NoSpace`, `Device`.
     pub fn finish(self) -> nandkit_vfs::Result<ChangedImage> {
-        self.locked.changed(self.volume.finish()?.into_image())
+        self.locked.changed(self.volume.finish()?, self.block)
     }
 }
 
@@ -254,21 +266,4 @@ pub(super) fn refuse_unproven(path: &Path, options: &OpenOptions, found: &Detect
         "nothing in the image proves its erase size: blocks of {sizes} fit. Changes with a wrong size would not fit the flash, so nothing was changed; expected `erase_size`"
     );
     Err(wrong(path, detail))
-}
-
-/// Extends an image with erased bytes to the size of its flash.
-pub(super) fn grow(path: &Path, image: &mut Image, found: &DetectedFormat) -> Result<(), StackError> {
-    check_size(path, found)?;
-    image.lengthen(found.layout.offset.saturating_add(found.layout.size.unwrap_or(0)));
-    Ok(())
-}
-
-/// Refuses a flash size over [`SIZE_MAX`].
-pub(super) fn check_size(path: &Path, found: &DetectedFormat) -> Result<(), StackError> {
-    let size = found.layout.size.unwrap_or(0);
-    if size > SIZE_MAX {
-        let detail = format!("`size`: {size} bytes including OOB; expected at most {SIZE_MAX}");
-        return Err(wrong(path, detail));
-    }
-    Ok(())
 }

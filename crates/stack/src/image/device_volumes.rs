@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use nandkit_flash_image::{Image, ImageLayout};
+use nandkit_vfs::Timestamp;
 use nandkit_vfs::check::Finding;
-use nandkit_vfs::{FsError, Timestamp};
 
-use super::change::{ChangedImage, LockedImage, clock_from, grow, part, refuse_unproven};
+use super::change::{ChangedImage, LockedImage, clock_from, part, refuse_unproven};
+use super::flash_length::{flash_length, grow};
 use crate::StackError;
 use crate::format::device_volumes::{ChangingVolumes, VolumeChange};
 use crate::format::{OpenOptions, titles, wrong};
@@ -39,25 +39,8 @@ impl ChangingDevice {
         };
         refuse_unproven(path, options, &found)?;
         let mut copy = locked.copy(path)?;
-        let layout = &mut found.layout;
-        let length = copy.bytes().len() as u64;
-        let is_last = layout.size.is_none_or(|size| layout.offset.saturating_add(size) >= length);
-        let mut block = None;
-        if let (Some(size), None) = (options.size, &options.region) {
-            let end = options.offset.unwrap_or(0).saturating_add(size) / u64::from(layout.block_size.max(1));
-            lengthen(layout, end.saturating_mul(layout.stored_block()).saturating_sub(layout.offset));
-            grow(path, &mut copy, &found)?;
-        } else if is_last && options.size.is_none() {
-            let blocks = format.blocks_promised(&locked.image, &found, clock_from(now));
-            let blocks = blocks.map_err(|error| error.of(path))?;
-            let layout = &mut found.layout;
-            let (here, promised) = (length - layout.offset.min(length), u64::from(blocks) * layout.stored_block());
-            if promised > here {
-                block = Some(layout.stored_block());
-                layout.size = Some(promised);
-                grow(path, &mut copy, &found)?;
-            }
-        }
+        let length = flash_length(path, &locked.image, &mut found, options, clock_from(now))?;
+        let block = grow(path, &mut copy, &found, length)?;
         let volumes = format.open(copy, &found, options, clock_from(now)).map_err(|error| error.of(path))?;
         Ok(Self { volumes, locked, block, notes })
     }
@@ -80,18 +63,6 @@ impl ChangingDevice {
 
     /// Ends the changes and returns the changed image. Errors: `Device`.
     pub fn finish(self) -> nandkit_vfs::Result<ChangedImage> {
-        let changed = self.volumes.finish()?;
-        let Some(block) = self.block else { return self.locked.changed(changed.into_image()) };
-        let least = self.locked.image.bytes().len();
-        let (mut bytes, oob) = changed.into_bytes();
-        let end = bytes.iter().rposition(|byte| *byte != 0xFF).map_or(0, |last| last + 1);
-        bytes.truncate(end.next_multiple_of(block.max(1) as usize).max(least));
-        let image = Image::from_bytes(bytes, oob);
-        self.locked.changed(image.map_err(|error| FsError::device("the changed image", error))?)
+        self.locked.changed(self.volumes.finish()?, self.block)
     }
-}
-
-/// Makes a device so many bytes of the file long, if it is shorter.
-fn lengthen(layout: &mut ImageLayout, size: u64) {
-    layout.size = layout.size.map(|before| before.max(size));
 }

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nandkit_flash_image::{DumpOptions, Image, ImageError};
-use nandkit_units::Clock;
+use nandkit_units::{Clock, format_bytes};
 use nandkit_vfs::check::Finding;
 use nandkit_vfs::{Changes, FileSystem};
 
-use super::change::{Changeable, changeable, check_size, clock_from, harmful, refuse_chips};
+use super::change::{Changeable, changeable, clock_from, harmful, refuse_chips};
+use super::flash_length::{FlashLength, check_size, flash_length};
 use crate::StackError;
 use crate::format::detected::DetectedFormat;
 use crate::format::{ChangeOptions, Changing, ChangingVolume, OpenOptions, wrong};
@@ -52,12 +53,21 @@ impl ImageInPlace {
         if in_file {
             image.check_journal().map_err(failed)?;
         }
-        let Changeable { found, format, mut notes } = changeable(path, &image, options, how)?;
-        let image = if options.size.is_some() && options.region.is_none() && format.fills_up() {
-            lengthened(path, image, &found, in_file)?
-        } else {
-            image
+        let Changeable { mut found, format, mut notes } = changeable(path, &image, options, how)?;
+        let length = match format.fills_up() {
+            true => flash_length(path, &image, &mut found, options, clock_from(how.now))?,
+            false => FlashLength::Unknown,
         };
+        let before = image.bytes().len();
+        let image = match length {
+            FlashLength::Unknown => image,
+            FlashLength::Asked | FlashLength::Promised => lengthened(path, image, &found, in_file)?,
+        };
+        let more = (image.bytes().len() - before) as u64;
+        if length == FlashLength::Promised && more > 0 {
+            let more = format_bytes(more);
+            notes.push(format!("the file was made {more} longer, to the blocks that its volumes were promised"));
+        }
         let clock = clock_from(how.now);
         let compression = how.compression.as_deref();
         let changing = Changing { options, compression, clock: clock.clone(), in_place: true };
@@ -98,9 +108,8 @@ impl ImageInPlace {
     }
 }
 
-/// Extends the image and its file with blank bytes to the flash size given by `size`. The file is
-/// extended before anything else is written; a crash in between leaves blank bytes after the
-/// volume.
+/// Extends the image and its file with blank bytes to the end of the flash. The file is extended
+/// before anything else is written; a crash in between leaves blank bytes after the volume.
 fn lengthened(path: &Path, image: Image, found: &DetectedFormat, in_file: bool) -> Result<Image, StackError> {
     let end = found.layout.offset.saturating_add(found.layout.size.unwrap_or(0));
     let length = image.bytes().len() as u64;
@@ -110,7 +119,7 @@ fn lengthened(path: &Path, image: Image, found: &DetectedFormat, in_file: bool) 
     check_size(path, found)?;
     if !in_file {
         let detail = format!(
-            "`size`: the part ends at {end}, but an overlay has the length of its image, {length} bytes; expected a `size` inside it, or no overlay"
+            "the flash ends at {end}, by `size` or by what its volumes were promised, but an overlay has the length of its image, {length} bytes; expected an image that is as long, or no overlay"
         );
         return Err(wrong(path, detail));
     }

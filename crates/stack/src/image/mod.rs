@@ -7,6 +7,7 @@ mod choose;
 mod device_volumes;
 mod emulated;
 mod export;
+mod flash_length;
 mod in_place;
 mod inspect;
 mod left_out;

@@ -1,32 +1,19 @@
 //! Changes of volumes of UBI devices in images.
 
-use nandkit_flash_image::{DumpFlash, Image, ImageLayout};
-use nandkit_ubi::Ubi;
-use nandkit_ubi::layout::{LAYOUT_LEBS, VolumeType, flag};
-use nandkit_ubi::write::{MOVING_PEBS, NewVolume, UbiWriter, WriteOptions};
+use nandkit_flash_image::{DumpFlash, Image};
+use nandkit_ubi::layout::{VolumeType, flag};
+use nandkit_ubi::write::NewVolume;
 use nandkit_units::{Clock, format_bytes};
 use nandkit_vfs::check::Finding;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use super::{UbiFormat, cut_off};
+use super::UbiFormat;
+use super::writing::{self, Attached, Writer};
 use crate::format::detected::DetectedFormat;
 use crate::format::device_volumes::{ChangingVolumes, VolumeChange, VolumeToMake, VolumesFormat};
 use crate::format::{FormatError, OpenOptions};
 
 impl VolumesFormat for UbiFormat {
-    fn blocks_promised(
-        &self,
-        image: &Image,
-        found: &DetectedFormat,
-        clock: Clock,
-    ) -> std::result::Result<u32, FormatError> {
-        let ubi = Ubi::attach(image.view(found.layout.clone())?, clock)?;
-        let volumes: u64 = ubi.volumes().iter().map(|volume| u64::from(volume.record.reserved_pebs)).sum();
-        // A table that is damaged may promise anything.
-        let promised = volumes + u64::from(LAYOUT_LEBS) + u64::from(MOVING_PEBS);
-        Ok(u32::try_from(promised).unwrap_or(0).min(ubi.counts().total.saturating_mul(GROWTH_MAX)))
-    }
-
     fn open(
         &self,
         image: Image,
@@ -34,33 +21,14 @@ impl VolumesFormat for UbiFormat {
         _options: &OpenOptions,
         clock: Clock,
     ) -> std::result::Result<Box<dyn ChangingVolumes>, FormatError> {
-        let dump = DumpFlash::new(image, found.layout.clone())?;
-        let cut = cut_off(&dump);
-        let mut ubi = Ubi::attach(dump, clock.clone())?;
-        let unit = found.layout.write_unit;
-        let vid_offset = ubi.geometry().vid_offset;
-        let is_in_unit = unit > 0 && vid_offset % unit > 0;
-        if is_in_unit || !ubi.marked().is_empty() {
-            // Headers in one page mean sub-pages; intact headers prove a marked block good.
-            let good: Vec<u32> = ubi.marked().iter().map(|peb| peb.0).collect();
-            let unit = if is_in_unit { 1 << vid_offset.trailing_zeros() } else { unit };
-            let layout = ImageLayout { write_unit: unit, ..found.layout.clone() };
-            let dump = DumpFlash::new(ubi.into_flash().into_image(), layout)?.with_good_blocks(&good);
-            ubi = Ubi::attach(dump, clock)?;
-        }
-        let mut damage = ubi.damage().to_vec();
-        damage.extend(cut.map(|(_, finding)| finding));
-        let writer = UbiWriter::new(ubi, WriteOptions { keeps_blank: true, ..WriteOptions::default() })?;
+        let Attached { writer, damage, .. } = writing::attach(image, found, false, clock)?;
         Ok(Box::new(Device { writer, damage }))
     }
 }
 
-/// An image grows at most by this factor without a word of the user.
-const GROWTH_MAX: u32 = 64;
-
 /// A device, and what attaching found.
 struct Device {
-    writer: UbiWriter<DumpFlash>,
+    writer: Writer,
     damage: Vec<Finding>,
 }
 
@@ -130,7 +98,7 @@ impl ChangingVolumes for Device {
     }
 
     fn finish(self: Box<Self>) -> Result<DumpFlash> {
-        self.writer.finish()
+        Ok(self.writer.finish()?.into_dump())
     }
 }
 

@@ -1,28 +1,30 @@
 //! UBI in the table of formats: a device whose volumes are files.
 
 mod change;
+mod files;
 mod info;
 mod probe;
 pub mod ubinize;
 mod volume;
+mod writing;
 
 use std::sync::Arc;
 
 use nandkit_flash::{Flash, Look as _};
-use nandkit_flash_image::DumpFlash;
 use nandkit_flash_image::regions::Signature;
+use nandkit_flash_image::{DumpFlash, Image};
 use nandkit_ubi::probe::{PEB_SIZE_MIN, begins_with_header};
 use nandkit_ubi::{DamageKind, Ubi};
 use nandkit_ubifs::Ubifs;
-use nandkit_units::Context;
+use nandkit_units::{Clock, Context};
 use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{ErrorKind, FileSystem, InodeNumber};
 
 use super::detected::{DetectedFormat, View};
 use super::fact::json;
 use super::{
-    Fact, FlashWriter, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo, VolumesFormat,
-    ubifs,
+    ChangeFormat, Fact, FlashWriter, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo,
+    VolumesFormat, ubifs,
 };
 
 /// The format's name.
@@ -117,6 +119,14 @@ impl Format for UbiFormat {
         let is_new = |(name, _): &(&str, u64)| !above.counts.iter().any(|(known, _)| known == name);
         let counts = above.counts.iter().copied().chain(below.counts.into_iter().filter(is_new)).collect();
         Ok(Report { findings, counts, ..Report::default() })
+    }
+
+    fn blocks_promised(&self, image: &Image, found: &DetectedFormat, clock: Clock) -> Result<u32, FormatError> {
+        writing::blocks_promised(image, found, clock)
+    }
+
+    fn change(&self) -> Option<&dyn ChangeFormat> {
+        Some(self)
     }
 
     fn volumes_for_change(&self) -> Option<&dyn VolumesFormat> {

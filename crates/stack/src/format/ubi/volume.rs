@@ -58,8 +58,11 @@ impl Lebs for VolumeLebs {
 
 /// The UBIFS volume that the options mean: the one named, or the only one; `None` for a directory
 /// of all volumes. Errors: no such volume, or it holds no UBIFS.
-pub(super) fn chosen(device: &Device, options: &OpenOptions) -> std::result::Result<Option<usize>, FormatError> {
-    let holds: Vec<usize> = (0..device.volumes().len()).filter(|index| holds_ubifs(device, *index)).collect();
+pub(super) fn chosen<F: Flash>(
+    device: &Ubi<F>,
+    options: &OpenOptions,
+) -> std::result::Result<Option<usize>, FormatError> {
+    let holds = with_ubifs(device);
     let name_of = |index: &usize| device.volumes().get(*index).map_or("", |volume| volume.file_name.as_str());
     match options.volume.as_deref() {
         Some(ALL) => Ok(None),
@@ -80,8 +83,35 @@ pub(super) fn chosen(device: &Device, options: &OpenOptions) -> std::result::Res
     }
 }
 
+/// The volumes that hold UBIFS.
+fn with_ubifs<F: Flash>(device: &Ubi<F>) -> Vec<usize> {
+    (0..device.volumes().len()).filter(|index| holds_ubifs(device, *index)).collect()
+}
+
+/// The error if no volume of UBIFS is meant, whose files could be changed.
+pub(super) fn none_to_change<F: Flash>(device: &Ubi<F>, options: &OpenOptions) -> FormatError {
+    let names: Vec<&str> = with_ubifs(device)
+        .into_iter()
+        .filter_map(|index| device.volumes().get(index))
+        .map(|volume| volume.file_name.as_str())
+        .collect();
+    let names = names.join(", ");
+    match (options.volume.as_deref(), names.is_empty()) {
+        (_, true) => {
+            FormatError::Unfit("no volume of this UBI device holds UBIFS, whose files could be changed".to_owned())
+        }
+        (Some(all), false) => FormatError::option(
+            "volume",
+            format!("{all}: the volumes as files can only be read; expected one of those with UBIFS: {names}"),
+        ),
+        (None, false) => {
+            FormatError::Unfit(format!("several volumes hold UBIFS; expected `volume` with one of {names}"))
+        }
+    }
+}
+
 /// The first bytes of a volume, if they can be read.
-fn beginning(device: &Device, index: usize) -> Option<Vec<u8>> {
+fn beginning<F: Flash>(device: &Ubi<F>, index: usize) -> Option<Vec<u8>> {
     let volume = device.volumes().get(index)?;
     let inode = device.lookup(device.root(), volume.file_name.as_bytes()).ok()?;
     let mut beginning = vec![0; nandkit_ubifs::PROBE_BYTES];
@@ -89,7 +119,7 @@ fn beginning(device: &Device, index: usize) -> Option<Vec<u8>> {
     Some(beginning)
 }
 
-fn holds_ubifs(device: &Device, index: usize) -> bool {
+fn holds_ubifs<F: Flash>(device: &Ubi<F>, index: usize) -> bool {
     beginning(device, index).is_some_and(|bytes| begins_with_superblock(&bytes))
 }
 
@@ -109,10 +139,15 @@ pub(super) fn damaged(device: &Device) -> Vec<Finding> {
 /// Mounts the UBIFS in a volume.
 pub(super) fn mounted(device: Arc<Device>, index: usize) -> std::result::Result<Ubifs<VolumeLebs>, FormatError> {
     let name = device.volumes().get(index).map_or_else(String::new, |volume| volume.file_name.clone());
-    Ubifs::mount(VolumeLebs { device, index }).map_err(|error| match error.kind {
+    Ubifs::mount(VolumeLebs { device, index }).map_err(|error| of(&name, error))
+}
+
+/// An error of mounting the UBIFS in the volume of this name.
+pub(super) fn of(name: &str, error: FsError) -> FormatError {
+    match error.kind {
         ErrorKind::Device => error.into(),
         kind => FormatError::Told { kind, detail: format!("the volume '{name}': {}", error.detail) },
-    })
+    }
 }
 
 /// An error of mounting with the other way that there is.
@@ -126,7 +161,7 @@ pub(super) fn with_way_out(error: FormatError) -> FormatError {
 }
 
 /// Says which volume is shown, and which others there are.
-pub(super) fn note(device: &Device, index: usize) -> Option<String> {
+pub(super) fn note<F: Flash>(device: &Ubi<F>, index: usize) -> Option<String> {
     let name = &device.volumes().get(index)?.file_name;
     let others = device.volumes().iter().filter(|volume| volume.file_name != *name);
     let others: Vec<&str> = others.map(|volume| volume.file_name.as_str()).collect();

@@ -65,7 +65,7 @@ pub struct UbiBuild {
 }
 
 /// The compressions, by name.
-const COMPRESSIONS: [(&str, Compression); 4] =
+pub(super) const COMPRESSIONS: [(&str, Compression); 4] =
     [("none", Compression::None), ("lzo", Compression::Lzo), ("zlib", Compression::Zlib), ("zstd", Compression::Zstd)];
 
 /// PEBs that Linux takes for itself: the volume table, wear levelling, atomic changes

@@ -2,18 +2,24 @@
 //! UBI are opened by `ubi`, with what stands here.
 
 pub mod build;
+mod change;
 mod info;
+mod lebs;
 
-use nandkit_flash::{Flash, Look as _};
-use nandkit_flash_image::{DumpFlash, ImageLayout};
+use std::sync::Arc;
+
+use nandkit_flash_image::ImageLayout;
 use nandkit_ubifs::{Lebs, Ubifs};
 use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{FileSystem, InodeNumber};
 
 use super::detected::{Claims, DetectedFormat, View};
-use super::{Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo};
+use super::held_dump::HeldDump;
+use super::{ChangeFormat, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo};
 
+pub(super) use change::{changing, compression};
 pub(super) use info::{facts, notes};
+use lebs::DumpLebs;
 
 /// The format's name.
 const NAME: &str = "ubifs";
@@ -43,6 +49,9 @@ impl Format for UbifsFormat {
         let Some(bytes) = view.bytes(&whole) else { return Vec::new() };
         let Some(likeness) = nandkit_ubifs::probe(bytes, bytes.len() as u64) else { return Vec::new() };
         let leb_size = likeness.layout.erase_size;
+        // A size beyond the file is that of the flash, of which a part of a LEB is of no use.
+        let is_beyond = |size: u64| offset.saturating_add(size) > view.image.bytes().len() as u64;
+        let size = size.map(|size| if is_beyond(size) { size - size % u64::from(leb_size.max(1)) } else { size });
         let layout = view.options.with_blocks(ImageLayout { offset, size, ..ImageLayout::nor(leb_size) });
         let found =
             DetectedFormat::on_blocks(&FORMAT, likeness, layout, format!("LEBs of {leb_size} bytes, not in UBI"));
@@ -63,6 +72,10 @@ impl Format for UbifsFormat {
     fn check(&self, medium: Medium, _: &Opening<'_>) -> Result<Report, FormatError> {
         Ok(mount(medium)?.check()?)
     }
+
+    fn change(&self) -> Option<&dyn ChangeFormat> {
+        Some(self)
+    }
 }
 
 impl<L: Lebs> OpenVolume for Ubifs<L> {
@@ -75,31 +88,10 @@ impl<L: Lebs> OpenVolume for Ubifs<L> {
     }
 }
 
-/// A volume in a file: block n of the dump is LEB n.
-struct DumpLebs(DumpFlash);
-
-impl Lebs for DumpLebs {
-    fn leb_size(&self) -> u32 {
-        self.0.layout().block_size
-    }
-
-    fn leb_count(&self) -> u32 {
-        self.0.geometry().blocks
-    }
-
-    fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> nandkit_vfs::Result<()> {
-        into.fill(0xFF);
-        let inside = into.len().min(self.leb_size().saturating_sub(offset) as usize);
-        if let Some(inside) = into.get_mut(..inside) {
-            self.0.look_at(u64::from(leb) * u64::from(self.leb_size()) + u64::from(offset), inside);
-        }
-        Ok(())
-    }
-}
-
+/// Mounts the volume of a dump for reading.
 fn mount(medium: Medium) -> Result<Ubifs<DumpLebs>, FormatError> {
     match medium {
-        Medium::Dump(dump) => Ok(Ubifs::mount(DumpLebs(dump.device))?),
+        Medium::Dump(dump) => Ok(Ubifs::mount(DumpLebs::new(HeldDump::new(dump.device, &Arc::default(), false)))?),
         _ => Err(FormatError::Unfit("UBIFS stands on UBI, not on a bare device".to_owned())),
     }
 }
