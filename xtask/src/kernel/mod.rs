@@ -20,6 +20,7 @@ mod third_leg;
 mod trial;
 mod ubi;
 mod ubifs;
+mod ubifs_recover;
 mod wear;
 
 use std::time::Duration;
@@ -31,7 +32,7 @@ use build::Kernel;
 use guest::Guest;
 pub use ours::Nandkit;
 
-const COMMANDS: &str = "build, boot, run, test, cuts, ecc, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, ubi, ubifs, wear, compare-wear";
+const COMMANDS: &str = "build, boot, run, test, cuts, ecc, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, ubi, ubifs, ubifs-recover, wear, compare-wear";
 
 /// Unpacks the kernel and compiles what a guest boots with, where that is not there yet.
 pub fn prepare() -> Result<()> {
@@ -66,6 +67,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         "f2fs-overwrite" => f2fs_overwrite::run(rest),
         "ubi" => ubi::run(rest),
         "ubifs" => ubifs::run(rest),
+        "ubifs-recover" => ubifs_recover::run(rest),
         "wear" => wear::run(rest),
         "compare-wear" => compare_wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),

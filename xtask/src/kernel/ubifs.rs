@@ -139,7 +139,7 @@ fn linux_writes(trial: &Trial, place: &Path, variant: Variant, amounts: Amounts)
 }
 
 /// Whether Linux says in this line that something is wrong with a volume.
-fn is_complaint(line: &str) -> bool {
+pub(super) fn is_complaint(line: &str) -> bool {
     ["UBIFS error", "UBIFS warning", "ubi0 error", "ubi0 warning"].iter().any(|words| line.contains(words))
 }
 
