@@ -97,9 +97,9 @@ pub(super) fn none_to_change<F: Flash>(device: &Ubi<F>, options: &OpenOptions) -
         .collect();
     let names = names.join(", ");
     match (options.volume.as_deref(), names.is_empty()) {
-        (_, true) => {
-            FormatError::Unfit("no volume of this UBI device holds UBIFS, whose files could be changed".to_owned())
-        }
+        (_, true) => FormatError::Unfit(
+            "no volume of this UBI device holds UBIFS, whose files can be changed; expected one with it".to_owned(),
+        ),
         (Some(all), false) => FormatError::option(
             "volume",
             format!("{all}: the volumes as files can only be read; expected one of those with UBIFS: {names}"),
