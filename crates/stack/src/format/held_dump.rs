@@ -23,8 +23,8 @@ pub(super) struct HeldDump {
 }
 
 impl HeldDump {
-    /// A copy in memory, or the file itself (`in_place`). While `held` is set, nothing is written to
-    /// the file.
+    /// A copy in memory, or the file itself (`in_place`). While `held` is set, nothing is written
+    /// to the file.
     pub fn new(dump: DumpFlash, held: &Arc<AtomicBool>, in_place: bool) -> Self {
         Self { dump, held: Arc::clone(held), sync_at: in_place.then_some(HELD_MAX) }
     }
