@@ -51,6 +51,16 @@ stack.fs = [
 ]
 "#;
 
+/// Overwritten until it collects; with few erases between levelled blocks.
+const UBIFS: &str = r#"
+seeds = 2
+workload = "overwrite:files=8,file_size=128K,operations=3000,sync_every=64"
+[stack]
+device = { preset = "nandsim-32m-16k", blocks = 256, bad_blocks.enabled = true }
+[grid]
+stack.fs = ["ubifs", { kind = "ubifs", compression = "lzo", journal_size = "256K", wear_threshold = 8 }]
+"#;
+
 const FAST: &str = r#"
 seeds = 2
 workload = "phone:days=2"
@@ -84,7 +94,8 @@ stack.ftl = ["block-map", "fast"]
 "#;
 
 /// Each specification with the number of its runs.
-const ALL: [(&str, usize); 7] = [(SPEC, 12), (REAL, 8), (BLOCKS, 2), (JFFS2, 6), (FAST, 4), (TREE, 4), (TRACE, 2)];
+const ALL: [(&str, usize); 8] =
+    [(SPEC, 12), (REAL, 8), (BLOCKS, 2), (JFFS2, 6), (UBIFS, 4), (FAST, 4), (TREE, 4), (TRACE, 2)];
 
 fn run(spec: &str, jobs: usize) -> Vec<RunRecord> {
     let experiment = Experiment::parse(spec, "spec", &[], None).unwrap();
@@ -108,7 +119,7 @@ fn records_do_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn the_sums_over_causes_are_the_totals() {
-    for record in [REAL, BLOCKS, JFFS2, FAST, TRACE].iter().flat_map(|spec| run(spec, 2)) {
+    for record in [REAL, BLOCKS, JFFS2, UBIFS, FAST, TRACE].iter().flat_map(|spec| run(spec, 2)) {
         let figures = &record.figures;
         assert!(figures.user_bytes_written > 0 && figures.erases_per_block.max > 0, "{}", record.stack);
         for figures in record.phases.values().chain([figures]) {

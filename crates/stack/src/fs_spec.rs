@@ -132,7 +132,7 @@ mod tests {
     fn wrong_file_systems_are_refused_with_what_would_be_right() {
         for (text, expected) in [
             ("kind = 'vfat'", "did you mean \"fat\""),
-            ("kind = 'btrfs'", "expected one of: f2fs, fat, jffs2, model, none"),
+            ("kind = 'btrfs'", "expected one of: f2fs, fat, jffs2, model, none, ubifs"),
             ("cache_sectrs = 3", "did you mean `cache_sectors`"),
             // An unknown option: FAT's cache has no replacement policy to choose.
             ("cache_sectors = 3\nreplacement = 'clean-first'", "unknown"),
@@ -149,6 +149,11 @@ mod tests {
             ("kind = 'jffs2'\nvictm = 'cat'", "did you mean `victim`"),
             ("kind = 'jffs2'\nvictim = 'dog'", "no victim policy `dog`"),
             ("kind = 'jffs2'\nseparation = 'dac:regions=99'", "separation"),
+            ("kind = 'ubifs'\ncompression = 'rtime'", "zstd"),
+            ("kind = 'ubifs'\nfanout = 2", "fanout is 2"),
+            ("kind = 'ubifs'\nsub_pages = 500", "a power of two"),
+            ("kind = 'ubifs'\nwear_threshold = 0", "wear_threshold is 0"),
+            ("kind = 'ubifs'\nvolume = ''", "1 to 127 bytes"),
         ] {
             let error = FsSpec::from_table(toml::from_str(text).unwrap()).unwrap_err();
             assert!(error.detail.contains(expected), "{text}: {error}");

@@ -106,7 +106,7 @@ impl StackSpec {
             }
             (DeviceSpec::Chip { preset, chip, .. }, _) if chip.nor.is_some() => {
                 let detail = format!(
-                    "translation layers work on NAND, and {preset} is NOR; expected fs = \"jffs2\" without one, or a NAND chip"
+                    "translation layers work on NAND, and {preset} is NOR; expected fs = \"jffs2\" or \"ubifs\" without one, or a NAND chip"
                 );
                 return Err(StackError::new("stack.ftl", detail));
             }
@@ -265,6 +265,9 @@ mod tests {
             ),
             ("ftl = { kind = 'page-map', journal = false }\ndevice = { file = 'x' }", "stack.ftl"),
             ("ftl = 'page-map'\ndevice = 'ram'", "stack.ftl"),
+            ("fs = 'ubifs'\ndevice = { preset = 'nandsim-32m-128k', blocks = 16 }", "stack.fs"),
+            ("fs = 'ubifs'\ndevice = { kind = 'nor', erase_size = '4K' }", "stack.fs"),
+            ("fs = { kind = 'ubifs', sub_pages = 512 }\ndevice = 'k9l8g08u0m'", "stack.fs.sub_pages"),
             ("fs = 'jffs2'\nftl = 'fast'", "stack.ftl"),
             ("fs = 'jffs2'\ndevice = 'ram'", "stack.device"),
             ("fs = 'jffs2'\ndevice = { preset = 'k9l8g08u0m', store = 'shadow' }", "stack.device.store"),

@@ -14,3 +14,4 @@ mod random_dumps;
 mod remapped;
 mod ubi;
 mod ubifs;
+mod ubifs_on_chip;

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::fmt;
 
 use nandkit_block::BlockDevice;
-use nandkit_flash::Flash;
+use nandkit_flash::{ErrorKind, Flash, PageRead};
 use nandkit_flash_image::detect::ByteOrder;
-use nandkit_units::{Clock, Context, Lba, ReadInto, StatisticDefinition};
+use nandkit_units::{BlockIndex, Clock, Context, Lba, ReadInto, StatisticDefinition};
 use nandkit_vfs::{Changes, FsError};
 use serde::Serialize;
 use toml::Table;
@@ -88,6 +88,31 @@ pub struct WatchedFlash {
     pub flash: Box<dyn Flash>,
     /// Programs that the chip allows per page between two erases.
     pub partial_programs: u32,
+}
+
+impl WatchedFlash {
+    /// Whether the first page of every block is erased, OOB included. Other data on the chip may be
+    /// of value. Errors: the chip cannot be read.
+    pub(crate) fn is_blank(&self, clock: &Clock) -> Result<bool, StackError> {
+        let flash = &self.flash;
+        let geometry = *flash.geometry();
+        let (mut page, mut oob) = (vec![0; geometry.page_size as usize], vec![0; geometry.oob_size as usize]);
+        for block in (0..geometry.blocks).map(BlockIndex).filter(|block| !flash.is_bad(*block)) {
+            let read = PageRead { oob: &mut oob, ..PageRead::bytes(0, &mut page) };
+            match flash.read(&Context::at(clock.now()), block.page(0), read) {
+                Ok(done) => clock.advance_to(done.completed),
+                // An unreadable page was written.
+                Err(error) if error.kind == ErrorKind::Uncorrectable => return Ok(false),
+                Err(error) => {
+                    return Err(StackError::new("stack.fs", format!("cannot read the first pages: {error}")));
+                }
+            }
+            if page.iter().chain(&oob).any(|byte| *byte != 0xFF) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// Value operations of a [`FormatSpec`]: copy, comparison, serialization.

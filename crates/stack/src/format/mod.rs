@@ -196,6 +196,11 @@ pub trait Format: Sync {
         None
     }
 
+    /// Whether its images can be loaded onto an emulated chip and mounted there.
+    fn loads_onto_chips(&self) -> bool {
+        self.emulate().is_some()
+    }
+
     /// Support for emulated devices: options in a spec, and mounting.
     fn emulate(&self) -> Option<&dyn EmulateFormat> {
         None

@@ -16,7 +16,7 @@ use super::open::{dump, read};
 use crate::crash::{CrashChip, Existing};
 use crate::format::detected::DetectedFormat;
 use crate::format::sectors::{DumpSectors, SECTOR_SIZE};
-use crate::format::{MediumKind, OpenOptions, wrong};
+use crate::format::{MediumKind, OpenOptions, titles, wrong};
 use crate::{DeviceSpec, FsSpec, FtlSpec, Mounted, Stack, StackError, StackSpec, presets};
 
 /// Smallest number of blocks: fewer have no space for the reserve of a file system.
@@ -61,6 +61,14 @@ impl EmulatedImage {
         let (image, mut notes) = read(path, options)?;
         let chosen = choose(path, &image, options)?;
         notes.extend(chosen.notes);
+        if !chosen.found.format.loads_onto_chips() {
+            let others = titles(|format| format.loads_onto_chips());
+            let detail = format!(
+                "images of {} are not loaded onto chips; expected one of {others}",
+                chosen.found.format.title()
+            );
+            return Err(wrong(path, detail));
+        }
         let device = dump(path, image, &chosen.found)?;
         Ok(Self { found: chosen.found, device, notes })
     }

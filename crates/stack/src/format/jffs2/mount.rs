@@ -1,12 +1,12 @@
 //! JFFS2 on an emulated chip: made on a new chip, mounted on one with a volume.
 
 use nandkit_codec::compression::Compression;
-use nandkit_flash::{Flash, PageRead};
+use nandkit_flash::Flash;
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::medium::Cleanmarker;
 use nandkit_jffs2::write::{CompressionMode, Draws, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
-use nandkit_units::{BlockIndex, Clock, Context, FlashKind, Nanos};
+use nandkit_units::{FlashKind, Nanos};
 use nandkit_vfs::FileSystem;
 
 use super::spec::{CompressionName, DrawsName, EndianName, Jffs2Spec};
@@ -34,18 +34,19 @@ impl FormatSpec for Jffs2Spec {
 
     fn mount_on_flash(
         &self,
-        WatchedFlash { flash, partial_programs }: WatchedFlash,
+        chip: WatchedFlash,
         seed: u64,
         frame: &mut Frame,
     ) -> Result<Box<dyn MountedFileSystem>, StackError> {
         let mut options = mount_options(self, seed)?;
+        let is_there = frame.keeping.is_some() && !chip.is_blank(&frame.clock)?;
+        frame.expect(is_there)?;
+        let WatchedFlash { flash, partial_programs } = chip;
         if partial_programs < 2 && flash.geometry().kind == FlashKind::Nand {
             // A cleanmarker would be the one program that the part allows for a block's first page.
             // Linux mounts JFFS2 on no such part (its MTD type is MLC); here it does without.
             options.cleanmarker = Some(Cleanmarker::None);
         }
-        let is_there = frame.keeping.is_some() && !is_blank(&flash, &frame.clock)?;
-        frame.expect(is_there)?;
         let clock = frame.clock.clone();
         let fs = match is_there {
             true => Jffs2::mount(flash, clock, options),
@@ -55,26 +56,6 @@ impl FormatSpec for Jffs2Spec {
         frame.watch("fs", fs.statistics());
         frame.top(fs, is_there)
     }
-}
-
-/// Whether the first page of every block is erased, OOB included. Other data on the chip may be of
-/// value.
-fn is_blank<F: Flash>(flash: &F, clock: &Clock) -> Result<bool, StackError> {
-    let geometry = *flash.geometry();
-    let (mut page, mut oob) = (vec![0; geometry.page_size as usize], vec![0; geometry.oob_size as usize]);
-    for block in (0..geometry.blocks).map(BlockIndex).filter(|block| !flash.is_bad(*block)) {
-        let read = PageRead { oob: &mut oob, ..PageRead::bytes(0, &mut page) };
-        match flash.read(&Context::at(clock.now()), block.page(0), read) {
-            Ok(done) => clock.advance_to(done.completed),
-            // An unreadable page was written.
-            Err(error) if error.kind == nandkit_flash::ErrorKind::Uncorrectable => return Ok(false),
-            Err(error) => return Err(StackError::new("stack.fs", format!("cannot read the first pages: {error}"))),
-        }
-        if page.iter().chain(&oob).any(|byte| *byte != 0xFF) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 fn mount_options(spec: &Jffs2Spec, seed: u64) -> Result<MountOptions, StackError> {

@@ -1,25 +1,36 @@
-//! UBIFS in the table of formats: a volume in a file of its own, as mkfs.ubifs makes it. Volumes in
-//! UBI are opened by `ubi`, with what stands here.
+//! UBIFS in the table of formats: a volume in a file of its own, as mkfs.ubifs makes it, and on the
+//! UBI of an emulated chip. Other volumes in UBI are opened by `ubi`, with what stands here.
 
 pub mod build;
 mod change;
+mod counted;
 mod info;
 mod lebs;
+mod mount;
+pub mod spec;
+mod ubi_lebs;
 
 use std::sync::Arc;
 
 use nandkit_flash_image::ImageLayout;
 use nandkit_ubifs::{Lebs, Ubifs};
+use nandkit_units::{StatisticDefinition, Statistics as _};
 use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{FileSystem, InodeNumber};
+use toml::Table;
 
+use self::spec::UbifsSpec;
 use super::detected::{Claims, DetectedFormat, View};
+use super::emulate::{EmulateFormat, FormatSpec};
 use super::held_dump::HeldDump;
 use super::{ChangeFormat, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo};
+use crate::SpecError;
+use crate::named::whole;
 
 pub(super) use change::{changing, compression};
 pub(super) use info::{facts, notes};
 use lebs::DumpLebs;
+pub(super) use ubi_lebs::WritableLebs;
 
 /// The format's name.
 const NAME: &str = "ubifs";
@@ -75,6 +86,27 @@ impl Format for UbifsFormat {
 
     fn change(&self) -> Option<&dyn ChangeFormat> {
         Some(self)
+    }
+
+    /// A volume in a file lacks the UBI around it.
+    fn loads_onto_chips(&self) -> bool {
+        false
+    }
+
+    fn emulate(&self) -> Option<&dyn EmulateFormat> {
+        Some(self)
+    }
+}
+
+impl EmulateFormat for UbifsFormat {
+    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, SpecError> {
+        let spec: UbifsSpec = whole(table).map_err(|error| error.within("ubifs"))?;
+        spec.check().map_err(|error| error.within("ubifs"))?;
+        Ok(Box::new(spec))
+    }
+
+    fn statistics(&self) -> Vec<StatisticDefinition> {
+        counted::Counters::definitions()
     }
 }
 
