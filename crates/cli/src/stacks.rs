@@ -23,10 +23,16 @@ const DEFAULT_CARD: &str = "sd-pny-10";
 const DEFAULT_CAPACITY: i64 = 256 << 20;
 
 /// The default file systems on a named bare chip: that of a device for which none is named, and
-/// those that work on bare flash.
-fn on_a_chip() -> Result<Vec<FsSpec>, SpecError> {
+/// those that work on bare flash; a note says which of these the chip does not suit.
+fn on_a_chip(device: &DeviceSpec, notes: &mut Vec<String>) -> Result<Vec<FsSpec>, SpecError> {
     let formats: Vec<FsSpec> = FsSpec::formats().into_iter().map(FsSpec::kind).collect::<Result<_, _>>()?;
-    let on_flash = formats.into_iter().filter(FsSpec::is_on_flash);
+    let suits = |fs: &FsSpec| {
+        let FsSpec::Format(spec) = fs else { return true };
+        let misfit = spec.check_device(device, &FtlSpec::None).err();
+        notes.extend(misfit.iter().map(|misfit| format!("{} is left out: {}.", fs.name(), misfit.detail)));
+        misfit.is_none()
+    };
+    let on_flash = formats.into_iter().filter(FsSpec::is_on_flash).filter(suits);
     Ok(std::iter::once(FsSpec::default()).chain(on_flash).collect())
 }
 
@@ -137,7 +143,7 @@ pub fn stacks(arguments: &CompareArguments) -> Result<Compared, Failure> {
     let names_device = arguments.device.is_some() || arguments.device_file.is_some();
     let mut compared = Compared { stacks: Vec::new(), notes: Vec::new(), precondition: Precondition::None };
     if names_layers || names_device || arguments.fs.iter().any(|name| !FsSpec::formats().contains(&name.as_str())) {
-        compared.stacks = on_the_device(arguments, names_layers)?;
+        compared.stacks = on_the_device(arguments, names_layers, &mut compared.notes)?;
     } else {
         compared.stacks = where_each_belongs(&arguments.fs)?;
         compared.notes = place_notes(&compared.stacks);
@@ -229,13 +235,17 @@ fn put_host(arguments: &CompareArguments, compared: &mut Compared) -> Result<(),
 }
 
 /// All combinations of the requested file systems and translation layers on one device.
-fn on_the_device(arguments: &CompareArguments, names_layers: bool) -> Result<Vec<StackSpec>, Failure> {
+fn on_the_device(
+    arguments: &CompareArguments,
+    names_layers: bool,
+    notes: &mut Vec<String>,
+) -> Result<Vec<StackSpec>, Failure> {
     let device = device(arguments)?;
     let file_systems: Vec<FsSpec> = match arguments.fs.as_slice() {
         // Named layers ask for a file system that can use one, and a chip in a file holds one
         // volume.
         [] if !device.shows_flash() || names_layers || arguments.device_file.is_some() => vec![FsSpec::default()],
-        [] => on_a_chip().map_err(input("--fs"))?,
+        [] => on_a_chip(&device, notes).map_err(input("--fs"))?,
         names => names.iter().map(|name| FsSpec::kind(name)).collect::<Result<_, _>>().map_err(input("--fs"))?,
     };
     if names_layers && file_systems.iter().all(FsSpec::is_on_flash) {

@@ -34,13 +34,18 @@ fn without_a_device_each_file_system_stands_where_it_belongs_and_the_output_says
         ("fat", "page-map", "k9l8g08u0m"),
         ("fat", "none", "sd-pny-10"),
         ("jffs2", "none", "k9l8g08u0m"),
+        ("ubifs", "none", "k9l8g08u0m"),
     ];
     assert_eq!(places, expected.map(|(a, b, c)| (a.into(), b.into(), c.into())).into());
     let notes = value["notes"].to_string();
-    for part in ["f2fs and fat", "page-mapped layer", "sd-pny-10", "jffs2", "The host: 4 MiB", "1 MiB", "5000 ms"] {
+    for part in
+        ["f2fs and fat", "page-mapped layer", "sd-pny-10", "jffs2 and ubifs", "The host: 4 MiB", "1 MiB", "5000 ms"]
+    {
         assert!(notes.contains(part), "{part}: {notes}");
     }
-    assert!(value["metrics"].to_string().contains("layers.fs.valid_blocks_over_time"));
+    for name in ["layers.fs.valid_blocks_over_time", "layers.fs.collected_lebs"] {
+        assert!(value["metrics"].to_string().contains(name), "{name}");
+    }
     let directory = tempfile::tempdir().expect("a directory");
     let text = succeeds(directory.path(), &[&["compare"], &SHORT[..]].concat());
     assert!(text.contains("The host: 4 MiB") && text.contains("made for bare flash"), "{text}");

@@ -112,7 +112,7 @@ fn a_directory_runs_on_fat_whatever_its_names_are() {
     let compare = ["compare", "--device", "nandsim-32m-128k", "--seeds", "1", "--json", "--workload"];
     let value = json(&succeeds(directory.path(), &[&compare[..], &["tree:tree"]].concat()));
     let records = value["records"].as_array().expect("a list");
-    assert_eq!(records.len(), 6, "four policies, FAST and JFFS2");
+    assert_eq!(records.len(), 7, "four policies, FAST, JFFS2 and UBIFS");
     for record in records {
         assert!(record["layers"]["workload"]["verified_bytes"].as_u64() >= Some(15_000), "{record}");
         assert_eq!(record["spec"]["workload"]["names"], "portable");

@@ -57,7 +57,7 @@ const CUTS_MAX: u32 = 100_000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExecArguments {
-    /// The file system: f2fs, fat, jffs2 or model; without it the image's, or fat.
+    /// The file system: f2fs, fat, jffs2, ubifs or model; without it the image's, or fat.
     #[arg(long, value_name = "FS")]
     pub fs: Option<String>,
     /// The device: a preset (see `nandkit devices`), a chip's spec or a card file (.toml), or ram;

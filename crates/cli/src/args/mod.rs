@@ -61,7 +61,8 @@ pub struct Arguments {
 pub enum Command {
     /// Compare file systems, layers and policies on workloads.
     ///
-    /// Without arguments: F2FS and FAT on a drive and on a memory card, and JFFS2 on the bare chip.
+    /// Without arguments: F2FS and FAT on a drive and on a memory card, and JFFS2 and UBIFS on the
+    /// bare chip.
     Compare(CompareArguments),
     /// Run an experiment, or a grid of them, from a TOML file.
     Run(RunArguments),
@@ -254,8 +255,9 @@ pub struct CompareArguments {
     /// --out`, one record a line; - for standard input.
     #[arg(value_name = "RECORDS", conflicts_with_all = ["fs", "ftl", "policy", "log_blocks", "device", "device_file", "host", "workloads", "precondition", "seeds", "no_verify", "jobs", "out"])]
     pub records: Vec<PathBuf>,
-    /// File systems: f2fs, fat, jffs2, model, or none for workloads on blocks. Without --device and
-    /// --ftl, each of the first three runs on the device it is made for (docs/guide/comparing.md).
+    /// File systems: f2fs, fat, jffs2, ubifs, model, or none for workloads on blocks. Without
+    /// --device and --ftl, each of the first four runs on the device it is made for
+    /// (docs/guide/comparing.md).
     #[arg(long, value_name = "FS,...", value_delimiter = ',')]
     pub fs: Vec<String>,
     /// Translation layers: block-map, fast, page-map, or none on a device in memory or a card;
