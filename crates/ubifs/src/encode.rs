@@ -1,6 +1,7 @@
 //! Nodes as bytes.
 
-use nandkit_vfs::FileKind;
+use nandkit_vfs::{FileKind, Timestamp};
+use zerocopy::little_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::layout::{ALIGNMENT, Data, Dentry, HEADER_SIZE, Header, Key, MAGIC, RawKey, checksum, name_hash, node_type};
@@ -101,6 +102,12 @@ pub(crate) fn device_bytes(device: u64) -> Vec<u8> {
     let (major, minor) = (device >> 32, device & 0xFFFF_FFFF);
     let code = minor & 0xFF | major << 8 | (minor & !0xFF) << 12;
     if major < 1 << 12 && minor < 1 << 20 { (code as u32).to_le_bytes().to_vec() } else { code.to_le_bytes().to_vec() }
+}
+
+/// Sets a time of an inode.
+pub(crate) fn set_time(seconds: &mut U64, nanoseconds: &mut U32, time: Timestamp) {
+    seconds.set(time.0.div_euclid(1_000_000_000) as u64);
+    nanoseconds.set(time.0.rem_euclid(1_000_000_000) as u32);
 }
 
 /// A key as a node has it.

@@ -105,6 +105,20 @@ pub mod flag {
     pub const AUTHENTICATION: u32 = 0x20;
 }
 
+/// Marks of nodes of a group in their headers (`UBIFS_*_NODE_GROUP`).
+pub mod group {
+    /// The node takes effect alone.
+    pub const NONE: u8 = 0;
+    /// Another node of the group follows.
+    pub const GOES_ON: u8 = 1;
+    /// The last node of a group.
+    pub const LAST: u8 = 2;
+}
+
+/// Bit of an inode's flags: its data are compressed (`UBIFS_COMPR_FL`).
+pub const INODE_COMPRESSED: u32 = 1;
+/// Mode of the inode with the value of an extended attribute (Linux `fs/ubifs/xattr.c`).
+pub const XATTR_MODE: u32 = 0o100_777;
 /// Bit of an inode's flags: it holds the value of an extended attribute (`UBIFS_XATTR_FL`).
 pub const INODE_XATTR: u32 = 0x20;
 /// Bit of an inode's flags: its content, or the names in it, are encrypted (`UBIFS_CRYPT_FL`).
@@ -384,9 +398,12 @@ pub struct CommitStart {
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Orphans {
-    /// The number of the commit; the highest bit is set in the last orphan node of a commit.
+    /// The number of the commit, with [`ORPHANS_LAST`] in the last orphan node of a commit.
     pub commit: U64,
 }
+
+/// Mark of the last orphan node of a commit.
+pub const ORPHANS_LAST: u64 = 1 << 63;
 
 /// The beginning of an index node, behind its header; branches follow.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]

@@ -2,6 +2,8 @@
 //!
 //! Source: Linux `fs/ubifs/lpt.c`; description: `docs/formats/ubifs.md`.
 
+use crate::layout::Master;
+
 /// Children per node, and LEBs per leaf.
 pub(crate) const FANOUT: u32 = 4;
 /// Bits of the checksum in front of each node.
@@ -30,6 +32,39 @@ pub(crate) struct LebProperties {
     pub dirty: u32,
     /// Whether it holds index nodes.
     pub is_index: bool,
+}
+
+/// A LEB and an offset in it.
+pub(crate) type LptPlace = (u32, u32);
+
+/// Where the parts of the tree stand. LEBs are counted from the first one of the tree, in the master
+/// node from that of the volume.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LptPlaces {
+    pub root: LptPlace,
+    pub head: LptPlace,
+    pub table: LptPlace,
+    pub saved: LptPlace,
+}
+
+impl LptPlaces {
+    /// The places with LEBs of the volume, if the tree begins in LEB `first`.
+    pub const fn within(self, first: u32, is_big: bool) -> Self {
+        const fn moved((leb, offset): LptPlace, first: u32) -> LptPlace {
+            (first + leb, offset)
+        }
+        let Self { root, head, table, saved } = self;
+        let saved = if is_big { moved(saved, first) } else { (0, 0) };
+        Self { root: moved(root, first), head: moved(head, first), table: moved(table, first), saved }
+    }
+
+    /// Tells the master node.
+    pub fn enter(&self, master: &mut Master) {
+        (master.lpt_leb, master.lpt_offset) = (self.root.0.into(), self.root.1.into());
+        (master.lpt_head_leb, master.lpt_head_offset) = (self.head.0.into(), self.head.1.into());
+        (master.lpt_table_leb, master.lpt_table_offset) = (self.table.0.into(), self.table.1.into());
+        (master.lpt_saved_leb, master.lpt_saved_offset) = (self.saved.0.into(), self.saved.1.into());
+    }
 }
 
 /// Sizes in the tree, which follow from the volume's.
@@ -128,6 +163,16 @@ impl LptGeometry {
             + u64::from(self.inner) * u64::from(self.inner_size)
             + u64::from(self.table_size)
             + u64::from(self.saved_size)
+    }
+}
+
+impl LptGeometry {
+    /// Bytes that the whole tree takes on flash: with what is lost at the ends of LEBs, and the
+    /// padding to a unit of output (Linux `lpt.c`, `do_calc_lpt_geom`).
+    pub fn written_bytes(&self, leb_size: u32, unit: u32) -> u64 {
+        let lost = u64::from(self.leaf_size.max(self.inner_size).max(self.table_size).max(self.saved_size));
+        let room = u64::from(leb_size).saturating_sub(lost).max(1);
+        (self.bytes() + self.bytes().div_ceil(room) * lost).next_multiple_of(u64::from(unit.max(1)))
     }
 }
 

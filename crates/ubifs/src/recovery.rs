@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use nandkit_vfs::Result;
 
-use crate::layout::{Dentry, INODE_XATTR, Inode, Key, LOG_LEB, Orphans, Superblock, node_type};
+use crate::layout::{Dentry, INODE_XATTR, Inode, Key, LOG_LEB, ORPHANS_LAST, Orphans, Superblock, node_type};
 use crate::lebs::Lebs;
 use crate::node::{self, Place};
 use crate::tree::Tree;
@@ -72,8 +72,6 @@ impl Sizes {
 /// The inodes that were removed since the last commit are in the journal. Errors: `Device`. Cost: a
 /// read per LEB of the orphan area.
 pub(crate) fn remove_orphans<L: Lebs>(lebs: &L, superblock: &Superblock, tree: &mut Tree) -> Result<()> {
-    /// Mark of the last orphan node of a commit.
-    const LAST: u64 = 1 << 63;
     let first = LOG_LEB.saturating_add(superblock.log_lebs.get()).saturating_add(superblock.lpt_lebs.get());
     let end = first.saturating_add(superblock.orphan_lebs.get()).min(lebs.leb_count());
     let mut last_of_commit = None;
@@ -81,12 +79,12 @@ pub(crate) fn remove_orphans<L: Lebs>(lebs: &L, superblock: &Superblock, tree: &
         for (_, node) in nodes_of(lebs, leb, 0)?.list {
             let orphans = node.body::<Orphans>().filter(|_| node.node_type == node_type::ORPHANS);
             let Some((orphans, inodes)) = orphans else { continue };
-            let commit = orphans.commit.get() & !LAST;
+            let commit = orphans.commit.get() & !ORPHANS_LAST;
             // What an earlier commit left in a LEB that was to be erased.
             if last_of_commit.is_some_and(|last| commit < last) {
                 return Ok(());
             }
-            last_of_commit = (orphans.commit.get() & LAST != 0).then_some(commit);
+            last_of_commit = (orphans.commit.get() & ORPHANS_LAST != 0).then_some(commit);
             for bytes in inodes.as_chunks().0 {
                 let Ok(inode) = u32::try_from(u64::from_le_bytes(*bytes)) else { continue };
                 // A file made without a name may have got one since.

@@ -11,15 +11,14 @@ use nandkit_vfs::check::Findings;
 
 use crate::damage::{self, DamageKind};
 use crate::journal::{self, Log, tell_rest};
-use crate::layout::{BLOCK_SIZE, COLLECTOR_HEAD, Data, Dentry, Inode, Key, Master, Superblock, Truncation, node_type};
+use crate::layout::{
+    BLOCK_SIZE, COLLECTOR_HEAD, Data, Dentry, Inode, Key, Master, Superblock, Truncation, group, node_type,
+};
 use crate::lebs::Lebs;
 use crate::node::{Node, Place};
 use crate::recovery::{Sizes, entry_at, remove_inode};
 use crate::tree::Tree;
 use crate::walk::{Rest, nodes_of};
-
-/// The mark of a node whose group goes on with the next node.
-const IN_GROUP: u8 = 1;
 
 /// What a node of a bud changes.
 enum Change {
@@ -181,7 +180,7 @@ fn drop_incomplete_group<L: Lebs>(
     nodes: &mut Vec<(u32, Node)>,
     findings: &mut Findings,
 ) -> Option<u32> {
-    let whole = nodes.iter().rposition(|(_, node)| node.group() != IN_GROUP).map_or(0, |last| last + 1);
+    let whole = nodes.iter().rposition(|(_, node)| node.group() != group::GOES_ON).map_or(0, |last| last + 1);
     let began = nodes.get(whole).map(|(offset, _)| *offset);
     if let Some(offset) = began {
         let detail = format!("the last group of nodes in LEB {leb} is not whole: it does not count");

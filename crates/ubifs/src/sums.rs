@@ -3,7 +3,7 @@
 //! Source: Linux `fs/ubifs/lprops.c` (`ubifs_change_lp`, `ubifs_calc_dark`).
 
 use crate::encode::INODE_SIZE;
-use crate::layout::INLINE_MAX;
+use crate::layout::{INLINE_MAX, Master};
 use crate::lpt::LebProperties;
 
 /// Pieces smaller than this are of no use (Linux `MIN_WRITE_SZ`): a data node of a few bytes.
@@ -57,6 +57,17 @@ impl SpaceSums {
         let mut sums = Self::default();
         lebs.iter().for_each(|leb| sums.add(leb, limits));
         sums
+    }
+
+    /// Tells the master node.
+    pub fn enter(&self, master: &mut Master) {
+        master.free = self.free.into();
+        master.dirty = self.dirty.into();
+        master.used = self.used.into();
+        master.dead = self.dead.into();
+        master.dark = self.dark.into();
+        master.empty_lebs = self.empty_lebs.into();
+        master.index_lebs = self.index_lebs.into();
     }
 
     /// Counts a LEB.

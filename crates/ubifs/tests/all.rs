@@ -1,6 +1,7 @@
 //! One program of all tests.
 
 mod cuts;
+mod full;
 mod hostile;
 mod images;
 mod journal;

@@ -1,6 +1,7 @@
 //! The end of a build: the index, and the areas in front of the main area.
 
 use nandkit_vfs::Result;
+use zerocopy::FromZeros;
 
 use super::index;
 use super::lpt_area;
@@ -44,36 +45,19 @@ impl Builder<'_> {
         let lpt = lpt_area::write(&geometry, options, &properties, lpt_first, areas.main_first, sink)?;
         let limits = SpaceLimits::new(options.leb_size, options.min_io_size);
         let sums = SpaceSums::of(&properties, limits);
-        let master = Master {
-            highest_inode: u64::from(self.highest).into(),
-            commit: 0.into(),
-            flags: MASTER_NO_ORPHANS.into(),
-            log_leb: LOG_LEB.into(),
-            root_leb: written.root.leb.into(),
-            root_offset: written.root.offset.into(),
-            root_length: written.root.length.into(),
-            gc_leb: gc_leb.into(),
-            index_head_leb: index_head.0.into(),
-            index_head_offset: index_head.1.into(),
-            index_size: written.bytes.into(),
-            free: sums.free.into(),
-            dirty: sums.dirty.into(),
-            used: sums.used.into(),
-            dead: sums.dead.into(),
-            dark: sums.dark.into(),
-            lpt_leb: lpt.root.0.into(),
-            lpt_offset: lpt.root.1.into(),
-            lpt_head_leb: lpt.head.0.into(),
-            lpt_head_offset: lpt.head.1.into(),
-            lpt_table_leb: lpt.table.0.into(),
-            lpt_table_offset: lpt.table.1.into(),
-            lpt_saved_leb: lpt.saved.0.into(),
-            lpt_saved_offset: lpt.saved.1.into(),
-            scan_leb: areas.main_first.into(),
-            empty_lebs: sums.empty_lebs.into(),
-            index_lebs: sums.index_lebs.into(),
-            leb_count: leb_count.into(),
-        };
+        let mut master = Master::new_zeroed();
+        master.highest_inode.set(self.highest.into());
+        master.flags.set(MASTER_NO_ORPHANS);
+        master.log_leb.set(LOG_LEB);
+        (master.root_leb, master.root_offset) = (written.root.leb.into(), written.root.offset.into());
+        master.root_length.set(written.root.length);
+        master.gc_leb.set(gc_leb);
+        (master.index_head_leb, master.index_head_offset) = (index_head.0.into(), index_head.1.into());
+        master.index_size.set(written.bytes);
+        master.scan_leb.set(areas.main_first);
+        master.leb_count.set(leb_count);
+        sums.enter(&mut master);
+        lpt.enter(&mut master);
         front(options, areas, leb_count, &master, &mut next, sink)?;
         let report = BuildReport { index_bytes: written.bytes, leb_count, ..self.report };
         Ok(BuildReport { leb_count_max: options.leb_count_max, leb_size: options.leb_size, ..report })

@@ -1,9 +1,9 @@
 //! Inodes of a source as nodes.
 
 use nandkit_vfs::source::SourceNode;
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
-use crate::encode::{node, raw};
+use crate::encode::{node, raw, set_time};
 use crate::layout::{Inode, Key, node_type};
 
 /// What an inode has besides the attributes of its source.
@@ -23,31 +23,23 @@ pub(crate) struct InodeExtra {
 
 /// Appends the node of an inode.
 pub(crate) fn inode(source: &SourceNode, extra: &InodeExtra, data: &[u8], into: &mut Vec<u8>) {
-    let seconds = |time: nandkit_vfs::Timestamp| (time.0.div_euclid(1_000_000_000) as u64).into();
-    let nanoseconds = |time: nandkit_vfs::Timestamp| (time.0.rem_euclid(1_000_000_000) as u32).into();
-    let body = Inode {
-        key: raw(Key::inode(extra.number)),
-        // Linux takes data that are not newer than their inode for those of another one.
-        created_sequence: 0.into(),
-        size: extra.size.into(),
-        accessed_s: seconds(source.accessed),
-        changed_s: seconds(source.changed),
-        modified_s: seconds(source.modified),
-        accessed_ns: nanoseconds(source.accessed),
-        changed_ns: nanoseconds(source.changed),
-        modified_ns: nanoseconds(source.modified),
-        links: extra.links.into(),
-        uid: source.uid.into(),
-        gid: source.gid.into(),
-        mode: extra.mode.into(),
-        flags: extra.flags.into(),
-        data_size: (data.len() as u32).into(),
-        xattrs: extra.xattrs.into(),
-        xattr_bytes: extra.xattr_bytes.into(),
-        padding1: [0; 4],
-        xattr_name_bytes: extra.xattr_name_bytes.into(),
-        compression: extra.compression.into(),
-        padding2: [0; 26],
-    };
+    let mut body = Inode::new_zeroed();
+    // Linux takes data that are not newer than their inode for those of another one: it counts as
+    // made before all.
+    body.key = raw(Key::inode(extra.number));
+    body.size.set(extra.size);
+    set_time(&mut body.accessed_s, &mut body.accessed_ns, source.accessed);
+    set_time(&mut body.changed_s, &mut body.changed_ns, source.changed);
+    set_time(&mut body.modified_s, &mut body.modified_ns, source.modified);
+    body.links.set(extra.links);
+    body.uid.set(source.uid);
+    body.gid.set(source.gid);
+    body.mode.set(extra.mode);
+    body.flags.set(extra.flags);
+    body.data_size.set(data.len() as u32);
+    body.xattrs.set(extra.xattrs);
+    body.xattr_bytes.set(extra.xattr_bytes);
+    body.xattr_name_bytes.set(extra.xattr_name_bytes);
+    body.compression.set(extra.compression);
     node(node_type::INODE, extra.sequence, &[body.as_bytes(), data], into);
 }

@@ -3,16 +3,7 @@
 use nandkit_vfs::Result;
 
 use super::{BuildOptions, LebSink};
-use crate::lpt::{FANOUT, LebProperties, LptGeometry};
-
-/// Where the parts of the tree stand: LEB and offset.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LptPlaces {
-    pub root: (u32, u32),
-    pub head: (u32, u32),
-    pub table: (u32, u32),
-    pub saved: (u32, u32),
-}
+use crate::lpt::{FANOUT, LebProperties, LptGeometry, LptPlaces};
 
 /// The LEBs of the tree while they are filled.
 struct Writer<'a> {
@@ -89,11 +80,5 @@ pub(super) fn write(
     writer.put(&geometry.table(&lebs))?;
     writer.flush()?;
     places.head = (writer.lebs.len() as u32, writer.current.len() as u32);
-    let absolute = |(leb, offset): (u32, u32)| (first + leb, offset);
-    Ok(LptPlaces {
-        root: absolute(places.root),
-        head: absolute(places.head),
-        table: absolute(places.table),
-        saved: if geometry.is_big { absolute(places.saved) } else { (0, 0) },
-    })
+    Ok(places.within(first, geometry.is_big))
 }

@@ -19,7 +19,7 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 pub use options::BuildOptions;
 
 use crate::encode::{self, EntryOf, device_bytes, entry_bytes, type_of, value_bytes};
-use crate::layout::{INLINE_MAX, Key, NAME_MAX, ROOT};
+use crate::layout::{INLINE_MAX, INODE_COMPRESSED, INODE_XATTR, Key, NAME_MAX, ROOT, XATTR_MODE};
 use crate::pack::code_of;
 use content::Block;
 use index::Leaf;
@@ -56,11 +56,6 @@ pub struct BuildReport {
 
 /// The first inode number behind those that the format reserves.
 const FIRST_INODE: u32 = 64;
-/// Bits of an inode's flags: data are compressed; the inode is an attribute.
-const COMPRESSED: u32 = 1;
-const IS_XATTR: u32 = 0x20;
-/// The mode of an attribute's inode (Linux `fs/ubifs/xattr.c`).
-const XATTR_MODE: u32 = 0o100_777;
 
 /// Writes the volume of a tree to `sink`. Calls `progress` with the number of processed file bytes.
 ///
@@ -219,7 +214,7 @@ impl<'a> Builder<'a> {
             size,
             links,
             mode: node.kind.mode() | u32::from(node.mode),
-            flags: if compression == 0 { 0 } else { COMPRESSED },
+            flags: if compression == 0 { 0 } else { INODE_COMPRESSED },
             xattrs: xattrs.len() as u32,
             xattr_bytes: xattrs.iter().map(bytes).sum::<u64>() as u32,
             xattr_name_bytes: xattrs.iter().map(|(name, _)| name.len() as u32).sum(),
@@ -247,7 +242,7 @@ impl<'a> Builder<'a> {
             size: value.len() as u64,
             links: 1,
             mode: XATTR_MODE,
-            flags: IS_XATTR,
+            flags: INODE_XATTR,
             ..InodeExtra::default()
         };
         inode::inode(node, &extra, value, &mut self.node);

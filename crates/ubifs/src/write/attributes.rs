@@ -2,26 +2,20 @@
 //!
 //! Contents of the groups: Linux `fs/ubifs/journal.c`, `ubifs_jnl_truncate`.
 
-use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, FsError, InodeNumber, Result, Timestamp};
+use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, FsError, InodeNumber, Result};
 use zerocopy::IntoBytes;
-use zerocopy::little_endian::{U32, U64};
 
 use super::budget::{DATA_NODE_MAX, Purpose};
 use super::buffers::BASE_HEAD;
 use super::group::{Effect, Group};
 use super::inodes::InodeAndData;
-use crate::encode::INODE_SIZE;
+use crate::encode::{INODE_SIZE, set_time};
 use crate::layout::{BLOCK_SIZE, Inode, Key, Truncation, node_type};
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
 /// Bytes that a key's block number can reach.
 const SIZE_MAX: u64 = (1 << 29) * BLOCK_SIZE as u64;
-
-fn set_time(seconds: &mut U64, nanoseconds: &mut U32, time: Timestamp) {
-    seconds.set(time.0.div_euclid(1_000_000_000) as u64);
-    nanoseconds.set(time.0.rem_euclid(1_000_000_000) as u32);
-}
 
 /// Sets all but the size.
 fn set_attributes(inode: &mut Inode, change: &AttributeChange) {

@@ -121,8 +121,7 @@ impl<L: Lebs> Ubifs<L> {
         let Some(writer) = self.writer.as_deref() else { return false };
         let sums = writer.space.sums();
         let wanted = self.index_lebs_min(growth).saturating_sub(sums.index_lebs.into());
-        let freeable = writer.space.freeable(false).len() + writer.space.freeable(true).len();
-        wanted <= u64::from(writer.space.empty_left()) + freeable as u64
+        wanted <= u64::from(writer.space.empty_left()) + u64::from(writer.space.freeable_count())
     }
 
     /// Bytes of files that fit, as statfs tells them: each block takes a node of its own, and the

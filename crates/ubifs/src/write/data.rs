@@ -10,15 +10,13 @@ use super::budget::{DATA_NODE_MAX, Purpose};
 use super::buffers::DATA_HEAD;
 use super::group::{Effect, Group};
 use crate::encode::raw;
-use crate::layout::{BLOCK_SIZE, Data, Inode, Key, compression, node_type};
+use crate::layout::{BLOCK_SIZE, Data, INODE_COMPRESSED, Inode, Key, compression, node_type};
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::pack::{code_of, method_of};
 
 /// Blocks that a key can number.
 const BLOCKS_MAX: u64 = 1 << 29;
-/// Bit of an inode's flags: data are compressed.
-const COMPRESSED: u32 = 1;
 
 impl<L: Lebs> Ubifs<L> {
     /// The compression that a new inode gets.
@@ -26,7 +24,7 @@ impl<L: Lebs> Ubifs<L> {
         let chosen = self.writer.as_deref().and_then(|writer| writer.options.compression);
         match chosen {
             Some(chosen) => code_of(chosen),
-            None if parent.flags.get() & COMPRESSED != 0 => self.superblock.compression.get(),
+            None if parent.flags.get() & INODE_COMPRESSED != 0 => self.superblock.compression.get(),
             None => compression::NONE,
         }
     }
@@ -36,7 +34,7 @@ impl<L: Lebs> Ubifs<L> {
         let chosen = self.writer.as_deref().and_then(|writer| writer.options.compression);
         match chosen {
             Some(chosen) => chosen,
-            None if inode.flags.get() & COMPRESSED != 0 => method_of(inode.compression.get()),
+            None if inode.flags.get() & INODE_COMPRESSED != 0 => method_of(inode.compression.get()),
             None => Compression::None,
         }
     }

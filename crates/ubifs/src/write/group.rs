@@ -6,16 +6,11 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use super::buffers::{BASE_HEAD, DATA_HEAD, HEADS};
 use super::collect::Collected;
 use crate::encode::{aligned, begin, number, pad};
-use crate::layout::Key;
+use crate::layout::{Key, group};
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::node::Place;
 use crate::recovery::entry_at;
-
-/// Marks of nodes of a group: another follows; the last one (Linux `UBIFS_IN_NODE_GROUP`,
-/// `UBIFS_LAST_OF_NODE_GROUP`).
-const IN_GROUP: u8 = 1;
-const LAST_OF_GROUP: u8 = 2;
 
 /// What a node does to the index.
 #[derive(Clone, Debug)]
@@ -56,34 +51,34 @@ impl<L: Lebs> Ubifs<L> {
     /// Writes a group through a head, and makes the index know it.
     ///
     /// Errors: `NoSpace` (nothing was written), and those of the device.
-    pub(super) fn put(&mut self, head: usize, mut group: Group) -> Result<()> {
-        self.reserve(head, group.length(), true)?;
-        self.put_reserved(head, &mut group)
+    pub(super) fn put(&mut self, head: usize, mut nodes: Group) -> Result<()> {
+        self.reserve(head, nodes.length(), true)?;
+        self.put_reserved(head, &mut nodes)
     }
 
     /// Writes a group for which there is room in the head's LEB.
-    pub(super) fn put_reserved(&mut self, head: usize, group: &mut Group) -> Result<()> {
-        let last = group.nodes.len().saturating_sub(1);
+    pub(super) fn put_reserved(&mut self, head: usize, written: &mut Group) -> Result<()> {
+        let last = written.nodes.len().saturating_sub(1);
         let unit = self.writer()?.unit;
-        for (index, (start, length, _)) in group.nodes.iter().enumerate() {
+        for (index, (start, length, _)) in written.nodes.iter().enumerate() {
             let mark = match (head, index) {
-                (DATA_HEAD, _) => 0,
-                (_, index) if index < last => IN_GROUP,
-                _ => LAST_OF_GROUP,
+                (DATA_HEAD, _) => group::NONE,
+                (_, index) if index < last => group::GOES_ON,
+                _ => group::LAST,
             };
             let sequence = self.writer()?.next_sequence();
-            if let Some(node) = group.bytes.get_mut(*start..start + length) {
+            if let Some(node) = written.bytes.get_mut(*start..start + length) {
                 number(node, sequence, mark);
             }
         }
         let (leb, at) = (self.lebs.head(head).leb, self.lebs.head(head).end());
         let leb = leb.ok_or_else(|| FsError::new(ErrorKind::NoSpace, "the head has no LEB"))?;
-        let appended = self.lebs.append(head, unit, &group.bytes);
+        let appended = self.lebs.append(head, unit, &written.bytes);
         self.or_broken(appended)?;
         let writer = self.writer()?;
         writer.is_changed = true;
-        writer.space.written(leb, group.length());
-        for (start, length, effect) in std::mem::take(&mut group.nodes) {
+        writer.space.written(leb, written.length());
+        for (start, length, effect) in std::mem::take(&mut written.nodes) {
             let place = Place { leb, offset: at + start as u32, length: length as u32 };
             let done = self.take_effect(effect, place);
             self.or_broken(done)?;
@@ -187,7 +182,11 @@ impl<L: Lebs> Ubifs<L> {
                         self.commit()?;
                         None
                     }
-                    _ => return Err(FsError::new(ErrorKind::NoSpace, "no LEB can be made free")),
+                    // A change that frees space takes what is kept for the index: the index has gaps.
+                    _ => match self.writer()?.space.find_empty() {
+                        Some(leb) => Some(leb),
+                        None => return Err(FsError::new(ErrorKind::NoSpace, "no LEB can be made free")),
+                    },
                 },
             };
             if let Some(leb) = found {

@@ -7,10 +7,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::space::Space;
 use crate::lebs::LebWriter;
-use crate::lpt::{FANOUT, LptGeometry};
-
-/// LEB, counted from the first one of the tree, and offset.
-type LptPlace = (u32, u32);
+use crate::lpt::{FANOUT, LptGeometry, LptPlace, LptPlaces};
 
 /// A node of the tree.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,15 +15,6 @@ struct LptNode {
     /// Where it stands; `None` if it was never written, so that all is empty below it.
     place: Option<LptPlace>,
     is_dirty: bool,
-}
-
-/// Where the parts of the tree stand, as the master node says it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LptPlaces {
-    pub root: LptPlace,
-    pub head: LptPlace,
-    pub table: LptPlace,
-    pub saved: LptPlace,
 }
 
 /// The tree of LEB properties.
@@ -70,10 +58,7 @@ impl Lpt {
 
     /// Where its parts stand, with LEBs of the volume.
     pub fn places(&self) -> LptPlaces {
-        let absolute = |(leb, offset): LptPlace| (self.first + leb, offset);
-        let LptPlaces { root, head, table, saved } = self.places;
-        let saved = if self.geometry.is_big { absolute(saved) } else { (0, 0) };
-        LptPlaces { root: absolute(root), head: absolute(head), table: absolute(table), saved }
+        self.places.within(self.first, self.geometry.is_big)
     }
 
     /// Writes what differs from the flash; returns the LEBs to unmap once the commit is complete.
@@ -82,7 +67,7 @@ impl Lpt {
         for leaf in space.take_changed() {
             self.mark(leaf);
         }
-        if self.room() <= 2 * self.geometry.bytes() {
+        if self.room() <= 2 * self.geometry.written_bytes(self.leb_size, self.unit) {
             for node in self.levels.iter_mut().flatten() {
                 node.is_dirty = true;
             }

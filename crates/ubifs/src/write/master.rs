@@ -19,38 +19,18 @@ impl<L: Lebs> Ubifs<L> {
     pub(super) fn update_master(&mut self, log_leb: u32) -> Result<()> {
         let (root, index_size) = (self.tree.root(), self.tree.size());
         let Some(writer) = self.writer.as_deref() else { return Ok(()) };
-        let (sums, lpt) = (writer.space.sums(), writer.lpt.places());
-        let scan_leb = self.master.scan_leb;
-        self.master = Master {
-            highest_inode: u64::from(writer.highest_inode).into(),
-            commit: writer.commit.into(),
-            flags: self.master.flags,
-            log_leb: log_leb.into(),
-            root_leb: root.leb.into(),
-            root_offset: root.offset.into(),
-            root_length: root.length.into(),
-            gc_leb: writer.collector_leb.unwrap_or(self.master.gc_leb.get()).into(),
-            index_head_leb: writer.index_head.0.into(),
-            index_head_offset: writer.index_head.1.into(),
-            index_size: index_size.into(),
-            free: sums.free.into(),
-            dirty: sums.dirty.into(),
-            used: sums.used.into(),
-            dead: sums.dead.into(),
-            dark: sums.dark.into(),
-            lpt_leb: lpt.root.0.into(),
-            lpt_offset: lpt.root.1.into(),
-            lpt_head_leb: lpt.head.0.into(),
-            lpt_head_offset: lpt.head.1.into(),
-            lpt_table_leb: lpt.table.0.into(),
-            lpt_table_offset: lpt.table.1.into(),
-            lpt_saved_leb: lpt.saved.0.into(),
-            lpt_saved_offset: lpt.saved.1.into(),
-            scan_leb,
-            empty_lebs: sums.empty_lebs.into(),
-            index_lebs: sums.index_lebs.into(),
-            leb_count: self.superblock.leb_count,
-        };
+        let master = &mut self.master;
+        master.highest_inode.set(writer.highest_inode.into());
+        master.commit.set(writer.commit);
+        master.log_leb.set(log_leb);
+        (master.root_leb, master.root_offset) = (root.leb.into(), root.offset.into());
+        master.root_length.set(root.length);
+        master.gc_leb.set(writer.collector_leb.unwrap_or(master.gc_leb.get()));
+        (master.index_head_leb, master.index_head_offset) = (writer.index_head.0.into(), writer.index_head.1.into());
+        master.index_size.set(index_size);
+        master.leb_count = self.superblock.leb_count;
+        writer.space.sums().enter(master);
+        writer.lpt.places().enter(master);
         Ok(())
     }
 

@@ -3,22 +3,21 @@
 //! Contents of the groups: Linux `fs/ubifs/journal.c`, `ubifs_jnl_update`.
 
 use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, NewNode, Result};
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 use super::budget::Purpose;
 use super::buffers::BASE_HEAD;
 use super::group::{Effect, Group};
 use super::inodes::InodeAndData;
-use crate::encode::{EntryOf, INODE_SIZE, device_bytes, entry_bytes, raw, type_of};
+use crate::encode::{EntryOf, INODE_SIZE, device_bytes, entry_bytes, raw, set_time, type_of};
 use crate::files::is_name;
-use crate::layout::{Dentry, INLINE_MAX, INODE_XATTR, Inode, Key, NAME_MAX, flag, node_type};
+use crate::layout::{Dentry, INLINE_MAX, INODE_COMPRESSED, INODE_XATTR, Inode, Key, NAME_MAX, flag, node_type};
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::read::Entry;
 
-/// Bits of an inode's flags that its directory hands on: compressed, synchronous, synchronous
-/// names (Linux `fs/ubifs/dir.c`, `inherit_flags`).
-const COMPRESSED: u32 = 1;
+/// Bits of an inode's flags that its directory hands on, besides that data are compressed:
+/// synchronous, synchronous names (Linux `fs/ubifs/dir.c`, `inherit_flags`).
 const SYNCHRONOUS: u32 = 2;
 const SYNCHRONOUS_NAMES: u32 = 0x10;
 /// Bits of a device's major and minor number.
@@ -114,12 +113,9 @@ impl<L: Lebs> Ubifs<L> {
     /// Sets the times of a change of content.
     pub(super) fn touch(&mut self, inode: &mut Inode, is_modified: bool) -> Result<()> {
         let now = self.writer()?.now();
-        let (seconds, nanoseconds) = (now.0.div_euclid(1_000_000_000) as u64, now.0.rem_euclid(1_000_000_000) as u32);
-        inode.changed_s = seconds.into();
-        inode.changed_ns = nanoseconds.into();
+        set_time(&mut inode.changed_s, &mut inode.changed_ns, now);
         if is_modified {
-            inode.modified_s = seconds.into();
-            inode.modified_ns = nanoseconds.into();
+            set_time(&mut inode.modified_s, &mut inode.modified_ns, now);
         }
         Ok(())
     }
@@ -151,35 +147,23 @@ impl<L: Lebs> Ubifs<L> {
     fn new_inode(&mut self, number: u32, node: &NewNode<'_>, data: &[u8], parent: &Inode) -> Result<Inode> {
         let is_directory = node.kind == FileKind::Directory;
         let mode = if node.kind == FileKind::Symlink { 0o777 } else { u32::from(node.mode) & 0o7777 };
-        let handed_on = COMPRESSED | SYNCHRONOUS | if is_directory { SYNCHRONOUS_NAMES } else { 0 };
+        let handed_on = INODE_COMPRESSED | SYNCHRONOUS | if is_directory { SYNCHRONOUS_NAMES } else { 0 };
         let size = match node.kind {
             FileKind::Directory => INODE_SIZE,
             FileKind::Symlink => data.len() as u64,
             _ => 0,
         };
-        let mut inode = Inode {
-            key: raw(Key::inode(number)),
-            created_sequence: self.writer()?.next_sequence().into(),
-            size: size.into(),
-            accessed_s: 0.into(),
-            changed_s: 0.into(),
-            modified_s: 0.into(),
-            accessed_ns: 0.into(),
-            changed_ns: 0.into(),
-            modified_ns: 0.into(),
-            links: if is_directory { 2 } else { 1 }.into(),
-            uid: node.uid.into(),
-            gid: node.gid.into(),
-            mode: (node.kind.mode() | mode).into(),
-            flags: (parent.flags.get() & handed_on).into(),
-            data_size: (data.len() as u32).into(),
-            xattrs: 0.into(),
-            xattr_bytes: 0.into(),
-            padding1: [0; 4],
-            xattr_name_bytes: 0.into(),
-            compression: self.compression_of_new(parent).into(),
-            padding2: [0; 26],
-        };
+        let mut inode = Inode::new_zeroed();
+        inode.key = raw(Key::inode(number));
+        inode.created_sequence.set(self.writer()?.next_sequence());
+        inode.size.set(size);
+        inode.links.set(if is_directory { 2 } else { 1 });
+        inode.uid.set(node.uid);
+        inode.gid.set(node.gid);
+        inode.mode.set(node.kind.mode() | mode);
+        inode.flags.set(parent.flags.get() & handed_on);
+        inode.data_size.set(data.len() as u32);
+        inode.compression.set(self.compression_of_new(parent));
         self.touch(&mut inode, true)?;
         (inode.accessed_s, inode.accessed_ns) = (inode.modified_s, inode.modified_ns);
         Ok(inode)

@@ -11,7 +11,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::buffers::HEADS;
 use super::log::LogState;
-use super::lpt::{Lpt, LptPlaces};
+use super::lpt::Lpt;
 use super::space::Space;
 use super::{WriteCounters, WriteOptions, Writer};
 use crate::encode::{aligned, bytes_of, node, pad};
@@ -20,7 +20,7 @@ use crate::layout::{
     node_type,
 };
 use crate::lebs::Lebs;
-use crate::lpt::{LebProperties, LptGeometry};
+use crate::lpt::{LebProperties, LptGeometry, LptPlaces};
 use crate::mount::Ubifs;
 use crate::pack::Packer;
 use crate::properties::{Areas, Stated, read_properties};

@@ -5,12 +5,9 @@
 use nandkit_vfs::Result;
 
 use crate::encode::{node, pad};
-use crate::layout::{HEADER_SIZE, node_type};
+use crate::layout::{HEADER_SIZE, ORPHANS_LAST, node_type};
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
-
-/// Mark of the last orphan node of a commit.
-const LAST: u64 = 1 << 63;
 
 impl<L: Lebs> Ubifs<L> {
     /// Most inodes that the orphan area lists.
@@ -31,7 +28,7 @@ impl<L: Lebs> Ubifs<L> {
         let (first, unit) = (writer.areas.orphans_first, writer.unit as usize);
         let count = orphans.chunks(per_leb).count() as u32;
         for (index, part) in (0..count).zip(orphans.chunks(per_leb)) {
-            let number = if index + 1 == count { commit | LAST } else { commit };
+            let number = if index + 1 == count { commit | ORPHANS_LAST } else { commit };
             let body: Vec<u8> =
                 std::iter::once(number).chain(part.iter().copied()).flat_map(u64::to_le_bytes).collect();
             let mut bytes = Vec::new();

@@ -14,6 +14,14 @@ struct Leb {
     is_taken: bool,
 }
 
+impl Leb {
+    /// Whether nothing of it is in use, and it is neither empty nor taken.
+    const fn is_freeable(&self, leb_size: u32) -> bool {
+        let LebProperties { free, dirty, .. } = self.properties;
+        !self.is_taken && free < leb_size && free + dirty == leb_size
+    }
+}
+
 /// The LEBs of the main area.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -23,6 +31,8 @@ pub(crate) struct Space {
     sums: SpaceSums,
     /// Empty LEBs that are taken.
     taken_empty: u32,
+    /// LEBs with nothing in use that are neither empty nor taken.
+    freeable: u32,
     /// Leaves of the tree of properties that differ from the flash.
     changed: Vec<bool>,
 }
@@ -34,7 +44,9 @@ impl Space {
         let leaves = properties.chunks(FANOUT as usize).zip(stated.chunks(FANOUT as usize));
         let changed = leaves.map(|(now, stated)| now != stated).collect();
         let lebs = properties.into_iter().map(|properties| Leb { properties, is_taken: false }).collect();
-        Self { first, limits, lebs, sums, taken_empty: 0, changed }
+        let mut space = Self { first, limits, lebs, sums, taken_empty: 0, freeable: 0, changed };
+        space.freeable = space.all().filter(|(_, leb)| leb.is_freeable(limits.leb_size)).count() as u32;
+        space
     }
 
     /// The sums over all LEBs.
@@ -81,6 +93,8 @@ impl Space {
         let after = *leb;
         let counts = |leb: Leb| u32::from(leb.is_taken && leb.properties.free == full);
         self.taken_empty = (self.taken_empty + counts(after)).saturating_sub(counts(before));
+        let counts = |leb: Leb| u32::from(leb.is_freeable(full));
+        self.freeable = (self.freeable + counts(after)).saturating_sub(counts(before));
         if before.properties != after.properties {
             self.sums.remove(&before.properties, limits);
             self.sums.add(&after.properties, limits);
@@ -152,11 +166,18 @@ impl Space {
         found.max_by_key(|(number, leb)| (leb.free, std::cmp::Reverse(*number))).map(|(number, _)| number)
     }
 
+    /// The number of LEBs with nothing in use that are not empty.
+    pub const fn freeable_count(&self) -> u32 {
+        self.freeable
+    }
+
     /// The LEBs with nothing in use that are not empty, of files or of the index.
     pub fn freeable(&self, is_index: bool) -> Vec<u32> {
+        if self.freeable == 0 {
+            return Vec::new();
+        }
         let full = self.limits.leb_size;
-        let is_freeable = |leb: &LebProperties| leb.free < full && leb.free + leb.dirty == full;
-        let found = self.free_to_use().filter(|(_, leb)| leb.is_index == is_index && is_freeable(leb));
+        let found = self.all().filter(|(_, leb)| leb.properties.is_index == is_index && leb.is_freeable(full));
         found.map(|(number, _)| number).collect()
     }
 

@@ -3,20 +3,19 @@
 //! Contents of the groups: Linux `fs/ubifs/xattr.c`, `fs/ubifs/journal.c`.
 
 use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, Result, XattrChanges};
+use zerocopy::FromZeros;
 
 use super::budget::Purpose;
 use super::group::Group;
 use super::inodes::InodeAndData;
 use super::names::fails;
 use crate::encode::{INODE_SIZE, entry_bytes, raw, type_of, value_bytes};
-use crate::layout::{INLINE_MAX, INODE_XATTR, Inode, Key, NAME_MAX};
+use crate::layout::{INLINE_MAX, INODE_XATTR, Inode, Key, NAME_MAX, XATTR_MODE};
 use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
 /// Prefixes of names that Linux stores.
 const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
-/// The mode of a value's inode (Linux `fs/ubifs/xattr.c`).
-const VALUE_MODE: u32 = 0o100_777;
 /// Most bytes of an inode's names, each with a zero (Linux `XATTR_LIST_MAX`).
 const NAMES_MAX: u32 = 65_536;
 
@@ -95,12 +94,12 @@ impl<L: Lebs> Ubifs<L> {
 
     fn new_value(&mut self, value: &[u8]) -> Result<InodeAndData> {
         let number = self.new_number()?;
-        let mut inode: Inode = zerocopy::FromZeros::new_zeroed();
+        let mut inode = Inode::new_zeroed();
         inode.key = raw(Key::inode(number));
         inode.created_sequence.set(self.writer()?.next_sequence());
         inode.size.set(value.len() as u64);
         inode.links.set(1);
-        inode.mode.set(VALUE_MODE);
+        inode.mode.set(XATTR_MODE);
         inode.flags.set(INODE_XATTR);
         inode.data_size.set(value.len() as u32);
         inode.compression.set(self.superblock.compression.get());
