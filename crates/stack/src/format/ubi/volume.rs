@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use nandkit_flash::Flash;
-use nandkit_ubi::{Leb, Ubi, Volume};
+use nandkit_ubi::{Ubi, Volume};
 use nandkit_ubifs::{Lebs, Ubifs, begins_with_superblock, is_superblock_damaged};
 use nandkit_units::ReadInto;
 use nandkit_vfs::check::Finding;
 use nandkit_vfs::{ErrorKind, FileSystem as _, FsError, Result};
 
+use crate::format::ubifs::VolumeView;
 use crate::format::{FormatError, OpenOptions};
 
 /// The device, which the volume shares with nobody else.
@@ -28,31 +29,26 @@ pub(super) struct VolumeLebs {
 }
 
 impl VolumeLebs {
-    fn volume(&self) -> Option<&Volume> {
-        self.device.volumes().get(self.index)
+    fn view(&self) -> VolumeView<'_, Box<dyn Flash>> {
+        VolumeView { device: &self.device, volume: self.device.volumes().get(self.index) }
     }
 }
 
 impl Lebs for VolumeLebs {
     fn leb_size(&self) -> u32 {
-        self.volume().map_or(0, |volume| volume.leb_size)
+        self.view().leb_size()
     }
 
     fn leb_count(&self) -> u32 {
-        self.volume().map_or(0, |volume| volume.record.reserved_pebs)
+        self.view().leb_count()
     }
 
     fn mapped(&self) -> u32 {
-        self.volume().map_or(0, |volume| volume.mapped() as u32)
+        self.view().mapped()
     }
 
     fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<()> {
-        let gone = || FsError::new(ErrorKind::NotFound, "the volume is gone");
-        match self.device.read_leb(self.volume().ok_or_else(gone)?, Leb(leb), offset, into) {
-            // Damaged bytes are delivered: nodes have checksums of their own.
-            Err(error) if error.kind == ErrorKind::Corrupt => Ok(()),
-            other => other,
-        }
+        self.view().read(leb, offset, into)
     }
 }
 

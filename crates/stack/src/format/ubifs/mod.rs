@@ -30,7 +30,7 @@ use crate::named::whole;
 pub(super) use change::{changing, compression};
 pub(super) use info::{facts, notes};
 use lebs::DumpLebs;
-pub(super) use ubi_lebs::WritableLebs;
+pub(super) use ubi_lebs::{VolumeView, WritableLebs};
 
 /// The format's name.
 const NAME: &str = "ubifs";

@@ -1,8 +1,8 @@
-//! A volume of a UBI device as LEBs that UBIFS writes.
+//! A volume of a UBI device as LEBs that UBIFS reads and writes.
 
 use nandkit_flash::Flash;
 use nandkit_ubi::write::UbiWriter;
-use nandkit_ubi::{Leb, Volume};
+use nandkit_ubi::{Leb, Ubi, Volume};
 use nandkit_ubifs::{LebWriter, Lebs};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
@@ -30,31 +30,61 @@ impl<F: Flash> WritableLebs<F> {
         self.device
     }
 
-    fn volume(&self) -> Option<&Volume> {
-        self.device.ubi().volumes().iter().find(|volume| volume.number == self.volume)
+    fn view(&self) -> VolumeView<'_, F> {
+        let device = self.device.ubi();
+        VolumeView { device, volume: device.volumes().iter().find(|volume| volume.number == self.volume) }
+    }
+}
+
+/// A volume of an attached device, as who reads its LEBs sees it.
+pub(in crate::format) struct VolumeView<'a, F> {
+    /// The device.
+    pub device: &'a Ubi<F>,
+    /// The volume; `None` if it is gone.
+    pub volume: Option<&'a Volume>,
+}
+
+impl<F: Flash> VolumeView<'_, F> {
+    /// Bytes per LEB.
+    pub fn leb_size(&self) -> u32 {
+        self.volume.map_or(0, |volume| volume.leb_size)
+    }
+
+    /// Number of LEBs.
+    pub fn leb_count(&self) -> u32 {
+        self.volume.map_or(0, |volume| volume.record.reserved_pebs)
+    }
+
+    /// Number of LEBs that are mapped.
+    pub fn mapped(&self) -> u32 {
+        self.volume.map_or(0, |volume| volume.mapped() as u32)
+    }
+
+    /// Reads bytes of a LEB. Damaged ones are delivered: nodes have checksums of their own.
+    pub fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<()> {
+        let gone = || FsError::new(ErrorKind::NotFound, "the volume is gone");
+        match self.device.read_leb(self.volume.ok_or_else(gone)?, Leb(leb), offset, into) {
+            Err(error) if error.kind == ErrorKind::Corrupt => Ok(()),
+            other => other,
+        }
     }
 }
 
 impl<F: Flash> Lebs for WritableLebs<F> {
     fn leb_size(&self) -> u32 {
-        self.volume().map_or(0, |volume| volume.leb_size)
+        self.view().leb_size()
     }
 
     fn leb_count(&self) -> u32 {
-        self.volume().map_or(0, |volume| volume.record.reserved_pebs)
+        self.view().leb_count()
     }
 
     fn mapped(&self) -> u32 {
-        self.volume().map_or(0, |volume| volume.mapped() as u32)
+        self.view().mapped()
     }
 
     fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<()> {
-        let gone = || FsError::new(ErrorKind::NotFound, "the volume is gone");
-        match self.device.ubi().read_leb(self.volume().ok_or_else(gone)?, Leb(leb), offset, into) {
-            // Damaged bytes are delivered: nodes have checksums of their own.
-            Err(error) if error.kind == ErrorKind::Corrupt => Ok(()),
-            other => other,
-        }
+        self.view().read(leb, offset, into)
     }
 
     fn writer(&mut self) -> Option<&mut dyn LebWriter> {
