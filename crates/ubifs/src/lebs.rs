@@ -1,6 +1,6 @@
 //! What UBIFS stands on: logical erase blocks with numbers.
 
-use nandkit_vfs::Result;
+use nandkit_vfs::{ErrorKind, FsError, Result};
 
 /// Logical erase blocks, for reading: a UBI volume, or the file that mkfs.ubifs makes for one.
 pub trait Lebs: Send + Sync {
@@ -84,26 +84,28 @@ impl Lebs for LebBytes {
 }
 
 impl LebBytes {
-    /// The bytes of a LEB from an offset on; the file grows to its end.
-    fn leb_mut(&mut self, leb: u32) -> &mut [u8] {
-        let start = leb as usize * self.leb_size as usize;
-        let end = start + self.leb_size as usize;
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0xFF);
+    /// The bytes of a LEB; the last one may have grown to its end. Errors: it is not there.
+    fn leb_mut(&mut self, leb: u32) -> Result<&mut [u8]> {
+        let (start, size) = (leb as usize * self.leb_size as usize, self.leb_size as usize);
+        let missing = || FsError::new(ErrorKind::Device, format!("the volume has no LEB {leb}"));
+        if start >= self.bytes.len() {
+            return Err(missing());
         }
-        self.bytes.get_mut(start..end).unwrap_or_default()
+        let length = self.bytes.len().max(start + size);
+        self.bytes.resize(length, 0xFF);
+        self.bytes.get_mut(start..start + size).ok_or_else(missing)
     }
 }
 
 impl LebWriter for LebBytes {
     fn write(&mut self, leb: u32, offset: u32, data: &[u8]) -> Result<()> {
-        let here = self.leb_mut(leb).iter_mut().skip(offset as usize);
+        let here = self.leb_mut(leb)?.iter_mut().skip(offset as usize);
         here.zip(data).for_each(|(to, from)| *to = *from);
         Ok(())
     }
 
     fn change(&mut self, leb: u32, data: &[u8]) -> Result<()> {
-        self.leb_mut(leb).fill(0xFF);
+        self.leb_mut(leb)?.fill(0xFF);
         self.write(leb, 0, data)
     }
 
@@ -112,7 +114,7 @@ impl LebWriter for LebBytes {
     }
 
     fn unmap(&mut self, leb: u32) -> Result<()> {
-        self.leb_mut(leb).fill(0xFF);
+        self.leb_mut(leb)?.fill(0xFF);
         Ok(())
     }
 

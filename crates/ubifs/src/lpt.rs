@@ -37,8 +37,8 @@ pub(crate) struct LebProperties {
 /// A LEB and an offset in it.
 pub(crate) type LptPlace = (u32, u32);
 
-/// Where the parts of the tree stand. LEBs are counted from the first one of the tree, in the master
-/// node from that of the volume.
+/// Where the parts of the tree stand. LEBs are counted from the first one of the tree, in the
+/// master node from that of the volume.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LptPlaces {
     pub root: LptPlace,

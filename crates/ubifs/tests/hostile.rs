@@ -1,11 +1,14 @@
 //! Damaged volumes, also with checksums mended behind the damage: no panic, no endless walk.
 
+use nandkit_testkit::clock;
 use nandkit_testkit::hostile::roam;
 use nandkit_testkit::rounds::Rounds;
 use nandkit_testkit::trees::{plant_all_kinds, plant_all_sizes};
 use nandkit_ubifs::layout::{HEADER_SIZE, MAGIC, node_type};
-use nandkit_ubifs::{LebBytes, Ubifs};
+use nandkit_ubifs::{LebBytes, Ubifs, WriteOptions};
+use nandkit_units::Payload;
 use nandkit_units::random::Random;
+use nandkit_vfs::{Changes, FileSystem, NewNode};
 
 use crate::images::made;
 use crate::nodes::{is_of_type, mend, nodes};
@@ -33,6 +36,26 @@ fn damage(image: &mut [u8], nodes: &[(usize, usize)], random: &mut Random) {
     }
 }
 
+/// Writes a volume as long as it lets itself be written; whether it was mounted for that.
+fn write(lebs: LebBytes) -> bool {
+    let Ok(mut volume) = Ubifs::mount_for_writing(lebs, clock(), WriteOptions::default()) else { return false };
+    let root = volume.root();
+    for number in 0..20_u32 {
+        let name = format!("new{number}");
+        if let Ok(node) = volume.create(root, name.as_bytes(), &NewNode::FILE) {
+            let _ = volume.write(node, u64::from(number) * 1000, Payload::Bytes(&[7; 9000]));
+        }
+        if number % 3 == 0 {
+            let _ = volume.remove(root, name.as_bytes());
+        }
+        if number % 7 == 6 {
+            let _ = volume.sync(None);
+        }
+    }
+    let _ = volume.unmount();
+    true
+}
+
 #[test]
 fn hostile_volumes_are_mounted_or_refused() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -43,7 +66,7 @@ fn hostile_volumes_are_mounted_or_refused() {
     let nodes = nodes(&image.bytes);
     // Superblock, master and index nodes are few: half of the rounds damage them alone.
     let few: Vec<_> = nodes.iter().copied().filter(|(place, _)| matches!(image.bytes[place + 20], 6..=10)).collect();
-    let mut mounted = 0;
+    let (mut mounted, mut written) = (0, 0);
     for round in &mut Rounds::of(600) {
         let mut random = Random::new(round, "hostile");
         let mut bytes = image.bytes.clone();
@@ -52,8 +75,10 @@ fn hostile_volumes_are_mounted_or_refused() {
         mounted += 1;
         roam(&volume, 300);
         volume.check().expect("a check");
+        written += u64::from(write(volume.into_lebs()));
     }
     assert!(mounted > 50, "{mounted} of the volumes could be mounted");
+    assert!(written > 10, "{written} of the volumes could be written");
 }
 
 #[test]

@@ -35,6 +35,9 @@ impl Flash {
             self.end = self.end.next_multiple_of(size);
         }
         let place = Place { leb: (self.end / size) as u32, offset: (self.end % size) as u32, length: length as u32 };
+        // The volume has no LEB before it is written.
+        let bytes = self.lebs.bytes.len().max((place.leb + 1) as usize * LEB_SIZE as usize);
+        self.lebs.bytes.resize(bytes, 0xFF);
         self.lebs.write(place.leb, place.offset, &node).unwrap();
         self.end += length.next_multiple_of(8);
         self.root = place;

@@ -74,7 +74,7 @@ impl<L: Lebs> Ubifs<L> {
         };
         let reserved = self.superblock.reserved_size.get();
         let fits = |fs: &Self| {
-            let needed = bytes + if purpose == Purpose::Growth { reserved } else { 0 };
+            let needed = bytes.saturating_add(if purpose == Purpose::Growth { reserved } else { 0 });
             fs.available(growth) + deletion >= needed && fs.index_fits(growth)
         };
         let full = || Err(FsError::new(ErrorKind::NoSpace, "the volume is full"));

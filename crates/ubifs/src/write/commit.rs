@@ -25,7 +25,7 @@ impl<L: Lebs> Ubifs<L> {
             let Self { lebs, writer: Some(writer), .. } = self else { return Ok(()) };
             writer.start_commit(lebs)?
         };
-        let commit = self.writer()?.commit + 1;
+        let commit = self.writer()?.commit.saturating_add(1);
         self.count_obsolete_index()?;
         self.write_index()?;
         let unused = self.drop_unused_index()?;

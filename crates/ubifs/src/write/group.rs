@@ -182,7 +182,8 @@ impl<L: Lebs> Ubifs<L> {
                         self.commit()?;
                         None
                     }
-                    // A change that frees space takes what is kept for the index: the index has gaps.
+                    // A change that frees space takes what is kept for the index, which has
+                    // gaps.
                     _ => match self.writer()?.space.find_empty() {
                         Some(leb) => Some(leb),
                         None => return Err(FsError::new(ErrorKind::NoSpace, "no LEB can be made free")),

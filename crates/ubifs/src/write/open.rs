@@ -31,6 +31,8 @@ use crate::walk::{Rest, nodes_of};
 
 /// The smallest unit in which UBIFS writes.
 const UNIT_MIN: u32 = 8;
+/// The smallest LEB that is written: it holds a superblock.
+const LEB_SIZE_MIN: u32 = 2 * SUPERBLOCK_SIZE;
 
 fn refused<T>(detail: impl Into<String>) -> Result<T> {
     Err(FsError::new(ErrorKind::ReadOnly, detail))
@@ -78,7 +80,36 @@ impl<L: Lebs> Ubifs<L> {
         if unknown != 0 {
             return refused(format!("the superblock has flags {unknown:#x}, which are not known"));
         }
-        Ok(())
+        self.refuse_contradictions()
+    }
+
+    /// Refuses numbers of superblock and master node by which something would be written where it
+    /// does not belong.
+    fn refuse_contradictions(&self) -> Result<()> {
+        let (superblock, master) = (&self.superblock, &self.master);
+        let Some(areas) = Areas::of(superblock) else {
+            return refused("the superblock's numbers of LEBs contradict each other");
+        };
+        let (leb_size, unit) = (superblock.leb_size.get(), self.unit());
+        if !unit.is_power_of_two() || !leb_size.is_multiple_of(unit) || leb_size < LEB_SIZE_MIN {
+            return refused(format!("the superblock has LEBs of {leb_size} bytes that are written in units of {unit}"));
+        }
+        if superblock.log_lebs.get() < 2 || superblock.orphan_lebs.get() == 0 || superblock.fanout.get() < 3 {
+            return refused("the superblock has too small a log, orphan area or fanout");
+        }
+        let is_place = |lebs: std::ops::Range<u32>, leb: u32, offset: u32| {
+            lebs.contains(&leb) && offset <= leb_size && offset.is_multiple_of(unit)
+        };
+        let main = areas.main_first..areas.leb_count;
+        let lpt = areas.lpt_first..areas.orphans_first;
+        let is_sound = is_place(main, master.index_head_leb.get(), master.index_head_offset.get())
+            && is_place(lpt.clone(), master.lpt_head_leb.get(), master.lpt_head_offset.get())
+            && lpt.contains(&master.lpt_table_leb.get())
+            && self.replayed.buds.iter().all(|bud| areas.main_first <= bud.leb && bud.leb < areas.leb_count);
+        match is_sound {
+            true => Ok(()),
+            false => refused("the master node or the log names a place outside the area where it belongs"),
+        }
     }
 
     /// Lets the volume grow to the LEBs that are there, and that it may have.
@@ -214,10 +245,11 @@ impl<L: Lebs> Ubifs<L> {
             let stated = stated.lebs.get(&leb).copied().unwrap_or(empty);
             let (bytes, end) = used.get(&leb).copied().unwrap_or_default();
             let written = match buds.get(&leb) {
-                Some(bud) => bud.end.next_multiple_of(unit),
+                Some(bud) => bud.end,
                 None => leb_size.saturating_sub(stated.free),
             };
-            let written = written.max(end.next_multiple_of(unit)).min(leb_size);
+            let end = written.max(end).checked_next_multiple_of(unit);
+            let written = end.unwrap_or(leb_size).min(leb_size);
             LebProperties { free: leb_size - written, dirty: written.saturating_sub(bytes), is_index: stated.is_index }
         };
         (areas.main_first..areas.leb_count).map(of_leb).collect()
